@@ -1,0 +1,15 @@
+/** @type {import('jest').Config} */
+module.exports = {
+  testEnvironment: 'node',
+  roots: ['<rootDir>/test'],
+  testMatch: ['**/*.test.ts'],
+  testTimeout: 60_000,
+  transform: {
+    '^.+\\.(t|j|mj)s$': [
+      '@swc/jest',
+      { module: { type: 'commonjs' }, jsc: { target: 'es2022', parser: { syntax: 'typescript' } } },
+    ],
+  },
+  // ESM-only dependencies: Jest cannot require() them as they are.
+  transformIgnorePatterns: ['/node_modules/(?!(age-encryption|@noble|@scure|jose|openpgp|@inquirer)/)'],
+};

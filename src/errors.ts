@@ -1,0 +1,128 @@
+/**
+ * The one error family of the project. `code` is stable: it is the ApplicationFailure type that reaches Temporal, and
+ * what people and programs branch on. Messages are for people, are redacted, and may change.
+ */
+
+interface ErrorCodeFacts {
+  /** What happened, in one sentence. */
+  readonly summary: string;
+  /** Whether the same call may be made again without reading the state first. */
+  readonly retryable: boolean;
+  /** Whether it is certain that the call had no effect, or that its effect is known. */
+  readonly outcomeKnown: boolean;
+}
+
+const facts = (summary: string, retryable = false, outcomeKnown = true): ErrorCodeFacts => ({
+  summary,
+  retryable,
+  outcomeKnown,
+});
+
+/** Every code with its defaults. `docs/errors.md` is the same table for people; a test keeps them in step. */
+export const ERROR_CODES = {
+  // Input and set-up
+  INVALID_INPUT: facts('A field of the input is missing or wrong; nothing was touched.'),
+  UNKNOWN_RUNBOOK: facts('No runbook has this name.'),
+  UNKNOWN_DEPLOYMENT: facts('The inventory has no deployment of this name.'),
+  UNKNOWN_CLUSTER: facts('The deployment has no cluster of this name.'),
+  INVENTORY_INVALID: facts('The inventory file has mistakes.'),
+  CREDENTIAL_UNAVAILABLE: facts('A credential could not be read from its source.', true),
+  RUN_TIMEOUT_SET: facts('The run was started with a timeout, retry policy or cron schedule, which would skip clean-up.'),
+  LOCK_HELD: facts('Another run holds the lock of this deployment.'),
+  RUN_WAS_RESET: facts('The run was reset; it must be acknowledged before anything is changed.'),
+  PRECONDITION_FAILED: facts('An observed value is not the needed one; the change was not attempted.'),
+  NOT_APPROVED: facts('The signed approvals do not satisfy the policy of the gate.'),
+  // The service answered
+  BAD_REQUEST: facts('The service refused the request (400).'),
+  PERMISSION_DENIED: facts('The service refused the credential (403).'),
+  NOT_FOUND: facts('The service does not know the path, or the object does not exist (404).'),
+  METHOD_NOT_ALLOWED: facts('The service does not support the operation on this path (405).'),
+  TOO_LARGE: facts('The request or its token header is too large (413, 431).'),
+  STATE_NOT_PRESENT: facts('The node lags behind the state that the request needs (412).', true),
+  RATE_LIMITED: facts('The service asks to slow down (429).', true),
+  SERVICE_ERROR: facts('The service failed inside (500, 501, 502).', true, false),
+  SERVICE_UNAVAILABLE: facts('The service is sealed, restarting, or without an active node (503).', true),
+  SERVICE_SEALED: facts('The node is sealed.', true),
+  NOT_CAUGHT_UP: facts('The DR secondary has not caught up with its primary (503 on promote).', true),
+  AUDIT_DEVICE_BLOCKED: facts('Every authenticated call fails while health is good: is an audit device blocked?', true, false),
+  UNEXPECTED_STATUS: facts('The service answered a status that the interface does not have.', false, false),
+  RESPONSE_INVALID: facts('The answer could not be read as the interface describes it.', false, false),
+  // The service did not answer
+  UNREACHABLE: facts('No connection to the node could be made; the request was not sent.', true),
+  CONNECTION_LOST: facts('The connection broke after the request was sent.', true, false),
+  REQUEST_TIMEOUT: facts('No answer within the time-out.', true, false),
+  REQUEST_CANCELLED: facts('The request was cancelled by the caller.', false, false),
+  TLS_FAILED: facts('The TLS certificate was not accepted.'),
+  INSECURE_ADDRESS: facts('Plain HTTP is allowed on loopback addresses only.'),
+  REDIRECT_REFUSED: facts('The service redirected to an address that the inventory does not name for this cluster.'),
+  NO_ACTIVE_NODE: facts('No node of the cluster is active.', true),
+  // What a call turned out to be
+  OUTCOME_UNKNOWN: facts('The answer was lost and the state does not tell yet whether the call took effect.', true, false),
+  CONFIRMATION_TIMEOUT: facts('The call was accepted but the expected state was not seen within the budget.', true),
+  STATE_DIVERGED: facts('The observed state contradicts what the runbook did; a person must look.'),
+  // Documents, secrets and the ceremony
+  DOCUMENT_INVALID: facts('A signed document does not verify.'),
+  SEALED_VALUE_INVALID: facts('A sealed value does not open here, or is bound to something else.'),
+  SEAL_KEY_MISSING: facts('RUNBOOKS_SEAL_KEYS is missing or has no usable entry.'),
+  KEY_RECORD_MISSING: facts('The key record of this ceremony is not on this host, expired, or destroyed.'),
+  KEY_STORAGE_REFUSED: facts('The key directory is not memory-backed and disk storage was not asked for.'),
+  SHARES_MISSING: facts('Fewer verified key shares are in hand than the service requires.'),
+  SHARES_REJECTED: facts('The service rejected the key shares at the threshold.'),
+  ATTEMPT_FOREIGN: facts('A generation attempt that is not ours occupies the single slot.'),
+  ATTEMPT_LOST: facts('Our generation attempt is gone.', true),
+  TOKEN_ORPHANED: facts('A token may exist that nobody holds.', false, false),
+  TOKEN_SOURCE_UNAVAILABLE: facts('No operation token can be had from the chosen source.'),
+  INTERNAL: facts('A defect of this program.', false, false),
+} as const satisfies Record<string, ErrorCodeFacts>;
+
+/** A stable error code. */
+export type ErrorCode = keyof typeof ERROR_CODES;
+
+/** What an error may carry beside its message. No member may hold a secret. */
+export interface RunbookErrorOptions {
+  readonly retryable?: boolean;
+  readonly outcomeKnown?: boolean;
+  readonly httpStatus?: number;
+  /** Milliseconds to wait before the next try, from `Retry-After`. */
+  readonly retryAfterMs?: number;
+  readonly cluster?: string;
+  /** What was observed. */
+  readonly observed?: string;
+  /** What would have been needed. */
+  readonly needed?: string;
+  /** Who can do what next. */
+  readonly next?: string;
+  readonly cause?: unknown;
+}
+
+/** The base class of every error that this project throws on purpose. */
+export class RunbookError extends Error {
+  readonly code: ErrorCode;
+  readonly retryable: boolean;
+  readonly outcomeKnown: boolean;
+  readonly httpStatus: number | undefined;
+  readonly retryAfterMs: number | undefined;
+  readonly cluster: string | undefined;
+  readonly observed: string | undefined;
+  readonly needed: string | undefined;
+  readonly next: string | undefined;
+
+  constructor(code: ErrorCode, message: string, options: RunbookErrorOptions = {}) {
+    super(message, options.cause === undefined ? undefined : { cause: options.cause });
+    this.name = 'RunbookError';
+    this.code = code;
+    this.retryable = options.retryable ?? ERROR_CODES[code].retryable;
+    this.outcomeKnown = options.outcomeKnown ?? ERROR_CODES[code].outcomeKnown;
+    this.httpStatus = options.httpStatus;
+    this.retryAfterMs = options.retryAfterMs;
+    this.cluster = options.cluster;
+    this.observed = options.observed;
+    this.needed = options.needed;
+    this.next = options.next;
+  }
+}
+
+/** Whether `error` is of this family, and of `code` where one is given. */
+export function isRunbookError(error: unknown, code?: ErrorCode): error is RunbookError {
+  return error instanceof RunbookError && (code === undefined || error.code === code);
+}
