@@ -27,6 +27,7 @@ export const ERROR_CODES = {
   UNKNOWN_CLUSTER: facts('The deployment has no cluster of this name.'),
   INVENTORY_INVALID: facts('The inventory file has mistakes.'),
   CREDENTIAL_UNAVAILABLE: facts('A credential could not be read from its source.', true),
+  TEMPORAL_UNAVAILABLE: facts('No Temporal server could be reached, found, built or started.'),
   RUN_TIMEOUT_SET: facts('The run was started with a timeout, retry policy or cron schedule, which would skip clean-up.'),
   LOCK_HELD: facts('Another run holds the lock of this deployment.'),
   RUN_WAS_RESET: facts('The run was reset; it must be acknowledged before anything is changed.'),
