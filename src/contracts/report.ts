@@ -1,0 +1,84 @@
+import type { ClusterObservation } from './observations';
+import type { Precondition, SwitchoverPlan } from './plan';
+import type { Attested, Finding, Receipt, RunOutcome } from './run-facts';
+
+/** One step as the history tells it. Times are ISO strings with milliseconds. */
+export interface ReportStep {
+  readonly number: number;
+  readonly name: string;
+  readonly attempt: number;
+  readonly activities: readonly {
+    readonly type: string;
+    readonly cluster?: string;
+    readonly startedAt: string;
+    readonly endedAt?: string;
+    /** Attempts that Temporal made. */
+    readonly tries: number;
+    readonly outcome: 'done' | 'already' | 'failed' | 'running' | 'cancelled';
+    /** What was observed, or the error's code and message. */
+    readonly observed?: string;
+  }[];
+  readonly startedAt: string;
+  readonly endedAt?: string;
+  readonly outcome: 'done' | 'already' | 'skipped' | 'failed' | 'running';
+}
+
+/** How long clients had no primary, and where the time went. All durations in milliseconds. */
+export interface OutageSplit {
+  readonly startedAt: string;
+  readonly endedAt?: string;
+  /** `probe`: the first success through the clients' address. `service-ready`: the new primary served a write. */
+  readonly endedBy?: 'probe' | 'service-ready';
+  readonly serviceReadyAt?: string;
+  readonly probeAt?: string;
+  readonly totalMs?: number;
+  /** Spent in calls to the service and in waiting for its state. */
+  readonly serviceMs?: number;
+  /** Spent between activities: Temporal and the worker. */
+  readonly machineMs?: number;
+  /** Spent waiting for people; the target is 0. */
+  readonly peopleMs?: number;
+}
+
+/** What a run did, from its history alone. */
+export interface Report {
+  readonly schema: 'replication-runbooks/report/v1';
+  readonly runbook: string;
+  readonly namespace: string;
+  readonly workflowId: string;
+  readonly runId: string;
+  readonly deployment?: string;
+  /** `running`, `terminated` and the like where the run itself did not say. */
+  readonly outcome: RunOutcome | 'running' | 'failed' | 'terminated' | 'cancelled' | 'timed-out';
+  readonly reason?: string;
+  readonly requestedBy?: Attested;
+  readonly startedAt: string;
+  readonly endedAt?: string;
+  /** The last event that this report knows. */
+  readonly asOfEvent: number;
+  readonly plan?: { readonly digest: string; readonly content: SwitchoverPlan };
+  readonly preconditions: readonly Precondition[];
+  readonly steps: readonly ReportStep[];
+  readonly gates: readonly { readonly gate: string; readonly planDigest: string; readonly openedAt: string; readonly closedAt?: string; readonly state: string; readonly by: readonly Attested[] }[];
+  readonly parkings: readonly {
+    readonly step: string;
+    readonly parkingNo: number;
+    readonly at: string;
+    readonly code: string;
+    readonly message: string;
+    readonly decision?: { readonly action: string; readonly by: Attested; readonly reason: string; readonly at: string };
+  }[];
+  readonly receipts: readonly (Receipt & { readonly at: string })[];
+  readonly controls: readonly { readonly control: string; readonly by: string; readonly reason: string; readonly at: string }[];
+  readonly findings: readonly (Finding & { readonly at: string })[];
+  readonly outage?: OutageSplit;
+  readonly loss?: { readonly loss: 'none' | 'bounded'; readonly why: string; readonly boundWalEntries?: string; readonly oldPrimaryRoot?: string; readonly newPrimaryRoot?: string };
+  /** From the demotion until the first DR secondary streams again. */
+  readonly withoutDrProtection?: { readonly from: string; readonly to?: string; readonly totalMs?: number };
+  readonly tokens: readonly { readonly cluster: string; readonly state: string; readonly text: string }[];
+  readonly finalState: readonly ClusterObservation[];
+  /** What people still have to do, and how. */
+  readonly leftToDo: readonly string[];
+  /** Events of the history, as counted. */
+  readonly historyEvents: number;
+}

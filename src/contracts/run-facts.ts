@@ -1,0 +1,100 @@
+import type { DecisionAction, SignalName } from './signals';
+
+/** How it is known who said something. `claimed` is shown as UNVERIFIED everywhere. */
+export type Attestation = 'signed' | 'principal' | 'claimed';
+
+export interface Attested {
+  readonly name: string;
+  readonly how: Attestation;
+}
+
+export type FindingSeverity = 'info' | 'warning' | 'critical';
+
+/** Something that a person must know after the run. Never holds a secret. */
+export interface Finding {
+  readonly severity: FindingSeverity;
+  /** Stable code, kebab case. */
+  readonly code: string;
+  readonly text: string;
+  /** Who can do what next. */
+  readonly next?: string;
+}
+
+/** What became of one signal. */
+export interface Receipt {
+  readonly signal: SignalName | 'unknown';
+  /** Counts the signals of this name in this run, from 1. */
+  readonly arrival: number;
+  readonly verdict: 'accepted' | 'refused';
+  readonly code: string;
+  readonly text: string;
+  readonly from?: Attested;
+}
+
+export type RunPhase =
+  | 'checking'
+  | 'waiting-for-people'
+  | 'preparing'
+  | 'outage'
+  | 're-protecting'
+  | 'finishing'
+  | 'finished';
+
+/** How a run ended. */
+export type RunOutcome = 'completed' | 'planned' | 'refused' | 'aborted' | 'rolled-back' | 'handed-over';
+
+/**
+ * A fact that only the workflow knows. Facts travel in the input of the next activity, so that the report is a pure
+ * function of the history. `at` is epoch milliseconds of workflow time.
+ */
+export type RunFact = { readonly at: number } & (
+  | ({ readonly kind: 'receipt' } & Receipt)
+  | ({ readonly kind: 'finding' } & Finding)
+  | { readonly kind: 'phase'; readonly phase: RunPhase }
+  | {
+      readonly kind: 'gate';
+      readonly gate: string;
+      readonly state: 'opened' | 'approved' | 'rejected' | 'expired' | 'not-needed';
+      readonly planDigest: string;
+      readonly by: readonly Attested[];
+    }
+  | {
+      readonly kind: 'parked';
+      readonly step: string;
+      readonly parkingNo: number;
+      readonly code: string;
+      readonly message: string;
+      readonly choices: readonly DecisionAction[];
+    }
+  | {
+      readonly kind: 'decided';
+      readonly step: string;
+      readonly parkingNo: number;
+      readonly action: DecisionAction;
+      readonly by: Attested;
+      readonly reason: string;
+    }
+  | { readonly kind: 'step-ended'; readonly step: string; readonly outcome: 'done' | 'already' | 'skipped' | 'failed' }
+  | {
+      readonly kind: 'control';
+      readonly control: 'pause' | 'resume' | 'abort' | 'cancel';
+      readonly by: string;
+      readonly reason: string;
+    }
+);
+
+/** Says which step of the run an activity serves. Every activity input carries it as `step`. */
+export interface StepContext {
+  /** The step's name, as the timeline and the report show it. */
+  readonly name: string;
+  /** The order in which steps began, from 1. */
+  readonly number: number;
+  /** 1, and one more for each retry that an operator decided on. */
+  readonly attempt: number;
+  /** `workflowInfo().originalExecutionRunId`: differs from the activity's own Run ID after a reset. */
+  readonly originalRunId: string;
+  /** The Run ID that an operator's decision acknowledged after a reset. */
+  readonly acknowledgedRunId?: string;
+  /** Facts since the previous activity. */
+  readonly facts?: readonly RunFact[];
+}

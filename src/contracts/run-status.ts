@@ -1,0 +1,80 @@
+import type { Attested, Finding, Receipt, RunOutcome, RunPhase } from './run-facts';
+import type { DecisionAction } from './signals';
+
+/** What a run waits for, and the exact command for each missing person. */
+export type Waiting =
+  | {
+      readonly for: 'approval';
+      readonly gate: string;
+      readonly planDigest: string;
+      readonly missing: readonly string[];
+      readonly approved: readonly Attested[];
+      readonly until: number;
+    }
+  | {
+      readonly for: 'shares';
+      readonly cid: string;
+      readonly epoch: number;
+      readonly held: readonly string[];
+      readonly missingHolders: readonly string[];
+      readonly threshold: number;
+      readonly until: number;
+    }
+  | {
+      readonly for: 'decision';
+      readonly step: string;
+      readonly parkingNo: number;
+      readonly code: string;
+      readonly message: string;
+      readonly observed?: string;
+      readonly needed?: string;
+      readonly next?: string;
+      readonly choices: readonly { readonly action: DecisionAction; readonly effect: string }[];
+    }
+  | { readonly for: 'resume'; readonly by: string; readonly reason: string };
+
+export type StepState = 'running' | 'done' | 'already' | 'skipped' | 'failed' | 'parked';
+
+/** One line of the timeline. Times are epoch milliseconds of workflow time. */
+export interface TimelineStep {
+  readonly number: number;
+  readonly name: string;
+  readonly state: StepState;
+  readonly attempt: number;
+  readonly startedAt: number;
+  readonly endedAt?: number;
+  /** What was observed, in a few words. */
+  readonly note?: string;
+}
+
+/** The answer of the `status` query. */
+export interface RunStatus {
+  readonly runbook: string;
+  readonly deployment: string;
+  readonly workflowId: string;
+  readonly runId: string;
+  readonly phase: RunPhase;
+  readonly outcome?: RunOutcome;
+  readonly paused: boolean;
+  readonly planDigest?: string;
+  readonly planText?: string;
+  readonly outageSince?: number;
+  readonly serviceBackAt?: number;
+  readonly waiting: readonly Waiting[];
+  readonly steps: readonly TimelineStep[];
+  readonly receipts: readonly Receipt[];
+  readonly findings: readonly Finding[];
+  /** The newest invitation (JWS), where a ceremony is under way. Public: it holds no secret. */
+  readonly invitation?: string;
+}
+
+/** What describe shows without a worker: upserted at each change of phase. */
+export interface RunMemo {
+  readonly runbook: string;
+  readonly deployment: string;
+  readonly phase: RunPhase;
+  readonly step?: string;
+  readonly waitingFor?: string;
+  /** ISO time. */
+  readonly outageSince?: string;
+}

@@ -1,0 +1,81 @@
+import { z } from 'zod';
+
+/** What the payload converter yields for a payload that it cannot read. It never carries the content. */
+export interface Undecodable {
+  readonly undecodable: string;
+}
+
+/** Whether a value is the marker of a payload that could not be read. */
+export function isUndecodable(value: unknown): value is Undecodable {
+  return typeof value === 'object' && value !== null && 'undecodable' in value;
+}
+
+/** Names of the signals that every runbook accepts. */
+export const SIGNALS = {
+  share: 'share',
+  approve: 'approve',
+  decide: 'decide',
+  pause: 'pause',
+  resume: 'resume',
+  abort: 'abort',
+} as const;
+export type SignalName = (typeof SIGNALS)[keyof typeof SIGNALS];
+
+export const QUERIES = { status: 'status', invitation: 'invitation' } as const;
+
+const name = z.string().trim().min(1).max(100);
+const comment = z.string().max(500);
+
+/** `runbooks-approval-v1` (protocol.md). Signed as a JWS, or sent as it is where the inventory lets the person claim. */
+export const approvalPayload = z.strictObject({
+  ns: z.string(),
+  wid: z.string(),
+  rid: z.string(),
+  gate: z.string(),
+  planDigest: z.string(),
+  verdict: z.enum(['approve', 'reject']),
+  comment: comment.default(''),
+  name,
+  iat: z.number().int(),
+});
+export type ApprovalPayload = z.infer<typeof approvalPayload>;
+
+/** What may be decided about a parked step, or about an interruption inside the outage. */
+export const DECISION_ACTIONS = ['retry', 'skip', 'abort', 'promote-secondary', 'promote-back', 'leave'] as const;
+export type DecisionAction = (typeof DECISION_ACTIONS)[number];
+
+/** `runbooks-decision-v1` (protocol.md). */
+export const decisionPayload = z.strictObject({
+  ns: z.string(),
+  wid: z.string(),
+  rid: z.string(),
+  step: z.string(),
+  parkingNo: z.number().int().positive(),
+  action: z.enum(DECISION_ACTIONS),
+  reason: z.string().trim().min(3).max(500),
+  name,
+  iat: z.number().int(),
+});
+export type DecisionPayload = z.infer<typeof decisionPayload>;
+
+/** A document as it travels in a signal: signed, or plain members where the inventory lets the person claim. */
+export interface SignedDocument {
+  readonly document: string;
+}
+
+/** The one argument of `pause`, `resume` and `abort`. */
+export const runControl = z.strictObject({
+  by: name,
+  reason: comment.default(''),
+  /** `pause` only: hold before the step of this name instead of at once. */
+  before: z.string().max(200).optional(),
+});
+export type RunControl = z.infer<typeof runControl>;
+
+/** A signal that waits to be looked at. `arrival` counts the signals of that name in this run, from 1. */
+export interface InboxItem {
+  readonly signal: SignalName;
+  readonly arrival: number;
+  readonly receivedAt: number;
+  readonly input: unknown;
+}
