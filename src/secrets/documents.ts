@@ -1,0 +1,124 @@
+import { createHash } from 'node:crypto';
+import type { KeyObject } from 'node:crypto';
+import { CompactSign, compactVerify } from 'jose';
+import { z } from 'zod';
+import { RunbookError } from '../errors';
+import type { SigningKey } from './signing-keys';
+
+/** The kinds of signed document (protocol: "Documents that cross trust borders"). */
+export const DOCUMENT_TYPES = {
+  invitation: 'runbooks-invitation-v1',
+  share: 'runbooks-share-v1',
+  approval: 'runbooks-approval-v1',
+  decision: 'runbooks-decision-v1',
+} as const;
+export type DocumentType = (typeof DOCUMENT_TYPES)[keyof typeof DOCUMENT_TYPES];
+
+/** Longest document in characters. */
+export const MAX_DOCUMENT_LENGTH = 16 * 1024;
+
+/** A key that may have signed, with the person or worker it belongs to. */
+export interface VerificationKey {
+  readonly name: string;
+  readonly publicKey: KeyObject;
+}
+
+/** A document whose signature verified. The payload is still unchecked. */
+export interface VerifiedDocument {
+  readonly payload: unknown;
+  readonly digest: string;
+  readonly kid: string;
+  /** Name that `resolveKey` gave for the key. */
+  readonly signer: string;
+}
+
+const protectedHeader = z.strictObject({ alg: z.literal('Ed25519'), typ: z.string(), kid: z.string() });
+
+function refuse(why: string): never {
+  throw new RunbookError('DOCUMENT_INVALID', `The document is refused: ${why}.`);
+}
+
+/** The bytes of strict unpadded base64url, or undefined: re-encoding must give the same string. */
+export function strictBase64url(text: string): Buffer | undefined {
+  const bytes = Buffer.from(text, 'base64url');
+  return bytes.toString('base64url') === text ? bytes : undefined;
+}
+
+function parseJson(bytes: Buffer, what: string): unknown {
+  try {
+    return JSON.parse(new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes));
+  } catch {
+    return refuse(`its ${what} is not JSON`);
+  }
+}
+
+function splitDocument(jws: unknown): { header: string; payload: string; signature: string } {
+  if (typeof jws !== 'string') refuse('it is not a string');
+  if (jws.length > MAX_DOCUMENT_LENGTH) refuse('it is larger than 16 KiB');
+  const [header, payload, signature, ...rest] = jws.split('.');
+  if (!header || !payload || !signature || rest.length > 0)
+    refuse('it does not have the three parts of a signed document');
+  return { header, payload, signature };
+}
+
+/**
+ * Digest of a signed document: base64url SHA-256 of the characters `header.payload`, as received. It says nothing about
+ * the signature.
+ *
+ * @throws RunbookError `DOCUMENT_INVALID` where `jws` does not have three parts.
+ */
+export function documentDigest(jws: string): string {
+  const { header, payload } = splitDocument(jws);
+  return createHash('sha256').update(`${header}.${payload}`, 'ascii').digest('base64url');
+}
+
+/**
+ * Signs `payload` as JWS Compact with the protected header `{alg, typ, kid}`.
+ *
+ * @throws RunbookError `DOCUMENT_INVALID` where the result would be larger than 16 KiB.
+ */
+export async function signDocument(typ: DocumentType, payload: object, key: SigningKey): Promise<string> {
+  const jws = await new CompactSign(Buffer.from(JSON.stringify(payload), 'utf8'))
+    .setProtectedHeader({ alg: 'Ed25519', typ, kid: key.kid })
+    .sign(key.privateKey);
+  if (jws.length > MAX_DOCUMENT_LENGTH) refuse('it would be larger than 16 KiB');
+  return jws;
+}
+
+/**
+ * Verifies a signed document strictly: exactly the header members `alg`, `typ` and `kid`, `alg` Ed25519, the given
+ * `typ`, strict base64url, at most 16 KiB. Keys come only from `resolveKey`, never from the document.
+ *
+ * @param resolveKey gives the key of a `kid` from the inventory or the pins, with its owner's name.
+ * @throws RunbookError `DOCUMENT_INVALID`; the text is fixed and repeats nothing of the document.
+ */
+export async function verifyDocument(
+  jws: unknown,
+  typ: DocumentType,
+  resolveKey: (kid: string) => VerificationKey | undefined,
+): Promise<VerifiedDocument> {
+  const { header, payload, signature } = splitDocument(jws);
+  const headerBytes = strictBase64url(header) ?? refuse('its header is not strict base64url');
+  const payloadBytes = strictBase64url(payload) ?? refuse('its payload is not strict base64url');
+  if (strictBase64url(signature)?.length !== 64) refuse('its signature is not strict base64url of 64 bytes');
+
+  const rawHeader = parseJson(headerBytes, 'header');
+  const parsed = protectedHeader.safeParse(rawHeader);
+  if (!parsed.success) refuse('its header must hold exactly alg (Ed25519), typ and kid');
+  // A repeated member would be invisible after parsing: only the compact form without repetition is taken.
+  if (JSON.stringify(rawHeader) !== headerBytes.toString('utf8')) refuse('its header is not in compact form');
+  if (parsed.data.typ !== typ) refuse(`it is not of type ${typ}`);
+
+  const key = resolveKey(parsed.data.kid) ?? refuse('it is signed with a key that is not known here');
+  try {
+    await compactVerify(`${header}.${payload}.${signature}`, key.publicKey, { algorithms: ['Ed25519'] });
+  } catch {
+    refuse('its signature does not verify');
+  }
+  return {
+    payload: parseJson(payloadBytes, 'payload'),
+    digest: createHash('sha256').update(`${header}.${payload}`, 'ascii').digest('base64url'),
+    kid: parsed.data.kid,
+    signer: key.name,
+  };
+}

@@ -1,0 +1,228 @@
+import { hkdfSync, randomBytes } from 'node:crypto';
+import { CompactEncrypt, compactDecrypt, decodeProtectedHeader } from 'jose';
+import { z } from 'zod';
+import type { Sealed, SealedKind } from '../contracts/sealed';
+import { RunbookError } from '../errors';
+import { Secret } from '../secret';
+
+/** The run in whose name a worker acts: namespace, Workflow ID, Run ID, from the activity's own context. */
+export interface RunContext {
+  readonly ns: string;
+  readonly wid: string;
+  readonly rid: string;
+}
+
+/** What a sealed value is bound to. */
+export interface SealSpec<K extends SealedKind> {
+  readonly kind: K;
+  /** Inventory name of the cluster on which the secret is used. */
+  readonly cluster: string;
+  readonly clusterId: string;
+  /** Closed list of what the secret may be used for, for example `dr.promote`. */
+  readonly uses: readonly string[];
+  /** The primary that issued an activation token, as the plan names it; required for activation tokens. */
+  readonly src?: string;
+  /** Life in seconds from now, at most 60 days (a lifetime, not a point in time). */
+  readonly expSeconds: number;
+}
+
+/** What the opener is about to do. Every member comes from the activity itself, none from the sealed value. */
+export interface OpenSpec<K extends SealedKind> {
+  readonly kind: K;
+  readonly cluster: string;
+  readonly clusterId: string;
+  readonly use: string;
+  /** Opens also what an earlier run of the same Workflow ID sealed, and what is past its expiry. Deletion uses only. */
+  readonly forDeletion?: boolean;
+  /** The primary that must have issued an activation token; required for activation tokens. */
+  readonly expectedSource?: string;
+}
+
+/** Uses that end a secret's life: only these may be opened with `forDeletion`. */
+export const DELETION_USES: readonly string[] = ['dr.operation-token.delete', 'auth.token.revoke-self'];
+
+const TYP = 'runbooks-sealed-v1';
+const MAX_LIFE_SECONDS = 60 * 24 * 3600;
+const MAX_SEALED_LENGTH = 16 * 1024;
+const KEY_ID = /^[A-Za-z0-9_-]{1,64}$/;
+
+const protectedHeader = z.strictObject({
+  alg: z.literal('dir'),
+  enc: z.literal('A256GCM'),
+  typ: z.literal(TYP),
+  kid: z.string(),
+  ns: z.string(),
+  wid: z.string(),
+  rid: z.string(),
+  kind: z.string(),
+  cluster: z.string(),
+  clusterId: z.string(),
+  uses: z.array(z.string()),
+  src: z.string(),
+  iat: z.int(),
+  exp: z.int(),
+});
+
+function refuse(why: string): never {
+  throw new RunbookError('SEALED_VALUE_INVALID', `The sealed value is refused: ${why}.`);
+}
+
+/** Makes one entry `kid:base64key` for `RUNBOOKS_SEAL_KEYS`. */
+export function newSealKey(kid = `k${randomBytes(4).toString('hex')}`): Secret<'private-key'> {
+  if (!KEY_ID.test(kid)) throw new RunbookError('INVALID_INPUT', 'A seal key is named with letters, digits, - and _.');
+  return new Secret('private-key', `${kid}:${randomBytes(32).toString('base64')}`);
+}
+
+/** The workers' sealing keys: the first seals, all open, so that a key is rotated by putting a new one in front. */
+export class SealKeyring {
+  readonly #keys: ReadonlyMap<string, Uint8Array>;
+  /** Identifier of the entry that seals. */
+  readonly sealingKid: string;
+
+  private constructor(keys: ReadonlyMap<string, Uint8Array>, sealingKid: string) {
+    this.#keys = keys;
+    this.sealingKid = sealingKid;
+  }
+
+  /**
+   * Reads the value of `RUNBOOKS_SEAL_KEYS`: `kid:base64key`, comma-separated, each key 32 bytes.
+   *
+   * @throws RunbookError `SEAL_KEY_MISSING`; the text names the number of the bad entry, never the entry.
+   */
+  static parse(text: string | undefined): SealKeyring {
+    const entries = (text ?? '')
+      .split(',')
+      .map((entry) => entry.trim())
+      .filter((entry) => entry !== '');
+    const keys = new Map<string, Uint8Array>();
+    for (const [index, entry] of entries.entries()) {
+      const colon = entry.indexOf(':');
+      const kid = entry.slice(0, Math.max(colon, 0));
+      const encoded = entry.slice(colon + 1);
+      const key = Buffer.from(encoded, 'base64');
+      const strict = key.toString('base64').replace(/=+$/, '') === encoded.replace(/=+$/, '');
+      if (!KEY_ID.test(kid) || key.length !== 32 || !strict || keys.has(kid)) {
+        throw new RunbookError(
+          'SEAL_KEY_MISSING',
+          `Entry ${index + 1} of RUNBOOKS_SEAL_KEYS is not "kid:base64 of 32 bytes" with a name of its own.`,
+          { next: 'Make a key with "runbook keys init".' },
+        );
+      }
+      keys.set(kid, new Uint8Array(hkdfSync('sha256', key, new Uint8Array(0), 'runbooks/sealed/v1', 32)));
+    }
+    const [first] = keys.keys();
+    if (first === undefined) {
+      throw new RunbookError('SEAL_KEY_MISSING', 'RUNBOOKS_SEAL_KEYS is missing or empty.', {
+        next: 'Make a key with "runbook keys init" and give every worker the same one.',
+      });
+    }
+    return new SealKeyring(keys, first);
+  }
+
+  /** The derived encryption key of entry `kid`. For sealing and opening only. */
+  derivedKey(kid: string): Uint8Array | undefined {
+    return this.#keys.get(kid);
+  }
+
+  toJSON(): string {
+    return '[redacted]';
+  }
+}
+
+/**
+ * Seals a secret for the way through Temporal, bound to the run, one cluster and its uses (protocol: "Sealed value").
+ *
+ * @param context the activity's own run, never from input.
+ * @throws RunbookError `SEALED_VALUE_INVALID` for a binding that could not be opened again.
+ */
+export async function sealValue<K extends SealedKind>(
+  keyring: SealKeyring,
+  context: RunContext,
+  spec: SealSpec<K>,
+  secret: Secret<K>,
+): Promise<Sealed<K>> {
+  if (!(spec.expSeconds > 0 && spec.expSeconds <= MAX_LIFE_SECONDS)) refuse('a life must be between 1 s and 60 days');
+  if (spec.uses.length === 0) refuse('it would have no use');
+  if (spec.kind === 'activation-token' && !spec.src) refuse('an activation token needs the primary that issued it');
+  const key = keyring.derivedKey(keyring.sealingKid) ?? refuse('no key seals');
+  const iat = Math.floor(Date.now() / 1000);
+  const sealed = await new CompactEncrypt(Buffer.from(secret.reveal(), 'utf8'))
+    .setProtectedHeader({
+      alg: 'dir',
+      enc: 'A256GCM',
+      typ: TYP,
+      kid: keyring.sealingKid,
+      ns: context.ns,
+      wid: context.wid,
+      rid: context.rid,
+      kind: spec.kind,
+      cluster: spec.cluster,
+      clusterId: spec.clusterId,
+      uses: [...spec.uses],
+      src: spec.src ?? '',
+      iat,
+      exp: iat + Math.ceil(spec.expSeconds),
+    })
+    .encrypt(key);
+  if (sealed.length > MAX_SEALED_LENGTH) refuse('it would be larger than 16 KiB');
+  // The brand is given here and nowhere else.
+  return sealed as Sealed<K>;
+}
+
+/**
+ * Opens a sealed value, if it was sealed for exactly this: the run, kind, cluster, use and, for activation tokens, the
+ * issuing primary; and if it is not expired.
+ *
+ * @param context the activity's own run, never from input.
+ * @throws RunbookError `SEALED_VALUE_INVALID`; the text says which binding failed and repeats nothing of the value.
+ */
+export async function openValue<K extends SealedKind>(
+  keyring: SealKeyring,
+  context: RunContext,
+  sealed: Sealed<K>,
+  spec: OpenSpec<K>,
+): Promise<Secret<K>> {
+  const { header, plaintext } = await decrypt(keyring, sealed);
+  const forDeletion = spec.forDeletion === true;
+  if (forDeletion && !DELETION_USES.includes(spec.use)) refuse('only a deletion may be opened for deletion');
+
+  if (header.ns !== context.ns || header.wid !== context.wid) refuse('it belongs to another workflow');
+  if (header.rid !== context.rid && !forDeletion) refuse('it belongs to another run of this workflow');
+  if (header.kind !== spec.kind) refuse('it holds another kind of secret');
+  if (header.cluster !== spec.cluster || header.clusterId !== spec.clusterId) refuse('it is meant for another cluster');
+  if (!header.uses.includes(spec.use)) refuse('it is not meant for this use');
+  // A generated operation token outlives its sealed form: what could not be deleted in time must stay deletable.
+  if (header.exp <= Math.floor(Date.now() / 1000) && !forDeletion) refuse('it is expired');
+  if (spec.kind === 'activation-token' && !spec.expectedSource) refuse('an activation token needs an expected primary');
+  if (spec.expectedSource !== undefined && header.src !== spec.expectedSource) refuse('another primary issued it');
+  return new Secret(spec.kind, plaintext);
+}
+
+async function decrypt(
+  keyring: SealKeyring,
+  sealed: unknown,
+): Promise<{ header: z.infer<typeof protectedHeader>; plaintext: string }> {
+  if (typeof sealed !== 'string' || sealed.length > MAX_SEALED_LENGTH) refuse('it is not a sealed value');
+  const parts = sealed.split('.');
+  const strict = parts.every((part) => Buffer.from(part, 'base64url').toString('base64url') === part);
+  if (parts.length !== 5 || !strict) refuse('it is not a sealed value');
+  const header = readHeader(sealed);
+  const key = keyring.derivedKey(header.kid) ?? refuse('it was sealed with a key that this worker does not have');
+  try {
+    const opened = await compactDecrypt(sealed, key, {
+      keyManagementAlgorithms: ['dir'],
+      contentEncryptionAlgorithms: ['A256GCM'],
+    });
+    return { header, plaintext: new TextDecoder('utf-8', { fatal: true }).decode(opened.plaintext) };
+  } catch {
+    return refuse('it does not open');
+  }
+}
+
+function readHeader(sealed: string): z.infer<typeof protectedHeader> {
+  try {
+    return protectedHeader.parse(decodeProtectedHeader(sealed));
+  } catch {
+    return refuse('its header is not the one of a sealed value');
+  }
+}
