@@ -1,0 +1,21 @@
+/** Settings of the Temporal server that this project relies on, wherever it starts one. */
+
+/**
+ * Dynamic configuration of the server. `deploy/dynamic-config.yaml`, which the compose file mounts, has the same.
+ * The server polls its task queues at most 20 times per second and shard by default, which puts a chain of short
+ * activities on a 50 ms tick: it would be most of the time of a switchover's serial steps.
+ */
+export const DYNAMIC_CONFIG = {
+  'history.transferProcessorMaxPollRPS': 5000,
+  'history.timerProcessorMaxPollRPS': 5000,
+} as const satisfies Readonly<Record<string, number | boolean | string>>;
+
+/** Search attributes of the runs, by name, with their type. Runs set them only where the server has them registered. */
+export const SEARCH_ATTRIBUTES = {
+  RunbookDeployment: 'Keyword',
+  RunbookPhase: 'Keyword',
+  RunbookName: 'Keyword',
+} as const;
+
+/** The namespace that every Temporal server has, used where none is named. */
+export const DEFAULT_NAMESPACE = 'default';

@@ -1,0 +1,52 @@
+import { randomUUID } from 'node:crypto';
+import { Client, Connection } from '@temporalio/client';
+import type { ClientOptions } from '@temporalio/client';
+import type { NativeConnection } from '@temporalio/worker';
+import type { TemporalServerAddresses } from '../../src/dev-server';
+import { SERVER_VARIABLE } from './global-server';
+
+/** Addresses of the one Temporal server of this run of Jest. */
+export function temporalServer(): TemporalServerAddresses {
+  const value = process.env[SERVER_VARIABLE];
+  if (value === undefined) throw new Error('No Temporal server: the global set-up of Jest did not run.');
+  // Written by the global set-up of the same run.
+  return JSON.parse(value) as TemporalServerAddresses;
+}
+
+/** A task queue name that no other test uses. */
+export function uniqueTaskQueue(prefix = 'test'): string {
+  return `${prefix}-${randomUUID()}`;
+}
+
+let connection: Promise<Connection> | undefined;
+let native: Promise<NativeConnection> | undefined;
+
+/** The client connection of this test file, made at the first call and closed after the file's last test. */
+export function temporalConnection(): Promise<Connection> {
+  connection ??= Connection.connect({ address: temporalServer().address });
+  return connection;
+}
+
+/** A client on the connection of this test file, for the server's namespace unless `options` names another. */
+export async function temporalClient(options: Omit<ClientOptions, 'connection'> = {}): Promise<Client> {
+  return new Client({ connection: await temporalConnection(), namespace: temporalServer().namespace, ...options });
+}
+
+/** The connection for workers of this test file, made at the first call and closed after the file's last test. */
+export function temporalNativeConnection(): Promise<NativeConnection> {
+  native ??= connectNatively();
+  return native;
+}
+
+async function connectNatively(): Promise<NativeConnection> {
+  // Loaded on demand: the native library costs memory and time that tests without a worker need not pay.
+  const { NativeConnection } = await import('@temporalio/worker');
+  return NativeConnection.connect({ address: temporalServer().address });
+}
+
+afterAll(async () => {
+  await (await connection)?.close();
+  await (await native)?.close();
+  connection = undefined;
+  native = undefined;
+});
