@@ -5,8 +5,7 @@
  * Written here although an audited library of the same format exists (`shamir-secret-sharing`): the library takes its
  * randomness from the platform only, which would make a seeded simulator give other shares in each run; it is
  * asynchronous; and its error texts are not those of the service. The tests check both directions against vectors made
- * with that library. Like the service's own code, the field arithmetic works without tables; it guards simulated
- * secrets only and makes no promise about timing.
+ * with that library. It guards simulated secrets only and makes no promise about timing.
  */
 
 /** Secret sharing input that the service refuses, with the service's text as message. */

@@ -105,7 +105,9 @@ export async function encryptWithPgp(
     throw new PgpKeyCannotEncryptError(error);
   }
   const message = await createMessage({ binary: Buffer.from(plaintext) });
-  const encrypted = await encrypt({ message, encryptionKeys: key, format: 'binary' });
+  // The declared type hangs on stream types of a package that is not installed.
+  const encrypted: unknown = await encrypt({ message, encryptionKeys: key, format: 'binary' });
+  if (!(encrypted instanceof Uint8Array)) throw new TypeError('expected a binary OpenPGP message');
   return { encoded: Buffer.from(encrypted).toString('base64'), fingerprint: key.getFingerprint().toLowerCase() };
 }
 
