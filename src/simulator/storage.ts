@@ -1,0 +1,188 @@
+import { createHash } from 'node:crypto';
+import type { JsonObject } from './json';
+import type { Role } from './roles';
+import type { PathsFilter } from './filters';
+import type { PolicyRule } from './policies';
+import type { ServiceToken, TokenRole } from './tokens';
+
+export type ReplicationKind = 'dr' | 'performance';
+
+/** Everything a cluster keeps on disk. Values are never changed in place: a change is a new value under the key. */
+export type StoredValue =
+  | { readonly type: 'secret'; readonly data: JsonObject }
+  | { readonly type: 'mount'; readonly mountType: string; readonly local: boolean; readonly description: string }
+  | { readonly type: 'namespace' }
+  | { readonly type: 'policy'; readonly text: string; readonly rules: readonly PolicyRule[] }
+  | { readonly type: 'token-role'; readonly role: TokenRole }
+  | { readonly type: 'token'; readonly token: ServiceToken }
+  | { readonly type: 'keyring'; readonly batchKey: string }
+  | { readonly type: 'role'; readonly role: Role }
+  | { readonly type: 'filter'; readonly filter: PathsFilter }
+  | { readonly type: 'operation-token'; readonly at: number }
+  | { readonly type: 'canary'; readonly at: number }
+  | { readonly type: 'revoked-lease'; readonly at: number };
+
+/**
+ * Who gets an entry: DR secondaries get `everything` and `cluster`, performance secondaries only `everything`; `local`
+ * entries stay on the cluster and still count in `last_wal`.
+ */
+type Scope = 'everything' | 'cluster' | 'local';
+
+export interface WalEntry {
+  readonly index: bigint;
+  readonly key: string;
+  readonly value: StoredValue | null;
+  readonly at: number;
+  readonly scope: Scope;
+}
+
+/** Entries kept for secondaries that lag (the service's `logshipper_buffer_length`); further behind means comparing again. */
+const LOG_LENGTH = 16_384;
+const ROOT_BITS = 160n;
+const ROOT_MASK = (1n << ROOT_BITS) - 1n;
+
+function scopeOf(key: string): Scope {
+  if (key.startsWith('local/')) {
+    return 'local';
+  }
+  return key.startsWith('token/') || key.startsWith('cluster/') ? 'cluster' : 'everything';
+}
+
+/** True where an entry with this scope goes to secondaries of this kind. */
+export function replicates(scope: Scope, kind: ReplicationKind): boolean {
+  return scope === 'everything' || (scope === 'cluster' && kind === 'dr');
+}
+
+function digestOf(key: string, value: StoredValue): bigint {
+  const text = JSON.stringify(value, (_name, member: unknown) => (typeof member === 'bigint' ? String(member) : member));
+  return BigInt(`0x${createHash('sha1').update(`${key}\0${text}`).digest('hex')}`);
+}
+
+/**
+ * A cluster's storage with its write-ahead log. The Merkle roots are sums over the digests of the replicated entries, so
+ * they are equal on two clusters exactly when both hold the same data.
+ */
+export class Storage {
+  readonly #values = new Map<string, StoredValue>();
+  readonly #digests = new Map<string, bigint>();
+  readonly #roots: Record<ReplicationKind, bigint> = { dr: 0n, performance: 0n };
+  #log: WalEntry[] = [];
+  #last: bigint;
+  readonly #lastOf: Record<ReplicationKind, bigint>;
+
+  /** @param start index of the write-ahead log before the first write; uint64 */
+  constructor(start: bigint) {
+    this.#last = start;
+    this.#lastOf = { dr: start, performance: start };
+  }
+
+  get(key: string): StoredValue | undefined {
+    return this.#values.get(key);
+  }
+
+  keys(prefix: string): string[] {
+    return [...this.#values.keys()].filter((key) => key.startsWith(prefix)).sort();
+  }
+
+  /** Write (or, with null, delete) one entry as the cluster itself does; returns its index. */
+  write(key: string, value: StoredValue | null, at: number): bigint {
+    this.#place(key, value);
+    const scope = scopeOf(key);
+    this.#last += 1n;
+    for (const kind of ['dr', 'performance'] as const) {
+      if (replicates(scope, kind)) {
+        this.#lastOf[kind] = this.#last;
+      }
+    }
+    this.#log.push({ index: this.#last, key, value, at, scope });
+    if (this.#log.length > 2 * LOG_LENGTH) {
+      this.#log = this.#log.slice(-LOG_LENGTH);
+    }
+    return this.#last;
+  }
+
+  get lastWal(): bigint {
+    return this.#last;
+  }
+
+  lastWalOf(kind: ReplicationKind): bigint {
+    return this.#lastOf[kind];
+  }
+
+  /** The Merkle root over what replicates for this kind: 40 hex digits. */
+  rootOf(kind: ReplicationKind): string {
+    return this.#roots[kind].toString(16).padStart(40, '0');
+  }
+
+  /** Entries after an index in order, or null where the log no longer reaches back that far. */
+  entriesAfter(index: bigint): WalEntry[] | null {
+    const first = this.#log[0];
+    if (first === undefined || index >= this.#last) {
+      return index >= this.#last ? [] : null;
+    }
+    if (index < first.index - 1n) {
+      return null;
+    }
+    return this.#log.slice(Number(index - first.index) + 1);
+  }
+
+  /** Everything that a secondary of this kind gets. */
+  *replicated(kind: ReplicationKind): Generator<[string, StoredValue]> {
+    for (const [key, value] of this.#values) {
+      if (replicates(scopeOf(key), kind)) {
+        yield [key, value];
+      }
+    }
+  }
+
+  /**
+   * Make the replicated part equal to a source's, as the comparison of Merkle trees does; only differences are written.
+   * Returns the number of entries that this storage had on its own or in another version and lost.
+   */
+  replaceReplicated(kind: ReplicationKind, source: Iterable<[string, StoredValue]>, at: number): number {
+    const wanted = new Map(source);
+    let discarded = 0;
+    for (const [key, value] of [...this.replicated(kind)]) {
+      const target = wanted.get(key);
+      if (target === undefined) {
+        this.write(key, null, at);
+        discarded += 1;
+      } else if (digestOf(key, target) !== digestOf(key, value)) {
+        discarded += 1;
+      }
+    }
+    for (const [key, value] of wanted) {
+      if (this.#digests.get(key) !== digestOf(key, value)) {
+        this.write(key, value, at);
+      }
+    }
+    return discarded;
+  }
+
+  /** Remove everything, as `secondary/enable` does. */
+  wipe(): void {
+    this.#values.clear();
+    this.#digests.clear();
+    this.#roots.dr = 0n;
+    this.#roots.performance = 0n;
+    this.#log = [];
+  }
+
+  #place(key: string, value: StoredValue | null): void {
+    const scope = scopeOf(key);
+    const before = this.#digests.get(key) ?? 0n;
+    const after = value === null ? 0n : digestOf(key, value);
+    for (const kind of ['dr', 'performance'] as const) {
+      if (replicates(scope, kind)) {
+        this.#roots[kind] = (this.#roots[kind] - before + after) & ROOT_MASK;
+      }
+    }
+    if (value === null) {
+      this.#values.delete(key);
+      this.#digests.delete(key);
+    } else {
+      this.#values.set(key, value);
+      this.#digests.set(key, after);
+    }
+  }
+}

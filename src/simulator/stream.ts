@@ -1,0 +1,251 @@
+import type { SimulatedCluster } from './cluster';
+import { dynamicFilterOf, passesFilter, type DynamicFilter, type PathsFilter } from './filters';
+import type { SecondaryRole } from './roles';
+import { replicates, type ReplicationKind, type StoredValue, type WalEntry } from './storage';
+import { compareVersions } from './versions';
+
+export type StreamState = 'idle' | 'merkle-diff' | 'merkle-sync' | 'stream-wals';
+
+/**
+ * The secondary's side of one replication link: compare Merkle trees, copy, then stream the write-ahead log. It has no
+ * clock of its own; `advance` brings it to the given time.
+ */
+export class ReplicationStream {
+  state: StreamState = 'idle';
+  connected = false;
+  /** The cluster it is, or was last, connected to. */
+  source: SimulatedCluster | undefined;
+  /** Index of the source's last entry that was applied, in the source's numbering. */
+  lastRemoteWal = 0n;
+  lastHeartbeatAt: number | undefined;
+  lastStartAt: number | undefined;
+  /** Entries the last comparison threw away on this side. */
+  discardedEntries = 0;
+  /** The dynamic filter as this secondary knows it. */
+  dynamicFilter: DynamicFilter | undefined;
+  /** True while a test holds the log back; heartbeats go on. */
+  held = false;
+  #position = 0n;
+  #announced = 0n;
+  #synchronised = false;
+  #phaseEndsAt = 0;
+  #lostAt: number | undefined;
+  #failoverAddresses: readonly string[] = [];
+  #appliedFilter: PathsFilter | undefined;
+
+  constructor(
+    readonly kind: ReplicationKind,
+    private readonly cluster: SimulatedCluster,
+  ) {}
+
+  /** Forget the link, as a new activation token, a demotion or a wipe does. */
+  reset(): void {
+    this.state = 'idle';
+    this.connected = false;
+    this.source = undefined;
+    this.lastRemoteWal = 0n;
+    this.lastHeartbeatAt = undefined;
+    this.dynamicFilter = undefined;
+    this.#position = 0n;
+    this.#announced = 0n;
+    this.#synchronised = false;
+    this.#lostAt = undefined;
+    this.#failoverAddresses = [];
+    this.#appliedFilter = undefined;
+  }
+
+  /** It has heard from its source that there are writes which it lacks, or was never in step. */
+  get knowsToLackWrites(): boolean {
+    return !this.#synchronised || this.#position < this.#announced;
+  }
+
+  /** Brings the link up to the time. */
+  advance(now: number): void {
+    const role = this.cluster.effectiveRole(this.kind);
+    if (role.mode !== 'secondary' || role.certificate === null) {
+      this.connected = false;
+      this.state = 'idle';
+      return;
+    }
+    if (this.cluster.leadership.serving(now) === undefined) {
+      this.connected = false;
+      return;
+    }
+    const source = this.#findSource(role, now);
+    if (source === undefined) {
+      this.#loseSource(now);
+      return;
+    }
+    if (source !== this.source || this.state === 'idle') {
+      this.#begin(source, now);
+    }
+    this.#connect(source, role, now);
+    if (this.state !== 'stream-wals') {
+      this.#compare(source, role, now);
+    }
+    if (this.state === 'stream-wals') {
+      this.#receive(source, role, now);
+    }
+  }
+
+  /** In step at once, for set-up. */
+  attachNow(now: number): void {
+    const role = this.cluster.effectiveRole(this.kind);
+    const source = role.mode === 'secondary' ? this.#findSource(role, now) : undefined;
+    if (role.mode !== 'secondary' || source === undefined) {
+      throw new Error(`cluster ${this.cluster.name} has no ${this.kind} primary to attach to`);
+    }
+    this.#begin(source, now);
+    this.#connect(source, role, now);
+    this.#copy(source, role, now);
+  }
+
+  /** Sends everything that is on its way. */
+  flush(now: number): void {
+    const role = this.cluster.effectiveRole(this.kind);
+    if (this.connected && this.source !== undefined && this.state === 'stream-wals' && role.mode === 'secondary') {
+      this.#apply(this.source, role, Number.POSITIVE_INFINITY, now);
+    }
+  }
+
+  #findSource(role: SecondaryRole, now: number): SimulatedCluster | undefined {
+    const { clusterByClusterAddress, linked } = this.cluster.surroundings;
+    const follows =
+      this.kind === 'performance' &&
+      this.cluster.readings.performanceSecondariesFollow &&
+      now - (this.#lostAt ?? now) >= this.cluster.timing.followMs;
+    const addresses = [
+      role.primaryClusterAddress,
+      ...role.knownPrimaryAddresses,
+      ...(follows ? this.#failoverAddresses : []),
+    ];
+    return addresses
+      .map((address) => clusterByClusterAddress(address))
+      .find(
+        (candidate) =>
+          candidate !== undefined &&
+          candidate !== this.cluster &&
+          linked(this.cluster, candidate) &&
+          candidate.acceptsSecondary(this.kind, role, now),
+      );
+  }
+
+  #loseSource(now: number): void {
+    if (this.connected || this.#lostAt === undefined) {
+      this.#lostAt = now;
+    }
+    this.connected = false;
+    if (!this.cluster.readings.streamWalsWithDeadPrimary) {
+      this.state = 'idle';
+    }
+  }
+
+  #begin(source: SimulatedCluster, now: number): void {
+    this.source = source;
+    this.state = 'merkle-diff';
+    this.#synchronised = false;
+    this.#phaseEndsAt = now + this.cluster.timing.merkleDiffMs;
+    this.lastStartAt = now;
+    this.lastHeartbeatAt = now;
+  }
+
+  #connect(source: SimulatedCluster, role: SecondaryRole, now: number): void {
+    this.connected = true;
+    this.#lostAt = undefined;
+    const interval = Math.max(1, this.cluster.timing.heartbeatMs);
+    const last = this.lastHeartbeatAt ?? now;
+    this.lastHeartbeatAt = last + Math.floor((now - last) / interval) * interval;
+    this.#failoverAddresses = source.connectedSecondaryAddresses('dr');
+    if (this.kind === 'performance') {
+      this.dynamicFilter = this.#dynamicFilter(source, role);
+    }
+    this.cluster.rememberPrimary(this.kind, source, now);
+  }
+
+  #compare(source: SimulatedCluster, role: SecondaryRole, now: number): void {
+    const tooOld =
+      this.cluster.readings.olderSecondaryNeverStreams && compareVersions(this.cluster.version, source.version) < 0;
+    while (now >= this.#phaseEndsAt) {
+      if (this.state === 'merkle-diff') {
+        this.state = 'merkle-sync';
+        this.#phaseEndsAt += Math.max(1, this.cluster.timing.merkleSyncMs);
+      } else if (tooOld) {
+        this.state = 'merkle-diff';
+        this.#phaseEndsAt = now + Math.max(1, this.cluster.timing.merkleDiffMs);
+      } else {
+        this.#copy(source, role, now);
+        return;
+      }
+    }
+  }
+
+  #copy(source: SimulatedCluster, role: SecondaryRole, now: number): void {
+    const filter = this.#filter(source, role);
+    this.discardedEntries = this.cluster.storage.replaceReplicated(this.kind, this.#selected(source, filter), now);
+    this.#appliedFilter = filter;
+    this.#position = source.storage.lastWal;
+    this.#announced = this.#position;
+    this.#synchronised = true;
+    this.lastRemoteWal = this.cluster.readings.zeroRemoteWalAfterSync ? 0n : source.storage.lastWalOf(this.kind);
+    this.state = 'stream-wals';
+    if (this.kind === 'dr') {
+      this.cluster.dataArrived();
+    }
+  }
+
+  #receive(source: SimulatedCluster, role: SecondaryRole, now: number): void {
+    if (this.#filter(source, role) !== this.#appliedFilter || source.storage.entriesAfter(this.#position) === null) {
+      // A changed filter removes and brings entries; a log that no longer reaches back needs a comparison.
+      this.#copy(source, role, now);
+      return;
+    }
+    this.#apply(source, role, now, now);
+  }
+
+  #apply(source: SimulatedCluster, role: SecondaryRole, until: number, now: number): void {
+    const filter = this.#filter(source, role);
+    let open = !this.held;
+    for (const entry of source.storage.entriesAfter(this.#position) ?? []) {
+      open &&= entry.at + this.cluster.timing.streamDelayMs <= until;
+      const wanted = replicates(entry.scope, this.kind);
+      if (wanted && entry.at <= (this.lastHeartbeatAt ?? now)) {
+        this.#announced = entry.index;
+      }
+      if (open) {
+        this.#position = entry.index;
+        if (wanted) {
+          this.#store(source, entry, filter, now);
+        }
+      }
+    }
+  }
+
+  #store(source: SimulatedCluster, entry: WalEntry, filter: PathsFilter | undefined, now: number): void {
+    this.lastRemoteWal = entry.index;
+    if (this.#passes(source, filter, entry.key)) {
+      const at = Math.min(now, entry.at + this.cluster.timing.streamDelayMs);
+      this.cluster.storage.write(entry.key, entry.value, at);
+    }
+  }
+
+  *#selected(source: SimulatedCluster, filter: PathsFilter | undefined): Generator<[string, StoredValue]> {
+    for (const [key, value] of source.storage.replicated(this.kind)) {
+      if (this.#passes(source, filter, key)) {
+        yield [key, value];
+      }
+    }
+  }
+
+  #passes(source: SimulatedCluster, filter: PathsFilter | undefined, key: string): boolean {
+    return this.kind === 'dr' || (!source.isLocalKey(key) && passesFilter(filter, key));
+  }
+
+  #filter(source: SimulatedCluster, role: SecondaryRole): PathsFilter | undefined {
+    return this.kind === 'performance' ? source.filterOf(role.secondaryId) : undefined;
+  }
+
+  #dynamicFilter(source: SimulatedCluster, role: SecondaryRole): DynamicFilter | undefined {
+    const filter = source.filterOf(role.secondaryId);
+    return filter === undefined ? undefined : dynamicFilterOf(source.storage, filter);
+  }
+}
