@@ -64,7 +64,7 @@ function run(path: string, parameters: readonly string[]): Promise<string> {
   return new Promise((resolve, reject) => {
     execFile(path, parameters, { timeout: 20_000, env: withoutTemporalVariables() }, (error, stdout) => {
       if (error === null) resolve(stdout);
-      else reject(error);
+      else reject(new Error(error.message, { cause: error }));
     });
   });
 }

@@ -25,7 +25,7 @@ export interface TemporalServer extends TemporalServerAddresses {
 export async function obtainTemporalServer(options: DevServerOptions): Promise<TemporalServer> {
   const found = await findTemporalServer(options.onProgress === undefined ? {} : { onProgress: options.onProgress });
   if (found.kind === 'executable') {
-    const server = await startDevServer({ ...options, executable: found.executable.path });
+    const server = await startDevServer({ ...options, executable: found.executable });
     return {
       ...server,
       started: true,

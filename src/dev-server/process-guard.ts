@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
+import { Socket } from 'node:net';
 
 /**
  * Ends `child` when this process ends, however that happens: by itself, by an exception, by a signal, even by SIGKILL.
@@ -26,11 +27,7 @@ function startWatchdog(pid: number): ChildProcess {
   });
   watchdog.on('error', () => undefined);
   watchdog.unref();
-  // `unref` exists on the socket that a pipe to a child is; its type is only that of a stream.
-  const { stdin } = watchdog;
-  if (stdin !== null) {
-    stdin.on('error', () => undefined);
-    if ('unref' in stdin && typeof stdin.unref === 'function') stdin.unref();
-  }
+  watchdog.stdin.on('error', () => undefined);
+  if (watchdog.stdin instanceof Socket) watchdog.stdin.unref();
   return watchdog;
 }
