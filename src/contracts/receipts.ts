@@ -21,7 +21,7 @@ export const ENVELOPE_VERDICTS = {
 } as const;
 
 /** A stable code for what became of an envelope. */
-export type EnvelopeVerdict = keyof typeof ENVELOPE_VERDICTS;
+export type EnvelopeVerdictCode = keyof typeof ENVELOPE_VERDICTS;
 
 /** All that may be said of an envelope outside the process that checked it. */
 export interface EnvelopeReceipt {
@@ -31,5 +31,5 @@ export interface EnvelopeReceipt {
   readonly seq?: number;
   /** Base64url SHA-256 of the envelope; empty where what arrived is no envelope. */
   readonly envelopeDigest: string;
-  readonly verdict: EnvelopeVerdict;
+  readonly verdict: EnvelopeVerdictCode;
 }

@@ -8,16 +8,3 @@ declare const sealedBrand: unique symbol;
  * a list of uses (protocol: "Sealed value"). A type of its own, so that it is never taken for a readable string.
  */
 export type Sealed<K extends SealedKind = SealedKind> = string & { readonly [sealedBrand]: K };
-
-/** What an operation token may be used for; an invitation lists these per target, a sealed value repeats them. */
-export const OPERATION_TOKEN_USES = [
-  'dr.promote',
-  'dr.update-primary',
-  'dr.disable',
-  'dr.reindex',
-  'dr.merkle-check',
-  'dr.operation-token.delete',
-] as const;
-
-/** One use of an operation token. */
-export type OperationTokenUse = (typeof OPERATION_TOKEN_USES)[number];

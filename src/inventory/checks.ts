@@ -1,0 +1,120 @@
+import type { ParsedInventory } from './schema';
+
+/** A mistake with the path of the member that it is about. */
+export interface Mistake {
+  readonly path: readonly PropertyKey[];
+  readonly message: string;
+}
+
+type ParsedDeployment = ParsedInventory['deployments'][string];
+type ParsedGate = ParsedDeployment['gates']['plan'];
+
+/** What the schema cannot see: what the members of an inventory say of each other. Gives all mistakes. */
+export function crossCheck(inventory: ParsedInventory): Mistake[] {
+  const mistakes: Mistake[] = [...checkKeys(inventory), ...checkClustersAndAddresses(inventory)];
+  for (const [name, deployment] of Object.entries(inventory.deployments)) {
+    const at = ['deployments', name];
+    mistakes.push(...checkDrSets(deployment, at), ...checkCeremony(inventory, deployment, at));
+    for (const gate of ['plan', 'go'] as const) {
+      mistakes.push(...checkGate(inventory, deployment.gates[gate], [...at, 'gates', gate]));
+    }
+  }
+  return mistakes;
+}
+
+/** One key, one person: otherwise a signature would not say who signed. */
+function* checkKeys({ people }: ParsedInventory): Generator<Mistake> {
+  const owners = new Map<string, string>();
+  for (const [name, person] of Object.entries(people)) {
+    for (const [index, { kid }] of person.publicKeys.entries()) {
+      const owner = owners.get(kid);
+      if (owner !== undefined) {
+        yield { path: ['people', name, 'publicKeys', index], message: `the same public key is listed for ${owner}` };
+      }
+      owners.set(kid, name);
+    }
+  }
+}
+
+function* checkClustersAndAddresses({ deployments }: ParsedInventory): Generator<Mistake> {
+  const clusters = new Map<string, string>();
+  const addresses = new Map<string, string>();
+  const clusterIds = new Map<string, string>();
+  for (const [deployment, { clusters: entries }] of Object.entries(deployments)) {
+    for (const [name, cluster] of Object.entries(entries)) {
+      const path = ['deployments', deployment, 'clusters', name];
+      const other = clusters.get(name);
+      if (other !== undefined) yield { path, message: `deployment ${other} has a cluster of this name already` };
+      clusters.set(name, deployment);
+      for (const [index, address] of cluster.addresses.entries()) {
+        const owner = addresses.get(address);
+        if (owner !== undefined) {
+          yield { path: [...path, 'addresses', index], message: `cluster ${owner} has this address already` };
+        }
+        addresses.set(address, name);
+      }
+      const idOwner = cluster.clusterId === undefined ? undefined : clusterIds.get(cluster.clusterId);
+      if (idOwner !== undefined) {
+        yield { path: [...path, 'clusterId'], message: `cluster ${idOwner} has this cluster ID already` };
+      }
+      if (cluster.clusterId !== undefined) clusterIds.set(cluster.clusterId, name);
+    }
+  }
+}
+
+function* checkDrSets(deployment: ParsedDeployment, at: readonly string[]): Generator<Mistake> {
+  const sets = new Map<string, string>();
+  for (const [set, members] of Object.entries(deployment.drSets)) {
+    for (const [index, member] of members.entries()) {
+      const path = [...at, 'drSets', set, index];
+      if (!(member in deployment.clusters)) yield { path, message: `this deployment has no cluster ${member}` };
+      const other = sets.get(member);
+      if (other !== undefined) yield { path, message: `cluster ${member} is in DR set ${other} already` };
+      sets.set(member, set);
+    }
+  }
+  for (const cluster of Object.keys(deployment.clusters)) {
+    if (!sets.has(cluster)) {
+      yield {
+        path: [...at, 'clusters', cluster],
+        message: `cluster ${cluster} is in no DR set; one without DR replication is a set of its own`,
+      };
+    }
+  }
+}
+
+function* checkCeremony(
+  inventory: ParsedInventory,
+  deployment: ParsedDeployment,
+  at: readonly string[],
+): Generator<Mistake> {
+  const { holders, tokenSource } = deployment.ceremony;
+  const seen = new Set<string>();
+  for (const [index, holder] of holders.entries()) {
+    const path = [...at, 'ceremony', 'holders', index];
+    if (!(holder in inventory.people)) yield { path, message: `${holder} is not among the people of this inventory` };
+    if (seen.has(holder)) yield { path, message: `${holder} is listed twice` };
+    seen.add(holder);
+  }
+  const entries = Object.entries(deployment.clusters);
+  if (tokenSource === 'batch' && !entries.some(([, cluster]) => cluster.batchToken !== undefined)) {
+    yield { path: [...at, 'ceremony', 'tokenSource'], message: 'token source "batch" needs a batchToken on a cluster' };
+  }
+}
+
+function* checkGate(inventory: ParsedInventory, gate: ParsedGate, at: readonly string[]): Generator<Mistake> {
+  const people = Object.entries(inventory.people);
+  const eligible = people.filter(([, person]) => person.groups.some((group) => gate.groups.includes(group)));
+  for (const [index, group] of gate.groups.entries()) {
+    if (!people.some(([, person]) => person.groups.includes(group))) {
+      yield { path: [...at, 'groups', index], message: `nobody is in group ${group}` };
+    }
+  }
+  // Whether the requester is one of them is known only when somebody asks.
+  if (eligible.length < gate.approvals) {
+    yield {
+      path: [...at, 'approvals'],
+      message: `${gate.approvals} needed, but only ${eligible.length} may approve`,
+    };
+  }
+}

@@ -1,0 +1,203 @@
+import { z } from 'zod';
+import { parsePublicKey } from '../secrets/signing-keys';
+
+const NAME = /^[a-z0-9-]+$/;
+const UNITS: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
+
+/** A name of a deployment, cluster, DR set, group or person. */
+export const name = z.string().regex(NAME, 'a name consists of lower-case letters, digits and hyphens');
+
+/** A duration such as `500ms`, `30s`, `10m`, `4h` or `7d`, as milliseconds. */
+export const duration = z.string('a duration is a number with a unit, such as 30s').transform((text, context) => {
+  const [, amount, unit = ''] = /^(\d{1,9})(ms|s|m|h|d)$/.exec(text) ?? [];
+  const milliseconds = Number(amount) * (UNITS[unit] ?? Number.NaN);
+  if (milliseconds > 0) return milliseconds;
+  context.addIssue({ code: 'custom', message: 'a duration is a positive number with a unit: ms, s, m, h or d' });
+  return z.NEVER;
+});
+
+function isLoopback(hostname: string): boolean {
+  return hostname === 'localhost' || hostname === '[::1]' || /^127(\.\d{1,3}){3}$/.test(hostname);
+}
+
+/** An origin: scheme, host and port, without path or credentials. HTTPS, or HTTP on loopback. */
+const origin = z.string().transform((text, context) => {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  const fail = (message: string) => {
+    context.addIssue({ code: 'custom', message });
+    return z.NEVER;
+  };
+  if (url === undefined || (url.protocol !== 'https:' && url.protocol !== 'http:'))
+    return fail('not an http(s) address');
+  if (url.username !== '' || url.password !== '') return fail('an address holds no user name and no password');
+  if (url.pathname !== '/' || url.search !== '' || url.hash !== '') return fail('an address holds no path');
+  if (url.protocol === 'http:' && !isLoopback(url.hostname))
+    return fail('plain http is allowed on loopback addresses only');
+  return url.origin;
+});
+
+/** Where a secret is read from. `file` is read again at every use. Never an inline value. */
+export const credentialSource = z
+  .unknown()
+  .superRefine((value, context) => {
+    if (typeof value === 'object' && value !== null && ('approle' in value || 'kubernetes' in value)) {
+      context.addIssue({ code: 'custom', message: 'approle and kubernetes are not available in this version' });
+    }
+  })
+  .pipe(
+    z.union(
+      [
+        z.strictObject({ env: z.string().regex(/^[A-Za-z_][A-Za-z0-9_]*$/) }),
+        z.strictObject({ file: z.string().startsWith('/') }),
+      ],
+      'a source is { env: VARIABLE } or { file: /absolute/path }; the secret itself never stands in the inventory',
+    ),
+  );
+
+const publicKey = z.string().transform((line, context) => {
+  const key = parsePublicKey(line.trim());
+  if (key !== undefined) return key;
+  context.addIssue({ code: 'custom', message: 'a public key is "<kid>:<x>" as "runbook keys init" prints it' });
+  return z.NEVER;
+});
+
+const person = z
+  .strictObject({
+    groups: z.array(name).default([]),
+    attestation: z.enum(['signed', 'principal', 'claimed']),
+    /** Ed25519 keys of this person; several while a key is replaced. */
+    publicKeys: z.array(publicKey).default([]),
+    /** The server's principal on this person's signals; needed where the attestation is `principal`. */
+    principal: z.string().min(1).optional(),
+  })
+  .superRefine((value, context) => {
+    if (value.attestation === 'signed' && value.publicKeys.length === 0) {
+      context.addIssue({ code: 'custom', path: ['publicKeys'], message: 'a person who signs needs a public key' });
+    }
+    if (value.attestation === 'principal' && value.principal === undefined) {
+      context.addIssue({ code: 'custom', path: ['principal'], message: 'attestation "principal" needs the principal' });
+    }
+  });
+
+const cluster = z.strictObject({
+  addresses: z.array(origin).min(1, 'a cluster has at least one API address'),
+  caFile: z.string().startsWith('/', 'a file is given by its absolute path').optional(),
+  clusterId: z.string().min(1).optional(),
+  advertisedClusterAddress: z.union([z.literal('node-address'), origin], 'an https address, or the word node-address'),
+  apiAddressForPeers: origin.optional(),
+  caFileOnPeers: z.string().startsWith('/', 'a file is given by its absolute path').optional(),
+  credential: credentialSource,
+  batchToken: credentialSource.optional(),
+  ceremonyCredential: credentialSource.optional(),
+});
+
+const ceremony = z
+  .strictObject({
+    holders: z.array(name).min(1, 'a ceremony needs holders'),
+    collectFor: duration.prefault('30m'),
+    useFor: duration.prefault('30m'),
+    tokenSource: z.enum(['auto', 'batch', 'ceremony']).default('auto'),
+    batchMargin: duration.prefault('30m'),
+  })
+  .transform(({ collectFor, useFor, batchMargin, ...rest }) => ({
+    ...rest,
+    collectForMs: collectFor,
+    useForMs: useFor,
+    batchMarginMs: batchMargin,
+  }));
+
+const gate = z
+  .strictObject({
+    approvals: z.int().min(1).max(20),
+    groups: z.array(name).min(1, 'a gate names the groups that approve'),
+    excludeRequester: z.boolean().default(true),
+    validFor: duration,
+  })
+  .transform(({ validFor, ...rest }) => ({ ...rest, validForMs: validFor }));
+
+const limits = z
+  .strictObject({
+    lagWalEntries: z.int().min(0).default(1000),
+    heartbeatAge: duration.prefault('30s'),
+    catchUp: duration.prefault('60s'),
+    demote: duration.prefault('60s'),
+    promote: duration.prefault('60s'),
+    serviceReady: duration.prefault('60s'),
+    streaming: duration.prefault('10m'),
+    merkleEvidence: duration.prefault('30s'),
+  })
+  .transform((value) => ({
+    lagWalEntries: value.lagWalEntries,
+    heartbeatAgeMs: value.heartbeatAge,
+    catchUpMs: value.catchUp,
+    demoteMs: value.demote,
+    promoteMs: value.promote,
+    serviceReadyMs: value.serviceReady,
+    streamingMs: value.streaming,
+    merkleEvidenceMs: value.merkleEvidence,
+  }));
+
+const commandHook = z
+  .strictObject({
+    command: z
+      .array(z.string().min(1))
+      .min(1)
+      .refine((words) => words[0]?.startsWith('/'), {
+        message: 'a command starts with the absolute path of a program',
+      }),
+    timeout: duration.prefault('30s'),
+  })
+  .transform(({ command, timeout }) => ({ kind: 'command' as const, command, timeoutMs: timeout }));
+
+const probeHook = z
+  .strictObject({
+    url: z.url({ protocol: /^https?$/ }).refine((text) => {
+      const url = new URL(text);
+      return url.protocol === 'https:' || isLoopback(url.hostname);
+    }, 'plain http is allowed on loopback addresses only'),
+    expectStatus: z.array(z.int().min(100).max(599)).min(1).default([200]),
+    timeout: duration.prefault('5s'),
+    caFile: z.string().startsWith('/', 'a file is given by its absolute path').optional(),
+  })
+  .transform(({ timeout, ...rest }) => ({ kind: 'probe' as const, ...rest, timeoutMs: timeout }));
+
+const deployment = z.strictObject({
+  laboratory: z.boolean().default(false),
+  clusters: z.record(name, cluster).refine((value) => Object.keys(value).length > 0, 'a deployment has clusters'),
+  drSets: z.record(name, z.array(name).min(1, 'a DR set has at least one cluster')),
+  ceremony,
+  gates: z.strictObject({
+    plan: gate,
+    go: gate,
+  }),
+  limits: limits.prefault({}),
+  marker: z
+    .strictObject({ path: z.string().regex(/^[^/\s]+(\/[^/\s]+)+$/, 'a path such as kv/runbooks-marker') })
+    .default({ path: 'kv/runbooks-marker' }),
+  hooks: z
+    .strictObject({
+      quiesce: commandHook.optional(),
+      release: commandHook.optional(),
+      traffic: commandHook.optional(),
+      probe: probeHook.optional(),
+    })
+    .default({}),
+});
+
+/** The inventory file (docs/inventory.md). Members only; what members say of each other is checked in `checks.ts`. */
+export const inventorySchema = z.strictObject({
+  version: z.literal(1, 'this program reads inventories of version 1'),
+  temporal: z
+    .strictObject({
+      uiAddress: z.url({ protocol: /^https?$/ }).optional(),
+      namespace: z.string().min(1).default('default'),
+    })
+    .prefault({}),
+  workers: z.strictObject({ signingKey: credentialSource }),
+  people: z.record(name, person),
+  deployments: z
+    .record(name, deployment)
+    .refine((value) => Object.keys(value).length > 0, 'an inventory has deployments'),
+});
+
+export type ParsedInventory = z.infer<typeof inventorySchema>;

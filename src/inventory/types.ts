@@ -1,0 +1,70 @@
+import type { z } from 'zod';
+import type { Attestation } from '../contracts/run-facts';
+import type { PublicKeyEntry } from '../secrets/signing-keys';
+import type { credentialSource, ParsedInventory } from './schema';
+
+type ParsedDeployment = ParsedInventory['deployments'][string];
+
+/** Where a secret is read from: an environment variable, or a file that is read again at every use. */
+export type CredentialSource = z.infer<typeof credentialSource>;
+
+/** A holder, approver or operator. */
+export interface Person {
+  readonly name: string;
+  readonly groups: readonly string[];
+  /** How this person's documents must be attested; what arrives cannot lower it. */
+  readonly attestation: Attestation;
+  readonly publicKeys: readonly PublicKeyEntry[];
+  /** The server's principal on this person's signals. */
+  readonly principal?: string | undefined;
+}
+
+/** One cluster: its nodes' API addresses and the sources of its credentials. */
+export type ClusterEntry = Readonly<ParsedDeployment['clusters'][string]> & {
+  readonly name: string;
+  readonly deployment: string;
+  /** The DR set that it is a member of. Membership, not a role. */
+  readonly drSet: string;
+};
+
+/** Who must approve at a gate. Durations in milliseconds. */
+export type GatePolicy = Readonly<ParsedDeployment['gates']['plan']>;
+
+/** Lag limit in WAL entries, time limits in milliseconds. */
+export type Limits = Readonly<ParsedDeployment['limits']>;
+
+/** A hook: a program to run, or an address to probe. */
+export type HookEntry = NonNullable<ParsedDeployment['hooks']['quiesce' | 'probe']>;
+export type CommandHook = Extract<HookEntry, { kind: 'command' }>;
+export type ProbeHook = Extract<HookEntry, { kind: 'probe' }>;
+
+/** Who is asked for key shares, and for how long. Durations in milliseconds. */
+export type CeremonyPolicy = Readonly<ParsedDeployment['ceremony']>;
+
+/** A named group of clusters that replicate among themselves. */
+export interface Deployment {
+  readonly name: string;
+  /** Claimed documents may carry everything. */
+  readonly laboratory: boolean;
+  readonly clusters: ReadonlyMap<string, ClusterEntry>;
+  /** Members of each DR set, as listed. Membership only, never roles. */
+  readonly drSets: ReadonlyMap<string, readonly string[]>;
+  readonly ceremony: CeremonyPolicy;
+  readonly gates: { readonly plan: GatePolicy; readonly go: GatePolicy };
+  readonly limits: Limits;
+  readonly marker: { readonly path: string };
+  readonly hooks: {
+    readonly quiesce?: CommandHook | undefined;
+    readonly release?: CommandHook | undefined;
+    readonly traffic?: CommandHook | undefined;
+    readonly probe?: ProbeHook | undefined;
+  };
+}
+
+/** What the worker knows of the site. It states membership, never roles. */
+export interface Inventory {
+  readonly temporal: { readonly uiAddress?: string | undefined; readonly namespace: string };
+  readonly workers: { readonly signingKey: CredentialSource };
+  readonly people: ReadonlyMap<string, Person>;
+  readonly deployments: ReadonlyMap<string, Deployment>;
+}
