@@ -1,6 +1,7 @@
 import type { ClusterObservation } from './observations';
 import type { Precondition, SwitchoverPlan } from './plan';
 import type { Attested, Finding, Receipt, RunOutcome } from './run-facts';
+import type { SignalName } from './signals';
 
 /** One step as the history tells it. Times are ISO strings with milliseconds. */
 export interface ReportStep {
@@ -69,6 +70,17 @@ export interface Report {
     readonly decision?: { readonly action: string; readonly by: Attested; readonly reason: string; readonly at: string };
   }[];
   readonly receipts: readonly (Receipt & { readonly at: string })[];
+  /** Every signal that the history holds, as the server recorded it: never its content, and no name that is not ours. */
+  readonly signals: readonly {
+    readonly signal: SignalName | 'unknown';
+    /** Counts the signals of this name in this run, from 1. */
+    readonly arrival: number;
+    readonly at: string;
+    /** The principal that the server recorded; absent where authentication is off. */
+    readonly sender?: Attested;
+    /** Whether the run looked at it and said what became of it. */
+    readonly answered: boolean;
+  }[];
   readonly controls: readonly { readonly control: string; readonly by: string; readonly reason: string; readonly at: string }[];
   readonly findings: readonly (Finding & { readonly at: string })[];
   readonly outage?: OutageSplit;
