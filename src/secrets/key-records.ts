@@ -1,0 +1,294 @@
+import { randomBytes } from 'node:crypto';
+import { mkdir, readdir, stat, statfs } from 'node:fs/promises';
+import { join } from 'node:path';
+import { z } from 'zod';
+import { RunbookError } from '../errors';
+import { Secret } from '../secret';
+import type { CeremonyKeys } from './ceremony-keys';
+import { eraseFile, readOwnFile, writeNewFile } from './key-files';
+import type { RunContext } from './sealing';
+
+/** Where key records live, as the operator chose (`keyStorage`). */
+export type KeyStorage = 'memory' | 'disk';
+/** What may be claimed of erased keys; the invitation says it. */
+export type Erasure = 'memory' | 'best-effort';
+
+/** What {@link KeyRecords.create} stores. Times in seconds since 1970, as in the invitation. */
+export interface NewKeyRecord {
+  readonly run: RunContext;
+  readonly cid: string;
+  readonly epoch: number;
+  readonly kind: 'operation-token' | 'root-token';
+  readonly keys: CeremonyKeys;
+  /** The signed invitation. */
+  readonly invitation: string;
+  readonly invitationDigest: string;
+  readonly holders: readonly string[];
+  readonly threshold: number;
+  /** End of the collecting. */
+  readonly exp: number;
+  /** Life in seconds from the first burst. */
+  readonly useFor: number;
+}
+
+/** A stored record. Times in seconds since 1970. */
+export interface KeyRecord extends NewKeyRecord {
+  readonly state: 'collecting' | 'bursting';
+  /** When the first burst began; missing while the record collects. */
+  readonly firstBurst?: number;
+  /** From then on the record cannot be read and is swept. */
+  readonly destroyAfter: number;
+}
+
+/** A record that a sweep destroyed. */
+export interface DestroyedRecord {
+  readonly cid: string;
+  readonly epoch: number;
+  readonly why: 'expired' | 'run-closed' | 'unreadable';
+}
+
+const TMPFS_MAGIC = 0x01021994;
+const RECORD_FILE = /^([0-9a-f-]{36})\.(\d{1,9})\.key$/;
+const LEFTOVER_AGE_MS = 60_000;
+
+const storedRecord = z.strictObject({
+  version: z.literal(1),
+  run: z.strictObject({ ns: z.string(), wid: z.string(), rid: z.string() }),
+  cid: z.string(),
+  epoch: z.int(),
+  kind: z.enum(['operation-token', 'root-token']),
+  recipient: z.string(),
+  identity: z.string(),
+  pgpPublicKey: z.string(),
+  pgpFingerprint: z.string(),
+  pgpPrivateKey: z.string(),
+  invitation: z.string(),
+  invitationDigest: z.string(),
+  holders: z.array(z.string()),
+  threshold: z.int(),
+  exp: z.int(),
+  useFor: z.int(),
+});
+
+/**
+ * The ceremony keys of this host: one file per ceremony epoch (protocol: "Key record"). The file is written once and
+ * never changed; the time of the first burst stands in a file beside it, which holds no secret.
+ */
+export class KeyRecords {
+  /** Random identifier of the directory; names the task queue of the workers that have it. */
+  readonly keyHome: string;
+  readonly erasure: Erasure;
+  readonly #directory: string;
+
+  private constructor(directory: string, keyHome: string, erasure: Erasure) {
+    this.#directory = directory;
+    this.keyHome = keyHome;
+    this.erasure = erasure;
+  }
+
+  /**
+   * Opens the key directory, and makes it (mode 0700) where it does not exist.
+   *
+   * @param options.storage `memory` demands a tmpfs.
+   * @param options.fileSystemType reads the file system's type number; given by tests.
+   * @throws RunbookError `KEY_STORAGE_REFUSED` where `memory` is asked for and the directory is not on a tmpfs.
+   */
+  static async open(options: {
+    readonly directory: string;
+    readonly storage: KeyStorage;
+    readonly fileSystemType?: (directory: string) => Promise<number>;
+  }): Promise<KeyRecords> {
+    const { directory, storage } = options;
+    const fileSystemType = options.fileSystemType ?? (async (path) => (await statfs(path)).type);
+    await mkdir(directory, { recursive: true, mode: 0o700 });
+    if (storage === 'memory' && (await fileSystemType(directory)) !== TMPFS_MAGIC) {
+      throw new RunbookError(
+        'KEY_STORAGE_REFUSED',
+        `The key directory ${directory} is not on a memory-backed file system (tmpfs).`,
+        {
+          needed: 'a directory on a tmpfs, such as /dev/shm/runbooks or a memory-backed volume',
+          next: 'Choose such a directory, or ask for disk storage, which makes every invitation say "best-effort".',
+        },
+      );
+    }
+    await writeNewFile(directory, 'key-home', randomBytes(8).toString('hex'));
+    const keyHome = await readOwnFile(directory, 'key-home');
+    if (keyHome === undefined || !/^[0-9a-f]{16}$/.test(keyHome)) {
+      throw new RunbookError(
+        'KEY_STORAGE_REFUSED',
+        `The file key-home in ${directory} is not one that this program made.`,
+      );
+    }
+    return new KeyRecords(directory, keyHome, storage === 'memory' ? 'memory' : 'best-effort');
+  }
+
+  /**
+   * Stores the keys of one epoch, synced before it returns.
+   *
+   * @throws RunbookError `STATE_DIVERGED` where this epoch has a record: an epoch has exactly one invitation.
+   */
+  async create(record: NewKeyRecord): Promise<KeyRecord> {
+    const { keys, ...rest } = record;
+    const stored: z.infer<typeof storedRecord> = {
+      version: 1,
+      ...rest,
+      run: { ns: record.run.ns, wid: record.run.wid, rid: record.run.rid },
+      holders: [...record.holders],
+      recipient: keys.recipient,
+      identity: keys.identity.reveal(),
+      pgpPublicKey: keys.pgpPublicKey,
+      pgpFingerprint: keys.pgpFingerprint,
+      pgpPrivateKey: keys.pgpPrivateKey.reveal(),
+    };
+    if (!(await writeNewFile(this.#directory, fileName(record.cid, record.epoch), JSON.stringify(stored)))) {
+      throw new RunbookError('STATE_DIVERGED', `Epoch ${record.epoch} of this ceremony has keys already.`);
+    }
+    return present(stored, undefined);
+  }
+
+  /**
+   * @param now milliseconds since 1970.
+   * @throws RunbookError `KEY_RECORD_MISSING` where it is not on this host, destroyed, or past its time.
+   */
+  async read(cid: string, epoch: number, now = Date.now()): Promise<KeyRecord> {
+    const record = await this.#load(fileName(cid, epoch));
+    if (record !== undefined && record !== 'unreadable' && record.destroyAfter * 1000 > now) return record;
+    throw new RunbookError(
+      'KEY_RECORD_MISSING',
+      'The keys of this ceremony epoch are not on this host, expired, or destroyed.',
+      {
+        next: 'The run asks the holders again with a new invitation.',
+      },
+    );
+  }
+
+  /** The records of one run that are within their time, newest epoch first. */
+  async ofRun(run: RunContext, now = Date.now()): Promise<readonly KeyRecord[]> {
+    const records: KeyRecord[] = [];
+    for (const name of await this.#recordFiles()) {
+      const record = await this.#load(name);
+      if (record === undefined || record === 'unreadable' || record.destroyAfter * 1000 <= now) continue;
+      const { ns, wid, rid } = record.run;
+      if (ns === run.ns && wid === run.wid && rid === run.rid) records.push(record);
+    }
+    return records.sort((a, b) => b.epoch - a.epoch);
+  }
+
+  /**
+   * Notes the first burst: from now on the record lives for `useFor`. A later call changes nothing.
+   *
+   * @param now milliseconds since 1970.
+   * @throws RunbookError `KEY_RECORD_MISSING`.
+   */
+  async markFirstBurst(cid: string, epoch: number, now: number): Promise<KeyRecord> {
+    await this.read(cid, epoch, now);
+    await writeNewFile(this.#directory, burstFileName(fileName(cid, epoch)), String(Math.floor(now / 1000)));
+    return this.read(cid, epoch, now);
+  }
+
+  /** Overwrites and removes the record. False where there was none. */
+  async destroy(cid: string, epoch: number): Promise<boolean> {
+    return this.#destroyFile(fileName(cid, epoch));
+  }
+
+  /**
+   * Destroys what is past its time, what belongs to closed runs, and what cannot be read. Works without Temporal: where
+   * `isRunClosed` throws, the record waits for its time to end.
+   *
+   * @param now milliseconds since 1970.
+   * @param isRunClosed whether a run has ended, by Workflow ID and Run ID.
+   */
+  async sweep(
+    now: number,
+    isRunClosed: (wid: string, rid: string, ns: string) => Promise<boolean>,
+  ): Promise<readonly DestroyedRecord[]> {
+    await this.#eraseLeftovers(now);
+    const destroyed: DestroyedRecord[] = [];
+    for (const name of await this.#recordFiles()) {
+      const record = await this.#load(name);
+      if (record === undefined) continue;
+      const why = await reasonToDestroy(record, now, isRunClosed);
+      if (why === undefined || !(await this.#destroyFile(name))) continue;
+      const [, cid = '', epoch] = RECORD_FILE.exec(name) ?? [];
+      destroyed.push({ cid, epoch: Number(epoch), why });
+    }
+    return destroyed;
+  }
+
+  async #recordFiles(): Promise<string[]> {
+    return (await readdir(this.#directory)).filter((name) => RECORD_FILE.test(name)).sort();
+  }
+
+  async #destroyFile(name: string): Promise<boolean> {
+    const existed = await eraseFile(this.#directory, name);
+    await eraseFile(this.#directory, burstFileName(name));
+    return existed;
+  }
+
+  /** A process that died while writing leaves a whole record under a temporary name. */
+  async #eraseLeftovers(now: number): Promise<void> {
+    for (const name of await readdir(this.#directory)) {
+      if (!name.startsWith('.tmp-')) continue;
+      const facts = await stat(join(this.#directory, name)).catch(() => undefined);
+      if (facts !== undefined && now - facts.mtimeMs > LEFTOVER_AGE_MS) await eraseFile(this.#directory, name);
+    }
+  }
+
+  async #load(name: string): Promise<KeyRecord | 'unreadable' | undefined> {
+    const text = await readOwnFile(this.#directory, name);
+    if (text === undefined) return undefined;
+    const parsed = parseStored(text);
+    if (parsed === undefined || fileName(parsed.cid, parsed.epoch) !== name) return 'unreadable';
+    return present(parsed, await readOwnFile(this.#directory, burstFileName(name)));
+  }
+}
+
+function fileName(cid: string, epoch: number): string {
+  const name = `${cid}.${epoch}.key`;
+  // Both may come from a signal or an activity input: nothing but a UUID and a number may name a file.
+  if (!RECORD_FILE.test(name)) throw new RunbookError('KEY_RECORD_MISSING', 'This is not a ceremony and an epoch.');
+  return name;
+}
+
+function burstFileName(recordFile: string): string {
+  return `${recordFile}.burst`;
+}
+
+function parseStored(text: string): z.infer<typeof storedRecord> | undefined {
+  try {
+    return storedRecord.parse(JSON.parse(text));
+  } catch {
+    return undefined;
+  }
+}
+
+function present(stored: z.infer<typeof storedRecord>, burst: string | undefined): KeyRecord {
+  const { version: _version, recipient, identity, pgpPublicKey, pgpFingerprint, pgpPrivateKey, ...rest } = stored;
+  const firstBurst = burst === undefined ? undefined : Number(burst);
+  return {
+    ...rest,
+    keys: {
+      recipient,
+      identity: new Secret('private-key', identity),
+      pgpPublicKey,
+      pgpFingerprint,
+      pgpPrivateKey: new Secret('private-key', pgpPrivateKey),
+    },
+    state: firstBurst === undefined ? 'collecting' : 'bursting',
+    ...(firstBurst === undefined ? {} : { firstBurst }),
+    // A burst may begin until the collecting ends, and the record must then live for `useFor`.
+    destroyAfter: (firstBurst ?? stored.exp) + stored.useFor,
+  };
+}
+
+async function reasonToDestroy(
+  record: KeyRecord | 'unreadable',
+  now: number,
+  isRunClosed: (wid: string, rid: string, ns: string) => Promise<boolean>,
+): Promise<DestroyedRecord['why'] | undefined> {
+  if (record === 'unreadable') return 'unreadable';
+  if (record.destroyAfter * 1000 <= now) return 'expired';
+  const { wid, rid, ns } = record.run;
+  const closed = await isRunClosed(wid, rid, ns).catch(() => false);
+  return closed ? 'run-closed' : undefined;
+}
