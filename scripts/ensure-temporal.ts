@@ -3,7 +3,11 @@ import { findTemporalServer } from '../src/dev-server';
 /** Makes sure that a Temporal server can be had, builds it where needed, and says which one it is. */
 async function main(): Promise<void> {
   const found = await findTemporalServer({ onProgress: (line) => console.log(line) });
-  console.log(found.kind === 'address' ? `Temporal server at ${found.address}` : `${found.executable.version}: ${found.executable.path}`);
+  console.log(
+    found.kind === 'address'
+      ? `Temporal server at ${found.address}`
+      : `${found.executable.version}: ${found.executable.path}`,
+  );
 }
 
 main().catch((error: unknown) => {

@@ -1,0 +1,163 @@
+/**
+ * Runs one of the project's tasks from a fresh clone: installs the dependencies where the lock file asks for others
+ * than are installed, then does the task. Needs nothing but Node and npm; imports nothing that has to be installed.
+ *
+ *   node scripts/bootstrap.mjs <demo | test | bench> [arguments of the task]
+ */
+import { spawn } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { constants } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+const ROOT = fileURLToPath(new URL('..', import.meta.url));
+const STAMP = join(ROOT, 'node_modules', '.bootstrap-stamp');
+const [task, ...taskArguments] = process.argv.slice(2);
+
+const TASKS = {
+  demo: async () => {
+    await build();
+    await step('Demo', process.execPath, ['dist/src/demo/main.js', ...taskArguments]);
+  },
+  test: async () => {
+    await step('Temporal server', process.execPath, [
+      '-r',
+      './scripts/register-typescript.cjs',
+      'scripts/ensure-temporal.ts',
+    ]);
+    await step('Type check', process.execPath, [program('typescript', 'bin/tsc'), '-p', 'tsconfig.json', '--noEmit']);
+    await step('Lint', process.execPath, [
+      program('eslint', 'bin/eslint.js'),
+      '.',
+      '--max-warnings',
+      '0',
+      '--cache',
+      '--cache-location',
+      'node_modules/.cache/eslint/',
+    ]);
+    await step('Tests', process.execPath, [program('jest', 'bin/jest.js'), ...taskArguments]);
+  },
+  bench: async () => {
+    await build();
+    await step('Benchmarks', process.execPath, ['dist/scripts/benchmark.js', ...taskArguments]);
+  },
+};
+
+async function build() {
+  await step('Compile', process.execPath, [program('typescript', 'bin/tsc'), '-p', 'tsconfig.build.json']);
+  await step('Bundle the workflows', process.execPath, ['dist/scripts/bundle-workflows.js']);
+}
+
+/** A task could not be done; the message says why and the program that failed has said more. */
+class TaskFailed extends Error {
+  constructor(message, exitCode = 1) {
+    super(message);
+    this.exitCode = exitCode;
+  }
+}
+
+function program(packageName, path) {
+  return join(ROOT, 'node_modules', packageName, path);
+}
+
+function checkNode() {
+  const { engines } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
+  const needed = /(\d+)\.(\d+)/.exec(engines.node);
+  const [major, minor] = process.versions.node.split('.').map(Number);
+  const [neededMajor, neededMinor] = [Number(needed[1]), Number(needed[2])];
+  if (major > neededMajor || (major === neededMajor && minor >= neededMinor)) return;
+  throw new TaskFailed(
+    `Node ${neededMajor}.${neededMinor} or newer is needed; this is Node ${process.versions.node} (${process.execPath}).`,
+  );
+}
+
+/**
+ * What is installed counts only by a stamp that is written after `npm ci` has succeeded, and that `npm ci` removes with
+ * everything else as its first act. A complete install by another npm command counts too: npm writes its own list of
+ * what it installed as its last act.
+ */
+async function installDependencies() {
+  const lockFile = readFileSync(join(ROOT, 'package-lock.json'), 'utf8');
+  const hash = createHash('sha256').update(lockFile).digest('hex');
+  // Native packages are installed for one platform.
+  const platform = `${process.platform}-${process.arch}`;
+  const installed = readJson(STAMP);
+  if (installed?.hash === hash && installed.platform === platform) return;
+  const otherPlatform = installed !== undefined && installed.platform !== platform;
+  if (otherPlatform || !isInstalled(JSON.parse(lockFile))) {
+    rmSync(STAMP, { force: true });
+    await step('Install dependencies', 'npm', ['ci', '--no-audit', '--no-fund'], {
+      shell: process.platform === 'win32',
+    });
+  }
+  writeFileSync(STAMP, JSON.stringify({ hash, platform }));
+}
+
+/** Whether npm's list of what it installed agrees with the lock file; packages for other platforms may be missing. */
+function isInstalled(lockFile) {
+  const installed = readJson(join(ROOT, 'node_modules', '.package-lock.json'))?.packages;
+  if (installed === undefined) return false;
+  const needed = Object.entries(lockFile.packages).filter(([path]) => path !== '');
+  const known = new Set(needed.map(([path]) => path));
+  return (
+    Object.keys(installed).every((path) => known.has(path)) &&
+    needed.every(([path, { version, integrity, optional }]) => {
+      const found = installed[path];
+      if (found === undefined) return optional === true;
+      return found.version === version && found.integrity === integrity && existsSync(join(ROOT, path));
+    })
+  );
+}
+
+function readJson(path) {
+  try {
+    return JSON.parse(readFileSync(path, 'utf8'));
+  } catch {
+    return undefined;
+  }
+}
+
+/** Runs a program to its end with our terminal; a failure ends the task. */
+async function step(title, command, parameters, options = {}) {
+  const begin = Date.now();
+  console.log(`== ${title}`);
+  const { code, signal } = await run(command, parameters, options);
+  const seconds = ((Date.now() - begin) / 1000).toFixed(1);
+  if (signal !== null)
+    throw new TaskFailed(`${title}: ended by ${signal} after ${seconds} s`, 128 + constants.signals[signal]);
+  if (code !== 0) throw new TaskFailed(`${title}: failed after ${seconds} s (exit code ${code})`, code);
+  console.log(`== ${title}: done in ${seconds} s`);
+}
+
+function run(command, parameters, options) {
+  return new Promise((resolve, reject) => {
+    const child = spawn(command, parameters, { cwd: ROOT, stdio: 'inherit', ...options });
+    // Ctrl-C at a terminal reaches the child by itself. We stay until it has ended.
+    const forward = (signal) => {
+      if (signal !== 'SIGINT' || !process.stdin.isTTY) child.kill(signal);
+    };
+    const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'];
+    for (const signal of signals) process.on(signal, forward);
+    const finish = (settle) => {
+      for (const signal of signals) process.off(signal, forward);
+      settle();
+    };
+    child.once('error', (error) =>
+      finish(() => reject(new TaskFailed(`${command} could not be started: ${error.message}`))),
+    );
+    child.once('exit', (code, signal) => finish(() => resolve({ code, signal })));
+  });
+}
+
+try {
+  const work = Object.hasOwn(TASKS, task ?? '') ? TASKS[task] : undefined;
+  if (work === undefined) throw new TaskFailed(`Which task? ${Object.keys(TASKS).join(', ')}`, 2);
+  checkNode();
+  await installDependencies();
+  await work();
+} catch (error) {
+  if (!(error instanceof TaskFailed)) throw error;
+  console.error(`== ${error.message}`);
+  process.exitCode = error.exitCode;
+}

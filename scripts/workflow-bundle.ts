@@ -1,0 +1,31 @@
+import { randomUUID } from 'node:crypto';
+import { existsSync } from 'node:fs';
+import { mkdir, rename, stat, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { bundleWorkflowCode } from '@temporalio/worker';
+import type { Logger } from '@temporalio/worker';
+import { projectRoot } from '../src/dev-server/locations';
+
+/** Where the build puts the bundle, relative to the project's root. */
+export const BUNDLE_PATH = join('dist', 'workflow-bundle.js');
+
+/**
+ * Bundles the workflows with the payload converter, which is a part of the bundle and cannot be given to a worker later.
+ * The file appears under its name only when it is complete.
+ *
+ * @returns its size in bytes.
+ */
+export async function writeWorkflowBundle(outFile: string, logger?: Logger): Promise<number> {
+  const root = projectRoot();
+  const payloadConverterPath = join(root, 'src', 'contracts', 'payload-converter.ts');
+  const { code } = await bundleWorkflowCode({
+    workflowsPath: join(root, 'workflows', 'index.ts'),
+    ...(existsSync(payloadConverterPath) ? { payloadConverterPath } : {}),
+    ...(logger === undefined ? {} : { logger }),
+  });
+  await mkdir(dirname(outFile), { recursive: true });
+  const unfinished = `${outFile}.${randomUUID()}`;
+  await writeFile(unfinished, code);
+  await rename(unfinished, outFile);
+  return (await stat(outFile)).size;
+}
