@@ -1,0 +1,63 @@
+import { Command } from 'commander';
+import type { CliContext } from './context';
+import type { ExitCode } from './exit-codes';
+import { connectTemporal } from './temporal';
+import type { ConnectionFlags, TemporalSession } from './temporal';
+
+/** Options that every command has. */
+export interface CommonOptions {
+  readonly json?: boolean;
+  readonly debug?: boolean;
+}
+
+/** Options of the commands that talk to a Temporal server. */
+export type ServerOptions = CommonOptions & ConnectionFlags;
+
+/** What runs a command's work and keeps its exit code. */
+export interface CommandHost {
+  readonly context: CliContext;
+  finish(code: ExitCode): void;
+}
+
+/** A new command with the common options and examples under its help. */
+export function newCommand(name: string, summary: string, examples: readonly string[]): Command {
+  return new Command(name)
+    .description(summary)
+    .option('--json', 'print one JSON object instead of text')
+    .option('--debug', 'print the stack of an error')
+    .showHelpAfterError('(--help shows the options and examples)')
+    .addHelpText('after', `\nExamples:\n${examples.map((example) => `  ${example}`).join('\n')}`);
+}
+
+/** Adds the options that say which Temporal server to use. */
+export function withServerOptions(command: Command): Command {
+  return command
+    .option('--address <host:port>', 'Temporal server (default: TEMPORAL_ADDRESS, the profile file, 127.0.0.1:7233)')
+    .option('--namespace <name>', 'Temporal namespace (default: TEMPORAL_NAMESPACE, the profile file, "default")')
+    .option('--profile <name>', 'profile of the Temporal profile file');
+}
+
+/** Runs `work` with an open connection, which is closed on every path. */
+export async function withSession<T>(
+  context: CliContext,
+  options: ConnectionFlags,
+  work: (session: TemporalSession) => Promise<T>,
+): Promise<T> {
+  const session = await connectTemporal(options, context.env);
+  try {
+    return await work(session);
+  } finally {
+    await session.close();
+  }
+}
+
+/** Prints a result: one JSON object with `--json`, else the lines. */
+export function printResult(
+  context: CliContext,
+  options: CommonOptions,
+  result: unknown,
+  lines: readonly string[],
+): void {
+  if (options.json === true) context.out(JSON.stringify(result));
+  else for (const line of lines) context.out(line);
+}

@@ -1,0 +1,68 @@
+import { createInterface } from 'node:readline/promises';
+import { text as readAll } from 'node:stream/consumers';
+import type { Readable } from 'node:stream';
+import { RunbookError } from '../errors';
+
+/** What a command may touch outside of itself. Tests give their own. */
+export interface CliContext {
+  readonly env: NodeJS.ProcessEnv;
+  /** Results, to standard output, one line. */
+  out(line: string): void;
+  /** Messages for people, to standard error, one line. */
+  err(line: string): void;
+  /** Whether a person can be asked. */
+  readonly interactive: boolean;
+  /** Everything on standard input. */
+  readInput(): Promise<string>;
+  /** Asks for one line, shown while it is typed. */
+  ask(question: string): Promise<string>;
+  /** Asks for one line that is not shown. */
+  askHidden(question: string): Promise<string>;
+  /** Aborted when the person ends the command (Ctrl-C). */
+  readonly stop: AbortSignal;
+}
+
+/** The context of a command that runs as a program of its own. */
+export function processContext(stop: AbortSignal): CliContext {
+  const { stdin, stdout, stderr, env } = process;
+  const interactive = stdin.isTTY && stderr.isTTY;
+  const needPerson = (what: string): void => {
+    if (interactive) return;
+    throw new RunbookError('INVALID_INPUT', `${what} cannot be asked for: there is no terminal.`, {
+      next: 'Run the command in a terminal, or give the value by the option that its help names.',
+    });
+  };
+  return {
+    env,
+    interactive,
+    stop,
+    out: (line) => void stdout.write(`${line}\n`),
+    err: (line) => void stderr.write(`${line}\n`),
+    readInput: () => readStream(stdin),
+    ask: async (question) => {
+      needPerson(question);
+      const reader = createInterface({ input: stdin, output: stderr });
+      try {
+        return (await reader.question(`${question}: `, { signal: stop })).trim();
+      } finally {
+        reader.close();
+      }
+    },
+    askHidden: async (question) => {
+      needPerson(question);
+      // Loaded on demand: most commands ask nothing.
+      const { default: password } = await import('@inquirer/password');
+      return (
+        await password({ message: `${question} (not shown)`, mask: false }, { output: stderr, signal: stop })
+      ).trim();
+    },
+  };
+}
+
+const LONGEST_INPUT = 1024 * 1024;
+
+async function readStream(stream: Readable): Promise<string> {
+  const content = await readAll(stream);
+  if (content.length > LONGEST_INPUT) throw new RunbookError('INVALID_INPUT', 'Standard input is larger than 1 MiB.');
+  return content;
+}

@@ -1,0 +1,71 @@
+import { CommanderError } from 'commander';
+import { ApplicationFailure, WorkflowFailedError } from '@temporalio/client';
+import { RunbookError } from '../errors';
+import { redact } from '../secrets/redaction';
+import type { CliContext } from './context';
+
+/** What people and programs are told of an error. */
+export interface ErrorReport {
+  readonly code: string;
+  readonly message: string;
+  readonly observed?: string;
+  readonly needed?: string;
+  readonly next?: string;
+}
+
+/** Any error in our words: code, message, observed, needed, next. Texts of others are redacted. */
+export function reportOfError(error: unknown): ErrorReport {
+  if (error instanceof RunbookError) {
+    const { code, message, observed, needed, next } = error;
+    return {
+      code,
+      message,
+      ...(observed === undefined ? {} : { observed }),
+      ...(needed === undefined ? {} : { needed }),
+      ...(next === undefined ? {} : { next }),
+    };
+  }
+  const failure = applicationFailure(error);
+  if (failure !== undefined) return reportOfFailure(failure);
+  return { code: 'INTERNAL', message: redact(error instanceof Error ? error.message : String(error)) };
+}
+
+/** The failure that a run or an activity ended with, at the bottom of the chain of causes. */
+function applicationFailure(error: unknown): ApplicationFailure | undefined {
+  if (error instanceof ApplicationFailure) return error;
+  if (error instanceof WorkflowFailedError || error instanceof Error)
+    return error.cause === undefined ? undefined : applicationFailure(error.cause);
+  return undefined;
+}
+
+function reportOfFailure(failure: ApplicationFailure): ErrorReport {
+  const [details] = failure.details ?? [];
+  const member = (name: string): Record<string, string> => {
+    if (typeof details !== 'object' || details === null || !(name in details)) return {};
+    const value: unknown = Reflect.get(details, name);
+    return typeof value === 'string' ? { [name]: redact(value) } : {};
+  };
+  return {
+    code: failure.type ?? 'INTERNAL',
+    message: redact(failure.message),
+    ...member('observed'),
+    ...member('needed'),
+    ...member('next'),
+  };
+}
+
+/** Writes an error to standard error: as lines for people, or as one JSON object. A stack only with `--debug`. */
+export function printError(context: CliContext, error: unknown, options: { json: boolean; debug: boolean }): void {
+  if (error instanceof CommanderError) return;
+  const report = reportOfError(error);
+  if (options.json) {
+    context.err(JSON.stringify({ error: report }));
+  } else {
+    context.err(`Error ${report.code}: ${report.message}`);
+    for (const name of ['observed', 'needed', 'next'] as const) {
+      const value = report[name];
+      if (value !== undefined) context.err(`  ${name}: ${value}`);
+    }
+  }
+  if (options.debug && error instanceof Error) context.err(redact(error.stack ?? 'no stack'));
+}

@@ -1,0 +1,102 @@
+import { readFileSync } from 'node:fs';
+import { homedir, userInfo } from 'node:os';
+import { join, resolve } from 'node:path';
+import { DEFAULT_TASK_QUEUE } from '../contracts/names';
+import { RunbookError } from '../errors';
+import { Secret } from '../secret';
+
+/** Where the key records of ceremonies may lie: a memory-backed file system, or any. */
+export type KeyStorage = 'memory' | 'disk';
+
+/** What a worker reads from its environment. `docs/cli.md` lists the variables. */
+export interface WorkerSettings {
+  readonly inventoryPath: string;
+  readonly sealKeys: Secret<'private-key'>;
+  readonly keyDirectory: string;
+  readonly keyStorage: KeyStorage;
+  readonly reportDirectory: string;
+  readonly ledgerDirectory: string;
+  readonly taskQueue: string;
+  readonly logLevel: string;
+}
+
+const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'silent'];
+
+/**
+ * Reads the settings of a worker.
+ *
+ * @throws RunbookError `INVALID_INPUT`, `SEAL_KEY_MISSING`, naming the variable and never a secret's value.
+ */
+export function workerSettings(env: NodeJS.ProcessEnv): WorkerSettings {
+  const logLevel = env['RUNBOOKS_LOG_LEVEL'] ?? 'info';
+  if (!LOG_LEVELS.includes(logLevel)) throw badVariable('RUNBOOKS_LOG_LEVEL', LOG_LEVELS.join(', '));
+  return {
+    inventoryPath: inventoryPath(env),
+    sealKeys: readSealKeys(env),
+    keyDirectory: resolve(given(env, 'RUNBOOKS_KEY_DIR') ?? defaultKeyDirectory()),
+    keyStorage: keyStorage(env),
+    reportDirectory: resolve(given(env, 'RUNBOOKS_REPORT_DIR') ?? 'reports'),
+    ledgerDirectory: resolve(given(env, 'RUNBOOKS_LEDGER_DIR') ?? join(stateDirectory(env), 'ledger')),
+    taskQueue: taskQueueSetting(env),
+    logLevel,
+  };
+}
+
+/** The task queue of this site: `RUNBOOKS_TASK_QUEUE` or the default one. */
+export function taskQueueSetting(env: NodeJS.ProcessEnv): string {
+  return given(env, 'RUNBOOKS_TASK_QUEUE') ?? DEFAULT_TASK_QUEUE;
+}
+
+/** @throws RunbookError `INVALID_INPUT` where `RUNBOOKS_INVENTORY` is not set. */
+export function inventoryPath(env: NodeJS.ProcessEnv): string {
+  const path = given(env, 'RUNBOOKS_INVENTORY');
+  if (path !== undefined) return resolve(path);
+  throw new RunbookError('INVALID_INPUT', 'RUNBOOKS_INVENTORY is not set.', {
+    needed: 'the path of the inventory file',
+    next: 'Set RUNBOOKS_INVENTORY, and try the file with "runbook inventory check".',
+  });
+}
+
+function keyStorage(env: NodeJS.ProcessEnv): KeyStorage {
+  const storage = given(env, 'RUNBOOKS_KEY_STORAGE') ?? 'memory';
+  if (storage === 'memory' || storage === 'disk') return storage;
+  throw badVariable('RUNBOOKS_KEY_STORAGE', 'memory or disk');
+}
+
+function readSealKeys(env: NodeJS.ProcessEnv): Secret<'private-key'> {
+  const file = given(env, 'RUNBOOKS_SEAL_KEYS_FILE');
+  const value = given(env, 'RUNBOOKS_SEAL_KEYS');
+  if (value !== undefined) return new Secret('private-key', value);
+  if (file === undefined) {
+    throw new RunbookError('SEAL_KEY_MISSING', 'Neither RUNBOOKS_SEAL_KEYS nor RUNBOOKS_SEAL_KEYS_FILE is set.', {
+      next: 'Make a key with "runbook keys seal" and give every worker the same one.',
+    });
+  }
+  try {
+    // One entry per line or separated by commas: both are easy to keep in a secret store.
+    return new Secret('private-key', readFileSync(file, 'utf8').trim().replace(/\s+/g, ','));
+  } catch (error) {
+    const reason = error instanceof Error && 'code' in error ? String(error.code) : 'unknown reason';
+    throw new RunbookError('SEAL_KEY_MISSING', `RUNBOOKS_SEAL_KEYS_FILE, ${file}, cannot be read (${reason}).`);
+  }
+}
+
+/** Memory-backed on Linux. Elsewhere there is no such place, and the key storage must be declared to be a disk. */
+function defaultKeyDirectory(): string {
+  return `/dev/shm/replication-runbooks-${userInfo().uid}/keys`;
+}
+
+/** Per-user directory for what outlives runs: `$XDG_STATE_HOME` or `~/.local/state`. */
+function stateDirectory(env: NodeJS.ProcessEnv): string {
+  return join(given(env, 'XDG_STATE_HOME') ?? join(homedir(), '.local', 'state'), 'replication-runbooks');
+}
+
+/** An empty variable counts as not set, as in most programs. */
+function given(env: NodeJS.ProcessEnv, name: string): string | undefined {
+  const value = env[name];
+  return value === undefined || value === '' ? undefined : value;
+}
+
+function badVariable(name: string, needed: string): RunbookError {
+  return new RunbookError('INVALID_INPUT', `${name} has a value that is not known.`, { needed });
+}

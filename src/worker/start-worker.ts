@@ -1,0 +1,180 @@
+import { mkdir } from 'node:fs/promises';
+import { Client } from '@temporalio/client';
+import { loadClientConnectConfig } from '@temporalio/envconfig';
+import { NativeConnection, Worker } from '@temporalio/worker';
+import type { Logger, WorkflowBundleOption } from '@temporalio/worker';
+import { createActivities } from '../../activities';
+import { keyTaskQueue } from '../contracts/names';
+import { RunbookError } from '../errors';
+import { loadInventory, readSigningKey } from '../inventory';
+import type { Inventory } from '../inventory';
+import { KeyRecords } from '../secrets/key-records';
+import { SealKeyring } from '../secrets/sealing';
+import { KeySweeper } from './key-sweeper';
+import { createLogger, installLogger } from './logging';
+import { replayOpenRuns } from './replay-open-runs';
+import { searchAttributesRegistered } from './search-attributes';
+import { workerSettings } from './settings';
+import type { WorkerSettings } from './settings';
+import { PAYLOAD_CONVERTER_PATH, workflowCode } from './workflow-code';
+
+/** What an embedding program may give instead of the environment. */
+export interface WorkerOptions {
+  /** Default: the environment of this process. */
+  readonly env?: NodeJS.ProcessEnv;
+  /** Settings that replace those of the environment; where all are given the environment is not read. */
+  readonly settings?: WorkerSettings;
+  /** Default: the file that the settings name. */
+  readonly inventory?: Inventory;
+  /** Default: a connection by profile file and `TEMPORAL_*`. One that is given stays open. */
+  readonly connection?: NativeConnection;
+  readonly namespace?: string;
+  /** The workflows, bundled. Default: the bundle of the build, else the sources. */
+  readonly bundle?: WorkflowBundleOption;
+  /** Default: JSON lines on standard error, redacted, which the SDK gets too. */
+  readonly log?: Logger;
+  /** Whether all open runs are replayed before the first poll. Default: true. */
+  readonly replay?: boolean;
+}
+
+/** A worker that is ready to poll. */
+export interface RunningWorker {
+  /** Polls until {@link shutdown}, or until it fails. Closes what it opened. Call it once. */
+  run(): Promise<void>;
+  /** Lets activities that are under way end, up to 30 s, then ends {@link run}. */
+  shutdown(): void;
+  readonly taskQueue: string;
+  /** Identifier of the key directory; names the second task queue. */
+  readonly keyHome: string;
+}
+
+const SWEEP_INTERVAL_MS = 3 * 60_000;
+/** Cached runs; each costs some MiB (the SDK's own default grows with the heap and has ended workers). */
+const MAX_CACHED_WORKFLOWS = 100;
+const SHUTDOWN_GRACE = '30s';
+const SHUTDOWN_FORCE = '40s';
+
+/**
+ * Makes a worker: reads settings, inventory and keys, connects, checks that all open runs fit this version, and gives
+ * one process that serves the main task queue and the queue of its key directory. Nothing is polled before `run`.
+ *
+ * Core dumps of this process would hold ceremony keys: forbid them where it runs (`ulimit -c 0`).
+ *
+ * @throws RunbookError naming the setting, the inventory's lines, or the open run that does not fit.
+ */
+export async function startWorker(options: WorkerOptions = {}): Promise<RunningWorker> {
+  const env = options.env ?? process.env;
+  const settings = options.settings ?? workerSettings(env);
+  const log = options.log ?? createLogger(settings.logLevel);
+  if (options.log === undefined) installLogger(log);
+
+  const inventory = options.inventory ?? (await loadInventory(settings.inventoryPath));
+  const sealKeyring = SealKeyring.parse(settings.sealKeys.reveal());
+  const signingKey = await readSigningKey(inventory.workers.signingKey);
+  const keyRecords = await KeyRecords.open({ directory: settings.keyDirectory, storage: settings.keyStorage });
+  await Promise.all(
+    [settings.reportDirectory, settings.ledgerDirectory].map((path) => mkdir(path, { recursive: true })),
+  );
+
+  const opened = options.connection === undefined ? await connect(env) : undefined;
+  const connection = opened?.connection ?? options.connection;
+  if (connection === undefined) throw new RunbookError('INTERNAL', 'There is no connection.');
+  const namespace = options.namespace ?? opened?.namespace ?? inventory.temporal.namespace;
+  const close = async (): Promise<void> => opened?.connection.close();
+  try {
+    const dataConverter = { payloadConverterPath: PAYLOAD_CONVERTER_PATH };
+    const temporal = new Client({ connection, namespace, dataConverter });
+    const code = workflowCode(options.bundle);
+    const replayed = options.replay === false ? 0 : await replayOpenRuns(temporal, settings.taskQueue, code);
+    const activities = createActivities({
+      inventory,
+      keyRecords,
+      sealKeyring,
+      signingKey,
+      temporal,
+      reportDirectory: settings.reportDirectory,
+      ledgerDirectory: settings.ledgerDirectory,
+      searchAttributesRegistered: await searchAttributesRegistered(connection, namespace),
+      log,
+    });
+    const common = {
+      connection,
+      namespace,
+      dataConverter,
+      activities,
+      shutdownGraceTime: SHUTDOWN_GRACE,
+      shutdownForceTime: SHUTDOWN_FORCE,
+    } as const;
+    const main = await Worker.create({
+      ...common,
+      ...code,
+      taskQueue: settings.taskQueue,
+      maxCachedWorkflows: MAX_CACHED_WORKFLOWS,
+    });
+    const keys = await Worker.create({ ...common, taskQueue: keyTaskQueue(keyRecords.keyHome) });
+    const sweeper = new KeySweeper({ records: keyRecords, client: temporal, namespace, log });
+    await sweeper.start(SWEEP_INTERVAL_MS);
+    log.info('Worker ready', {
+      taskQueue: settings.taskQueue,
+      namespace,
+      keyHome: keyRecords.keyHome,
+      count: replayed,
+      text: 'count: open runs replayed',
+    });
+    let stopping = false;
+    return {
+      taskQueue: settings.taskQueue,
+      keyHome: keyRecords.keyHome,
+      shutdown: () => {
+        stopping = true;
+        [main, keys].forEach(shutDown);
+      },
+      run: async () => {
+        try {
+          const running = runTogether([main, keys]);
+          // Asked to stop before it ran: a worker that was made must run once to let go of the connection.
+          if (stopping) [main, keys].forEach(shutDown);
+          await running;
+        } finally {
+          await sweeper.stop();
+          await close();
+        }
+      },
+    };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
+
+async function connect(
+  env: NodeJS.ProcessEnv,
+): Promise<{ connection: NativeConnection; namespace: string | undefined }> {
+  const overrideEnvVars = Object.fromEntries(
+    Object.entries(env).flatMap(([name, value]) => (value === undefined ? [] : [[name, value]])),
+  );
+  const { connectionOptions, namespace } = loadClientConnectConfig({ overrideEnvVars });
+  try {
+    return { connection: await NativeConnection.connect(connectionOptions), namespace };
+  } catch (cause) {
+    throw new RunbookError(
+      'TEMPORAL_UNAVAILABLE',
+      `No Temporal server answers at ${connectionOptions.address ?? '127.0.0.1:7233'}.`,
+      {
+        next: 'Start one, or name it with TEMPORAL_ADDRESS or a profile file.',
+        cause,
+      },
+    );
+  }
+}
+
+/** Runs all workers; when one ends, by failure or shutdown, the others are shut down too. */
+async function runTogether(workers: readonly Worker[]): Promise<void> {
+  const runs = workers.map((worker) => worker.run().finally(() => workers.forEach(shutDown)));
+  const results = await Promise.allSettled(runs);
+  for (const result of results) if (result.status === 'rejected') throw result.reason;
+}
+
+function shutDown(worker: Worker): void {
+  if (worker.getState() === 'RUNNING') worker.shutdown();
+}

@@ -1,0 +1,21 @@
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import type { WorkflowBundleOption } from '@temporalio/worker';
+import { projectRoot } from '../dev-server/locations';
+
+/** Path of the payload converter, for workers and clients: it must be loadable by the SDK itself. */
+export const PAYLOAD_CONVERTER_PATH = require.resolve('../contracts/payload-converter');
+
+/** The workflows as the SDK takes them: bundled at build time, or bundled at start. */
+export type WorkflowCode = { readonly workflowBundle: WorkflowBundleOption } | { readonly workflowsPath: string };
+
+/** The bundle that the build made, or else the sources. */
+export function workflowCode(bundle?: WorkflowBundleOption): WorkflowCode {
+  if (bundle !== undefined) return { workflowBundle: bundle };
+  const root = projectRoot();
+  const codePath = join(root, 'dist', 'workflow-bundle.js');
+  // A program that runs from its sources must not run an old build's workflows.
+  const compiled = __filename.endsWith('.js');
+  if (compiled && existsSync(codePath)) return { workflowBundle: { codePath } };
+  return { workflowsPath: join(root, 'workflows', 'index.ts') };
+}
