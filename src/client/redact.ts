@@ -1,0 +1,30 @@
+const REDACTED = '[redacted]';
+
+/** What may stand in a text of the service and must not reach an error, a log or a history. Order matters. */
+const PATTERNS: ReadonlyArray<readonly [RegExp, string]> = [
+  // "incorrect nonce supplied; nonce for this root generation operation is <uuid>" gives away the right one.
+  [/(nonce[^\n]{0,80}?)[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/gi, `$1${REDACTED}`],
+  [/\beyJ[\w-]{5,}\.[\w-]+(\.[\w-]*)?/g, REDACTED],
+  [/\bhv[sbr]\.[\w-]{4,}/g, REDACTED],
+  [/(?<![\w.])[sbr]\.[A-Za-z0-9]{20,}/g, REDACTED],
+  [/-----BEGIN [A-Z ]+-----[\s\S]*?(-----END [A-Z ]+-----|$)/g, REDACTED],
+  [/(?<![0-9a-f])[0-9a-f]{32,}(?![0-9a-f])/gi, REDACTED],
+  // Base64 without a slash of 24 characters and more, if digits and both cases occur: words and paths are kept.
+  [/(?<![\w+/=-])(?=[\w+/-]*\d)(?=[\w+/-]*[a-z])(?=[\w+/-]*[A-Z])[A-Za-z0-9+/_]{24,}={0,2}/g, REDACTED],
+];
+
+const LONGEST_TEXT = 600;
+
+/**
+ * A text of the service, fit for a message: known secret values and everything that looks like a token, nonce, key or
+ * share replaced, on one line, at most 600 characters.
+ */
+export function redactText(text: string, knownSecrets: readonly string[] = []): string {
+  let redacted = text;
+  for (const value of knownSecrets) {
+    if (value !== '') redacted = redacted.replaceAll(value, REDACTED);
+  }
+  for (const [pattern, replacement] of PATTERNS) redacted = redacted.replace(pattern, replacement);
+  redacted = redacted.replace(/\s+/g, ' ').trim();
+  return redacted.length > LONGEST_TEXT ? `${redacted.slice(0, LONGEST_TEXT)} ...` : redacted;
+}

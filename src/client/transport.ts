@@ -1,0 +1,149 @@
+import { Agent, request as send } from 'undici';
+import type { Dispatcher } from 'undici';
+import { RunbookError } from '../errors';
+import type { NodeAddress } from './addresses';
+import { readTrustedRoots } from './trusted-roots';
+import { errorFromConnection, errorFromTimer } from './connection-errors';
+import type { HttpMethod } from './types';
+
+/** One request to one node. `body` is serialised JSON and may hold secrets. */
+export interface NodeRequest {
+  readonly method: HttpMethod;
+  readonly path: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string | undefined;
+  /** Whether a request that was sent without an answer leaves its effect unknown. */
+  readonly changes: boolean;
+  readonly timeoutMs: number;
+  readonly signal: AbortSignal | undefined;
+}
+
+/** One answer of one node, whatever its status. */
+export interface NodeResponse {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string | string[] | undefined>>;
+  /** `undefined` where the connection broke, or the limit was reached, inside of the body. */
+  readonly text: string | undefined;
+  /** Why `text` is missing. */
+  readonly bodyError?: RunbookError;
+}
+
+export interface TransportOptions {
+  readonly cluster: string;
+  readonly caFile: string | undefined;
+  readonly connectTimeoutMs: number;
+  readonly maxResponseBytes: number;
+}
+
+/** Sends single requests over one undici Agent. Makes no decision about nodes, redirects or repeats. */
+export class Transport {
+  private agent: Agent | undefined;
+  private roots: string | undefined;
+  private closed = false;
+
+  constructor(private readonly options: TransportOptions) {}
+
+  /**
+   * @throws RunbookError UNREACHABLE, TLS_FAILED (not sent), CONNECTION_LOST, REQUEST_TIMEOUT, REQUEST_CANCELLED
+   *   (`outcomeKnown` says whether the request may have had an effect).
+   */
+  async send(node: NodeAddress, request: NodeRequest): Promise<NodeResponse> {
+    const what = `${request.method} ${request.path} at ${node.address}`;
+    const context = { what, cluster: this.options.cluster, changes: request.changes };
+    if (request.signal?.aborted) throw errorFromTimer('REQUEST_CANCELLED', { ...context, sent: false });
+    const agent = await this.currentAgent();
+
+    let sent = false;
+    const timer = AbortSignal.timeout(request.timeoutMs);
+    const signal = request.signal === undefined ? timer : AbortSignal.any([request.signal, timer]);
+    const explain = (error: unknown): RunbookError => {
+      if (request.signal?.aborted) return errorFromTimer('REQUEST_CANCELLED', { ...context, sent });
+      if (timer.aborted) return errorFromTimer('REQUEST_TIMEOUT', { ...context, sent });
+      return errorFromConnection(error, { ...context, sent });
+    };
+
+    let response: Dispatcher.ResponseData;
+    try {
+      response = await send(`${node.origin}/v1/${request.path}`, {
+        method: request.method,
+        headers: { ...request.headers },
+        body: request.body,
+        signal,
+        headersTimeout: 0,
+        bodyTimeout: 0,
+        dispatcher: agent.compose(notingStart(() => (sent = true))),
+      });
+    } catch (error) {
+      throw explain(error);
+    }
+    const { statusCode: status, headers } = response;
+    try {
+      return { status, headers, text: await this.readBody(response.body, context) };
+    } catch (error) {
+      return { status, headers, text: undefined, bodyError: error instanceof RunbookError ? error : explain(error) };
+    }
+  }
+
+  /** Frees the connections; requests under way are ended. */
+  async close(): Promise<void> {
+    this.closed = true;
+    const agent = this.agent;
+    this.agent = undefined;
+    await agent?.destroy();
+  }
+
+  private async readBody(
+    body: Dispatcher.ResponseData['body'],
+    context: { readonly what: string; readonly cluster: string; readonly changes: boolean },
+  ): Promise<string> {
+    const chunks: Buffer[] = [];
+    let bytes = 0;
+    for await (const chunk of body) {
+      if (!Buffer.isBuffer(chunk)) continue;
+      bytes += chunk.length;
+      if (bytes > this.options.maxResponseBytes) {
+        throw new RunbookError(
+          'RESPONSE_INVALID',
+          `${context.what}: the answer is longer than ${this.options.maxResponseBytes} bytes`,
+          { cluster: context.cluster, outcomeKnown: !context.changes },
+        );
+      }
+      chunks.push(chunk);
+    }
+    return Buffer.concat(chunks).toString('utf8');
+  }
+
+  /** The agent for the roots that the CA file holds now: a renewed file takes effect at the next call. */
+  private async currentAgent(): Promise<Agent> {
+    const { caFile, cluster, connectTimeoutMs } = this.options;
+    const roots = caFile === undefined ? undefined : await readTrustedRoots(cluster, caFile);
+    if (this.closed) throw new RunbookError('INTERNAL', `the client of cluster ${cluster} is closed`);
+    if (this.agent !== undefined && this.roots === roots) return this.agent;
+    const outdated = this.agent;
+    this.roots = roots;
+    this.agent = new Agent({
+      allowH2: false,
+      connectTimeout: connectTimeoutMs,
+      connect: { timeout: connectTimeoutMs, ...(roots === undefined ? {} : { ca: roots }) },
+    });
+    // Requests under way on the old roots may finish.
+    void outdated?.close().catch(() => undefined);
+    return this.agent;
+  }
+}
+
+/** Calls `onStart` right before a request is written to a connection: until then it was certainly not sent. */
+function notingStart(onStart: () => void): Dispatcher.DispatcherComposeInterceptor {
+  return (dispatch) => (options, handler) =>
+    dispatch(options, {
+      onRequestStart: (controller, context: unknown) => {
+        onStart();
+        handler.onRequestStart?.(controller, context);
+      },
+      onRequestUpgrade: handler.onRequestUpgrade?.bind(handler),
+      onResponseStart: handler.onResponseStart?.bind(handler),
+      onResponseData: handler.onResponseData?.bind(handler),
+      onResponseEnd: handler.onResponseEnd?.bind(handler),
+      onResponseError: handler.onResponseError?.bind(handler),
+    });
+}

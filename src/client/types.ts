@@ -1,0 +1,80 @@
+import type { Secret } from '../secret';
+
+/** One cluster of the service, as the client needs it. */
+export interface ClusterTarget {
+  readonly name: string;
+  /** API addresses of the nodes, e.g. `https://10.1.0.4:8200`. Plain HTTP is accepted on loopback only. */
+  readonly addresses: readonly string[];
+  /** PEM file with the only roots that are trusted; read again on every use. Absent: the system's roots. */
+  readonly caFile?: string;
+}
+
+/** What every call accepts. */
+export interface CallOptions {
+  /** Sent as `X-Vault-Token`, and in no other place. */
+  readonly token?: Secret;
+  readonly signal?: AbortSignal;
+  /** Milliseconds for one request to one node, from connect to the last byte. Default: the client's `requestTimeoutMs`. */
+  readonly timeoutMs?: number;
+  /** Exactly this address of the target; no other node is tried and no redirect is followed. */
+  readonly node?: string;
+}
+
+export interface ServiceClientOptions {
+  /** Default 30 000 ms. */
+  readonly requestTimeoutMs?: number;
+  /** Default 5 000 ms. */
+  readonly connectTimeoutMs?: number;
+  /** Bytes of one answer that are read before it is refused. Default 16 MiB. */
+  readonly maxResponseBytes?: number;
+  /** Told, redacted, of what was odd in an answer but did not prevent its use. */
+  onWarning?(warning: string): void;
+}
+
+/** The service took a request that has no data to return. It says nothing of completion: read the state. */
+export interface Accepted {
+  /** The address that answered. */
+  readonly node: string;
+  /** Warnings of the service, redacted. */
+  readonly warnings: readonly string[];
+}
+
+/** Seconds since 1970, or `never` where the service gives its zero time. */
+export type EpochSeconds = number | 'never';
+
+export type HttpMethod = 'GET' | 'POST' | 'DELETE';
+
+/** A member of a request body. Secrets are revealed while the body is serialised. */
+export type BodyValue = string | boolean | number | readonly string[] | Secret;
+
+/** One call of the interface, before a node is chosen for it. */
+export interface RequestDescription {
+  readonly method: HttpMethod;
+  /** Below `/v1/`, every variable segment percent-encoded. */
+  readonly path: string;
+  readonly body?: Readonly<Record<string, BodyValue | undefined>>;
+  /** `reads` may be sent again, to any node; `changes` is never sent twice. */
+  readonly effect: 'reads' | 'changes';
+  /** Status codes that carry data on this path although they are errors elsewhere. */
+  readonly dataStatuses?: ReadonlySet<number>;
+  /** Every node answers for itself: no need to look for the active one first. */
+  readonly anyNode?: boolean;
+  /** 503 of this call means that the secondary has not caught up, unless the node is sealed. */
+  readonly unavailableMeansBehind?: boolean;
+}
+
+/** An answer with a success status (or one of `dataStatuses`). */
+export interface ServiceAnswer {
+  readonly status: number;
+  readonly node: string;
+  /** The first JSON document of the body; `undefined` where there was none. */
+  readonly body: unknown;
+}
+
+/** How the endpoint groups reach the service: one call, one answer or one error of the family. */
+export interface Caller {
+  /** Name of the cluster, for messages. */
+  readonly cluster: string;
+  call(request: RequestDescription, options?: CallOptions): Promise<ServiceAnswer>;
+  warn(warning: string): void;
+}
