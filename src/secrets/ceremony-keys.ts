@@ -50,8 +50,11 @@ async function proveEncryption(keys: CeremonyKeys): Promise<void> {
   const sample = randomUUID();
   const encryptionKeys = await openpgp.readKey({ binaryKey: Buffer.from(keys.pgpPublicKey, 'base64') });
   const message = await openpgp.createMessage({ text: sample });
-  const encrypted = await openpgp.encrypt({ message, encryptionKeys, format: 'binary' });
-  const opened = await openToken(keys, 'operation-token', Buffer.from(encrypted).toString('base64'));
+  // The library's result types do not resolve here: check what came.
+  const encrypted: unknown = await openpgp.encrypt({ message, encryptionKeys, format: 'binary' });
+  if (!ArrayBuffer.isView(encrypted)) throw new RunbookError('INTERNAL', 'The ceremony key does not encrypt.');
+  const encoded = Buffer.from(encrypted.buffer, encrypted.byteOffset, encrypted.byteLength).toString('base64');
+  const opened = await openToken(keys, 'operation-token', encoded);
   if (opened.reveal() !== sample)
     throw new RunbookError('INTERNAL', 'The ceremony key does not open what it encrypts.');
 }
@@ -70,11 +73,12 @@ export async function openToken<K extends 'operation-token' | 'root-token'>(
   try {
     const decryptionKeys = await openpgp.readPrivateKey({ armoredKey: keys.pgpPrivateKey.reveal() });
     const message = await openpgp.readMessage({ binaryMessage: Buffer.from(encodedToken, 'base64') });
-    const { data } = await openpgp.decrypt({ message, decryptionKeys, format: 'utf8' });
-    return new Secret(kind, data);
+    const opened: { data: unknown } = await openpgp.decrypt({ message, decryptionKeys, format: 'utf8' });
+    if (typeof opened.data === 'string' && opened.data !== '') return new Secret(kind, opened.data);
   } catch {
-    throw new RunbookError('RESPONSE_INVALID', 'The encoded token does not open with the key of this ceremony.');
+    // The library's error may quote what it read: fall through to the fixed text.
   }
+  throw new RunbookError('RESPONSE_INVALID', 'The encoded token does not open with the key of this ceremony.');
 }
 
 /** Opens an age file with the ceremony's identity; undefined where it does not open. */

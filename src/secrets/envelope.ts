@@ -1,0 +1,217 @@
+import { createHash } from 'node:crypto';
+import { Encrypter } from 'age-encryption';
+import { z } from 'zod';
+import type { EnvelopeReceipt, EnvelopeVerdictCode } from '../contracts/receipts';
+import type { Secret } from '../secret';
+import {
+  DOCUMENT_TYPES,
+  documentDigest,
+  MAX_DOCUMENT_LENGTH,
+  signDocument,
+  strictBase64url,
+  verifyDocument,
+} from './documents';
+import type { Invitation } from './invitation';
+import { holdsPlainShare, looksLikeShare, parseShare } from './key-shares';
+import { keyOfPerson, unwrapDocument } from './people';
+import type { PersonFacts, PersonLookup } from './people';
+import type { SigningKey } from './signing-keys';
+
+/** Context of the encrypted part: it is of no use in another protocol. */
+export const SHARE_CONTEXT = 'runbooks/share/v1';
+
+/** The envelope's members (protocol: "Envelope"). `iat` in seconds; it is shown and decides nothing. */
+export const envelopePayload = z.strictObject({
+  cid: z.string(),
+  epoch: z.int().min(1),
+  inv: z.string(),
+  holder: z.string(),
+  seq: z.int().min(0),
+  iat: z.int(),
+  ct: z.string(),
+});
+export type EnvelopePayload = z.infer<typeof envelopePayload>;
+
+/** What stage 1 must know of the ceremony; every member is public. */
+export interface CeremonyFacts {
+  readonly cid: string;
+  readonly epoch: number;
+  readonly invitationDigest: string;
+  readonly holders: readonly string[];
+  /** End of the collecting, seconds since 1970. */
+  readonly exp: number;
+}
+
+/** How an envelope arrived. */
+export interface Arrival {
+  /** The signal event's time in milliseconds: it alone decides about expiry. */
+  readonly receivedAt: number;
+  /** The server's principal on the signal's event, where authentication is on. */
+  readonly principal?: string;
+}
+
+/**
+ * Makes a holder's envelope: the share encrypted to the invitation's recipient and nobody else, signed where a key is
+ * given.
+ *
+ * @param options.seq counts the holder's envelopes; the highest valid one counts.
+ * @returns the JWS, or the plain members for a holder without a signing key.
+ * @throws RunbookError `INVALID_INPUT` where the share is none.
+ */
+export async function createEnvelope(options: {
+  readonly invitation: Pick<Invitation, 'cid' | 'epoch' | 'recipient'>;
+  readonly invitationDigest: string;
+  readonly holder: string;
+  readonly seq: number;
+  readonly share: Secret<'key-share'>;
+  readonly signingKey?: SigningKey;
+  readonly now?: number;
+}): Promise<string | EnvelopePayload> {
+  const { invitation, holder, seq, invitationDigest: inv } = options;
+  const { cid, epoch } = invitation;
+  const share = parseShare(options.share.reveal()).reveal();
+  const encrypter = new Encrypter();
+  encrypter.addRecipient(invitation.recipient);
+  const file = await encrypter.encrypt(JSON.stringify({ ctx: SHARE_CONTEXT, inv, cid, epoch, holder, seq, share }));
+  const payload: EnvelopePayload = {
+    cid,
+    epoch,
+    inv,
+    holder,
+    seq,
+    iat: Math.floor((options.now ?? Date.now()) / 1000),
+    ct: Buffer.from(file).toString('base64url'),
+  };
+  return options.signingKey === undefined ? payload : signDocument(DOCUMENT_TYPES.share, payload, options.signingKey);
+}
+
+/** An envelope that passed stage 1. */
+export interface InspectedEnvelope {
+  readonly payload: EnvelopePayload;
+  readonly digest: string;
+  readonly person: PersonFacts;
+}
+
+/** Stage 1 gave a refusal. */
+export interface RefusedEnvelope {
+  readonly refused: EnvelopeReceipt;
+}
+
+/**
+ * Stage 1, on arrival: cheap and without ceremony keys. Size, form, plain text, ceremony, epoch, invited, the
+ * attestation that the inventory demands of this person, time.
+ *
+ * @param envelope as it arrived; anything at all.
+ * @returns a receipt that repeats nothing of what arrived but a known holder's name and the sequence number.
+ */
+export async function inspectEnvelope(
+  envelope: unknown,
+  context: { readonly ceremony: CeremonyFacts; readonly person: PersonLookup } & Arrival,
+): Promise<EnvelopeReceipt> {
+  const result = await examineEnvelope(envelope, context);
+  if ('refused' in result) return result.refused;
+  const { payload, digest } = result;
+  return { holder: payload.holder, seq: payload.seq, envelopeDigest: digest, verdict: 'accepted' };
+}
+
+/** As {@link inspectEnvelope}, and gives the members of an envelope that passes. */
+export async function examineEnvelope(
+  envelope: unknown,
+  context: { readonly ceremony: CeremonyFacts; readonly person: PersonLookup } & Partial<Arrival>,
+): Promise<InspectedEnvelope | RefusedEnvelope> {
+  const read = readEnvelope(unwrapDocument(envelope));
+  if (typeof read === 'string') return { refused: { envelopeDigest: '', verdict: read } };
+  const { payload, digest, jws } = read;
+  const person = context.person(payload.holder);
+  const refuse = (verdict: EnvelopeVerdictCode): RefusedEnvelope => ({
+    // A name that the inventory does not know is text of the sender: it could be anything.
+    refused: { ...(person && { holder: person.name, seq: payload.seq }), envelopeDigest: digest, verdict },
+  });
+
+  const { ceremony } = context;
+  if (payload.cid !== ceremony.cid) return refuse('wrong-ceremony');
+  if (payload.epoch !== ceremony.epoch) return refuse('wrong-epoch');
+  if (payload.inv !== ceremony.invitationDigest) return refuse('wrong-ceremony');
+  if (person === undefined || !ceremony.holders.includes(payload.holder)) return refuse('not-invited');
+  const attestation = await checkAttestation(jws, person, context);
+  if (attestation !== undefined) return refuse(attestation);
+  if (context.receivedAt !== undefined && context.receivedAt > ceremony.exp * 1000) return refuse('expired');
+  return { payload, digest, person };
+}
+
+/** What the inventory demands of this person; it cannot be lowered by what arrives. Undefined where it is met. */
+async function checkAttestation(
+  jws: string | undefined,
+  person: PersonFacts,
+  context: Partial<Arrival>,
+): Promise<EnvelopeVerdictCode | undefined> {
+  if (jws === undefined) {
+    if (person.attestation === 'signed') return 'not-signed';
+  } else {
+    try {
+      await verifyDocument(jws, DOCUMENT_TYPES.share, (kid) => keyOfPerson(person, kid));
+    } catch {
+      return 'wrong-signer';
+    }
+  }
+  // The burst has no event at hand; arrival was judged when there was one.
+  const judgesArrival = context.receivedAt !== undefined;
+  if (person.attestation === 'principal' && judgesArrival && context.principal !== person.principal)
+    return 'wrong-signer';
+  return undefined;
+}
+
+function readEnvelope(
+  input: unknown,
+): { payload: EnvelopePayload; digest: string; jws: string | undefined } | EnvelopeVerdictCode {
+  if (sizeOf(input) > MAX_DOCUMENT_LENGTH) return 'too-large';
+  const jws = typeof input === 'string' && isDocument(input) ? input : undefined;
+  const members = jws === undefined ? input : payloadOf(jws);
+  const parsed = envelopePayload.safeParse(members);
+  if (!parsed.success) return holdsPlainShare(withoutExpected(members)) ? 'plain-text-share' : 'malformed';
+
+  const payload = parsed.data;
+  const { cid, inv, holder, ct } = payload;
+  const misplaced = looksLikeShare(cid) || looksLikeShare(holder) || (!isDigest(inv) && looksLikeShare(inv));
+  if (misplaced || looksLikeShare(ct)) return 'plain-text-share';
+  return { payload, digest: jws === undefined ? plainDigest(payload) : documentDigest(jws), jws };
+}
+
+function sizeOf(input: unknown): number {
+  try {
+    return typeof input === 'string' ? input.length : JSON.stringify(input ?? null).length;
+  } catch {
+    return Number.POSITIVE_INFINITY;
+  }
+}
+
+function isDocument(text: string): boolean {
+  return /^eyJ[A-Za-z0-9_-]*\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+$/.test(text);
+}
+
+function isDigest(text: string): boolean {
+  return strictBase64url(text)?.length === 32 && text.length === 43;
+}
+
+/** The payload of a JWS, unverified: a share in plain text is looked for also where the signature is wrong. */
+function payloadOf(jws: string): unknown {
+  try {
+    return JSON.parse(Buffer.from(jws.split('.')[1] ?? '', 'base64url').toString('utf8'));
+  } catch {
+    return undefined;
+  }
+}
+
+/** An envelope that lacks a member is malformed, not a leak: what stands where it belongs is not taken for a share. */
+function withoutExpected(members: unknown): unknown {
+  if (typeof members !== 'object' || members === null || Array.isArray(members)) return members;
+  return Object.fromEntries(
+    Object.entries(members).filter(([key, value]) => !(key === 'inv' && typeof value === 'string' && isDigest(value))),
+  );
+}
+
+/** Digest of an unsigned envelope: over its members in the order of the protocol. */
+function plainDigest({ cid, epoch, inv, holder, seq, iat, ct }: EnvelopePayload): string {
+  const members = JSON.stringify([DOCUMENT_TYPES.share, cid, epoch, inv, holder, seq, iat, ct]);
+  return createHash('sha256').update(members).digest('base64url');
+}

@@ -1,0 +1,34 @@
+export { redact } from './redaction';
+export { DOCUMENT_TYPES, documentDigest, MAX_DOCUMENT_LENGTH, signDocument, verifyDocument } from './documents';
+export type { DocumentType, VerificationKey, VerifiedDocument } from './documents';
+export { DELETION_USES, newSealKey, openValue, SealKeyring, sealValue } from './sealing';
+export type { OpenSpec, RunContext, SealSpec } from './sealing';
+export {
+  formatPublicKey,
+  importPublicKey,
+  newSigningKey,
+  parsePublicKey,
+  parseSigningKey,
+  spokenFingerprint,
+  thumbprint,
+} from './signing-keys';
+export type { PublicKeyEntry, SigningKey } from './signing-keys';
+export { createCeremonyKeys, openToken } from './ceremony-keys';
+export type { CeremonyKeys } from './ceremony-keys';
+export { KeyRecords } from './key-records';
+export type { DestroyedRecord, Erasure, KeyRecord, KeyStorage, NewKeyRecord } from './key-records';
+export { createInvitation, readOwnInvitation, verifyInvitation } from './invitation';
+export type { CreatedInvitation, Invitation, InvitationFacts, InvitationTarget, PinnedKey } from './invitation';
+export { parseShare } from './key-shares';
+export { createEnvelope, inspectEnvelope } from './envelope';
+export type { Arrival, CeremonyFacts, EnvelopePayload } from './envelope';
+export { checkEnvelopes, openShares } from './opening';
+export type { OpenedShare } from './opening';
+export { signApproval, signDecision, verifyApproval, verifyDecision } from './approvals';
+export type { DocumentContext, VerifiedApproval, VerifiedDecision } from './approvals';
+export { evaluateGate } from './gate-policy';
+export type { CountedApproval, GateEvaluation, GateRule } from './gate-policy';
+export { createHolderKey, generatePassphrase, readHolderKey } from './holder-keys';
+export type { CreatedHolderKey } from './holder-keys';
+export { addPin, readPins } from './pins';
+export type { PersonFacts, PersonLookup } from './people';

@@ -1,0 +1,186 @@
+import { z } from 'zod';
+import type { EnvelopeReceipt, EnvelopeVerdictCode } from '../contracts/receipts';
+import { Secret } from '../secret';
+import { openWithIdentity } from './ceremony-keys';
+import { strictBase64url } from './documents';
+import { examineEnvelope, SHARE_CONTEXT } from './envelope';
+import type { InspectedEnvelope } from './envelope';
+import type { KeyRecord } from './key-records';
+import { SHARE_BYTES } from './key-shares';
+import type { PersonLookup } from './people';
+
+/** A key share in hand. For the burst only. */
+export interface OpenedShare {
+  readonly holder: string;
+  readonly seq: number;
+  readonly envelopeDigest: string;
+  /** Lower-case hexadecimal. */
+  readonly share: Secret<'key-share'>;
+}
+
+const sharePlaintext = z.strictObject({
+  ctx: z.literal(SHARE_CONTEXT),
+  inv: z.string(),
+  cid: z.string(),
+  epoch: z.int(),
+  holder: z.string(),
+  seq: z.int(),
+  share: z.string(),
+});
+
+/**
+ * Stage 2, where the keys are: every envelope of a ceremony in the order of arrival, those in hand first. Checks again
+ * what stage 1 checked (but the time of arrival), then that each opens with this record's key and nothing else, that
+ * the inner part repeats the outer one, the share's length, and that no two holders gave the same share.
+ *
+ * @param envelopes as they arrived.
+ * @returns one receipt per envelope, in the same order. No share.
+ */
+export async function checkEnvelopes(
+  record: KeyRecord,
+  envelopes: readonly unknown[],
+  person: PersonLookup,
+): Promise<readonly EnvelopeReceipt[]> {
+  return (await openAll(record, envelopes, person)).map(({ receipt }) => receipt);
+}
+
+/**
+ * As {@link checkEnvelopes}, and gives the shares that count: each holder's valid envelope with the highest sequence
+ * number, in the order of arrival. For the burst only.
+ */
+export async function openShares(
+  record: KeyRecord,
+  envelopes: readonly unknown[],
+  person: PersonLookup,
+): Promise<{ readonly receipts: readonly EnvelopeReceipt[]; readonly shares: readonly OpenedShare[] }> {
+  const all = await openAll(record, envelopes, person);
+  return {
+    receipts: all.map(({ receipt }) => receipt),
+    shares: all.flatMap(({ receipt, opened }) =>
+      receipt.verdict === 'accepted' && opened !== undefined ? [opened] : [],
+    ),
+  };
+}
+
+interface Examined {
+  receipt: EnvelopeReceipt;
+  readonly opened?: OpenedShare;
+}
+
+async function openAll(record: KeyRecord, envelopes: readonly unknown[], person: PersonLookup): Promise<Examined[]> {
+  const { cid, epoch, invitationDigest, holders, exp } = record;
+  const ceremony = { cid, epoch, invitationDigest, holders, exp };
+  const all: Examined[] = [];
+  const seen = new Set<string>();
+  for (const envelope of envelopes) {
+    const inspected = await examineEnvelope(envelope, { ceremony, person });
+    if ('refused' in inspected) {
+      all.push({ receipt: inspected.refused });
+    } else if (seen.has(inspected.digest)) {
+      all.push({ receipt: receiptOf(inspected, 'repeated') });
+    } else {
+      seen.add(inspected.digest);
+      all.push(await openEnvelope(record, inspected));
+    }
+  }
+  refuseSupersededAndSame(all, record.threshold);
+  refuseOddLengths(all);
+  return all;
+}
+
+function receiptOf({ payload, digest }: InspectedEnvelope, verdict: EnvelopeVerdictCode): EnvelopeReceipt {
+  return { holder: payload.holder, seq: payload.seq, envelopeDigest: digest, verdict };
+}
+
+async function openEnvelope(record: KeyRecord, inspected: InspectedEnvelope): Promise<Examined> {
+  const { payload, digest } = inspected;
+  const refuse = (verdict: EnvelopeVerdictCode): Examined => ({ receipt: receiptOf(inspected, verdict) });
+
+  const file = strictBase64url(payload.ct);
+  if (file === undefined || !hasOneRecipient(file)) return refuse('does-not-open');
+  const plaintext = await openWithIdentity(record.keys, file);
+  if (plaintext === undefined) return refuse('does-not-open');
+
+  const inner = parsePlaintext(plaintext);
+  if (inner === undefined) return refuse('mismatch');
+  const repeated = (['inv', 'cid', 'epoch', 'holder', 'seq'] as const).every(
+    (member) => inner[member] === payload[member],
+  );
+  if (!repeated) return refuse('mismatch');
+  if (!/^([0-9a-f]{2})*$/.test(inner.share)) return refuse('wrong-length');
+  const bytes = inner.share.length / 2;
+  if (bytes < SHARE_BYTES.shortest || bytes > SHARE_BYTES.longest) return refuse('wrong-length');
+
+  const { holder, seq } = payload;
+  const opened = { holder, seq, envelopeDigest: digest, share: new Secret('key-share', inner.share) };
+  return { receipt: receiptOf(inspected, 'accepted'), opened };
+}
+
+/** The header of a binary age file names its recipients: there must be ours alone, so that nobody else can read it. */
+function hasOneRecipient(file: Buffer): boolean {
+  const header = file.subarray(0, file.indexOf('\n---')).toString('latin1');
+  const stanzas = header.split('\n').filter((line) => line.startsWith('-> '));
+  return stanzas.length === 1 && stanzas[0]?.startsWith('-> mlkem768x25519 ') === true;
+}
+
+function parsePlaintext(plaintext: Uint8Array): z.infer<typeof sharePlaintext> | undefined {
+  try {
+    return sharePlaintext.parse(JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(plaintext)));
+  } catch {
+    return undefined;
+  }
+}
+
+type Opened = Examined & { readonly opened: OpenedShare };
+
+function accepted(all: readonly Examined[]): Opened[] {
+  return all.filter((one): one is Opened => one.receipt.verdict === 'accepted' && one.opened !== undefined);
+}
+
+function setVerdict(one: Examined, verdict: EnvelopeVerdictCode): void {
+  one.receipt = { ...one.receipt, verdict };
+}
+
+/**
+ * A holder's highest valid sequence number counts; of two with the same number the one that came first. A share that
+ * another holder has in hand is not valid, and becomes so when that holder corrects his: nobody has to send it again.
+ */
+function refuseSupersededAndSame(all: readonly Examined[], threshold: number): void {
+  const held = new Map<string, Opened>();
+  const place = (one: Opened): EnvelopeVerdictCode => {
+    const share = identityOf(one, threshold);
+    const others = [...held.values()].filter((other) => other.opened.holder !== one.opened.holder);
+    if (others.some((other) => identityOf(other, threshold) === share)) return 'same-share-as-another';
+    const current = held.get(one.opened.holder);
+    if (current !== undefined && current.opened.seq >= one.opened.seq) return 'superseded';
+    if (current !== undefined) setVerdict(current, 'superseded');
+    held.set(one.opened.holder, one);
+    return 'accepted';
+  };
+  let waiting = accepted(all);
+  for (let before = Number.POSITIVE_INFINITY; waiting.length > 0 && waiting.length < before;) {
+    before = waiting.length;
+    for (const one of waiting) setVerdict(one, place(one));
+    waiting = waiting.filter((one) => one.receipt.verdict === 'same-share-as-another');
+  }
+}
+
+/**
+ * The last byte of a share is its x-coordinate: two of the same cannot be combined. With a threshold of 1 the share is
+ * the key itself and has none.
+ */
+function identityOf({ opened }: Opened, threshold: number): string {
+  const share = opened.share.reveal();
+  return threshold === 1 ? share : share.slice(-2);
+}
+
+/** The service takes a share that is too short without a word and fails at the threshold: the majority tells it. */
+function refuseOddLengths(all: readonly Examined[]): void {
+  const counted = accepted(all);
+  const lengthOf = (one: { readonly opened: OpenedShare }) => one.opened.share.reveal().length;
+  const counts = new Map<number, number>();
+  for (const one of counted) counts.set(lengthOf(one), (counts.get(lengthOf(one)) ?? 0) + 1);
+  const usual = [...counts].find(([, count]) => count * 2 > counted.length)?.[0];
+  if (usual === undefined) return;
+  for (const one of counted) if (lengthOf(one) !== usual) setVerdict(one, 'wrong-length');
+}

@@ -1,0 +1,31 @@
+import type { Attestation } from '../contracts/run-facts';
+import { importPublicKey } from './signing-keys';
+import type { PublicKeyEntry } from './signing-keys';
+import type { VerificationKey } from './documents';
+
+/** What the inventory says of a person, as far as documents depend on it. The inventory's `Person` is one. */
+export interface PersonFacts {
+  readonly name: string;
+  readonly attestation: Attestation;
+  readonly publicKeys: readonly PublicKeyEntry[];
+  readonly principal?: string | undefined;
+}
+
+/** Finds a person of the inventory by name. */
+export type PersonLookup = (name: string) => PersonFacts | undefined;
+
+/** The key `kid` if it is one of this person's, as {@link VerificationKey}. */
+export function keyOfPerson(person: PersonFacts | undefined, kid: string): VerificationKey | undefined {
+  const key = person?.publicKeys.find((candidate) => candidate.kid === kid);
+  return person && key && { name: person.name, publicKey: importPublicKey(key.x) };
+}
+
+/**
+ * Takes a signed document out of the object that the Web UI's form likes better than a bare string: `{document: "..."}`.
+ * Everything else is returned as it is.
+ */
+export function unwrapDocument(input: unknown): unknown {
+  if (typeof input !== 'object' || input === null) return input;
+  const [[key, value] = [], ...rest] = Object.entries(input);
+  return key === 'document' && typeof value === 'string' && rest.length === 0 ? value : input;
+}

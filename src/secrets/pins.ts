@@ -1,0 +1,72 @@
+import { randomUUID } from 'node:crypto';
+import { mkdir, readFile, rename, writeFile } from 'node:fs/promises';
+import { dirname } from 'node:path';
+import { z } from 'zod';
+import { RunbookError } from '../errors';
+import type { PinnedKey } from './invitation';
+import { formatPublicKey, parsePublicKey } from './signing-keys';
+
+const pinsFile = z.strictObject({
+  version: z.literal(1),
+  pins: z.array(z.strictObject({ environment: z.string().min(1), key: z.string(), addedAt: z.iso.datetime() })),
+});
+
+/**
+ * The workers' public keys that a person trusts, one or more per environment; an empty list where there is no file.
+ *
+ * @param file path of `pins.json`.
+ * @throws RunbookError `DOCUMENT_INVALID` where the file is damaged: a pin that cannot be read must not count as absent.
+ */
+export async function readPins(file: string): Promise<readonly PinnedKey[]> {
+  return (await readPinsFile(file)).pins.map(({ environment, key }) => {
+    const parsed = parsePublicKey(key);
+    if (parsed === undefined) throw damaged(file);
+    return { environment, ...parsed };
+  });
+}
+
+/**
+ * Pins a workers' public key for an environment. A key that is pinned already is left as it is.
+ *
+ * @param line `<kid>:<x>`, given out of band, its fingerprint compared by voice.
+ * @throws RunbookError `INVALID_INPUT` where the line is no public key, or the key is pinned for another environment.
+ */
+export async function addPin(file: string, environment: string, line: string, now = new Date()): Promise<PinnedKey> {
+  const key = parsePublicKey(line.trim());
+  if (key === undefined) throw new RunbookError('INVALID_INPUT', 'This is not a public key of the form "<kid>:<x>".');
+  const pins = await readPins(file);
+  const pinned = pins.find(({ kid }) => kid === key.kid);
+  if (pinned !== undefined && pinned.environment !== environment) {
+    throw new RunbookError('INVALID_INPUT', `This key is pinned for environment "${pinned.environment}" already.`);
+  }
+  if (pinned === undefined) {
+    const content = await readPinsFile(file);
+    content.pins.push({ environment, key: formatPublicKey(key), addedAt: now.toISOString() });
+    await mkdir(dirname(file), { recursive: true, mode: 0o700 });
+    const temporary = `${file}.${randomUUID()}`;
+    await writeFile(temporary, `${JSON.stringify(content, null, 2)}\n`, { mode: 0o600, flag: 'wx' });
+    await rename(temporary, file);
+  }
+  return { environment, ...key };
+}
+
+async function readPinsFile(file: string): Promise<z.infer<typeof pinsFile>> {
+  let text: string;
+  try {
+    text = await readFile(file, 'utf8');
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return { version: 1, pins: [] };
+    throw damaged(file);
+  }
+  try {
+    return pinsFile.parse(JSON.parse(text));
+  } catch {
+    throw damaged(file);
+  }
+}
+
+function damaged(file: string): RunbookError {
+  return new RunbookError('DOCUMENT_INVALID', `The file of pinned keys ${file} cannot be read.`, {
+    next: 'Restore it, or remove it and pin the keys again after comparing their fingerprints by voice.',
+  });
+}
