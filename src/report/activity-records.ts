@@ -1,0 +1,217 @@
+import type { temporal } from '@temporalio/proto';
+import { ERROR_CODES } from '../errors';
+import type { Fields } from './history-values';
+import { fieldsOf, firstValue, numberOf, recordedTime, textOf, timestampMs, payloadValue } from './history-values';
+
+type Failure = temporal.api.failure.v1.IFailure;
+type Event = temporal.api.history.v1.IHistoryEvent;
+
+/** Why an activity or a run failed, as far as it may be shown. */
+export interface FailureFacts {
+  /** A code of the error family, or the name of what happened. */
+  readonly code: string;
+  readonly message: string;
+  /** Whether it is certain that the call had no effect, or that its effect is known. */
+  readonly outcomeKnown: boolean;
+}
+
+/** The step that an activity served. */
+export interface StepPosition {
+  readonly name: string;
+  readonly number: number;
+  readonly attempt: number;
+}
+
+/** One activity from its events. Times are epoch milliseconds of the server's clock. */
+export interface ActivityRecord {
+  readonly type: string;
+  readonly scheduledEventId: number;
+  readonly input: Fields;
+  readonly step?: StepPosition;
+  readonly scheduledAt: number;
+  /** When the last attempt began; the history holds it only once the activity is closed. */
+  readonly startedAt?: number;
+  readonly closedAt?: number;
+  readonly state: 'running' | 'completed' | 'failed' | 'cancelled';
+  /** Attempts that Temporal made. */
+  readonly tries: number;
+  /** Whether the attempt before the last one ended because its worker was lost, not because the service failed. */
+  readonly workerLost: boolean;
+  readonly result: Fields;
+  readonly failure?: FailureFacts;
+}
+
+/** A local activity from its marker. Its input is not recorded. */
+export interface LocalActivityRecord {
+  readonly type: string;
+  readonly completedAt: number;
+  readonly result: Fields;
+}
+
+const TIMEOUT_NAMES = [
+  'TIMEOUT',
+  'START_TO_CLOSE_TIMEOUT',
+  'SCHEDULE_TO_START_TIMEOUT',
+  'SCHEDULE_TO_CLOSE_TIMEOUT',
+  'HEARTBEAT_TIMEOUT',
+];
+const HEARTBEAT_TIMEOUT = 4;
+const START_TO_CLOSE_TIMEOUT = 1;
+
+function timeoutType(failure: Failure): number | undefined {
+  const type: unknown = failure.timeoutFailureInfo?.timeoutType;
+  if (typeof type === 'number') return type;
+  const named = TIMEOUT_NAMES.findIndex(
+    (name) => typeof type === 'string' && type.endsWith(`TIMEOUT_TYPE_${name.replace(/_TIMEOUT$/, '')}`),
+  );
+  return failure.timeoutFailureInfo ? Math.max(named, 0) : undefined;
+}
+
+function isOwnCode(code: string): code is keyof typeof ERROR_CODES {
+  return Object.hasOwn(ERROR_CODES, code);
+}
+
+/**
+ * What may be shown of a failure. Only messages of our own error family are known to be redacted: a parser's message,
+ * for one, quotes what it parsed. Of any other failure the name alone is shown.
+ */
+export function failureFacts(failure: Failure | null | undefined): FailureFacts | undefined {
+  if (!failure) return undefined;
+  const application = failure.applicationFailureInfo;
+  if (application) {
+    const code = application.type ?? '';
+    if (isOwnCode(code)) {
+      const details = fieldsOf(
+        application.details?.payloads?.[0] ? payloadValue(application.details.payloads[0]) : undefined,
+      );
+      const known = details['outcomeKnown'];
+      return {
+        code,
+        message: failure.message ?? '',
+        outcomeKnown: typeof known === 'boolean' ? known : ERROR_CODES[code].outcomeKnown,
+      };
+    }
+    const name = /^[A-Za-z][A-Za-z0-9_]{0,59}$/.test(code) ? code : 'Error';
+    return {
+      code: name,
+      message: 'not one of this program’s errors; its message stays in the history',
+      outcomeKnown: false,
+    };
+  }
+  const timeout = timeoutType(failure);
+  if (timeout !== undefined) {
+    const last = failureFacts(failure.cause);
+    const name = TIMEOUT_NAMES[timeout] ?? 'TIMEOUT';
+    return {
+      code: name,
+      message: last
+        ? `the time allowed is over; the last try ended with ${last.code}: ${last.message}`
+        : 'the time allowed is over',
+      outcomeKnown: name === 'SCHEDULE_TO_START_TIMEOUT' && last === undefined,
+    };
+  }
+  if (failure.canceledFailureInfo) return { code: 'CANCELLED', message: 'cancelled', outcomeKnown: false };
+  if (failure.terminatedFailureInfo) return { code: 'TERMINATED', message: 'terminated', outcomeKnown: false };
+  return failureFacts(failure.cause) ?? { code: 'Error', message: 'a failure without a type', outcomeKnown: false };
+}
+
+function stepPosition(input: Fields): StepPosition | undefined {
+  const step = fieldsOf(input['step']);
+  const name = textOf(step['name']);
+  const number = numberOf(step['number']);
+  return name === undefined || number === undefined
+    ? undefined
+    : { name, number, attempt: numberOf(step['attempt']) ?? 1 };
+}
+
+interface OpenRecord {
+  record: ActivityRecord;
+}
+
+/** Collects activities from the events of one history, in the order in which they were scheduled. */
+export class ActivityCollector {
+  readonly #byScheduledId = new Map<number, OpenRecord>();
+  readonly #locals: LocalActivityRecord[] = [];
+
+  /** Takes what the event says of an activity; ignores every other event. */
+  add(event: Event): void {
+    const at = timestampMs(event.eventTime) ?? 0;
+    const scheduled = event.activityTaskScheduledEventAttributes;
+    if (scheduled) {
+      const input = fieldsOf(firstValue(scheduled.input));
+      const scheduledEventId = Number(event.eventId ?? 0);
+      const step = stepPosition(input);
+      this.#byScheduledId.set(scheduledEventId, {
+        record: {
+          type: scheduled.activityType?.name ?? 'unknown',
+          scheduledEventId,
+          input,
+          ...(step && { step }),
+          scheduledAt: at,
+          state: 'running',
+          tries: 1,
+          workerLost: false,
+          result: {},
+        },
+      });
+      return;
+    }
+    const started = event.activityTaskStartedEventAttributes;
+    if (started) {
+      const last = started.lastFailure ? timeoutType(started.lastFailure) : undefined;
+      this.#update(started.scheduledEventId, {
+        startedAt: at,
+        tries: Math.max(1, started.attempt ?? 1),
+        workerLost: last === HEARTBEAT_TIMEOUT || last === START_TO_CLOSE_TIMEOUT,
+      });
+      return;
+    }
+    const completed = event.activityTaskCompletedEventAttributes;
+    if (completed) {
+      this.#update(completed.scheduledEventId, {
+        closedAt: at,
+        state: 'completed',
+        result: fieldsOf(firstValue(completed.result)),
+      });
+      return;
+    }
+    const failed = event.activityTaskFailedEventAttributes ?? event.activityTaskTimedOutEventAttributes;
+    if (failed) {
+      const failure = failureFacts(failed.failure);
+      this.#update(failed.scheduledEventId, { closedAt: at, state: 'failed', ...(failure && { failure }) });
+      return;
+    }
+    const cancelled = event.activityTaskCanceledEventAttributes;
+    if (cancelled) this.#update(cancelled.scheduledEventId, { closedAt: at, state: 'cancelled' });
+    this.#addLocal(event, at);
+  }
+
+  #update(scheduledEventId: unknown, change: Partial<ActivityRecord>): void {
+    const open = this.#byScheduledId.get(Number(scheduledEventId));
+    if (open) open.record = { ...open.record, ...change };
+  }
+
+  #addLocal(event: Event, at: number): void {
+    const marker = event.markerRecordedEventAttributes;
+    if (marker?.markerName !== 'core_local_activity') return;
+    const data = fieldsOf(firstValue(marker.details?.['data']));
+    this.#locals.push({
+      type: textOf(data['activity_type'] ?? data['activityType']) ?? 'unknown',
+      completedAt: recordedTime(data['complete_time'] ?? data['completeTime']) ?? at,
+      result: fieldsOf(firstValue(marker.details?.['result'])),
+    });
+  }
+
+  activities(): readonly ActivityRecord[] {
+    return [...this.#byScheduledId.values()].map(({ record }) => record);
+  }
+
+  localActivities(): readonly LocalActivityRecord[] {
+    return this.#locals;
+  }
+}
+
+/** When an activity began, as far as the history tells. */
+export function beganAt(activity: ActivityRecord): number {
+  return activity.tries > 1 ? activity.scheduledAt : (activity.startedAt ?? activity.scheduledAt);
+}

@@ -1,0 +1,196 @@
+import type { SwitchoverPlan } from '../contracts/plan';
+import type { ActivityRecord } from './activity-records';
+import type { RunFacts } from './facts';
+import type { RunRecord } from './history-events';
+import { fieldsOf, listOf, textOf } from './history-values';
+import { demotionOf } from './outage';
+
+/*
+ * What people have to do after a run that could not say it itself. Each line rests on an event of the history; nothing
+ * is concluded from what an event would have been.
+ */
+
+const STATUS = 'sys/replication/dr/status';
+
+function ofType(run: RunRecord, type: string): readonly ActivityRecord[] {
+  return run.activities.filter((activity) => activity.type === type);
+}
+
+function completed(run: RunRecord, type: string): readonly ActivityRecord[] {
+  return ofType(run, type).filter(({ state }) => state === 'completed');
+}
+
+/** Tries of a change of which it is not known whether they took effect. */
+function undecided(activities: readonly ActivityRecord[]): readonly ActivityRecord[] {
+  return activities.filter(
+    ({ state, failure }) =>
+      state === 'running' || state === 'cancelled' || (state === 'failed' && failure?.outcomeKnown !== true),
+  );
+}
+
+function inputText(activity: ActivityRecord, member: string): string {
+  return textOf(activity.input[member]) ?? 'unknown cluster';
+}
+
+/** Which cluster is the primary now, as far as the history proves it. */
+function roles(run: RunRecord, plan: SwitchoverPlan | undefined): readonly string[] {
+  const demotion = demotionOf(run);
+  if (!demotion) return [];
+  const from = demotion.cluster ?? plan?.from.cluster ?? 'the old primary';
+  const to = plan?.to.cluster ?? 'the DR secondary';
+  const promotions = ofType(run, 'promoteDrSecondary').filter(({ scheduledAt }) => scheduledAt >= demotion.at);
+  const promoted = promotions.filter(({ state }) => state === 'completed').at(-1);
+  if (promoted) {
+    const cluster = inputText(promoted, 'cluster');
+    const ready = completed(run, 'awaitServiceReady').some(({ scheduledAt }) => scheduledAt >= promoted.scheduledAt);
+    return ready ? [] : [`${cluster} was promoted, but no write on it was confirmed: check that it serves clients.`];
+  }
+  const open = undecided(promotions).at(-1);
+  if (open) {
+    const cluster = inputText(open, 'cluster');
+    return [
+      `The promotion of ${cluster} was under way and its outcome is not in the history: read ${STATUS} of ${from} and ${to} first. Only one of them may be primary.`,
+    ];
+  }
+  if (!demotion.proven) {
+    return [
+      `The demotion of ${from} was under way and its outcome is not in the history: read ${STATUS} of ${from}. If it is a secondary, clients have no primary: promote ${to}, or promote ${from} back.`,
+    ];
+  }
+  return [
+    `${from} is demoted and nothing was promoted: clients have no primary. Promote ${to}, or promote ${from} back; both need a DR operation token of the cluster that is promoted.`,
+  ];
+}
+
+function protection(run: RunRecord, plan: SwitchoverPlan | undefined): readonly string[] {
+  const promoted = completed(run, 'promoteDrSecondary').at(-1);
+  if (!promoted || !plan) return [];
+  const primary = inputText(promoted, 'cluster');
+  const streaming = new Set(completed(run, 'awaitDrStreaming').map((activity) => inputText(activity, 'secondary')));
+  const members = [
+    ...(plan.rejoin ? [plan.from.cluster] : []),
+    ...plan.otherDrSecondaries.map(({ cluster }) => cluster),
+  ];
+  const unprotected = members
+    .filter((cluster) => cluster !== primary && !streaming.has(cluster))
+    .map(
+      (cluster) =>
+        `${cluster} was not seen streaming from ${primary}: issue a DR activation token on ${primary} and run update-primary with it on ${cluster}.`,
+    );
+  const following = new Set(
+    completed(run, 'awaitPerformanceSecondaries').flatMap(({ result }) =>
+      listOf(result['following'])
+        .map(fieldsOf)
+        .flatMap(({ cluster, follows }) => (follows === true ? (textOf(cluster) ?? []) : [])),
+    ),
+  );
+  const repointed = new Set(
+    completed(run, 'updatePerformancePrimary').map((activity) => inputText(activity, 'secondary')),
+  );
+  const astray = plan.performanceSecondaries
+    .filter(({ cluster }) => !following.has(cluster) && !repointed.has(cluster))
+    .map(
+      ({ cluster }) =>
+        `Performance secondary ${cluster} was not seen following ${primary}: read its status and re-point it if needed.`,
+    );
+  return [...unprotected, ...astray];
+}
+
+function activationTokens(run: RunRecord): readonly string[] {
+  return (
+    [
+      ['issueDrActivationToken', 'updateDrPrimary', 'DR'],
+      ['issuePerformanceActivationToken', 'updatePerformancePrimary', 'performance'],
+    ] as const
+  ).flatMap(([issue, use, kind]) => {
+    const used = new Set(completed(run, use).map(({ input }) => textOf(fieldsOf(input['activation'])['id'])));
+    return completed(run, issue)
+      .filter(({ result }) => !used.has(textOf(result['id'])))
+      .map(
+        (activity) =>
+          `A ${kind} activation token for ${inputText(activity, 'secondary')} (id ${textOf(activity.result['id']) ?? 'unknown'}) was issued on ${inputText(activity, 'primary')} and not seen used: revoke that id with revoke-secondary unless it is in use.`,
+      );
+  });
+}
+
+function operationTokens(run: RunRecord): readonly string[] {
+  const states = new Map<string, string>();
+  for (const { result } of completed(run, 'deleteOperationTokens')) {
+    for (const disposal of listOf(result['disposals']).map(fieldsOf)) {
+      states.set(textOf(disposal['cluster']) ?? '', textOf(disposal['state']) ?? '');
+    }
+  }
+  const generated = ofType(run, 'generateOperationToken');
+  const live = [
+    ...new Set(
+      generated.filter(({ state }) => state === 'completed').map((activity) => inputText(activity, 'cluster')),
+    ),
+  ];
+  const open = [...new Set(undecided(generated).map((activity) => inputText(activity, 'cluster')))];
+  const fingerprint = textOf(completed(run, 'createCeremony').at(-1)?.result['fingerprint']);
+  return [
+    ...live
+      .filter((cluster) => states.get(cluster) !== 'deleted')
+      .map((cluster) =>
+        states.get(cluster) === 'kept'
+          ? `The DR operation token of ${cluster} was kept, sealed: delete it when ${cluster} is a DR secondary again.`
+          : `A DR operation token of ${cluster} was generated and is not proven deleted: treat it as live, and delete it with secondary/operation-token/delete.`,
+      ),
+    ...open
+      .filter((cluster) => !live.includes(cluster))
+      .map(
+        (cluster) =>
+          `A generation attempt on ${cluster} may be open, or its token may exist: read generate-operation-token/attempt, and cancel it only if its fingerprint is ${fingerprint ?? 'the one of this run’s ceremony'}.`,
+      ),
+  ];
+}
+
+function ceremonyKeys(run: RunRecord): readonly string[] {
+  const destroyed = new Set(
+    ofType(run, 'destroyCeremonyKeys')
+      .filter(({ result }) => result['destroyed'] === true)
+      .map(({ input }) => keyName(fieldsOf(input['ceremony']))),
+  );
+  const made = new Map(
+    completed(run, 'createCeremony').map(({ result }) => [keyName(result), textOf(result['keyHome']) ?? 'unknown']),
+  );
+  return [...made]
+    .filter(([name]) => !destroyed.has(name))
+    .map(
+      ([name, home]) =>
+        `The keys of ceremony ${name} on key home ${home} were not destroyed: check that a worker with that key directory runs and removes them.`,
+    );
+}
+
+function keyName(ceremony: ReturnType<typeof fieldsOf>): string {
+  return `${textOf(ceremony['cid']) ?? 'unknown'}, round ${typeof ceremony['epoch'] === 'number' ? ceremony['epoch'] : '?'}`;
+}
+
+function hooks(run: RunRecord): readonly string[] {
+  const ran = new Map(ofType(run, 'runHook').map((activity) => [textOf(activity.input['hook']), activity.state]));
+  if (!ran.has('quiesce') || ran.get('traffic') === 'completed') return [];
+  return [
+    'The quiesce hook was started and the traffic hook did not finish: check that clients are let through to the primary.',
+  ];
+}
+
+function openParkings({ parked, decided }: RunFacts): readonly string[] {
+  return parked
+    .filter(
+      ({ step, parkingNo }) => !decided.some((decision) => decision.step === step && decision.parkingNo === parkingNo),
+    )
+    .map(({ step, code }) => `Step “${step}” failed with ${code} and nobody decided on it.`);
+}
+
+/** What the history proves to be left, the most urgent first. */
+export function derivedLeftToDo(run: RunRecord, facts: RunFacts, plan: SwitchoverPlan | undefined): readonly string[] {
+  const waitingFor = run.close ? undefined : textOf(run.memo['waitingFor']);
+  return [
+    ...roles(run, plan),
+    ...hooks(run),
+    ...openParkings(facts),
+    ...(waitingFor === undefined ? [] : [`The run waits for: ${waitingFor}`]),
+    ...protection(run, plan),
+    ...(run.close ? [...activationTokens(run), ...operationTokens(run), ...ceremonyKeys(run)] : []),
+  ];
+}

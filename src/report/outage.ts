@@ -1,0 +1,174 @@
+import type { OutageSplit, Report } from '../contracts/report';
+import type { ActivityRecord } from './activity-records';
+import { beganAt } from './activity-records';
+import type { RunFacts } from './facts';
+import type { RunRecord } from './history-events';
+import { isoTime, textOf, timeOf } from './history-values';
+import type { Interval } from './intervals';
+import { clipped, difference, lengthOf, union } from './intervals';
+
+/** What became of the demotion: proven, or possible because the call was under way or its answer was lost. */
+export interface Demotion {
+  readonly cluster?: string;
+  readonly at: number;
+  readonly proven: boolean;
+}
+
+/** A time that an activity measured on its host's clock, held within the server's times of that activity. */
+function measuredAt(activity: ActivityRecord, member: string): number | undefined {
+  const at = timeOf(activity.result[member]);
+  if (at === undefined) return undefined;
+  return Math.min(Math.max(at, activity.scheduledAt), activity.closedAt ?? Infinity);
+}
+
+/** When the primary was demoted; `undefined` where the history proves that this run demoted nothing. */
+export function demotionOf(run: RunRecord): Demotion | undefined {
+  const tries = run.activities.filter(({ type }) => type === 'demoteDrPrimary');
+  const done = tries.find(
+    (activity) => activity.state === 'completed' && measuredAt(activity, 'calledAt') !== undefined,
+  );
+  const possible = tries.find(mayHaveDemoted);
+  const already = tries.find(({ state }) => state === 'completed');
+  const cluster = textOf((done ?? already ?? possible)?.input['cluster']);
+  const named = cluster === undefined ? {} : { cluster };
+  const calledAt = done && measuredAt(done, 'calledAt');
+  if (calledAt !== undefined && done?.result['outcome'] !== 'already') return { ...named, at: calledAt, proven: true };
+  if (already) {
+    // The call was found to have taken effect: it was an earlier try's, whose answer was lost.
+    const memo = textOf(run.memo['outageSince']);
+    const at =
+      calledAt ?? (possible && beganAt(possible)) ?? (memo === undefined ? undefined : timeOf(Date.parse(memo)));
+    return { ...named, at: at ?? beganAt(already), proven: true };
+  }
+  return possible && { ...named, at: beganAt(possible), proven: false };
+}
+
+function mayHaveDemoted({ state, failure, startedAt, closedAt }: ActivityRecord): boolean {
+  if (state === 'running') return true;
+  if (state === 'cancelled') return startedAt !== undefined || closedAt === undefined;
+  return state === 'failed' && failure?.outcomeKnown !== true;
+}
+
+interface OutageEnd {
+  readonly at: number;
+  readonly by: 'probe' | 'service-ready';
+}
+
+interface OutageEvidence {
+  readonly end?: OutageEnd;
+  readonly serviceReadyAt?: number;
+  readonly probeAt?: number;
+}
+
+/** A probe that still runs keeps the outage open: clients are not known to be served. */
+function evidenceOfEnd(run: RunRecord, since: number): OutageEvidence {
+  const later = run.activities.filter(({ scheduledAt }) => scheduledAt >= since);
+  const first = (type: string, member: string): number | undefined =>
+    later
+      .filter((activity) => activity.type === type && activity.state === 'completed')
+      .map((activity) => measuredAt(activity, member))
+      .find((at) => at !== undefined && at >= since);
+  const serviceReadyAt = first('awaitServiceReady', 'readyAt');
+  const probeAt = first('probeService', 'firstSuccessAt');
+  const probing = later.some(({ type, state }) => type === 'probeService' && state === 'running');
+  const end: OutageEnd | undefined =
+    probeAt !== undefined
+      ? { at: probeAt, by: 'probe' }
+      : serviceReadyAt !== undefined && !probing
+        ? { at: serviceReadyAt, by: 'service-ready' }
+        : undefined;
+  return {
+    ...(end && { end }),
+    ...(serviceReadyAt !== undefined && { serviceReadyAt }),
+    ...(probeAt !== undefined && { probeAt }),
+  };
+}
+
+/**
+ * When an activity served the run. Of an activity that Temporal tried again only the last try's start is recorded: the
+ * time before it counts as the service's, except where a lost worker was the reason.
+ */
+function activityInterval(activity: ActivityRecord, until: number): Interval | undefined {
+  if (activity.state !== 'running' && activity.startedAt === undefined) return undefined;
+  const from = activity.workerLost ? (activity.startedAt ?? activity.scheduledAt) : beganAt(activity);
+  return { from, to: activity.closedAt ?? until };
+}
+
+function gateIntervals(gates: RunFacts['gates'], until: number): Interval[] {
+  return gates
+    .filter(({ state }) => state === 'opened')
+    .map((opened) => ({
+      from: opened.at,
+      to:
+        gates.find(({ gate, state, at }) => gate === opened.gate && state !== 'opened' && at >= opened.at)?.at ?? until,
+    }));
+}
+
+function parkingIntervals({ parked, decided }: RunFacts, until: number): Interval[] {
+  return parked.map(({ step, parkingNo, at }) => ({
+    from: at,
+    to:
+      decided.find((decision) => decision.step === step && decision.parkingNo === parkingNo && decision.at >= at)?.at ??
+      until,
+  }));
+}
+
+function pauseIntervals(controls: RunFacts['controls'], until: number): Interval[] {
+  return controls
+    .filter(({ control }) => control === 'pause')
+    .map(({ at }) => ({
+      from: at,
+      to: controls.find((other) => other.control !== 'pause' && other.at >= at)?.at ?? until,
+    }));
+}
+
+/**
+ * Splits the outage. A time in which people are waited for counts as theirs even where a parallel branch works, so that
+ * the figure never flatters; a pause counts only where nothing runs. The three parts add up to the whole.
+ */
+function split(
+  run: RunRecord,
+  facts: RunFacts,
+  outage: Interval,
+): Pick<OutageSplit, 'serviceMs' | 'machineMs' | 'peopleMs'> {
+  const activities = union(run.activities.flatMap((activity) => activityInterval(activity, outage.to) ?? []));
+  const pauses = difference(union(pauseIntervals(facts.controls, outage.to)), activities);
+  const waits = [...gateIntervals(facts.gates, outage.to), ...parkingIntervals(facts, outage.to), ...pauses];
+  const people = clipped(union(waits), outage);
+  const service = difference(clipped(activities, outage), people);
+  const peopleMs = lengthOf(people);
+  const serviceMs = lengthOf(service);
+  return { serviceMs, peopleMs, machineMs: outage.to - outage.from - serviceMs - peopleMs };
+}
+
+/** The outage with its split; without end and total where the history does not prove that service came back. */
+export function outageOf(run: RunRecord, facts: RunFacts): OutageSplit | undefined {
+  const demotion = demotionOf(run);
+  if (!demotion) return undefined;
+  const { end, serviceReadyAt, probeAt } = evidenceOfEnd(run, demotion.at);
+  const until = Math.max(demotion.at, end?.at ?? run.lastEventAt);
+  return {
+    startedAt: isoTime(demotion.at),
+    ...(end && { endedAt: isoTime(end.at), endedBy: end.by, totalMs: end.at - demotion.at }),
+    ...(serviceReadyAt !== undefined && { serviceReadyAt: isoTime(serviceReadyAt) }),
+    ...(probeAt !== undefined && { probeAt: isoTime(probeAt) }),
+    ...split(run, facts, { from: demotion.at, to: until }),
+  };
+}
+
+/** From the demotion until a DR secondary streams again. */
+export function withoutDrProtectionOf(run: RunRecord): Report['withoutDrProtection'] {
+  const demotion = demotionOf(run);
+  if (!demotion) return undefined;
+  const streaming = run.activities
+    .filter(
+      ({ type, state, scheduledAt }) =>
+        type === 'awaitDrStreaming' && state === 'completed' && scheduledAt >= demotion.at,
+    )
+    .map((activity) => measuredAt(activity, 'at') ?? activity.closedAt ?? activity.scheduledAt);
+  const first = streaming.length > 0 ? Math.max(demotion.at, Math.min(...streaming)) : undefined;
+  return {
+    from: isoTime(demotion.at),
+    ...(first !== undefined && { to: isoTime(first), totalMs: first - demotion.at }),
+  };
+}

@@ -1,0 +1,283 @@
+import type { temporal } from '@temporalio/proto';
+import type { SwitchoverPlan } from '../contracts/plan';
+import { switchoverPlan } from '../contracts/plan';
+import type { Report } from '../contracts/report';
+import type { Finding } from '../contracts/run-facts';
+import type { ActivityRecord } from './activity-records';
+import type { RunFacts, Timed } from './facts';
+import { collectFacts, sortFindings } from './facts';
+import type { RunRecord } from './history-events';
+import { readHistory } from './history-events';
+import { fieldsOf, isoTime, listOf, textOf, textsOf } from './history-values';
+import { derivedLeftToDo } from './left-to-do';
+import { outageOf, withoutDrProtectionOf } from './outage';
+import { readAll, recordedObservation, recordedOutcome, recordedPrecondition } from './recorded-shapes';
+import { reportedSteps } from './steps';
+
+/** Which run a history is of: a history does not say it itself. */
+export interface RunIdentity {
+  readonly namespace: string;
+  readonly workflowId: string;
+  readonly runId: string;
+}
+
+function completed(run: RunRecord, type: string): readonly ActivityRecord[] {
+  return run.activities.filter((activity) => activity.type === type && activity.state === 'completed');
+}
+
+function planOf(run: RunRecord): Report['plan'] {
+  for (const { result } of completed(run, 'assessDrSwitchover').toReversed()) {
+    const document = fieldsOf(result['plan']);
+    const digest = textOf(document['digest']);
+    const content = parsedPlan(textOf(document['text']));
+    if (digest !== undefined && content) return { digest, content };
+  }
+  return undefined;
+}
+
+function parsedPlan(text: string | undefined): SwitchoverPlan | undefined {
+  if (text === undefined) return undefined;
+  try {
+    const parsed = switchoverPlan.safeParse(JSON.parse(text));
+    return parsed.success ? parsed.data : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function preconditionsOf(run: RunRecord): Report['preconditions'] {
+  const last = run.activities.findLast(
+    ({ type, state }) => (type === 'assessDrSwitchover' || type === 'assessCeremony') && state === 'completed',
+  );
+  return readAll(recordedPrecondition, listOf(last?.result['preconditions'])).read;
+}
+
+function lossOf(run: RunRecord): Report['loss'] {
+  const evidence = completed(run, 'compareAfterDemotion').at(-1)?.result;
+  const loss = evidence?.['loss'];
+  if (!evidence || (loss !== 'none' && loss !== 'bounded')) return undefined;
+  const optional = (member: 'boundWalEntries' | 'oldPrimaryRoot' | 'newPrimaryRoot'): Record<string, string> => {
+    const text = textOf(evidence[member]);
+    return text === undefined ? {} : { [member]: text };
+  };
+  return {
+    loss,
+    why: textOf(evidence['why']) ?? '',
+    ...optional('boundWalEntries'),
+    ...optional('oldPrimaryRoot'),
+    ...optional('newPrimaryRoot'),
+  };
+}
+
+function tokensOf(run: RunRecord): Report['tokens'] {
+  const last = new Map<string, Report['tokens'][number]>();
+  for (const { input } of completed(run, 'generateOperationToken')) {
+    const cluster = textOf(input['cluster']) ?? 'unknown';
+    last.set(cluster, { cluster, state: 'unproven', text: 'generated; no deletion is in the history' });
+  }
+  for (const { result } of completed(run, 'deleteOperationTokens')) {
+    for (const disposal of listOf(result['disposals']).map(fieldsOf)) {
+      const cluster = textOf(disposal['cluster']) ?? 'unknown';
+      last.set(cluster, {
+        cluster,
+        state: textOf(disposal['state']) ?? 'unproven',
+        text: textOf(disposal['text']) ?? '',
+      });
+    }
+  }
+  return [...last.values()];
+}
+
+/** The last reading of the whole deployment; where there is none, the one that the plan was made from. */
+function finalStateOf(run: RunRecord): Report['finalState'] {
+  const last = completed(run, 'readDeployment').at(-1) ?? completed(run, 'assessDrSwitchover').at(-1);
+  return readAll(recordedObservation, listOf(last?.result['observations'])).read;
+}
+
+interface Ending {
+  readonly outcome: Report['outcome'];
+  readonly endedAt?: number;
+  /** What the run itself said was left; absent where it could not say it. */
+  readonly leftToDo?: readonly string[];
+}
+
+/** The run's own word counts before how Temporal closed it: the last activity carries it. */
+function endingOf(run: RunRecord): Ending {
+  const composed = run.activities.findLast(({ type }) => type === 'composeReport');
+  const result = run.close?.result ?? {};
+  const resultReport = fieldsOf(result['report']);
+  const said = recordedOutcome.safeParse(composed?.input['outcome'] ?? resultReport['outcome'] ?? result['outcome']);
+  const endedAt = run.close?.at ?? composed?.scheduledAt;
+  const ended = endedAt === undefined ? {} : { endedAt };
+  if (said.success) {
+    const left = composed?.input['leftToDo'] ?? resultReport['leftToDo'];
+    return { outcome: said.data, ...ended, ...(Array.isArray(left) && { leftToDo: textsOf(left) }) };
+  }
+  if (!run.close) return { outcome: 'running' };
+  return { outcome: run.close.how === 'continued' ? 'handed-over' : run.close.how, ...ended };
+}
+
+function gatesOf({ gates }: RunFacts): Report['gates'] {
+  const closings = gates.filter(({ state }) => state !== 'opened');
+  const used = new Set<RunFacts['gates'][number]>();
+  const opened = gates
+    .filter(({ state }) => state === 'opened')
+    .map((opening) => {
+      const closing = closings.find((fact) => fact.gate === opening.gate && fact.at >= opening.at && !used.has(fact));
+      if (closing) used.add(closing);
+      return { opening, closing };
+    });
+  const direct = closings.filter((fact) => !used.has(fact)).map((fact) => ({ opening: fact, closing: fact }));
+  return [...opened, ...direct]
+    .toSorted((one, other) => one.opening.at - other.opening.at)
+    .map(({ opening, closing }) => ({
+      gate: opening.gate,
+      planDigest: (closing ?? opening).planDigest,
+      openedAt: isoTime(opening.at),
+      ...(closing && { closedAt: isoTime(closing.at) }),
+      state: (closing ?? opening).state,
+      by: (closing ?? opening).by,
+    }));
+}
+
+function parkingsOf({ parked, decided }: RunFacts): Report['parkings'] {
+  return parked.map(({ step, parkingNo, code, message, at }) => {
+    const decision = decided.find((fact) => fact.step === step && fact.parkingNo === parkingNo);
+    return {
+      step,
+      parkingNo,
+      at: isoTime(at),
+      code,
+      message,
+      ...(decision && {
+        decision: { action: decision.action, by: decision.by, reason: decision.reason, at: isoTime(decision.at) },
+      }),
+    };
+  });
+}
+
+function signalsOf(run: RunRecord, { receipts }: RunFacts): Report['signals'] {
+  const answered = new Set(receipts.map(({ signal, arrival }) => `${signal} ${arrival}`));
+  // Pause, resume and abort are answered by the control that they became.
+  return run.signals.map(({ signal, arrival, at, sender }) => ({
+    signal,
+    arrival,
+    at: isoTime(at),
+    ...(sender && { sender }),
+    answered: answered.has(`${signal} ${arrival}`),
+  }));
+}
+
+/** What the events prove beside the findings that the run itself recorded. */
+function derivedFindings(run: RunRecord, facts: RunFacts): readonly Timed<Finding>[] {
+  const findings: Timed<Finding>[] = [];
+  const { close } = run;
+  if (run.inputUndecodable !== undefined) {
+    findings.push({
+      at: run.startedAt,
+      severity: 'warning',
+      code: 'start-input-undecodable',
+      text: `The start input could not be read (encoding ${run.inputUndecodable}).`,
+      next: 'Start the run again with one JSON object (encoding json/plain).',
+    });
+  }
+  if (close?.how === 'failed') {
+    const { code, message } = close.failure ?? { code: 'unknown', message: 'no failure recorded' };
+    findings.push({
+      at: close.at,
+      severity: 'critical',
+      code: 'run-failed',
+      text: `The run failed with ${code}: ${message}`,
+    });
+  }
+  if (close?.how === 'terminated' || close?.how === 'cancelled' || close?.how === 'timed-out') {
+    const by = close.by ? ` by ${close.by.name}` : '';
+    const reason = close.reason === undefined ? '' : `, reason given: ${close.reason}`;
+    const phase = textOf(run.memo['phase']);
+    const during = phase === undefined ? '' : ` during phase ${phase}`;
+    findings.push({
+      at: close.at,
+      severity: 'critical',
+      code: `run-${close.how}`,
+      text: `The run was ${close.how === 'timed-out' ? 'ended by a time-out' : close.how}${during}${by}${reason}. No clean-up ran.`,
+    });
+  }
+  if (facts.unread > 0) {
+    findings.push({
+      at: run.lastEventAt,
+      severity: 'warning',
+      code: 'facts-unreadable',
+      text: `${facts.unread} recorded facts have an unknown shape and are left out of this report.`,
+      next: 'Make the report with the release that ran the workflow.',
+    });
+  }
+  return findings;
+}
+
+/**
+ * Says what a run did, from its history alone: no clock, no I/O, so that a live run, a finished one and one that was
+ * terminated are told by the same function, and the same history always gives the same report.
+ *
+ * The input of a signal is never read, and of a failure that is not from our error family only the name is shown.
+ * @param history all events of the run, from the first
+ * @param identity the namespace, Workflow ID and Run ID of the run
+ * @returns the report; members that the history does not prove are absent. Times are ISO text, durations milliseconds.
+ * @throws nothing: events of an unknown shape are left out and counted in a finding
+ */
+export function reportFromHistory(history: temporal.api.history.v1.IHistory, identity: RunIdentity): Report {
+  const run = readHistory(history);
+  const facts = collectFacts(run);
+  const plan = planOf(run);
+  const ending = endingOf(run);
+  const deployment = textOf(run.input['deployment']) ?? textOf(run.memo['deployment']);
+  const reason = textOf(run.input['reason']);
+  const outage = outageOf(run, facts);
+  const loss = lossOf(run);
+  const withoutDrProtection = withoutDrProtectionOf(run);
+  return {
+    schema: 'replication-runbooks/report/v1',
+    runbook: run.runbook,
+    namespace: identity.namespace,
+    workflowId: identity.workflowId,
+    runId: identity.runId,
+    ...(deployment !== undefined && { deployment }),
+    outcome: ending.outcome,
+    ...(reason !== undefined && { reason }),
+    ...(run.requestedBy && { requestedBy: run.requestedBy }),
+    startedAt: isoTime(run.startedAt),
+    ...(ending.endedAt !== undefined && { endedAt: isoTime(ending.endedAt) }),
+    asOfEvent: run.lastEventId,
+    ...(plan && { plan }),
+    preconditions: preconditionsOf(run),
+    steps: reportedSteps(run.activities, facts),
+    gates: gatesOf(facts),
+    parkings: parkingsOf(facts),
+    receipts: facts.receipts.map(({ at, signal, arrival, verdict, code, text, from }) => ({
+      signal,
+      arrival,
+      verdict,
+      code,
+      text,
+      ...(from && { from }),
+      at: isoTime(at),
+    })),
+    signals: signalsOf(run, facts),
+    controls: facts.controls.map(({ control, by, reason: why, at }) => ({ control, by, reason: why, at: isoTime(at) })),
+    findings: sortFindings([...facts.findings, ...derivedFindings(run, facts)]).map(
+      ({ at, severity, code, text, next }) => ({
+        severity,
+        code,
+        text,
+        ...(next !== undefined && { next }),
+        at: isoTime(at),
+      }),
+    ),
+    ...(outage && { outage }),
+    ...(loss && { loss }),
+    ...(withoutDrProtection && { withoutDrProtection }),
+    tokens: tokensOf(run),
+    finalState: finalStateOf(run),
+    leftToDo: ending.leftToDo ?? derivedLeftToDo(run, facts, plan?.content),
+    historyEvents: run.eventCount,
+  };
+}
