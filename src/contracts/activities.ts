@@ -160,13 +160,17 @@ export interface TokenDisposal {
 export interface RunbookActivities {
   // Reading and judging
   assessDrSwitchover(input: AssessSwitchoverInput): Promise<AssessSwitchoverResult>;
-  readDeployment(input: StepInput & { readonly deployment: string }): Promise<{ readonly observations: readonly ClusterObservation[] }>;
+  readDeployment(
+    input: StepInput & { readonly deployment: string },
+  ): Promise<{ readonly observations: readonly ClusterObservation[] }>;
   assessCeremony(input: OnCluster & { readonly uses: readonly TokenUse[] }): Promise<{
     readonly observation: ClusterObservation;
     readonly preconditions: SwitchoverAssessment['preconditions'];
     readonly site: SiteFacts;
   }>;
-  describeRun(input: { readonly workflowId: string }): Promise<{ readonly type: string; readonly runId: string; readonly status: string; readonly link?: string }>;
+  describeRun(input: {
+    readonly workflowId: string;
+  }): Promise<{ readonly type: string; readonly runId: string; readonly status: string; readonly link?: string }>;
 
   // People
   /** Local activity. Verifies each document against the inventory and says whether the gate's policy is met. */
@@ -178,7 +182,13 @@ export interface RunbookActivities {
     readonly accepted: readonly unknown[];
     readonly arrived: readonly { readonly arrival: number; readonly receivedAt: number; readonly input: unknown }[];
   }): Promise<{
-    readonly verdicts: readonly { readonly arrival: number; readonly accepted: boolean; readonly code: string; readonly text: string; readonly by?: Attested }[];
+    readonly verdicts: readonly {
+      readonly arrival: number;
+      readonly accepted: boolean;
+      readonly code: string;
+      readonly text: string;
+      readonly by?: Attested;
+    }[];
     readonly satisfied: boolean;
     readonly rejectedBy?: Attested;
     readonly approvedBy: readonly Attested[];
@@ -187,7 +197,11 @@ export interface RunbookActivities {
   /** Local activity. */
   checkDecisions(input: {
     readonly deployment: string;
-    readonly parked: readonly { readonly step: string; readonly parkingNo: number; readonly choices: readonly DecisionAction[] }[];
+    readonly parked: readonly {
+      readonly step: string;
+      readonly parkingNo: number;
+      readonly choices: readonly DecisionAction[];
+    }[];
     readonly arrived: readonly { readonly arrival: number; readonly receivedAt: number; readonly input: unknown }[];
   }): Promise<{
     readonly verdicts: readonly {
@@ -196,7 +210,13 @@ export interface RunbookActivities {
       readonly code: string;
       readonly text: string;
       readonly by?: Attested;
-      readonly decision?: { readonly step: string; readonly parkingNo: number; readonly action: DecisionAction; readonly reason: string; readonly rid: string };
+      readonly decision?: {
+        readonly step: string;
+        readonly parkingNo: number;
+        readonly action: DecisionAction;
+        readonly reason: string;
+        readonly rid: string;
+      };
     }[];
   }>;
   /** Local activity: the cheap checks of an envelope, which need no key. */
@@ -224,7 +244,11 @@ export interface RunbookActivities {
       readonly deployment: string;
       readonly ceremony: CeremonyHandle;
       readonly held: readonly Envelope[];
-      readonly arrived: readonly { readonly arrival: number; readonly receivedAt: number; readonly envelope: Envelope }[];
+      readonly arrived: readonly {
+        readonly arrival: number;
+        readonly receivedAt: number;
+        readonly envelope: Envelope;
+      }[];
     },
   ): Promise<{ readonly verdicts: readonly EnvelopeVerdict[] }>;
   generateOperationToken(
@@ -242,20 +266,43 @@ export interface RunbookActivities {
     /** Holders whose share is proven bad. */
     readonly badShares: readonly string[];
   }>;
-  destroyCeremonyKeys(input: StepInput & { readonly ceremony: CeremonyHandle }): Promise<{ readonly destroyed: boolean; readonly text: string }>;
+  destroyCeremonyKeys(
+    input: StepInput & { readonly ceremony: CeremonyHandle },
+  ): Promise<{ readonly destroyed: boolean; readonly text: string }>;
   deleteOperationTokens(
     input: StepInput & { readonly deployment: string; readonly tokens: readonly OperationTokenReference[] },
   ): Promise<{ readonly disposals: readonly TokenDisposal[]; readonly findings: readonly Finding[] }>;
 
   // Hooks of the inventory
-  runHook(input: StepInput & { readonly deployment: string; readonly hook: 'quiesce' | 'traffic'; readonly from: string; readonly to: string }): Promise<ChangeResult>;
+  runHook(
+    input: StepInput & {
+      readonly deployment: string;
+      readonly hook: 'quiesce' | 'traffic';
+      readonly from: string;
+      readonly to: string;
+    },
+  ): Promise<ChangeResult>;
   probeService(input: StepInput & { readonly deployment: string; readonly budgetMs?: number }): Promise<ProbeResult>;
 
   // Switchover
   writeMarker(input: OnCluster): Promise<MarkerResult>;
-  awaitCatchUp(input: StepInput & { readonly deployment: string; readonly primary: string; readonly secondary: string; readonly wal: WalIndex }): Promise<CatchUpResult>;
+  awaitCatchUp(
+    input: StepInput & {
+      readonly deployment: string;
+      readonly primary: string;
+      readonly secondary: string;
+      readonly wal: WalIndex;
+    },
+  ): Promise<CatchUpResult>;
   demoteDrPrimary(input: OnCluster & { readonly authority: Authority }): Promise<DemoteResult>;
-  compareAfterDemotion(input: StepInput & { readonly deployment: string; readonly oldPrimary: string; readonly newPrimary: string; readonly walBefore?: WalIndex }): Promise<LossEvidence>;
+  compareAfterDemotion(
+    input: StepInput & {
+      readonly deployment: string;
+      readonly oldPrimary: string;
+      readonly newPrimary: string;
+      readonly walBefore?: WalIndex;
+    },
+  ): Promise<LossEvidence>;
   promoteDrSecondary(
     input: OnCluster & {
       readonly token: OperationTokenReference;
@@ -264,11 +311,18 @@ export interface RunbookActivities {
       readonly otherCluster: string;
     },
   ): Promise<ChangeResult>;
-  awaitServiceReady(input: OnCluster & { readonly marker?: MarkerResult; readonly credentialOf: string }): Promise<ServiceReadyResult>;
+  awaitServiceReady(
+    input: OnCluster & { readonly marker?: MarkerResult; readonly credentialOf: string },
+  ): Promise<ServiceReadyResult>;
 
   // Re-protection
   issueDrActivationToken(
-    input: StepInput & { readonly deployment: string; readonly primary: string; readonly secondary: string; readonly token: OperationTokenReference },
+    input: StepInput & {
+      readonly deployment: string;
+      readonly primary: string;
+      readonly secondary: string;
+      readonly token: OperationTokenReference;
+    },
   ): Promise<ActivationTokenResult>;
   updateDrPrimary(
     input: StepInput & {
@@ -279,23 +333,51 @@ export interface RunbookActivities {
       readonly activation: ActivationTokenResult;
     },
   ): Promise<ChangeResult & { readonly keyLost?: boolean }>;
-  awaitDrStreaming(input: StepInput & { readonly deployment: string; readonly primary: string; readonly secondary: string }): Promise<StreamingResult>;
+  awaitDrStreaming(
+    input: StepInput & { readonly deployment: string; readonly primary: string; readonly secondary: string },
+  ): Promise<StreamingResult>;
   /** Whether performance secondaries follow the new primary: one answer for each. */
   awaitPerformanceSecondaries(
-    input: StepInput & { readonly deployment: string; readonly primary: string; readonly secondaries: readonly string[] },
-  ): Promise<{ readonly following: readonly { readonly cluster: string; readonly follows: boolean; readonly observed: string; readonly id?: string }[] }>;
+    input: StepInput & {
+      readonly deployment: string;
+      readonly primary: string;
+      readonly secondaries: readonly string[];
+    },
+  ): Promise<{
+    readonly following: readonly {
+      readonly cluster: string;
+      readonly follows: boolean;
+      readonly observed: string;
+      readonly id?: string;
+    }[];
+  }>;
   /** Reads the filter under `fromId` and writes it under `toId`, then reads it back. */
   copyPathsFilter(
     input: OnCluster & { readonly fromId: string; readonly toId: string },
   ): Promise<ChangeResult & { readonly filter?: { readonly mode: string; readonly paths: readonly string[] } }>;
   issuePerformanceActivationToken(
-    input: StepInput & { readonly deployment: string; readonly primary: string; readonly secondary: string; readonly id: string },
+    input: StepInput & {
+      readonly deployment: string;
+      readonly primary: string;
+      readonly secondary: string;
+      readonly id: string;
+    },
   ): Promise<ActivationTokenResult>;
   updatePerformancePrimary(
-    input: StepInput & { readonly deployment: string; readonly primary: string; readonly secondary: string; readonly activation: ActivationTokenResult },
+    input: StepInput & {
+      readonly deployment: string;
+      readonly primary: string;
+      readonly secondary: string;
+      readonly activation: ActivationTokenResult;
+    },
   ): Promise<ChangeResult & { readonly keyLost?: boolean }>;
   compareDynamicFilters(
-    input: StepInput & { readonly deployment: string; readonly primary: string; readonly secondary: string; readonly id: string },
+    input: StepInput & {
+      readonly deployment: string;
+      readonly primary: string;
+      readonly secondary: string;
+      readonly id: string;
+    },
   ): Promise<{ readonly equal: boolean; readonly observed: string }>;
 
   // Report

@@ -60,5 +60,10 @@ export interface ClusterObservation {
   readonly dr?: ReplicationObservation;
   readonly performance?: ReplicationObservation;
   /** The single slot for generation attempts, where it could be read. */
-  readonly attempt?: { readonly started: boolean; readonly fingerprint?: string; readonly progress: number; readonly required: number };
+  readonly attempt?: {
+    readonly started: boolean;
+    readonly fingerprint?: string;
+    readonly progress: number;
+    readonly required: number;
+  };
 }

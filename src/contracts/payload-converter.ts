@@ -21,7 +21,14 @@ class TolerantPayloadConverter implements PayloadConverter {
   }
 }
 
-const KNOWN_ENCODINGS = ['json/plain', 'json/protobuf', 'binary/protobuf', 'binary/plain', 'binary/null', 'binary/encrypted'];
+const KNOWN_ENCODINGS = [
+  'json/plain',
+  'json/protobuf',
+  'binary/protobuf',
+  'binary/plain',
+  'binary/null',
+  'binary/encrypted',
+];
 
 /** The encoding's name where it is one that we know; whatever else stands there is somebody's input and is not repeated. */
 function encodingOf(payload: Payload): string {

@@ -60,14 +60,26 @@ export interface Report {
   readonly plan?: { readonly digest: string; readonly content: SwitchoverPlan };
   readonly preconditions: readonly Precondition[];
   readonly steps: readonly ReportStep[];
-  readonly gates: readonly { readonly gate: string; readonly planDigest: string; readonly openedAt: string; readonly closedAt?: string; readonly state: string; readonly by: readonly Attested[] }[];
+  readonly gates: readonly {
+    readonly gate: string;
+    readonly planDigest: string;
+    readonly openedAt: string;
+    readonly closedAt?: string;
+    readonly state: string;
+    readonly by: readonly Attested[];
+  }[];
   readonly parkings: readonly {
     readonly step: string;
     readonly parkingNo: number;
     readonly at: string;
     readonly code: string;
     readonly message: string;
-    readonly decision?: { readonly action: string; readonly by: Attested; readonly reason: string; readonly at: string };
+    readonly decision?: {
+      readonly action: string;
+      readonly by: Attested;
+      readonly reason: string;
+      readonly at: string;
+    };
   }[];
   readonly receipts: readonly (Receipt & { readonly at: string })[];
   /** Every signal that the history holds, as the server recorded it: never its content, and no name that is not ours. */
@@ -81,10 +93,21 @@ export interface Report {
     /** Whether the run looked at it and said what became of it. */
     readonly answered: boolean;
   }[];
-  readonly controls: readonly { readonly control: string; readonly by: string; readonly reason: string; readonly at: string }[];
+  readonly controls: readonly {
+    readonly control: string;
+    readonly by: string;
+    readonly reason: string;
+    readonly at: string;
+  }[];
   readonly findings: readonly (Finding & { readonly at: string })[];
   readonly outage?: OutageSplit;
-  readonly loss?: { readonly loss: 'none' | 'bounded'; readonly why: string; readonly boundWalEntries?: string; readonly oldPrimaryRoot?: string; readonly newPrimaryRoot?: string };
+  readonly loss?: {
+    readonly loss: 'none' | 'bounded';
+    readonly why: string;
+    readonly boundWalEntries?: string;
+    readonly oldPrimaryRoot?: string;
+    readonly newPrimaryRoot?: string;
+  };
   /** From the demotion until the first DR secondary streams again. */
   readonly withoutDrProtection?: { readonly from: string; readonly to?: string; readonly totalMs?: number };
   readonly tokens: readonly { readonly cluster: string; readonly state: string; readonly text: string }[];

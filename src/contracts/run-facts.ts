@@ -32,13 +32,7 @@ export interface Receipt {
 }
 
 export type RunPhase =
-  | 'checking'
-  | 'waiting-for-people'
-  | 'preparing'
-  | 'outage'
-  | 're-protecting'
-  | 'finishing'
-  | 'finished';
+  'checking' | 'waiting-for-people' | 'preparing' | 'outage' | 're-protecting' | 'finishing' | 'finished';
 
 /** How a run ended. */
 export type RunOutcome = 'completed' | 'planned' | 'refused' | 'aborted' | 'rolled-back' | 'handed-over';

@@ -1,0 +1,95 @@
+import { ActivityCancellationType, proxyActivities, proxyLocalActivities } from '@temporalio/workflow';
+import type { ActivityOptions } from '@temporalio/workflow';
+import type { RunbookActivities } from '../../src/contracts/activities';
+import { keyTaskQueue } from '../../src/contracts/names';
+import type { StepContext } from '../../src/contracts/run-facts';
+
+const { WAIT_CANCELLATION_COMPLETED } = ActivityCancellationType;
+
+/** Reads only: may be repeated at will. */
+const READ: ActivityOptions = {
+  startToCloseTimeout: '45 seconds',
+  scheduleToCloseTimeout: '2 minutes',
+  cancellationType: WAIT_CANCELLATION_COMPLETED,
+  heartbeatTimeout: '10 seconds',
+  retry: { initialInterval: '1 second', maximumInterval: '10 seconds' },
+};
+
+/**
+ * Changes something: reads, acts, confirms. Heartbeats by timer, so that a killed worker costs seconds. The interval
+ * before another attempt, with the heartbeat timeout, is longer than the HTTP time-out of a change: a worker that lost
+ * its connection to Temporal has stopped calling when the next attempt reads the state.
+ */
+const CHANGE: ActivityOptions = {
+  startToCloseTimeout: '3 minutes',
+  scheduleToCloseTimeout: '6 minutes',
+  heartbeatTimeout: '5 seconds',
+  cancellationType: WAIT_CANCELLATION_COMPLETED,
+  retry: { initialInterval: '4 seconds', backoffCoefficient: 1.5, maximumInterval: '15 seconds' },
+};
+
+/** One long wait that polls inside: its budget comes from the inventory. */
+const WAIT: ActivityOptions = {
+  startToCloseTimeout: '6 hours',
+  heartbeatTimeout: '5 seconds',
+  cancellationType: WAIT_CANCELLATION_COMPLETED,
+  retry: { initialInterval: '1 second', maximumInterval: '5 seconds' },
+};
+
+/** Needs the ceremony's keys: runs where they are. */
+const KEYS: ActivityOptions = { ...CHANGE, scheduleToStartTimeout: '30 seconds' };
+
+const OPTIONS: Partial<Record<keyof RunbookActivities, ActivityOptions>> = {
+  assessDrSwitchover: READ,
+  assessCeremony: READ,
+  readDeployment: READ,
+  describeRun: READ,
+  compareAfterDemotion: READ,
+  compareDynamicFilters: READ,
+  awaitCatchUp: WAIT,
+  awaitServiceReady: WAIT,
+  awaitDrStreaming: WAIT,
+  awaitPerformanceSecondaries: WAIT,
+  probeService: WAIT,
+  openEnvelopes: KEYS,
+  generateOperationToken: KEYS,
+  destroyCeremonyKeys: KEYS,
+};
+
+/** An activity as a step calls it: the step's context is added, the rest is its input. */
+export type StepCalls = {
+  readonly [K in keyof RunbookActivities]: (
+    input: Omit<Parameters<RunbookActivities[K]>[0], 'step'>,
+  ) => ReturnType<RunbookActivities[K]>;
+};
+
+/**
+ * Gives the activities of one step.
+ *
+ * @param summary - shown beside the activity in the Web UI's timeline; costs no event
+ * @param context - drains the facts since the previous activity into each call
+ */
+export function stepCalls(summary: string, context: () => StepContext): StepCalls {
+  return new Proxy({} as StepCalls, {
+    get: (_target, name: string) => (input: { readonly ceremony?: { readonly keyHome: string } }) => {
+      const options = OPTIONS[name as keyof RunbookActivities] ?? CHANGE;
+      const taskQueue = options === KEYS && input.ceremony ? keyTaskQueue(input.ceremony.keyHome) : undefined;
+      const activities = proxyActivities<Record<string, (input: object) => Promise<unknown>>>({
+        ...options,
+        ...(taskQueue === undefined ? {} : { taskQueue }),
+        summary,
+      });
+      const activity = activities[name];
+      if (!activity) throw new TypeError(`no activity ${name}`);
+      return activity({ ...input, step: context() });
+    },
+  });
+}
+
+/** Checks of what people sent: local, because they are short and many. */
+export const localChecks = proxyLocalActivities<
+  Pick<RunbookActivities, 'checkApprovals' | 'checkDecisions' | 'inspectEnvelopes'>
+>({
+  startToCloseTimeout: '10 seconds',
+  retry: { initialInterval: '200 milliseconds', maximumAttempts: 3 },
+});

@@ -1,0 +1,274 @@
+import { uuid4 } from '@temporalio/workflow';
+import type {
+  CeremonyHandle,
+  CeremonyTarget,
+  Envelope,
+  EnvelopeVerdict,
+  OperationTokenReference,
+} from '../../src/contracts/ceremony';
+import type { InboxItem } from '../../src/contracts/signals';
+import type { TokenUse } from '../../src/contracts/runbook-inputs';
+import { localChecks, stepCalls } from './activity-calls';
+import { RunStopped, failureFacts } from './failures';
+import type { Run } from './run';
+import { StepFailed } from './run';
+
+export interface CeremonyRequest {
+  readonly deployment: string;
+  readonly runbook: string;
+  readonly reason: string;
+  readonly requestedBy: string;
+  /** Every cluster on which the run will need a token, so that each holder is asked once. */
+  readonly targets: readonly CeremonyTarget[];
+  readonly inputDigest: string;
+}
+
+interface HeldEnvelope {
+  readonly holder: string;
+  readonly seq: number;
+  readonly envelope: Envelope;
+}
+
+/** Codes after which the keys cannot be used any more: the holders are asked again, in a new epoch. */
+const KEYS_LOST = new Set(['WORKER_UNREACHABLE', 'KEY_RECORD_MISSING']);
+
+/**
+ * Collects sealed key shares from separate holders and turns them into operation tokens, for several clusters from one
+ * ask. Shares stay sealed until enough are in hand, and then go to the service in one short burst per cluster.
+ */
+export class Ceremony {
+  readonly #run: Run;
+  readonly #request: CeremonyRequest;
+  readonly #cid = uuid4();
+  #handle: CeremonyHandle | undefined;
+  #fingerprint: string | undefined;
+  #held: HeldEnvelope[] = [];
+  /** Envelopes needed before the next burst: more than the threshold once the service rejected some. */
+  #needed = 0;
+
+  constructor(run: Run, request: CeremonyRequest) {
+    this.#run = run;
+    this.#request = request;
+  }
+
+  /** The fingerprint that tells our generation attempt from another's. */
+  get fingerprint(): string | undefined {
+    return this.#fingerprint;
+  }
+
+  /** Makes keys and invitation; from here on envelopes are accepted. */
+  async invite(): Promise<void> {
+    const epoch = (this.#handle?.epoch ?? 0) + 1;
+    const name = epoch === 1 ? 'Invite the key holders' : `Invite the key holders again (epoch ${epoch})`;
+    const made = await this.#run.step(
+      name,
+      (call) => call.createCeremony({ ...this.#request, epoch, cid: this.#cid }),
+      {
+        note: (ceremony) => `${ceremony.threshold} of ${ceremony.holders.length} holders needed`,
+      },
+    );
+    const { fingerprint, ...handle } = made;
+    this.#handle = handle;
+    this.#fingerprint = fingerprint;
+    this.#held = [];
+    this.#needed = handle.threshold;
+    this.#run.state.invitation = handle.invitation;
+    this.#run.onSignal('share', (items) => this.#receive(items));
+  }
+
+  /** Waits until enough envelopes are in hand. People are waited for here. */
+  async collect(): Promise<void> {
+    const handle = this.#required();
+    if (this.#held.length >= this.#needed) return;
+    this.#show();
+    const inTime = await this.#run.waitFor(
+      () => this.#held.length >= this.#needed,
+      Math.max(1000, handle.collectUntil - Date.now()),
+    );
+    this.#run.state.waitOver('shares');
+    if (!inTime) {
+      throw new RunStopped(
+        'the clock',
+        `only ${this.#held.length} of ${this.#needed} key shares came in time; not yet: ${this.#missing().join(', ')}`,
+      );
+    }
+  }
+
+  /** One burst: starts the attempt, sends the shares, takes the token. Asks for a further share only where one was rejected. */
+  async generate(cluster: string, uses: readonly TokenUse[]): Promise<OperationTokenReference> {
+    for (;;) {
+      const ceremony = this.#required();
+      try {
+        const result = await this.#run.step(
+          `Generate operation token on ${cluster}`,
+          (call) =>
+            call.generateOperationToken({
+              deployment: this.#request.deployment,
+              cluster,
+              ceremony,
+              uses,
+              envelopes: this.#held.map((held) => held.envelope),
+            }),
+          {
+            note: (made) => (made.attempts > 1 ? `${made.attempts} attempts` : undefined),
+            leaveToRunbook: (failure) => failure.code === 'SHARES_REJECTED' || KEYS_LOST.has(failure.code),
+          },
+        );
+        this.#run.state.noteFindings(result.findings);
+        return { source: 'sealed', cluster, value: result.token };
+      } catch (error) {
+        if (!(error instanceof StepFailed)) throw error;
+        if (KEYS_LOST.has(error.failure.code)) {
+          this.#run.state.finding({
+            severity: 'warning',
+            code: 'ceremony-keys-lost',
+            text: `The keys of epoch ${ceremony.epoch} cannot be used (${error.failure.code}); the holders are asked again.`,
+          });
+          await this.invite();
+        } else {
+          this.#run.state.finding({
+            severity: 'warning',
+            code: 'shares-rejected',
+            text: `${cluster} rejected the key shares at the threshold. ${error.failure.message}`,
+            next: 'A holder corrects his share, or one more holder gives his: subsets are then tried until the bad one is proven.',
+          });
+          this.#needed = this.#held.length + 1;
+        }
+        await this.collect();
+      }
+    }
+  }
+
+  /** Destroys the keys: recorded envelopes cannot be opened any more. */
+  async close(): Promise<void> {
+    const ceremony = this.#handle;
+    if (!ceremony) return;
+    this.#run.onSignal('share', undefined);
+    this.#run.state.invitation = undefined;
+    await this.#run.skippableStep(
+      'Destroy the ceremony keys',
+      'the sweeper of the worker destroys them when the invitation has expired',
+      (call) => call.destroyCeremonyKeys({ ceremony }),
+      { note: (result) => result.text },
+    );
+    this.#handle = undefined;
+  }
+
+  /** As {@link close}, for a run that ends early: a failure becomes a finding and never holds the lock. */
+  async abandon(): Promise<void> {
+    const ceremony = this.#handle;
+    if (!ceremony) return;
+    this.#run.onSignal('share', undefined);
+    this.#handle = undefined;
+    await this.#run.cleanUp('Destroy the ceremony keys', async (call) => {
+      await call.destroyCeremonyKeys({ ceremony });
+    });
+  }
+
+  async #receive(items: readonly InboxItem[]): Promise<void> {
+    const handle = this.#required();
+    try {
+      const { verdicts } = await localChecks.inspectEnvelopes({
+        deployment: this.#request.deployment,
+        ceremony: handle,
+        arrived: items.map(({ arrival, receivedAt, input }) => ({ arrival, receivedAt, input })),
+      });
+      this.#receipts(verdicts.filter((verdict) => verdict.code !== 'accepted'));
+      const fresh = verdicts.flatMap((verdict) => {
+        const item = items.find((each) => each.arrival === verdict.arrival);
+        const envelope = envelopeOf(item?.input);
+        return verdict.code === 'accepted' && item && envelope !== undefined
+          ? [{ arrival: item.arrival, receivedAt: item.receivedAt, envelope }]
+          : [];
+      });
+      if (fresh.length > 0) await this.#open(handle, fresh);
+    } catch (error) {
+      const failure = failureFacts(error);
+      if (!failure) throw error;
+      this.#receipts(
+        items.map(({ arrival }) => ({
+          arrival,
+          code: 'not-checked',
+          text: `could not be checked now (${failure.code}); send it again`,
+        })),
+      );
+    }
+    if (this.#run.state.waiting.has('shares')) this.#show();
+  }
+
+  async #open(
+    ceremony: CeremonyHandle,
+    arrived: readonly { readonly arrival: number; readonly receivedAt: number; readonly envelope: Envelope }[],
+  ): Promise<void> {
+    const call = stepCalls('Check key shares', () => this.#run.state.sideContext('Check key shares'));
+    const { verdicts } = await call.openEnvelopes({
+      deployment: this.#request.deployment,
+      ceremony,
+      held: this.#held.map((held) => held.envelope),
+      arrived,
+    });
+    this.#receipts(verdicts);
+    for (const { arrival, code, holder, seq } of verdicts) {
+      const envelope = arrived.find((each) => each.arrival === arrival)?.envelope;
+      if (code !== 'accepted' || !holder || seq === undefined || envelope === undefined) continue;
+      const held = this.#held.findIndex((each) => each.holder === holder.name);
+      // A corrected share takes the place of the old one and makes a rejected set worth another try.
+      if (held >= 0) {
+        this.#held.splice(held, 1);
+        this.#needed = Math.min(this.#needed, this.#held.length + 1);
+      }
+      this.#held.push({ holder: holder.name, seq, envelope });
+    }
+  }
+
+  #receipts(verdicts: readonly EnvelopeVerdict[]): void {
+    for (const { arrival, code, text, holder } of verdicts) {
+      const accepted = code === 'accepted';
+      this.#run.state.receipt({
+        signal: 'share',
+        arrival,
+        verdict: accepted ? 'accepted' : 'refused',
+        code,
+        text,
+        from: holder,
+      });
+      if (code === 'plain-text-share') {
+        this.#run.state.finding({
+          severity: 'critical',
+          code: 'plain-text-share',
+          text: `A key share arrived in plain text (signal share, number ${arrival} of this run). It is now in Temporal's database.`,
+          next: 'Finish this run, rekey the cluster, then delete this run, its resets, exports and backups.',
+        });
+      }
+    }
+  }
+
+  #show(): void {
+    const handle = this.#required();
+    this.#run.state.wait('shares', {
+      for: 'shares',
+      cid: handle.cid,
+      epoch: handle.epoch,
+      held: this.#held.map((held) => held.holder),
+      missingHolders: this.#missing(),
+      threshold: this.#needed,
+      until: handle.collectUntil,
+    });
+  }
+
+  #missing(): string[] {
+    return this.#required().holders.filter((name) => !this.#held.some((held) => held.holder === name));
+  }
+
+  #required(): CeremonyHandle {
+    if (!this.#handle) throw new TypeError('the ceremony has no invitation yet');
+    return this.#handle;
+  }
+}
+
+/** An envelope as it travels in the signal: `{document: "<JWS>"}`, or the plain object of a holder without a key. */
+function envelopeOf(input: unknown): Envelope | undefined {
+  if (typeof input !== 'object' || input === null) return undefined;
+  const members = input as Record<string, unknown>;
+  return typeof members['document'] === 'string' ? members['document'] : members;
+}

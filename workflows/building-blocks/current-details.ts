@@ -1,0 +1,99 @@
+import type { RunStatus, TimelineStep, Waiting } from '../../src/contracts/run-status';
+
+/** The server refuses details above 20,000 bytes; older steps give way first. */
+const MAX_LENGTH = 15_000;
+
+const PHASE_WORDS: Record<RunStatus['phase'], string> = {
+  checking: 'reading and checking; nothing is touched',
+  'waiting-for-people': 'waiting for people; service is up',
+  preparing: 'last checks; service is up',
+  outage: 'OUTAGE: no primary serves clients',
+  're-protecting': 'service is back; protection is being restored',
+  finishing: 'service is back; cleaning up',
+  finished: 'finished',
+};
+
+/** What the Web UI shows on the tab User Metadata. No tables: the Web UI runs their columns together. */
+export function currentDetails(status: RunStatus, namespace: string): string {
+  const lines = [`### ${status.runbook} of ${status.deployment}: ${PHASE_WORDS[status.phase]}`, ''];
+  if (status.paused) lines.push('**Paused.**', '');
+  if (status.outageSince !== undefined && status.serviceBackAt === undefined) {
+    lines.push(`Outage since ${new Date(status.outageSince).toISOString()}`, '');
+  }
+  for (const waiting of status.waiting) lines.push(...waitingLines(waiting, status, namespace), '');
+  for (const finding of status.findings.filter((each) => each.severity !== 'info')) {
+    lines.push(`**Finding (${finding.severity})**: ${finding.text}${finding.next ? ` Next: ${finding.next}` : ''}`, '');
+  }
+  lines.push('#### Steps', '');
+  const head = lines.join('\n');
+  const steps = status.steps.map(stepLine);
+  while (steps.length > 1 && head.length + steps.join('\n').length > MAX_LENGTH) steps.shift();
+  return `${head}\n${steps.join('\n')}`.slice(0, MAX_LENGTH);
+}
+
+function stepLine(step: TimelineStep): string {
+  const took = step.endedAt === undefined ? '' : ` (${((step.endedAt - step.startedAt) / 1000).toFixed(1)} s)`;
+  const again = step.attempt > 1 ? `, attempt ${step.attempt}` : '';
+  return `${step.number}. **${step.name}**: ${step.state}${again}${took}${step.note ? `. ${step.note}` : ''}`;
+}
+
+function waitingLines(waiting: Waiting, status: RunStatus, namespace: string): string[] {
+  switch (waiting.for) {
+    case 'approval':
+      return [
+        `**Waits for approval of gate \`${waiting.gate}\`** until ${new Date(waiting.until).toISOString()}. Missing: ${waiting.missing.join('; ')}`,
+        '',
+        `- By command: \`runbook approve ${status.workflowId} --gate ${waiting.gate} --name YOUR-NAME\``,
+        '- Here: More Actions, Send a Signal, `approve`, with your name in this object:',
+        '',
+        '```json',
+        JSON.stringify({
+          ns: namespace,
+          wid: status.workflowId,
+          rid: status.runId,
+          gate: waiting.gate,
+          planDigest: waiting.planDigest,
+          verdict: 'approve',
+          comment: '',
+          name: 'YOUR-NAME',
+          iat: 0,
+        }),
+        '```',
+      ];
+    case 'shares':
+      return [
+        `**Waits for ${waiting.threshold} key shares.** In hand: ${waiting.held.join(', ') || 'none'}. Not yet: ${waiting.missingHolders.join(', ') || 'nobody'}.`,
+        '',
+        `- Each holder: \`runbook share ${status.workflowId} --holder YOUR-NAME\` (add \`--print\` for an object to paste as signal \`share\`)`,
+      ];
+    case 'decision':
+      return [
+        `**Parked at "${waiting.step}"** (${waiting.code}): ${waiting.message}`,
+        '',
+        ...(waiting.observed ? [`- Observed: ${waiting.observed}`] : []),
+        ...(waiting.needed ? [`- Needed: ${waiting.needed}`] : []),
+        ...(waiting.next ? [`- Next: ${waiting.next}`] : []),
+        ...waiting.choices.map(
+          (choice) =>
+            `- \`${choice.action}\`: ${choice.effect}. \`runbook decide ${status.workflowId} --step "${waiting.step}" --action ${choice.action} --reason WHY --name YOUR-NAME\``,
+        ),
+        '- Here: signal `decide` with your name and reason in this object:',
+        '',
+        '```json',
+        JSON.stringify({
+          ns: namespace,
+          wid: status.workflowId,
+          rid: status.runId,
+          step: waiting.step,
+          parkingNo: waiting.parkingNo,
+          action: waiting.choices[0]?.action ?? 'retry',
+          reason: 'WHY',
+          name: 'YOUR-NAME',
+          iat: 0,
+        }),
+        '```',
+      ];
+    case 'resume':
+      return [`**Paused** by ${waiting.by}: ${waiting.reason}. \`runbook resume ${status.workflowId} --by YOUR-NAME\``];
+  }
+}

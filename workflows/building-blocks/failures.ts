@@ -1,0 +1,90 @@
+import {
+  ActivityFailure,
+  ApplicationFailure,
+  CancelledFailure,
+  TimeoutFailure,
+  isCancellation,
+} from '@temporalio/workflow';
+
+/** What is known of a failed step. */
+export interface FailureFacts {
+  readonly code: string;
+  readonly message: string;
+  readonly observed?: string;
+  readonly needed?: string;
+  readonly next?: string;
+  readonly cluster?: string;
+  /** Whether the effect of the last call is known. */
+  readonly outcomeKnown: boolean;
+}
+
+/** The run was told to stop: it cleans up and completes as `aborted`. */
+export class RunStopped extends Error {
+  constructor(
+    readonly by: string,
+    readonly reason: string,
+  ) {
+    super(`stopped by ${by}: ${reason}`);
+    this.name = 'RunStopped';
+  }
+}
+
+/** A person chose what to do with an outage that was interrupted or stuck. */
+export class OutageDecision extends Error {
+  constructor(readonly choice: 'promote-back' | 'leave') {
+    super(`decided: ${choice}`);
+    this.name = 'OutageDecision';
+  }
+}
+
+interface FailureDetails {
+  readonly observed?: string;
+  readonly needed?: string;
+  readonly next?: string;
+  readonly cluster?: string;
+  readonly outcomeKnown?: boolean;
+}
+
+/** Reads the facts out of what an activity or a step body threw; undefined for what is no failure of the step. */
+export function failureFacts(error: unknown): FailureFacts | undefined {
+  if (isCancellation(error)) return undefined;
+  const cause = error instanceof ActivityFailure ? error.cause : error;
+  if (cause instanceof ApplicationFailure) {
+    const details = (cause.details?.[0] ?? {}) as FailureDetails;
+    return {
+      code: cause.type ?? 'INTERNAL',
+      message: cause.message,
+      observed: details.observed,
+      needed: details.needed,
+      next: details.next,
+      cluster: details.cluster,
+      outcomeKnown: details.outcomeKnown ?? true,
+    };
+  }
+  if (cause instanceof TimeoutFailure) {
+    const waitedForWorker = cause.timeoutType === 'SCHEDULE_TO_START';
+    return {
+      code: waitedForWorker ? 'WORKER_UNREACHABLE' : 'ACTIVITY_TIMEOUT',
+      message: waitedForWorker
+        ? 'No worker that holds the keys took the task in time.'
+        : 'The activity did not end within its time; what its last call did is not known here.',
+      next: 'Look whether a worker runs, then retry: the activity reads the state before it acts.',
+      outcomeKnown: waitedForWorker,
+    };
+  }
+  return undefined;
+}
+
+/** A failure that a step body raises itself; it parks the step like a failed activity. */
+export function stepFailure(
+  code: string,
+  message: string,
+  details: Omit<FailureDetails, 'outcomeKnown'> = {},
+): ApplicationFailure {
+  return ApplicationFailure.create({ type: code, message, nonRetryable: true, details: [details] });
+}
+
+/** Whether the error means that this run was cancelled rather than that something failed. */
+export function isStop(error: unknown): boolean {
+  return error instanceof RunStopped || error instanceof CancelledFailure || isCancellation(error);
+}

@@ -1,0 +1,95 @@
+import type { GatePolicyFacts } from '../../src/contracts/activities';
+import type { Attested } from '../../src/contracts/run-facts';
+import type { InboxItem } from '../../src/contracts/signals';
+import { localChecks } from './activity-calls';
+import { RunStopped, failureFacts } from './failures';
+import type { Run } from './run';
+
+/** A point where the run waits for people to approve what comes next. */
+export interface GateRequest {
+  readonly gate: string;
+  readonly planDigest: string;
+  readonly policy: GatePolicyFacts;
+  readonly requestedBy: string;
+}
+
+/**
+ * Opens the gate and waits until its policy is met.
+ *
+ * @returns the approvals as they arrived: dangerous activities verify them again
+ * @throws RunStopped where somebody rejected, the gate's time passed, or the run was stopped
+ */
+export async function passGate(run: Run, request: GateRequest): Promise<readonly unknown[]> {
+  const { gate, planDigest, policy } = request;
+  const record = (state: 'opened' | 'approved' | 'rejected' | 'expired' | 'not-needed', by: readonly Attested[] = []) =>
+    run.state.fact({ kind: 'gate', gate, state, planDigest, by });
+  if (!policy.needed) {
+    record('not-needed');
+    return [];
+  }
+  const accepted: unknown[] = [];
+  let missing: readonly string[] = [`${policy.approvals} of ${policy.approvers.join(', ')}`];
+  let approvedBy: readonly Attested[] = [];
+  let rejectedBy: Attested | undefined;
+  let satisfied = false;
+  const until = Date.now() + policy.validForMs;
+  const show = () =>
+    run.state.wait(`gate:${gate}`, { for: 'approval', gate, planDigest, missing, approved: approvedBy, until });
+
+  run.onSignal('approve', async (items) => {
+    const checked = await checkApprovals(run, request, accepted, items);
+    if (!checked) return;
+    satisfied = checked.satisfied;
+    missing = checked.missing;
+    approvedBy = checked.approvedBy;
+    rejectedBy = checked.rejectedBy;
+    if (!satisfied && !rejectedBy) show();
+  });
+  record('opened');
+  show();
+  try {
+    const inTime = await run.waitFor(() => satisfied || rejectedBy !== undefined, policy.validForMs);
+    if (!inTime) {
+      record('expired');
+      throw new RunStopped(
+        'the clock',
+        `gate ${gate} was not approved within ${policy.validForMs / 60_000} minutes; missing: ${missing.join('; ')}`,
+      );
+    }
+    if (rejectedBy) {
+      record('rejected', [rejectedBy]);
+      throw new RunStopped(rejectedBy.name, `rejected at gate ${gate}`);
+    }
+    record('approved', approvedBy);
+    return accepted;
+  } finally {
+    run.onSignal('approve', undefined);
+    run.state.waitOver(`gate:${gate}`);
+  }
+}
+
+async function checkApprovals(run: Run, request: GateRequest, accepted: unknown[], items: readonly InboxItem[]) {
+  const refuseAll = (code: string, text: string) => {
+    for (const { arrival } of items) run.state.receipt({ signal: 'approve', arrival, verdict: 'refused', code, text });
+  };
+  try {
+    const checked = await localChecks.checkApprovals({
+      deployment: run.state.deployment,
+      gate: request.gate,
+      planDigest: request.planDigest,
+      requestedBy: request.requestedBy,
+      accepted,
+      arrived: items.map(({ arrival, receivedAt, input }) => ({ arrival, receivedAt, input })),
+    });
+    for (const { arrival, accepted: counts, code, text, by } of checked.verdicts) {
+      run.state.receipt({ signal: 'approve', arrival, verdict: counts ? 'accepted' : 'refused', code, text, from: by });
+      const item = items.find((each) => each.arrival === arrival);
+      if (counts && item) accepted.push(item.input);
+    }
+    return checked;
+  } catch (error) {
+    if (!failureFacts(error)) throw error;
+    refuseAll('not-checked', 'could not be checked now; send it again');
+    return undefined;
+  }
+}

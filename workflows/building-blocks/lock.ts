@@ -1,0 +1,61 @@
+import { WorkflowExecutionAlreadyStartedError } from '@temporalio/common';
+import { ApplicationFailure, ParentClosePolicy, proxyActivities, startChild, workflowInfo } from '@temporalio/workflow';
+import type { RunbookActivities } from '../../src/contracts/activities';
+
+/** What a run that was started under another Workflow ID gives: where the real run is. */
+export interface HandedOver {
+  readonly outcome: 'handed-over';
+  readonly workflowId: string;
+  readonly runId: string;
+  readonly link?: string;
+}
+
+const { describeRun } = proxyActivities<Pick<RunbookActivities, 'describeRun'>>({
+  startToCloseTimeout: '10 seconds',
+  scheduleToCloseTimeout: '30 seconds',
+});
+
+/**
+ * Starts the real run under the Workflow ID that is the lock, to live on its own. Temporal allows one open run per ID:
+ * where the lock is held this fails at once and names the holder.
+ */
+export async function handOver(workflowType: string, lockId: string, input: unknown): Promise<HandedOver> {
+  try {
+    const child = await startChild(workflowType, {
+      workflowId: lockId,
+      workflowIdReusePolicy: 'ALLOW_DUPLICATE',
+      parentClosePolicy: ParentClosePolicy.ABANDON,
+      args: [input],
+      staticSummary: `handed over from ${workflowInfo().workflowId}`,
+    });
+    const started = await describeRun({ workflowId: lockId });
+    return { outcome: 'handed-over', workflowId: lockId, runId: child.firstExecutionRunId, link: started.link };
+  } catch (error) {
+    if (!(error instanceof WorkflowExecutionAlreadyStartedError)) throw error;
+    const holder = await describeRun({ workflowId: lockId });
+    throw ApplicationFailure.create({
+      type: 'LOCK_HELD',
+      nonRetryable: true,
+      message: `${lockId} is held by ${holder.type} (run ${holder.runId}, ${holder.status}). Nothing was touched.`,
+      details: [{ ...holder, next: `Look at it: runbook status ${lockId}. Start again when it has ended.` }],
+    });
+  }
+}
+
+/** Refuses to run where the server could end the run without its clean-up. */
+export function refuseTimeouts(): void {
+  const { executionTimeoutMs, runTimeoutMs, retryPolicy, cronSchedule } = workflowInfo();
+  const set = [
+    (executionTimeoutMs ?? 0) > 0 && 'an execution timeout',
+    (runTimeoutMs ?? 0) > 0 && 'a run timeout',
+    retryPolicy && 'a retry policy',
+    cronSchedule && 'a cron schedule',
+  ].filter((each) => typeof each === 'string');
+  if (set.length === 0) return;
+  throw ApplicationFailure.create({
+    type: 'RUN_TIMEOUT_SET',
+    nonRetryable: true,
+    message: `This run was started with ${set.join(' and ')}, which would end it without clean-up. Nothing was touched.`,
+    details: [{ observed: set.join(', '), needed: 'none of them', next: 'Start the runbook again without it.' }],
+  });
+}

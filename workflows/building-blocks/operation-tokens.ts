@@ -1,0 +1,68 @@
+import type { CeremonyTarget, OperationTokenReference } from '../../src/contracts/ceremony';
+import type { TokenUse } from '../../src/contracts/runbook-inputs';
+import type { Ceremony } from './ceremony';
+import type { Run } from './run';
+
+/**
+ * The tokens for DR operations that one run needs: from the prepared batch token, or made by the ceremony when they are
+ * needed, one per cluster. What was made is deleted at the end, on every path.
+ */
+export class OperationTokens {
+  readonly #run: Run;
+  readonly #deployment: string;
+  readonly #targets: readonly CeremonyTarget[];
+  /** Absent where the batch token is the source. */
+  readonly #ceremony: Ceremony | undefined;
+  readonly #made = new Map<string, OperationTokenReference>();
+
+  constructor(run: Run, deployment: string, targets: readonly CeremonyTarget[], ceremony: Ceremony | undefined) {
+    this.#run = run;
+    this.#deployment = deployment;
+    this.#targets = targets;
+    this.#ceremony = ceremony;
+    run.onEnd(() => this.#abandon());
+  }
+
+  /** The token for a cluster; made by one burst the first time, without asking anyone again. */
+  async of(cluster: string): Promise<OperationTokenReference> {
+    if (!this.#ceremony) return { source: 'batch', cluster };
+    const held = this.#made.get(cluster);
+    if (held) return held;
+    const token = await this.#ceremony.generate(cluster, this.#usesOn(cluster));
+    this.#made.set(cluster, token);
+    return token;
+  }
+
+  /** Deletes what was made and proves it, then destroys the keys. */
+  async dispose(): Promise<void> {
+    const tokens = [...this.#made.values()];
+    if (tokens.length > 0) {
+      const result = await this.#run.skippableStep(
+        'Delete the operation tokens',
+        'tokens without a lifetime stay alive; the ledger keeps them for the next run',
+        (call) => call.deleteOperationTokens({ deployment: this.#deployment, tokens }),
+        { note: (done) => done.disposals.map((each) => `${each.cluster}: ${each.state}`).join(', ') },
+      );
+      this.#run.state.noteFindings(result?.findings);
+      this.#made.clear();
+    }
+    await this.#ceremony?.close();
+  }
+
+  /** For a run that ends early: the same, but a failure becomes a finding. */
+  async #abandon(): Promise<void> {
+    const tokens = [...this.#made.values()];
+    this.#made.clear();
+    if (tokens.length > 0) {
+      await this.#run.cleanUp('Delete the operation tokens', async (call) => {
+        const { findings } = await call.deleteOperationTokens({ deployment: this.#deployment, tokens });
+        this.#run.state.noteFindings(findings);
+      });
+    }
+    await this.#ceremony?.abandon();
+  }
+
+  #usesOn(cluster: string): readonly TokenUse[] {
+    return this.#targets.find((target) => target.cluster === cluster)?.uses ?? [];
+  }
+}

@@ -1,0 +1,132 @@
+import { workflowInfo } from '@temporalio/workflow';
+import type { Attested } from '../../src/contracts/run-facts';
+import type { DecisionAction, InboxItem } from '../../src/contracts/signals';
+import { localChecks } from './activity-calls';
+import type { FailureFacts } from './failures';
+import { failureFacts } from './failures';
+import type { RunState } from './run-state';
+
+/** One thing that people may decide, and what it does. */
+export interface Choice {
+  readonly action: DecisionAction;
+  readonly effect: string;
+}
+
+export const RETRY: Choice = { action: 'retry', effect: 'run the step again; it reads the state before it acts' };
+export const ABORT: Choice = {
+  action: 'abort',
+  effect: 'end the run here; what was done stays, clean-ups run, the report says what is left',
+};
+
+interface Decision {
+  readonly action: DecisionAction;
+  readonly by: Attested;
+  readonly reason: string;
+}
+
+interface ParkedStep {
+  readonly step: string;
+  readonly parkingNo: number;
+  readonly choices: readonly Choice[];
+  decision?: Decision;
+}
+
+/** The steps that wait for an operator's decision. Several may wait at once, each under its own number. */
+export class Parking {
+  readonly #state: RunState;
+  readonly #parked: ParkedStep[] = [];
+  #count = 0;
+
+  constructor(state: RunState) {
+    this.#state = state;
+  }
+
+  /** Says what failed and what each choice does, and waits for the decision. */
+  async park(
+    step: string,
+    failure: FailureFacts,
+    choices: readonly Choice[],
+    waitFor: (ready: () => boolean) => Promise<boolean>,
+  ): Promise<Decision> {
+    const parked: ParkedStep = { step, parkingNo: ++this.#count, choices };
+    this.#parked.push(parked);
+    const key = `parked:${parked.parkingNo}`;
+    this.#state.fact({
+      kind: 'parked',
+      step,
+      parkingNo: parked.parkingNo,
+      code: failure.code,
+      message: failure.message,
+      choices: choices.map((choice) => choice.action),
+    });
+    const { code, message, observed, needed, next } = failure;
+    this.#state.wait(key, {
+      for: 'decision',
+      step,
+      parkingNo: parked.parkingNo,
+      code,
+      message,
+      observed,
+      needed,
+      next,
+      choices,
+    });
+    try {
+      await waitFor(() => parked.decision !== undefined);
+    } finally {
+      this.#parked.splice(this.#parked.indexOf(parked), 1);
+      this.#state.waitOver(key);
+    }
+    const { decision } = parked;
+    if (!decision) throw new TypeError('parking ended without a decision');
+    this.#state.fact({ kind: 'decided', step, parkingNo: parked.parkingNo, ...decision });
+    return decision;
+  }
+
+  /** Checks decisions as they arrive: each must name this run, a parked step, its parking number and one of its choices. */
+  async decide(items: readonly InboxItem[]): Promise<void> {
+    for (const { arrival, receivedAt, input } of items) {
+      const verdict = await this.#check(arrival, receivedAt, input);
+      this.#state.receipt({
+        signal: 'decide',
+        arrival,
+        verdict: verdict.accepted ? 'accepted' : 'refused',
+        code: verdict.code,
+        text: verdict.text,
+        from: verdict.by,
+      });
+      const { decision, by } = verdict;
+      if (!verdict.accepted || !decision || !by) continue;
+      const parked = this.#parked.find((each) => each.step === decision.step && each.parkingNo === decision.parkingNo);
+      if (parked && decision.rid === workflowInfo().runId)
+        parked.decision ??= { action: decision.action, by, reason: decision.reason };
+    }
+  }
+
+  async #check(arrival: number, receivedAt: number, input: unknown) {
+    const open = this.#parked.filter((each) => each.decision === undefined);
+    try {
+      const { verdicts } = await localChecks.checkDecisions({
+        deployment: this.#state.deployment,
+        parked: open.map(({ step, parkingNo, choices }) => ({
+          step,
+          parkingNo,
+          choices: choices.map((choice) => choice.action),
+        })),
+        arrived: [{ arrival, receivedAt, input }],
+      });
+      const [verdict] = verdicts;
+      if (verdict) return verdict;
+    } catch (error) {
+      if (!failureFacts(error)) throw error;
+    }
+    return {
+      arrival,
+      accepted: false,
+      code: 'not-checked',
+      text: 'could not be checked now; send it again',
+      by: undefined,
+      decision: undefined,
+    };
+  }
+}

@@ -1,0 +1,170 @@
+import { setCurrentDetails, upsertMemo, upsertSearchAttributes, workflowInfo } from '@temporalio/workflow';
+import type { SiteFacts } from '../../src/contracts/activities';
+import type { Finding, Receipt, RunFact, RunOutcome, RunPhase, StepContext } from '../../src/contracts/run-facts';
+import type { RunMemo, RunStatus, TimelineStep, Waiting } from '../../src/contracts/run-status';
+import { currentDetails } from './current-details';
+
+/** Receipts kept in memory for the status query; all of them are in the history. */
+const RECEIPTS_SHOWN = 100;
+
+type DistributiveOmit<T, K extends PropertyKey> = T extends unknown ? Omit<T, K> : never;
+
+/** A step under way or done; mutable here, shown as {@link TimelineStep}. */
+export type StepRecord = { -readonly [K in keyof TimelineStep]: TimelineStep[K] };
+
+/** What a run knows of itself: timeline, facts for the report, what it waits for. */
+export class RunState {
+  readonly steps: StepRecord[] = [];
+  readonly receipts: Receipt[] = [];
+  readonly findings: Finding[] = [];
+  readonly waiting = new Map<string, Waiting>();
+  phase: RunPhase = 'checking';
+  outcome: RunOutcome | undefined;
+  paused = false;
+  plan: { readonly text: string; readonly digest: string } | undefined;
+  invitation: string | undefined;
+  outageSince: number | undefined;
+  serviceBackAt: number | undefined;
+  acknowledgedRunId: string | undefined;
+  #site: SiteFacts = { searchAttributesRegistered: false };
+  #facts: RunFact[] = [];
+  #lastMemo = '';
+
+  constructor(
+    readonly runbook: string,
+    readonly deployment: string,
+  ) {}
+
+  get site(): SiteFacts {
+    return this.#site;
+  }
+
+  /** Takes what the workers know of the site. Unregistered search attributes would fail the task for ever. */
+  learnSite(site: SiteFacts): void {
+    this.#site = site;
+    if (site.searchAttributesRegistered) {
+      upsertSearchAttributes({ RunbookDeployment: [this.deployment], RunbookName: [this.runbook] });
+    }
+  }
+
+  /** Keeps a fact for the report: it travels in the input of the next activity. */
+  fact(fact: DistributiveOmit<RunFact, 'at'>): void {
+    this.#facts.push({ ...fact, at: Date.now() });
+  }
+
+  /** Takes the facts since the last call. */
+  drainFacts(): RunFact[] {
+    const facts = this.#facts;
+    this.#facts = [];
+    return facts;
+  }
+
+  /** The context of an activity call; it carries the facts. */
+  stepContext(step: StepRecord): StepContext {
+    const facts = this.drainFacts();
+    return {
+      name: step.name,
+      number: step.number,
+      attempt: step.attempt,
+      originalRunId: workflowInfo().originalExecutionRunId,
+      ...(this.acknowledgedRunId === undefined ? {} : { acknowledgedRunId: this.acknowledgedRunId }),
+      ...(facts.length === 0 ? {} : { facts }),
+    };
+  }
+
+  /** The context of an activity that belongs to no step, such as the check of what people sent. */
+  sideContext(name: string): StepContext {
+    return this.stepContext({ number: 0, name, state: 'running', attempt: 1, startedAt: Date.now() });
+  }
+
+  finding(finding: Finding): void {
+    this.findings.push(finding);
+    this.fact({ kind: 'finding', ...finding });
+  }
+
+  /** Keeps findings that an activity reported; they are in its result already. */
+  noteFindings(findings: readonly Finding[] | undefined): void {
+    if (findings) this.findings.push(...findings);
+  }
+
+  receipt(receipt: Receipt): void {
+    this.receipts.push(receipt);
+    if (this.receipts.length > RECEIPTS_SHOWN) this.receipts.shift();
+    this.fact({ kind: 'receipt', ...receipt });
+  }
+
+  enterPhase(phase: RunPhase): void {
+    this.phase = phase;
+    this.fact({ kind: 'phase', phase });
+    this.publish();
+  }
+
+  wait(key: string, waiting: Waiting): void {
+    this.waiting.set(key, waiting);
+    this.publish();
+  }
+
+  waitOver(key: string): void {
+    if (this.waiting.delete(key)) this.show();
+  }
+
+  status(): RunStatus {
+    const { workflowId, runId } = workflowInfo();
+    return {
+      runbook: this.runbook,
+      deployment: this.deployment,
+      workflowId,
+      runId,
+      phase: this.phase,
+      outcome: this.outcome,
+      paused: this.paused,
+      planDigest: this.plan?.digest,
+      planText: this.plan?.text,
+      outageSince: this.outageSince,
+      serviceBackAt: this.serviceBackAt,
+      waiting: [...this.waiting.values()],
+      steps: this.steps,
+      receipts: this.receipts,
+      findings: this.findings,
+      invitation: this.invitation,
+    };
+  }
+
+  /** Redraws the current details; costs no event. */
+  show(): void {
+    setCurrentDetails(currentDetails(this.status(), workflowInfo().namespace));
+  }
+
+  /** Redraws the details, and the memo where it says something new (one event): `describe` shows it without a worker. */
+  publish(): void {
+    this.show();
+    const waitingFor = [...this.waiting.values()].map(waitingInWords).join('; ');
+    const memo: RunMemo = {
+      runbook: this.runbook,
+      deployment: this.deployment,
+      phase: this.phase,
+      step: this.steps.at(-1)?.name,
+      waitingFor: waitingFor === '' ? undefined : waitingFor,
+      outageSince: this.outageSince === undefined ? undefined : new Date(this.outageSince).toISOString(),
+    };
+    const key = JSON.stringify([memo.phase, memo.waitingFor, memo.outageSince]);
+    if (key === this.#lastMemo) return;
+    this.#lastMemo = key;
+    // null removes a key that an earlier memo set.
+    upsertMemo({ ...memo, waitingFor: memo.waitingFor ?? null, outageSince: memo.outageSince ?? null });
+  }
+}
+
+/** What is waited for, in words that stay the same while people answer: each change of the memo costs an event. */
+function waitingInWords(waiting: Waiting): string {
+  switch (waiting.for) {
+    case 'approval':
+      return `approval of gate ${waiting.gate}`;
+    case 'shares':
+      return `${waiting.threshold} key shares (epoch ${waiting.epoch})`;
+    case 'decision':
+      return `decision on parked step "${waiting.step}" (parking ${waiting.parkingNo}): ${waiting.code}`;
+    case 'resume':
+      return `resume (paused by ${waiting.by})`;
+  }
+}

@@ -1,0 +1,137 @@
+import {
+  ApplicationFailure,
+  CancellationScope,
+  allHandlersFinished,
+  condition,
+  defineQuery,
+  setHandler,
+  workflowInfo,
+} from '@temporalio/workflow';
+import type { z } from 'zod';
+import type { Report } from '../../src/contracts/report';
+import type { RunOutcome } from '../../src/contracts/run-facts';
+import type { RunStatus } from '../../src/contracts/run-status';
+import { QUERIES, isUndecodable } from '../../src/contracts/signals';
+import { stepCalls } from './activity-calls';
+import { RunStopped, failureFacts } from './failures';
+import type { HandedOver } from './lock';
+import { handOver, refuseTimeouts } from './lock';
+import { Run } from './run';
+import { RunState } from './run-state';
+import { SignalInbox } from './signal-inbox';
+
+/** What the body of a runbook ends with. */
+export interface Ending {
+  readonly outcome: RunOutcome;
+  readonly leftToDo?: readonly string[];
+  /** The run fails with this instead of completing; the report is written all the same. */
+  readonly failure?: ApplicationFailure;
+}
+
+export interface Runbook<I extends { readonly deployment: string; readonly dryRun: boolean }> {
+  readonly name: string;
+  readonly input: z.ZodType<I>;
+  /** The Workflow ID that is the lock. */
+  readonly lockId: (input: I) => string;
+  readonly body: (run: Run, input: I) => Promise<Ending>;
+}
+
+/** Executes a runbook: handlers first, input, lock, body, clean-ups, report. */
+export async function executeRunbook<I extends { readonly deployment: string; readonly dryRun: boolean }>(
+  runbook: Runbook<I>,
+  raw: unknown,
+): Promise<Report | HandedOver> {
+  const inbox = new SignalInbox();
+  inbox.registerHandlers();
+  const known: { state?: RunState } = {};
+  setHandler(defineQuery<RunStatus | undefined>(QUERIES.status), () => known.state?.status(), {
+    description: 'Phase, steps, what is waited for and from whom, receipts, findings',
+  });
+  setHandler(defineQuery<string | undefined>(QUERIES.invitation), () => known.state?.invitation, {
+    description: 'The signed invitation of the ceremony under way, for `runbook share`',
+  });
+  const input = readInput(runbook, raw);
+  refuseTimeouts();
+  const lockId = runbook.lockId(input);
+  if (!input.dryRun && workflowInfo().workflowId !== lockId) return handOver(workflowInfo().workflowType, lockId, raw);
+
+  const state = new RunState(runbook.name, input.deployment);
+  known.state = state;
+  const run = new Run(state, inbox);
+  return CancellationScope.nonCancellable(async () => {
+    const pump = run.pump();
+    const ending = await runBody(runbook, run, input);
+    await run.cleanUpAll();
+    run.closeInbox();
+    await pump;
+    const report = await writeReport(run, ending);
+    await condition(allHandlersFinished);
+    if (ending.failure) throw ending.failure;
+    return report;
+  });
+}
+
+async function runBody<I extends { readonly deployment: string; readonly dryRun: boolean }>(
+  runbook: Runbook<I>,
+  run: Run,
+  input: I,
+): Promise<Ending> {
+  try {
+    return await runbook.body(run, input);
+  } catch (error) {
+    if (error instanceof RunStopped)
+      return { outcome: 'aborted', leftToDo: [`The run was stopped by ${error.by}: ${error.reason}`] };
+    // What a step cannot deal with ends the run with its clean-ups; a defect of this code throws on and can be mended by a deploy.
+    const failure = failureFacts(error);
+    if (!failure) throw error;
+    return {
+      outcome: 'refused',
+      failure: ApplicationFailure.create({
+        type: failure.code,
+        message: failure.message,
+        nonRetryable: true,
+        details: [failure],
+      }),
+    };
+  }
+}
+
+function readInput<I extends { readonly deployment: string; readonly dryRun: boolean }>(
+  runbook: Runbook<I>,
+  raw: unknown,
+): I {
+  const refuse = (message: string, needed: string) =>
+    ApplicationFailure.create({
+      type: 'INVALID_INPUT',
+      nonRetryable: true,
+      message: `${message} Nothing was touched.`,
+      details: [{ needed, next: `See the section on ${runbook.name} in the README, and start again.` }],
+    });
+  if (raw === undefined || raw === null)
+    throw refuse(`${runbook.name} needs one JSON object as input; none was given.`, 'one JSON object');
+  if (isUndecodable(raw))
+    throw refuse(
+      `The input could not be read (encoding ${raw.undecodable}).`,
+      'one JSON object with encoding json/plain',
+    );
+  const parsed = runbook.input.safeParse(raw);
+  if (parsed.success) return parsed.data;
+  // Messages of the schema name fields and wanted types; they never quote a value.
+  const problems = parsed.error.issues.map((issue) =>
+    issue.code === 'unrecognized_keys'
+      ? `unknown field ${issue.keys.join(', ')}`
+      : `${issue.path.join('.') || 'input'}: ${issue.message}`,
+  );
+  throw refuse(`The input of ${runbook.name} is wrong: ${problems.join('; ')}.`, problems.join('; '));
+}
+
+async function writeReport(run: Run, ending: Ending): Promise<Report> {
+  const { state } = run;
+  state.outcome = ending.outcome;
+  state.enterPhase('finished');
+  const step = run.beginStep('Write the report');
+  const call = stepCalls(`${step.number} Write the report`, () => state.stepContext(step));
+  const facts = state.drainFacts();
+  const { report } = await call.composeReport({ outcome: ending.outcome, leftToDo: ending.leftToDo ?? [], facts });
+  return report;
+}

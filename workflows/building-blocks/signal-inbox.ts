@@ -1,0 +1,75 @@
+import { defineSignal, setDefaultSignalHandler, setHandler } from '@temporalio/workflow';
+import type { InboxItem, SignalName } from '../../src/contracts/signals';
+import { SIGNALS } from '../../src/contracts/signals';
+
+/** Unknown signals that get a receipt of their own; the rest is only counted. */
+const UNKNOWN_RECEIPTS = 50;
+
+const DESCRIPTIONS: Record<SignalName, string> = {
+  share: 'A key holder gives the envelope that `runbook share --print` printed. Never a key share in plain text.',
+  approve: 'An approver approves or rejects a gate: the JSON object that the current details show.',
+  decide: 'An operator decides what happens with a parked step: the JSON object that the current details show.',
+  pause: 'Hold the run before its next step: {"by": "you", "reason": "why", "before": "optional name of a step"}',
+  resume: 'Let a paused run go on: {"by": "you", "reason": "why"}',
+  abort: 'End the run at its next safe point and clean up: {"by": "you", "reason": "why"}',
+};
+
+/**
+ * What arrived by signal and was not looked at yet. Handlers only append: they never await and never throw, because a
+ * throwing handler fails the whole run.
+ */
+export class SignalInbox {
+  readonly items: InboxItem[] = [];
+  #unknown: { readonly name: string; readonly arrival: number }[] = [];
+  #unknownCount = 0;
+  readonly #arrivals = new Map<SignalName, number>();
+
+  /** Registers every handler; the default one last, since it would swallow signals that came before the first task. */
+  registerHandlers(): void {
+    for (const name of Object.values(SIGNALS)) {
+      setHandler(defineSignal<[unknown]>(name), (input: unknown) => this.#append(name, input), {
+        description: DESCRIPTIONS[name],
+      });
+    }
+    setDefaultSignalHandler((name: string) => this.#appendUnknown(name));
+  }
+
+  /** Removes and gives all items of the named signals. */
+  take(names: readonly SignalName[]): InboxItem[] {
+    const taken = this.items.filter((item) => names.includes(item.signal));
+    for (const item of taken) this.items.splice(this.items.indexOf(item), 1);
+    return taken;
+  }
+
+  get unknownWaits(): boolean {
+    return this.#unknown.length > 0;
+  }
+
+  /** All unknown signals so far, those without a receipt included. */
+  get unknownCount(): number {
+    return this.#unknownCount;
+  }
+
+  /** Removes and gives the unknown signals that are due a receipt. */
+  takeUnknown(): { readonly name: string; readonly arrival: number }[] {
+    const taken = this.#unknown;
+    this.#unknown = [];
+    return taken;
+  }
+
+  #append(signal: SignalName, input: unknown): void {
+    const arrival = (this.#arrivals.get(signal) ?? 0) + 1;
+    this.#arrivals.set(signal, arrival);
+    this.items.push({ signal, arrival, receivedAt: Date.now(), input });
+  }
+
+  /** A name is shown where it looks like a slip of the keyboard; anything else could be somebody's secret. */
+  #appendUnknown(name: string): void {
+    this.#unknownCount += 1;
+    if (this.#unknownCount > UNKNOWN_RECEIPTS) return;
+    this.#unknown.push({
+      name: /^[A-Za-z][A-Za-z-]{0,24}$/.test(name) ? name : '(not shown)',
+      arrival: this.#unknownCount,
+    });
+  }
+}

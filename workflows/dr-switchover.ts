@@ -1,0 +1,420 @@
+import type {
+  AssessSwitchoverResult,
+  Authority,
+  MarkerResult,
+  ServiceReadyResult,
+  SwitchoverRoute,
+} from '../src/contracts/activities';
+import type { PlanDocument } from '../src/contracts/plan';
+import { deploymentWorkflowId } from '../src/contracts/names';
+import type { Report } from '../src/contracts/report';
+import type { DrSwitchoverInput } from '../src/contracts/runbook-inputs';
+import { drSwitchoverInput } from '../src/contracts/runbook-inputs';
+import { Ceremony } from './building-blocks/ceremony';
+import { OutageDecision, stepFailure } from './building-blocks/failures';
+import { passGate } from './building-blocks/gates';
+import type { HandedOver } from './building-blocks/lock';
+import { OperationTokens } from './building-blocks/operation-tokens';
+import { inParallel } from './building-blocks/parallel';
+import type { Choice } from './building-blocks/parking';
+import { followAsDrSecondary, repointPerformanceSecondary } from './building-blocks/re-protection';
+import type { Run } from './building-blocks/run';
+import { StepFailed } from './building-blocks/run';
+import type { Ending } from './building-blocks/runbook';
+import { executeRunbook } from './building-blocks/runbook';
+
+/**
+ * Planned DR switchover: A, the DR primary, and B, one of its DR secondaries, change roles. Both answer, nothing may be
+ * lost. People are waited for before A is demoted and never between that and service being back.
+ */
+export async function drSwitchover(input: unknown): Promise<Report | HandedOver> {
+  return executeRunbook<DrSwitchoverInput>(
+    {
+      name: 'drSwitchover',
+      input: drSwitchoverInput,
+      lockId: ({ deployment }) => deploymentWorkflowId(deployment),
+      body: switchOver,
+    },
+    input,
+  );
+}
+
+interface Prepared {
+  readonly route: SwitchoverRoute;
+  readonly authority: Authority;
+  readonly tokens: OperationTokens;
+}
+
+async function switchOver(run: Run, input: DrSwitchoverInput): Promise<Ending> {
+  const { deployment } = input;
+
+  // 0. Read everything; refuse unless everything needed was observed.
+  const assessed = await run.stoppable(() =>
+    run.step('Read and check the deployment', (call) => call.assessDrSwitchover({ input }), { note: verdictsInWords }),
+  );
+  run.state.learnSite(assessed.site);
+  run.state.plan = assessed.plan;
+  if (input.dryRun) return { outcome: 'planned' };
+  const refusal = refusalOf(assessed);
+  if (refusal) return { outcome: 'refused', failure: refusal };
+
+  // 1. People: the plan gate, the key holders in parallel, B's token, a last check, the go.
+  const { route, authority, tokens } = await run.stoppable(() => prepare(run, input, assessed));
+
+  // 2.-4. The outage, from the demotion until service is back. A stop waits, or is offered as a choice.
+  const served = await run.shielded(() => changePrimary(run, input, route, authority, tokens));
+  run.state.enterPhase('re-protecting');
+  if (served === 'nowhere')
+    return {
+      outcome: 'aborted',
+      leftToDo: [`No cluster is primary: promote ${route.from} (holds every write) or ${route.to}, never both.`],
+    };
+
+  // 5.-7. Protection, followers, tokens, final state.
+  return run.stoppable(async () => {
+    const leftToDo = await restoreProtection(run, deployment, route, tokens, served);
+    await finish(run, deployment, tokens);
+    if (served === 'new') return { outcome: 'completed', leftToDo };
+    const why = `${route.from} is primary again and lost nothing. Find out why ${route.to} did not become primary before the next try.`;
+    return { outcome: 'rolled-back', leftToDo: [why, ...leftToDo] };
+  });
+}
+
+/** Where service is after the outage. */
+type Served = 'new' | 'old' | 'nowhere';
+
+/** Step 1: from here on the plan's digest binds what is done. Returns when nothing but the outage is left. */
+async function prepare(run: Run, input: DrSwitchoverInput, first: AssessSwitchoverResult): Promise<Prepared> {
+  const { deployment } = input;
+  const requestedBy = input.requestedBy ?? 'unknown';
+  let assessed = first;
+  const { plan, route } = planned(assessed);
+
+  run.state.enterPhase('waiting-for-people');
+  const targets = [
+    { cluster: route.to, uses: ['dr.promote', 'dr.update-primary', 'dr.operation-token.delete'] as const },
+    { cluster: route.from, uses: ['dr.promote', 'dr.update-primary', 'dr.operation-token.delete'] as const },
+    ...route.otherDrSecondaries.map((cluster) => ({
+      cluster,
+      uses: ['dr.update-primary', 'dr.operation-token.delete'] as const,
+    })),
+  ];
+  const ceremony =
+    route.tokenSource === 'ceremony'
+      ? new Ceremony(run, {
+          deployment,
+          runbook: 'drSwitchover',
+          reason: input.reason,
+          requestedBy,
+          targets,
+          inputDigest: plan.digest,
+        })
+      : undefined;
+  const tokens = new OperationTokens(run, deployment, targets, ceremony);
+  await ceremony?.invite();
+  const gate = (name: 'plan' | 'go', digest: string) =>
+    passGate(run, { gate: name, planDigest: digest, policy: assessed.gates[name], requestedBy });
+  let [planApprovals = []] = await inParallel<readonly unknown[]>([gate('plan', plan.digest), collectShares(ceremony)]);
+
+  run.state.enterPhase('preparing');
+  let current = plan;
+  for (;;) {
+    await tokens.of(route.to);
+    assessed = await run.step(
+      'Read and check again',
+      async (call) => {
+        const again = await call.assessDrSwitchover({
+          input,
+          approvedDigest: current.digest,
+          ownFingerprint: ceremony?.fingerprint,
+        });
+        const refusal = refusalOf(again);
+        if (refusal) throw refusal;
+        return again;
+      },
+      { note: verdictsInWords },
+    );
+    const now = planned(assessed).plan;
+    if (now.digest === current.digest) break;
+    // A gate approves one plan: a changed one asks again.
+    run.state.finding({
+      severity: 'warning',
+      code: 'plan-changed',
+      text: 'The deployment changed after the plan was approved; the new plan needs an approval of its own.',
+    });
+    current = now;
+    run.state.plan = now;
+    planApprovals = await gate('plan', now.digest);
+  }
+  const goApprovals = input.go === 'auto' ? [] : await gate('go', current.digest);
+  return { route, tokens, authority: { plan: current, approvals: [...planApprovals, ...goApprovals], requestedBy } };
+}
+
+async function collectShares(ceremony: Ceremony | undefined): Promise<readonly unknown[]> {
+  await ceremony?.collect();
+  return [];
+}
+
+const PROMOTE_SECONDARY: Choice = {
+  action: 'promote-secondary',
+  effect: 'go on: promote the new primary and finish the switchover',
+};
+const PROMOTE_BACK: Choice = { action: 'promote-back', effect: 'promote the old primary again; it holds every write' };
+const LEAVE: Choice = {
+  action: 'leave',
+  effect: 'end the run now; NO cluster is primary and a person must promote one by hand',
+};
+
+/** Steps 2 to 4. Ends with service on exactly one cluster, or with what a person decided. */
+async function changePrimary(
+  run: Run,
+  input: DrSwitchoverInput,
+  route: SwitchoverRoute,
+  authority: Authority,
+  tokens: OperationTokens,
+): Promise<Served> {
+  const { deployment } = input;
+  const { from: oldPrimary, to: newPrimary } = route;
+
+  // 2. Quiesce, prove that B has everything, demote A. Until the demotion a failure leaves A serving.
+  if (route.hooks.quiesce) {
+    await run.step('Quiesce the clients', (call) =>
+      call.runHook({ deployment, hook: 'quiesce', from: oldPrimary, to: newPrimary }),
+    );
+  }
+  const marker = await run.step(
+    `Write a marker on ${oldPrimary}`,
+    (call) => call.writeMarker({ deployment, cluster: oldPrimary }),
+    {
+      note: ({ wal }) => `last_dr_wal ${wal}`,
+    },
+  );
+  await run.step(
+    `Wait until ${newPrimary} has it`,
+    (call) => call.awaitCatchUp({ deployment, primary: oldPrimary, secondary: newPrimary, wal: marker.wal }),
+    {
+      note: ({ reached, target }) => `last_remote_wal ${reached}, needed ${target}`,
+    },
+  );
+  run.state.outageSince = Date.now();
+  run.state.enterPhase('outage');
+  run.offerOnStop([PROMOTE_SECONDARY, PROMOTE_BACK, LEAVE]);
+  try {
+    // DANGER: from here on no cluster is primary.
+    const demoted = await run.step(
+      `Demote ${oldPrimary}`,
+      (call) => call.demoteDrPrimary({ deployment, cluster: oldPrimary, authority }),
+      {
+        note: ({ observed }) => observed,
+        choices: [PROMOTE_BACK, LEAVE],
+      },
+    );
+    run.state.noteFindings(demoted.findings);
+    const evidence = await run.skippableStep(
+      'Compare the data of both clusters',
+      'go on and promote the new primary; whether something was lost is then not known',
+      (call) => call.compareAfterDemotion({ deployment, oldPrimary, newPrimary, walBefore: demoted.walBefore }),
+      { note: ({ loss, why }) => `loss ${loss}: ${why}`, choices: [PROMOTE_BACK, LEAVE] },
+    );
+    if (evidence?.loss === 'bounded' && input.acceptLoss === 'none') {
+      run.state.finding({
+        severity: 'warning',
+        code: 'loss-not-excluded',
+        text: `The plan accepts no loss, and none could not be proven: ${evidence.why}`,
+      });
+      throw new OutageDecision('promote-back');
+    }
+
+    // 3. Promote B, prove that it serves.
+    const token = await tokens.of(newPrimary);
+    await run.step(
+      `Promote ${newPrimary}`,
+      (call) =>
+        call.promoteDrSecondary({ deployment, cluster: newPrimary, otherCluster: oldPrimary, token, authority }),
+      {
+        note: ({ observed }) => observed,
+        choices: [PROMOTE_BACK, LEAVE],
+        // Stuck without a doubt about the outcome: the plan says what happens then. With a doubt a person decides.
+        leaveToRunbook: (failure) => failure.outcomeKnown && input.onStuck === 'promote-back',
+      },
+    );
+    run.offerOnStop(undefined);
+    await serviceBack(run, input, route, newPrimary, oldPrimary, marker);
+    return 'new';
+  } catch (error) {
+    if (error instanceof OutageDecision && error.choice === 'leave') {
+      run.state.finding({
+        severity: 'critical',
+        code: 'no-primary',
+        text: `The run was ended with no primary in ${deployment}.`,
+        next: `Promote ${oldPrimary} or ${newPrimary} by hand, never both.`,
+      });
+      return 'nowhere';
+    }
+    if (!(error instanceof StepFailed) && !(error instanceof OutageDecision)) throw error;
+    await promoteBack(run, input, route, tokens, authority, marker);
+    return 'old';
+  }
+}
+
+/** Step 4: B serves; traffic is led there; the outage ends. */
+async function serviceBack(
+  run: Run,
+  input: DrSwitchoverInput,
+  route: SwitchoverRoute,
+  primary: string,
+  credentialOf: string,
+  marker: MarkerResult,
+): Promise<void> {
+  const { deployment } = input;
+  const ready: ServiceReadyResult = await run.step(
+    `Wait until ${primary} serves`,
+    (call) => call.awaitServiceReady({ deployment, cluster: primary, credentialOf, marker }),
+    { note: ({ stableActiveNode }) => `active node ${stableActiveNode}, marker read, write done`, choices: [LEAVE] },
+  );
+  run.state.noteFindings(ready.findings);
+  if (route.hooks.traffic) {
+    await run.skippableStep(
+      'Lead the clients to the new primary',
+      'clients keep calling the old address until somebody leads them over by hand',
+      (call) =>
+        call.runHook({ deployment, hook: 'traffic', from: primary === route.to ? route.from : route.to, to: primary }),
+      { choices: [] },
+    );
+  }
+  if (route.hooks.probe) {
+    await run.skippableStep(
+      "Probe the clients' address",
+      'whether clients reach the new primary is not proven',
+      (call) => call.probeService({ deployment }),
+      { choices: [] },
+    );
+  }
+  run.state.serviceBackAt = Date.now();
+}
+
+/** B did not get there: A, which holds every write, becomes primary again. */
+async function promoteBack(
+  run: Run,
+  input: DrSwitchoverInput,
+  route: SwitchoverRoute,
+  tokens: OperationTokens,
+  authority: Authority,
+  marker: MarkerResult,
+): Promise<void> {
+  const { deployment } = input;
+  const { from: oldPrimary, to: newPrimary } = route;
+  run.offerOnStop(undefined);
+  const token = await tokens.of(oldPrimary);
+  await run.step(
+    `Promote ${oldPrimary} back`,
+    (call) => call.promoteDrSecondary({ deployment, cluster: oldPrimary, otherCluster: newPrimary, token, authority }),
+    { note: ({ observed }) => observed, choices: [] },
+  );
+  await serviceBack(run, input, route, oldPrimary, oldPrimary, marker);
+}
+
+/** Steps 5 and 6: each secondary in parallel and on its own. Gives what people still have to do. */
+async function restoreProtection(
+  run: Run,
+  deployment: string,
+  route: SwitchoverRoute,
+  tokens: OperationTokens,
+  served: 'new' | 'old',
+): Promise<string[]> {
+  const [primary, former] = served === 'new' ? [route.to, route.from] : [route.from, route.to];
+  const rejoins = served === 'old' || route.rejoin;
+  const secondaries = [...(rejoins ? [former] : []), ...route.otherDrSecondaries];
+  const [notFollowing] = await inParallel<string[]>([
+    followAll(run, deployment, primary, secondaries, tokens),
+    performanceFollows(run, deployment, route, primary),
+  ]);
+  const left = notFollowing ?? [];
+  return rejoins
+    ? left
+    : [
+        ...left,
+        `${former} stays out until it is upgraded to the version of ${primary}; then give it an activation token from ${primary}.`,
+      ];
+}
+
+async function followAll(
+  run: Run,
+  deployment: string,
+  primary: string,
+  secondaries: readonly string[],
+  tokens: OperationTokens,
+): Promise<string[]> {
+  const followed = await inParallel(
+    secondaries.map((secondary) => followAsDrSecondary(run, tokens, deployment, primary, secondary)),
+  );
+  return secondaries
+    .filter((_, index) => !followed[index])
+    .map(
+      (secondary) =>
+        `${secondary} does not follow ${primary}: issue an activation token on ${primary} and use it with update-primary on ${secondary}.`,
+    );
+}
+
+/** Step 6: performance secondaries follow by themselves, or are re-pointed with their filters. */
+async function performanceFollows(
+  run: Run,
+  deployment: string,
+  route: SwitchoverRoute,
+  primary: string,
+): Promise<string[]> {
+  if (route.performanceSecondaries.length === 0) return [];
+  const seen = await run.skippableStep(
+    'Wait until the performance secondaries follow',
+    'whether performance secondaries follow is not known',
+    (call) => call.awaitPerformanceSecondaries({ deployment, primary, secondaries: route.performanceSecondaries }),
+    {
+      note: ({ following }) =>
+        following.map(({ cluster, follows }) => `${cluster} ${follows ? 'follows' : 'does not follow'}`).join(', '),
+    },
+  );
+  const lost = seen?.following.filter((each) => !each.follows) ?? [];
+  for (const { cluster, id } of lost)
+    await repointPerformanceSecondary(run, deployment, primary, cluster, id ?? cluster);
+  return [];
+}
+
+/** Step 7: nothing of ours stays behind, and the last look is in the report. */
+async function finish(run: Run, deployment: string, tokens: OperationTokens): Promise<void> {
+  run.state.enterPhase('finishing');
+  await tokens.dispose();
+  await run.skippableStep(
+    'Read the final state',
+    'the report has no final state',
+    (call) => call.readDeployment({ deployment }),
+    {
+      note: ({ observations }) =>
+        observations.map((each) => `${each.cluster} ${each.dr?.mode ?? 'not read'}`).join(', '),
+    },
+  );
+}
+
+function planned(assessed: AssessSwitchoverResult): { readonly plan: PlanDocument; readonly route: SwitchoverRoute } {
+  const { plan, route } = assessed;
+  if (!plan || !route) throw stepFailure('PRECONDITION_FAILED', 'No plan can be made of what was read.');
+  return { plan, route };
+}
+
+function refusalOf(assessed: AssessSwitchoverResult) {
+  const failed = assessed.preconditions.filter((each) => each.verdict === 'fail');
+  if (failed.length === 0 && assessed.plan) return undefined;
+  const lines = failed.map(
+    (each) =>
+      `${each.name}${each.cluster ? ` (${each.cluster})` : ''}: observed ${each.observed}, needed ${each.needed}`,
+  );
+  return stepFailure('PRECONDITION_FAILED', `Nothing was touched. ${lines.join('; ')}`, {
+    observed: failed[0]?.observed,
+    needed: failed[0]?.needed,
+    next: failed.flatMap((each) => (each.next ? [each.next] : [])).join(' '),
+  });
+}
+
+function verdictsInWords({ preconditions }: AssessSwitchoverResult): string {
+  const count = (verdict: string) => preconditions.filter((each) => each.verdict === verdict).length;
+  return `${count('ok')} ok, ${count('warn')} warnings, ${count('fail')} failed, ${count('not-checkable')} not checkable`;
+}

@@ -1,0 +1,71 @@
+import { ceremonyWorkflowId } from '../src/contracts/names';
+import type { Report } from '../src/contracts/report';
+import type { OperationTokenCeremonyInput } from '../src/contracts/runbook-inputs';
+import { operationTokenCeremonyInput } from '../src/contracts/runbook-inputs';
+import { Ceremony } from './building-blocks/ceremony';
+import { stepFailure } from './building-blocks/failures';
+import type { HandedOver } from './building-blocks/lock';
+import type { Run } from './building-blocks/run';
+import type { Ending } from './building-blocks/runbook';
+import { executeRunbook } from './building-blocks/runbook';
+
+/** One DR operation token for one cluster, as a run of its own: the block that every other runbook uses, alone. */
+export async function operationTokenCeremony(input: unknown): Promise<Report | HandedOver> {
+  return executeRunbook<OperationTokenCeremonyInput>(
+    {
+      name: 'operationTokenCeremony',
+      input: operationTokenCeremonyInput,
+      lockId: ({ cluster }) => ceremonyWorkflowId(cluster),
+      body: generate,
+    },
+    input,
+  );
+}
+
+async function generate(run: Run, input: OperationTokenCeremonyInput): Promise<Ending> {
+  const { deployment, cluster, uses, reason } = input;
+  return run.stoppable(async () => {
+    // 1. Is it a DR secondary, is its slot free, do the holders suffice?
+    const assessed = await run.step('Read and check the cluster', (call) =>
+      call.assessCeremony({ deployment, cluster, uses }),
+    );
+    run.state.learnSite(assessed.site);
+    if (input.dryRun) return { outcome: 'planned' };
+    const failed = assessed.preconditions.filter((each) => each.verdict === 'fail');
+    if (failed.length > 0) {
+      const lines = failed.map((each) => `${each.name}: observed ${each.observed}, needed ${each.needed}`);
+      return {
+        outcome: 'refused',
+        failure: stepFailure('PRECONDITION_FAILED', `Nothing was touched. ${lines.join('; ')}`),
+      };
+    }
+
+    // 2. Ask the holders.
+    const ceremony = new Ceremony(run, {
+      deployment,
+      runbook: 'operationTokenCeremony',
+      reason,
+      requestedBy: input.requestedBy ?? 'unknown',
+      targets: [{ cluster, uses: [...new Set([...uses, 'dr.operation-token.delete' as const])] }],
+      inputDigest: `${deployment}/${cluster}/${uses.join('+')}`,
+    });
+    run.onEnd(() => ceremony.abandon());
+    run.state.enterPhase('waiting-for-people');
+    await ceremony.invite();
+    await ceremony.collect();
+
+    // 3. One burst; the token stays sealed in the result of this step and in the ledger.
+    run.state.enterPhase('preparing');
+    await ceremony.generate(cluster, [...new Set([...uses, 'dr.operation-token.delete' as const])]);
+
+    // 4. The keys are not needed any more.
+    run.state.enterPhase('finishing');
+    await ceremony.close();
+    return {
+      outcome: 'completed',
+      leftToDo: [
+        `The operation token of ${cluster} has no lifetime: use it and delete it. It is sealed in this run and listed in the ledger.`,
+      ],
+    };
+  });
+}
