@@ -1,4 +1,5 @@
 import { RunbookError } from '../errors';
+import { isObject } from './fields';
 
 /** What is known of a request that ended without an answer. */
 export interface RequestFate {
@@ -40,7 +41,8 @@ export function errorFromTimer(code: 'REQUEST_TIMEOUT' | 'REQUEST_CANCELLED', fa
 
 /** The system's error code, also of the first of several addresses; never a message, which may hold a header. */
 function codeOf(error: unknown): string {
-  if (error instanceof AggregateError && error.errors.length > 0) return codeOf(error.errors[0]);
-  if (error instanceof Error && 'code' in error && typeof error.code === 'string') return error.code;
-  return error instanceof Error ? error.name : 'unknown';
+  if (!isObject(error)) return 'unknown';
+  if (typeof error.code === 'string') return error.code;
+  if (Array.isArray(error.errors) && error.errors.length > 0) return codeOf(error.errors[0]);
+  return typeof error.name === 'string' ? error.name : 'unknown';
 }

@@ -1,0 +1,229 @@
+/** A call reaches the right node, and what changes something is never sent twice. */
+import { Secret } from '../../src/secret';
+import { ScriptedCluster, failureOf } from './support/scripted-cluster';
+import { deadAddress } from './support/scripted-server';
+import type { ScriptedServer } from './support/scripted-server';
+
+const DEMOTE = 'POST sys/replication/dr/primary/demote';
+const STATUS = 'GET sys/replication/dr/status';
+const disabled = { json: { data: { mode: 'disabled' } } };
+const unavailable = { status: 503, json: { errors: ['Vault is in standby mode'] } };
+
+describe('the choice of the node', () => {
+  const cluster = new ScriptedCluster();
+  let first: ScriptedServer;
+  let second: ScriptedServer;
+
+  beforeEach(async () => {
+    first = await cluster.node();
+    second = await cluster.node();
+    first.standby(second.address);
+    second.active();
+  });
+  afterEach(() => cluster.release());
+
+  const bothClient = () => cluster.client([first.address, second.address]);
+
+  it('prefers the active node for reads and changes, and asks for it once', async () => {
+    second.on(STATUS, disabled).on(DEMOTE, { status: 204 });
+    const client = bothClient();
+    await client.dr.status();
+    await client.dr.primary.demote();
+    expect(first.calls).toEqual([]);
+    expect(second.calls).toEqual([STATUS, DEMOTE]);
+    expect(second.requests).toHaveLength(3);
+  });
+
+  it('asks again for the active node after it was told to forget it', async () => {
+    first.on(STATUS, disabled);
+    second.on(STATUS, disabled);
+    const client = bothClient();
+    expect(await client.activeNode()).toBe(second.address);
+    first.active();
+    second.standby(first.address);
+    expect(await client.activeNode()).toBe(second.address);
+    client.forgetActiveNode();
+    expect(await client.activeNode()).toBe(first.address);
+  });
+
+  it('finds the active node in time although another node is silent', async () => {
+    first.on('GET sys/leader', { action: 'hang' });
+    expect(await bothClient().activeNode()).toBe(second.address);
+  });
+
+  it.each([
+    ['nobody claims to be active', (a: ScriptedServer, b: ScriptedServer) => void (a.standby(''), b.standby(''))],
+    ['two claim it', (a: ScriptedServer, b: ScriptedServer) => void (a.active(), b.active())],
+    ['a standby names another node', (a: ScriptedServer, b: ScriptedServer) => void (a.standby(a.address), b.active())],
+    [
+      'the nodes are sealed',
+      (a: ScriptedServer, b: ScriptedServer) => {
+        a.on('GET sys/leader', unavailable);
+        b.on('GET sys/leader', unavailable);
+      },
+    ],
+  ])('is NO_ACTIVE_NODE when %s, and a change is not sent', async (_, arrange) => {
+    arrange(first, second);
+    const failure = await failureOf(bothClient().dr.primary.demote());
+    expect(failure).toMatchObject({ code: 'NO_ACTIVE_NODE', retryable: true, outcomeKnown: true, cluster: 'east' });
+    expect(failure.observed).toContain(first.address);
+    expect([...first.calls, ...second.calls].filter((call) => call === DEMOTE)).toEqual([]);
+  });
+
+  it('still reads, from any node, while no node is active', async () => {
+    second.standby('');
+    first.standby('').on(STATUS, unavailable);
+    second.on(STATUS, disabled);
+    expect(await bothClient().dr.status()).toEqual({ mode: 'disabled' });
+    expect(first.calls).toContain(STATUS);
+  });
+
+  it('is UNREACHABLE when no node can be connected', async () => {
+    const client = cluster.client([await deadAddress()]);
+    expect(await failureOf(client.activeNode())).toMatchObject({ code: 'UNREACHABLE', outcomeKnown: true });
+    expect(await failureOf(client.dr.primary.demote())).toMatchObject({ code: 'UNREACHABLE', outcomeKnown: true });
+    expect(await failureOf(client.dr.status())).toMatchObject({ code: 'UNREACHABLE', outcomeKnown: true });
+  });
+
+  it('refuses a leader that is not of the target, and sends to a listed node that will forward', async () => {
+    first.standby('https://elsewhere:8200').on(DEMOTE, { status: 204 });
+    const client = cluster.client([first.address]);
+    expect(await failureOf(client.activeNode())).toMatchObject({ code: 'REDIRECT_REFUSED' });
+    await client.dr.primary.demote();
+    expect(first.calls).toEqual([DEMOTE]);
+  });
+
+  it('takes a node that has no high availability as active', async () => {
+    first.on('GET sys/leader', { json: { ha_enabled: false, is_self: false, leader_address: '' } });
+    expect(await cluster.client([first.address]).activeNode()).toBe(first.address);
+  });
+
+  it.each([
+    ['a reset', { action: 'reset' }],
+    ['an answer cut in the middle', { action: 'break', json: { data: { mode: 'primary' } } }],
+    ['412', { status: 412 }],
+    ['429', { status: 429 }],
+    ['500', { status: 500 }],
+    ['503', { status: 503 }],
+  ] as const)('lets a read fall over to the next node after %s', async (_, reply) => {
+    second.on(STATUS, reply);
+    first.on(STATUS, disabled);
+    expect(await bothClient().dr.status()).toEqual({ mode: 'disabled' });
+    expect(second.calls[0]).toBe(STATUS);
+  });
+
+  it('does not let a read fall over that the service refused', async () => {
+    second.on(STATUS, { status: 400, json: { errors: ['no'] } });
+    expect(await failureOf(bothClient().dr.status())).toMatchObject({ code: 'BAD_REQUEST' });
+    expect(first.calls).toEqual([]);
+  });
+
+  it.each([
+    ['a reset', { action: 'reset' }, { code: 'CONNECTION_LOST', outcomeKnown: false, retryable: true }],
+    ['silence', { action: 'hang' }, { code: 'REQUEST_TIMEOUT', outcomeKnown: false, retryable: true }],
+    [
+      'an answer cut in the middle',
+      { action: 'break', json: { data: null } },
+      { code: 'CONNECTION_LOST', outcomeKnown: false },
+    ],
+    ['502', { status: 502 }, { code: 'SERVICE_ERROR', outcomeKnown: false }],
+    ['503', { status: 503 }, { code: 'SERVICE_UNAVAILABLE', outcomeKnown: true }],
+    ['412', { status: 412 }, { code: 'STATE_NOT_PRESENT', outcomeKnown: true }],
+  ] as const)('sends a change once: %s ends it', async (_, reply, expected) => {
+    second.on(DEMOTE, reply);
+    first.on(DEMOTE, { status: 204 });
+    const failure = await failureOf(bothClient().dr.primary.demote({ timeoutMs: 300 }));
+    expect(failure).toMatchObject(expected);
+    expect(second.calls.filter((call) => call === DEMOTE)).toHaveLength(1);
+    expect(first.calls).toEqual([]);
+  });
+
+  it('sends a change to the next node when the first could not be connected', async () => {
+    second.on(DEMOTE, { status: 204 });
+    const client = bothClient();
+    await client.activeNode();
+    await second.stop();
+    first.on(DEMOTE, { status: 204 });
+    expect(await client.dr.primary.demote()).toMatchObject({ node: first.address });
+  });
+
+  it('knows that a read had no effect, whatever became of it', async () => {
+    const client = cluster.client([second.address]);
+    second.on(STATUS, { action: 'reset' });
+    expect(await failureOf(client.dr.status())).toMatchObject({ code: 'CONNECTION_LOST', outcomeKnown: true });
+  });
+
+  it('calls a pinned node alone, without looking for the leader', async () => {
+    first.on(STATUS, { status: 503 }).on('GET sys/seal-status', { json: { initialized: true, sealed: true } });
+    second.on(STATUS, disabled);
+    const failure = await failureOf(bothClient().dr.status({ node: first.address }));
+    expect(failure).toMatchObject({ code: 'SERVICE_SEALED' });
+    expect(second.requests).toEqual([]);
+    expect(first.requests.map(({ path }) => path)).not.toContain('/v1/sys/leader');
+  });
+
+  it('refuses to pin a node that is not of the target', async () => {
+    const failure = await failureOf(bothClient().dr.status({ node: 'https://elsewhere:8200' }));
+    expect(failure).toMatchObject({ code: 'INVALID_INPUT', observed: 'https://elsewhere:8200' });
+  });
+});
+
+describe('redirects', () => {
+  const cluster = new ScriptedCluster();
+  let first: ScriptedServer;
+  let second: ScriptedServer;
+  const PROMOTE = 'POST sys/replication/dr/secondary/promote';
+  const drOperationToken = new Secret('operation-token', 'hvs.CANARYcanaryCANARYcanary');
+  const redirectTo = (origin: string, path = PROMOTE.slice('POST '.length)) => ({
+    status: 307,
+    headers: { location: `${origin}/v1/${path}` },
+  });
+
+  beforeEach(async () => {
+    first = (await cluster.node()).active();
+    second = (await cluster.node()).standby(first.address);
+  });
+  afterEach(() => cluster.release());
+
+  const promote = () => {
+    const client = cluster.client([first.address, second.address]);
+    return client.dr.secondary.promote({ drOperationToken }, { token: new Secret('service-token', 'tok') });
+  };
+
+  it('are followed to another node of the target with method, body and token', async () => {
+    first.on(PROMOTE, redirectTo(second.address));
+    second.on(PROMOTE, { status: 204 });
+    expect(await promote()).toMatchObject({ node: second.address });
+    const sent = second.requests.at(-1);
+    expect(sent?.body).toBe(JSON.stringify({ dr_operation_token: drOperationToken.reveal() }));
+    expect(sent?.headers['x-vault-token']).toBe('tok');
+  });
+
+  it('are not followed to any other address', async () => {
+    const elsewhere = await cluster.node();
+    first.on(PROMOTE, redirectTo(elsewhere.address));
+    expect(await failureOf(promote())).toMatchObject({ code: 'REDIRECT_REFUSED', outcomeKnown: true });
+    expect(elsewhere.requests).toEqual([]);
+  });
+
+  it('are not followed to another path', async () => {
+    first.on(PROMOTE, redirectTo(second.address, 'sys/raw/secret'));
+    expect(await failureOf(promote())).toMatchObject({ code: 'REDIRECT_REFUSED' });
+    expect(second.calls).toEqual([]);
+  });
+
+  it('end when they go in a circle', async () => {
+    first.on(PROMOTE, redirectTo(second.address));
+    second.on(PROMOTE, redirectTo(first.address));
+    expect(await failureOf(promote())).toMatchObject({ code: 'REDIRECT_REFUSED' });
+    expect(first.calls.length + second.calls.length).toBe(4);
+  });
+
+  it('are not followed from a pinned node', async () => {
+    first.on(PROMOTE, redirectTo(second.address));
+    const client = cluster.client([first.address, second.address]);
+    const call = client.dr.secondary.promote({ drOperationToken }, { node: first.address });
+    expect(await failureOf(call)).toMatchObject({ code: 'REDIRECT_REFUSED' });
+    expect(second.calls).toEqual([]);
+  });
+});
