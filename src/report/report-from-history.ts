@@ -156,15 +156,16 @@ function parkingsOf({ parked, decided }: RunFacts): Report['parkings'] {
   });
 }
 
-function signalsOf(run: RunRecord, { receipts }: RunFacts): Report['signals'] {
+/** A signal is answered by its receipt; pause, resume and abort also by the control that they became. */
+function signalsOf(run: RunRecord, { receipts, controls }: RunFacts): Report['signals'] {
   const answered = new Set(receipts.map(({ signal, arrival }) => `${signal} ${arrival}`));
-  // Pause, resume and abort are answered by the control that they became.
+  const became = (signal: string): number => controls.filter(({ control }) => control === signal).length;
   return run.signals.map(({ signal, arrival, at, sender }) => ({
     signal,
     arrival,
     at: isoTime(at),
     ...(sender && { sender }),
-    answered: answered.has(`${signal} ${arrival}`),
+    answered: answered.has(`${signal} ${arrival}`) || arrival <= became(signal),
   }));
 }
 

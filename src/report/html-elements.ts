@@ -1,0 +1,20 @@
+const ENTITIES: Readonly<Record<string, string>> = {
+  '&': '&amp;',
+  '<': '&lt;',
+  '>': '&gt;',
+  '"': '&quot;',
+  "'": '&#39;',
+};
+
+/** Any text as HTML that shows it and nothing else, also inside a quoted attribute. Control characters are dropped. */
+export function escapedHtml(text: string): string {
+  return text
+    .replace(/[&<>"']/g, (character) => ENTITIES[character] ?? '')
+    .replace(/[\p{Cc}\p{Bidi_Control}]/gu, (character) => (character === '\n' || character === '\t' ? ' ' : ''));
+}
+
+/** An element with escaped text. `className` is ours, never from a report. */
+export function element(name: string, text: string, className?: string): string {
+  const attribute = className === undefined || className === '' ? '' : ` class="${className}"`;
+  return `<${name}${attribute}>${escapedHtml(text)}</${name}>`;
+}

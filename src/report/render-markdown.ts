@@ -1,0 +1,87 @@
+import type { Report, ReportStep } from '../contracts/report';
+import type { Block, Cell } from './report-document';
+import { outcomeCell } from './report-document';
+import { sectionsOf } from './report-sections';
+import { betweenText, headlineOf, lossHeadline, outageHeadline, protectionHeadline, timeText } from './report-words';
+
+/** Text that people wrote, as Markdown that shows it and nothing else. */
+function escaped(text: string): string {
+  return text
+    .replace(/\s+/g, ' ')
+    .replace(/&/g, '&amp;')
+    .replace(/[\\`*[\]|~]/g, '\\$&')
+    .replace(/</g, '&lt;')
+    .replace(/>/g, '&gt;')
+    .replace(/(^|\W)_|_(?=\W|$)/g, (match) => match.replace('_', '\\_'))
+    .trim();
+}
+
+const MARKS = { good: '', warning: '⚠ ', bad: '✗ ', neutral: '' } as const;
+
+function cell({ text, tone }: Cell): string {
+  return `${tone === undefined || text === '' ? '' : MARKS[tone]}${escaped(text)}`;
+}
+
+function table(columns: readonly string[], rows: readonly (readonly Cell[])[]): string {
+  const line = (cells: readonly string[]): string => `| ${cells.join(' | ')} |`;
+  return [line(columns), line(columns.map(() => '---')), ...rows.map((row) => line(row.map(cell)))].join('\n');
+}
+
+function stepLines(step: ReportStep, report: Report): readonly string[] {
+  const ended = report.endedAt !== undefined;
+  const duration = step.endedAt === undefined ? '' : `, ${betweenText(step.startedAt, step.endedAt)}`;
+  const attempt = step.attempt > 1 ? `, attempt ${step.attempt}` : '';
+  const activities = step.activities.map(({ type, cluster, tries, outcome, observed, startedAt, endedAt }) => {
+    const where = cluster === undefined ? '' : ` on ${escaped(cluster)}`;
+    const tried = tries > 1 ? `, ${tries} tries` : '';
+    const took = endedAt === undefined ? '' : `, ${betweenText(startedAt, endedAt)}`;
+    const seen = observed === undefined ? '' : `: ${escaped(observed)}`;
+    return `   - ${escaped(type)}${where}: ${cell(outcomeCell(outcome, ended))}${tried}${took}${seen}`;
+  });
+  return [
+    `${step.number}. **${escaped(step.name)}**${attempt}: ${cell(outcomeCell(step.outcome, ended))}, from ${timeText(step.startedAt)}${duration}`,
+    ...activities,
+  ];
+}
+
+function block(content: Block, report: Report): string {
+  switch (content.kind) {
+    case 'paragraph':
+      return escaped(content.text);
+    case 'list':
+      return content.items
+        .map(({ label, text, below }) => {
+          const first = `- ${label ? `**${escaped(label.text)}** ` : ''}${escaped(text)}`;
+          return below === undefined ? first : `${first}\n  ${escaped(below)}`;
+        })
+        .join('\n');
+    case 'facts':
+      return content.entries.map(({ name, value }) => `- ${name}: ${cell(value)}`).join('\n');
+    case 'table':
+      return `${content.caption}\n\n${table(content.columns, content.rows)}`;
+    case 'timeline':
+      return report.steps.length === 0
+        ? 'No step began.'
+        : report.steps.flatMap((step) => stepLines(step, report)).join('\n');
+  }
+}
+
+/**
+ * The report as Markdown: the outcome, outage and loss first, then what to do, then the evidence. What people wrote is
+ * escaped, so that it can neither change the layout nor become a link or HTML.
+ * @param report as `reportFromHistory` makes it
+ */
+export function renderMarkdown(report: Report): string {
+  const title = `# ${escaped(`${report.runbook}${report.deployment === undefined ? '' : `: ${report.deployment}`}`)}`;
+  const protection = protectionHeadline(report);
+  const top = [
+    `**${escaped(headlineOf(report).text)}**`,
+    [outageHeadline(report), lossHeadline(report), ...(protection ? [protection] : [])]
+      .map(({ text, tone }) => `- ${cell({ text, tone })}`)
+      .join('\n'),
+  ];
+  const sections = sectionsOf(report).map((section) =>
+    [`## ${section.title}`, ...section.blocks.map((content) => block(content, report))].join('\n\n'),
+  );
+  return `${[title, ...top, ...sections].join('\n\n')}\n`;
+}

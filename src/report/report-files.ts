@@ -1,0 +1,56 @@
+import { randomUUID } from 'node:crypto';
+import { mkdir, open, rename, rm } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
+import type { Report } from '../contracts/report';
+import { renderHtml } from './render-html';
+import { renderMarkdown } from './render-markdown';
+
+/** Written beside its place and renamed: a reader sees the whole file or none of it. */
+async function writeWhole(path: string, text: string): Promise<void> {
+  const unfinished = `${path}.${randomUUID()}.tmp`;
+  try {
+    const file = await open(unfinished, 'wx', 0o600);
+    try {
+      await file.writeFile(text, 'utf8');
+      await file.sync();
+    } finally {
+      await file.close();
+    }
+    await rename(unfinished, path);
+  } catch (error) {
+    await rm(unfinished, { force: true });
+    throw error;
+  }
+}
+
+/** A Workflow ID or Run ID as the name of a file; ids that the file system would read as something else are changed. */
+function fileName(id: string): string {
+  const name = id.replaceAll(/[^A-Za-z0-9._-]/g, '_');
+  return name === '' || /^\.+$/.test(name) ? `_${name}` : name.slice(0, 200);
+}
+
+/**
+ * Writes a report as JSON, Markdown and HTML, so that it outlives the namespace's retention: to
+ * `<directory>/<Workflow ID>/<Run ID>.{json,md,html}`, each readable by its owner only, each replaced as a whole.
+ * @param report as `reportFromHistory` makes it
+ * @param directory created where it does not exist
+ * @returns the absolute paths: JSON, Markdown, HTML
+ * @throws the error of the file system, where a file cannot be written
+ */
+export async function writeReportFiles(report: Report, directory: string): Promise<string[]> {
+  const folder = join(resolve(directory), fileName(report.workflowId));
+  await mkdir(folder, { recursive: true, mode: 0o700 });
+  const base = join(folder, fileName(report.runId));
+  const contents = [
+    ['json', `${JSON.stringify(report, null, 2)}\n`],
+    ['md', renderMarkdown(report)],
+    ['html', renderHtml(report)],
+  ] as const;
+  const paths: string[] = [];
+  for (const [extension, text] of contents) {
+    const path = `${base}.${extension}`;
+    await writeWhole(path, text);
+    paths.push(path);
+  }
+  return paths;
+}

@@ -1,0 +1,244 @@
+import type { ClusterObservation, ReplicationObservation } from '../contracts/observations';
+import type { PreconditionVerdict } from '../contracts/plan';
+import type { Report } from '../contracts/report';
+import type { FindingSeverity } from '../contracts/run-facts';
+import { peopleSection, receiptsSection } from './people-sections';
+import type { Cell, Section } from './report-document';
+import { plain, toned } from './report-document';
+import type { Tone } from './report-words';
+import { attestedText, betweenText, timeText } from './report-words';
+
+const SEVERITY_TONES: Readonly<Record<FindingSeverity, Tone>> = {
+  critical: 'bad',
+  warning: 'warning',
+  info: 'neutral',
+};
+
+function findings(report: Report): Section {
+  return {
+    id: 'findings',
+    title: 'Findings',
+    blocks: [
+      report.findings.length === 0
+        ? { kind: 'paragraph', text: 'None.' }
+        : {
+            kind: 'list',
+            items: report.findings.map(({ severity, code, text, next }) => ({
+              label: toned(severity.toUpperCase(), SEVERITY_TONES[severity]),
+              text: `${text} (${code})`,
+              ...(next !== undefined && { below: `Next: ${next}` }),
+            })),
+          },
+    ],
+  };
+}
+
+function leftToDo({ leftToDo: items, outcome }: Report): Section {
+  return {
+    id: 'left-to-do',
+    title: 'Left to do',
+    blocks: [
+      items.length === 0
+        ? {
+            kind: 'paragraph',
+            text: outcome === 'running' ? 'Nothing at this moment.' : 'Nothing that the history shows.',
+          }
+        : { kind: 'list', items: items.map((text) => ({ text })) },
+    ],
+  };
+}
+
+function names(clusters: readonly { readonly cluster: string }[]): string {
+  return clusters.length === 0 ? 'none' : clusters.map(({ cluster }) => cluster).join(', ');
+}
+
+function plan({ plan: document }: Report): Section {
+  if (!document)
+    return { id: 'plan', title: 'Plan', blocks: [{ kind: 'paragraph', text: 'No plan is in the history.' }] };
+  const { content, digest } = document;
+  const entry = (name: string, text: string): { name: string; value: Cell } => ({ name, value: plain(text) });
+  return {
+    id: 'plan',
+    title: 'Plan',
+    blocks: [
+      {
+        kind: 'facts',
+        entries: [
+          entry(
+            'From',
+            `${content.from.cluster}, version ${content.from.version}, cluster ID ${content.from.clusterId}`,
+          ),
+          entry('To', `${content.to.cluster}, version ${content.to.version}, cluster ID ${content.to.clusterId}`),
+          entry('Other DR secondaries', names(content.otherDrSecondaries)),
+          entry('Performance secondaries', names(content.performanceSecondaries)),
+          entry('Old primary rejoins', content.rejoin ? 'yes, as DR secondary' : 'no, it stays out'),
+          entry(
+            'Operation tokens from',
+            content.tokenSource === 'batch' ? 'a prepared batch token' : 'a ceremony with key shares',
+          ),
+          entry(
+            'Go before the outage',
+            content.go === 'required' ? 'one person says go' : 'covered by the plan’s approval',
+          ),
+          entry(
+            'If the promotion gets stuck',
+            content.onStuck === 'park' ? 'park and ask' : 'promote the old primary back',
+          ),
+          entry('Accepted loss', content.acceptLoss),
+          entry('Digest approved', digest),
+        ],
+      },
+      { kind: 'list', items: content.steps.map((text) => ({ text })) },
+    ],
+  };
+}
+
+const VERDICT_TONES: Readonly<Record<PreconditionVerdict, Tone>> = {
+  ok: 'good',
+  fail: 'bad',
+  warn: 'warning',
+  'not-checkable': 'neutral',
+};
+
+function preconditions(report: Report): Section {
+  return {
+    id: 'preconditions',
+    title: 'Preconditions',
+    blocks: [
+      report.preconditions.length === 0
+        ? { kind: 'paragraph', text: 'None are in the history.' }
+        : {
+            kind: 'table',
+            caption: 'What had to hold before anything was changed, as read last.',
+            columns: ['Verdict', 'Precondition', 'Cluster', 'Observed', 'Needed'],
+            rows: report.preconditions.map(({ verdict, name, cluster, observed, needed, next }) => [
+              toned(verdict, VERDICT_TONES[verdict]),
+              plain(name),
+              plain(cluster ?? ''),
+              plain(observed),
+              plain(next === undefined ? needed : `${needed}. ${next}`),
+            ]),
+          },
+    ],
+  };
+}
+
+function tokens(report: Report): Section {
+  return {
+    id: 'tokens',
+    title: 'Operation tokens',
+    blocks: [
+      report.tokens.length === 0
+        ? { kind: 'paragraph', text: 'None were generated.' }
+        : {
+            kind: 'table',
+            caption: 'What became of each token that this run generated.',
+            columns: ['Cluster', 'State', 'Note'],
+            rows: report.tokens.map(({ cluster, state, text }) => [
+              plain(cluster),
+              toned(state, state === 'deleted' ? 'good' : state === 'kept' ? 'warning' : 'bad'),
+              plain(text),
+            ]),
+          },
+    ],
+  };
+}
+
+function replicationText(replication: ReplicationObservation | undefined): string {
+  if (!replication) return 'not read';
+  const { mode, state, connectionState, lastWal, lastRemoteWal } = replication;
+  const wal = lastWal ?? lastRemoteWal;
+  return [mode, state, connectionState, wal === undefined ? undefined : `WAL ${wal}`]
+    .filter((part) => part !== undefined)
+    .join(', ');
+}
+
+function clusterRow(observation: ClusterObservation): readonly Cell[] {
+  const { cluster, at, reachable, error, nodes, version, dr, performance, activeNode } = observation;
+  const sealed = nodes.filter((node) => node.sealed === true).length;
+  const silent = nodes.filter((node) => !node.reachable).length;
+  const health = !reachable
+    ? toned(error === undefined ? 'unreachable' : `unreachable: ${error}`, 'bad')
+    : sealed + silent > 0
+      ? toned(`${nodes.length} nodes, ${sealed} sealed, ${silent} silent`, 'warning')
+      : toned(nodes.length === 1 ? '1 node' : `${nodes.length} nodes`, 'good');
+  return [
+    plain(cluster),
+    health,
+    plain(activeNode ?? ''),
+    plain(replicationText(dr)),
+    plain(replicationText(performance)),
+    plain(dr?.merkleRoot ?? ''),
+    plain(version ?? ''),
+    plain(timeText(new Date(at).toISOString())),
+  ];
+}
+
+function finalState(report: Report): Section {
+  return {
+    id: 'final-state',
+    title: 'Final state',
+    blocks: [
+      report.finalState.length === 0
+        ? { kind: 'paragraph', text: 'The clusters were not read.' }
+        : {
+            kind: 'table',
+            caption: 'Each cluster as it was read last.',
+            columns: ['Cluster', 'Nodes', 'Active node', 'DR', 'Performance', 'DR Merkle root', 'Version', 'Read'],
+            rows: report.finalState.map(clusterRow),
+          },
+    ],
+  };
+}
+
+function run(report: Report): Section {
+  const { requestedBy } = report;
+  const entries: readonly (readonly [string, Cell | undefined])[] = [
+    ['Runbook', plain(report.runbook)],
+    ['Deployment', report.deployment === undefined ? undefined : plain(report.deployment)],
+    [
+      'Requested by',
+      requestedBy
+        ? toned(attestedText(requestedBy), requestedBy.how === 'claimed' ? 'warning' : 'neutral')
+        : toned('unknown', 'warning'),
+    ],
+    ['Reason', report.reason === undefined ? undefined : plain(report.reason)],
+    ['Started', plain(timeText(report.startedAt))],
+    [
+      'Ended',
+      plain(
+        report.endedAt === undefined
+          ? 'no'
+          : `${timeText(report.endedAt)}, after ${betweenText(report.startedAt, report.endedAt)}`,
+      ),
+    ],
+    ['Namespace', plain(report.namespace)],
+    ['Workflow ID', plain(report.workflowId)],
+    ['Run ID', plain(report.runId)],
+    ['History', plain(`${report.historyEvents} events, as of event ${report.asOfEvent}`)],
+  ];
+  return {
+    id: 'run',
+    title: 'Run',
+    blocks: [
+      { kind: 'facts', entries: entries.flatMap(([name, value]) => (value ? [{ name, value }] : [])) },
+      { kind: 'paragraph', text: 'All times are UTC. This report is made from the history of the run alone.' },
+    ],
+  };
+}
+
+/** All sections in the order in which somebody needs them: what to do first, evidence after it. */
+export function sectionsOf(report: Report): readonly Section[] {
+  return [
+    findings(report),
+    leftToDo(report),
+    run(report),
+    plan(report),
+    preconditions(report),
+    { id: 'timeline', title: 'Timeline', blocks: [{ kind: 'timeline' }] },
+    peopleSection(report),
+    receiptsSection(report),
+    tokens(report),
+    finalState(report),
+  ];
+}
