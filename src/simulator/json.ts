@@ -1,5 +1,6 @@
 /** JSON values as they go over the wire; write-ahead-log indexes are bigint and become plain JSON integers. */
-export type JsonValue = string | number | boolean | null | bigint | JsonValue[] | { [key: string]: JsonValue | undefined };
+export type JsonValue =
+  string | number | boolean | null | bigint | JsonValue[] | { [key: string]: JsonValue | undefined };
 export type JsonObject = { [key: string]: JsonValue | undefined };
 
 /** `JSON.stringify` with uint64 integers written in full. Node 20 has no way to make its own one do that. */

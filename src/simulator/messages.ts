@@ -117,7 +117,9 @@ export function parseBody(text: string): JsonObject {
     throw new ServiceFault(500, ['malformed JSON, unclosed containers']);
   }
   if (!isJsonObject(parsed)) {
-    throw badRequest('failed to parse JSON input: json: cannot unmarshal into Go value of type map[string]interface {}');
+    throw badRequest(
+      'failed to parse JSON input: json: cannot unmarshal into Go value of type map[string]interface {}',
+    );
   }
   return parsed;
 }

@@ -85,7 +85,9 @@ export function capabilitiesOn(
   const rules = policies.flatMap((name) => (name === 'default' ? DEFAULT_RULES : (rulesOf(name) ?? [])));
   const fitting = rules.filter((rule) => matches(rule.path, path));
   const best = Math.max(...fitting.map((rule) => precedence(rule.path)));
-  const granted = new Set(fitting.filter((rule) => precedence(rule.path) === best).flatMap((rule) => rule.capabilities));
+  const granted = new Set(
+    fitting.filter((rule) => precedence(rule.path) === best).flatMap((rule) => rule.capabilities),
+  );
   if (granted.size === 0 || granted.has('deny')) {
     return ['deny'];
   }

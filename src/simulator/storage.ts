@@ -54,7 +54,9 @@ export function replicates(scope: Scope, kind: ReplicationKind): boolean {
 }
 
 function digestOf(key: string, value: StoredValue): bigint {
-  const text = JSON.stringify(value, (_name, member: unknown) => (typeof member === 'bigint' ? String(member) : member));
+  const text = JSON.stringify(value, (_name, member: unknown) =>
+    typeof member === 'bigint' ? String(member) : member,
+  );
   return BigInt(`0x${createHash('sha1').update(`${key}\0${text}`).digest('hex')}`);
 }
 

@@ -21,8 +21,6 @@ export class ReplicationStream {
   lastStartAt: number | undefined;
   /** Entries the last comparison threw away on this side. */
   discardedEntries = 0;
-  /** The dynamic filter as this secondary knows it. */
-  dynamicFilter: DynamicFilter | undefined;
   /** True while a test holds the log back; heartbeats go on. */
   held = false;
   #position = 0n;
@@ -32,6 +30,7 @@ export class ReplicationStream {
   #lostAt: number | undefined;
   #failoverAddresses: readonly string[] = [];
   #appliedFilter: PathsFilter | undefined;
+  #dynamicFilter: DynamicFilter | undefined;
 
   constructor(
     readonly kind: ReplicationKind,
@@ -45,7 +44,7 @@ export class ReplicationStream {
     this.source = undefined;
     this.lastRemoteWal = 0n;
     this.lastHeartbeatAt = undefined;
-    this.dynamicFilter = undefined;
+    this.#dynamicFilter = undefined;
     this.#position = 0n;
     this.#announced = 0n;
     this.#synchronised = false;
@@ -57,6 +56,16 @@ export class ReplicationStream {
   /** It has heard from its source that there are writes which it lacks, or was never in step. */
   get knowsToLackWrites(): boolean {
     return !this.#synchronised || this.#position < this.#announced;
+  }
+
+  /** The dynamic filter as this secondary knows it; without a connection, what it last knew. */
+  dynamicFilter(): DynamicFilter | undefined {
+    const role = this.cluster.effectiveRole(this.kind);
+    if (this.connected && this.source !== undefined && role.mode === 'secondary') {
+      const filter = this.source.filterOf(role.secondaryId);
+      this.#dynamicFilter = filter === undefined ? undefined : dynamicFilterOf(this.source.storage, filter);
+    }
+    return this.#dynamicFilter;
   }
 
   /** Brings the link up to the time. */
@@ -156,9 +165,6 @@ export class ReplicationStream {
     const last = this.lastHeartbeatAt ?? now;
     this.lastHeartbeatAt = last + Math.floor((now - last) / interval) * interval;
     this.#failoverAddresses = source.connectedSecondaryAddresses('dr');
-    if (this.kind === 'performance') {
-      this.dynamicFilter = this.#dynamicFilter(source, role);
-    }
     this.cluster.rememberPrimary(this.kind, source, now);
   }
 
@@ -242,10 +248,5 @@ export class ReplicationStream {
 
   #filter(source: SimulatedCluster, role: SecondaryRole): PathsFilter | undefined {
     return this.kind === 'performance' ? source.filterOf(role.secondaryId) : undefined;
-  }
-
-  #dynamicFilter(source: SimulatedCluster, role: SecondaryRole): DynamicFilter | undefined {
-    const filter = source.filterOf(role.secondaryId);
-    return filter === undefined ? undefined : dynamicFilterOf(source.storage, filter);
   }
 }

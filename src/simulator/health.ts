@@ -1,0 +1,158 @@
+import type { SimulatedCluster } from './cluster';
+import type { JsonObject } from './json';
+import type { ServiceAnswer } from './messages';
+import type { SimulatedNode } from './node';
+import { ServiceFault } from './service-fault';
+import type { ReplicationKind } from './storage';
+
+type HealthState = 'sealed' | 'drsecondary' | 'standby' | 'active';
+
+const CODES: Record<HealthState, { parameter: string; code: number }> = {
+  sealed: { parameter: 'sealedcode', code: 503 },
+  drsecondary: { parameter: 'drsecondarycode', code: 472 },
+  standby: { parameter: 'standbycode', code: 429 },
+  active: { parameter: 'activecode', code: 200 },
+};
+
+const CODE_PARAMETERS = [
+  ...Object.values(CODES).map(({ parameter }) => parameter),
+  'uninitcode',
+  'performancestandbycode',
+  'removedcode',
+  'haunhealthycode',
+];
+
+/** `sys/health`. A standby, and a node without active node, tells the modes late or as `unknown`. */
+export function health(cluster: SimulatedCluster, node: SimulatedNode, query: URLSearchParams): ServiceAnswer {
+  const now = cluster.surroundings.now();
+  const serving = cluster.leadership.serving(now);
+  const active = serving === node;
+  const modes = reportedModes(cluster, active, serving !== undefined, now);
+  const state = stateOf(node, active, modes.dr === 'secondary');
+  return { status: codeFor(state, query), body: body(cluster, node, active, modes, now) };
+}
+
+function stateOf(node: SimulatedNode, active: boolean, drSecondary: boolean): HealthState {
+  if (node.sealed) {
+    return 'sealed';
+  }
+  if (drSecondary) {
+    return 'drsecondary';
+  }
+  return active ? 'active' : 'standby';
+}
+
+function codeFor(state: HealthState, query: URLSearchParams): number {
+  const overrides = new Map<string, number>();
+  for (const parameter of CODE_PARAMETERS) {
+    const value = query.get(parameter);
+    if (value !== null) {
+      if (!/^[1-9]\d\d$/.test(value)) {
+        throw new ServiceFault(400, []);
+      }
+      overrides.set(parameter, Number(value));
+    }
+  }
+  const { parameter, code } = CODES[state];
+  const standbyCountsAsActive = state === 'standby' && query.get('standbyok') === 'true';
+  return overrides.get(parameter) ?? (standbyCountsAsActive ? (overrides.get('activecode') ?? 200) : code);
+}
+
+function reportedModes(
+  cluster: SimulatedCluster,
+  active: boolean,
+  served: boolean,
+  now: number,
+): Record<ReplicationKind, string> {
+  if (!served) {
+    return { dr: 'unknown', performance: 'unknown' };
+  }
+  const change = cluster.lastRoleChange;
+  const late =
+    !active && change !== undefined && now < change.at + cluster.timing.restartMs + cluster.timing.standbyModeLagMs;
+  if (late) {
+    return cluster.random.chance(0.5) ? { dr: 'unknown', performance: 'unknown' } : { ...change.modesBefore };
+  }
+  // The performance mode is the stored one: a DR secondary of a performance primary says `primary` here.
+  return { dr: mode(cluster, 'dr'), performance: mode(cluster, 'performance') };
+}
+
+function mode(cluster: SimulatedCluster, kind: ReplicationKind): string {
+  const stream = cluster.streams[kind];
+  const role = cluster.role(kind);
+  const joining = role.mode === 'secondary' && role.certificate !== null && stream.source === undefined;
+  return joining && cluster.effectiveRole(kind).mode === 'secondary' ? 'bootstrapping' : role.mode;
+}
+
+function body(
+  cluster: SimulatedCluster,
+  node: SimulatedNode,
+  active: boolean,
+  modes: Record<ReplicationKind, string>,
+  now: number,
+): JsonObject {
+  return {
+    initialized: true,
+    sealed: node.sealed,
+    standby: !active,
+    performance_standby: false,
+    replication_performance_mode: modes.performance,
+    replication_dr_mode: modes.dr,
+    server_time_utc: Math.floor(now / 1_000),
+    version: cluster.version,
+    enterprise: true,
+    ...(node.sealed ? {} : { cluster_name: `vault-${cluster.name}`, cluster_id: cluster.clusterId }),
+    ...(active ? { last_wal: cluster.storage.lastWal } : {}),
+    license: { state: 'autoloaded', expiry_time: '2036-01-01T00:00:00Z', terminated: false },
+    echo_duration_ms: 0,
+    clock_skew_ms: 0,
+    replication_primary_canary_age_ms: 0,
+  };
+}
+
+/** `sys/leader`. */
+export function leader(cluster: SimulatedCluster, node: SimulatedNode): ServiceAnswer {
+  if (node.sealed) {
+    throw new ServiceFault(503, ['Vault is sealed']);
+  }
+  const now = cluster.surroundings.now();
+  const active = cluster.leadership.serving(now);
+  const self = active === node;
+  return {
+    status: 200,
+    body: {
+      ha_enabled: true,
+      is_self: self,
+      ...(self ? { active_time: new Date(cluster.leadership.activeSince).toISOString() } : {}),
+      leader_address: active?.address ?? '',
+      leader_cluster_address: active?.clusterAddress ?? '',
+      performance_standby: false,
+      performance_standby_last_remote_wal: 0,
+      ...(self ? { last_wal: cluster.storage.lastWal } : {}),
+      raft_committed_index: cluster.storage.lastWal,
+      raft_applied_index: cluster.storage.lastWal,
+    },
+  };
+}
+
+/** `sys/seal-status`; `t` and `n` are the primary's after joining. */
+export function sealStatus(cluster: SimulatedCluster, node: SimulatedNode): ServiceAnswer {
+  return {
+    status: 200,
+    body: {
+      type: 'shamir',
+      initialized: true,
+      sealed: node.sealed,
+      t: cluster.seal.threshold,
+      n: cluster.seal.shares,
+      progress: node.unsealShares.length,
+      nonce: '',
+      version: cluster.version,
+      build_date: '2026-01-06T00:00:00Z',
+      migration: false,
+      ...(node.sealed ? {} : { cluster_name: `vault-${cluster.name}`, cluster_id: cluster.clusterId }),
+      recovery_seal: false,
+      storage_type: 'raft',
+    },
+  };
+}

@@ -1,0 +1,255 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { setTimeout as delay } from 'node:timers/promises';
+import { digest, redactBody, type RecordedCall } from './calls';
+import type { SimulatedCluster } from './cluster';
+import type { FaultAction, FaultInjector } from './faults';
+import { encodeJson } from './json';
+import { parseBody, type ServiceAnswer, type ServiceRequest } from './messages';
+import type { SimulatedNode } from './node';
+import { answerFromActiveNode, answerFromNode } from './router';
+import { HandlerPanic, ServiceFault } from './service-fault';
+import { authenticatesTokenGeneration } from './versions';
+
+const LARGEST_BODY = 32 * 1024 * 1024;
+const LARGEST_TOKEN = 8 * 1024;
+
+/** What the HTTP layer needs of the whole service. */
+export interface HttpSurroundings {
+  readonly faults: FaultInjector;
+  readonly calls: RecordedCall[];
+  readonly latencyMs: number;
+}
+
+/** The connection is to be broken without an answer. */
+class BrokenConnection extends Error {}
+
+interface Delivery {
+  readonly answer: ServiceAnswer;
+  readonly glued: boolean;
+}
+
+/** Serves one request that arrived at a node. */
+export async function serve(
+  service: HttpSurroundings,
+  cluster: SimulatedCluster,
+  node: SimulatedNode,
+  incoming: IncomingMessage,
+  response: ServerResponse,
+): Promise<void> {
+  const url = new URL(incoming.url ?? '/', 'http://node');
+  const method = incoming.method === 'PUT' ? 'POST' : (incoming.method ?? 'GET');
+  let call: RecordedCall | undefined;
+  try {
+    const text = await readText(incoming);
+    call = record(service, cluster, node, method, url.pathname, text, tokenOf(incoming));
+    if (service.latencyMs > 0) {
+      await delay(service.latencyMs);
+    }
+    const { answer, glued } = await answerWithFaults(service, cluster, node, incoming, method, url, text);
+    call.status = answer.status;
+    send(response, incoming.method === 'HEAD', answer, glued);
+  } catch (error) {
+    if (!(error instanceof BrokenConnection) && !(error instanceof HandlerPanic) && !incoming.destroyed) {
+      if (call !== undefined) {
+        call.status = 500;
+      }
+      send(response, false, { status: 500, body: { errors: ['internal error'] } }, false);
+      return;
+    }
+    incoming.socket.destroy();
+  }
+}
+
+function record(
+  service: HttpSurroundings,
+  cluster: SimulatedCluster,
+  node: SimulatedNode,
+  method: string,
+  path: string,
+  text: string,
+  token: string | undefined,
+): RecordedCall {
+  let body = {};
+  try {
+    body = redactBody(parseBody(text));
+  } catch {
+    body = { unreadable: digest(text) };
+  }
+  const call: RecordedCall = {
+    seq: service.calls.length + 1,
+    cluster: cluster.name,
+    node: node.index,
+    method,
+    path,
+    body,
+    token: token === undefined ? undefined : digest(token),
+    status: 0,
+    at: cluster.surroundings.now(),
+  };
+  service.calls.push(call);
+  return call;
+}
+
+async function answerWithFaults(
+  service: HttpSurroundings,
+  cluster: SimulatedCluster,
+  node: SimulatedNode,
+  incoming: IncomingMessage,
+  method: string,
+  url: URL,
+  text: string,
+): Promise<Delivery> {
+  const endpoint = `${method} ${url.pathname}`;
+  const early = await applyFaults(service.faults.take(cluster.name, endpoint, 'before'), cluster, undefined);
+  if (early !== undefined) {
+    return early;
+  }
+  const answer = await answerOrFault(cluster, node, incoming, method, url, text);
+  const late = await applyFaults(service.faults.take(cluster.name, endpoint, 'after'), cluster, answer);
+  return late ?? { answer, glued: false };
+}
+
+async function applyFaults(
+  actions: readonly FaultAction[],
+  cluster: SimulatedCluster,
+  answer: ServiceAnswer | undefined,
+): Promise<Delivery | undefined> {
+  let delivery: Delivery | undefined;
+  for (const action of actions) {
+    if (action === 'reset' || action === 'lose-answer') {
+      throw new BrokenConnection();
+    } else if (action === 'glue-documents') {
+      delivery = answer === undefined ? undefined : { answer, glued: true };
+    } else if (typeof action === 'function') {
+      await action(cluster);
+    } else if ('delayMs' in action) {
+      await delay(action.delayMs);
+    } else {
+      const { status, body = { errors: ['injected fault'] }, headers = {} } = action;
+      delivery = { answer: { status, body, headers }, glued: false };
+    }
+  }
+  return delivery;
+}
+
+async function answerOrFault(
+  cluster: SimulatedCluster,
+  node: SimulatedNode,
+  incoming: IncomingMessage,
+  method: string,
+  url: URL,
+  text: string,
+): Promise<ServiceAnswer> {
+  try {
+    return await answerRequest(cluster, node, incoming, method, url, text);
+  } catch (error) {
+    if (error instanceof ServiceFault) {
+      return { status: error.status, body: { errors: [...error.errors] } };
+    }
+    throw error;
+  }
+}
+
+async function answerRequest(
+  cluster: SimulatedCluster,
+  node: SimulatedNode,
+  incoming: IncomingMessage,
+  method: string,
+  url: URL,
+  text: string,
+): Promise<ServiceAnswer> {
+  cluster.surroundings.advance();
+  if (!node.up) {
+    throw new BrokenConnection();
+  }
+  const redirect = canonicalRedirect(url);
+  if (redirect !== undefined) {
+    return redirect;
+  }
+  const token = tokenOf(incoming);
+  if (authenticatesTokenGeneration(cluster.version) && (token?.length ?? 0) > LARGEST_TOKEN) {
+    throw new ServiceFault(431, ['token header too large']);
+  }
+  const request: ServiceRequest = {
+    method,
+    path: decodeURI(url.pathname).replace(/^\/v1\//, ''),
+    namespace: namespaceOf(incoming),
+    query: url.searchParams,
+    body: method === 'GET' || method === 'LIST' || method === 'HEAD' ? {} : parseBody(text),
+    token,
+  };
+  const own = answerFromNode(cluster, node, request);
+  if (own !== undefined) {
+    return own;
+  }
+  const active = activeNodeFor(cluster, node);
+  if (
+    active !== node &&
+    (!cluster.requestForwarding || incoming.headers['x-vault-no-request-forwarding'] !== undefined)
+  ) {
+    return { status: 307, headers: { location: `${active.address}${url.pathname}${url.search}` } };
+  }
+  return answerFromActiveNode(cluster, active, request);
+}
+
+/** The node that serves, or what a client meets while there is none. */
+function activeNodeFor(cluster: SimulatedCluster, node: SimulatedNode): SimulatedNode {
+  if (node.sealed) {
+    throw new ServiceFault(503, ['Vault is sealed']);
+  }
+  const noActiveNode = new ServiceFault(500, ['local node not active but active cluster node not found']);
+  const now = cluster.surroundings.now();
+  if (cluster.leadership.restarting(now)) {
+    throw cluster.random.pick([noActiveNode, new ServiceFault(503, ['Vault is sealed']), new BrokenConnection()]);
+  }
+  const active = cluster.leadership.active;
+  if (active === undefined) {
+    throw noActiveNode;
+  }
+  return active;
+}
+
+/** `..` and `//` in a path are answered with the cleaned one. `URL` has resolved dots already. */
+function canonicalRedirect(url: URL): ServiceAnswer | undefined {
+  return url.pathname.includes('//')
+    ? { status: 307, headers: { location: `${url.pathname.replace(/\/{2,}/g, '/')}${url.search}` } }
+    : undefined;
+}
+
+function tokenOf(incoming: IncomingMessage): string | undefined {
+  const header = incoming.headers['x-vault-token'];
+  const bearer = /^Bearer (.+)$/.exec(incoming.headers.authorization ?? '')?.[1];
+  return typeof header === 'string' && header !== '' ? header : bearer;
+}
+
+function namespaceOf(incoming: IncomingMessage): string {
+  const header = incoming.headers['x-vault-namespace'];
+  const name = typeof header === 'string' ? header.replace(/^\/+|\/+$/g, '') : '';
+  return name === '' || name === 'root' ? '' : `${name}/`;
+}
+
+async function readText(incoming: IncomingMessage): Promise<string> {
+  const chunks: Buffer[] = [];
+  let size = 0;
+  for await (const chunk of incoming) {
+    const bytes = Buffer.isBuffer(chunk) ? chunk : Buffer.from(String(chunk));
+    size += bytes.length;
+    if (size > LARGEST_BODY) {
+      throw new ServiceFault(413, ['http: request body too large']);
+    }
+    chunks.push(bytes);
+  }
+  return Buffer.concat(chunks).toString('utf8');
+}
+
+function send(response: ServerResponse, headOnly: boolean, answer: ServiceAnswer, glued: boolean): void {
+  const document = answer.body === undefined ? '' : `${encodeJson(answer.body)}\n`;
+  const body = glued ? document + document : document;
+  response.writeHead(answer.status, {
+    'content-type': 'application/json',
+    'cache-control': 'no-store',
+    ...(answer.status === 204 ? {} : { 'content-length': Buffer.byteLength(body) }),
+    ...answer.headers,
+  });
+  response.end(headOnly || answer.status === 204 ? undefined : body);
+}

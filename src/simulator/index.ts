@@ -1,0 +1,11 @@
+export { startSimulatedService, SimulatedService } from './service';
+export { SimulatedCluster } from './cluster';
+export { FaultInjector } from './faults';
+export { HARSH_READINGS, QUICK_TIMING, REALISTIC_TIMING } from './readings';
+export type { RecordedCall } from './calls';
+export type { Fault, FaultAction, FaultHandle } from './faults';
+export type { PathsFilter } from './filters';
+export type { Readings, Timing } from './readings';
+export type { ClusterSnapshot, ReplicationSnapshot } from './snapshot';
+export type { ReplicationKind } from './storage';
+export type { Topology, TopologyCluster } from './topology';

@@ -1,0 +1,229 @@
+import { redeemActivationToken } from './activation';
+import type { SimulatedCluster } from './cluster';
+import { badRequest } from './messages';
+import { DISABLED, type PrimaryRole, type SecondaryRole } from './roles';
+import { ServiceFault } from './service-fault';
+import type { ReplicationKind } from './storage';
+
+function requirePrimary(cluster: SimulatedCluster, kind: ReplicationKind): PrimaryRole {
+  const role = cluster.effectiveRole(kind);
+  if (role.mode !== 'primary') {
+    throw badRequest(`cluster is not a ${kind} replication primary`);
+  }
+  return role;
+}
+
+export function requireSecondary(cluster: SimulatedCluster, kind: ReplicationKind): SecondaryRole {
+  const role = cluster.effectiveRole(kind);
+  if (role.mode !== 'secondary') {
+    throw badRequest(`cluster is not a ${kind} replication secondary`);
+  }
+  return role;
+}
+
+/** Every role change restarts the cluster's subsystems, after its answer is on its way. */
+function changed(cluster: SimulatedCluster, change: () => void): void {
+  const modesBefore = { dr: cluster.role('dr').mode, performance: cluster.role('performance').mode };
+  change();
+  const now = cluster.surroundings.now();
+  cluster.lastRoleChange = { at: now, modesBefore };
+  cluster.leadership.restart(now);
+}
+
+export function enablePrimary(cluster: SimulatedCluster, kind: ReplicationKind, advertisedAddress: string): void {
+  if (cluster.isDrSecondary || cluster.effectiveRole(kind).mode !== 'disabled') {
+    throw badRequest(`${kind} replication is already enabled on this cluster`);
+  }
+  changed(cluster, () => {
+    const role = { mode: 'primary', setId: cluster.random.uuid(), advertisedAddress, knownSecondaries: [] } as const;
+    cluster.setRole(kind, role, cluster.surroundings.now());
+  });
+}
+
+export function demotePrimary(cluster: SimulatedCluster, kind: ReplicationKind): void {
+  const { setId } = requirePrimary(cluster, kind);
+  const now = cluster.surroundings.now();
+  if (cluster.readings.shipsAfterDemote) {
+    for (const secondary of cluster.connectedSecondaries(kind)) {
+      secondary.streams[kind].flush(now);
+    }
+  }
+  changed(cluster, () => {
+    if (cluster.readings.demoteChangesMerkleRoot) {
+      cluster.storage.write('cluster/demoted', { type: 'canary', at: now }, now);
+    }
+    cluster.setRole(kind, { ...unconnected(setId), demoted: true }, now);
+    cluster.promotedAt = undefined;
+    cluster.streams[kind].reset();
+    if (kind === 'dr') {
+      cluster.streams.performance.reset();
+    }
+  });
+}
+
+function unconnected(setId: string): SecondaryRole {
+  return {
+    mode: 'secondary',
+    setId,
+    secondaryId: '',
+    certificate: null,
+    primaryClusterAddress: '',
+    knownPrimaryAddresses: [],
+    demoted: false,
+  };
+}
+
+/** `primary/disable` and `secondary/disable`. */
+export function disableReplication(
+  cluster: SimulatedCluster,
+  kind: ReplicationKind,
+  as: 'primary' | 'secondary',
+): void {
+  if (as === 'primary') {
+    requirePrimary(cluster, kind);
+  } else {
+    requireSecondary(cluster, kind);
+  }
+  changed(cluster, () => {
+    cluster.setRole(kind, DISABLED, cluster.surroundings.now());
+    cluster.streams[kind].reset();
+  });
+}
+
+export function promoteSecondary(
+  cluster: SimulatedCluster,
+  kind: ReplicationKind,
+  advertisedAddress: string,
+  force: boolean,
+): void {
+  const role = requireSecondary(cluster, kind);
+  if (!force && lacksWrites(cluster, kind, role)) {
+    throw new ServiceFault(503, [
+      'the secondary is still catching up to the primary; use the "force" argument to promote anyway, with possible data loss',
+    ]);
+  }
+  changed(cluster, () => {
+    const now = cluster.surroundings.now();
+    cluster.setRole(kind, { mode: 'primary', setId: role.setId, advertisedAddress, knownSecondaries: [] }, now);
+    cluster.promotedAt = now;
+    cluster.streams[kind].reset();
+    cluster.streams.performance.reset();
+  });
+}
+
+function lacksWrites(cluster: SimulatedCluster, kind: ReplicationKind, role: SecondaryRole): boolean {
+  const stream = cluster.streams[kind];
+  if (role.demoted || !stream.knowsToLackWrites) {
+    // A demoted primary holds every write of its own time.
+    return false;
+  }
+  return stream.connected || cluster.readings.promoteRefusedBehindDeadSource;
+}
+
+/** `secondary/enable`: clears this cluster, joins the primary's set, and takes over its seal. */
+export function enableSecondary(
+  cluster: SimulatedCluster,
+  kind: ReplicationKind,
+  request: { token: string; primaryApiAddress: string },
+): void {
+  const other = kind === 'dr' ? 'performance' : 'dr';
+  if (
+    cluster.effectiveRole(kind).mode !== 'disabled' ||
+    (kind === 'dr' && cluster.role(other).mode !== 'disabled') ||
+    cluster.isDrSecondary
+  ) {
+    throw badRequest('replication is already enabled on this cluster');
+  }
+  const content = redeemActivationToken(cluster, kind, request.token, request.primaryApiAddress);
+  changed(cluster, () => {
+    cluster.storage.wipe();
+    joinSet(cluster, kind, content);
+    if (cluster.readings.standbysSealOnEnable) {
+      for (const node of cluster.nodes) {
+        node.sealed = node.sealed || node !== cluster.leadership.active;
+        node.unsealShares = [];
+      }
+    }
+  });
+}
+
+/** Takes the role and the seal of a set; also used to set up a topology. */
+export function joinSet(
+  cluster: SimulatedCluster,
+  kind: ReplicationKind,
+  content: {
+    setId: string;
+    secondaryId: string;
+    certificate: string;
+    primaryClusterAddress: string;
+    source: SimulatedCluster;
+  },
+): void {
+  const role: SecondaryRole = {
+    ...unconnected(content.setId),
+    secondaryId: content.secondaryId,
+    certificate: content.certificate,
+    primaryClusterAddress: content.primaryClusterAddress,
+  };
+  cluster.setRole(kind, role, cluster.surroundings.now());
+  cluster.streams[kind].reset();
+  cluster.seal = content.source.seal;
+}
+
+/** `secondary/update-primary`. `token` undefined where the field was not in the body at all. */
+export function updatePrimary(
+  cluster: SimulatedCluster,
+  kind: ReplicationKind,
+  request: { token: string | undefined; primaryApiAddress: string; addresses: readonly string[] },
+): void {
+  const role = requireSecondary(cluster, kind);
+  if (request.token !== undefined && request.token !== '' && request.addresses.length > 0) {
+    throw badRequest('token and update_primary_addrs are mutually exclusive');
+  }
+  if (request.addresses.length > 0) {
+    followAddresses(cluster, kind, role, request.addresses);
+  } else if (request.token === undefined) {
+    throw badRequest('one of token and update_primary_addrs must be given');
+  } else if (request.token === '') {
+    const forgetful = { ...unconnected(role.setId), demoted: role.demoted };
+    cluster.setRole(kind, forgetful, cluster.surroundings.now());
+    cluster.streams[kind].connected = false;
+  } else {
+    const content = redeemActivationToken(cluster, kind, request.token, request.primaryApiAddress);
+    if (content.setId !== role.setId) {
+      throw badRequest('the activation token belongs to another replication set');
+    }
+    changed(cluster, () => joinSet(cluster, kind, content));
+  }
+}
+
+function followAddresses(
+  cluster: SimulatedCluster,
+  kind: ReplicationKind,
+  role: SecondaryRole,
+  addresses: readonly string[],
+): void {
+  if (role.demoted || role.certificate === null) {
+    throw badRequest('a demoted cluster must be updated with an activation token');
+  }
+  const { clusterByClusterAddress, linked, now } = cluster.surroundings;
+  const answering = addresses.find((address) => {
+    const candidate = clusterByClusterAddress(address);
+    return candidate !== undefined && linked(cluster, candidate) && candidate.acceptsSecondary(kind, role, now());
+  });
+  if (answering === undefined) {
+    throw new ServiceFault(500, ['none of the given primary addresses responded']);
+  }
+  cluster.setRole(kind, { ...role, primaryClusterAddress: answering, knownPrimaryAddresses: [answering] }, now());
+}
+
+/** `primary/revoke-secondary`. Returns whether the id was known. */
+export function revokeSecondary(cluster: SimulatedCluster, kind: ReplicationKind, id: string): boolean {
+  const role = requirePrimary(cluster, kind);
+  const remaining = role.knownSecondaries.filter((known) => known.id !== id);
+  if (remaining.length === role.knownSecondaries.length) {
+    return false;
+  }
+  cluster.setRole(kind, { ...role, knownSecondaries: remaining }, cluster.surroundings.now());
+  return true;
+}

@@ -1,0 +1,66 @@
+import type { GenerationStatus, GenerationStrategy } from '../generation-attempt';
+import type { JsonObject } from '../json';
+import { badRequest, NO_CONTENT, textField, type ServiceAnswer } from '../messages';
+import type { Route, RouteCall } from './route';
+
+function flat(status: GenerationStatus): ServiceAnswer {
+  return { status: 200, body: { ...status } };
+}
+
+/** A text field whose key may come in any letter case, as in the service's raw handlers. */
+function looseField(body: JsonObject, name: string): string {
+  const key = Object.keys(body).find((candidate) => candidate.toLowerCase() === name) ?? name;
+  return textField(body, key);
+}
+
+function requireRole(call: RouteCall, strategy: GenerationStrategy): void {
+  if (strategy === 'dr-operation-token' && !call.cluster.isDrSecondary) {
+    throw badRequest('DR operation tokens can only be generated on a DR secondary');
+  }
+}
+
+function generationRoutes(base: string, strategy: GenerationStrategy): Route[] {
+  const route = (methods: string[], path: string, run: Route['run']): Route => ({
+    methods,
+    path: `${base}/${path}`,
+    credential: 'generation',
+    onDrSecondary: strategy === 'dr-operation-token',
+    rootNamespaceOnly: true,
+    run: (call) => {
+      requireRole(call, strategy);
+      return run(call);
+    },
+  });
+  return [
+    route(['GET'], 'attempt', async (call) => flat(await call.node.attempts.read(strategy))),
+    route(['POST'], 'attempt', async (call) => {
+      const { body } = call.request;
+      const started = await call.node.attempts.start(strategy, {
+        otp: looseField(body, 'otp'),
+        pgp_key: looseField(body, 'pgp_key'),
+      });
+      return flat(started);
+    }),
+    route(['DELETE'], 'attempt', async (call) => {
+      await call.node.attempts.cancel();
+      return NO_CONTENT;
+    }),
+    route(['POST'], 'update', async (call) => {
+      const { body } = call.request;
+      const updated = await call.node.attempts.update(strategy, {
+        key: looseField(body, 'key'),
+        nonce: looseField(body, 'nonce'),
+      });
+      return flat(updated);
+    }),
+    route(['GET'], 'update', () => {
+      throw badRequest('EOF');
+    }),
+  ];
+}
+
+/** The two generation attempts, which share the one slot of the active node. */
+export const GENERATION_ROUTES: readonly Route[] = [
+  ...generationRoutes('sys/replication/dr/secondary/generate-operation-token', 'dr-operation-token'),
+  ...generationRoutes('sys/generate-root', 'generate-root'),
+];

@@ -1,0 +1,164 @@
+import {
+  listField,
+  envelope,
+  NO_CONTENT,
+  booleanField,
+  badRequest,
+  requiredTextField,
+  textField,
+  type ServiceAnswer,
+} from '../messages';
+import { parsePolicy } from '../policies';
+import { ServiceFault } from '../service-fault';
+import type { JsonObject } from '../json';
+import { isJsonObject } from '../json';
+import type { Credential, Route, RouteCall } from './route';
+import { writeShared } from './key-value';
+
+function route(
+  methods: string[],
+  path: string,
+  credential: Credential,
+  run: Route['run'],
+  options: Partial<Route> = {},
+): Route {
+  return { methods, path, credential, onDrSecondary: false, rootNamespaceOnly: false, run, ...options };
+}
+
+function withSlash(path: string): string {
+  return `${path.replace(/^\/+|\/+$/g, '')}/`;
+}
+
+function mount(call: RouteCall): ServiceAnswer {
+  const path = call.request.namespace + withSlash(call.parameters['*'] ?? '');
+  const options = call.request.body['config'];
+  if (call.cluster.storage.get(`mount/${path}`) !== undefined) {
+    throw badRequest(`path is already in use at ${path}`);
+  }
+  const value = {
+    type: 'mount',
+    mountType: requiredTextField(call.request.body, 'type'),
+    local: booleanField(call.request.body, 'local'),
+    description: isJsonObject(options)
+      ? textField(options, 'description')
+      : textField(call.request.body, 'description'),
+  } as const;
+  if (value.local) {
+    call.cluster.storage.write(`mount/${path}`, value, call.now);
+  } else {
+    writeShared(call.cluster, `mount/${path}`, value, call.now);
+  }
+  return NO_CONTENT;
+}
+
+function unmount(call: RouteCall): ServiceAnswer {
+  const path = call.request.namespace + withSlash(call.parameters['*'] ?? '');
+  for (const key of [...call.cluster.storage.keys(`data/${path}`), `mount/${path}`]) {
+    writeShared(call.cluster, key, null, call.now);
+  }
+  return NO_CONTENT;
+}
+
+function listMounts(call: RouteCall): ServiceAnswer {
+  const prefix = `mount/${call.request.namespace}`;
+  const data: JsonObject = {};
+  for (const key of call.cluster.storage.keys(prefix)) {
+    const stored = call.cluster.storage.get(key);
+    if (stored?.type === 'mount' && !key.startsWith('mount/auth/')) {
+      data[key.slice(prefix.length)] = { type: stored.mountType, local: stored.local, description: stored.description };
+    }
+  }
+  return envelope(call.requestId, data);
+}
+
+function createNamespace(call: RouteCall): ServiceAnswer {
+  const path = call.request.namespace + withSlash(call.parameters['*'] ?? '');
+  writeShared(call.cluster, `namespace/${path}`, { type: 'namespace' }, call.now);
+  return envelope(call.requestId, { path });
+}
+
+function writePolicy(call: RouteCall): ServiceAnswer {
+  const text = requiredTextField(call.request.body, 'policy');
+  const rules = parsePolicy(text);
+  if (rules === undefined) {
+    throw badRequest('failed to parse policy');
+  }
+  writeShared(call.cluster, `policy/${call.parameters['name'] ?? ''}`, { type: 'policy', text, rules }, call.now);
+  return NO_CONTENT;
+}
+
+function readPolicy(call: RouteCall): ServiceAnswer {
+  const name = call.parameters['name'] ?? '';
+  const stored = call.cluster.storage.get(`policy/${name}`);
+  if (stored?.type !== 'policy') {
+    throw new ServiceFault(404, []);
+  }
+  return envelope(call.requestId, { name, policy: stored.text });
+}
+
+function deletePolicy(call: RouteCall): ServiceAnswer {
+  writeShared(call.cluster, `policy/${call.parameters['name'] ?? ''}`, null, call.now);
+  return NO_CONTENT;
+}
+
+function capabilitiesSelf(call: RouteCall): ServiceAnswer {
+  const { identity, cluster } = call;
+  const paths = [...listField(call.request.body, 'paths'), ...listField(call.request.body, 'path')];
+  if (identity === undefined || paths.length === 0) {
+    throw badRequest('paths must be supplied');
+  }
+  const perPath = paths.map((path) => [path, cluster.tokens.capabilities(identity, path.replace(/^\//, ''))] as const);
+  return envelope(call.requestId, { ...Object.fromEntries(perPath), capabilities: perPath[0]?.[1] ?? [] });
+}
+
+function haStatus(call: RouteCall): ServiceAnswer {
+  const nodes = call.cluster.nodes
+    .filter((node) => node.up && !node.sealed)
+    .map((node) => ({
+      hostname: node.name,
+      api_address: node.address,
+      cluster_address: node.clusterAddress,
+      active_node: node === call.node,
+      last_echo: node === call.node ? null : new Date(call.now).toISOString(),
+      version: call.cluster.version,
+      echo_duration_ms: 0,
+      clock_skew_ms: 0,
+    }));
+  return envelope(call.requestId, { nodes });
+}
+
+/** System routes beside replication: mounts, namespaces, policies, rights, seal and leadership. */
+export const SYSTEM_ROUTES: readonly Route[] = [
+  route(['GET'], 'sys/mounts', 'token', listMounts),
+  route(['POST'], 'sys/mounts/*', 'token', mount),
+  route(['DELETE'], 'sys/mounts/*', 'token', unmount),
+  route(['POST'], 'sys/namespaces/*', 'token', createNamespace),
+  ...['sys/policies/acl/:name', 'sys/policy/:name'].flatMap((path) => [
+    route(['POST'], path, 'token', writePolicy),
+    route(['GET'], path, 'token', readPolicy),
+    route(['DELETE'], path, 'token', deletePolicy),
+  ]),
+  route(['POST'], 'sys/capabilities-self', 'token', capabilitiesSelf),
+  route(['GET'], 'sys/ha-status', 'token', haStatus),
+  route(
+    ['POST'],
+    'sys/seal',
+    'sudo',
+    (call) => {
+      call.node.sealed = true;
+      call.cluster.leadership.settle(call.now);
+      return NO_CONTENT;
+    },
+    { rootNamespaceOnly: true },
+  ),
+  route(
+    ['POST'],
+    'sys/step-down',
+    'sudo',
+    (call) => {
+      call.cluster.leadership.stepDown(call.now);
+      return NO_CONTENT;
+    },
+    { rootNamespaceOnly: true },
+  ),
+];

@@ -1,0 +1,191 @@
+import { consumeWrappingToken, findWrappingToken } from '../activation';
+import { parseDuration } from '../duration';
+import {
+  badRequest,
+  booleanField,
+  envelope,
+  listField,
+  NO_CONTENT,
+  permissionDenied,
+  requiredTextField,
+  textField,
+  type ServiceAnswer,
+} from '../messages';
+import { ServiceFault } from '../service-fault';
+import type { Identity, TokenRequest, TokenRole } from '../tokens';
+import { writeShared } from './key-value';
+import type { Credential, Route, RouteCall } from './route';
+
+const DEFAULT_TTL = '768h';
+
+function requireIdentity(call: RouteCall): Identity {
+  if (call.identity === undefined) {
+    throw permissionDenied();
+  }
+  return call.identity;
+}
+
+function tokenType(text: string, fallback: 'service' | 'batch'): 'service' | 'batch' {
+  return text === 'batch' || text === 'service' ? text : fallback;
+}
+
+function create(call: RouteCall, role: TokenRole | undefined, orphanPath: boolean): ServiceAnswer {
+  const identity = requireIdentity(call);
+  const { body } = call.request;
+  const asked = listField(body, 'policies');
+  const allowed = role?.allowedPolicies ?? [];
+  const policies = asked.length > 0 ? asked : role === undefined ? identity.policies : allowed;
+  const root = identity.policies.includes('root');
+  const exceeded = policies.some((name) =>
+    role === undefined ? !root && !identity.policies.includes(name) : !allowed.includes(name),
+  );
+  if (exceeded && !(role === undefined && root)) {
+    throw badRequest('child policies must be subset of parent');
+  }
+  const ttlMs = parseDuration(textField(body, 'ttl') || DEFAULT_TTL);
+  if (ttlMs === undefined) {
+    throw badRequest('error converting input for field "ttl": time: invalid duration');
+  }
+  const type = role?.tokenType ?? tokenType(textField(body, 'type'), 'service');
+  const noParent = booleanField(body, 'no_parent');
+  if (noParent && !root) {
+    throw badRequest('root or sudo privileges required to create orphan token');
+  }
+  const request: TokenRequest = {
+    policies,
+    type,
+    orphan: role?.orphan ?? (orphanPath || noParent),
+    renewable: type === 'service' && (role?.renewable ?? body['renewable'] !== false),
+    ttlMs: policies.includes('root') && body['ttl'] === undefined ? null : ttlMs,
+    displayName: `token${textField(body, 'display_name') === '' ? '' : `-${textField(body, 'display_name')}`}`,
+    path: call.request.path,
+  };
+  const made = call.cluster.tokens.create(request, call.now);
+  return envelope(call.requestId, null, {
+    auth: {
+      client_token: made.token,
+      accessor: made.accessor,
+      policies: [...policies],
+      token_policies: [...policies],
+      metadata: null,
+      lease_duration: request.ttlMs === null ? 0 : Math.round(request.ttlMs / 1_000),
+      renewable: request.renewable ?? false,
+      entity_id: '',
+      token_type: type,
+      orphan: request.orphan,
+      mfa_requirement: null,
+      num_uses: 0,
+    },
+  });
+}
+
+function createWithRole(call: RouteCall): ServiceAnswer {
+  const name = call.parameters['role'] ?? '';
+  const stored = call.cluster.storage.get(`token-role/${name}`);
+  if (stored?.type !== 'token-role') {
+    throw badRequest(`unknown role ${name}`);
+  }
+  return create(call, stored.role, false);
+}
+
+function writeRole(call: RouteCall): ServiceAnswer {
+  const { body } = call.request;
+  const role: TokenRole = {
+    allowedPolicies: listField(body, 'allowed_policies'),
+    orphan: booleanField(body, 'orphan'),
+    renewable: body['renewable'] !== false,
+    tokenType: tokenType(textField(body, 'token_type'), 'service'),
+  };
+  writeShared(call.cluster, `token-role/${call.parameters['role'] ?? ''}`, { type: 'token-role', role }, call.now);
+  return NO_CONTENT;
+}
+
+function lookupSelf(call: RouteCall): ServiceAnswer {
+  const identity = requireIdentity(call);
+  const ttl = identity.expiresAt === null ? 0 : Math.max(0, Math.round((identity.expiresAt - call.now) / 1_000));
+  return envelope(call.requestId, {
+    id: call.request.token ?? '',
+    accessor: identity.accessor,
+    policies: [...identity.policies],
+    type: identity.type === 'batch' ? 'batch' : 'service',
+    orphan: identity.orphan,
+    path: identity.path,
+    display_name: identity.displayName,
+    creation_time: Math.floor(identity.createdAt / 1_000),
+    creation_ttl: identity.expiresAt === null ? 0 : Math.round((identity.expiresAt - identity.createdAt) / 1_000),
+    expire_time: identity.expiresAt === null ? null : new Date(identity.expiresAt).toISOString(),
+    issue_time: new Date(identity.createdAt).toISOString(),
+    ttl,
+    renewable: identity.renewable,
+    num_uses: 0,
+    meta: null,
+    entity_id: '',
+    explicit_max_ttl: 0,
+  });
+}
+
+function revokeSelf(call: RouteCall): ServiceAnswer {
+  if (requireIdentity(call).type === 'batch') {
+    throw badRequest('batch tokens cannot be revoked');
+  }
+  call.cluster.tokens.revoke(call.request.token ?? '', call.now);
+  return NO_CONTENT;
+}
+
+/** With the token in the body a valid client token is needed too; as client token itself the wrapping token is enough. */
+function unwrap(call: RouteCall): ServiceAnswer {
+  const { cluster, now, request } = call;
+  const header = request.token ?? '';
+  const inBody = textField(request.body, 'token');
+  const wrapping = inBody === '' ? header : inBody;
+  if (wrapping === '' || (inBody !== '' && cluster.tokens.identify(header, now) === undefined)) {
+    throw permissionDenied();
+  }
+  const content = consumeWrappingToken(cluster, wrapping, now);
+  if (content === undefined) {
+    throw badRequest('wrapping token is not valid or does not exist');
+  }
+  return envelope(call.requestId, content);
+}
+
+function lookupWrapping(call: RouteCall): ServiceAnswer {
+  const token = requiredTextField(call.request.body, 'token');
+  const live = findWrappingToken(call.cluster, token, call.now);
+  if (live === undefined) {
+    throw badRequest('wrapping token is not valid or does not exist');
+  }
+  const { createdAt, expiresAt, creationPath } = live.found;
+  return envelope(call.requestId, {
+    creation_path: creationPath,
+    creation_time: new Date(createdAt).toISOString(),
+    creation_ttl: Math.round((expiresAt - createdAt) / 1_000),
+  });
+}
+
+function decodeToken(call: RouteCall): ServiceAnswer {
+  const encoded = Buffer.from(requiredTextField(call.request.body, 'encoded_token'), 'base64');
+  const otp = Buffer.from(requiredTextField(call.request.body, 'otp'));
+  if (encoded.length !== otp.length) {
+    throw new ServiceFault(500, [`length of byte slices is not equivalent: ${encoded.length} != ${otp.length}`]);
+  }
+  return envelope(call.requestId, {
+    token: Buffer.from(encoded.map((byte, index) => byte ^ (otp[index] ?? 0))).toString('utf8'),
+  });
+}
+
+function route(methods: string[], path: string, credential: Credential, run: Route['run']): Route {
+  return { methods, path, credential, onDrSecondary: false, rootNamespaceOnly: false, run };
+}
+
+/** Tokens and response wrapping. */
+export const TOKEN_ROUTES: readonly Route[] = [
+  route(['POST'], 'auth/token/create', 'token', (call) => create(call, undefined, false)),
+  route(['POST'], 'auth/token/create-orphan', 'sudo', (call) => create(call, undefined, true)),
+  route(['POST'], 'auth/token/create/:role', 'token', createWithRole),
+  route(['POST'], 'auth/token/roles/:role', 'token', writeRole),
+  route(['GET'], 'auth/token/lookup-self', 'token', lookupSelf),
+  route(['POST'], 'auth/token/revoke-self', 'token', revokeSelf),
+  route(['POST'], 'sys/wrapping/unwrap', 'none', unwrap),
+  route(['POST'], 'sys/wrapping/lookup', 'none', lookupWrapping),
+  route(['POST'], 'sys/decode-token', 'none', decodeToken),
+];

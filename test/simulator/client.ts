@@ -1,0 +1,96 @@
+import { request as httpRequest } from 'node:http';
+import type { SimulatedCluster, Topology } from '../../src/simulator';
+
+/** An answer as it came over the wire. */
+export interface WireAnswer {
+  readonly status: number;
+  readonly text: string;
+  readonly headers: NodeJS.Dict<string | string[]>;
+  // eslint-disable-next-line @typescript-eslint/no-explicit-any -- assertions look into arbitrary answers
+  readonly json: any;
+}
+
+export interface CallOptions {
+  readonly token?: string;
+  readonly body?: unknown;
+  readonly headers?: Record<string, string>;
+  /** Node to call; default the first. */
+  readonly node?: number;
+}
+
+/** One plain HTTP call, with nothing of the product's client in it. */
+export function call(
+  cluster: SimulatedCluster,
+  method: string,
+  path: string,
+  { token, body, headers = {}, node = 0 }: CallOptions = {},
+): Promise<WireAnswer> {
+  const text = body === undefined ? '' : typeof body === 'string' ? body : JSON.stringify(body);
+  return new Promise((resolve, reject) => {
+    const outgoing = httpRequest(
+      `${cluster.addresses[node] ?? ''}/v1/${path}`,
+      { method, agent: false, headers: { ...(token === undefined ? {} : { 'x-vault-token': token }), ...headers } },
+      (incoming) => {
+        const chunks: Buffer[] = [];
+        incoming.on('data', (chunk: Buffer) => chunks.push(chunk));
+        incoming.on('error', reject);
+        incoming.on('end', () => {
+          const answer = Buffer.concat(chunks).toString('utf8');
+          resolve({ status: incoming.statusCode ?? 0, text: answer, headers: incoming.headers, json: parse(answer) });
+        });
+      },
+    );
+    outgoing.on('error', reject);
+    outgoing.end(text);
+  });
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+/** Repeats a call through restart windows, until it is answered with something else than 412, 429, 5xx or a break. */
+export async function persistently(make: () => Promise<WireAnswer>, deadlineMs = 5_000): Promise<WireAnswer> {
+  return eventually(async () => {
+    const answer = await make().catch(() => undefined);
+    return answer !== undefined && answer.status < 500 && ![412, 429].includes(answer.status) ? answer : undefined;
+  }, deadlineMs);
+}
+
+/** Waits until something is there. */
+export async function eventually<T>(look: () => Promise<T | undefined> | T | undefined, deadlineMs = 5_000): Promise<T> {
+  const deadline = Date.now() + deadlineMs;
+  for (;;) {
+    const found = await look();
+    if (found !== undefined) {
+      return found;
+    }
+    if (Date.now() > deadline) {
+      throw new Error('condition not met in time');
+    }
+    await new Promise((resolve) => setTimeout(resolve, 2));
+  }
+}
+
+/** East (DR and performance primary), west (its DR secondary), north (performance secondary), south (DR of north). */
+export function deployment(overrides: Partial<Topology> = {}): Topology {
+  return {
+    seed: 7,
+    clusters: [
+      { name: 'east', nodes: 3 },
+      { name: 'west', nodes: 3 },
+      { name: 'north', nodes: 1 },
+      { name: 'south', nodes: 1 },
+    ],
+    performance: { primary: 'east', secondaries: [{ name: 'north' }] },
+    dr: [
+      { primary: 'east', secondaries: ['west'] },
+      { primary: 'north', secondaries: ['south'] },
+    ],
+    ...overrides,
+  };
+}
