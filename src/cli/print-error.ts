@@ -1,7 +1,7 @@
 import { CommanderError } from 'commander';
 import { ApplicationFailure, WorkflowFailedError } from '@temporalio/client';
 import { RunbookError } from '../errors';
-import { redact } from '../secrets/redaction';
+import { redact } from '../secrets';
 import type { CliContext } from './context';
 
 /** What people and programs are told of an error. */

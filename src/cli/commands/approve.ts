@@ -1,0 +1,124 @@
+import { createHash } from 'node:crypto';
+import type { Command } from 'commander';
+import { switchoverPlan } from '../../contracts/plan';
+import type { PlanDocument } from '../../contracts/plan';
+import { SIGNALS } from '../../contracts/signals';
+import type { ApprovalPayload } from '../../contracts/signals';
+import { RunbookError } from '../../errors';
+import { signApproval } from '../../secrets';
+import { newCommand, printResult, withServerOptions, withSession } from '../command';
+import type { CommandHost, ServerOptions } from '../command';
+import { activityResults, fetchEvents } from '../history';
+import { signingKey } from '../holder-key';
+import type { SigningOptions } from '../holder-key';
+import { describe, queryStatus } from '../run-view';
+import { sendSignal } from '../send-signal';
+import type { TemporalSession } from '../temporal';
+import { shellLine } from '../text';
+
+interface ApproveOptions extends ServerOptions, SigningOptions {
+  readonly gate: string;
+  readonly name: string;
+  readonly reject?: boolean;
+  readonly comment?: string;
+  readonly planDigest?: string;
+  readonly yes?: boolean;
+}
+
+/** `runbook approve`: shows the plan of a gate, asks, and sends the approval or the rejection. */
+export function approveCommand(host: CommandHost): Command {
+  const command = newCommand('approve', 'approve or reject what a run will do next', [
+    'runbook approve deployment:payments --gate plan --name ada',
+    'runbook approve deployment:payments --gate go --name ada --key-file ~/ada.key',
+    'runbook approve deployment:payments --gate plan --name ada --reject --comment "wrong window"',
+  ])
+    .argument('<workflowId>')
+    .requiredOption('--gate <gate>', 'plan or go')
+    .requiredOption('--name <name>', 'your name as the inventory lists it')
+    .option('--reject', 'reject instead of approving')
+    .option('--comment <text>', 'shown in the report')
+    .option('--key-file <file>', 'your signing key ("runbook keys init"); without one the approval is a claim')
+    .option('--passphrase-file <file>', 'passphrase of the signing key (default: hidden prompt)')
+    .option('--plan-digest <digest>', 'approve only if this is the plan')
+    .option('-y, --yes', 'do not ask (for scripts; give --plan-digest too)');
+  return withServerOptions(command).action(async (workflowId: string, options: ApproveOptions) => {
+    const { context } = host;
+    await withSession(context, options, async (session) => {
+      const { runId, plan } = await planUnderApproval(session, workflowId);
+      if (options.planDigest !== undefined && options.planDigest !== plan.digest) {
+        throw new RunbookError('PRECONDITION_FAILED', 'The run has another plan than the one that you name. Nothing was sent.', {
+          observed: plan.digest,
+          needed: options.planDigest,
+        });
+      }
+      for (const line of approvalLines(plan, options.gate)) context.err(line);
+      const verdict = options.reject === true ? 'reject' : 'approve';
+      if (options.yes !== true && (await context.ask(`Type "${verdict}" to ${verdict} gate "${options.gate}"`)) !== verdict) {
+        throw new RunbookError('INVALID_INPUT', 'Not confirmed; nothing was sent.', { needed: verdict });
+      }
+      const payload: ApprovalPayload = {
+        ns: session.namespace,
+        wid: workflowId,
+        rid: runId,
+        gate: options.gate,
+        planDigest: plan.digest,
+        verdict,
+        comment: options.comment ?? '',
+        name: options.name,
+        iat: Math.floor(Date.now() / 1000),
+      };
+      const key = await signingKey(context, options);
+      const input = key === undefined ? payload : { document: await signApproval(payload, key) };
+      const sent = await sendSignal(session.client, { workflowId, runId }, SIGNALS.approve, input, context.stop);
+      printResult(context, options, sent, sent.lines);
+      host.finish(sent.exitCode);
+    });
+  });
+}
+
+/** The plan of the newest run, from the query, or from the history where no worker answers; its digest is checked. */
+async function planUnderApproval({ client }: TemporalSession, workflowId: string): Promise<{ runId: string; plan: PlanDocument }> {
+  const { runId } = await describe(client, { workflowId });
+  const run = { workflowId, runId };
+  const status = await queryStatus(client, run);
+  const plan =
+    status?.planText !== undefined && status.planDigest !== undefined
+      ? { text: status.planText, digest: status.planDigest }
+      : activityResults(await fetchEvents(client, run), 'assessDrSwitchover').map(recordedPlan).findLast((found) => found !== undefined);
+  if (plan === undefined) {
+    throw new RunbookError('NOT_FOUND', `The run ${workflowId} has no plan to approve yet.`, { next: shellLine('runbook', 'status', workflowId) });
+  }
+  if (createHash('sha256').update(plan.text).digest('base64url') !== plan.digest) {
+    throw new RunbookError('DOCUMENT_INVALID', 'The plan that the run shows does not have the digest that it names. Nothing was sent.');
+  }
+  return { runId, plan };
+}
+
+function recordedPlan(result: unknown): PlanDocument | undefined {
+  const plan: unknown = typeof result === 'object' && result !== null && 'plan' in result ? result.plan : undefined;
+  if (typeof plan !== 'object' || plan === null || !('text' in plan) || !('digest' in plan)) return undefined;
+  const { text, digest } = plan;
+  return typeof text === 'string' && typeof digest === 'string' ? { text, digest } : undefined;
+}
+
+function approvalLines({ text, digest }: PlanDocument, gate: string): string[] {
+  const parsed = switchoverPlan.safeParse(JSON.parse(text));
+  if (!parsed.success) return [`Gate "${gate}", plan ${digest}:`, text];
+  const { data: plan } = parsed;
+  const named = (list: readonly { readonly cluster: string }[]): string => list.map(({ cluster }) => cluster).join(', ') || 'none';
+  return [
+    `Gate "${gate}" of ${plan.runbook}, deployment ${plan.deployment}, plan ${digest}`,
+    `  Reason            ${plan.reason}`,
+    `  From              ${plan.from.cluster} (${plan.from.version}, ${plan.from.clusterId})`,
+    `  To                ${plan.to.cluster} (${plan.to.version}, ${plan.to.clusterId})`,
+    `  Other DR          ${named(plan.otherDrSecondaries)}`,
+    `  Performance       ${named(plan.performanceSecondaries)}`,
+    `  Old primary       ${plan.rejoin ? 'rejoins as DR secondary' : 'stays out until it is upgraded'}`,
+    `  Token source      ${plan.tokenSource}`,
+    `  Go                ${plan.go === 'auto' ? 'this approval is enough' : 'asked for once more right before the outage'}`,
+    `  If it is stuck    ${plan.onStuck === 'promote-back' ? 'the old primary is promoted back' : 'the run parks and asks'}`,
+    `  Accepted loss     ${plan.acceptLoss}`,
+    '  Steps',
+    ...plan.steps.map((step, index) => `    ${index + 1}. ${step}`),
+  ];
+}

@@ -1,0 +1,172 @@
+import { randomUUID } from 'node:crypto';
+import { userInfo } from 'node:os';
+import type { Command } from 'commander';
+import { WorkflowExecutionAlreadyStartedError } from '@temporalio/client';
+import { lockWorkflowId } from '../../contracts/names';
+import type { RunbookName } from '../../contracts/names';
+import type { Precondition } from '../../contracts/plan';
+import type { Report } from '../../contracts/report';
+import { RunbookError } from '../../errors';
+import { taskQueueSetting } from '../../worker/settings';
+import { newCommand, printResult, withServerOptions, withSession } from '../command';
+import type { CommandHost, ServerOptions } from '../command';
+import { EXIT, exitCodeOfOutcome } from '../exit-codes';
+import { readRunView } from '../run-view';
+import { buildInput, runbookName } from '../run-input';
+import type { CheckedInput } from '../run-input';
+import type { TemporalSession } from '../temporal';
+import { columns, shellLine } from '../text';
+import { runLink } from '../web-ui';
+
+interface InputOptions extends ServerOptions {
+  readonly input?: string;
+  readonly deployment?: string;
+  readonly cluster?: string;
+  readonly uses?: string;
+  readonly to?: string;
+  readonly from?: string;
+  readonly reason?: string;
+  readonly requestedBy?: string;
+  readonly tokenSource?: string;
+  readonly go?: string;
+  readonly onStuck?: string;
+  readonly acceptLoss?: string;
+  readonly acknowledgeNewerSecondary?: boolean;
+}
+
+/** `runbook start`: starts a run under the Workflow ID that is the deployment's lock. */
+export function startCommand(host: CommandHost): Command {
+  const command = newCommand('start', 'start a run; exits at once, "runbook watch" follows it', [
+    'runbook start drSwitchover --deployment payments --to west --reason "planned maintenance"',
+    `runbook start drSwitchover --input '{"deployment":"payments","to":"west","reason":"planned maintenance"}'`,
+    'runbook start drSwitchover --input @switchover.json',
+  ]).argument('<runbook>', 'drSwitchover or operationTokenCeremony');
+  return withServerOptions(withInputOptions(command)).action(async (name: string, options: InputOptions) => {
+    const { context } = host;
+    const runbook = runbookName(name);
+    const input = await buildInput(context, runbook, { input: options.input, fields: { ...fieldsOf(options), requestedBy: requester(options) } });
+    await withSession(context, options, async (session) => {
+      const workflowId = input.dryRun ? planWorkflowId(input) : lockWorkflowId(runbook, input);
+      const runId = await startRun(session, runbook, workflowId, input, taskQueueSetting(context.env));
+      const link = runLink(context.env, session.namespace, { workflowId, runId });
+      printResult(context, options, { runbook, workflowId, runId, ...(link === undefined ? {} : { link }) }, [
+        `Started ${runbook} as ${workflowId} (run ${runId}).`,
+        ...(link === undefined ? [] : [`Web UI: ${link}`]),
+        `Follow it: ${shellLine('runbook', 'watch', workflowId)}`,
+      ]);
+    });
+  });
+}
+
+/** `runbook plan`: the same input, only reads, and prints what would be done. */
+export function planCommand(host: CommandHost): Command {
+  const command = newCommand('plan', 'only read, and show the plan: preconditions with observed and needed values, steps', [
+    'runbook plan drSwitchover --deployment payments --to west --reason "planned maintenance"',
+  ]).argument('<runbook>', 'drSwitchover or operationTokenCeremony');
+  return withServerOptions(withInputOptions(command)).action(async (name: string, options: InputOptions) => {
+    const { context } = host;
+    const runbook = runbookName(name);
+    const fields = { ...fieldsOf(options), requestedBy: requester(options), dryRun: true };
+    const input = await buildInput(context, runbook, { input: options.input, fields });
+    await withSession(context, options, async (session) => {
+      const workflowId = planWorkflowId(input);
+      await startRun(session, runbook, workflowId, input, taskQueueSetting(context.env));
+      const report = await session.client.workflow.getHandle<() => Promise<Report>>(workflowId).result();
+      const failed = report.preconditions.some(({ verdict }) => verdict === 'fail');
+      printResult(context, options, report, planLines(report));
+      host.finish(failed ? EXIT.refused : exitCodeOfOutcome(report.outcome));
+    });
+  });
+}
+
+function withInputOptions(command: Command): Command {
+  return command
+    .option('--input <json>', 'the whole input: JSON, @file, or @- for standard input; the options below win')
+    .option('--deployment <name>', 'deployment of the inventory')
+    .option('--to <cluster>', 'drSwitchover: the DR secondary that becomes primary')
+    .option('--from <cluster>', 'drSwitchover: the DR primary, compared with what is read')
+    .option('--cluster <name>', 'operationTokenCeremony: the cluster that gets a token')
+    .option('--uses <list>', 'operationTokenCeremony: what the token is for, comma-separated (dr.promote, ...)')
+    .option('--reason <text>', 'why; shown to holders and approvers')
+    .option('--requested-by <name>', 'who asks (default: the user of this machine); a claim, shown as such')
+    .option('--token-source <source>', 'auto, batch or ceremony')
+    .option('--go <mode>', 'required (default) or auto')
+    .option('--on-stuck <choice>', 'promote-back (default) or park')
+    .option('--accept-loss <loss>', 'none (default) or bounded')
+    .option('--acknowledge-newer-secondary', 'the old primary stays out until it is upgraded');
+}
+
+function fieldsOf(options: InputOptions): Record<string, unknown> {
+  const { deployment, cluster, to, from, reason, tokenSource, go, onStuck, acceptLoss, acknowledgeNewerSecondary } = options;
+  const uses = options.uses?.split(',').map((use) => use.trim());
+  return { deployment, cluster, uses, to, from, reason, tokenSource, go, onStuck, acceptLoss, acknowledgeNewerSecondary };
+}
+
+/** An input given as a whole says itself who asks, or says nothing. */
+function requester({ requestedBy, input }: InputOptions): string | undefined {
+  return requestedBy ?? (input === undefined ? userInfo().username : undefined);
+}
+
+/** A plan takes no lock: any ID will do that no other run has. */
+function planWorkflowId({ deployment, cluster }: CheckedInput): string {
+  return `plan:${cluster ?? deployment}:${randomUUID()}`;
+}
+
+async function startRun(
+  session: TemporalSession,
+  runbook: RunbookName,
+  workflowId: string,
+  input: CheckedInput,
+  taskQueue: string,
+): Promise<string> {
+  try {
+    const handle = await session.client.workflow.start(runbook, {
+      workflowId,
+      taskQueue,
+      args: [input.object],
+      // The lock: a second run of the same ID is refused, and a running one is never ended for it.
+      workflowIdConflictPolicy: 'FAIL',
+      workflowIdReusePolicy: 'ALLOW_DUPLICATE',
+      staticSummary: `${runbook} of ${input.cluster ?? input.deployment}`,
+    });
+    return handle.firstExecutionRunId;
+  } catch (error) {
+    if (error instanceof WorkflowExecutionAlreadyStartedError) throw await lockHeld(session, workflowId);
+    throw error;
+  }
+}
+
+/** The error for a held lock, which names the run that holds it. */
+async function lockHeld(session: TemporalSession, workflowId: string): Promise<RunbookError> {
+  const holder = await readRunView(session, { workflowId });
+  const phase = holder.status?.phase ?? holder.memo?.phase;
+  return new RunbookError('LOCK_HELD', `${workflowId} is held by a run of ${holder.runbook}. Nothing was started.`, {
+    observed: `run ${holder.runId}, ${holder.state} since ${holder.startedAt}${phase === undefined ? '' : `, phase ${phase}`}`,
+    needed: 'no open run with this Workflow ID',
+    next: `Look at it with "${shellLine('runbook', 'status', workflowId)}"; start again when it has ended.`,
+  });
+}
+
+/** A plan as `runbook plan` prints it. */
+export function planLines(report: Pick<Report, 'plan' | 'preconditions' | 'runbook' | 'deployment'>): string[] {
+  const content = report.plan?.content;
+  const lines = ['Preconditions', ...preconditionLines(report.preconditions)];
+  const failed = report.preconditions.filter(({ verdict }) => verdict === 'fail').length;
+  if (content !== undefined) {
+    lines.push('', `Plan: ${content.from.cluster} (${content.from.version}) -> ${content.to.cluster} (${content.to.version}), token source ${content.tokenSource}, digest ${report.plan?.digest ?? ''}`);
+    lines.push(...content.steps.map((step, index) => `  ${index + 1}. ${step}`));
+  }
+  const verdict = failed === 0 ? 'Nothing stands against it.' : `${failed} precondition${failed === 1 ? ' stands' : 's stand'} against it; a run would be refused.`;
+  return [...lines, '', `${verdict} Nothing was changed.`];
+}
+
+/** Preconditions as columns: verdict, name, observed, needed. */
+export function preconditionLines(preconditions: readonly Precondition[]): string[] {
+  const rows = preconditions.map((each) => [
+    `  ${each.verdict}`,
+    each.cluster === undefined ? each.name : `${each.name} (${each.cluster})`,
+    `observed ${each.observed}`,
+    `needed ${each.needed}${each.next === undefined ? '' : `. ${each.next}`}`,
+  ]);
+  return columns(rows);
+}

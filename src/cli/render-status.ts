@@ -1,0 +1,105 @@
+import type { Receipt } from '../contracts/run-facts';
+import type { RunStatus, TimelineStep, Waiting } from '../contracts/run-status';
+import { commandsFor } from './next-commands';
+import type { RunView } from './run-view';
+import { attestedName, clock, columns, inWords } from './text';
+
+const RECEIPTS_SHOWN = 10;
+
+/** A run as `runbook status` prints it. */
+export function statusLines(view: RunView, now = Date.now()): string[] {
+  const lines = [
+    `${view.workflowId}  ${view.runbook}  ${view.state}${phaseOf(view)}`,
+    `  run ${view.runId}, started ${clock(Date.parse(view.startedAt), now)}${view.closedAt === undefined ? '' : `, ended ${clock(Date.parse(view.closedAt), now)}`}`,
+    `  ${workerLine(view)}`,
+  ];
+  for (const pending of view.pendingActivities) {
+    const failure = pending.lastFailure === undefined ? '' : `, last failure ${pending.lastFailure}`;
+    lines.push(`  under way: ${pending.type}, try ${pending.attempt}${pending.started ? '' : ', not started'}${failure}`);
+  }
+  if (view.status === undefined) return [...lines, ...memoLines(view)];
+  return [...lines, ...liveLines(view.status, now)];
+}
+
+function phaseOf({ memo, status }: RunView): string {
+  const outcome = status?.outcome;
+  if (outcome !== undefined) return `, ${outcome}`;
+  const phase = status?.phase ?? memo?.phase;
+  return phase === undefined ? '' : `, phase ${phase}${status?.paused === true ? ', PAUSED' : ''}`;
+}
+
+function workerLine(view: RunView): string {
+  const { pollers, status, asOfEvent } = view;
+  const polled =
+    pollers === undefined
+      ? 'pollers unknown'
+      : pollers.count === 0
+        ? `nobody polls task queue ${view.taskQueue}`
+        : `task queue ${view.taskQueue} last polled ${inWords(pollers.lastSeenMs ?? 0)} ago`;
+  if (status !== undefined) return `worker: answers; ${polled}`;
+  if (view.state !== 'running') return `as of event ${asOfEvent}; ${polled}`;
+  return `no worker answers; as of event ${asOfEvent}; ${polled}. Start one with "runbook worker"`;
+}
+
+/** What the run left in its memo, for the time when no worker answers. */
+function memoLines({ memo, state }: RunView): string[] {
+  if (memo === undefined || state !== 'running') return [];
+  const lines = [''];
+  if (memo.step !== undefined) lines.push(`Step when the phase began: ${memo.step}`);
+  if (memo.outageSince !== undefined) lines.push(`OUTAGE since ${memo.outageSince}`);
+  if (memo.waitingFor !== undefined) lines.push(`Waits for: ${memo.waitingFor}`);
+  return lines.length === 1 ? [] : lines;
+}
+
+function liveLines(status: RunStatus, now: number): string[] {
+  const lines: string[] = [];
+  if (status.outageSince !== undefined && status.serviceBackAt === undefined) {
+    lines.push('', `OUTAGE since ${clock(status.outageSince, now)} (${inWords(now - status.outageSince)})`);
+  }
+  lines.push('', 'Steps', ...columns(status.steps.map((step) => stepCells(step, now))));
+  for (const waiting of status.waiting) lines.push('', ...waitingLines(status.workflowId, waiting, now));
+  if (status.findings.length > 0) lines.push('', 'Findings');
+  for (const { severity, text, next } of status.findings) lines.push(`  ${severity}: ${text}${next === undefined ? '' : ` Next: ${next}`}`);
+  if (status.receipts.length > 0) lines.push('', 'Receipts', ...status.receipts.slice(-RECEIPTS_SHOWN).map((receipt) => `  ${receiptLine(receipt)}`));
+  return lines;
+}
+
+function stepCells(step: TimelineStep, now: number): string[] {
+  const took = inWords((step.endedAt ?? now) - step.startedAt);
+  const again = step.attempt > 1 ? ` (attempt ${step.attempt})` : '';
+  return [`  ${step.number}.`, step.name, `${step.state}${again}`, took, step.note ?? ''];
+}
+
+/** What a run waits for, and the command for each missing person. */
+export function waitingLines(workflowId: string, waiting: Waiting, now = Date.now()): string[] {
+  const commands = commandsFor(workflowId, waiting).map(({ who, command, effect }) =>
+    effect === undefined ? `  ${who}: ${command}` : `  ${command}\n      ${effect}`,
+  );
+  return [waitingHeadline(waiting, now), ...commands];
+}
+
+/** What a run waits for, in one line. */
+export function waitingHeadline(waiting: Waiting, now = Date.now()): string {
+  switch (waiting.for) {
+    case 'shares':
+      return `Waits for key shares until ${clock(waiting.until, now)}: ${waiting.held.length} in hand (${waiting.held.join(', ') || 'none'}), ${waiting.threshold} needed`;
+    case 'approval':
+      return `Waits for approval of gate "${waiting.gate}" until ${clock(waiting.until, now)}; approved by ${waiting.approved.map(attestedName).join(', ') || 'nobody yet'}`;
+    case 'decision':
+      return `PARKED at "${waiting.step}" (parking ${waiting.parkingNo}), ${waiting.code}: ${waiting.message}${withFacts(waiting)}`;
+    case 'resume':
+      return `PAUSED by ${waiting.by}: ${waiting.reason}`;
+  }
+}
+
+function withFacts(waiting: { observed?: string; needed?: string; next?: string }): string {
+  return (['observed', 'needed', 'next'] as const)
+    .flatMap((name) => (waiting[name] === undefined ? [] : [`\n  ${name}: ${waiting[name]}`]))
+    .join('');
+}
+
+/** What became of a signal, in one line. */
+export function receiptLine({ signal, arrival, verdict, code, text, from }: Receipt): string {
+  const sender = from === undefined ? '' : ` from ${attestedName(from)}`;
+  return `${signal} ${arrival}${sender}: ${verdict}${code === verdict ? '' : ` (${code})`}${text === verdict ? '' : `. ${text}`}`;
+}

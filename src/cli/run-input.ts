@@ -1,0 +1,70 @@
+import { readFile } from 'node:fs/promises';
+import { RUNBOOK_NAMES } from '../contracts/names';
+import type { RunbookName } from '../contracts/names';
+import { RUNBOOK_INPUTS } from '../contracts/runbook-inputs';
+import { RunbookError } from '../errors';
+import type { CliContext } from './context';
+
+/** @throws RunbookError `UNKNOWN_RUNBOOK`, listing the known ones. */
+export function runbookName(name: string): RunbookName {
+  const known = RUNBOOK_NAMES.find((candidate) => candidate === name);
+  if (known !== undefined) return known;
+  throw new RunbookError('UNKNOWN_RUNBOOK', `There is no runbook "${name}".`, { needed: `one of: ${RUNBOOK_NAMES.join(', ')}` });
+}
+
+/** An input that passed the runbook's schema: what lock and messages need of it, and the object to send. */
+export interface CheckedInput {
+  readonly deployment: string;
+  readonly cluster?: string;
+  readonly dryRun: boolean;
+  /** As it was given: the run itself fills in the defaults. */
+  readonly object: Readonly<Record<string, unknown>>;
+}
+
+/**
+ * Puts the one input object together: `--input` (JSON, `@file`, or `@-` for standard input) and single fields, which
+ * win. Checked with the runbook's own schema, so that a mistake is named before a run exists.
+ *
+ * @throws RunbookError `INVALID_INPUT`, naming each wrong field.
+ */
+export async function buildInput(
+  context: CliContext,
+  runbook: RunbookName,
+  given: { readonly input?: string; readonly fields: Readonly<Record<string, unknown>> },
+): Promise<CheckedInput> {
+  const fields = Object.fromEntries(Object.entries(given.fields).filter(([, value]) => value !== undefined));
+  const object = { ...(given.input === undefined ? {} : await readObject(context, given.input)), ...fields };
+  const parsed = RUNBOOK_INPUTS[runbook].safeParse(object);
+  if (!parsed.success) {
+    const mistakes = parsed.error.issues.map(({ path, message }) => `${path.join('.') || '(the object)'}: ${message}`);
+    throw new RunbookError('INVALID_INPUT', `The input of ${runbook} is refused: ${mistakes.join('; ')}.`, {
+      next: 'Correct these fields; nothing was started.',
+    });
+  }
+  const { deployment, dryRun } = parsed.data;
+  return { deployment, dryRun, object, ...('cluster' in parsed.data ? { cluster: parsed.data.cluster } : {}) };
+}
+
+async function readObject(context: CliContext, input: string): Promise<Record<string, unknown>> {
+  const text = input === '@-' ? await context.readInput() : input.startsWith('@') ? await readTextFile(input.slice(1)) : input;
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    throw new RunbookError('INVALID_INPUT', 'The input is not JSON.', { needed: 'one JSON object, @file or @- for standard input' });
+  }
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+    throw new RunbookError('INVALID_INPUT', 'The input is not a JSON object.', { needed: 'one JSON object' });
+  }
+  return { ...value };
+}
+
+/** @throws RunbookError `NOT_FOUND`, naming the file. */
+export async function readTextFile(path: string): Promise<string> {
+  try {
+    return await readFile(path, 'utf8');
+  } catch (error) {
+    const reason = error instanceof Error && 'code' in error ? String(error.code) : 'unknown reason';
+    throw new RunbookError('NOT_FOUND', `The file ${path} cannot be read (${reason}).`);
+  }
+}

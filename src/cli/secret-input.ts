@@ -1,0 +1,34 @@
+import { stat } from 'node:fs/promises';
+import { RunbookError } from '../errors';
+import { Secret } from '../secret';
+import { parseShare } from '../secrets';
+import type { CliContext } from './context';
+import { readTextFile } from './run-input';
+
+/** Where a key share may come from. Never from an argument: those are visible to every user of the machine. */
+export interface ShareOptions {
+  readonly shareFile?: string;
+  readonly shareStdin?: boolean;
+}
+
+/**
+ * Reads a key share from a hidden prompt, a file, or standard input.
+ *
+ * @throws RunbookError `INVALID_INPUT` where it is no key share; what was typed is never repeated.
+ */
+export async function readShare(context: CliContext, options: ShareOptions): Promise<Secret<'key-share'>> {
+  if (options.shareFile !== undefined && options.shareStdin === true) {
+    throw new RunbookError('INVALID_INPUT', 'Both --share-file and --share-stdin are given.', { needed: 'one of them' });
+  }
+  if (options.shareFile !== undefined) {
+    await warnAboutOpenFile(context, options.shareFile);
+    return parseShare(await readTextFile(options.shareFile));
+  }
+  return parseShare(options.shareStdin === true ? await context.readInput() : await context.askHidden('Your key share'));
+}
+
+/** A secret's file that others can read is a mistake, but not ours to refuse in the middle of a ceremony. */
+export async function warnAboutOpenFile(context: CliContext, path: string): Promise<void> {
+  const mode = (await stat(path).catch(() => undefined))?.mode;
+  if (mode !== undefined && (mode & 0o077) !== 0) context.err(`Warning: other users of this machine may read ${path} (chmod 600).`);
+}

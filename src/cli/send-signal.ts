@@ -1,0 +1,80 @@
+import { createHash } from 'node:crypto';
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Client } from '@temporalio/client';
+import { WorkflowNotFoundError } from '@temporalio/client';
+import type { Receipt } from '../contracts/run-facts';
+import type { SignalName } from '../contracts/signals';
+import { RunbookError } from '../errors';
+import { EXIT } from './exit-codes';
+import type { ExitCode } from './exit-codes';
+import { fetchEvents, signalEvents } from './history';
+import type { RunReference } from './history';
+import { receiptLine } from './render-status';
+import { queryStatus } from './run-view';
+import { shellLine } from './text';
+
+/** What became of a signal within the time that a person waits for it. */
+export interface SentSignal {
+  readonly signal: SignalName;
+  readonly workflowId: string;
+  /** Counts the signals of this name in the run, from 1; absent where it could not be found out. */
+  readonly arrival?: number;
+  /** Absent where the run has not said anything yet. */
+  readonly receipt?: Receipt;
+  readonly lines: readonly string[];
+  readonly exitCode: ExitCode;
+}
+
+const RECEIPT_DEADLINE_MS = 10_000;
+const POLL_MS = 250;
+
+/**
+ * Sends a signal and waits up to 10 s for what the run says of it.
+ *
+ * @throws RunbookError `NOT_FOUND` where there is no open run.
+ */
+export async function sendSignal(client: Client, run: RunReference, signal: SignalName, input: unknown, stop: AbortSignal): Promise<SentSignal> {
+  const { workflowId } = run;
+  try {
+    await client.workflow.getHandle(workflowId, run.runId).signal(signal, input);
+  } catch (error) {
+    if (!(error instanceof WorkflowNotFoundError)) throw error;
+    throw new RunbookError('NOT_FOUND', `There is no open run with the Workflow ID "${workflowId}"; nothing was sent.`, {
+      next: '"runbook list --open" shows the open runs.',
+      cause: error,
+    });
+  }
+  const arrival = await findArrival(client, run, signal, input);
+  const receipt = arrival === undefined ? undefined : await awaitReceipt(client, run, signal, arrival, stop);
+  const common = { signal, workflowId, ...(arrival === undefined ? {} : { arrival }) };
+  if (receipt === undefined) {
+    const line = `Sent, and recorded by Temporal. No receipt yet: look with "${shellLine('runbook', 'status', workflowId)}".`;
+    return { ...common, lines: [line], exitCode: EXIT.pending };
+  }
+  const exitCode = receipt.verdict === 'accepted' ? EXIT.ok : EXIT.refused;
+  return { ...common, receipt, lines: [receiptLine(receipt)], exitCode };
+}
+
+/** Which of the signals of this name ours is: receipts are known by that number. */
+async function findArrival(client: Client, run: RunReference, signal: SignalName, input: unknown): Promise<number | undefined> {
+  const mine = digestOf(input);
+  const events = await fetchEvents(client, run);
+  return signalEvents(events, signal).findLast((event) => digestOf(event.input) === mine)?.arrival;
+}
+
+function digestOf(input: unknown): string {
+  return createHash('sha256')
+    .update(JSON.stringify(input) ?? '')
+    .digest('hex');
+}
+
+async function awaitReceipt(client: Client, run: RunReference, signal: SignalName, arrival: number, stop: AbortSignal): Promise<Receipt | undefined> {
+  const deadline = Date.now() + RECEIPT_DEADLINE_MS;
+  while (Date.now() < deadline && !stop.aborted) {
+    const status = await queryStatus(client, run);
+    const receipt = status?.receipts.findLast((candidate) => candidate.signal === signal && candidate.arrival === arrival);
+    if (receipt !== undefined) return receipt;
+    await delay(POLL_MS);
+  }
+  return undefined;
+}
