@@ -2,6 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { RunbookError } from '../errors';
 import { Secret } from '../secret';
 import type { SecretKind } from '../secret';
+import { errnoOf } from '../secrets/errno';
 import { parseSigningKey } from '../secrets/signing-keys';
 import type { SigningKey } from '../secrets/signing-keys';
 import type { CredentialSource } from './types';
@@ -48,7 +49,7 @@ async function readSource(source: CredentialSource): Promise<string> {
   try {
     return await readFile(source.file, 'utf8');
   } catch (error) {
-    throw unavailable(source, error instanceof Error && 'code' in error ? String(error.code) : 'it cannot be read');
+    throw unavailable(source, errnoOf(error) ?? 'it cannot be read');
   }
 }
 

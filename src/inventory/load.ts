@@ -2,6 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { isAlias, isMap, isNode, isPair, isScalar, LineCounter, parseDocument } from 'yaml';
 import type { Document } from 'yaml';
 import { RunbookError } from '../errors';
+import { errnoOf } from '../secrets/errno';
 import { redact } from '../secrets/redaction';
 import { crossCheck } from './checks';
 import type { Mistake } from './checks';
@@ -20,7 +21,7 @@ export async function loadInventory(path: string): Promise<Inventory> {
   try {
     text = await readFile(path, 'utf8');
   } catch (error) {
-    const reason = error instanceof Error && 'code' in error ? String(error.code) : 'unknown reason';
+    const reason = errnoOf(error) ?? 'unknown reason';
     throw new RunbookError('INVENTORY_INVALID', `The inventory ${path} cannot be read (${reason}).`, {
       next: 'Set RUNBOOKS_INVENTORY to the path of a readable inventory file.',
     });

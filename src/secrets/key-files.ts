@@ -1,10 +1,7 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { link, open, readFile, stat, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
-
-function isErrno(error: unknown, code: string): boolean {
-  return error instanceof Error && 'code' in error && error.code === code;
-}
+import { errnoOf } from './errno';
 
 async function syncDirectory(directory: string): Promise<void> {
   const handle = await open(directory, 'r');
@@ -33,7 +30,7 @@ export async function writeNewFile(directory: string, name: string, content: str
     await link(temporary, join(directory, name));
     return true;
   } catch (error) {
-    if (isErrno(error, 'EEXIST')) return false;
+    if (errnoOf(error) === 'EEXIST') return false;
     throw error;
   } finally {
     await unlink(temporary);
@@ -49,7 +46,7 @@ export async function readOwnFile(directory: string, name: string): Promise<stri
     if ((await stat(path)).uid !== process.getuid?.()) return undefined;
     return await readFile(path, 'utf8');
   } catch (error) {
-    if (isErrno(error, 'ENOENT')) return undefined;
+    if (errnoOf(error) === 'ENOENT') return undefined;
     throw error;
   }
 }
@@ -73,7 +70,7 @@ export async function eraseFile(directory: string, name: string): Promise<boolea
     }
     await unlink(path);
   } catch (error) {
-    if (isErrno(error, 'ENOENT')) return false;
+    if (errnoOf(error) === 'ENOENT') return false;
     throw error;
   }
   await syncDirectory(directory);

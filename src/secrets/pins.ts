@@ -3,6 +3,7 @@ import { mkdir, readFile, rename, writeFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { z } from 'zod';
 import { RunbookError } from '../errors';
+import { errnoOf } from './errno';
 import type { PinnedKey } from './invitation';
 import { formatPublicKey, parsePublicKey } from './signing-keys';
 
@@ -55,7 +56,7 @@ async function readPinsFile(file: string): Promise<z.infer<typeof pinsFile>> {
   try {
     text = await readFile(file, 'utf8');
   } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return { version: 1, pins: [] };
+    if (errnoOf(error) === 'ENOENT') return { version: 1, pins: [] };
     throw damaged(file);
   }
   try {
