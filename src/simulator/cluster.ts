@@ -18,15 +18,15 @@ import type { TopologyCluster } from './topology';
 /** What a cluster knows of the world around it. */
 export interface Surroundings {
   /** Milliseconds since the epoch. */
-  now(): number;
+  readonly now: () => number;
   /** Brings every cluster up to the present; to be called before anything is changed or read. */
-  advance(): void;
-  clusters(): Iterable<SimulatedCluster>;
-  clusterByClusterAddress(address: string): SimulatedCluster | undefined;
-  clusterByApiAddress(address: string): SimulatedCluster | undefined;
+  readonly advance: () => void;
+  readonly clusters: () => Iterable<SimulatedCluster>;
+  readonly clusterByClusterAddress: (address: string) => SimulatedCluster | undefined;
+  readonly clusterByApiAddress: (address: string) => SimulatedCluster | undefined;
   /** False while the network between both is cut. */
-  linked(a: SimulatedCluster, b: SimulatedCluster): boolean;
-  startNode(node: SimulatedNode): Promise<void>;
+  readonly linked: (a: SimulatedCluster, b: SimulatedCluster) => boolean;
+  readonly startNode: (node: SimulatedNode) => Promise<void>;
 }
 
 /** A wrapping token that was issued and not yet used. */
@@ -255,6 +255,12 @@ export class SimulatedCluster {
   stopBackgroundWrites(): void {
     this.surroundings.advance();
     this.background.stop();
+  }
+
+  /** Holds this secondary's log back (its heartbeats go on, so that it knows what it lacks), or lets it go again. */
+  holdStream(kind: ReplicationKind, held: boolean): void {
+    this.surroundings.advance();
+    this.streams[kind].held = held;
   }
 
   /** The active node steps down; another one (the given one, where it can) is active after the election. */

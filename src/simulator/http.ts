@@ -20,8 +20,12 @@ export interface HttpSurroundings {
   readonly latencyMs: number;
 }
 
-/** The connection is to be broken without an answer. */
-class BrokenConnection extends Error {}
+/** The connection is to be broken without an answer: by a reset, or by closing it. */
+class BrokenConnection extends Error {
+  constructor(readonly by: 'reset' | 'close') {
+    super('connection broken');
+  }
+}
 
 interface Delivery {
   readonly answer: ServiceAnswer;
@@ -56,7 +60,11 @@ export async function serve(
       send(response, false, { status: 500, body: { errors: ['internal error'] } }, false);
       return;
     }
-    incoming.socket.destroy();
+    if (error instanceof BrokenConnection && error.by === 'reset') {
+      incoming.socket.resetAndDestroy();
+    } else {
+      incoming.socket.destroy();
+    }
   }
 }
 
@@ -69,25 +77,27 @@ function record(
   text: string,
   token: string | undefined,
 ): RecordedCall {
-  let body = {};
-  try {
-    body = redactBody(parseBody(text));
-  } catch {
-    body = { unreadable: digest(text) };
-  }
   const call: RecordedCall = {
     seq: service.calls.length + 1,
     cluster: cluster.name,
     node: node.index,
     method,
     path,
-    body,
+    body: readableBody(text),
     token: token === undefined ? undefined : digest(token),
     status: 0,
     at: cluster.surroundings.now(),
   };
   service.calls.push(call);
   return call;
+}
+
+function readableBody(text: string): RecordedCall['body'] {
+  try {
+    return redactBody(parseBody(text));
+  } catch {
+    return { unreadable: digest(text) };
+  }
 }
 
 async function answerWithFaults(
@@ -117,7 +127,7 @@ async function applyFaults(
   let delivery: Delivery | undefined;
   for (const action of actions) {
     if (action === 'reset' || action === 'lose-answer') {
-      throw new BrokenConnection();
+      throw new BrokenConnection(action === 'reset' ? 'reset' : 'close');
     } else if (action === 'glue-documents') {
       delivery = answer === undefined ? undefined : { answer, glued: true };
     } else if (typeof action === 'function') {
@@ -160,7 +170,7 @@ async function answerRequest(
 ): Promise<ServiceAnswer> {
   cluster.surroundings.advance();
   if (!node.up) {
-    throw new BrokenConnection();
+    throw new BrokenConnection('reset');
   }
   const redirect = canonicalRedirect(url);
   if (redirect !== undefined) {
@@ -200,7 +210,7 @@ function activeNodeFor(cluster: SimulatedCluster, node: SimulatedNode): Simulate
   const noActiveNode = new ServiceFault(500, ['local node not active but active cluster node not found']);
   const now = cluster.surroundings.now();
   if (cluster.leadership.restarting(now)) {
-    throw cluster.random.pick([noActiveNode, new ServiceFault(503, ['Vault is sealed']), new BrokenConnection()]);
+    throw cluster.random.pick([noActiveNode, new ServiceFault(503, ['Vault is sealed']), new BrokenConnection('reset')]);
   }
   const active = cluster.leadership.active;
   if (active === undefined) {

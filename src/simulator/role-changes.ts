@@ -87,6 +87,10 @@ export function disableReplication(
   changed(cluster, () => {
     cluster.setRole(kind, DISABLED, cluster.surroundings.now());
     cluster.streams[kind].reset();
+    if (kind === 'dr' && as === 'secondary') {
+      // The performance role in its data was the primary's; it must not come into force here.
+      cluster.setRole('performance', DISABLED, cluster.surroundings.now());
+    }
   });
 }
 

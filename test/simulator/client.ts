@@ -6,8 +6,10 @@ export interface WireAnswer {
   readonly status: number;
   readonly text: string;
   readonly headers: NodeJS.Dict<string | string[]>;
-  // eslint-disable-next-line @typescript-eslint/no-explicit-any -- assertions look into arbitrary answers
-  readonly json: any;
+  /** The whole JSON document, or what is at a path in it. */
+  readonly at: (...path: (string | number)[]) => unknown;
+  /** The same as text; empty where there is nothing. */
+  readonly textAt: (...path: (string | number)[]) => string;
 }
 
 export interface CallOptions {
@@ -36,13 +38,26 @@ export function call(
         incoming.on('error', reject);
         incoming.on('end', () => {
           const answer = Buffer.concat(chunks).toString('utf8');
-          resolve({ status: incoming.statusCode ?? 0, text: answer, headers: incoming.headers, json: parse(answer) });
+          resolve(wireAnswer(incoming.statusCode ?? 0, answer, incoming.headers));
         });
       },
     );
     outgoing.on('error', reject);
     outgoing.end(text);
   });
+}
+
+function wireAnswer(status: number, text: string, headers: WireAnswer['headers']): WireAnswer {
+  const at: WireAnswer['at'] = (...path) => path.reduce(member, parse(text));
+  const textAt: WireAnswer['textAt'] = (...path) => {
+    const found = at(...path);
+    return typeof found === 'string' || typeof found === 'number' ? String(found) : '';
+  };
+  return { status, text, headers, at, textAt };
+}
+
+function member(value: unknown, name: string | number): unknown {
+  return typeof value === 'object' && value !== null ? Reflect.get(value, name) : undefined;
 }
 
 function parse(text: string): unknown {
@@ -62,7 +77,10 @@ export async function persistently(make: () => Promise<WireAnswer>, deadlineMs =
 }
 
 /** Waits until something is there. */
-export async function eventually<T>(look: () => Promise<T | undefined> | T | undefined, deadlineMs = 5_000): Promise<T> {
+export async function eventually<T>(
+  look: () => Promise<T | undefined> | T | undefined,
+  deadlineMs = 5_000,
+): Promise<T> {
   const deadline = Date.now() + deadlineMs;
   for (;;) {
     const found = await look();

@@ -16,43 +16,48 @@ describe('a planned switchover by hand', () => {
     const root = east.rootToken;
     expect((await call(east, 'POST', 'secret/app', { token: root, body: { password: 'x' } })).status).toBe(204);
     const status = await call(east, 'GET', `${DR}/status`);
-    expect(status.json.data).toMatchObject({ mode: 'primary', state: 'running' });
-    const wal = BigInt(status.json.data.last_dr_wal);
+    expect(status.at('data')).toMatchObject({ mode: 'primary', state: 'running' });
+    const wal = BigInt(status.textAt('data', 'last_dr_wal'));
     await eventually(async () => {
-      const { data } = (await call(west, 'GET', `${DR}/status`)).json;
-      return data.state === 'stream-wals' && BigInt(data.last_remote_wal) >= wal ? true : undefined;
+      const sample = await call(west, 'GET', `${DR}/status`);
+      const streaming = sample.textAt('data', 'state') === 'stream-wals';
+      return streaming && BigInt(sample.textAt('data', 'last_remote_wal')) >= wal ? true : undefined;
     });
 
     const batch = east.createToken({ policies: ['root'], type: 'batch' });
-    expect((await call(east, 'POST', `${DR}/primary/demote`, { token: root })).json.warnings[0]).toContain(
+    expect((await call(east, 'POST', `${DR}/primary/demote`, { token: root })).textAt('warnings', 0)).toContain(
       'demoted to a replication secondary',
     );
     const demoted = await persistently(() => call(east, 'GET', `${DR}/status`));
-    expect(demoted.json.data).toMatchObject({ mode: 'secondary', state: 'idle' });
+    expect(demoted.at('data')).toMatchObject({ mode: 'secondary', state: 'idle' });
     const before = await call(west, 'GET', `${DR}/status`);
-    expect(demoted.json.data.merkle_root).toBe(before.json.data.merkle_root);
+    expect(demoted.textAt('data', 'merkle_root')).toBe(before.textAt('data', 'merkle_root'));
 
     const promoted = await call(west, 'POST', `${DR}/secondary/promote`, {
       body: { dr_operation_token: batch, primary_cluster_addr: west.clusterAddress },
     });
     expect(promoted.status).toBe(200);
     await persistently(() => call(west, 'GET', 'secret/app', { token: root }));
-    expect((await call(west, 'GET', 'secret/app', { token: root })).json.data).toEqual({ password: 'x' });
+    expect((await call(west, 'GET', 'secret/app', { token: root })).at('data')).toEqual({ password: 'x' });
 
     const key = await persistently(() => call(east, 'POST', `${DR}/secondary/generate-public-key`, { token: batch }));
     const token = await persistently(() =>
       call(west, 'POST', `${DR}/primary/secondary-token`, {
         token: root,
-        body: { id: east.clusterId, secondary_public_key: key.json.data.secondary_public_key },
+        body: { id: east.clusterId, secondary_public_key: key.textAt('data', 'secondary_public_key') },
       }),
     );
     const updated = await call(east, 'POST', `${DR}/secondary/update-primary`, {
-      body: { dr_operation_token: batch, token: token.json.data.token },
+      body: { dr_operation_token: batch, token: token.textAt('data', 'token') },
     });
     expect(updated.status).toBe(200);
     await eventually(() => (east.snapshotState().dr.state === 'stream-wals' ? true : undefined));
     expect(east.snapshotState().dr).toMatchObject({ connectedTo: 'west', mode: 'secondary' });
-    await eventually(() => (service.cluster('north').snapshotState().performance.connectedTo === 'west' ? true : undefined));
-    await eventually(() => (east.snapshotState().dr.merkleRoot === west.snapshotState().dr.merkleRoot ? true : undefined));
+    await eventually(() =>
+      service.cluster('north').snapshotState().performance.connectedTo === 'west' ? true : undefined,
+    );
+    await eventually(() =>
+      east.snapshotState().dr.merkleRoot === west.snapshotState().dr.merkleRoot ? true : undefined,
+    );
   });
 });

@@ -132,6 +132,12 @@ function revokeSelf(call: RouteCall): ServiceAnswer {
   return NO_CONTENT;
 }
 
+function refuseForgedJwt(call: RouteCall, token: string): void {
+  if (token.split('.').length === 3 && call.cluster.signer.verify(token) === undefined) {
+    throw new ServiceFault(403, ['error validating wrapping token']);
+  }
+}
+
 /** With the token in the body a valid client token is needed too; as client token itself the wrapping token is enough. */
 function unwrap(call: RouteCall): ServiceAnswer {
   const { cluster, now, request } = call;
@@ -141,6 +147,7 @@ function unwrap(call: RouteCall): ServiceAnswer {
   if (wrapping === '' || (inBody !== '' && cluster.tokens.identify(header, now) === undefined)) {
     throw permissionDenied();
   }
+  refuseForgedJwt(call, wrapping);
   const content = consumeWrappingToken(cluster, wrapping, now);
   if (content === undefined) {
     throw badRequest('wrapping token is not valid or does not exist');
@@ -150,6 +157,7 @@ function unwrap(call: RouteCall): ServiceAnswer {
 
 function lookupWrapping(call: RouteCall): ServiceAnswer {
   const token = requiredTextField(call.request.body, 'token');
+  refuseForgedJwt(call, token);
   const live = findWrappingToken(call.cluster, token, call.now);
   if (live === undefined) {
     throw badRequest('wrapping token is not valid or does not exist');
