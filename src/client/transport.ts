@@ -54,33 +54,34 @@ export class Transport {
     const agent = await this.currentAgent();
 
     let sent = false;
-    const timer = AbortSignal.timeout(request.timeoutMs);
-    const signal = request.signal === undefined ? timer : AbortSignal.any([request.signal, timer]);
-    const explain = (error: unknown): RunbookError => {
-      if (request.signal?.aborted) return errorFromTimer('REQUEST_CANCELLED', { ...context, sent });
-      if (timer.aborted) return errorFromTimer('REQUEST_TIMEOUT', { ...context, sent });
-      return errorFromConnection(error, { ...context, sent });
-    };
-
-    let response: Dispatcher.ResponseData;
+    const ending = new Ending(request.timeoutMs, request.signal);
+    const explain = (error: unknown): RunbookError =>
+      ending.reason === undefined
+        ? errorFromConnection(error, { ...context, sent })
+        : errorFromTimer(ending.reason, { ...context, sent });
     try {
-      response = await send(`${node.origin}/v1/${request.path}`, {
-        method: request.method,
-        headers: { ...request.headers },
-        body: request.body,
-        signal,
-        headersTimeout: 0,
-        bodyTimeout: 0,
-        dispatcher: agent.compose(notingStart(() => (sent = true))),
-      });
+      const response = await ending.before(
+        send(`${node.origin}/v1/${request.path}`, {
+          method: request.method,
+          headers: { ...request.headers },
+          body: request.body,
+          signal: ending.signal,
+          headersTimeout: 0,
+          bodyTimeout: 0,
+          dispatcher: agent.compose(notingStart(() => (sent = true))),
+        }),
+      );
+      const { statusCode: status, headers } = response;
+      const text = await this.readBody(response.body, context).catch((error: unknown) =>
+        error instanceof RunbookError ? error : explain(error),
+      );
+      return typeof text === 'string'
+        ? { status, headers, text }
+        : { status, headers, text: undefined, bodyError: text };
     } catch (error) {
       throw explain(error);
-    }
-    const { statusCode: status, headers } = response;
-    try {
-      return { status, headers, text: await this.readBody(response.body, context) };
-    } catch (error) {
-      return { status, headers, text: undefined, bodyError: error instanceof RunbookError ? error : explain(error) };
+    } finally {
+      ending.clear();
     }
   }
 
@@ -129,6 +130,46 @@ export class Transport {
     // Requests under way on the old roots may finish.
     void outdated?.close().catch(() => undefined);
     return this.agent;
+  }
+}
+
+/** Ends a request by its time-out or by the caller's signal, whichever is first, and remembers which. */
+class Ending {
+  reason: 'REQUEST_TIMEOUT' | 'REQUEST_CANCELLED' | undefined;
+  private readonly controller = new AbortController();
+  private readonly timer: NodeJS.Timeout;
+  private readonly onCallerAbort = () => this.end('REQUEST_CANCELLED');
+
+  constructor(
+    timeoutMs: number,
+    private readonly caller: AbortSignal | undefined,
+  ) {
+    this.timer = setTimeout(() => this.end('REQUEST_TIMEOUT'), timeoutMs);
+    caller?.addEventListener('abort', this.onCallerAbort, { once: true });
+    if (caller?.aborted) this.end('REQUEST_CANCELLED');
+  }
+
+  get signal(): AbortSignal {
+    return this.controller.signal;
+  }
+
+  /** undici tells of an abort only once a connection is there or has failed (and sends nothing then): do not wait. */
+  before<T>(work: Promise<T>): Promise<T> {
+    return new Promise((resolve, reject) => {
+      this.signal.addEventListener('abort', () => reject(new Error('ended')), { once: true });
+      if (this.signal.aborted) reject(new Error('ended'));
+      work.then(resolve, reject);
+    });
+  }
+
+  clear(): void {
+    clearTimeout(this.timer);
+    this.caller?.removeEventListener('abort', this.onCallerAbort);
+  }
+
+  private end(reason: 'REQUEST_TIMEOUT' | 'REQUEST_CANCELLED'): void {
+    this.reason ??= reason;
+    this.controller.abort();
   }
 }
 

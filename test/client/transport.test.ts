@@ -114,25 +114,31 @@ describe('a request', () => {
 });
 
 describe('addresses', () => {
-  const open = (...addresses: string[]) => new ServiceClient({ name: 'east', addresses });
+  const refusal = (...addresses: string[]): unknown => {
+    try {
+      return void new ServiceClient({ name: 'east', addresses });
+    } catch (error) {
+      return error;
+    }
+  };
 
   it('may be plain HTTP on loopback only', () => {
-    expect(() => open('http://127.0.0.1:8200', 'http://[::1]:8200', 'http://localhost:8200')).not.toThrow();
-    expect(() => open('https://vault.example.com:8200')).not.toThrow();
-    expect(() => open('http://vault.example.com:8200')).toThrow(expect.objectContaining({ code: 'INSECURE_ADDRESS' }));
-    expect(() => open('http://127.0.0.1.example.com')).toThrow(expect.objectContaining({ code: 'INSECURE_ADDRESS' }));
+    expect(refusal('http://127.0.0.1:8200', 'http://[::1]:8200', 'http://localhost:8200')).toBeUndefined();
+    expect(refusal('https://vault.example.com:8200')).toBeUndefined();
+    expect(refusal('http://vault.example.com:8200')).toMatchObject({ code: 'INSECURE_ADDRESS' });
+    expect(refusal('http://127.0.0.1.example.com')).toMatchObject({ code: 'INSECURE_ADDRESS' });
   });
 
   it.each(['', 'vault:8200', 'ftp://vault', 'https://u:CANARY@vault', 'https://vault/path', 'https://vault/?a=CANARY'])(
     'that are no bare origin are refused: %s',
     (address) => {
-      expect(() => open(address)).toThrow(expect.objectContaining({ code: 'INVALID_INPUT' }));
-      expect(() => open(address)).not.toThrow(/CANARY/);
+      expect(refusal(address)).toMatchObject({ code: 'INVALID_INPUT' });
+      expect(refusal(address)).not.toMatchObject({ message: expect.stringContaining('CANARY') as unknown });
     },
   );
 
   it('must be there', () => {
-    expect(() => open()).toThrow(expect.objectContaining({ code: 'INVALID_INPUT' }));
+    expect(refusal()).toMatchObject({ code: 'INVALID_INPUT' });
   });
 });
 

@@ -1,5 +1,5 @@
 import { createServer } from 'node:http';
-import type { IncomingHttpHeaders, IncomingMessage, RequestListener, Server, ServerResponse } from 'node:http';
+import type { IncomingHttpHeaders, IncomingMessage, Server, ServerResponse } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
 import { once } from 'node:events';
 
@@ -35,16 +35,13 @@ export class ScriptedServer {
   ) {}
 
   static async start(tls?: { readonly key: string; readonly cert: string }): Promise<ScriptedServer> {
-    let scripted: ScriptedServer | undefined;
-    const listener: RequestListener = (request, response) => {
-      void scripted?.answer(request, response);
-    };
-    const server = tls === undefined ? createServer(listener) : createTlsServer({ ...tls }, listener);
+    const server = tls === undefined ? createServer() : createTlsServer({ ...tls });
     server.listen(0, '127.0.0.1');
     await once(server, 'listening');
     const address = server.address();
     if (address === null || typeof address === 'string') throw new Error('no port');
-    scripted = new ScriptedServer(server, `${tls === undefined ? 'http' : 'https'}://127.0.0.1:${address.port}`);
+    const scripted = new ScriptedServer(server, `${tls === undefined ? 'http' : 'https'}://127.0.0.1:${address.port}`);
+    server.on('request', (request, response) => void scripted.answer(request, response));
     return scripted;
   }
 
