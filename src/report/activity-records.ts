@@ -1,7 +1,7 @@
 import type { temporal } from '@temporalio/proto';
 import { ERROR_CODES } from '../errors';
 import type { Fields } from './history-values';
-import { fieldsOf, firstValue, numberOf, recordedTime, textOf, timestampMs, payloadValue } from './history-values';
+import { fieldsOf, firstValue, numberOf, recordedTime, textOf, timestampMs } from './history-values';
 
 type Failure = temporal.api.failure.v1.IFailure;
 type Event = temporal.api.history.v1.IHistoryEvent;
@@ -67,35 +67,31 @@ function timeoutType(failure: Failure): number | undefined {
   return failure.timeoutFailureInfo ? Math.max(named, 0) : undefined;
 }
 
-function isOwnCode(code: string): code is keyof typeof ERROR_CODES {
-  return Object.hasOwn(ERROR_CODES, code);
+function outcomeKnownByDefault(code: string): boolean {
+  return Object.hasOwn(ERROR_CODES, code) && ERROR_CODES[code as keyof typeof ERROR_CODES].outcomeKnown;
 }
 
+const WITHHELD = 'not one of this program’s errors; its message stays in the history';
+
 /**
- * What may be shown of a failure. Only messages of our own error family are known to be redacted: a parser's message,
- * for one, quotes what it parsed. Of any other failure the name alone is shown.
+ * What may be shown of an error. Only messages of our own codes, which are upper case, are known to be redacted: a
+ * parser's message, for one, quotes what it parsed. Of any other error the name alone is shown.
  */
+export function shownError(code: string, message: string): { readonly code: string; readonly message: string } {
+  if (/^[A-Z][A-Z0-9_]{2,59}$/.test(code)) return { code, message };
+  return { code: /^[A-Za-z][A-Za-z0-9_]{0,59}$/.test(code) ? code : 'Error', message: WITHHELD };
+}
+
+/** The facts of a failure as Temporal recorded it. */
 export function failureFacts(failure: Failure | null | undefined): FailureFacts | undefined {
   if (!failure) return undefined;
   const application = failure.applicationFailureInfo;
   if (application) {
     const code = application.type ?? '';
-    if (isOwnCode(code)) {
-      const details = fieldsOf(
-        application.details?.payloads?.[0] ? payloadValue(application.details.payloads[0]) : undefined,
-      );
-      const known = details['outcomeKnown'];
-      return {
-        code,
-        message: failure.message ?? '',
-        outcomeKnown: typeof known === 'boolean' ? known : ERROR_CODES[code].outcomeKnown,
-      };
-    }
-    const name = /^[A-Za-z][A-Za-z0-9_]{0,59}$/.test(code) ? code : 'Error';
+    const known = fieldsOf(firstValue(application.details))['outcomeKnown'];
     return {
-      code: name,
-      message: 'not one of this program’s errors; its message stays in the history',
-      outcomeKnown: false,
+      ...shownError(code, failure.message ?? ''),
+      outcomeKnown: typeof known === 'boolean' ? known : outcomeKnownByDefault(code),
     };
   }
   const timeout = timeoutType(failure);

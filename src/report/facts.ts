@@ -1,5 +1,6 @@
 import type { Attested, Finding, Receipt, RunFact } from '../contracts/run-facts';
 import type { ActivityRecord, LocalActivityRecord } from './activity-records';
+import { shownError } from './activity-records';
 import type { RunRecord } from './history-events';
 import { fieldsOf, listOf, numberOf, textOf } from './history-values';
 import { readAll, recordedAttested, recordedFact, recordedFinding } from './recorded-shapes';
@@ -163,7 +164,9 @@ export function collectFacts(run: RunRecord): RunFacts {
     ).toSorted(byTime),
     findings: sortFindings(mergeCarriedTwice(inResults.findings, ofKind(read, 'finding'), keyOfFinding)),
     gates: ofKind(read, 'gate').toSorted(byTime),
-    parked: ofKind(read, 'parked').toSorted(byTime),
+    parked: ofKind(read, 'parked')
+      .map((fact) => ({ ...fact, ...shownError(fact.code, fact.message) }))
+      .toSorted(byTime),
     decided: withUncarried<RunFacts['decided'][number]>(
       ofKind(read, 'decided'),
       run.localActivities.flatMap(decisionsOfVerdicts),

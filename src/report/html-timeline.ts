@@ -61,7 +61,7 @@ function stepItem(
       ? `<ul class="activities">${step.activities.map((activity) => activityItem(activity, ended)).join('')}</ul>`
       : '';
   const track = `${band ? bar(band, scale, 'band') : ''}${bar(spanOf(step, scale.to), scale, tone === 'good' ? '' : (tone ?? ''))}`;
-  return `<li><div class="row">${element('span', `${step.number}. ${step.name}${attempt}`, 'name')}<span class="track" aria-hidden="true">${track}</span><span class="took">${escapedHtml(took)}${element('span', text, `badge ${tone ?? 'neutral'}`)}</span></div>${activities}</li>`;
+  return `<li><div class="row">${element('span', `${step.number === 0 ? '' : `${step.number}. `}${step.name}${attempt}`, 'name')}<span class="track" aria-hidden="true">${track}</span><span class="took">${escapedHtml(took)}${element('span', text, `badge ${tone ?? 'neutral'}`)}</span></div>${activities}</li>`;
 }
 
 function waitItem(name: string, span: Span, scale: Scale, band: Span | undefined): string {

@@ -1,3 +1,5 @@
+export type { ActivityOutcome } from './activity-outcomes';
+export { activityRecords } from './activity-outcomes';
 export { renderHtml } from './render-html';
 export { renderMarkdown } from './render-markdown';
 export { writeReportFiles } from './report-files';

@@ -67,8 +67,9 @@ function protection(run: RunRecord, plan: SwitchoverPlan | undefined): readonly 
   if (!promoted || !plan) return [];
   const primary = inputText(promoted, 'cluster');
   const streaming = new Set(completed(run, 'awaitDrStreaming').map((activity) => inputText(activity, 'secondary')));
+  const rolledBack = primary === plan.from.cluster;
   const members = [
-    ...(plan.rejoin ? [plan.from.cluster] : []),
+    ...(rolledBack ? [plan.to.cluster] : plan.rejoin ? [plan.from.cluster] : []),
     ...plan.otherDrSecondaries.map(({ cluster }) => cluster),
   ];
   const unprotected = members
@@ -113,7 +114,7 @@ function activationTokens(run: RunRecord): readonly string[] {
   });
 }
 
-function operationTokens(run: RunRecord): readonly string[] {
+function operationTokens(run: RunRecord, namingKept: boolean): readonly string[] {
   const states = new Map<string, string>();
   for (const { result } of completed(run, 'deleteOperationTokens')) {
     for (const disposal of listOf(result['disposals']).map(fieldsOf)) {
@@ -130,7 +131,7 @@ function operationTokens(run: RunRecord): readonly string[] {
   const fingerprint = textOf(completed(run, 'createCeremony').at(-1)?.result['fingerprint']);
   return [
     ...live
-      .filter((cluster) => states.get(cluster) !== 'deleted')
+      .filter((cluster) => states.get(cluster) !== 'deleted' && (namingKept || states.get(cluster) !== 'kept'))
       .map((cluster) =>
         states.get(cluster) === 'kept'
           ? `The DR operation token of ${cluster} was kept, sealed: delete it when ${cluster} is a DR secondary again.`
@@ -182,6 +183,11 @@ function openParkings({ parked, decided }: RunFacts): readonly string[] {
     .map(({ step, code }) => `Step “${step}” failed with ${code} and nobody decided on it.`);
 }
 
+/** Secrets that the run made and that are not proven gone. A token that the run keeps on purpose is not among them. */
+export function secretsLeft(run: RunRecord): readonly string[] {
+  return [...activationTokens(run), ...operationTokens(run, false), ...ceremonyKeys(run)];
+}
+
 /** What the history proves to be left, the most urgent first. */
 export function derivedLeftToDo(run: RunRecord, facts: RunFacts, plan: SwitchoverPlan | undefined): readonly string[] {
   const waitingFor = run.close ? undefined : textOf(run.memo['waitingFor']);
@@ -191,6 +197,6 @@ export function derivedLeftToDo(run: RunRecord, facts: RunFacts, plan: Switchove
     ...openParkings(facts),
     ...(waitingFor === undefined ? [] : [`The run waits for: ${waitingFor}`]),
     ...protection(run, plan),
-    ...(run.close ? [...activationTokens(run), ...operationTokens(run), ...ceremonyKeys(run)] : []),
+    ...(run.close ? [...activationTokens(run), ...operationTokens(run, true), ...ceremonyKeys(run)] : []),
   ];
 }

@@ -36,10 +36,10 @@ function stepLines(step: ReportStep, report: Report): readonly string[] {
     const tried = tries > 1 ? `, ${tries} tries` : '';
     const took = endedAt === undefined ? '' : `, ${betweenText(startedAt, endedAt)}`;
     const seen = observed === undefined ? '' : `: ${escaped(observed)}`;
-    return `   - ${escaped(type)}${where}: ${cell(outcomeCell(outcome, ended))}${tried}${took}${seen}`;
+    return `  - ${escaped(type)}${where}: ${cell(outcomeCell(outcome, ended))}${tried}${took}${seen}`;
   });
   return [
-    `${step.number}. **${escaped(step.name)}**${attempt}: ${cell(outcomeCell(step.outcome, ended))}, from ${timeText(step.startedAt)}${duration}`,
+    `- ${step.number === 0 ? '' : `${step.number}. `}**${escaped(step.name)}**${attempt}: ${cell(outcomeCell(step.outcome, ended))}, from ${timeText(step.startedAt)}${duration}`,
     ...activities,
   ];
 }

@@ -9,8 +9,8 @@ import { collectFacts, sortFindings } from './facts';
 import type { RunRecord } from './history-events';
 import { readHistory } from './history-events';
 import { fieldsOf, isoTime, listOf, textOf, textsOf } from './history-values';
-import { derivedLeftToDo } from './left-to-do';
-import { outageOf, withoutDrProtectionOf } from './outage';
+import { derivedLeftToDo, secretsLeft } from './left-to-do';
+import { demotionOf, outageOf, withoutDrProtectionOf } from './outage';
 import { readAll, recordedObservation, recordedOutcome, recordedPrecondition } from './recorded-shapes';
 import { reportedSteps } from './steps';
 
@@ -105,12 +105,11 @@ interface Ending {
 function endingOf(run: RunRecord): Ending {
   const composed = run.activities.findLast(({ type }) => type === 'composeReport');
   const result = run.close?.result ?? {};
-  const resultReport = fieldsOf(result['report']);
-  const said = recordedOutcome.safeParse(composed?.input['outcome'] ?? resultReport['outcome'] ?? result['outcome']);
+  const said = recordedOutcome.safeParse(composed?.input['outcome'] ?? result['outcome']);
   const endedAt = run.close?.at ?? composed?.scheduledAt;
   const ended = endedAt === undefined ? {} : { endedAt };
   if (said.success) {
-    const left = composed?.input['leftToDo'] ?? resultReport['leftToDo'];
+    const left = composed?.input['leftToDo'] ?? result['leftToDo'];
     return { outcome: said.data, ...ended, ...(Array.isArray(left) && { leftToDo: textsOf(left) }) };
   }
   if (!run.close) return { outcome: 'running' };
@@ -172,7 +171,6 @@ function signalsOf(run: RunRecord, { receipts, controls }: RunFacts): Report['si
 /** What the events prove beside the findings that the run itself recorded. */
 function derivedFindings(run: RunRecord, facts: RunFacts): readonly Timed<Finding>[] {
   const findings: Timed<Finding>[] = [];
-  const { close } = run;
   if (run.inputUndecodable !== undefined) {
     findings.push({
       at: run.startedAt,
@@ -182,25 +180,34 @@ function derivedFindings(run: RunRecord, facts: RunFacts): readonly Timed<Findin
       next: 'Start the run again with one JSON object (encoding json/plain).',
     });
   }
-  if (close?.how === 'failed') {
+  const { close } = run;
+  // A run that composed its report has said how it ended, also where it then closed as failed.
+  const silent = !run.activities.some(({ type }) => type === 'composeReport');
+  const severity = demotionOf(run) ? 'critical' : 'warning';
+  if (close?.how === 'failed' && silent) {
     const { code, message } = close.failure ?? { code: 'unknown', message: 'no failure recorded' };
-    findings.push({
-      at: close.at,
-      severity: 'critical',
-      code: 'run-failed',
-      text: `The run failed with ${code}: ${message}`,
-    });
+    findings.push({ at: close.at, severity, code: 'run-failed', text: `The run failed with ${code}: ${message}` });
   }
-  if (close?.how === 'terminated' || close?.how === 'cancelled' || close?.how === 'timed-out') {
+  if (close && ['terminated', 'cancelled', 'timed-out'].includes(close.how)) {
     const by = close.by ? ` by ${close.by.name}` : '';
     const reason = close.reason === undefined ? '' : `, reason given: ${close.reason}`;
     const phase = textOf(run.memo['phase']);
     const during = phase === undefined ? '' : ` during phase ${phase}`;
     findings.push({
       at: close.at,
-      severity: 'critical',
+      severity,
       code: `run-${close.how}`,
       text: `The run was ${close.how === 'timed-out' ? 'ended by a time-out' : close.how}${during}${by}${reason}. No clean-up ran.`,
+    });
+  }
+  const next = textOf(close?.result['workflowId']);
+  if (close && close.result['outcome'] === 'handed-over' && next !== undefined) {
+    findings.push({
+      at: close.at,
+      severity: 'info',
+      code: 'handed-over',
+      text: `The run goes on as ${next}, Run ID ${textOf(close.result['runId']) ?? 'unknown'}.`,
+      next: `Watch it with: runbook status ${next}`,
     });
   }
   if (facts.unread > 0) {
@@ -278,7 +285,7 @@ export function reportFromHistory(history: temporal.api.history.v1.IHistory, ide
     ...(withoutDrProtection && { withoutDrProtection }),
     tokens: tokensOf(run),
     finalState: finalStateOf(run),
-    leftToDo: ending.leftToDo ?? derivedLeftToDo(run, facts, plan?.content),
+    leftToDo: ending.leftToDo ? [...ending.leftToDo, ...secretsLeft(run)] : derivedLeftToDo(run, facts, plan?.content),
     historyEvents: run.eventCount,
   };
 }

@@ -82,7 +82,8 @@ function outcomeOf(activity: ActivityRecord): ReportedActivity['outcome'] {
   return activity.state;
 }
 
-function clusterOf({ input }: ActivityRecord): string | undefined {
+/** The cluster that an activity acts on. */
+export function clusterOf({ input }: ActivityRecord): string | undefined {
   return textOf(input['cluster']) ?? textOf(input['secondary']) ?? textOf(input['newPrimary']);
 }
 
@@ -169,10 +170,15 @@ function withNumbers(ends: readonly RunFacts['stepsEnded'][number][], known: rea
   });
 }
 
-/** The steps of a run in the order in which they began, one entry for each attempt that an operator decided on. */
+/**
+ * The steps of a run in the order in which they began, one entry for each attempt that an operator decided on. Number 0
+ * is what went on beside the steps, such as the check of what people sent.
+ */
 export function reportedSteps(activities: readonly ActivityRecord[], facts: RunFacts): readonly ReportStep[] {
   return withRecordedEnds(stepsWithActivities(activities), facts.stepsEnded)
-    .toSorted((one, other) => one.number - other.number || one.attempt - other.attempt)
+    .toSorted(
+      (one, other) => one.startedAt - other.startedAt || one.number - other.number || one.attempt - other.attempt,
+    )
     .map((step) => ({
       number: step.number,
       name: step.name,
