@@ -1,5 +1,6 @@
-export type { ActivityOutcome } from './activity-outcomes';
-export { activityRecords } from './activity-outcomes';
+export type { ActivityRecord, FailureFacts, LocalActivityRecord } from './activity-records';
+export type { RunRecord, SignalRecord } from './history-events';
+export { readHistory } from './history-events';
 export { renderHtml } from './render-html';
 export { renderMarkdown } from './render-markdown';
 export { writeReportFiles } from './report-files';

@@ -82,8 +82,7 @@ function outcomeOf(activity: ActivityRecord): ReportedActivity['outcome'] {
   return activity.state;
 }
 
-/** The cluster that an activity acts on. */
-export function clusterOf({ input }: ActivityRecord): string | undefined {
+function clusterOf({ input }: ActivityRecord): string | undefined {
   return textOf(input['cluster']) ?? textOf(input['secondary']) ?? textOf(input['newPrimary']);
 }
 
