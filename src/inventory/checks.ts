@@ -67,7 +67,7 @@ function* checkDrSets(deployment: ParsedDeployment, at: readonly string[]): Gene
   for (const [set, members] of Object.entries(deployment.drSets)) {
     for (const [index, member] of members.entries()) {
       const path = [...at, 'drSets', set, index];
-      if (!(member in deployment.clusters)) yield { path, message: `this deployment has no cluster ${member}` };
+      if (!Object.hasOwn(deployment.clusters, member)) yield { path, message: `this deployment has no cluster ${member}` };
       const other = sets.get(member);
       if (other !== undefined) yield { path, message: `cluster ${member} is in DR set ${other} already` };
       sets.set(member, set);
@@ -92,7 +92,7 @@ function* checkCeremony(
   const seen = new Set<string>();
   for (const [index, holder] of holders.entries()) {
     const path = [...at, 'ceremony', 'holders', index];
-    if (!(holder in inventory.people)) yield { path, message: `${holder} is not among the people of this inventory` };
+    if (!Object.hasOwn(inventory.people, holder)) yield { path, message: `${holder} is not among the people of this inventory` };
     if (seen.has(holder)) yield { path, message: `${holder} is listed twice` };
     seen.add(holder);
   }

@@ -1,3 +1,5 @@
+import { sign } from 'node:crypto';
+import { inspect } from 'node:util';
 import fc from 'fast-check';
 import { calculateJwkThumbprint, CompactSign } from 'jose';
 import type { CompactJWSHeaderParameters } from 'jose';
@@ -23,7 +25,6 @@ const base64url = (text: string) => Buffer.from(text).toString('base64url');
 /** Signs any header over any payload with the right key: what a strict verifier must refuse although it verifies. */
 async function forge(header: Record<string, unknown> | string, payload = `{"comment":"${CANARY}"}`): Promise<string> {
   const text = typeof header === 'string' ? header : JSON.stringify(header);
-  const { sign } = await import('node:crypto');
   const input = `${base64url(text)}.${base64url(payload)}`;
   return `${input}.${sign(null, Buffer.from(input), key.privateKey).toString('base64url')}`;
 }
@@ -157,7 +158,6 @@ describe('signing keys', () => {
 
   it('do not print their private half', () => {
     const d = (JSON.parse(jwk.reveal()) as { d: string }).d;
-    const { inspect } = jest.requireActual<typeof import('node:util')>('node:util');
     expect(inspect(key, { depth: 9, showHidden: true })).not.toContain(d);
     expect(JSON.stringify(key)).not.toContain(d);
   });

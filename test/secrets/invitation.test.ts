@@ -112,7 +112,7 @@ describe('the OpenPGP key of a ceremony', () => {
     const encryptionKeys = await openpgp.readKey({ binaryKey: Buffer.from(keys.pgpPublicKey, 'base64') });
     expect(encryptionKeys.getFingerprint()).toBe(keys.pgpFingerprint);
     const message = await openpgp.createMessage({ text: 'hvs.canary' });
-    const encrypted = await openpgp.encrypt({ message, encryptionKeys, format: 'binary' });
+    const encrypted: unknown = await openpgp.encrypt({ message, encryptionKeys, format: 'binary' });
     const encoded = Buffer.from(encrypted as Uint8Array).toString('base64');
     expect((await openToken(keys, 'operation-token', encoded)).reveal()).toBe('hvs.canary');
   });

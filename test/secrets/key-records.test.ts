@@ -1,4 +1,4 @@
-import { mkdtemp, readdir, readFile, rm, stat, utimes, writeFile } from 'node:fs/promises';
+import { link, mkdtemp, readdir, readFile, rm, stat, utimes, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { inspect } from 'node:util';
@@ -100,7 +100,6 @@ describe('key records', () => {
 
   it('are overwritten before their name goes: a second name of the file shows no key', async () => {
     await records.create(await entry());
-    const { link } = jest.requireActual<typeof import('node:fs/promises')>('node:fs/promises');
     await link(join(directory, `${CID}.1.key`), join(directory, 'witness'));
     await records.destroy(CID, 1);
     const left = await readFile(join(directory, 'witness'), 'latin1');

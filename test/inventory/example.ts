@@ -1,0 +1,46 @@
+import { formatPublicKey, newSigningKey } from '../../src/secrets/signing-keys';
+
+export const adaKey = newSigningKey().key;
+
+/** The inventory of the documentation, with keys made here. */
+export const EXAMPLE = `version: 1
+temporal: { uiAddress: 'http://127.0.0.1:8233', namespace: default }
+workers:
+  signingKey: { file: /run/runbooks/workers-signing.jwk }
+people:
+  ada: { groups: [approvers, operators], attestation: signed, publicKeys: ['${formatPublicKey(adaKey)}'] }
+  ben: { groups: [holders], attestation: claimed }
+  cyd: { groups: [holders], attestation: claimed }
+  dan: { groups: [holders], attestation: principal, principal: 'user:dan' }
+deployments:
+  payments:
+    clusters:
+      east:
+        addresses: ['https://10.1.0.4:8200', 'https://10.1.0.5:8200']
+        caFile: /etc/runbooks/ca.pem
+        clusterId: 5a1f0000-0000-4000-8000-000000000001
+        advertisedClusterAddress: https://lb.east:8201
+        apiAddressForPeers: https://east.api:8200
+        caFileOnPeers: /etc/vault/ca.pem
+        credential: { env: EAST_TOKEN }
+        batchToken: { file: /run/runbooks/east-batch }
+        ceremonyCredential: { env: EAST_CEREMONY }
+      west:
+        addresses: ['https://10.2.0.4:8200']
+        advertisedClusterAddress: node-address
+        credential: { file: /run/runbooks/west-token }
+      eu:
+        addresses: ['http://127.0.0.1:8300']
+        advertisedClusterAddress: node-address
+        credential: { env: EU_TOKEN }
+    drSets: { main: [east, west], europe: [eu] }
+    ceremony: { holders: [ben, cyd, dan], collectFor: 20m, tokenSource: auto, batchMargin: 45m }
+    gates:
+      plan: { approvals: 1, groups: [approvers], excludeRequester: false, validFor: 4h }
+      go: { approvals: 1, groups: [approvers], validFor: 10m }
+    limits: { lagWalEntries: 500, heartbeatAge: 15s }
+    marker: { path: kv/runbooks-marker }
+    hooks:
+      quiesce: { command: [/opt/quiesce, '--all'], timeout: 20s }
+      probe: { url: 'https://payments.example/health', expectStatus: [200, 204] }
+`;

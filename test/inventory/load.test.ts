@@ -1,0 +1,233 @@
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { RunbookError } from '../../src/errors';
+import { loadInventory, parseInventory } from '../../src/inventory/load';
+import { formatPublicKey, newSigningKey } from '../../src/secrets/signing-keys';
+import { adaKey, EXAMPLE } from './example';
+
+/** The mistakes of `text`, one per line, without the head line. */
+function mistakes(text: string): string[] {
+  try {
+    parseInventory(text, 'inventory.yaml');
+  } catch (error) {
+    if (error instanceof RunbookError && error.code === 'INVENTORY_INVALID') return error.message.split('\n').slice(1);
+    throw error;
+  }
+  return [];
+}
+
+/** Replaces what must be there, so that a test cannot pass because nothing was replaced. */
+function changed(from: string, to: string): string {
+  expect(EXAMPLE).toContain(from);
+  return EXAMPLE.replace(from, to);
+}
+
+function lineOf(text: string, part: string): number {
+  return text.slice(0, text.indexOf(part)).split('\n').length;
+}
+
+describe('an inventory', () => {
+  it('is read with defaults, durations in milliseconds', () => {
+    const { deployments, people, temporal } = parseInventory(EXAMPLE, 'inventory.yaml');
+    expect(temporal).toEqual({ uiAddress: 'http://127.0.0.1:8233', namespace: 'default' });
+    expect(people.get('ada')).toMatchObject({
+      name: 'ada',
+      attestation: 'signed',
+      publicKeys: [{ kid: adaKey.kid, x: adaKey.x }],
+    });
+    const payments = deployments.get('payments');
+    expect(payments).toMatchObject({
+      laboratory: false,
+      ceremony: {
+        holders: ['ben', 'cyd', 'dan'],
+        collectForMs: 1_200_000,
+        useForMs: 1_800_000,
+        tokenSource: 'auto',
+        batchMarginMs: 2_700_000,
+      },
+      gates: {
+        plan: { excludeRequester: false, validForMs: 14_400_000 },
+        go: { excludeRequester: true, validForMs: 600_000 },
+      },
+      limits: { lagWalEntries: 500, heartbeatAgeMs: 15_000, catchUpMs: 60_000, streamingMs: 600_000 },
+      hooks: {
+        quiesce: { kind: 'command', command: ['/opt/quiesce', '--all'], timeoutMs: 20_000 },
+        probe: { kind: 'probe', expectStatus: [200, 204] },
+      },
+    });
+    expect(payments?.clusters.get('east')).toMatchObject({ name: 'east', deployment: 'payments', drSet: 'main' });
+    expect(payments?.clusters.get('eu')?.drSet).toBe('europe');
+  });
+
+  it('is read from its file', async () => {
+    const directory = await mkdtemp(join(tmpdir(), 'inventory-'));
+    const file = join(directory, 'inventory.yaml');
+    await writeFile(file, EXAMPLE);
+    expect((await loadInventory(file)).deployments.size).toBe(1);
+    await expect(loadInventory(join(directory, 'none.yaml'))).rejects.toMatchObject({ code: 'INVENTORY_INVALID' });
+    await rm(directory, { recursive: true });
+  });
+
+  it('as the documentation shows it is valid', async () => {
+    const page = await readFile(join(__dirname, '../../docs/inventory.md'), 'utf8');
+    const [, example = ''] = /```yaml\n([\s\S]*?)```/.exec(page) ?? [];
+    expect(example).toContain('<kid>:<x>');
+    expect(mistakes(example.replaceAll('<kid>:<x>', formatPublicKey(adaKey)))).toEqual([]);
+  });
+});
+
+describe('mistakes', () => {
+  it('are reported all at once, in order, each with line, column and path', () => {
+    const text = EXAMPLE.replace('namespace: default', 'namespace: 7')
+      .replace('validFor: 4h', 'validFor: 4 hours')
+      .replace('caFile: /etc/runbooks/ca.pem', 'caFiles: /etc/runbooks/ca.pem')
+      .replace("        addresses: ['https://10.2.0.4:8200']\n", '');
+    const found = mistakes(text);
+    expect(found.map((line) => line.split(': ')[1])).toEqual([
+      'temporal.namespace',
+      'deployments.payments.clusters.east.caFiles',
+      'deployments.payments.clusters.west.addresses',
+      'deployments.payments.gates.plan.validFor',
+    ]);
+    const caFiles = lineOf(text, 'caFiles');
+    expect(found[1]).toBe(`inventory.yaml:${caFiles}:9: deployments.payments.clusters.east.caFiles: unknown field`);
+    expect(found[2]).toContain(`inventory.yaml:${lineOf(text, '      west:')}:7: `);
+    expect(found[2]).toContain('missing');
+  });
+
+  it.each([
+    [
+      'a holder whom nobody knows',
+      '[ben, cyd, dan]',
+      '[ben, cyd, eve]',
+      'ceremony.holders[2]: eve is not among the people',
+    ],
+    ['a holder twice', '[ben, cyd, dan]', '[ben, cyd, ben]', 'ceremony.holders[2]: ben is listed twice'],
+    ['no holders', '[ben, cyd, dan]', '[]', 'a ceremony needs holders'],
+    ['a cluster in no DR set', 'main: [east, west]', 'main: [east]', 'cluster west is in no DR set'],
+    ['a cluster in two DR sets', 'europe: [eu]', 'europe: [eu, west]', 'cluster west is in DR set main already'],
+    ['a cluster that only JavaScript knows', 'europe: [eu]', 'europe: [eu, constructor]', 'has no cluster constructor'],
+    ['a DR set of nobody', 'europe: [eu]', 'europe: [eu, mars]', 'this deployment has no cluster mars'],
+    [
+      'an address of two clusters',
+      'https://10.2.0.4:8200',
+      'https://10.1.0.5:8200',
+      'cluster east has this address already',
+    ],
+    [
+      'plain http beyond loopback',
+      'http://127.0.0.1:8300',
+      'http://10.9.0.1:8300',
+      'plain http is allowed on loopback addresses only',
+    ],
+    ['an address with a path', 'https://10.2.0.4:8200', 'https://10.2.0.4:8200/v1', 'an address holds no path'],
+    [
+      'an address with a password',
+      'https://10.2.0.4:8200',
+      'https://a:b@10.2.0.4:8200',
+      'no user name and no password',
+    ],
+    ['no address at all', "['https://10.2.0.4:8200']", '[]', 'a cluster has at least one API address'],
+    ['a bad name', '      west:', '      West_1:', 'lower-case letters, digits and hyphens'],
+    ['a bad duration', 'heartbeatAge: 15s', 'heartbeatAge: 15', 'limits.heartbeatAge'],
+    ['a duration of nothing', 'heartbeatAge: 15s', 'heartbeatAge: 0s', 'a positive number with a unit'],
+    [
+      'more approvals than approvers',
+      'plan: { approvals: 1',
+      'plan: { approvals: 2',
+      '2 needed, but only 1 may approve',
+    ],
+    [
+      'a group of nobody',
+      'groups: [approvers], validFor: 10m',
+      'groups: [approvers, auditors], validFor: 10m',
+      'nobody is in group auditors',
+    ],
+    [
+      'a signer without a key',
+      `, publicKeys: ['${formatPublicKey(adaKey)}']`,
+      '',
+      'a person who signs needs a public key',
+    ],
+    ['a principal without a principal', ", principal: 'user:dan'", '', 'needs the principal'],
+    [
+      'a mistyped key',
+      `'${formatPublicKey(adaKey)}'`,
+      `'${formatPublicKey(adaKey).slice(0, -2)}AA'`,
+      'a public key is',
+    ],
+    [
+      'approle',
+      'credential: { env: EU_TOKEN }',
+      'credential: { approle: { roleId: a } }',
+      'not available in this version',
+    ],
+    [
+      'kubernetes',
+      'credential: { env: EU_TOKEN }',
+      'credential: { kubernetes: { role: a } }',
+      'not available in this version',
+    ],
+    ['a relative hook', '/opt/quiesce', 'quiesce', 'absolute path of a program'],
+    ['another version', 'version: 1', 'version: 2', 'inventories of version 1'],
+  ])('%s', (_what, from, to, message) => {
+    const found = mistakes(changed(from, to));
+    expect(found.length).toBeGreaterThan(0);
+    expect(found.join('\n')).toContain(message);
+    for (const line of found) expect(line).toMatch(/^inventory\.yaml:\d+:\d+: /);
+  });
+
+  it('token source batch without a batch token', () => {
+    const text = changed('        batchToken: { file: /run/runbooks/east-batch }\n', '').replace('auto', 'batch');
+    expect(mistakes(text).join('\n')).toContain('ceremony.tokenSource: token source "batch" needs a batchToken');
+  });
+
+  it('one key of two people', () => {
+    const ben = 'ben: { groups: [holders], attestation: claimed';
+    const text = changed(ben, `${ben}, publicKeys: ['${formatPublicKey(adaKey)}']`);
+    expect(mistakes(text)).toEqual([
+      `inventory.yaml:${lineOf(text, ben)}:64: people.ben.publicKeys[0]: the same public key is listed for ada`,
+    ]);
+  });
+
+  it('one cluster in two deployments', () => {
+    const [, payments = ''] = EXAMPLE.split('deployments:\n');
+    const other = payments
+      .replace('payments:', 'orders:')
+      .replace(/ *clusterId: .*\n/, '')
+      .replaceAll('//10.', '//10.9');
+    expect(mistakes(`${EXAMPLE}${other}`).join('\n')).toContain(
+      'orders.clusters.east: deployment payments has a cluster of this name already',
+    );
+  });
+
+  it.each([
+    ['broken YAML', 'version: 1\npeople: [', 'inventory.yaml:2:'],
+    ['a key twice', 'version: 1\nversion: 1\n', 'inventory.yaml:2:1'],
+    ['an unknown alias', 'version: *nobody\n', 'inventory.yaml:1:'],
+    ['nothing', '', 'inventory.yaml:1:1'],
+    ['a list', '- 1\n', 'inventory.yaml:1:1'],
+  ])('%s', (_what, text, place) => {
+    expect(mistakes(text)[0]).toContain(place);
+  });
+
+  it('show no secret that somebody put where a source belongs', () => {
+    const token = 'hvs.CAESIJ3dKxGZ0bYt2lPq0w8canary';
+    const d = (JSON.parse(newSigningKey().jwk.reveal()) as { d: string }).d;
+    const texts = [
+      changed('{ env: EU_TOKEN }', token),
+      changed('{ env: EU_TOKEN }', `{ token: ${token} }`),
+      changed('{ env: EU_TOKEN }', `{ ${token}: 1 }`),
+      changed('{ env: EU_TOKEN }', `{ env: ${token} }`),
+      changed('{ env: EU_TOKEN }', `{ env: ${token}`),
+      changed('signingKey: { file: /run/runbooks/workers-signing.jwk }', `signingKey: { d: "${d}" }`),
+    ];
+    for (const text of texts) {
+      const found = mistakes(text).join('\n');
+      expect(found).not.toBe('');
+      expect(found).not.toContain('canary');
+      expect(found).not.toContain(d);
+    }
+  });
+});

@@ -1,0 +1,98 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import {
+  describeSource,
+  drSetOf,
+  findCluster,
+  findDeployment,
+  holdersOf,
+  parseInventory,
+  readCredential,
+  readSigningKey,
+} from '../../src/inventory';
+import { newSigningKey } from '../../src/secrets/signing-keys';
+import { failureOf } from '../secrets/builders';
+import { EXAMPLE } from './example';
+
+const inventory = parseInventory(EXAMPLE, 'inventory.yaml');
+const payments = findDeployment(inventory, 'payments');
+
+describe('looking things up', () => {
+  it('finds deployments, clusters, DR sets and holders', () => {
+    expect(findCluster(payments, 'west').addresses).toEqual(['https://10.2.0.4:8200']);
+    expect(drSetOf(payments, 'west')).toEqual({ name: 'main', members: ['east', 'west'] });
+    expect(drSetOf(payments, 'eu')).toEqual({ name: 'europe', members: ['eu'] });
+    expect(holdersOf(inventory, payments).map(({ name }) => name)).toEqual(['ben', 'cyd', 'dan']);
+  });
+
+  it('names the known ones where a name is unknown', async () => {
+    const refused = async (find: () => unknown) =>
+      Promise.resolve()
+        .then(find)
+        .then(
+          () => undefined,
+          (error: unknown) => error,
+        );
+    expect(await refused(() => findDeployment(inventory, 'orders'))).toMatchObject({
+      code: 'UNKNOWN_DEPLOYMENT',
+      needed: 'one of: payments',
+    });
+    expect(await refused(() => findCluster(payments, 'mars'))).toMatchObject({
+      code: 'UNKNOWN_CLUSTER',
+      needed: 'one of: east, eu, west',
+    });
+    expect(await refused(() => findCluster(payments, 'constructor'))).toMatchObject({ code: 'UNKNOWN_CLUSTER' });
+  });
+});
+
+describe('credentials', () => {
+  let directory: string;
+  const VARIABLE = 'RUNBOOKS_TEST_CREDENTIAL';
+  beforeEach(async () => {
+    directory = await mkdtemp(join(tmpdir(), 'credential-'));
+  });
+  afterEach(async () => {
+    delete process.env[VARIABLE];
+    await rm(directory, { recursive: true });
+  });
+
+  it('come from the environment or from a file that is read again at every use', async () => {
+    const file = join(directory, 'token');
+    await writeFile(file, 'hvs.first\r\n');
+    expect((await readCredential({ file })).reveal()).toBe('hvs.first');
+    await writeFile(file, 'hvs.second\n');
+    expect((await readCredential({ file })).reveal()).toBe('hvs.second');
+    process.env[VARIABLE] = 'hvs.third';
+    expect((await readCredential({ env: VARIABLE })).reveal()).toBe('hvs.third');
+  });
+
+  it('that are not there are named by their source', async () => {
+    const missing = await failureOf(() => readCredential({ file: join(directory, 'none') }));
+    expect(missing.code).toBe('CREDENTIAL_UNAVAILABLE');
+    expect(missing.text).toContain(join(directory, 'none'));
+    expect((await failureOf(() => readCredential({ env: VARIABLE }))).text).toContain(VARIABLE);
+    expect(describeSource({ env: VARIABLE })).toBe(`environment variable ${VARIABLE}`);
+  });
+
+  it.each([[''], ['\n'], ['hvs.canary\nhvs.canary'], ['hvs.canary canary'], ['hvs.canary\u00e9']])(
+    'that are no token are refused without repeating them: %j',
+    async (value) => {
+      process.env[VARIABLE] = value;
+      const failure = await failureOf(() => readCredential({ env: VARIABLE }));
+      expect(failure.code).toBe('CREDENTIAL_UNAVAILABLE');
+      expect(failure.text).not.toContain('canary');
+    },
+  );
+
+  it('of the workers may be a signing key', async () => {
+    const file = join(directory, 'workers.jwk');
+    const { key, jwk } = newSigningKey();
+    await writeFile(file, `${jwk.reveal()}\n`);
+    expect((await readSigningKey({ file })).kid).toBe(key.kid);
+    await writeFile(file, 'canary');
+    const failure = await failureOf(() => readSigningKey({ file }));
+    expect(failure.code).toBe('DOCUMENT_INVALID');
+    expect(failure.text).not.toContain('canary');
+  });
+});
