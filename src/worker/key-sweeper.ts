@@ -1,7 +1,7 @@
 import type { Client } from '@temporalio/client';
 import { WorkflowNotFoundError } from '@temporalio/client';
-import type { Logger } from '@temporalio/worker';
-import type { KeyRecords } from '../secrets/key-records';
+import type { Logger } from 'pino';
+import type { KeyRecords } from '../secrets';
 
 const DESCRIBE_DEADLINE_MS = 5_000;
 
@@ -69,9 +69,9 @@ export class KeySweeper {
         isRunClosed(this.#client, this.#namespace, { wid, rid, ns }),
       );
       for (const { cid, epoch, why } of destroyed)
-        this.#log.info('Ceremony keys destroyed', { cid, epoch, state: why });
+        this.#log.info({ cid, epoch, state: why }, 'Ceremony keys destroyed');
     } catch (error) {
-      this.#log.warn('Sweeping the ceremony keys failed; the next sweep tries again', { error });
+      this.#log.warn({ error }, 'Sweeping the ceremony keys failed; the next sweep tries again');
     }
   }
 }

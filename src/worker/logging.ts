@@ -1,17 +1,13 @@
 import { DefaultLogger, Runtime } from '@temporalio/worker';
-import type { Logger, LogLevel } from '@temporalio/worker';
+import type { Logger as SdkLogger, LogLevel } from '@temporalio/worker';
 import pino from 'pino';
-import { redact } from '../secrets/redaction';
+import type { Logger } from 'pino';
+import { redact } from '../secrets';
 
-const TO_PINO: Readonly<Record<LogLevel, 'trace' | 'debug' | 'info' | 'warn' | 'error'>> = {
-  TRACE: 'trace',
-  DEBUG: 'debug',
-  INFO: 'info',
-  WARN: 'warn',
-  ERROR: 'error',
-};
-
-/** Fields that the SDK logs and that people need. Everything else, inputs above all, stays out of the log. */
+/**
+ * Fields of a log entry that people need. Everything else, inputs above all, stays out of the log: a list of what may be
+ * written cannot be outrun by a new field, a list of what may not can.
+ */
 const KEPT_FIELDS = [
   'sdkComponent',
   'taskQueue',
@@ -30,54 +26,73 @@ const KEPT_FIELDS = [
   'step',
   'cid',
   'epoch',
-  'count',
+  'openRuns',
   'state',
   'keyHome',
   'path',
-  'text',
-  'next',
 ] as const;
 
 /**
- * A logger that writes one JSON object per line, with known fields only and every text redacted. Errors are written as
- * code and message, without stack: stacks of parsers quote what they parse.
+ * A logger that writes one JSON object per line: known fields only, every text redacted, errors as code and message
+ * without stack, because stacks of parsers quote what they parse.
  *
- * @param destination file descriptor; 2 is standard error.
+ * @param destination file descriptor or stream; default standard error.
  */
-export function createLogger(level: string, destination = 2): Logger {
-  const sink = pino(
-    { level, base: undefined, timestamp: pino.stdTimeFunctions.isoTime },
-    pino.destination(destination),
+export function createLogger(level: string, destination: number | pino.DestinationStream = 2): Logger {
+  const stream = typeof destination === 'number' ? pino.destination({ dest: destination, sync: true }) : destination;
+  return pino(
+    {
+      level,
+      base: undefined,
+      timestamp: pino.stdTimeFunctions.isoTime,
+      formatters: { level: (label) => ({ level: label }), log: loggedFields },
+      // Turned into a plain field by the formatter above; pino's own serializer would add the stack.
+      serializers: { err: (error: unknown) => error },
+      hooks: {
+        logMethod(args, method) {
+          const [first, ...rest] = args.map((arg: unknown) => (typeof arg === 'string' ? redact(arg) : arg));
+          method.apply(this, [first, ...rest] as Parameters<typeof method>);
+        },
+      },
+    },
+    stream,
   );
-  return new DefaultLogger('TRACE', ({ level: entryLevel, message, meta }) => {
-    sink[TO_PINO[entryLevel]](loggedFields(meta), redact(message));
-  });
 }
 
 /** What of an entry's fields may be written. */
-export function loggedFields(meta: Record<string | symbol, unknown> | undefined): Record<string, unknown> {
+export function loggedFields(entry: Readonly<Record<string | symbol, unknown>>): Record<string, unknown> {
   const fields: Record<string, unknown> = {};
   for (const name of KEPT_FIELDS) {
-    const value = meta?.[name];
+    const value = entry[name];
     if (typeof value === 'string') fields[name] = redact(value);
     else if (typeof value === 'number' || typeof value === 'boolean') fields[name] = value;
   }
-  const error = meta?.['error'];
+  const error = entry['error'] ?? entry['err'];
   if (error instanceof Error) fields['error'] = redact(describeError(error));
   return fields;
 }
 
+/** A workflow failure says little by itself: its causes say what happened. */
 function describeError(error: Error): string {
   const code = 'code' in error && typeof error.code === 'string' ? error.code : error.name;
-  return `${code}: ${error.message}`;
+  const cause = error.cause instanceof Error ? ` <- ${describeError(error.cause)}` : '';
+  return `${code}: ${error.message}${cause}`;
+}
+
+const TO_PINO = { TRACE: 'trace', DEBUG: 'debug', INFO: 'info', WARN: 'warn', ERROR: 'error' } as const satisfies Record<LogLevel, string>;
+
+/** Our logger as the SDK takes it. */
+export function sdkLogger(log: Logger): SdkLogger {
+  return new DefaultLogger('TRACE', ({ level, message, meta }) => log[TO_PINO[level]](meta ?? {}, message));
 }
 
 /** Gives the SDK our logger. Only the first call in a process counts: the SDK has one runtime. */
-export function installLogger(logger: Logger): void {
+export function installLogger(log: Logger): void {
   try {
     Runtime.install({
-      logger,
+      logger: sdkLogger(log),
       telemetryOptions: { logging: { forward: {}, filter: { core: 'WARN', other: 'ERROR' } } },
+      // The programs decide themselves what a signal means.
       shutdownSignals: [],
     });
   } catch (error) {

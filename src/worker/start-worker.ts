@@ -2,14 +2,14 @@ import { mkdir } from 'node:fs/promises';
 import { Client } from '@temporalio/client';
 import { loadClientConnectConfig } from '@temporalio/envconfig';
 import { NativeConnection, Worker } from '@temporalio/worker';
-import type { Logger, WorkflowBundleOption } from '@temporalio/worker';
+import type { WorkflowBundleOption } from '@temporalio/worker';
+import type { Logger } from 'pino';
 import { createActivities } from '../../activities';
 import { keyTaskQueue } from '../contracts/names';
 import { RunbookError } from '../errors';
 import { loadInventory, readSigningKey } from '../inventory';
 import type { Inventory } from '../inventory';
-import { KeyRecords } from '../secrets/key-records';
-import { SealKeyring } from '../secrets/sealing';
+import { KeyRecords, SealKeyring } from '../secrets';
 import { KeySweeper } from './key-sweeper';
 import { createLogger, installLogger } from './logging';
 import { replayOpenRuns } from './replay-open-runs';
@@ -114,13 +114,10 @@ export async function startWorker(options: WorkerOptions = {}): Promise<RunningW
     const keys = await Worker.create({ ...common, taskQueue: keyTaskQueue(keyRecords.keyHome) });
     const sweeper = new KeySweeper({ records: keyRecords, client: temporal, namespace, log });
     await sweeper.start(SWEEP_INTERVAL_MS);
-    log.info('Worker ready', {
-      taskQueue: settings.taskQueue,
-      namespace,
-      keyHome: keyRecords.keyHome,
-      count: replayed,
-      text: 'count: open runs replayed',
-    });
+    log.info(
+      { taskQueue: settings.taskQueue, namespace, keyHome: keyRecords.keyHome, openRuns: replayed },
+      'Worker ready; every open run was replayed',
+    );
     let stopping = false;
     return {
       taskQueue: settings.taskQueue,

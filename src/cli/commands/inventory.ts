@@ -1,0 +1,46 @@
+import { Command } from 'commander';
+import { loadInventory } from '../../inventory';
+import type { Inventory } from '../../inventory';
+import { inventoryPath } from '../../worker/settings';
+import { newCommand, printResult } from '../command';
+import type { CommandHost, CommonOptions } from '../command';
+
+/** `runbook inventory check`: every mistake with its line; what was understood where there is none. */
+export function inventoryCommand({ context }: CommandHost): Command {
+  const check = newCommand('check', 'check an inventory file; names every mistake with its line', [
+    'runbook inventory check inventory.yaml',
+    'runbook inventory check   (the file of RUNBOOKS_INVENTORY)',
+  ])
+    .argument('[file]', 'default: RUNBOOKS_INVENTORY')
+    .action(async (file: string | undefined, options: CommonOptions) => {
+      const inventory = await loadInventory(file ?? inventoryPath(context.env));
+      printResult(context, options, understood(inventory), lines(inventory));
+    });
+  return new Command('inventory').description('the inventory file').addCommand(check);
+}
+
+function understood({ people, deployments }: Inventory): object {
+  return {
+    people: [...people.values()].map(({ name, groups, attestation }) => ({ name, groups, attestation })),
+    deployments: [...deployments.values()].map(({ name, clusters, drSets, ceremony, laboratory }) => ({
+      name,
+      laboratory,
+      clusters: [...clusters.values()].map((cluster) => ({ name: cluster.name, addresses: cluster.addresses, drSet: cluster.drSet })),
+      drSets: Object.fromEntries(drSets),
+      holders: ceremony.holders,
+    })),
+  };
+}
+
+function lines({ people, deployments }: Inventory): string[] {
+  return [
+    'The inventory has no mistakes.',
+    ...[...deployments.values()].flatMap(({ name, drSets, ceremony, gates, laboratory }) => [
+      `Deployment ${name}${laboratory ? ' (LABORATORY: claims carry everything)' : ''}`,
+      ...[...drSets].map(([set, members]) => `  DR set ${set}: ${members.join(', ')}`),
+      `  holders: ${ceremony.holders.join(', ')}`,
+      ...(['plan', 'go'] as const).map((gate) => `  gate ${gate}: ${gates[gate].approvals} of ${gates[gate].groups.join(', ')}`),
+    ]),
+    ...[...people.values()].map(({ name, attestation, groups }) => `Person ${name}: ${attestation}${groups.length === 0 ? '' : `, in ${groups.join(', ')}`}`),
+  ];
+}

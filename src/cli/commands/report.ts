@@ -1,0 +1,50 @@
+import type { Command } from 'commander';
+import { RunbookError } from '../../errors';
+import { renderHtml, renderMarkdown, writeReportFiles } from '../../report';
+import type { Report } from '../../contracts/report';
+import { newCommand, printResult, withServerOptions, withSession } from '../command';
+import type { CommandHost, ServerOptions } from '../command';
+import { describe } from '../run-view';
+import { readReport } from './watch';
+
+interface ReportOptions extends ServerOptions {
+  readonly runId?: string;
+  readonly format?: string;
+  readonly output?: string;
+}
+
+const RENDERERS: Readonly<Record<string, (report: Report) => string>> = {
+  md: renderMarkdown,
+  html: renderHtml,
+  json: (report) => JSON.stringify(report, null, 2),
+};
+
+/** `runbook report`: what a run did, from its history alone; works for running and terminated runs too. */
+export function reportCommand(host: CommandHost): Command {
+  const command = newCommand('report', 'what a run did, from its history alone; also for runs that are open or were terminated', [
+    'runbook report deployment:payments',
+    'runbook report deployment:payments --format html > report.html',
+    'runbook report deployment:payments --output reports   (JSON, Markdown and HTML files)',
+  ])
+    .argument('<workflowId>')
+    .option('--run-id <id>', 'an earlier run of this Workflow ID (default: the newest)')
+    .option('--format <format>', 'md, html or json (default: md; json with --json)')
+    .option('--output <directory>', 'write files there and print their paths');
+  return withServerOptions(command).action(async (workflowId: string, options: ReportOptions) => {
+    const format = options.format ?? (options.json === true ? 'json' : 'md');
+    const render = RENDERERS[format];
+    if (render === undefined) {
+      throw new RunbookError('INVALID_INPUT', `There is no report format "${format}".`, { needed: Object.keys(RENDERERS).join(', ') });
+    }
+    await withSession(host.context, options, async (session) => {
+      const { runId } = await describe(session.client, { workflowId, ...(options.runId === undefined ? {} : { runId: options.runId }) });
+      const report = await readReport(session, { workflowId, runId });
+      if (options.output === undefined) {
+        host.context.out(render(report).trimEnd());
+        return;
+      }
+      const files = await writeReportFiles(report, options.output);
+      printResult(host.context, options, { files }, files);
+    });
+  });
+}

@@ -1,0 +1,73 @@
+import type { Command } from 'commander';
+import { RunbookError } from '../../errors';
+import { newCommand, printResult, withServerOptions, withSession } from '../command';
+import type { CommandHost, ServerOptions } from '../command';
+import type { CliContext } from '../context';
+import { EXIT } from '../exit-codes';
+import { fetchEvents } from '../history';
+import { readTextFile } from '../run-input';
+import { canary } from '../scan/canary';
+import type { Canary } from '../scan/canary';
+import { SecretSearch } from '../scan/search';
+import { columns } from '../text';
+
+interface ScanOptions extends ServerOptions {
+  readonly runId?: string;
+  readonly files?: readonly string[];
+  readonly canaryFile?: string;
+  readonly canaryPrompt?: boolean;
+}
+
+/** `runbook scan`: searches a run's history, and files, for given secrets and for what looks like one. */
+export function scanCommand(host: CommandHost): Command {
+  const command = newCommand('scan', 'search a history, and files, for secrets; proves presence, never absence', [
+    'runbook scan deployment:payments',
+    'runbook scan deployment:payments --canary-file secrets.txt --files worker.log reports/*.json',
+    'runbook scan deployment:payments --canary-prompt   (a secret to look for, typed unseen)',
+  ])
+    .argument('[workflowId]', 'the run whose history is searched; without it only files are')
+    .option('--run-id <id>', 'an earlier run of this Workflow ID')
+    .option('--files <file...>', 'logs, reports and other files to search too')
+    .option('--canary-file <file>', 'secrets to look for, one per line')
+    .option('--canary-prompt', 'ask for a secret to look for, on a hidden prompt');
+  return withServerOptions(command).action(async (workflowId: string | undefined, options: ScanOptions) => {
+    const { context } = host;
+    if (workflowId === undefined && options.files === undefined) {
+      throw new RunbookError('INVALID_INPUT', 'Nothing to search.', { needed: 'a Workflow ID, --files, or both' });
+    }
+    const canaries = await readCanaries(context, options);
+    const search = new SecretSearch(canaries);
+    const events = workflowId === undefined ? 0 : await scanHistory(context, options, workflowId, search);
+    for (const file of options.files ?? []) {
+      (await readTextFile(file)).split('\n').forEach((line, index) => search.value(`${file}:${index + 1}`, line));
+    }
+    const { findings } = search;
+    const searched = { events, files: options.files?.length ?? 0, canaries: canaries.length };
+    printResult(context, options, { findings, searched }, [
+      ...columns(findings.map(({ where, kind, what }) => [kind, where, what])),
+      `Searched ${events} events and ${searched.files} files for ${canaries.length} given secrets and for secret-looking values: ${findings.length} found.`,
+      'A search proves presence, never absence.',
+    ]);
+    if (findings.length > 0) host.finish(EXIT.failed);
+  });
+}
+
+async function readCanaries(context: CliContext, options: ScanOptions): Promise<Canary[]> {
+  const given = options.canaryFile === undefined ? [] : (await readTextFile(options.canaryFile)).split('\n').map((line) => line.trim());
+  if (options.canaryPrompt === true) given.push(await context.askHidden('A secret to look for'));
+  const secrets = given.filter((secret) => secret !== '');
+  return secrets.map((secret, index) => {
+    const made = canary(`given secret ${index + 1}`, secret);
+    if (made !== undefined) return made;
+    throw new RunbookError('INVALID_INPUT', `Given secret ${index + 1} is too short to be looked for.`, { needed: 'at least 8 characters' });
+  });
+}
+
+async function scanHistory(context: CliContext, options: ScanOptions, workflowId: string, search: SecretSearch): Promise<number> {
+  return withSession(context, options, async ({ client }) => {
+    const run = { workflowId, ...(options.runId === undefined ? {} : { runId: options.runId }) };
+    const events = await fetchEvents(client, run);
+    for (const event of events) search.value(`event ${String(event.eventId)}`, event);
+    return events.length;
+  });
+}
