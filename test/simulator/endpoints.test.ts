@@ -1,0 +1,137 @@
+import { startSimulatedService, type SimulatedService } from '../../src/simulator';
+import { call, deployment } from './client';
+
+const DR = 'sys/replication/dr';
+const PR = 'sys/replication/performance';
+
+/** All 34 endpoints of the interface with what an unprepared call meets on the DR and performance primary. */
+const ENDPOINTS: [method: string, path: string, unauthenticated: number][] = [
+  ['GET', `${DR}/status`, 200],
+  ['POST', `${DR}/primary/enable`, 403],
+  ['POST', `${DR}/primary/demote`, 403],
+  ['POST', `${DR}/primary/disable`, 403],
+  ['POST', `${DR}/primary/secondary-token`, 403],
+  ['POST', `${DR}/primary/revoke-secondary`, 403],
+  ['POST', `${DR}/secondary/generate-public-key`, 403],
+  ['POST', `${DR}/secondary/enable`, 403],
+  ['POST', `${DR}/secondary/promote`, 400],
+  ['POST', `${DR}/secondary/disable`, 400],
+  ['POST', `${DR}/secondary/update-primary`, 400],
+  ['GET', `${DR}/secondary/generate-operation-token/attempt`, 400],
+  ['POST', `${DR}/secondary/generate-operation-token/attempt`, 400],
+  ['DELETE', `${DR}/secondary/generate-operation-token/attempt`, 400],
+  ['POST', `${DR}/secondary/generate-operation-token/update`, 400],
+  ['POST', `${DR}/secondary/operation-token/delete`, 400],
+  ['POST', `${DR}/secondary/reindex`, 400],
+  ['POST', `${DR}/secondary/merkle-check`, 400],
+  ['GET', `${PR}/status`, 200],
+  ['POST', `${PR}/primary/enable`, 403],
+  ['POST', `${PR}/primary/demote`, 403],
+  ['POST', `${PR}/primary/disable`, 403],
+  ['POST', `${PR}/primary/secondary-token`, 403],
+  ['POST', `${PR}/primary/revoke-secondary`, 403],
+  ['POST', `${PR}/primary/paths-filter/some-id`, 403],
+  ['GET', `${PR}/primary/paths-filter/some-id`, 403],
+  ['DELETE', `${PR}/primary/paths-filter/some-id`, 403],
+  ['GET', `${PR}/primary/dynamic-filter/some-id`, 403],
+  ['GET', `${PR}/secondary/dynamic-filter/some-id`, 403],
+  ['POST', `${PR}/secondary/generate-public-key`, 403],
+  ['POST', `${PR}/secondary/enable`, 403],
+  ['POST', `${PR}/secondary/promote`, 403],
+  ['POST', `${PR}/secondary/disable`, 403],
+  ['POST', `${PR}/secondary/update-primary`, 403],
+];
+
+let service: SimulatedService;
+beforeAll(async () => {
+  service = await startSimulatedService(deployment());
+});
+afterAll(() => service.stop());
+
+it('knows 18 DR and 16 performance endpoints', () => {
+  expect(ENDPOINTS.filter(([, path]) => path.startsWith(DR))).toHaveLength(18);
+  expect(ENDPOINTS.filter(([, path]) => path.startsWith(PR))).toHaveLength(16);
+});
+
+it.each(ENDPOINTS)('%s %s asks for its credential', async (method, path, status) => {
+  const answer = await call(service.cluster('east'), method, path);
+  expect(answer.status).toBe(status);
+});
+
+it.each(ENDPOINTS)('%s %s is refused in a namespace', async (method, path) => {
+  const east = service.cluster('east');
+  const answer = await call(east, method, path, { token: east.rootToken, headers: { 'x-vault-namespace': 'team' } });
+  expect(answer.status).toBe(400);
+});
+
+it.each(ENDPOINTS)('%s %s takes no other method', async (_method, path) => {
+  const answer = await call(service.cluster('east'), 'PATCH', path, { token: service.cluster('east').rootToken });
+  expect(answer.status).toBe(415);
+});
+
+describe('the transport', () => {
+  it('answers malformed JSON with 500 before it looks at the token', async () => {
+    const answer = await call(service.cluster('east'), 'POST', `${DR}/primary/demote`, { body: '{"a":' });
+    expect(answer.status).toBe(500);
+    expect(service.cluster('east').snapshotState().dr.mode).toBe('primary');
+  });
+
+  it('answers well-formed JSON of another type with 400', async () => {
+    const answer = await call(service.cluster('east'), 'POST', `${DR}/primary/demote`, { body: '[1]' });
+    expect(answer.status).toBe(400);
+    expect(answer.textAt('errors', 0)).toContain('failed to parse JSON input');
+  });
+
+  it('tells an invalid token from one without the right', async () => {
+    const east = service.cluster('east');
+    const invalid = await call(east, 'POST', `${DR}/primary/demote`, { token: 'hvs.nobody' });
+    const weak = await call(east, 'POST', `${DR}/primary/demote`, { token: east.createToken({ policies: [] }) });
+    expect([invalid.status, weak.status]).toEqual([403, 403]);
+    expect(invalid.textAt('errors', 0)).toContain('invalid token');
+    expect(weak.at('errors')).toEqual(['permission denied']);
+  });
+
+  it('asks for sudo on secondary-token and not on revoke-secondary', async () => {
+    const east = service.cluster('east');
+    const paths = ['secondary-token', 'revoke-secondary'].map((name) => `${DR}/primary/${name}`);
+    east.writePolicy('no-sudo', paths.map((path) => ({ path, capabilities: ['update'] })));
+    const token = east.createToken({ policies: ['no-sudo'] });
+    const [issue, revoke] = await Promise.all(
+      paths.map((path) => call(east, 'POST', path, { token, body: { id: 'nobody' } })),
+    );
+    expect([issue?.status, revoke?.status]).toEqual([403, 400]);
+  });
+
+  it('forwards from a standby, and redirects where forwarding is switched off', async () => {
+    const east = service.cluster('east');
+    expect((await call(east, 'GET', `${DR}/status`, { node: 1 })).status).toBe(200);
+    const headers = { 'x-vault-no-request-forwarding': 'true' };
+    const redirect = await call(east, 'GET', `${DR}/status`, { node: 1, headers });
+    expect(redirect.status).toBe(307);
+    expect(redirect.headers['location']).toBe(`${east.addresses[0]}/v1/${DR}/status`);
+  });
+
+  it('has one status for both kinds, and answers unknown system paths as the service does', async () => {
+    const east = service.cluster('east');
+    const both = await call(east, 'GET', 'sys/replication/status');
+    expect(both.at('data', 'dr', 'mode')).toBe('primary');
+    expect(both.at('data', 'performance', 'mode')).toBe('primary');
+    expect((await call(east, 'GET', 'sys/replication/nothing', { token: east.rootToken })).status).toBe(404);
+    expect((await call(east, 'GET', `${DR}//status`)).status).toBe(307);
+  });
+
+  it('writes uint64 indexes as plain integers without loss', async () => {
+    const big = await startSimulatedService({
+      clusters: [{ name: 'a', nodes: 1, firstWal: '18014398509481985' }, { name: 'b', nodes: 1 }],
+      dr: [{ primary: 'a', secondaries: ['b'] }],
+    });
+    try {
+      const answer = await call(big.cluster('a'), 'GET', `${DR}/status`);
+      const digits = /"last_dr_wal":(\d+)/.exec(answer.text)?.[1];
+      expect(BigInt(digits ?? 0)).toBe(big.cluster('a').snapshotState().dr.lastWal);
+      expect(BigInt(digits ?? 0)).toBeGreaterThan(2n ** 53n);
+    } finally {
+      await big.stop();
+    }
+  });
+});
