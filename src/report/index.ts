@@ -1,6 +1,5 @@
-export type { ActivityRecord, FailureFacts, LocalActivityRecord } from './activity-records';
-export type { RunRecord, SignalRecord } from './history-events';
-export { readHistory } from './history-events';
+export type { ActivityOutcome } from './activity-outcomes';
+export { activityRecords } from './activity-outcomes';
 export { renderHtml } from './render-html';
 export { renderMarkdown } from './render-markdown';
 export { writeReportFiles } from './report-files';

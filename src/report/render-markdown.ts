@@ -39,7 +39,7 @@ function stepLines(step: ReportStep, report: Report): readonly string[] {
     return `  - ${escaped(type)}${where}: ${cell(outcomeCell(outcome, ended))}${tried}${took}${seen}`;
   });
   return [
-    `- ${step.number === 0 ? '' : `${step.number}. `}**${escaped(step.name)}**${attempt}: ${cell(outcomeCell(step.outcome, ended))}, from ${timeText(step.startedAt)}${duration}`,
+    `- **${step.number === 0 ? '' : `${step.number}. `}${escaped(step.name)}**${attempt}: ${cell(outcomeCell(step.outcome, ended))}, from ${timeText(step.startedAt)}${duration}`,
     ...activities,
   ];
 }

@@ -85,7 +85,7 @@ function plan({ plan: document }: Report): Section {
             content.onStuck === 'park' ? 'park and ask' : 'promote the old primary back',
           ),
           entry('Accepted loss', content.acceptLoss),
-          entry('Digest approved', digest),
+          entry('Digest', digest),
         ],
       },
       { kind: 'list', items: content.steps.map((text) => ({ text })) },

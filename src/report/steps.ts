@@ -82,7 +82,8 @@ function outcomeOf(activity: ActivityRecord): ReportedActivity['outcome'] {
   return activity.state;
 }
 
-function clusterOf({ input }: ActivityRecord): string | undefined {
+/** The cluster that an activity acts on. */
+export function clusterOf({ input }: ActivityRecord): string | undefined {
   return textOf(input['cluster']) ?? textOf(input['secondary']) ?? textOf(input['newPrimary']);
 }
 
