@@ -190,13 +190,19 @@ export function secretsLeft(run: RunRecord): readonly string[] {
 
 /** What the history proves to be left, the most urgent first. */
 export function derivedLeftToDo(run: RunRecord, facts: RunFacts, plan: SwitchoverPlan | undefined): readonly string[] {
-  const waitingFor = run.close ? undefined : textOf(run.memo['waitingFor']);
+  const parkings = openParkings(facts);
+  if (!run.close) {
+    // The run is at work: only what it waits for is for people.
+    const waitingFor = textOf(run.memo['waitingFor']);
+    return [...parkings, ...(waitingFor === undefined ? [] : [`The run waits for: ${waitingFor}`])];
+  }
   return [
     ...roles(run, plan),
     ...hooks(run),
-    ...openParkings(facts),
-    ...(waitingFor === undefined ? [] : [`The run waits for: ${waitingFor}`]),
+    ...parkings,
     ...protection(run, plan),
-    ...(run.close ? [...activationTokens(run), ...operationTokens(run, true), ...ceremonyKeys(run)] : []),
+    ...activationTokens(run),
+    ...operationTokens(run, true),
+    ...ceremonyKeys(run),
   ];
 }
