@@ -28,6 +28,8 @@ export async function signingKey(context: CliContext, options: SigningOptions): 
 
 async function readPassphrase(context: CliContext, { passphraseFile }: SigningOptions): Promise<Secret<'passphrase'>> {
   const text =
-    passphraseFile === undefined ? await context.askHidden('Passphrase of the signing key') : (await readTextFile(passphraseFile)).trim();
+    passphraseFile === undefined
+      ? await context.askHidden('Passphrase of the signing key')
+      : (await readTextFile(passphraseFile)).trim();
   return new Secret('passphrase', text);
 }

@@ -16,7 +16,11 @@ export function pinsPath(env: NodeJS.ProcessEnv, given?: string): string {
   const named = given ?? env['RUNBOOKS_PINS'];
   if (named !== undefined && named !== '') return named;
   const base = env['XDG_CONFIG_HOME'];
-  return join(base !== undefined && base !== '' ? base : join(homedir(), '.config'), 'replication-runbooks', 'pins.json');
+  return join(
+    base !== undefined && base !== '' ? base : join(homedir(), '.config'),
+    'replication-runbooks',
+    'pins.json',
+  );
 }
 
 /**
@@ -54,16 +58,24 @@ export interface CheckedInvitation {
  */
 export async function checkInvitation(
   jws: string,
-  options: { readonly pinsFile: string; readonly holder: string; readonly expected?: { readonly namespace: string; readonly workflowId: string } },
+  options: {
+    readonly pinsFile: string;
+    readonly holder: string;
+    readonly expected?: { readonly namespace: string; readonly workflowId: string };
+  },
 ): Promise<CheckedInvitation> {
   const pins = await readPins(options.pinsFile);
   const signer = signerOf(jws);
   if (!pins.some(({ kid }) => kid === signer)) {
-    throw new RunbookError('DOCUMENT_INVALID', "The invitation is signed with a key that is not pinned on this machine. Your share was not asked for.", {
-      observed: signer === undefined ? 'no readable signer' : `key ${spokenFingerprint(signer)}`,
-      needed: `a key in ${options.pinsFile}`,
-      next: 'Ask the operators for the workers\' public key on another way, compare its fingerprint by voice, then "runbook keys trust <environment> <key>".',
-    });
+    throw new RunbookError(
+      'DOCUMENT_INVALID',
+      'The invitation is signed with a key that is not pinned on this machine. Your share was not asked for.',
+      {
+        observed: signer === undefined ? 'no readable signer' : `key ${spokenFingerprint(signer)}`,
+        needed: `a key in ${options.pinsFile}`,
+        next: 'Ask the operators for the workers\' public key on another way, compare its fingerprint by voice, then "runbook keys trust <environment> <key>".',
+      },
+    );
   }
   const checked = await verifyInvitation(jws, { pins, now: Date.now(), holder: options.holder });
   const { ns, wid } = checked.invitation;
@@ -99,7 +111,8 @@ const USES: Record<TokenUse, string> = {
 
 /** Every member of an invitation, in plain words, for the holder to read before he gives his share. */
 export function invitationLines({ invitation, environment, digest }: CheckedInvitation, now = Date.now()): string[] {
-  const { kind, targets, requestedBy, reason, runbook, holders, threshold, erasure, exp, iat, useFor, epoch } = invitation;
+  const { kind, targets, requestedBy, reason, runbook, holders, threshold, erasure, exp, iat, useFor, epoch } =
+    invitation;
   const token = kind === 'operation-token' ? 'DR operation token' : 'ROOT token';
   return [
     `Invitation of environment "${environment}" (pinned key; signature verified)`,
@@ -107,7 +120,7 @@ export function invitationLines({ invitation, environment, digest }: CheckedInvi
     ...targets.flatMap((target) => [
       `    ${target.cluster}  (cluster ID ${target.clusterId})`,
       `      at       ${target.addresses.join(', ')}`,
-      `      CA       ${target.caSha256 === '' ? 'the system\'s roots' : `SHA-256 ${target.caSha256}`}`,
+      `      CA       ${target.caSha256 === '' ? "the system's roots" : `SHA-256 ${target.caSha256}`}`,
       `      to       ${target.uses.map((use) => USES[use]).join('; ')}`,
     ]),
     `  Runbook        ${runbook} (${invitation.wid}, run ${invitation.rid}, namespace ${invitation.ns})`,

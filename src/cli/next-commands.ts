@@ -33,7 +33,19 @@ export function commandsFor(workflowId: string, waiting: Waiting): NextCommand[]
     case 'decision':
       return waiting.choices.map(({ action, effect }) => ({
         who: 'an operator',
-        command: shellLine('runbook', 'decide', workflowId, '--step', waiting.step, '--action', action, '--reason', 'WHY', '--name', WHO),
+        command: shellLine(
+          'runbook',
+          'decide',
+          workflowId,
+          '--step',
+          waiting.step,
+          '--action',
+          action,
+          '--reason',
+          'WHY',
+          '--name',
+          WHO,
+        ),
         effect,
       }));
     case 'resume':

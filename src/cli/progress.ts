@@ -31,11 +31,20 @@ export class Progress {
     if (status === undefined) {
       if (this.#silent || view.state !== 'running') return [];
       this.#silent = true;
-      return [`${clock(now)} no worker answers; as of event ${view.asOfEvent}${view.memo?.waitingFor === undefined ? '' : `, waits for ${view.memo.waitingFor}`}`];
+      return [
+        `${clock(now)} no worker answers; as of event ${view.asOfEvent}${view.memo?.waitingFor === undefined ? '' : `, waits for ${view.memo.waitingFor}`}`,
+      ];
     }
     const back = this.#silent ? [`${clock(now)} a worker answers again`] : [];
     this.#silent = false;
-    return [...back, ...this.#phaseLines(status, now), ...this.#receiptLines(status, now), ...this.#stepLines(status), ...this.#findingLines(status, now), ...this.#waitingLines(status, now)];
+    return [
+      ...back,
+      ...this.#phaseLines(status, now),
+      ...this.#receiptLines(status, now),
+      ...this.#stepLines(status),
+      ...this.#findingLines(status, now),
+      ...this.#waitingLines(status, now),
+    ];
   }
 
   #phaseLines({ phase, outageSince, serviceBackAt }: RunStatus, now: number): string[] {
@@ -55,22 +64,30 @@ export class Progress {
       const key = `${state} ${attempt}`;
       if (this.#steps.get(number) === key) return [];
       this.#steps.set(number, key);
-      if (state === 'running') return [`${clock(startedAt)} ${number}. ${name} ...${attempt > 1 ? ` (attempt ${attempt})` : ''}`];
+      if (state === 'running')
+        return [`${clock(startedAt)} ${number}. ${name} ...${attempt > 1 ? ` (attempt ${attempt})` : ''}`];
       const took = endedAt === undefined ? '' : ` in ${inWords(endedAt - startedAt)}`;
-      return [`${clock(endedAt ?? startedAt)} ${number}. ${name}: ${state}${took}${note === undefined ? '' : `. ${note}`}`];
+      return [
+        `${clock(endedAt ?? startedAt)} ${number}. ${name}: ${state}${took}${note === undefined ? '' : `. ${note}`}`,
+      ];
     });
   }
 
   #receiptLines({ receipts }: RunStatus, now: number): string[] {
     // The run keeps the newest hundred: what came before the last one that was shown is not told again.
-    const fresh = receipts.filter((receipt) => this.#once(`receipt ${receipt.signal} ${receipt.arrival} ${receipt.code}`));
+    const fresh = receipts.filter((receipt) =>
+      this.#once(`receipt ${receipt.signal} ${receipt.arrival} ${receipt.code}`),
+    );
     return fresh.map((receipt) => `${clock(now)}    ${receiptLine(receipt)}`);
   }
 
   #findingLines({ findings }: RunStatus, now: number): string[] {
     return findings
       .filter(({ code, text }) => this.#once(`finding ${code} ${text}`))
-      .map(({ severity, text, next }) => `${clock(now)}    finding (${severity}): ${text}${next === undefined ? '' : ` Next: ${next}`}`);
+      .map(
+        ({ severity, text, next }) =>
+          `${clock(now)}    finding (${severity}): ${text}${next === undefined ? '' : ` Next: ${next}`}`,
+      );
   }
 
   #waitingLines({ workflowId, waiting }: RunStatus, now: number): string[] {
@@ -78,7 +95,10 @@ export class Progress {
       .filter((each) => this.#once(waitingKey(each)))
       .flatMap((each) => [
         `${clock(now)} -> ${waitingHeadline(each, now)}`,
-        ...commandsFor(workflowId, each).map(({ who, command, effect }) => `            ${effect === undefined ? `${who}: ` : ''}${command}${effect === undefined ? '' : `  (${effect})`}`),
+        ...commandsFor(workflowId, each).map(
+          ({ who, command, effect }) =>
+            `            ${effect === undefined ? `${who}: ` : ''}${command}${effect === undefined ? '' : `  (${effect})`}`,
+        ),
       ]);
   }
 

@@ -3,13 +3,18 @@ import { inWords } from './text';
 
 /** The end of a run in a few lines: outcome, outage split, loss, findings, what is left to do. */
 export function summaryLines(report: Report): string[] {
-  const lines = ['', `${report.runbook} of ${report.deployment ?? 'unknown deployment'}: ${report.outcome.toUpperCase()}`];
+  const lines = [
+    '',
+    `${report.runbook} of ${report.deployment ?? 'unknown deployment'}: ${report.outcome.toUpperCase()}`,
+  ];
   if (report.outage !== undefined) lines.push(...outageLines(report.outage));
   if (report.loss !== undefined) lines.push(`  Loss: ${report.loss.loss}. ${report.loss.why}`);
   const unprotected = report.withoutDrProtection?.totalMs;
   if (unprotected !== undefined) lines.push(`  Without DR protection: ${inWords(unprotected)}`);
-  for (const { cluster, state, text } of report.tokens) lines.push(`  Operation token of ${cluster}: ${state}. ${text}`);
-  for (const { severity, text, next } of report.findings) lines.push(`  Finding (${severity}): ${text}${next === undefined ? '' : ` Next: ${next}`}`);
+  for (const { cluster, state, text } of report.tokens)
+    lines.push(`  Operation token of ${cluster}: ${state}. ${text}`);
+  for (const { severity, text, next } of report.findings)
+    lines.push(`  Finding (${severity}): ${text}${next === undefined ? '' : ` Next: ${next}`}`);
   for (const left of report.leftToDo) lines.push(`  Left to do: ${left}`);
   lines.push(`  History: ${report.historyEvents} events`);
   return lines;

@@ -15,7 +15,9 @@ export function statusLines(view: RunView, now = Date.now()): string[] {
   ];
   for (const pending of view.pendingActivities) {
     const failure = pending.lastFailure === undefined ? '' : `, last failure ${pending.lastFailure}`;
-    lines.push(`  under way: ${pending.type}, try ${pending.attempt}${pending.started ? '' : ', not started'}${failure}`);
+    lines.push(
+      `  under way: ${pending.type}, try ${pending.attempt}${pending.started ? '' : ', not started'}${failure}`,
+    );
   }
   if (view.status === undefined) return [...lines, ...memoLines(view)];
   return [...lines, ...liveLines(view.status, now)];
@@ -59,8 +61,10 @@ function liveLines(status: RunStatus, now: number): string[] {
   lines.push('', 'Steps', ...columns(status.steps.map((step) => stepCells(step, now))));
   for (const waiting of status.waiting) lines.push('', ...waitingLines(status.workflowId, waiting, now));
   if (status.findings.length > 0) lines.push('', 'Findings');
-  for (const { severity, text, next } of status.findings) lines.push(`  ${severity}: ${text}${next === undefined ? '' : ` Next: ${next}`}`);
-  if (status.receipts.length > 0) lines.push('', 'Receipts', ...status.receipts.slice(-RECEIPTS_SHOWN).map((receipt) => `  ${receiptLine(receipt)}`));
+  for (const { severity, text, next } of status.findings)
+    lines.push(`  ${severity}: ${text}${next === undefined ? '' : ` Next: ${next}`}`);
+  if (status.receipts.length > 0)
+    lines.push('', 'Receipts', ...status.receipts.slice(-RECEIPTS_SHOWN).map((receipt) => `  ${receiptLine(receipt)}`));
   return lines;
 }
 

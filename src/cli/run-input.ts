@@ -9,7 +9,9 @@ import type { CliContext } from './context';
 export function runbookName(name: string): RunbookName {
   const known = RUNBOOK_NAMES.find((candidate) => candidate === name);
   if (known !== undefined) return known;
-  throw new RunbookError('UNKNOWN_RUNBOOK', `There is no runbook "${name}".`, { needed: `one of: ${RUNBOOK_NAMES.join(', ')}` });
+  throw new RunbookError('UNKNOWN_RUNBOOK', `There is no runbook "${name}".`, {
+    needed: `one of: ${RUNBOOK_NAMES.join(', ')}`,
+  });
 }
 
 /** An input that passed the runbook's schema: what lock and messages need of it, and the object to send. */
@@ -46,12 +48,15 @@ export async function buildInput(
 }
 
 async function readObject(context: CliContext, input: string): Promise<Record<string, unknown>> {
-  const text = input === '@-' ? await context.readInput() : input.startsWith('@') ? await readTextFile(input.slice(1)) : input;
+  const text =
+    input === '@-' ? await context.readInput() : input.startsWith('@') ? await readTextFile(input.slice(1)) : input;
   let value: unknown;
   try {
     value = JSON.parse(text);
   } catch {
-    throw new RunbookError('INVALID_INPUT', 'The input is not JSON.', { needed: 'one JSON object, @file or @- for standard input' });
+    throw new RunbookError('INVALID_INPUT', 'The input is not JSON.', {
+      needed: 'one JSON object, @file or @- for standard input',
+    });
   }
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
     throw new RunbookError('INVALID_INPUT', 'The input is not a JSON object.', { needed: 'one JSON object' });

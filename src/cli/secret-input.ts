@@ -18,17 +18,22 @@ export interface ShareOptions {
  */
 export async function readShare(context: CliContext, options: ShareOptions): Promise<Secret<'key-share'>> {
   if (options.shareFile !== undefined && options.shareStdin === true) {
-    throw new RunbookError('INVALID_INPUT', 'Both --share-file and --share-stdin are given.', { needed: 'one of them' });
+    throw new RunbookError('INVALID_INPUT', 'Both --share-file and --share-stdin are given.', {
+      needed: 'one of them',
+    });
   }
   if (options.shareFile !== undefined) {
     await warnAboutOpenFile(context, options.shareFile);
     return parseShare(await readTextFile(options.shareFile));
   }
-  return parseShare(options.shareStdin === true ? await context.readInput() : await context.askHidden('Your key share'));
+  return parseShare(
+    options.shareStdin === true ? await context.readInput() : await context.askHidden('Your key share'),
+  );
 }
 
 /** A secret's file that others can read is a mistake, but not ours to refuse in the middle of a ceremony. */
 export async function warnAboutOpenFile(context: CliContext, path: string): Promise<void> {
   const mode = (await stat(path).catch(() => undefined))?.mode;
-  if (mode !== undefined && (mode & 0o077) !== 0) context.err(`Warning: other users of this machine may read ${path} (chmod 600).`);
+  if (mode !== undefined && (mode & 0o077) !== 0)
+    context.err(`Warning: other users of this machine may read ${path} (chmod 600).`);
 }

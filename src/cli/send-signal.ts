@@ -33,16 +33,26 @@ const POLL_MS = 250;
  *
  * @throws RunbookError `NOT_FOUND` where there is no open run.
  */
-export async function sendSignal(client: Client, run: RunReference, signal: SignalName, input: unknown, stop: AbortSignal): Promise<SentSignal> {
+export async function sendSignal(
+  client: Client,
+  run: RunReference,
+  signal: SignalName,
+  input: unknown,
+  stop: AbortSignal,
+): Promise<SentSignal> {
   const { workflowId } = run;
   try {
     await client.workflow.getHandle(workflowId, run.runId).signal(signal, input);
   } catch (error) {
     if (!(error instanceof WorkflowNotFoundError)) throw error;
-    throw new RunbookError('NOT_FOUND', `There is no open run with the Workflow ID "${workflowId}"; nothing was sent.`, {
-      next: '"runbook list --open" shows the open runs.',
-      cause: error,
-    });
+    throw new RunbookError(
+      'NOT_FOUND',
+      `There is no open run with the Workflow ID "${workflowId}"; nothing was sent.`,
+      {
+        next: '"runbook list --open" shows the open runs.',
+        cause: error,
+      },
+    );
   }
   const arrival = await findArrival(client, run, signal, input);
   const receipt = arrival === undefined ? undefined : await awaitReceipt(client, run, signal, arrival, stop);
@@ -56,7 +66,12 @@ export async function sendSignal(client: Client, run: RunReference, signal: Sign
 }
 
 /** Which of the signals of this name ours is: receipts are known by that number. */
-async function findArrival(client: Client, run: RunReference, signal: SignalName, input: unknown): Promise<number | undefined> {
+async function findArrival(
+  client: Client,
+  run: RunReference,
+  signal: SignalName,
+  input: unknown,
+): Promise<number | undefined> {
   const mine = digestOf(input);
   const events = await fetchEvents(client, run);
   return signalEvents(events, signal).findLast((event) => digestOf(event.input) === mine)?.arrival;
@@ -68,11 +83,19 @@ function digestOf(input: unknown): string {
     .digest('hex');
 }
 
-async function awaitReceipt(client: Client, run: RunReference, signal: SignalName, arrival: number, stop: AbortSignal): Promise<Receipt | undefined> {
+async function awaitReceipt(
+  client: Client,
+  run: RunReference,
+  signal: SignalName,
+  arrival: number,
+  stop: AbortSignal,
+): Promise<Receipt | undefined> {
   const deadline = Date.now() + RECEIPT_DEADLINE_MS;
   while (Date.now() < deadline && !stop.aborted) {
     const status = await queryStatus(client, run);
-    const receipt = status?.receipts.findLast((candidate) => candidate.signal === signal && candidate.arrival === arrival);
+    const receipt = status?.receipts.findLast(
+      (candidate) => candidate.signal === signal && candidate.arrival === arrival,
+    );
     if (receipt !== undefined) return receipt;
     await delay(POLL_MS);
   }

@@ -22,6 +22,10 @@ export function startFormLink(
 ): string | undefined {
   const base = webUi(env);
   if (base === undefined) return undefined;
-  const query = new URLSearchParams({ workflowId: form.workflowId, taskQueue: form.taskQueue, workflowType: form.runbook });
+  const query = new URLSearchParams({
+    workflowId: form.workflowId,
+    taskQueue: form.taskQueue,
+    workflowType: form.runbook,
+  });
   return `${base}/namespaces/${encodeURIComponent(namespace)}/workflows/start-workflow?${query.toString()}`;
 }

@@ -79,7 +79,13 @@ function describeError(error: Error): string {
   return `${code}: ${error.message}${cause}`;
 }
 
-const TO_PINO = { TRACE: 'trace', DEBUG: 'debug', INFO: 'info', WARN: 'warn', ERROR: 'error' } as const satisfies Record<LogLevel, string>;
+const TO_PINO = {
+  TRACE: 'trace',
+  DEBUG: 'debug',
+  INFO: 'info',
+  WARN: 'warn',
+  ERROR: 'error',
+} as const satisfies Record<LogLevel, string>;
 
 /** Our logger as the SDK takes it. */
 export function sdkLogger(log: Logger): SdkLogger {

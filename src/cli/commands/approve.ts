@@ -46,14 +46,21 @@ export function approveCommand(host: CommandHost): Command {
     await withSession(context, options, async (session) => {
       const { runId, plan } = await planUnderApproval(session, workflowId);
       if (options.planDigest !== undefined && options.planDigest !== plan.digest) {
-        throw new RunbookError('PRECONDITION_FAILED', 'The run has another plan than the one that you name. Nothing was sent.', {
-          observed: plan.digest,
-          needed: options.planDigest,
-        });
+        throw new RunbookError(
+          'PRECONDITION_FAILED',
+          'The run has another plan than the one that you name. Nothing was sent.',
+          {
+            observed: plan.digest,
+            needed: options.planDigest,
+          },
+        );
       }
       for (const line of approvalLines(plan, options.gate)) context.err(line);
       const verdict = options.reject === true ? 'reject' : 'approve';
-      if (options.yes !== true && (await context.ask(`Type "${verdict}" to ${verdict} gate "${options.gate}"`)) !== verdict) {
+      if (
+        options.yes !== true &&
+        (await context.ask(`Type "${verdict}" to ${verdict} gate "${options.gate}"`)) !== verdict
+      ) {
         throw new RunbookError('INVALID_INPUT', 'Not confirmed; nothing was sent.', { needed: verdict });
       }
       const payload: ApprovalPayload = {
@@ -77,19 +84,29 @@ export function approveCommand(host: CommandHost): Command {
 }
 
 /** The plan of the newest run, from the query, or from the history where no worker answers; its digest is checked. */
-async function planUnderApproval({ client }: TemporalSession, workflowId: string): Promise<{ runId: string; plan: PlanDocument }> {
+async function planUnderApproval(
+  { client }: TemporalSession,
+  workflowId: string,
+): Promise<{ runId: string; plan: PlanDocument }> {
   const { runId } = await describe(client, { workflowId });
   const run = { workflowId, runId };
   const status = await queryStatus(client, run);
   const plan =
     status?.planText !== undefined && status.planDigest !== undefined
       ? { text: status.planText, digest: status.planDigest }
-      : activityResults(await fetchEvents(client, run), 'assessDrSwitchover').map(recordedPlan).findLast((found) => found !== undefined);
+      : activityResults(await fetchEvents(client, run), 'assessDrSwitchover')
+          .map(recordedPlan)
+          .findLast((found) => found !== undefined);
   if (plan === undefined) {
-    throw new RunbookError('NOT_FOUND', `The run ${workflowId} has no plan to approve yet.`, { next: shellLine('runbook', 'status', workflowId) });
+    throw new RunbookError('NOT_FOUND', `The run ${workflowId} has no plan to approve yet.`, {
+      next: shellLine('runbook', 'status', workflowId),
+    });
   }
   if (createHash('sha256').update(plan.text).digest('base64url') !== plan.digest) {
-    throw new RunbookError('DOCUMENT_INVALID', 'The plan that the run shows does not have the digest that it names. Nothing was sent.');
+    throw new RunbookError(
+      'DOCUMENT_INVALID',
+      'The plan that the run shows does not have the digest that it names. Nothing was sent.',
+    );
   }
   return { runId, plan };
 }
@@ -105,7 +122,8 @@ function approvalLines({ text, digest }: PlanDocument, gate: string): string[] {
   const parsed = switchoverPlan.safeParse(JSON.parse(text));
   if (!parsed.success) return [`Gate "${gate}", plan ${digest}:`, text];
   const { data: plan } = parsed;
-  const named = (list: readonly { readonly cluster: string }[]): string => list.map(({ cluster }) => cluster).join(', ') || 'none';
+  const named = (list: readonly { readonly cluster: string }[]): string =>
+    list.map(({ cluster }) => cluster).join(', ') || 'none';
   return [
     `Gate "${gate}" of ${plan.runbook}, deployment ${plan.deployment}, plan ${digest}`,
     `  Reason            ${plan.reason}`,

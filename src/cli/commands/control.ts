@@ -21,7 +21,9 @@ const CONTROLS = {
 /** `runbook pause`, `resume` and `abort`. */
 export function controlCommands(host: CommandHost): Command[] {
   return (['pause', 'resume', 'abort'] as const).map((control) => {
-    const command = newCommand(control, CONTROLS[control], [`runbook ${control} deployment:payments --by ada --reason "wrong window"`])
+    const command = newCommand(control, CONTROLS[control], [
+      `runbook ${control} deployment:payments --by ada --reason "wrong window"`,
+    ])
       .argument('<workflowId>')
       .option('--by <name>', 'who asks (default: the user of this machine); a claim, shown as such')
       .option('--reason <text>', 'why');

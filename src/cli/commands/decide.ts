@@ -37,7 +37,10 @@ export function decideCommand(host: CommandHost): Command {
     const { context } = host;
     await withSession(context, options, async (session) => {
       const { runId } = await describe(session.client, { workflowId });
-      const parkingNo = options.parking === undefined ? await openParking(session, { workflowId, runId }, options.step) : Number(options.parking);
+      const parkingNo =
+        options.parking === undefined
+          ? await openParking(session, { workflowId, runId }, options.step)
+          : Number(options.parking);
       const parsed = decisionPayload.safeParse({
         ns: session.namespace,
         wid: workflowId,
@@ -63,7 +66,11 @@ export function decideCommand(host: CommandHost): Command {
 }
 
 /** Number of the parking that waits for a decision on `step`. */
-async function openParking(session: TemporalSession, run: { workflowId: string; runId: string }, step: string): Promise<number> {
+async function openParking(
+  session: TemporalSession,
+  run: { workflowId: string; runId: string },
+  step: string,
+): Promise<number> {
   const status = await queryStatus(session.client, run);
   const open =
     status?.waiting.flatMap((waiting) => (waiting.for === 'decision' ? [waiting] : [])) ??

@@ -25,7 +25,11 @@ function understood({ people, deployments }: Inventory): object {
     deployments: [...deployments.values()].map(({ name, clusters, drSets, ceremony, laboratory }) => ({
       name,
       laboratory,
-      clusters: [...clusters.values()].map((cluster) => ({ name: cluster.name, addresses: cluster.addresses, drSet: cluster.drSet })),
+      clusters: [...clusters.values()].map((cluster) => ({
+        name: cluster.name,
+        addresses: cluster.addresses,
+        drSet: cluster.drSet,
+      })),
       drSets: Object.fromEntries(drSets),
       holders: ceremony.holders,
     })),
@@ -39,8 +43,13 @@ function lines({ people, deployments }: Inventory): string[] {
       `Deployment ${name}${laboratory ? ' (LABORATORY: claims carry everything)' : ''}`,
       ...[...drSets].map(([set, members]) => `  DR set ${set}: ${members.join(', ')}`),
       `  holders: ${ceremony.holders.join(', ')}`,
-      ...(['plan', 'go'] as const).map((gate) => `  gate ${gate}: ${gates[gate].approvals} of ${gates[gate].groups.join(', ')}`),
+      ...(['plan', 'go'] as const).map(
+        (gate) => `  gate ${gate}: ${gates[gate].approvals} of ${gates[gate].groups.join(', ')}`,
+      ),
     ]),
-    ...[...people.values()].map(({ name, attestation, groups }) => `Person ${name}: ${attestation}${groups.length === 0 ? '' : `, in ${groups.join(', ')}`}`),
+    ...[...people.values()].map(
+      ({ name, attestation, groups }) =>
+        `Person ${name}: ${attestation}${groups.length === 0 ? '' : `, in ${groups.join(', ')}`}`,
+    ),
   ];
 }

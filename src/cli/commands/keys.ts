@@ -3,7 +3,15 @@ import { dirname } from 'node:path';
 import { Command } from 'commander';
 import { RunbookError } from '../../errors';
 import { Secret } from '../../secret';
-import { addPin, createHolderKey, formatPublicKey, generatePassphrase, newSealKey, newSigningKey, spokenFingerprint } from '../../secrets';
+import {
+  addPin,
+  createHolderKey,
+  formatPublicKey,
+  generatePassphrase,
+  newSealKey,
+  newSigningKey,
+  spokenFingerprint,
+} from '../../secrets';
 import { newCommand, printResult } from '../command';
 import type { CommandHost, CommonOptions } from '../command';
 import type { CliContext } from '../context';
@@ -89,11 +97,14 @@ function trustCommand({ context }: CommandHost): Command {
       if (options.yes !== true) {
         context.err(`Fingerprint: ${fingerprint}`);
         const answer = await context.ask('Compare it with an operator by voice. Type "yes" if it is the same');
-        if (answer !== 'yes') throw new RunbookError('INVALID_INPUT', 'Not confirmed; nothing was pinned.', { needed: 'yes' });
+        if (answer !== 'yes')
+          throw new RunbookError('INVALID_INPUT', 'Not confirmed; nothing was pinned.', { needed: 'yes' });
       }
       const file = pinsPath(context.env, options.pins);
       const pin = await addPin(file, environment, line);
-      printResult(context, options, { environment, kid: pin.kid, fingerprint, file }, [`Pinned for "${environment}" in ${file}: ${fingerprint}`]);
+      printResult(context, options, { environment, kid: pin.kid, fingerprint, file }, [
+        `Pinned for "${environment}" in ${file}: ${fingerprint}`,
+      ]);
     });
 }
 
@@ -101,7 +112,10 @@ function workersCommand({ context }: CommandHost): Command {
   return newCommand('workers', "make the workers' signing key file; prints the public key that holders pin", [
     'runbook keys workers --output /etc/replication-runbooks/workers.key',
   ])
-    .requiredOption('--output <file>', 'the new key file (mode 0600; never overwritten), for "workers.signingKey" in the inventory')
+    .requiredOption(
+      '--output <file>',
+      'the new key file (mode 0600; never overwritten), for "workers.signingKey" in the inventory',
+    )
     .action(async (options: CommonOptions & { readonly output: string }) => {
       const { key, jwk } = newSigningKey();
       await writeSecretFile(options.output, `${jwk.reveal()}\n`);
@@ -140,6 +154,8 @@ export async function writeSecretFile(path: string, content: string): Promise<vo
     await writeFile(path, content, { mode: 0o600, flag: 'wx' });
   } catch (error) {
     if (!(error instanceof Error && 'code' in error && error.code === 'EEXIST')) throw error;
-    throw new RunbookError('INVALID_INPUT', `The file ${path} exists; a key is never overwritten.`, { needed: 'the path of a new file' });
+    throw new RunbookError('INVALID_INPUT', `The file ${path} exists; a key is never overwritten.`, {
+      needed: 'the path of a new file',
+    });
   }
 }

@@ -21,11 +21,15 @@ const RENDERERS: Readonly<Record<string, (report: Report) => string>> = {
 
 /** `runbook report`: what a run did, from its history alone; works for running and terminated runs too. */
 export function reportCommand(host: CommandHost): Command {
-  const command = newCommand('report', 'what a run did, from its history alone; also for runs that are open or were terminated', [
-    'runbook report deployment:payments',
-    'runbook report deployment:payments --format html > report.html',
-    'runbook report deployment:payments --output reports   (JSON, Markdown and HTML files)',
-  ])
+  const command = newCommand(
+    'report',
+    'what a run did, from its history alone; also for runs that are open or were terminated',
+    [
+      'runbook report deployment:payments',
+      'runbook report deployment:payments --format html > report.html',
+      'runbook report deployment:payments --output reports   (JSON, Markdown and HTML files)',
+    ],
+  )
     .argument('<workflowId>')
     .option('--run-id <id>', 'an earlier run of this Workflow ID (default: the newest)')
     .option('--format <format>', 'md, html or json (default: md; json with --json)')
@@ -34,10 +38,15 @@ export function reportCommand(host: CommandHost): Command {
     const format = options.format ?? (options.json === true ? 'json' : 'md');
     const render = RENDERERS[format];
     if (render === undefined) {
-      throw new RunbookError('INVALID_INPUT', `There is no report format "${format}".`, { needed: Object.keys(RENDERERS).join(', ') });
+      throw new RunbookError('INVALID_INPUT', `There is no report format "${format}".`, {
+        needed: Object.keys(RENDERERS).join(', '),
+      });
     }
     await withSession(host.context, options, async (session) => {
-      const { runId } = await describe(session.client, { workflowId, ...(options.runId === undefined ? {} : { runId: options.runId }) });
+      const { runId } = await describe(session.client, {
+        workflowId,
+        ...(options.runId === undefined ? {} : { runId: options.runId }),
+      });
       const report = await readReport(session, { workflowId, runId });
       if (options.output === undefined) {
         host.context.out(render(report).trimEnd());

@@ -21,7 +21,10 @@ interface ListedRun {
 
 /** `runbook list`: the newest runs of the namespace. */
 export function listCommand(host: CommandHost): Command {
-  const command = newCommand('list', 'the runs of this namespace, newest first', ['runbook list', 'runbook list --open --json'])
+  const command = newCommand('list', 'the runs of this namespace, newest first', [
+    'runbook list',
+    'runbook list --open --json',
+  ])
     .option('--open', 'only runs that have not ended')
     .option('--limit <number>', 'at most so many', '30');
   return withServerOptions(command).action(async (options: ServerOptions & { open?: boolean; limit: string }) => {
@@ -41,7 +44,14 @@ export function listCommand(host: CommandHost): Command {
           ...textMember(run.memo, 'waitingFor'),
         });
       }
-      const rows = runs.map((run) => [run.workflowId, run.runbook, run.state, run.phase ?? '', run.startedAt, run.waitingFor ?? '']);
+      const rows = runs.map((run) => [
+        run.workflowId,
+        run.runbook,
+        run.state,
+        run.phase ?? '',
+        run.startedAt,
+        run.waitingFor ?? '',
+      ]);
       printResult(host.context, options, runs, rows.length === 0 ? ['No runs.'] : columns(rows));
     });
   });
@@ -63,7 +73,10 @@ export function statusCommand(host: CommandHost): Command {
     .option('--run-id <id>', 'an earlier run of this Workflow ID');
   return withServerOptions(command).action(async (workflowId: string, options: ServerOptions & { runId?: string }) => {
     await withSession(host.context, options, async (session) => {
-      const view = await readRunView(session, { workflowId, ...(options.runId === undefined ? {} : { runId: options.runId }) });
+      const view = await readRunView(session, {
+        workflowId,
+        ...(options.runId === undefined ? {} : { runId: options.runId }),
+      });
       const next = view.status === undefined ? [] : nextCommands(view.status);
       printResult(host.context, options, { ...view, answered: view.status !== undefined, next }, statusLines(view));
       // Said by exit code too: what is shown is as old as the last event.

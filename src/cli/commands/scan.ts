@@ -53,17 +53,27 @@ export function scanCommand(host: CommandHost): Command {
 }
 
 async function readCanaries(context: CliContext, options: ScanOptions): Promise<Canary[]> {
-  const given = options.canaryFile === undefined ? [] : (await readTextFile(options.canaryFile)).split('\n').map((line) => line.trim());
+  const given =
+    options.canaryFile === undefined
+      ? []
+      : (await readTextFile(options.canaryFile)).split('\n').map((line) => line.trim());
   if (options.canaryPrompt === true) given.push(await context.askHidden('A secret to look for'));
   const secrets = given.filter((secret) => secret !== '');
   return secrets.map((secret, index) => {
     const made = canary(`given secret ${index + 1}`, secret);
     if (made !== undefined) return made;
-    throw new RunbookError('INVALID_INPUT', `Given secret ${index + 1} is too short to be looked for.`, { needed: 'at least 8 characters' });
+    throw new RunbookError('INVALID_INPUT', `Given secret ${index + 1} is too short to be looked for.`, {
+      needed: 'at least 8 characters',
+    });
   });
 }
 
-async function scanHistory(context: CliContext, options: ScanOptions, workflowId: string, search: SecretSearch): Promise<number> {
+async function scanHistory(
+  context: CliContext,
+  options: ScanOptions,
+  workflowId: string,
+  search: SecretSearch,
+): Promise<number> {
   return withSession(context, options, async ({ client }) => {
     const run = { workflowId, ...(options.runId === undefined ? {} : { runId: options.runId }) };
     const events = await fetchEvents(client, run);

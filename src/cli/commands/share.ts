@@ -24,12 +24,16 @@ interface ShareCommandOptions extends ServerOptions, SigningOptions, ShareOption
 
 /** `runbook share`: checks the invitation, shows it, encrypts the holder's key share to it, and sends it. */
 export function shareCommand(host: CommandHost): Command {
-  const command = newCommand('share', 'give your key share to a run that asks for it; it leaves this machine encrypted only', [
-    'runbook share deployment:payments --holder ada',
-    'runbook share deployment:payments --holder ada --key-file ~/ada.key   (signed, where the inventory lists your key)',
-    'runbook share deployment:payments --holder ada --print   (prints one line to paste as signal "share" in the Web UI)',
-    'runbook share deployment:payments --holder ada --share-file share.txt --confirm west   (for scripts)',
-  ])
+  const command = newCommand(
+    'share',
+    'give your key share to a run that asks for it; it leaves this machine encrypted only',
+    [
+      'runbook share deployment:payments --holder ada',
+      'runbook share deployment:payments --holder ada --key-file ~/ada.key   (signed, where the inventory lists your key)',
+      'runbook share deployment:payments --holder ada --print   (prints one line to paste as signal "share" in the Web UI)',
+      'runbook share deployment:payments --holder ada --share-file share.txt --confirm west   (for scripts)',
+    ],
+  )
     .argument('<workflowId>', 'the run that asks, for example deployment:payments')
     .requiredOption('--holder <name>', 'your name as the inventory lists it')
     .option('--key-file <file>', 'your signing key ("runbook keys init")')
@@ -39,7 +43,7 @@ export function shareCommand(host: CommandHost): Command {
     .option('--invitation-file <file>', 'an invitation that somebody gave you, instead of asking the run')
     .option('--pins <file>', "pinned workers' keys (default: RUNBOOKS_PINS, ~/.config/replication-runbooks/pins.json)")
     .option('--confirm <cluster>', 'the name of the first target cluster, instead of typing it when asked')
-    .option('--print', 'print the signal\'s input as one line instead of sending it');
+    .option('--print', "print the signal's input as one line instead of sending it");
   return withServerOptions(command).action(async (workflowId: string, options: ShareCommandOptions) => {
     const { context } = host;
     if (options.print === true && options.invitationFile !== undefined) {
@@ -48,7 +52,10 @@ export function shareCommand(host: CommandHost): Command {
       return;
     }
     await withSession(context, options, async ({ client, namespace }) => {
-      const jws = options.invitationFile === undefined ? await fetchInvitation(client, { workflowId }) : await readTextFile(options.invitationFile);
+      const jws =
+        options.invitationFile === undefined
+          ? await fetchInvitation(client, { workflowId })
+          : await readTextFile(options.invitationFile);
       const checked = await readAndConfirm(context, options, jws, { namespace, workflowId });
       const input = await envelopeFor(context, options, checked);
       if (options.print === true) {
@@ -56,7 +63,13 @@ export function shareCommand(host: CommandHost): Command {
         return;
       }
       // To the very run that invited: a run that came after it must not get the share.
-      const sent = await sendSignal(client, { workflowId, runId: checked.invitation.rid }, SIGNALS.share, input, context.stop);
+      const sent = await sendSignal(
+        client,
+        { workflowId, runId: checked.invitation.rid },
+        SIGNALS.share,
+        input,
+        context.stop,
+      );
       printResult(context, options, sent, sent.lines);
       host.finish(sent.exitCode);
     });
@@ -80,15 +93,23 @@ async function readAndConfirm(
   const wanted = target?.cluster ?? '';
   const typed = options.confirm ?? (await context.ask(`To go on, type the name of the first target cluster`));
   if (typed !== wanted) {
-    throw new RunbookError('INVALID_INPUT', 'The name does not match the first target cluster. Your share was not asked for.', {
-      needed: wanted,
-    });
+    throw new RunbookError(
+      'INVALID_INPUT',
+      'The name does not match the first target cluster. Your share was not asked for.',
+      {
+        needed: wanted,
+      },
+    );
   }
   return checked;
 }
 
 /** The input of the signal: `{document}` where it is signed, else the plain members of the envelope. */
-async function envelopeFor(context: CliContext, options: ShareCommandOptions, checked: CheckedInvitation): Promise<object> {
+async function envelopeFor(
+  context: CliContext,
+  options: ShareCommandOptions,
+  checked: CheckedInvitation,
+): Promise<object> {
   const key = await signingKey(context, options);
   const share = await readShare(context, options);
   const envelope = await createEnvelope({

@@ -44,7 +44,10 @@ export function startCommand(host: CommandHost): Command {
   return withServerOptions(withInputOptions(command)).action(async (name: string, options: InputOptions) => {
     const { context } = host;
     const runbook = runbookName(name);
-    const input = await buildInput(context, runbook, { input: options.input, fields: { ...fieldsOf(options), requestedBy: requester(options) } });
+    const input = await buildInput(context, runbook, {
+      input: options.input,
+      fields: { ...fieldsOf(options), requestedBy: requester(options) },
+    });
     await withSession(context, options, async (session) => {
       const workflowId = input.dryRun ? planWorkflowId(input) : lockWorkflowId(runbook, input);
       const runId = await startRun(session, runbook, workflowId, input, taskQueueSetting(context.env));
@@ -60,9 +63,11 @@ export function startCommand(host: CommandHost): Command {
 
 /** `runbook plan`: the same input, only reads, and prints what would be done. */
 export function planCommand(host: CommandHost): Command {
-  const command = newCommand('plan', 'only read, and show the plan: preconditions with observed and needed values, steps', [
-    'runbook plan drSwitchover --deployment payments --to west --reason "planned maintenance"',
-  ]).argument('<runbook>', 'drSwitchover or operationTokenCeremony');
+  const command = newCommand(
+    'plan',
+    'only read, and show the plan: preconditions with observed and needed values, steps',
+    ['runbook plan drSwitchover --deployment payments --to west --reason "planned maintenance"'],
+  ).argument('<runbook>', 'drSwitchover or operationTokenCeremony');
   return withServerOptions(withInputOptions(command)).action(async (name: string, options: InputOptions) => {
     const { context } = host;
     const runbook = runbookName(name);
@@ -97,9 +102,22 @@ function withInputOptions(command: Command): Command {
 }
 
 function fieldsOf(options: InputOptions): Record<string, unknown> {
-  const { deployment, cluster, to, from, reason, tokenSource, go, onStuck, acceptLoss, acknowledgeNewerSecondary } = options;
+  const { deployment, cluster, to, from, reason, tokenSource, go, onStuck, acceptLoss, acknowledgeNewerSecondary } =
+    options;
   const uses = options.uses?.split(',').map((use) => use.trim());
-  return { deployment, cluster, uses, to, from, reason, tokenSource, go, onStuck, acceptLoss, acknowledgeNewerSecondary };
+  return {
+    deployment,
+    cluster,
+    uses,
+    to,
+    from,
+    reason,
+    tokenSource,
+    go,
+    onStuck,
+    acceptLoss,
+    acknowledgeNewerSecondary,
+  };
 }
 
 /** An input given as a whole says itself who asks, or says nothing. */
@@ -153,10 +171,16 @@ export function planLines(report: Pick<Report, 'plan' | 'preconditions' | 'runbo
   const lines = ['Preconditions', ...preconditionLines(report.preconditions)];
   const failed = report.preconditions.filter(({ verdict }) => verdict === 'fail').length;
   if (content !== undefined) {
-    lines.push('', `Plan: ${content.from.cluster} (${content.from.version}) -> ${content.to.cluster} (${content.to.version}), token source ${content.tokenSource}, digest ${report.plan?.digest ?? ''}`);
+    lines.push(
+      '',
+      `Plan: ${content.from.cluster} (${content.from.version}) -> ${content.to.cluster} (${content.to.version}), token source ${content.tokenSource}, digest ${report.plan?.digest ?? ''}`,
+    );
     lines.push(...content.steps.map((step, index) => `  ${index + 1}. ${step}`));
   }
-  const verdict = failed === 0 ? 'Nothing stands against it.' : `${failed} precondition${failed === 1 ? ' stands' : 's stand'} against it; a run would be refused.`;
+  const verdict =
+    failed === 0
+      ? 'Nothing stands against it.'
+      : `${failed} precondition${failed === 1 ? ' stands' : 's stand'} against it; a run would be refused.`;
   return [...lines, '', `${verdict} Nothing was changed.`];
 }
 

@@ -45,7 +45,8 @@ export async function watchRun(
   run: RunReference,
   options: { readonly json?: boolean; readonly timeout?: string },
 ): Promise<ExitCode> {
-  const deadline = options.timeout === undefined ? Number.POSITIVE_INFINITY : Date.now() + Number(options.timeout) * 1000;
+  const deadline =
+    options.timeout === undefined ? Number.POSITIVE_INFINITY : Date.now() + Number(options.timeout) * 1000;
   const progress = new Progress();
   const say = (line: string): void => context.out(options.json === true ? JSON.stringify({ progress: line }) : line);
   let view = await readRunView(session, run);
@@ -68,7 +69,10 @@ export async function watchRun(
 }
 
 /** The report of a run, ended or not, from its history. */
-export async function readReport({ client, namespace }: TemporalSession, run: { readonly workflowId: string; readonly runId: string }): Promise<Report> {
+export async function readReport(
+  { client, namespace }: TemporalSession,
+  run: { readonly workflowId: string; readonly runId: string },
+): Promise<Report> {
   const history = await client.workflow.getHandle(run.workflowId, run.runId).fetchHistory();
   return reportFromHistory(history, { namespace, ...run });
 }

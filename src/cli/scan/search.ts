@@ -33,7 +33,8 @@ export class SecretSearch {
     if (depth > MAX_DEPTH || value === null || value === undefined) return;
     if (typeof value === 'string') this.#text(where, value, depth);
     else if (value instanceof Uint8Array) this.#bytes(where, Buffer.from(value), depth);
-    else if (Array.isArray(value)) value.forEach((element: unknown, index) => this.value(`${where}[${index}]`, element, depth));
+    else if (Array.isArray(value))
+      value.forEach((element: unknown, index) => this.value(`${where}[${index}]`, element, depth));
     else if (typeof value === 'object') {
       for (const [name, member] of Object.entries(value)) {
         this.#match(`${where}.(a member's name)`, name);

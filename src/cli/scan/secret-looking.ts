@@ -5,5 +5,8 @@ export const SECRET_SHAPES: readonly (readonly [string, RegExp])[] = [
   ['a private key block', /-----BEGIN [A-Z ]*PRIVATE KEY(?: BLOCK)?-----/],
   ['an Ed25519 private JWK', /"d"\s*:\s*"[A-Za-z0-9_-]{43}"/],
   ['a key share in hexadecimal', /(?<![0-9A-Za-z])(?=[0-9a-f]*[a-f])[0-9a-f]{66}(?![0-9A-Za-z])/i],
-  ['a key share in base64', /(?<![A-Za-z0-9+/_=-])(?=[^\s"]{0,43}[0-9])(?=[^\s"]{0,43}[A-Z])(?=[^\s"]{0,43}[a-z])[A-Za-z0-9+/]{44}(?![A-Za-z0-9+/_=-])/],
+  [
+    'a key share in base64',
+    /(?<![A-Za-z0-9+/_=-])(?=[^\s"]{0,43}[0-9])(?=[^\s"]{0,43}[A-Z])(?=[^\s"]{0,43}[a-z])[A-Za-z0-9+/]{44}(?![A-Za-z0-9+/_=-])/,
+  ],
 ];

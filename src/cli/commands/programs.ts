@@ -1,0 +1,80 @@
+import { resolve } from 'node:path';
+import type { Command } from 'commander';
+import { startDevelopment } from '../../demo/development';
+import { runSimulatorProgram } from '../../simulator';
+import { startWorker } from '../../worker';
+import { newCommand } from '../command';
+import type { CommandHost, CommonOptions } from '../command';
+import type { CliContext } from '../context';
+
+/** `runbook worker`: serves the task queues until Ctrl-C or SIGTERM. */
+export function workerCommand({ context }: CommandHost): Command {
+  return newCommand('worker', 'run workflows and activities until Ctrl-C; settings from the environment', [
+    'RUNBOOKS_INVENTORY=inventory.yaml RUNBOOKS_SEAL_KEYS_FILE=seal-keys runbook worker',
+  ])
+    .addHelpText('after', '\nIts variables are listed in docs/cli.md. It logs JSON lines on standard error.')
+    .action(async () => {
+      const worker = await startWorker({ env: context.env });
+      context.err(
+        `Worker ready on task queue ${worker.taskQueue}; Ctrl-C ends it after the activities that are under way.`,
+      );
+      onStop(context, () => worker.shutdown());
+      await worker.run();
+    });
+}
+
+interface SimulatorOptions extends CommonOptions {
+  readonly stateFile: string;
+  readonly controlPort?: string;
+}
+
+/** `runbook simulator`: the simulated service from a topology file. */
+export function simulatorCommand({ context }: CommandHost): Command {
+  return newCommand('simulator', 'run the simulated service from a topology file until Ctrl-C', [
+    'runbook simulator topology.yaml --state-file simulator.json',
+  ])
+    .argument('<topology>', 'topology file (YAML)')
+    .requiredOption(
+      '--state-file <file>',
+      'where addresses, tokens and key shares are written (mode 0600; removed at the end)',
+    )
+    .option('--control-port <port>', 'port of the control endpoint for faults (default: a free one)')
+    .action(async (topology: string, options: SimulatorOptions) => {
+      await runSimulatorProgram({
+        topologyFile: resolve(topology),
+        stateFile: resolve(options.stateFile),
+        ...(options.controlPort === undefined ? {} : { controlPort: Number(options.controlPort) }),
+        log: (line) => context.err(line),
+      });
+    });
+}
+
+/** `runbook dev`: Temporal dev server, simulated deployment and worker in one command. */
+export function devCommand({ context }: CommandHost): Command {
+  return newCommand('dev', 'Temporal dev server, simulated deployment "payments" and worker, until Ctrl-C', [
+    'runbook dev',
+  ])
+    .option('--reports <directory>', 'where reports go', 'reports')
+    .action(async (options: CommonOptions & { readonly reports: string }) => {
+      const development = await startDevelopment({
+        reportDirectory: resolve(options.reports),
+        say: (line) => context.err(line),
+      });
+      try {
+        for (const line of development.guide) context.out(line);
+        await Promise.race([stopped(context), development.ended]);
+      } finally {
+        context.err('Stopping ...');
+        await development.stop();
+      }
+    });
+}
+
+function onStop({ stop }: CliContext, work: () => void): void {
+  if (stop.aborted) work();
+  else stop.addEventListener('abort', work, { once: true });
+}
+
+function stopped(context: CliContext): Promise<void> {
+  return new Promise((done) => onStop(context, done));
+}

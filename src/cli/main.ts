@@ -1,0 +1,11 @@
+#!/usr/bin/env node
+import { processContext } from './context';
+import { runCli } from './program';
+
+const stop = new AbortController();
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => stop.abort());
+
+void runCli(process.argv.slice(2), processContext(stop.signal)).then((code) => {
+  // Not process.exit: what stands in the pipes of a long answer must still be written.
+  process.exitCode = stop.signal.aborted && code === 0 ? 130 : code;
+});

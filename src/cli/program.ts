@@ -1,0 +1,89 @@
+import { Command, CommanderError } from 'commander';
+import type { CliContext } from './context';
+import type { CommandHost } from './command';
+import { approveCommand } from './commands/approve';
+import { controlCommands } from './commands/control';
+import { decideCommand } from './commands/decide';
+import { inventoryCommand } from './commands/inventory';
+import { keysCommand } from './commands/keys';
+import { devCommand, simulatorCommand, workerCommand } from './commands/programs';
+import { reportCommand } from './commands/report';
+import { listCommand, statusCommand } from './commands/runs';
+import { scanCommand } from './commands/scan';
+import { shareCommand } from './commands/share';
+import { planCommand, startCommand } from './commands/start';
+import { watchCommand } from './commands/watch';
+import { EXIT, exitCodeOf } from './exit-codes';
+import type { ExitCode } from './exit-codes';
+import { printError } from './print-error';
+
+/** The whole command line, with every command's action bound to `host`. */
+export function buildProgram(host: CommandHost): Command {
+  const program = new Command('runbook')
+    .description('Durable runbooks for the replication administration interface of HashiCorp Vault Enterprise')
+    .addHelpText(
+      'after',
+      `
+A switchover, by the people who do it:
+  operator   runbook plan drSwitchover --deployment payments --to west --reason "planned maintenance"
+             runbook start drSwitchover --deployment payments --to west --reason "planned maintenance"
+             runbook watch deployment:payments
+  holders    runbook share deployment:payments --holder NAME
+  approver   runbook approve deployment:payments --gate plan --name NAME
+  anybody    runbook status deployment:payments
+
+Exit codes: 0 done, 1 failed, 2 wrong command line, 3 refused, 4 not finished or no answer yet, 5 not found,
+6 the run ended otherwise (aborted, rolled back).`,
+    );
+  for (const command of [
+    startCommand(host),
+    planCommand(host),
+    listCommand(host),
+    statusCommand(host),
+    watchCommand(host),
+    shareCommand(host),
+    approveCommand(host),
+    decideCommand(host),
+    ...controlCommands(host),
+    reportCommand(host),
+    scanCommand(host),
+    keysCommand(host),
+    inventoryCommand(host),
+    workerCommand(host),
+    simulatorCommand(host),
+    devCommand(host),
+  ]) {
+    program.addCommand(command);
+  }
+  settle(program, host.context);
+  return program;
+}
+
+/** Commands neither end the process nor write past the context. */
+function settle(command: Command, context: CliContext): void {
+  command.exitOverride().configureOutput({
+    writeOut: (text) => context.out(text.replace(/\n$/, '')),
+    writeErr: (text) => context.err(text.replace(/\n$/, '')),
+  });
+  for (const each of command.commands) settle(each, context);
+}
+
+/** Runs one command line. Never throws: what went wrong is printed, and told by the exit code. */
+export async function runCli(words: readonly string[], context: CliContext): Promise<ExitCode> {
+  let code: ExitCode = EXIT.ok;
+  const program = buildProgram({ context, finish: (given) => (code = given) });
+  try {
+    await program.parseAsync([...words], { from: 'user' });
+    return code;
+  } catch (error) {
+    if (error instanceof CommanderError) {
+      const asked =
+        error.code === 'commander.helpDisplayed' ||
+        error.code === 'commander.version' ||
+        error.code === 'commander.help';
+      return asked && error.exitCode === 0 ? EXIT.ok : EXIT.usage;
+    }
+    printError(context, error, { json: words.includes('--json'), debug: words.includes('--debug') });
+    return exitCodeOf(error);
+  }
+}

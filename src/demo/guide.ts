@@ -1,0 +1,92 @@
+import { deploymentWorkflowId } from '../contracts/names';
+import { startFormLink } from '../cli/web-ui';
+import { shellLine } from '../cli/text';
+import { DEPLOYMENT } from './payments';
+import { OPERATOR } from './people';
+import type { DemoPerson } from './people';
+import type { Stage } from './stage';
+
+/** The input of the demonstration's switchover. */
+export const SWITCHOVER = {
+  deployment: DEPLOYMENT,
+  to: 'west',
+  reason: 'demonstration of a planned switchover',
+  requestedBy: OPERATOR,
+} as const;
+
+/** Options with which a person signs. */
+export function signingWords({ keyFile, passphraseFile }: DemoPerson): string[] {
+  return ['--key-file', keyFile, '--passphrase-file', passphraseFile];
+}
+
+/** The words after `runbook` with which a holder gives the share without being asked anything. */
+export function shareWords(holder: DemoPerson): string[] {
+  const words = [
+    'share',
+    deploymentWorkflowId(DEPLOYMENT),
+    '--holder',
+    holder.name,
+    ...signingWords(holder),
+    '--confirm',
+    'west',
+  ];
+  return holder.shareFile === undefined ? words : [...words, '--share-file', holder.shareFile];
+}
+
+/** The words after `runbook` with which an approver approves a gate without being asked anything. */
+export function approveWords(approver: DemoPerson, gate: 'plan' | 'go'): string[] {
+  return [
+    'approve',
+    deploymentWorkflowId(DEPLOYMENT),
+    '--gate',
+    gate,
+    '--name',
+    approver.name,
+    ...signingWords(approver),
+    '--yes',
+  ];
+}
+
+/** The exact commands and links for a person who plays all the parts. */
+export function guideLines({ server, payments, environment, environmentFile }: Stage): string[] {
+  const workflowId = deploymentWorkflowId(DEPLOYMENT);
+  const holders = [...payments.people.values()].filter(({ shareFile }) => shareFile !== undefined);
+  const approver = payments.people.get('grace');
+  const form = startFormLink(environment, server.namespace, {
+    workflowId,
+    taskQueue: environment['RUNBOOKS_TASK_QUEUE'] ?? 'runbooks',
+    runbook: 'drSwitchover',
+  });
+  const command = (...words: readonly string[]): string => `  ${shellLine('runbook', ...words)}`;
+  return [
+    '',
+    'Everything runs. In another terminal, first:',
+    `  source ${environmentFile}`,
+    '',
+    '1. Look at the plan (only reads), then start the switchover:',
+    command('plan', 'drSwitchover', '--input', JSON.stringify(SWITCHOVER)),
+    command('start', 'drSwitchover', '--input', JSON.stringify(SWITCHOVER)),
+    '   or in the Web UI, with the JSON object above as input:',
+    ...(form === undefined ? [] : [`  ${form}`]),
+    '',
+    '2. Follow it, in a terminal of its own:',
+    command('watch', workflowId),
+    '',
+    '3. Three of the five key holders give their shares (with --print: one line to paste as signal "share" in the Web UI):',
+    ...holders.slice(0, 3).map((holder) => command(...shareWords(holder))),
+    '   Without --confirm and --share-file the command asks, as it would ask a real holder.',
+    '',
+    '4. An approver approves the plan, and then, right before the outage, says go:',
+    ...(approver === undefined
+      ? []
+      : [command(...approveWords(approver, 'plan')), command(...approveWords(approver, 'go'))]),
+    '   The commands above do not ask; without --yes the plan is shown and confirmed first.',
+    '',
+    '5. Afterwards:',
+    command('report', workflowId),
+    command('scan', workflowId),
+    `  ${server.uiAddress}/namespaces/${server.namespace}/workflows`,
+    '',
+    'Ctrl-C here ends everything and removes its files; reports stay.',
+  ];
+}

@@ -1,0 +1,68 @@
+import { stringify } from 'yaml';
+import type { DemoPerson } from './people';
+import { HOLDERS } from './people';
+
+/** What the inventory of the demonstration is made of. */
+export interface InventoryFacts {
+  readonly deployment: string;
+  /** API addresses and token file of each cluster. */
+  readonly clusters: ReadonlyMap<string, { readonly addresses: readonly string[]; readonly credentialFile: string }>;
+  readonly drSets: Readonly<Record<string, readonly string[]>>;
+  readonly people: ReadonlyMap<string, DemoPerson>;
+  readonly signingKeyFile: string;
+  readonly uiAddress?: string;
+  readonly namespace: string;
+  /** Programs and address of the clients' side; absent where nobody writes. */
+  readonly hooks?: {
+    readonly quiesce: readonly string[];
+    readonly release: readonly string[];
+    readonly traffic: readonly string[];
+    readonly probe: string;
+  };
+}
+
+/** The inventory file (docs/inventory.md) of the demonstration. */
+export function inventoryText(facts: InventoryFacts): string {
+  const { deployment, clusters, drSets, people, signingKeyFile, uiAddress, namespace, hooks } = facts;
+  return stringify({
+    version: 1,
+    temporal: { namespace, ...(uiAddress === undefined ? {} : { uiAddress }) },
+    workers: { signingKey: { file: signingKeyFile } },
+    people: Object.fromEntries(
+      [...people.values()].map(({ name, groups, publicKey }) => [
+        name,
+        { groups: [...groups], attestation: 'signed', publicKeys: [publicKey] },
+      ]),
+    ),
+    deployments: {
+      [deployment]: {
+        clusters: Object.fromEntries(
+          [...clusters].map(([name, { addresses, credentialFile }]) => [
+            name,
+            {
+              addresses: [...addresses],
+              advertisedClusterAddress: 'node-address',
+              credential: { file: credentialFile },
+            },
+          ]),
+        ),
+        drSets,
+        ceremony: { holders: [...HOLDERS], collectFor: '30m', useFor: '30m', tokenSource: 'auto' },
+        gates: {
+          plan: { approvals: 1, groups: ['approvers'], excludeRequester: true, validFor: '4h' },
+          go: { approvals: 1, groups: ['approvers'], excludeRequester: true, validFor: '10m' },
+        },
+        ...(hooks === undefined
+          ? {}
+          : {
+              hooks: {
+                quiesce: { command: [...hooks.quiesce], timeout: '15s' },
+                release: { command: [...hooks.release], timeout: '15s' },
+                traffic: { command: [...hooks.traffic], timeout: '15s' },
+                probe: { url: hooks.probe, expectStatus: [200] },
+              },
+            }),
+      },
+    },
+  });
+}

@@ -1,0 +1,54 @@
+import { resolve } from 'node:path';
+import { printError } from '../cli/print-error';
+import { processContext } from '../cli/context';
+import { guideLines } from './guide';
+import { rehearse } from './rehearse';
+import { startStage } from './stage';
+
+const USAGE = `npm run demo                    a planned switchover of a simulated deployment, all people played; ends by itself
+npm run demo -- --interactive   the same, but you play the people; runs until Ctrl-C`;
+
+async function main(words: readonly string[]): Promise<number> {
+  const unknown = words.filter((word) => word !== '--interactive');
+  if (unknown.length > 0) {
+    console.error(USAGE);
+    return unknown.every((word) => word === '--help' || word === '-h') ? 0 : 2;
+  }
+  const stop = new AbortController();
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => stop.abort());
+  const say = (line: string): void => console.log(line);
+  const begin = Date.now();
+  const stage = await startStage({ reportDirectory: resolve('reports'), say });
+  try {
+    if (words.includes('--interactive')) {
+      for (const line of guideLines(stage)) say(line);
+      await Promise.race([aborted(stop.signal), stage.worker.ended]);
+      return stop.signal.aborted ? 0 : 1;
+    }
+    const well = await rehearse(stage, say, stop.signal);
+    say(
+      `  Demonstration: ${well ? 'all as it should be' : 'NOT as it should be'}, ${((Date.now() - begin) / 1000).toFixed(1)} s`,
+    );
+    return well ? 0 : 1;
+  } catch (error) {
+    if (!stop.signal.aborted) throw error;
+    return 130;
+  } finally {
+    await stage.stop();
+  }
+}
+
+function aborted(signal: AbortSignal): Promise<void> {
+  return new Promise((done) => {
+    if (signal.aborted) done();
+    else signal.addEventListener('abort', () => done(), { once: true });
+  });
+}
+
+main(process.argv.slice(2)).then(
+  (code) => (process.exitCode = code),
+  (error: unknown) => {
+    printError(processContext(new AbortController().signal), error, { json: false, debug: true });
+    process.exitCode = 1;
+  },
+);
