@@ -136,8 +136,9 @@ export interface ProbeResult {
 
 export interface ActivationTokenResult {
   readonly id: string;
-  readonly form: 'encrypted' | 'wrapped';
-  readonly token: Sealed<'activation-token'>;
+  /** `none` where the secondary follows the primary already: no token was issued. */
+  readonly form: 'encrypted' | 'wrapped' | 'none';
+  readonly token?: Sealed<'activation-token'>;
   /** The active node of the secondary that holds the private key, where the form is `encrypted`. */
   readonly keyNode?: string;
   readonly revokedBefore: boolean;

@@ -1,0 +1,300 @@
+import type {
+  AssessSwitchoverResult,
+  GatePolicyFacts,
+  RunbookActivities,
+  SwitchoverRoute,
+} from '../src/contracts/activities';
+import type { ClusterObservation } from '../src/contracts/observations';
+import type { PlanDocument, Precondition, SwitchoverPlan } from '../src/contracts/plan';
+import type { DrSwitchoverInput } from '../src/contracts/runbook-inputs';
+import { RunbookError } from '../src/errors';
+import type { Deployment, Inventory } from '../src/inventory';
+import { drSetOf, findCluster, findDeployment } from '../src/inventory';
+import type { ActivityDependencies } from './dependencies';
+import type { Clusters } from './support/clusters';
+import { ceremonyToken } from './support/clusters';
+import { execute } from './support/execution';
+import { describeReplication, observeCluster } from './support/observe';
+import { planDigest } from './support/plan-digest';
+import type { SwitchoverFacts } from './support/switchover-facts';
+import { readSwitchoverFacts } from './support/switchover-facts';
+import { judgeSwitchover } from './support/switchover-rules';
+import { compareVersions } from './support/versions';
+
+/** Reading a deployment and judging it: what the plan and the refusal are made of. Changes nothing. */
+export function createAssessmentActivities(
+  dependencies: ActivityDependencies,
+  clusters: Clusters,
+): Pick<RunbookActivities, 'assessDrSwitchover' | 'readDeployment' | 'assessCeremony'> {
+  const { inventory } = dependencies;
+  const observeAll = (deployment: string, signal: AbortSignal) =>
+    Promise.all(clusters.all(deployment).map((access) => observeCluster(access, signal)));
+  const site = () => ({
+    searchAttributesRegistered: dependencies.searchAttributesRegistered,
+    uiAddress: inventory.temporal.uiAddress,
+  });
+
+  return {
+    readDeployment: execute(async ({ deployment }, { signal }) => ({
+      observations: await observeAll(deployment, signal),
+    })),
+
+    assessDrSwitchover: execute(async ({ input, ownFingerprint }, { signal }): Promise<AssessSwitchoverResult> => {
+      const deployment = findDeployment(inventory, input.deployment);
+      findCluster(deployment, input.to);
+      const observations = await observeAll(input.deployment, signal);
+      const base = {
+        observations,
+        site: site(),
+        gates: {
+          plan: gateFacts(inventory, deployment, 'plan'),
+          go: gateFacts(inventory, deployment, 'go', input.go === 'required'),
+        },
+      };
+      const found = findSides(deployment, input, observations);
+      if ('refused' in found) return { ...base, preconditions: [found.refused] };
+      const { from, to, others, performanceSecondaries } = found;
+      const facts = await readSwitchoverFacts(
+        clusters.of(input.deployment, from.cluster),
+        clusters.of(input.deployment, to.cluster),
+        to,
+        deployment.marker.path,
+        signal,
+      );
+      const tokenSource = chooseTokenSource(deployment, input, facts);
+      const preconditions = judgeSwitchover({
+        input,
+        deployment,
+        from,
+        to,
+        others,
+        performanceSecondaries,
+        facts,
+        tokenSource,
+        ownFingerprint,
+      });
+      const route: SwitchoverRoute = {
+        from: from.cluster,
+        to: to.cluster,
+        otherDrSecondaries: others.filter((each) => each.dr?.mode === 'secondary').map((each) => each.cluster),
+        performanceSecondaries: performanceSecondaries.map((each) => each.cluster),
+        rejoin: compareVersions(from.version ?? '', to.version ?? '') >= 0,
+        tokenSource,
+        hooks: {
+          quiesce: deployment.hooks.quiesce !== undefined,
+          traffic: deployment.hooks.traffic !== undefined,
+          probe: deployment.hooks.probe !== undefined,
+        },
+      };
+      return { ...base, preconditions, route, plan: planDocument(input, route, observations) };
+    }),
+
+    assessCeremony: execute(async ({ deployment: name, cluster, uses }, { signal }) => {
+      const deployment = findDeployment(inventory, name);
+      const access = clusters.access(findCluster(deployment, cluster));
+      const observation = await observeCluster(access, signal);
+      return { observation, preconditions: await judgeCeremony(deployment, observation, access, uses), site: site() };
+    }),
+  };
+}
+
+interface Sides {
+  readonly from: ClusterObservation;
+  readonly to: ClusterObservation;
+  readonly others: readonly ClusterObservation[];
+  readonly performanceSecondaries: readonly ClusterObservation[];
+}
+
+/** Who is primary is read, never configured. */
+function findSides(
+  deployment: Deployment,
+  input: DrSwitchoverInput,
+  observations: readonly ClusterObservation[],
+): Sides | { readonly refused: Precondition } {
+  const members = drSetOf(deployment, input.to).members;
+  const inSet = observations.filter((each) => members.includes(each.cluster));
+  const to = inSet.find((each) => each.cluster === input.to);
+  const primaries = inSet.filter((each) => each.dr?.mode === 'primary');
+  const from =
+    input.from === undefined
+      ? (primaries.find((each) => each.cluster !== input.to) ?? primaries[0])
+      : inSet.find((each) => each.cluster === input.from);
+  if (!to || !from || from === to) {
+    const seen = inSet
+      .map(
+        (each) => `${each.cluster}: ${each.reachable ? describeReplication(each.dr) : (each.error ?? 'not readable')}`,
+      )
+      .join('; ');
+    return {
+      refused: {
+        name: 'a DR primary and its secondary',
+        observed: seen,
+        needed: `${input.to} is a DR secondary and ${input.from ?? 'another member of its DR set'} is the primary`,
+        verdict: 'fail',
+        next:
+          from && from === to
+            ? `${input.to} is the DR primary already: there is nothing to do.`
+            : 'Where no primary answers, this is a failover and not a switchover.',
+      },
+    };
+  }
+  const servesPerformance = from.performance?.mode === 'primary';
+  return {
+    from,
+    to,
+    others: inSet.filter((each) => each !== from && each !== to),
+    performanceSecondaries: servesPerformance
+      ? observations.filter(
+          (each) =>
+            !inSet.includes(each) &&
+            each.performance?.mode === 'secondary' &&
+            each.performance.setId === from.performance?.setId &&
+            each.dr?.mode !== 'secondary',
+        )
+      : [],
+  };
+}
+
+function chooseTokenSource(
+  deployment: Deployment,
+  input: DrSwitchoverInput,
+  facts: SwitchoverFacts,
+): 'batch' | 'ceremony' {
+  const wanted = input.tokenSource ?? deployment.ceremony.tokenSource;
+  if (wanted !== 'auto') return wanted;
+  const { usable, ttlSeconds, type } = facts.batchToken;
+  const livesOn = ttlSeconds === undefined || ttlSeconds * 1000 >= deployment.ceremony.batchMarginMs;
+  return usable && type === 'batch' && livesOn ? 'batch' : 'ceremony';
+}
+
+function gateFacts(inventory: Inventory, deployment: Deployment, gate: 'plan' | 'go', needed = true): GatePolicyFacts {
+  const policy = deployment.gates[gate];
+  const approvers = [...inventory.people.values()]
+    .filter((person) => person.groups.some((group) => policy.groups.includes(group)))
+    .map((person) => person.name);
+  return { needed, validForMs: policy.validForMs, approvers, approvals: policy.approvals };
+}
+
+function planDocument(
+  input: DrSwitchoverInput,
+  route: SwitchoverRoute,
+  observations: readonly ClusterObservation[],
+): PlanDocument {
+  const of = (name: string) => observations.find((each) => each.cluster === name);
+  const identity = (name: string) => ({
+    cluster: name,
+    clusterId: of(name)?.clusterId ?? '',
+    version: of(name)?.version ?? '',
+  });
+  const plan: SwitchoverPlan = {
+    runbook: 'drSwitchover',
+    deployment: input.deployment,
+    from: identity(route.from),
+    to: identity(route.to),
+    otherDrSecondaries: route.otherDrSecondaries.map((cluster) => ({
+      cluster,
+      clusterId: of(cluster)?.clusterId ?? '',
+    })),
+    performanceSecondaries: route.performanceSecondaries.map((cluster) => ({
+      cluster,
+      clusterId: of(cluster)?.clusterId ?? '',
+      id: of(cluster)?.performance?.secondaryId ?? '',
+    })),
+    rejoin: route.rejoin,
+    tokenSource: route.tokenSource,
+    go: input.go,
+    onStuck: input.onStuck,
+    acceptLoss: input.acceptLoss,
+    reason: input.reason,
+    steps: planSteps(input, route),
+  };
+  const text = JSON.stringify(plan);
+  return { text, digest: planDigest(text) };
+}
+
+function planSteps(input: DrSwitchoverInput, route: SwitchoverRoute): string[] {
+  const { from, to } = route;
+  return [
+    ...(route.tokenSource === 'ceremony' ? [`Generate an operation token on ${to} from the holders' key shares`] : []),
+    ...(route.hooks.quiesce ? ['Quiesce the clients'] : []),
+    `Write a marker on ${from} and wait until ${to} has it`,
+    `Demote ${from} (OUTAGE begins)`,
+    `Compare the Merkle roots; where loss cannot be excluded ${input.acceptLoss === 'none' ? `promote ${from} back` : 'go on and state the bound'}`,
+    `Promote ${to}; where that gets stuck ${input.onStuck === 'promote-back' ? `promote ${from} back` : 'park'}`,
+    `Wait until ${to} serves reads and writes${route.hooks.traffic ? ', lead the clients there' : ''} (OUTAGE ends)`,
+    ...(route.rejoin ? [`Make ${from} a DR secondary of ${to}`] : [`Leave ${from} out until it is upgraded`]),
+    ...route.otherDrSecondaries.map((cluster) => `Point ${cluster} at ${to}`),
+    ...route.performanceSecondaries.map(
+      (cluster) => `See that performance secondary ${cluster} follows ${to}, else re-point it with its paths filter`,
+    ),
+    ...(route.tokenSource === 'ceremony' ? ['Delete the operation tokens and destroy the ceremony keys'] : []),
+  ];
+}
+
+async function judgeCeremony(
+  deployment: Deployment,
+  observation: ClusterObservation,
+  access: ReturnType<Clusters['of']>,
+  uses: readonly string[],
+): Promise<Precondition[]> {
+  const { cluster, attempt, dr } = observation;
+  const holders = deployment.ceremony.holders.length;
+  const needsToken =
+    (await ceremonyToken(access, observation.version).catch((error: unknown) => {
+      if (error instanceof RunbookError) return undefined;
+      throw error;
+    })) === undefined;
+  const judged = (name: string, good: boolean, observed: string, needed: string, next: string): Precondition => ({
+    name,
+    cluster,
+    observed,
+    needed,
+    verdict: good ? 'ok' : 'fail',
+    ...(good ? {} : { next }),
+  });
+  return [
+    judged(
+      'one active node',
+      observation.reachable,
+      observation.activeNode ?? observation.error ?? 'none',
+      'one active node',
+      `Look at the nodes of ${cluster}.`,
+    ),
+    judged(
+      'every node is unsealed',
+      observation.nodes.every((node) => node.sealed !== true),
+      observation.nodes.map((node) => `${node.address} ${node.sealed ? 'sealed' : 'unsealed'}`).join('; '),
+      'every node is unsealed',
+      `Unseal ${cluster}.`,
+    ),
+    judged(
+      'DR secondary',
+      dr?.mode === 'secondary',
+      describeReplication(dr),
+      'secondary',
+      'Operation tokens exist on DR secondaries only.',
+    ),
+    judged(
+      'generation slot readable',
+      attempt !== undefined,
+      attempt ? 'readable' : needsToken ? 'not readable without a token' : 'not readable',
+      'readable; from version 2.0 with a token',
+      `Give ceremonyCredential of ${cluster} in the inventory.`,
+    ),
+    judged(
+      'generation slot free',
+      attempt?.started !== true,
+      attempt?.started ? `an attempt, progress ${attempt.progress} of ${attempt.required}` : 'free',
+      'free',
+      'Let its owner finish or cancel it.',
+    ),
+    judged(
+      'enough key holders',
+      attempt === undefined || holders >= attempt.required,
+      `${holders} holders`,
+      `at least ${attempt?.required ?? 'the threshold'}`,
+      'List more holders in the inventory.',
+    ),
+    judged('uses named', uses.length > 0, uses.join(', '), 'at least one use', 'Name what the token is for.'),
+  ];
+}

@@ -1,0 +1,212 @@
+import { randomUUID } from 'node:crypto';
+import type { RunbookActivities } from '../src/contracts/activities';
+import type { EnvelopeVerdict } from '../src/contracts/ceremony';
+import type { EnvelopeReceipt } from '../src/contracts/receipts';
+import { ENVELOPE_VERDICTS } from '../src/contracts/receipts';
+import type { Attested, Finding } from '../src/contracts/run-facts';
+import { RunbookError } from '../src/errors';
+import { holdersOf } from '../src/inventory';
+import type { InvitationTarget, KeyRecord, RunContext } from '../src/secrets';
+import {
+  checkEnvelopes,
+  createInvitation,
+  documentDigest,
+  inspectEnvelope,
+  openShares,
+  readOwnInvitation,
+  sealValue,
+} from '../src/secrets';
+import type { ActivityDependencies } from './dependencies';
+import { runBurst } from './support/burst';
+import type { Clusters } from './support/clusters';
+import { ceremonyToken } from './support/clusters';
+import { execute, executeChange } from './support/execution';
+import { readClusterId } from './support/operation-token';
+import { personLookup } from './support/people';
+import { fileDigest, readThreshold } from './support/ceremony-facts';
+import { TokenLedger } from './support/token-ledger';
+
+/** How long a sealed operation token can be opened. The token itself has no lifetime. */
+const SEALED_SECONDS = 24 * 3600;
+
+type CeremonyActivities = Pick<
+  RunbookActivities,
+  'createCeremony' | 'inspectEnvelopes' | 'openEnvelopes' | 'generateOperationToken' | 'destroyCeremonyKeys'
+>;
+
+/** The ceremony: keys and invitation, envelopes, the burst (design section 6, protocol). */
+export function createCeremonyActivities(dependencies: ActivityDependencies, clusters: Clusters): CeremonyActivities {
+  const { inventory, keyRecords, signingKey, sealKeyring } = dependencies;
+  const person = personLookup(inventory);
+  const ledger = new TokenLedger(dependencies.ledgerDirectory);
+
+  const ownRecord = async (cid: string, epoch: number, run: RunContext): Promise<KeyRecord> => {
+    const record = await keyRecords.read(cid, epoch);
+    if (record.run.ns === run.ns && record.run.wid === run.wid && record.run.rid === run.rid) return record;
+    throw new RunbookError('KEY_RECORD_MISSING', 'The keys of this ceremony were made for another run.', {
+      next: 'The run asks the holders again with a new invitation.',
+    });
+  };
+  const verdictOf = (arrival: number, receipt: EnvelopeReceipt): EnvelopeVerdict => ({
+    arrival,
+    code: receipt.verdict,
+    text: ENVELOPE_VERDICTS[receipt.verdict],
+    holder: receipt.holder === undefined ? undefined : attestedHolder(receipt.holder),
+    seq: receipt.seq,
+    digest: receipt.envelopeDigest === '' ? undefined : receipt.envelopeDigest,
+  });
+  const attestedHolder = (name: string): Attested => ({
+    name,
+    how: inventory.people.get(name)?.attestation ?? 'claimed',
+  });
+
+  return {
+    createCeremony: executeChange(async (input, { run, signal }) => {
+      const deployment = clusters.deployment(input.deployment);
+      const targets: InvitationTarget[] = await Promise.all(
+        input.targets.map(async ({ cluster, uses }) => {
+          const access = clusters.of(input.deployment, cluster);
+          return {
+            cluster,
+            clusterId: await readClusterId(access, signal),
+            addresses: [...access.entry.addresses],
+            caSha256: await fileDigest(access.entry.caFile),
+            uses: [...uses],
+          };
+        }),
+      );
+      const [first] = input.targets;
+      if (!first) throw new RunbookError('INVALID_INPUT', 'A ceremony needs a target.');
+      const created = await createInvitation(keyRecords, signingKey, run, {
+        kind: 'operation-token',
+        targets,
+        requestedBy: { name: input.requestedBy, how: 'claimed' },
+        reason: input.reason,
+        runbook: input.runbook,
+        inputDigest: input.inputDigest,
+        holders: holdersOf(inventory, deployment).map(({ name }) => name),
+        threshold: await readThreshold(clusters.of(input.deployment, first.cluster), signal),
+        epoch: input.epoch,
+        cid: input.cid,
+        collectForMs: deployment.ceremony.collectForMs,
+        useForMs: deployment.ceremony.useForMs,
+      });
+      const { invitation } = created;
+      return {
+        cid: invitation.cid,
+        epoch: invitation.epoch,
+        keyHome: created.keyHome,
+        invitation: created.jws,
+        holders: invitation.holders,
+        threshold: invitation.threshold,
+        collectUntil: invitation.exp * 1000,
+        fingerprint: invitation.pgp,
+      };
+    }),
+
+    inspectEnvelopes: execute(async ({ ceremony, arrived }) => {
+      const { invitation } = await readOwnInvitation(ceremony, signingKey);
+      const facts = {
+        cid: invitation.cid,
+        epoch: invitation.epoch,
+        invitationDigest: documentDigest(ceremony.invitation),
+        holders: invitation.holders,
+        exp: invitation.exp,
+      };
+      const verdicts: EnvelopeVerdict[] = [];
+      for (const { arrival, receivedAt, input } of arrived) {
+        verdicts.push(verdictOf(arrival, await inspectEnvelope(input, { ceremony: facts, person, receivedAt })));
+      }
+      return { verdicts };
+    }),
+
+    openEnvelopes: execute(async ({ ceremony, held, arrived }, { run }) => {
+      const record = await ownRecord(ceremony.cid, ceremony.epoch, run);
+      const receipts = await checkEnvelopes(record, [...held, ...arrived.map(({ envelope }) => envelope)], person);
+      const verdicts = arrived.map(({ arrival }, index) => {
+        const receipt = receipts[held.length + index];
+        if (!receipt) throw new RunbookError('INTERNAL', 'An envelope has no verdict.');
+        return verdictOf(arrival, receipt);
+      });
+      return { verdicts };
+    }),
+
+    generateOperationToken: executeChange(async (input, execution) => {
+      const { deployment, cluster, ceremony, uses, envelopes } = input;
+      const { run, signal } = execution;
+      const record = await ownRecord(ceremony.cid, ceremony.epoch, run);
+      const access = clusters.of(deployment, cluster);
+      const clusterId = await readClusterId(access, signal);
+      const { invitation } = await readOwnInvitation(record, signingKey);
+      const target = invitation.targets.find((each) => each.cluster === cluster);
+      if (!target || target.clusterId !== clusterId || !uses.every((use) => target.uses.includes(use))) {
+        throw new RunbookError(
+          'DOCUMENT_INVALID',
+          `The holders were not asked for this: a token for ${uses.join(', ')} on ${cluster}.`,
+          {
+            cluster,
+            observed: target
+              ? `${target.uses.join(', ')} on cluster ID ${target.clusterId}`
+              : 'not a target of the invitation',
+            needed: `${uses.join(', ')} on cluster ID ${clusterId}`,
+          },
+        );
+      }
+      const { shares } = await openShares(record, envelopes, person);
+      if (shares.length < record.threshold) {
+        throw new RunbookError('SHARES_MISSING', `Only ${shares.length} of ${record.threshold} key shares verify.`, {
+          observed: `${shares.length}`,
+          needed: `${record.threshold}`,
+        });
+      }
+      await keyRecords.markFirstBurst(record.cid, record.epoch, Date.now());
+      const { version } = await access.client.sys.health({ signal });
+      const result = await runBurst(execution, {
+        endpoints: access.client.dr.secondary.generateOperationToken,
+        cluster,
+        record,
+        shares,
+        threshold: record.threshold,
+        token: await ceremonyToken(access, version),
+        cancelForeignAttempt: input.cancelForeignAttempt ?? false,
+      });
+      const token = await sealValue(
+        sealKeyring,
+        run,
+        { kind: 'operation-token', cluster, clusterId, uses, expSeconds: SEALED_SECONDS },
+        result.token,
+      );
+      const entry = { version: 1 as const, deployment, cluster, clusterId, ...run, at: new Date().toISOString() };
+      await ledger.write({ ...entry, id: randomUUID(), state: 'alive', sealed: token });
+      for (const finding of result.findings) {
+        if (finding.code === 'orphan-token') await ledger.write({ ...entry, id: randomUUID(), state: 'orphan' });
+      }
+      return {
+        token,
+        attempts: result.attempts,
+        findings: [...result.findings, ...badShareFindings(cluster, result.badShares)],
+        badShares: result.badShares,
+      };
+    }),
+
+    destroyCeremonyKeys: executeChange(async ({ ceremony }, { run }) => {
+      const records = await keyRecords.ofRun(run);
+      const mine = records.filter((record) => record.cid === ceremony.cid);
+      for (const { cid, epoch } of mine) await keyRecords.destroy(cid, epoch);
+      const destroyed = mine.length > 0;
+      return {
+        destroyed,
+        text: destroyed ? `keys of ${mine.length} epoch(s) destroyed` : 'the keys were gone already',
+      };
+    }),
+  };
+}
+
+function badShareFindings(cluster: string, holders: readonly string[]): Finding[] {
+  return holders.map((holder) => ({
+    severity: 'warning',
+    code: 'bad-share',
+    text: `The key share of ${holder} is not one of ${cluster}'s: proven by sets that differ in it alone.`,
+    next: `${holder} looks for the right share before the next event.`,
+  }));
+}

@@ -1,0 +1,22 @@
+import type { Client } from '@temporalio/client';
+import type { Logger } from 'pino';
+import type { Inventory } from '../src/inventory';
+import type { KeyRecords, SealKeyring, SigningKey } from '../src/secrets';
+
+/** What the worker gives the activities. Nothing of it passes through Temporal. */
+export interface ActivityDependencies {
+  readonly inventory: Inventory;
+  /** The ceremony keys of this host. */
+  readonly keyRecords: KeyRecords;
+  readonly sealKeyring: SealKeyring;
+  /** Signs invitations; holders pin its public half. */
+  readonly signingKey: SigningKey;
+  /** Over the worker's own connection: reads the run's own history and describes other runs. */
+  readonly temporal: Client;
+  /** Where finished reports are written. */
+  readonly reportDirectory: string;
+  /** Where the ledger of generated tokens lives: it outlives runs. */
+  readonly ledgerDirectory: string;
+  readonly searchAttributesRegistered: boolean;
+  readonly log: Logger;
+}

@@ -1,0 +1,176 @@
+import type { DemoteResult, RunbookActivities } from '../src/contracts/activities';
+import type { ReplicationObservation } from '../src/contracts/observations';
+import { RunbookError, isRunbookError } from '../src/errors';
+import type { ActivityDependencies } from './dependencies';
+import type { ClusterAccess, Clusters } from './support/clusters';
+import { executeChange } from './support/execution';
+import { describeReplication, isAlive, observeReplication } from './support/observe';
+import { openOperationToken, readClusterId } from './support/operation-token';
+import { verifyAuthority } from './support/people';
+import { proveNotPrimary } from './support/prove-not-primary';
+import { CHANGE_TIMEOUT_MS, readActConfirm } from './support/read-act-confirm';
+
+/** Reads the DR status of the active node, found anew: roles and leaders change under these activities. */
+export async function readDr(access: ClusterAccess, signal: AbortSignal): Promise<ReplicationObservation> {
+  access.client.forgetActiveNode();
+  return observeReplication(await access.client.dr.status({ signal }));
+}
+
+/** The two role changes of a switchover (interface 4.1: `dr/primary/demote`, `dr/secondary/promote`). */
+export function createDrRoleActivities(
+  dependencies: ActivityDependencies,
+  clusters: Clusters,
+): Pick<RunbookActivities, 'demoteDrPrimary' | 'promoteDrSecondary'> {
+  return {
+    demoteDrPrimary: executeChange(async ({ deployment, cluster, authority }, execution): Promise<DemoteResult> => {
+      const { signal, run } = execution;
+      const plan = await verifyAuthority(dependencies.inventory, run, deployment, authority);
+      const access = clusters.of(deployment, cluster);
+      if (plan.from.cluster !== cluster) throw notInPlan(`the plan demotes ${plan.from.cluster}, not ${cluster}`);
+      const clusterId = await readClusterId(access, signal);
+      if (plan.from.clusterId !== clusterId)
+        throw notInPlan(`the plan is for cluster ID ${plan.from.clusterId}, ${cluster} has ${clusterId}`);
+      const successor = clusters.of(deployment, plan.to.cluster);
+      const { limits } = clusters.deployment(deployment);
+      const token = await access.credential();
+      let walBefore: string | undefined;
+
+      const changed = await readActConfirm(execution, {
+        read: () => readDr(access, signal),
+        until: (dr) => dr.mode === 'secondary',
+        budgetMs: limits.demoteMs,
+        describe: describeReplication,
+        needed: `${cluster} is a DR secondary`,
+        cluster,
+        allow: (dr) => {
+          if (dr.mode !== 'primary') {
+            throw new RunbookError('PRECONDITION_FAILED', `${cluster} is neither DR primary nor DR secondary.`, {
+              cluster,
+              observed: dr.mode,
+              needed: 'primary',
+              retryable: dr.mode === 'unknown',
+            });
+          }
+          walBefore = dr.lastWal ?? walBefore;
+        },
+        act: async () => {
+          // The last look before the point of no return: the successor must be there and must be a live secondary.
+          const next = await readDr(successor, signal);
+          if (next.mode !== 'secondary' || !isAlive(next, limits.heartbeatAgeMs)) {
+            throw new RunbookError(
+              'PRECONDITION_FAILED',
+              `${plan.to.cluster} could not take over; ${cluster} was not demoted.`,
+              {
+                cluster: plan.to.cluster,
+                observed: describeReplication(next),
+                needed: 'secondary, connected',
+                next: `Find out why ${plan.to.cluster} lost its connection, then retry.`,
+              },
+            );
+          }
+          execution.throwIfCancelled();
+          return access.client.dr.primary.demote({ token, signal, timeoutMs: CHANGE_TIMEOUT_MS });
+        },
+      });
+      for (const other of clusters.deployment(deployment).drSets.get(access.entry.drSet) ?? []) {
+        if (other !== cluster) await refuseSecondPrimary(clusters.of(deployment, other), signal);
+      }
+      return {
+        outcome: changed.outcome,
+        observed: `${cluster}: ${describeReplication(changed.state)}; no other primary in its DR set`,
+        calledAt: changed.calledAt,
+        confirmedAt: Date.now(),
+        calls: changed.calls,
+        walBefore,
+      };
+    }),
+
+    promoteDrSecondary: executeChange(
+      async ({ deployment, cluster, otherCluster, token: reference, authority }, execution) => {
+        const { signal, run } = execution;
+        const plan = await verifyAuthority(dependencies.inventory, run, deployment, authority);
+        const pair = [plan.from.cluster, plan.to.cluster];
+        if (!pair.includes(cluster) || !pair.includes(otherCluster) || cluster === otherCluster) {
+          throw notInPlan(`the plan is about ${pair.join(' and ')}, not ${cluster} and ${otherCluster}`);
+        }
+        const access = clusters.of(deployment, cluster);
+        const clusterId = await readClusterId(access, signal);
+        const { limits } = clusters.deployment(deployment);
+        const primaryClusterAddr =
+          access.entry.advertisedClusterAddress === 'node-address' ? undefined : access.entry.advertisedClusterAddress;
+
+        const changed = await readActConfirm(execution, {
+          read: () => readDr(access, signal),
+          until: (dr) => dr.mode === 'primary',
+          budgetMs: limits.promoteMs,
+          describe: describeReplication,
+          needed: `${cluster} is DR primary`,
+          cluster,
+          allow: (dr) => {
+            if (dr.mode !== 'secondary') {
+              throw new RunbookError('PRECONDITION_FAILED', `${cluster} is no DR secondary.`, {
+                cluster,
+                observed: dr.mode,
+                needed: 'secondary',
+                retryable: dr.mode === 'unknown',
+              });
+            }
+          },
+          // 503 means "not caught up": waited for within the budget, never turned into force.
+          notYet: (error) =>
+            error.code === 'NOT_CAUGHT_UP' ||
+            error.code === 'SERVICE_UNAVAILABLE' ||
+            error.code === 'NO_ACTIVE_NODE' ||
+            error.code === 'UNREACHABLE',
+          act: async () => {
+            await proveNotPrimary(dependencies, run, clusters.of(deployment, otherCluster), signal);
+            const drOperationToken = await openOperationToken(
+              dependencies,
+              run,
+              access,
+              clusterId,
+              reference,
+              'dr.promote',
+            );
+            execution.throwIfCancelled();
+            return access.client.dr.secondary.promote(
+              { drOperationToken, primaryClusterAddr },
+              { signal, timeoutMs: CHANGE_TIMEOUT_MS },
+            );
+          },
+        });
+        return {
+          outcome: changed.outcome,
+          observed: `${cluster}: ${describeReplication(changed.state)}`,
+          calledAt: changed.calledAt,
+          confirmedAt: Date.now(),
+          calls: changed.calls,
+        };
+      },
+    ),
+  };
+}
+
+function notInPlan(why: string): RunbookError {
+  return new RunbookError('NOT_APPROVED', `This is not what was approved: ${why}.`, {
+    observed: why,
+    needed: 'what the approved plan says',
+  });
+}
+
+async function refuseSecondPrimary(access: ClusterAccess, signal: AbortSignal): Promise<void> {
+  try {
+    const dr = await readDr(access, signal);
+    if (dr.mode === 'primary') {
+      throw new RunbookError('STATE_DIVERGED', `${access.entry.name} is a DR primary too.`, {
+        cluster: access.entry.name,
+        observed: 'primary',
+        needed: 'no primary in the DR set',
+        next: 'Do not promote anything. Find out which of the two clients write to.',
+      });
+    }
+  } catch (error) {
+    // One that cannot be read is judged where it matters: before a promotion.
+    if (!isRunbookError(error) || error.code === 'STATE_DIVERGED') throw error;
+  }
+}

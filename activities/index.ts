@@ -1,0 +1,32 @@
+import type { RunbookActivities } from '../src/contracts/activities';
+import { createAssessmentActivities } from './assessment';
+import { createCeremonyActivities } from './ceremony';
+import { createDataEvidenceActivities } from './data-evidence';
+import type { ActivityDependencies } from './dependencies';
+import { createDrRoleActivities } from './dr-roles';
+import { createDrSecondaryActivities } from './dr-secondary';
+import { createOperationTokenDisposalActivities } from './operation-token-disposal';
+import { createPeopleActivities } from './people';
+import { createPerformanceSecondaryActivities } from './performance-secondary';
+import { createRunReportActivities } from './run-report';
+import { createServiceReadinessActivities } from './service-readiness';
+import { Clusters } from './support/clusters';
+
+export type { ActivityDependencies } from './dependencies';
+
+/** Every activity of the workers, over what the worker was given. */
+export function createActivities(dependencies: ActivityDependencies): RunbookActivities {
+  const clusters = new Clusters(dependencies);
+  return {
+    ...createAssessmentActivities(dependencies, clusters),
+    ...createCeremonyActivities(dependencies, clusters),
+    ...createDataEvidenceActivities(clusters),
+    ...createDrRoleActivities(dependencies, clusters),
+    ...createDrSecondaryActivities(dependencies, clusters),
+    ...createOperationTokenDisposalActivities(dependencies, clusters),
+    ...createPeopleActivities(dependencies),
+    ...createPerformanceSecondaryActivities(dependencies, clusters),
+    ...createRunReportActivities(dependencies),
+    ...createServiceReadinessActivities(clusters),
+  };
+}

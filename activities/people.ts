@@ -1,0 +1,101 @@
+import type { RunbookActivities } from '../src/contracts/activities';
+import { isUndecodable } from '../src/contracts/signals';
+import { isRunbookError } from '../src/errors';
+import { verifyApproval, verifyDecision } from '../src/secrets';
+import type { VerifiedApproval } from '../src/secrets';
+import type { ActivityDependencies } from './dependencies';
+import { execute } from './support/execution';
+import type { GateName } from './support/people';
+import { judgeGate, personLookup, verifiedApprovals } from './support/people';
+
+/** What people sent, checked against the inventory (protocol: "Approvals and decisions"). Local activities. */
+export function createPeopleActivities(
+  dependencies: ActivityDependencies,
+): Pick<RunbookActivities, 'checkApprovals' | 'checkDecisions'> {
+  const { inventory } = dependencies;
+  const person = personLookup(inventory);
+  return {
+    checkApprovals: execute(async ({ deployment, gate, planDigest, requestedBy, accepted, arrived }, { run }) => {
+      const name = gateName(gate);
+      const approvals: VerifiedApproval[] = await verifiedApprovals(inventory, run, name, planDigest, accepted);
+      const verdicts: Awaited<ReturnType<RunbookActivities['checkApprovals']>>['verdicts'][number][] = [];
+      for (const { arrival, input } of arrived) {
+        const refuse = (code: string, text: string) => verdicts.push({ arrival, accepted: false, code, text });
+        if (isUndecodable(input)) {
+          refuse('undecodable', `the payload could not be read (encoding ${input.undecodable}); send JSON`);
+          continue;
+        }
+        try {
+          const approval = await verifyApproval(input, { run, person, gate, planDigest });
+          const by = { name: approval.name, how: approval.how };
+          if (approvals.some((each) => each.digest === approval.digest)) {
+            verdicts.push({ arrival, accepted: false, code: 'repeated', text: 'this very document is in hand', by });
+            continue;
+          }
+          approvals.push(approval);
+          verdicts.push({
+            arrival,
+            accepted: true,
+            code: approval.verdict,
+            text: approval.verdict === 'approve' ? `approves gate ${gate}` : `rejects gate ${gate}`,
+            by,
+          });
+        } catch (error) {
+          if (!isRunbookError(error)) throw error;
+          refuse('refused', error.message);
+        }
+      }
+      return { verdicts, ...judgeGate(inventory, deployment, name, requestedBy, approvals) };
+    }),
+
+    checkDecisions: execute(async ({ parked, arrived }, { run }) => {
+      const verdicts: Awaited<ReturnType<RunbookActivities['checkDecisions']>>['verdicts'][number][] = [];
+      for (const { arrival, input } of arrived) {
+        const refuse = (code: string, text: string) => verdicts.push({ arrival, accepted: false, code, text });
+        if (isUndecodable(input)) {
+          refuse('undecodable', `the payload could not be read (encoding ${input.undecodable}); send JSON`);
+          continue;
+        }
+        try {
+          const { name, how, action, reason, step, parkingNo } = await verifyDecision(input, { run, person });
+          const by = { name, how };
+          const waiting = parked.find((each) => each.step === step && each.parkingNo === parkingNo);
+          if (!waiting)
+            verdicts.push({
+              arrival,
+              accepted: false,
+              code: 'not-parked',
+              text: 'no step waits for this decision: another step, another parking, or decided already',
+              by,
+            });
+          else if (!waiting.choices.includes(action)) {
+            verdicts.push({
+              arrival,
+              accepted: false,
+              code: 'no-such-choice',
+              text: `"${action}" is not a choice here; choices: ${waiting.choices.join(', ')}`,
+              by,
+            });
+          } else {
+            verdicts.push({
+              arrival,
+              accepted: true,
+              code: 'accepted',
+              text: `${action} "${step}"`,
+              by,
+              decision: { step, parkingNo, action, reason, rid: run.rid },
+            });
+          }
+        } catch (error) {
+          if (!isRunbookError(error)) throw error;
+          refuse('refused', error.message);
+        }
+      }
+      return { verdicts };
+    }),
+  };
+}
+
+function gateName(gate: string): GateName {
+  return gate === 'go' ? 'go' : 'plan';
+}

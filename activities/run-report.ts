@@ -1,0 +1,32 @@
+import type { RunbookActivities } from '../src/contracts/activities';
+import { reportFromHistory, writeReportFiles } from '../src/report';
+import type { ActivityDependencies } from './dependencies';
+import { execute } from './support/execution';
+
+/** The report of the run that this activity belongs to: a pure function of its history, also kept as files. */
+export function createRunReportActivities(
+  dependencies: ActivityDependencies,
+): Pick<RunbookActivities, 'composeReport' | 'describeRun'> {
+  const { temporal, inventory } = dependencies;
+  return {
+    composeReport: execute(async (_input, { run }) => {
+      const history = await temporal.workflow.getHandle(run.wid, run.rid).fetchHistory();
+      const report = reportFromHistory(history, { namespace: run.ns, workflowId: run.wid, runId: run.rid });
+      const files = await writeReportFiles(report, dependencies.reportDirectory);
+      return { report, files };
+    }),
+
+    describeRun: execute(async ({ workflowId }, { run }) => {
+      const description = await temporal.workflow.getHandle(workflowId).describe();
+      const { uiAddress } = inventory.temporal;
+      return {
+        type: description.type,
+        runId: description.runId,
+        status: description.status.name,
+        link:
+          uiAddress &&
+          `${uiAddress.replace(/\/$/, '')}/namespaces/${run.ns}/workflows/${encodeURIComponent(workflowId)}/${description.runId}`,
+      };
+    }),
+  };
+}

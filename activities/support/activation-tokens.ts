@@ -1,0 +1,57 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import type { ActivationToken } from '../../src/client';
+import { RunbookError, isRunbookError } from '../../src/errors';
+import type { Execution } from './execution';
+
+export interface Issuing {
+  readonly id: string;
+  readonly cluster: string;
+  readonly budgetMs: number;
+  /** Ids of all tokens that the primary knows, used or not. */
+  readonly knownIds: () => Promise<readonly string[]>;
+  readonly issue: () => Promise<ActivationToken>;
+  readonly revoke: () => Promise<unknown>;
+}
+
+/**
+ * Issues an activation token. A lost answer leaves an id whose token nobody knows: that id is revoked and the token is
+ * issued again, so that no usable token is left behind.
+ */
+export async function issueActivationToken(
+  execution: Execution,
+  issuing: Issuing,
+): Promise<{ readonly token: ActivationToken; readonly revokedBefore: boolean }> {
+  const deadline = Date.now() + issuing.budgetMs;
+  let revokedBefore = false;
+  for (;;) {
+    execution.throwIfCancelled();
+    try {
+      if ((await issuing.knownIds()).includes(issuing.id)) {
+        await issuing.revoke();
+        revokedBefore = true;
+      }
+      return { token: await issuing.issue(), revokedBefore };
+    } catch (error) {
+      if (!isRunbookError(error)) throw error;
+      // 412 and 500 for some seconds after a promotion are normal; a lost answer is read at the next turn.
+      const again = error.retryable || !error.outcomeKnown;
+      if (!again) throw error;
+      if (Date.now() >= deadline) {
+        throw new RunbookError(
+          error.code,
+          `${issuing.cluster} issued no activation token within ${issuing.budgetMs / 1000} s: ${error.message}`,
+          {
+            retryable: false,
+            cluster: issuing.cluster,
+            httpStatus: error.httpStatus,
+            observed: error.code,
+            needed: 'an activation token',
+            next: `Look at ${issuing.cluster}, then retry: an id without a known token is revoked first.`,
+          },
+        );
+      }
+      execution.progress(`${error.code}; tried again until the budget ends`);
+      await delay(Math.min(error.retryAfterMs ?? 500, 5_000), undefined, { signal: execution.signal });
+    }
+  }
+}

@@ -1,0 +1,243 @@
+import type { GenerationAttempt, GenerationEndpoints } from '../../src/client';
+import type { Finding } from '../../src/contracts/run-facts';
+import { RunbookError, isRunbookError } from '../../src/errors';
+import type { Secret } from '../../src/secret';
+import type { KeyRecord, OpenedShare } from '../../src/secrets';
+import { openToken } from '../../src/secrets';
+import type { Execution } from './execution';
+import { CHANGE_TIMEOUT_MS, awaitState } from './read-act-confirm';
+
+/** Attempts that one burst may lose to leader changes and lost answers before it gives up. */
+const MAX_RESTARTS = 6;
+/** Sets of shares that are tried where the service rejects some: the stated upper bound. */
+const MAX_SUBSETS = 20;
+const READ_BUDGET_MS = 30_000;
+
+type Attempt = GenerationAttempt<'operation-token'>;
+
+export interface Burst {
+  readonly endpoints: GenerationEndpoints<'operation-token'>;
+  readonly cluster: string;
+  readonly record: KeyRecord;
+  readonly shares: readonly OpenedShare[];
+  readonly threshold: number;
+  /** X-Vault-Token of the calls, where the service asks for one. */
+  readonly token: Secret | undefined;
+  readonly cancelForeignAttempt: boolean;
+}
+
+export interface BurstResult {
+  readonly token: Secret<'operation-token'>;
+  readonly attempts: number;
+  readonly findings: readonly Finding[];
+  readonly badShares: readonly string[];
+}
+
+/** What became of one set of shares. */
+type SetOutcome =
+  | { readonly kind: 'token'; readonly token: Secret<'operation-token'> }
+  | { readonly kind: 'rejected' }
+  | { readonly kind: 'lost' };
+
+/**
+ * Turns shares into a token in one short burst (interface section 3, facts 5 and 11). The attempt is told from another's
+ * by the fingerprint of our key; the nonce comes from the answer to our own start, or from a read that shows our
+ * fingerprint. A lost attempt is started again with the same shares.
+ *
+ * @throws RunbookError ATTEMPT_FOREIGN, SHARES_REJECTED, ATTEMPT_LOST
+ */
+export async function runBurst(execution: Execution, burst: Burst): Promise<BurstResult> {
+  const findings: Finding[] = [];
+  const rejected: (readonly OpenedShare[])[] = [];
+  let attempts = 0;
+  for (const set of setsOf(burst.shares, burst.threshold).slice(0, MAX_SUBSETS)) {
+    for (let restarts = 0; ; restarts += 1) {
+      if (restarts > MAX_RESTARTS) {
+        throw new RunbookError(
+          'ATTEMPT_LOST',
+          `The generation attempt on ${burst.cluster} was lost ${restarts} times.`,
+          {
+            retryable: false,
+            cluster: burst.cluster,
+            observed: 'the attempt disappears between the shares',
+            needed: 'an active node that stays active for a few seconds',
+            next: 'Find out why the active node changes, then retry: no holder is asked again.',
+          },
+        );
+      }
+      attempts += 1;
+      const outcome = await trySet(execution, burst, set, findings);
+      if (outcome.kind === 'token')
+        return { token: outcome.token, attempts, findings, badShares: provenBad(set, rejected) };
+      if (outcome.kind === 'rejected') break;
+    }
+    rejected.push(set);
+  }
+  await cancelOwn(burst);
+  throw new RunbookError(
+    'SHARES_REJECTED',
+    `${burst.cluster} rejected every set of ${burst.threshold} out of ${burst.shares.length} key shares.`,
+    {
+      cluster: burst.cluster,
+      observed: `${rejected.length} ${rejected.length === 1 ? 'set' : 'sets'} of shares rejected; holders: ${burst.shares.map((share) => share.holder).join(', ')}`,
+      needed: `${burst.threshold} shares of this cluster's key`,
+      next: 'One of these shares is wrong. A holder corrects his, or a further holder gives his: then subsets tell which.',
+    },
+  );
+}
+
+async function trySet(
+  execution: Execution,
+  burst: Burst,
+  set: readonly OpenedShare[],
+  findings: Finding[],
+): Promise<SetOutcome> {
+  const started = await startOwn(execution, burst);
+  let nonce = started.nonce;
+  for (const [index, share] of set.entries()) {
+    for (let tries = 1; ; tries += 1) {
+      if (nonce === undefined) return { kind: 'lost' };
+      execution.throwIfCancelled();
+      const last = index === set.length - 1;
+      const answer = await give(burst, share.share, nonce);
+      if (answer.kind === 'attempt') {
+        if (answer.attempt.encodedToken !== undefined) return openOrLose(burst, answer.attempt, findings);
+        if (!last && answer.attempt.progress === index + 1) break;
+      }
+      // Without a clear answer the state decides what the share did.
+      const seen = await readOwn(execution, burst);
+      if (!seen) {
+        if (last && answer.kind === 'unclear')
+          findings.push(orphan(burst.cluster, 'the answer to the last share was lost'));
+        return { kind: 'lost' };
+      }
+      nonce = seen.nonce;
+      if (!last && seen.progress === index + 1) break;
+      if (last && seen.progress === 0 && set.length > 1) {
+        if (answer.kind === 'refused') return { kind: 'rejected' };
+        findings.push(orphan(burst.cluster, 'the connection closed at the last share and the progress fell back'));
+        return { kind: 'lost' };
+      }
+      if (last && set.length === 1 && answer.kind === 'refused') return { kind: 'rejected' };
+      if (seen.progress !== index || tries === 3) return { kind: 'lost' };
+    }
+  }
+  return { kind: 'lost' };
+}
+
+/** Starts our attempt. An attempt of ours that is there already is cancelled first; another's never. */
+async function startOwn(execution: Execution, burst: Burst): Promise<Attempt> {
+  const { endpoints, record, cluster } = burst;
+  const options = { token: burst.token, signal: execution.signal, timeoutMs: CHANGE_TIMEOUT_MS };
+  for (let tries = 0; ; tries += 1) {
+    const present = await readAttempt(execution, burst);
+    if (present.started) {
+      if (present.pgpFingerprint !== record.keys.pgpFingerprint && !burst.cancelForeignAttempt) {
+        throw new RunbookError('ATTEMPT_FOREIGN', `Somebody else's generation attempt is under way on ${cluster}.`, {
+          cluster,
+          observed: `attempt with ${present.pgpFingerprint ? `key ${present.pgpFingerprint}` : 'a one-time password'}, progress ${present.progress} of ${present.required}`,
+          needed: 'the free slot, or our own attempt',
+          next: 'Find out whose it is. When it has ended or was cancelled by its owner, retry.',
+        });
+      }
+      await tolerate(() => endpoints.cancelAttempt(options));
+      continue;
+    }
+    try {
+      return await endpoints.startAttempt({ pgpKey: record.keys.pgpPublicKey }, options);
+    } catch (error) {
+      if (!isRunbookError(error)) throw error;
+      const own = await readOwn(execution, burst);
+      if (own) return own;
+      // A fixed refusal, such as a missing right, does not go away by itself.
+      if ((error.outcomeKnown && !error.retryable && error.code !== 'BAD_REQUEST') || tries >= MAX_RESTARTS)
+        throw error;
+    }
+  }
+}
+
+type Given =
+  { readonly kind: 'attempt'; readonly attempt: Attempt } | { readonly kind: 'refused' } | { readonly kind: 'unclear' };
+
+async function give(burst: Burst, key: Secret<'key-share'>, nonce: string): Promise<Given> {
+  try {
+    const attempt = await burst.endpoints.update({ key, nonce }, { token: burst.token, timeoutMs: CHANGE_TIMEOUT_MS });
+    return { kind: 'attempt', attempt };
+  } catch (error) {
+    if (!isRunbookError(error)) throw error;
+    if (error.code === 'PERMISSION_DENIED') throw error;
+    return { kind: error.code === 'BAD_REQUEST' ? 'refused' : 'unclear' };
+  }
+}
+
+async function openOrLose(burst: Burst, attempt: Attempt, findings: Finding[]): Promise<SetOutcome> {
+  if (attempt.encodedToken === undefined) return { kind: 'lost' };
+  try {
+    return {
+      kind: 'token',
+      token: await openToken(burst.record.keys, 'operation-token', attempt.encodedToken.reveal()),
+    };
+  } catch {
+    findings.push(orphan(burst.cluster, 'the encoded token does not open with our key'));
+    return { kind: 'lost' };
+  }
+}
+
+/** Our attempt as the service shows it now; undefined where none of ours is under way. */
+async function readOwn(execution: Execution, burst: Burst): Promise<Attempt | undefined> {
+  const seen = await readAttempt(execution, burst);
+  return seen.started && seen.pgpFingerprint === burst.record.keys.pgpFingerprint ? seen : undefined;
+}
+
+function readAttempt(execution: Execution, burst: Burst): Promise<Attempt> {
+  return awaitState(execution, {
+    read: () => burst.endpoints.readAttempt({ token: burst.token, signal: execution.signal }),
+    until: () => true,
+    budgetMs: READ_BUDGET_MS,
+    describe: () => 'read',
+    needed: `the generation attempt of ${burst.cluster} can be read`,
+    cluster: burst.cluster,
+  });
+}
+
+/** Frees the single slot, where the attempt in it is ours. */
+async function cancelOwn(burst: Burst): Promise<void> {
+  await tolerate(async () => {
+    const seen = await burst.endpoints.readAttempt({ token: burst.token });
+    if (seen.started && seen.pgpFingerprint === burst.record.keys.pgpFingerprint)
+      await burst.endpoints.cancelAttempt({ token: burst.token });
+  });
+}
+
+async function tolerate(call: () => Promise<unknown>): Promise<void> {
+  try {
+    await call();
+  } catch (error) {
+    if (!isRunbookError(error) || error.code === 'PERMISSION_DENIED') throw error;
+  }
+}
+
+function orphan(cluster: string, how: string): Finding {
+  return {
+    severity: 'critical',
+    code: 'orphan-token',
+    text: `An operation token of ${cluster} may exist that nobody holds: ${how}.`,
+    next: `An operation token has no lifetime. Ask the service's vendor how to end it, or end all of them by disabling and re-enabling DR on ${cluster} when it is safe; look for its use in the audit log until then.`,
+  };
+}
+
+/** Every set of `size` shares, the earliest holders first. */
+function setsOf(shares: readonly OpenedShare[], size: number): (readonly OpenedShare[])[] {
+  if (size === 0) return [[]];
+  return shares.flatMap((share, index) => setsOf(shares.slice(index + 1), size - 1).map((rest) => [share, ...rest]));
+}
+
+/** A rejected set that has one share outside of a set that worked: that share is bad, since the others are good. */
+function provenBad(good: readonly OpenedShare[], rejected: readonly (readonly OpenedShare[])[]): string[] {
+  const bad = new Set<string>();
+  for (const set of rejected) {
+    const outside = set.filter((share) => !good.includes(share));
+    if (outside.length === 1 && outside[0]) bad.add(outside[0].holder);
+  }
+  return [...bad];
+}

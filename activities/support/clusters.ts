@@ -1,0 +1,69 @@
+import { ServiceClient } from '../../src/client';
+import type { ClusterEntry, Deployment } from '../../src/inventory';
+import { findCluster, findDeployment, readCredential } from '../../src/inventory';
+import type { Secret } from '../../src/secret';
+import type { ActivityDependencies } from '../dependencies';
+import { READ_TIMEOUT_MS } from './read-act-confirm';
+
+/** One cluster of the inventory with its client. */
+export interface ClusterAccess {
+  readonly entry: ClusterEntry;
+  readonly client: ServiceClient;
+  /** Read from its source at every use. */
+  credential(): Promise<Secret<'service-token'>>;
+}
+
+/** Gives the clusters of the inventory, one client each for the life of the worker. */
+export class Clusters {
+  readonly #dependencies: ActivityDependencies;
+  readonly #clients = new Map<string, ServiceClient>();
+
+  constructor(dependencies: ActivityDependencies) {
+    this.#dependencies = dependencies;
+  }
+
+  deployment(name: string): Deployment {
+    return findDeployment(this.#dependencies.inventory, name);
+  }
+
+  of(deployment: string, cluster: string): ClusterAccess {
+    return this.access(findCluster(this.deployment(deployment), cluster));
+  }
+
+  all(deployment: string): ClusterAccess[] {
+    return [...this.deployment(deployment).clusters.values()].map((entry) => this.access(entry));
+  }
+
+  access(entry: ClusterEntry): ClusterAccess {
+    return { entry, client: this.#client(entry), credential: () => readCredential(entry.credential) };
+  }
+
+  #client(entry: ClusterEntry): ServiceClient {
+    const known = this.#clients.get(entry.name);
+    if (known) return known;
+    const client = new ServiceClient(
+      { name: entry.name, addresses: entry.addresses, caFile: entry.caFile },
+      {
+        requestTimeoutMs: READ_TIMEOUT_MS,
+        connectTimeoutMs: 2_000,
+        onWarning: (warning) => this.#dependencies.log.warn({ cluster: entry.name }, warning),
+      },
+    );
+    this.#clients.set(entry.name, client);
+    return client;
+  }
+}
+
+/** The major version of the service, such as 2 for `2.0.3+ent`; 0 where it is not known. */
+export function majorVersion(version: string | undefined): number {
+  return Number(/^v?(\d+)\./.exec(version ?? '')?.[1] ?? 0);
+}
+
+/**
+ * What the calls of a generation attempt need as X-Vault-Token: nothing before version 2.0 of the service; from then on
+ * what the inventory lists for this, else the cluster's own credential.
+ */
+export async function ceremonyToken(access: ClusterAccess, version: string | undefined): Promise<Secret | undefined> {
+  if (access.entry.ceremonyCredential) return readCredential(access.entry.ceremonyCredential);
+  return majorVersion(version) >= 2 ? access.credential() : undefined;
+}

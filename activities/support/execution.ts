@@ -1,0 +1,123 @@
+import { ApplicationFailure, CancelledFailure, Context } from '@temporalio/activity';
+import type { StepContext } from '../../src/contracts/run-facts';
+import { RunbookError, isRunbookError } from '../../src/errors';
+import { redact } from '../../src/secrets';
+import type { RunContext } from '../../src/secrets';
+
+const HEARTBEAT_MS = 1_500;
+
+/** What an activity's body is given. */
+export interface Execution {
+  /** Aborted when the activity is cancelled or its worker stops. */
+  readonly signal: AbortSignal;
+  /** The run in whose name this activity acts, from the activity's own context and never from input. */
+  readonly run: RunContext;
+  /** Shown in the pending activity until it ends. Never holds a secret. */
+  progress(text: string): void;
+  /** Throws where the activity was cancelled: called right before each changing request. */
+  throwIfCancelled(): void;
+}
+
+/**
+ * Wraps the body of an activity: heartbeats from a timer so that a dead worker is noticed within seconds, and turns
+ * every error into an ApplicationFailure of the project's codes, redacted.
+ */
+export function execute<I extends object, R>(
+  body: (input: I, execution: Execution) => Promise<R>,
+): (input: I) => Promise<R> {
+  return async (input) => {
+    const context = Context.current();
+    const { info } = context;
+    let progress = '';
+    const beat = () => {
+      if (!info.isLocal) context.heartbeat({ progress });
+    };
+    const timer = setInterval(beat, HEARTBEAT_MS);
+    const execution: Execution = {
+      signal: context.cancellationSignal,
+      run: {
+        ns: info.workflowNamespace ?? '',
+        wid: info.workflowExecution?.workflowId ?? '',
+        rid: info.workflowExecution?.runId ?? '',
+      },
+      progress: (text) => {
+        progress = redact(text);
+      },
+      throwIfCancelled: () => {
+        if (context.cancellationSignal.aborted) throw new CancelledFailure('cancelled before the call was sent');
+      },
+    };
+    try {
+      return await body(input, execution);
+    } catch (error) {
+      if (context.cancellationSignal.aborted && isCancellationOf(error)) throw new CancelledFailure('cancelled');
+      throw toFailure(error);
+    } finally {
+      clearInterval(timer);
+    }
+  };
+}
+
+/** As {@link execute}, for what changes something: refuses after a reset until an operator acknowledged it. */
+export function executeChange<I extends { readonly step: StepContext }, R>(
+  body: (input: I, execution: Execution) => Promise<R>,
+): (input: I) => Promise<R> {
+  return execute((input: I, execution) => {
+    const { originalRunId, acknowledgedRunId } = input.step;
+    if (originalRunId !== execution.run.rid && acknowledgedRunId !== execution.run.rid) {
+      throw new RunbookError(
+        'RUN_WAS_RESET',
+        'This run is a reset of an earlier one: what was done since then is not in its memory.',
+        {
+          observed: `run ${execution.run.rid}, reset from ${originalRunId}`,
+          needed: 'a decision that acknowledges the reset',
+          next: 'Read the state of the deployment, then decide retry: the activity reads the state again before it acts.',
+        },
+      );
+    }
+    return body(input, execution);
+  });
+}
+
+function isCancellationOf(error: unknown): boolean {
+  return (
+    error instanceof CancelledFailure ||
+    isRunbookError(error, 'REQUEST_CANCELLED') ||
+    (error instanceof Error && error.name === 'AbortError')
+  );
+}
+
+/** The one place where an error becomes what Temporal stores. */
+export function toFailure(error: unknown): ApplicationFailure | CancelledFailure {
+  if (error instanceof ApplicationFailure || error instanceof CancelledFailure) return error;
+  if (error instanceof RunbookError) {
+    const { observed, needed, next, cluster, outcomeKnown, httpStatus } = error;
+    const details = {
+      observed: shown(observed),
+      needed: shown(needed),
+      next: shown(next),
+      cluster,
+      outcomeKnown,
+      httpStatus,
+    };
+    return ApplicationFailure.create({
+      type: error.code,
+      message: redact(error.message),
+      nonRetryable: !error.retryable,
+      details: [details],
+      ...(error.retryAfterMs === undefined ? {} : { nextRetryDelay: error.retryAfterMs }),
+    });
+  }
+  // An unknown error may quote anything: its name is all that is told.
+  const name = error instanceof Error ? error.name : typeof error;
+  return ApplicationFailure.create({
+    type: 'INTERNAL',
+    message: `A defect of this program (${name}).`,
+    nonRetryable: false,
+    details: [{ outcomeKnown: false }],
+  });
+}
+
+function shown(text: string | undefined): string | undefined {
+  return text === undefined ? undefined : redact(text);
+}

@@ -1,0 +1,177 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { RunbookError, isRunbookError } from '../../src/errors';
+import type { Execution } from './execution';
+
+/** Between two reads while a state is awaited. */
+const POLL_MS = 300;
+/** Reads in a row that must say "not there" before a call whose answer was lost counts as without effect. */
+const STABLE_READS = 4;
+const MAX_CALLS = 3;
+
+/** The time-out of one changing HTTP request, ms. Shorter than what Temporal waits before another attempt. */
+export const CHANGE_TIMEOUT_MS = 8_000;
+/** The time-out of one reading HTTP request, ms. */
+export const READ_TIMEOUT_MS = 4_000;
+
+export interface Polling<S> {
+  readonly read: () => Promise<S>;
+  readonly until: (state: S) => boolean;
+  readonly budgetMs: number;
+  readonly describe: (state: S) => string;
+  /** What is awaited, for the error. */
+  readonly needed: string;
+  readonly cluster?: string;
+  readonly pollMs?: number;
+}
+
+/**
+ * Reads until the state is there. Errors that may pass are waited out; others are thrown.
+ *
+ * @throws RunbookError CONFIRMATION_TIMEOUT with the last observed state
+ */
+export async function awaitState<S>(execution: Execution, polling: Polling<S>): Promise<S> {
+  const deadline = Date.now() + polling.budgetMs;
+  for (;;) {
+    execution.throwIfCancelled();
+    let last: string;
+    try {
+      const state = await polling.read();
+      if (polling.until(state)) return state;
+      last = polling.describe(state);
+    } catch (error) {
+      if (!isRunbookError(error) || !error.retryable) throw error;
+      last = `${error.code}: ${error.message}`;
+    }
+    execution.progress(`waiting for ${polling.needed}; observed ${last}`);
+    if (Date.now() >= deadline) {
+      throw new RunbookError(
+        'CONFIRMATION_TIMEOUT',
+        `Not seen within ${polling.budgetMs / 1000} s: ${polling.needed}.`,
+        {
+          retryable: false,
+          observed: last,
+          needed: polling.needed,
+          cluster: polling.cluster,
+          next: 'Look at the cluster, then retry: the state is read again first.',
+        },
+      );
+    }
+    await delay(polling.pollMs ?? POLL_MS, undefined, { signal: execution.signal });
+  }
+}
+
+export interface Change<S> extends Polling<S> {
+  /** Sends the changing request once. */
+  readonly act: () => Promise<unknown>;
+  /** Refuses to act on what was read: throws. Called before every request. */
+  readonly allow?: (state: S) => void;
+  /** Refusals that mean "not yet" and are worth another call within the budget. */
+  readonly notYet?: (error: RunbookError) => boolean;
+}
+
+export interface Changed<S> {
+  readonly outcome: 'done' | 'already';
+  readonly state: S;
+  readonly calls: number;
+  readonly calledAt?: number;
+}
+
+/**
+ * Read, act, confirm. The request is sent again only when reads prove that the one before had no effect; the answer of
+ * the service is never taken for completion.
+ */
+export async function readActConfirm<S>(execution: Execution, change: Change<S>): Promise<Changed<S>> {
+  const deadline = Date.now() + change.budgetMs;
+  const readOnce = (): Promise<S> =>
+    awaitState<S>(execution, { ...change, until: () => true, budgetMs: Math.max(0, deadline - Date.now()) });
+  let state: S = await readOnce();
+  if (change.until(state)) return { outcome: 'already', state, calls: 0 };
+  let calledAt: number | undefined;
+  for (let calls = 1, refusals = 0; ;) {
+    change.allow?.(state);
+    execution.throwIfCancelled();
+    calledAt ??= Date.now();
+    const error = await attempt(change.act);
+    if (error !== undefined && error.outcomeKnown) {
+      // Refused for certain. The state may be there all the same: somebody else, or an earlier request of ours.
+      state = await readOnce();
+      if (change.until(state)) return { outcome: 'done', state, calls, calledAt };
+      const again = change.notYet?.(error) ?? (error.retryable && refusals < MAX_CALLS * 4);
+      if (!again || Date.now() >= deadline) throw again ? finallyRefused(error) : error;
+      refusals += 1;
+      execution.progress(`${error.code}; tried again until the budget ends`);
+      await delay(Math.min(error.retryAfterMs ?? POLL_MS * 2, Math.max(0, deadline - Date.now())), undefined, {
+        signal: execution.signal,
+      });
+      continue;
+    }
+    const confirmed = await confirm(execution, change, deadline, error !== undefined);
+    if (confirmed.there) return { outcome: 'done', state: confirmed.state, calls, calledAt };
+    if (calls === MAX_CALLS) {
+      throw new RunbookError(
+        'OUTCOME_UNKNOWN',
+        `The answer was lost ${MAX_CALLS} times and the effect was never seen.`,
+        {
+          retryable: false,
+          cluster: change.cluster,
+          observed: change.describe(confirmed.state),
+          needed: change.needed,
+          next: 'Look at the cluster and its logs, then retry: the state is read again first.',
+        },
+      );
+    }
+    calls += 1;
+    state = confirmed.state;
+  }
+}
+
+/** The budget is used up: Temporal must not try on with another one. */
+function finallyRefused(error: RunbookError): RunbookError {
+  const { httpStatus, cluster, observed, needed, next } = error;
+  return new RunbookError(error.code, error.message, {
+    retryable: false,
+    outcomeKnown: true,
+    httpStatus,
+    cluster,
+    observed,
+    needed,
+    next,
+  });
+}
+
+async function attempt(act: () => Promise<unknown>): Promise<RunbookError | undefined> {
+  try {
+    await act();
+    return undefined;
+  } catch (error) {
+    if (isRunbookError(error) && error.code !== 'REQUEST_CANCELLED') return error;
+    throw error;
+  }
+}
+
+type Confirmed<S> = { readonly there: true; readonly state: S } | { readonly there: false; readonly state: S };
+
+/** Reads until the state is there; where the answer was lost, until reads agree that the request had no effect. */
+async function confirm<S>(
+  execution: Execution,
+  change: Change<S>,
+  deadline: number,
+  answerLost: boolean,
+): Promise<Confirmed<S>> {
+  let notThere = 0;
+  const state = await awaitState<S>(execution, {
+    ...change,
+    budgetMs: Math.max(POLL_MS * STABLE_READS * 2, deadline - Date.now()),
+    read: () =>
+      change.read().catch((error: unknown): never => {
+        notThere = 0;
+        throw error;
+      }),
+    until: (seen) => {
+      if (change.until(seen)) return true;
+      notThere += 1;
+      return answerLost && notThere >= STABLE_READS;
+    },
+  });
+  return change.until(state) ? { there: true, state } : { there: false, state };
+}

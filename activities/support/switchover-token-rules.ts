@@ -1,0 +1,161 @@
+import type { Precondition } from '../../src/contracts/plan';
+import type { Deployment } from '../../src/inventory';
+import type { CredentialFacts } from './switchover-facts';
+import { DEMOTE, PROMOTE, SECONDARY_TOKEN, UPDATE_PRIMARY } from './switchover-facts';
+import type { Rule } from './switchover-rule';
+import { check } from './switchover-rule';
+
+/** Seconds for which a credential must live on: at least twice what a switchover may take. */
+const CREDENTIAL_LIFE_SECONDS = 1_800;
+
+/** The single slot of generation attempts must be free, or hold our own attempt. */
+export const freeSlot: Rule = ({ to, tokenSource, ownFingerprint }) => {
+  if (tokenSource === 'batch') return [];
+  const { attempt } = to;
+  if (!attempt)
+    return {
+      name: 'generation slot free',
+      cluster: to.cluster,
+      observed: 'not readable',
+      needed: 'free',
+      verdict: 'not-checkable',
+    };
+  const foreign = attempt.started && attempt.fingerprint !== ownFingerprint;
+  return check(
+    'generation slot free',
+    to.cluster,
+    !foreign,
+    attempt.started
+      ? `an attempt${foreign ? ' of somebody else' : ' of this run'}, progress ${attempt.progress} of ${attempt.required}`
+      : 'free',
+    'free',
+    'Let its owner finish or cancel it.',
+  );
+};
+
+/** The primary's credential: alive long enough, and with the rights that the switchover needs. */
+export const credential: Rule = ({ from, deployment, facts }) => {
+  const { usable, error, ttlSeconds, capabilities } = facts.credential;
+  const may = (path: string, ...needed: string[]) =>
+    needed.some((right) => capabilities[path]?.includes(right)) || capabilities[path]?.includes('root') === true;
+  const life = ttlSeconds === undefined ? 'no end' : `${ttlSeconds} s left`;
+  if (!usable)
+    return check(
+      'credential of the primary',
+      from.cluster,
+      false,
+      error ?? 'not usable',
+      'a token that the primary accepts',
+      `Renew the credential of ${from.cluster} at its source.`,
+    );
+  return [
+    check(
+      'credential lives long enough',
+      from.cluster,
+      ttlSeconds === undefined || ttlSeconds >= CREDENTIAL_LIFE_SECONDS,
+      life,
+      `at least ${CREDENTIAL_LIFE_SECONDS} s`,
+      `Renew the credential of ${from.cluster} at its source.`,
+    ),
+    check(
+      'credential may demote',
+      from.cluster,
+      may(DEMOTE, 'update'),
+      (capabilities[DEMOTE] ?? []).join(', ') || 'none',
+      'update',
+      `Give the policy "update" on ${DEMOTE}.`,
+    ),
+    check(
+      'credential may issue activation tokens',
+      from.cluster,
+      may(SECONDARY_TOKEN, 'sudo'),
+      (capabilities[SECONDARY_TOKEN] ?? []).join(', ') || 'none',
+      'update and sudo',
+      `Give the policy "update" and "sudo" on ${SECONDARY_TOKEN}.`,
+    ),
+    check(
+      'credential may write the marker',
+      from.cluster,
+      may(deployment.marker.path, 'update', 'create'),
+      (capabilities[deployment.marker.path] ?? []).join(', ') || 'none',
+      'create or update',
+      `Give the policy "create" and "update" on ${deployment.marker.path} and ${deployment.marker.path}-after.`,
+    ),
+  ];
+};
+
+/** Where the operation tokens come from must be ready before the outage, for the way there and the way back. */
+export const tokenSource: Rule = ({ to, from, deployment, facts, tokenSource: source }) => {
+  if (source === 'batch') return batchTokenReady(facts.batchToken, to.cluster, deployment);
+  const holders = deployment.ceremony.holders.length;
+  const required = to.attempt?.required;
+  return [
+    required === undefined
+      ? {
+          name: 'enough key holders',
+          cluster: to.cluster,
+          observed: `${holders} holders, threshold not readable`,
+          needed: 'at least the threshold',
+          verdict: 'not-checkable',
+        }
+      : check(
+          'enough key holders',
+          to.cluster,
+          holders >= required,
+          `${holders} holders`,
+          `at least ${required}`,
+          'List more holders in the inventory.',
+        ),
+    check(
+      'ceremony calls allowed',
+      to.cluster,
+      facts.ceremonyAccess === 'not-needed' || facts.ceremonyAccess === 'accepted',
+      facts.ceremonyAccess,
+      'from version 2.0 a token that the DR secondary accepts',
+      `Give ceremonyCredential of ${to.cluster} (a batch token, or a root token of the primary).`,
+    ),
+    {
+      name: 'exit: a token for the way back',
+      cluster: from.cluster,
+      observed: 'the same key shares serve it after its demotion',
+      needed: 'an operation token on the old primary',
+      verdict: 'not-checkable',
+    },
+  ];
+};
+
+function batchTokenReady(batch: CredentialFacts, cluster: string, deployment: Deployment): Precondition[] {
+  const margin = Math.max(deployment.ceremony.batchMarginMs / 1000, CREDENTIAL_LIFE_SECONDS);
+  const may = (path: string) =>
+    batch.capabilities[path]?.some((right) => right === 'update' || right === 'root') === true;
+  return [
+    check(
+      'batch token',
+      cluster,
+      batch.usable && batch.type === 'batch' && batch.orphan === true,
+      batch.usable
+        ? `${batch.type ?? 'type not told'}, ${batch.orphan ? 'orphan' : 'not orphan'}`
+        : (batch.error ?? 'not usable'),
+      'an orphan batch token that the primary knows',
+      'Make one on the primary, or start with {"tokenSource": "ceremony"}.',
+    ),
+    check(
+      'batch token lives long enough',
+      cluster,
+      batch.usable && (batch.ttlSeconds ?? Infinity) >= margin,
+      batch.ttlSeconds === undefined ? 'no end' : `${batch.ttlSeconds} s left`,
+      `at least ${margin} s`,
+      'Make a new one on the primary.',
+    ),
+    check(
+      'batch token may promote and update-primary',
+      cluster,
+      may(PROMOTE) && may(UPDATE_PRIMARY),
+      [PROMOTE, UPDATE_PRIMARY]
+        .map((path) => `${path}: ${(batch.capabilities[path] ?? []).join(', ') || 'none'}`)
+        .join('; '),
+      'update on both',
+      'Correct its policy; deleting or emptying the policy takes every right away.',
+    ),
+  ];
+}
