@@ -9,6 +9,7 @@ import type { SeededRandom } from './random';
 import type { Readings, Timing } from './readings';
 import { DISABLED, type Role, type SecondaryRole } from './roles';
 import { Seal } from './seal';
+import { ServiceFault } from './service-fault';
 import { takeSnapshot, type ClusterSnapshot } from './snapshot';
 import { Storage, type ReplicationKind } from './storage';
 import { ReplicationStream } from './stream';
@@ -332,14 +333,11 @@ export class SimulatedCluster {
     if (strategy === 'dr-operation-token') {
       return this.tokens.createOperationToken(now, this.readings.newOperationTokenReplacesOld);
     }
-    const request = {
-      policies: ['root'],
-      type: 'service',
-      orphan: true,
-      ttlMs: null,
-      path: 'auth/token/root',
-    } as const;
-    return this.tokens.create(request, now).token;
+    if (this.isDrSecondary) {
+      // The attempt may run here, in the one slot; a root token has no place on a DR secondary.
+      throw new ServiceFault(400, ['path disabled in replication DR secondary mode']);
+    }
+    return this.tokens.createRootToken(now);
   }
 
   #becameActive(now: number): void {

@@ -52,12 +52,7 @@ function initialise(cluster: SimulatedCluster, mounts: readonly string[], now: n
     const mountType = path.startsWith('auth/') ? (path.split('/')[1] ?? '') : 'kv';
     cluster.storage.write(`mount/${path}`, { type: 'mount', mountType, local: false, description: '' }, now);
   }
-  cluster.rootToken = rootToken(cluster, now);
-}
-
-function rootToken(cluster: SimulatedCluster, now: number): string {
-  const request = { policies: ['root'], type: 'service', orphan: true, ttlMs: null, path: 'auth/token/root' } as const;
-  return cluster.tokens.create(request, now).token;
+  cluster.rootToken = cluster.tokens.createRootToken(now);
 }
 
 function makePrimary(cluster: SimulatedCluster, kind: ReplicationKind, now: number): void {
@@ -84,6 +79,6 @@ function attach(secondary: SimulatedCluster, primary: SimulatedCluster, kind: Re
   });
   secondary.streams[kind].attachNow(now);
   if (kind === 'performance') {
-    secondary.rootToken = rootToken(secondary, now);
+    secondary.rootToken = secondary.tokens.createRootToken(now);
   }
 }

@@ -210,7 +210,11 @@ function activeNodeFor(cluster: SimulatedCluster, node: SimulatedNode): Simulate
   const noActiveNode = new ServiceFault(500, ['local node not active but active cluster node not found']);
   const now = cluster.surroundings.now();
   if (cluster.leadership.restarting(now)) {
-    throw cluster.random.pick([noActiveNode, new ServiceFault(503, ['Vault is sealed']), new BrokenConnection('reset')]);
+    throw cluster.random.pick([
+      noActiveNode,
+      new ServiceFault(503, ['Vault is sealed']),
+      new BrokenConnection('reset'),
+    ]);
   }
   const active = cluster.leadership.active;
   if (active === undefined) {

@@ -86,6 +86,11 @@ export class TokenStore {
     return { token, accessor };
   }
 
+  createRootToken(now: number): string {
+    const path = 'auth/token/root';
+    return this.create({ policies: ['root'], type: 'service', orphan: true, ttlMs: null, path }, now).token;
+  }
+
   /** Who the token stands for, or undefined where it is not valid here and now. */
   identify(token: string, now: number): Identity | undefined {
     const claims = token.startsWith('hvb.') ? this.#openBatch(token.slice(4)) : undefined;

@@ -94,7 +94,10 @@ describe('the transport', () => {
   it('asks for sudo on secondary-token and not on revoke-secondary', async () => {
     const east = service.cluster('east');
     const paths = ['secondary-token', 'revoke-secondary'].map((name) => `${DR}/primary/${name}`);
-    east.writePolicy('no-sudo', paths.map((path) => ({ path, capabilities: ['update'] })));
+    east.writePolicy(
+      'no-sudo',
+      paths.map((path) => ({ path, capabilities: ['update'] })),
+    );
     const token = east.createToken({ policies: ['no-sudo'] });
     const [issue, revoke] = await Promise.all(
       paths.map((path) => call(east, 'POST', path, { token, body: { id: 'nobody' } })),
@@ -122,7 +125,10 @@ describe('the transport', () => {
 
   it('writes uint64 indexes as plain integers without loss', async () => {
     const big = await startSimulatedService({
-      clusters: [{ name: 'a', nodes: 1, firstWal: '18014398509481985' }, { name: 'b', nodes: 1 }],
+      clusters: [
+        { name: 'a', nodes: 1, firstWal: '18014398509481985' },
+        { name: 'b', nodes: 1 },
+      ],
       dr: [{ primary: 'a', secondaries: ['b'] }],
     });
     try {

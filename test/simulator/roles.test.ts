@@ -113,7 +113,9 @@ describe('activation tokens', () => {
       secondary_public_key: key.textAt('data', 'secondary_public_key'),
     });
     service.advanceClock(11_000);
-    expect((await post('b', 'dr', 'secondary/enable', { token: wrapped.textAt('wrap_info', 'token') })).status).toBe(500);
+    expect((await post('b', 'dr', 'secondary/enable', { token: wrapped.textAt('wrap_info', 'token') })).status).toBe(
+      500,
+    );
     expect((await post('c', 'dr', 'secondary/enable', { token: encrypted.textAt('data', 'token') })).status).toBe(500);
   });
 
@@ -183,7 +185,11 @@ describe('update-primary', () => {
 
   it('with a blank token forgets the primary and keeps the role', async () => {
     expect((await update('b', { token: '' })).status).toBe(200);
-    expect(service.cluster('b').snapshotState().dr).toMatchObject({ mode: 'secondary', state: 'idle', connectedTo: undefined });
+    expect(service.cluster('b').snapshotState().dr).toMatchObject({
+      mode: 'secondary',
+      state: 'idle',
+      connectedTo: undefined,
+    });
   });
 
   it('refuses addresses on a demoted cluster', async () => {
@@ -195,11 +201,17 @@ describe('update-primary', () => {
   it('wants a good operation token', async () => {
     const without = await post('b', 'dr', 'secondary/update-primary', { token: '' });
     expect([without.status, without.textAt('errors', 0)]).toEqual([400, 'DR operation token was not provided']);
-    expect((await post('b', 'dr', 'secondary/update-primary', { token: '', dr_operation_token: 'hvs.bad' })).status).toBe(403);
+    expect(
+      (await post('b', 'dr', 'secondary/update-primary', { token: '', dr_operation_token: 'hvs.bad' })).status,
+    ).toBe(403);
     const weak = service.cluster('a').createToken({ policies: [], type: 'batch' });
-    expect((await post('b', 'dr', 'secondary/update-primary', { token: '', dr_operation_token: weak })).status).toBe(403);
+    expect((await post('b', 'dr', 'secondary/update-primary', { token: '', dr_operation_token: weak })).status).toBe(
+      403,
+    );
     const child = service.cluster('a').createToken({ policies: ['root'], type: 'batch', orphan: false });
-    expect((await post('b', 'dr', 'secondary/update-primary', { token: '', dr_operation_token: child })).status).toBe(403);
+    expect((await post('b', 'dr', 'secondary/update-primary', { token: '', dr_operation_token: child })).status).toBe(
+      403,
+    );
     service.advanceClock(2 * 3_600_000);
     expect((await update('b', { token: '' })).status).toBe(403);
   });

@@ -24,7 +24,7 @@ function generationRoutes(base: string, strategy: GenerationStrategy): Route[] {
     methods,
     path: `${base}/${path}`,
     credential: 'generation',
-    onDrSecondary: strategy === 'dr-operation-token',
+    onDrSecondary: true,
     rootNamespaceOnly: true,
     run: (call) => {
       requireRole(call, strategy);

@@ -2,6 +2,7 @@ import {
   listField,
   envelope,
   NO_CONTENT,
+  permissionDenied,
   booleanField,
   badRequest,
   requiredTextField,
@@ -71,6 +72,15 @@ function listMounts(call: RouteCall): ServiceAnswer {
   return envelope(call.requestId, data);
 }
 
+/** The preflight of the official command line's `kv` commands. */
+function mountForUi(call: RouteCall): ServiceAnswer {
+  const path = call.cluster.mountOf(call.request.namespace + (call.parameters['*'] ?? ''));
+  if (path === undefined) {
+    throw permissionDenied();
+  }
+  return envelope(call.requestId, { path, type: 'kv', options: { version: '1' } });
+}
+
 function createNamespace(call: RouteCall): ServiceAnswer {
   const path = call.request.namespace + withSlash(call.parameters['*'] ?? '');
   writeShared(call.cluster, `namespace/${path}`, { type: 'namespace' }, call.now);
@@ -132,6 +142,7 @@ export const SYSTEM_ROUTES: readonly Route[] = [
   route(['GET'], 'sys/mounts', 'token', listMounts),
   route(['POST'], 'sys/mounts/*', 'token', mount),
   route(['DELETE'], 'sys/mounts/*', 'token', unmount),
+  route(['GET'], 'sys/internal/ui/mounts/*', 'token', mountForUi),
   route(['POST'], 'sys/namespaces/*', 'token', createNamespace),
   ...['sys/policies/acl/:name', 'sys/policy/:name'].flatMap((path) => [
     route(['POST'], path, 'token', writePolicy),

@@ -1,0 +1,173 @@
+import {
+  startSimulatedService,
+  type SimulatedCluster,
+  type SimulatedService,
+  type Topology,
+} from '../../src/simulator';
+import { call, deployment, eventually, persistently } from './client';
+
+let service: SimulatedService;
+afterEach(() => service.stop());
+
+const DR = 'sys/replication/dr';
+const BASE = `${DR}/secondary/generate-operation-token`;
+
+async function start(overrides: Partial<Topology> = {}): Promise<SimulatedCluster> {
+  service = await startSimulatedService(deployment(overrides));
+  return service.cluster('west');
+}
+
+/** The whole ceremony in its one-time password form. */
+async function operationToken(cluster: SimulatedCluster, header?: string): Promise<string> {
+  const token = header === undefined ? {} : { token: header };
+  const started = await call(cluster, 'POST', `${BASE}/attempt`, token);
+  const nonce = started.textAt('nonce');
+  const otp = started.textAt('otp');
+  let encoded = '';
+  for (const key of cluster.keyShares.slice(0, 3)) {
+    const answer = await call(cluster, 'POST', `${BASE}/update`, { ...token, body: { key, nonce } });
+    encoded = answer.textAt('encoded_token');
+  }
+  const bytes = Buffer.from(encoded, 'base64');
+  return Buffer.from(bytes.map((byte, index) => byte ^ otp.charCodeAt(index))).toString();
+}
+
+describe('the generation of an operation token', () => {
+  it('gives a token from the primary key shares that works on its own cluster only', async () => {
+    const west = await start();
+    const token = await operationToken(west);
+    expect(token).toMatch(/^hvs\.[A-Za-z0-9]{24}$/);
+    expect(west.snapshotState().operationTokens).toBe(1);
+    const elsewhere = await call(service.cluster('south'), 'POST', `${DR}/secondary/operation-token/delete`, {
+      body: { dr_operation_token: token },
+    });
+    expect(elsewhere.status).toBe(403);
+    const deleted = await call(west, 'POST', `${DR}/secondary/operation-token/delete`, {
+      body: { dr_operation_token: token },
+    });
+    expect(deleted.status).toBe(204);
+    const again = await call(west, 'POST', `${DR}/secondary/operation-token/delete`, {
+      body: { dr_operation_token: token },
+    });
+    expect(again.status).toBe(403);
+    expect(west.snapshotState().operationTokens).toBe(0);
+  });
+
+  it('takes the field names in any letter case and is flat', async () => {
+    const west = await start();
+    const started = await call(west, 'POST', `${BASE}/attempt`);
+    expect(started.at('data')).toBeUndefined();
+    const body = { KEY: west.keyShares[0], Nonce: started.textAt('nonce') };
+    expect((await call(west, 'POST', `${BASE}/update`, { body })).at('progress')).toBe(1);
+  });
+
+  it('is unknown to another leader and reappears when the first one leads again', async () => {
+    const west = await start();
+    const nonce = (await call(west, 'POST', `${BASE}/attempt`)).textAt('nonce');
+    const key = west.keyShares[0];
+    expect((await call(west, 'POST', `${BASE}/update`, { body: { key, nonce } })).at('progress')).toBe(1);
+    west.leaderChange(1);
+    const elsewhere = await persistently(() => call(west, 'GET', `${BASE}/attempt`));
+    expect(elsewhere.at('started')).toBe(false);
+    const update = await call(west, 'POST', `${BASE}/update`, { body: { key, nonce } });
+    expect([update.status, update.at('errors')]).toEqual([400, ['no root generation in progress']]);
+    west.leaderChange(0);
+    await eventually(() => (west.snapshotState().activeNode === 0 ? true : undefined));
+    const back = await call(west, 'GET', `${BASE}/attempt`);
+    expect(back.at()).toMatchObject({ started: true, progress: 1, nonce });
+  });
+
+  it('is lost when the process of the node ends', async () => {
+    const west = await start();
+    await call(west, 'POST', `${BASE}/attempt`);
+    await west.killNode(0);
+    await west.startNode(0);
+    west.leaderChange(0);
+    await eventually(() => (west.snapshotState().activeNode === 0 ? true : undefined));
+    expect((await call(west, 'GET', `${BASE}/attempt`)).at('started')).toBe(false);
+  });
+
+  it('shares its slot with the generation of a root token', async () => {
+    const west = await start();
+    const started = await call(west, 'POST', 'sys/generate-root/attempt');
+    expect(started.at('started')).toBe(true);
+    expect((await call(west, 'POST', `${BASE}/attempt`)).status).toBe(400);
+    const body = { key: west.keyShares[0], nonce: started.textAt('nonce') };
+    const mixed = await call(west, 'POST', `${BASE}/update`, { body });
+    expect([mixed.status, mixed.textAt('errors', 0)]).toEqual([
+      400,
+      expect.stringContaining('incorrect strategy supplied'),
+    ]);
+  });
+
+  it('needs a token from 2.0 on, of a kind that a DR secondary accepts', async () => {
+    const versions = deployment().clusters.map((cluster) => ({ ...cluster, version: '2.0.0+ent' }));
+    const west = await start({ clusters: versions });
+    const east = service.cluster('east');
+    expect((await call(west, 'GET', `${BASE}/attempt`)).status).toBe(403);
+    const ordinary = east.createToken({ policies: ['root-like'] });
+    east.writePolicy('ceremony', [{ path: `${BASE}/*`, capabilities: ['read', 'update', 'delete'] }]);
+    const batch = east.createToken({ policies: ['ceremony'], type: 'batch' });
+    await eventually(() =>
+      west.snapshotState().dr.merkleRoot === east.snapshotState().dr.merkleRoot ? true : undefined,
+    );
+    expect((await call(west, 'GET', `${BASE}/attempt`, { token: ordinary })).status).toBe(403);
+    expect((await call(west, 'GET', `${BASE}/attempt`, { token: batch })).status).toBe(200);
+    expect((await call(west, 'GET', `${BASE}/attempt`, { token: east.rootToken })).status).toBe(200);
+    expect(await operationToken(west, batch)).toMatch(/^hvs\./);
+    west.unauthenticatedGeneration = true;
+    expect((await call(west, 'GET', `${BASE}/attempt`)).status).toBe(200);
+  });
+});
+
+describe('an operation token', () => {
+  it('cannot be deleted while its cluster is primary, and lives again after its demotion', async () => {
+    const west = await start();
+    const token = await operationToken(west);
+    const remove = () =>
+      persistently(() =>
+        call(west, 'POST', `${DR}/secondary/operation-token/delete`, { body: { dr_operation_token: token } }),
+      );
+    const promoted = await call(west, 'POST', `${DR}/secondary/promote`, { body: { dr_operation_token: token } });
+    expect(promoted.status).toBe(200);
+    expect((await remove()).status).toBe(400);
+    await persistently(() => call(west, 'POST', `${DR}/primary/demote`, { token: west.rootToken }));
+    expect((await remove()).status).toBe(204);
+  });
+
+  it('authorises reindex, which shows its progress, and merkle-check, which wants it in the header too', async () => {
+    const west = await start({ readings: { optionalFieldMissingChance: 0 } });
+    const token = await operationToken(west);
+    const body = { dr_operation_token: token };
+    expect((await call(west, 'POST', `${DR}/secondary/merkle-check`, { body })).status).toBe(403);
+    west.corruptedPages = { tree: 'replicated', page: 5, subpages: [28] };
+    const report = await call(west, 'POST', `${DR}/secondary/merkle-check`, { body, token });
+    expect(report.at('data', 'merkle_corruption_report', 'corrupted_root')).toBe(true);
+    expect(
+      report.at('data', 'merkle_corruption_report', 'corrupted_tree_map', '1', 'corrupted_index_tuples_map'),
+    ).toEqual({
+      '5': { corrupted: false, subpages: [28] },
+    });
+    expect((await call(west, 'POST', `${DR}/secondary/reindex`, { body: { ...body, diff: true } })).status).toBe(200);
+    expect((await call(west, 'POST', `${DR}/secondary/reindex`, { body })).status).toBe(400);
+    expect((await call(west, 'GET', `${DR}/status`)).at('data', 'reindex_in_progress')).toBe(true);
+    service.advanceClock(1_000);
+    const done = await call(west, 'GET', `${DR}/status`);
+    expect(done.at('data', 'reindex_in_progress')).toBeUndefined();
+    expect(Number(done.textAt('data', 'last_reindex_epoch'))).toBeGreaterThan(1_600_000_000);
+    expect(done.at('data', 'corrupted_merkle_tree')).toBe(false);
+  });
+});
+
+describe('a DR secondary', () => {
+  it('refuses ordinary tokens and data paths, and takes them all back after its promotion', async () => {
+    const west = await start();
+    const root = service.cluster('east').rootToken;
+    const key = await call(west, 'POST', `${DR}/secondary/generate-public-key`, { token: root });
+    expect(key.status).toBe(403);
+    const read = await call(west, 'GET', 'secret/x', { token: root });
+    expect([read.status, read.at('errors')]).toEqual([400, ['path disabled in replication DR secondary mode']]);
+    const login = await call(west, 'POST', 'auth/approle/login', { body: { role_id: 'x' } });
+    expect(login.status).toBe(400);
+  });
+});

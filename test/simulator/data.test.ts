@@ -1,0 +1,172 @@
+import { startSimulatedService, type SimulatedService } from '../../src/simulator';
+import { call, deployment, eventually } from './client';
+
+const PR = 'sys/replication/performance';
+let service: SimulatedService;
+
+beforeEach(async () => {
+  service = await startSimulatedService(deployment());
+});
+afterEach(() => service.stop());
+
+describe('the key-value engine', () => {
+  it('writes, reads, lists and deletes', async () => {
+    const east = service.cluster('east');
+    const token = east.rootToken;
+    expect((await call(east, 'PUT', 'kv/app/one', { token, body: { n: 1 } })).status).toBe(204);
+    expect((await call(east, 'POST', 'kv/app/two/deep', { token, body: { n: 2 } })).status).toBe(204);
+    expect((await call(east, 'GET', 'kv/app/one', { token })).at('data')).toEqual({ n: 1 });
+    expect((await call(east, 'GET', 'kv/app?list=true', { token })).at('data', 'keys')).toEqual(['one', 'two/']);
+    expect((await call(east, 'DELETE', 'kv/app/one', { token })).status).toBe(204);
+    const missing = await call(east, 'GET', 'kv/app/one', { token });
+    expect([missing.status, missing.at('errors')]).toEqual([404, []]);
+    expect((await call(east, 'GET', 'nowhere/x', { token })).status).toBe(404);
+    expect((await call(east, 'GET', 'kv/app/one')).status).toBe(403);
+  });
+
+  it('forwards writes of a performance secondary to its primary, except on a local mount', async () => {
+    const [east, north] = [service.cluster('east'), service.cluster('north')];
+    const token = north.rootToken;
+    expect((await call(north, 'POST', 'kv/x', { token, body: { n: 1 } })).status).toBe(204);
+    expect(east.read('kv/x')).toEqual({ n: 1 });
+    await eventually(() => north.read('kv/x'));
+    expect((await call(north, 'POST', 'sys/mounts/here', { token, body: { type: 'kv', local: true } })).status).toBe(
+      204,
+    );
+    expect((await call(north, 'POST', 'here/x', { token, body: { n: 2 } })).status).toBe(204);
+    expect([north.read('here/x'), east.read('here/x')]).toEqual([{ n: 2 }, undefined]);
+    service.partition('east', 'north');
+    expect((await call(north, 'POST', 'kv/x', { token, body: { n: 3 } })).status).toBe(500);
+  });
+});
+
+describe('paths filters', () => {
+  const filter = (id: string) => `${PR}/primary/paths-filter/${id}`;
+
+  it('are written before a secondary exists, read, replaced and deleted', async () => {
+    const east = service.cluster('east');
+    const token = east.rootToken;
+    expect((await call(east, 'GET', filter('later'), { token })).status).toBe(404);
+    const deny = { mode: 'deny', paths: ['kv'] };
+    expect((await call(east, 'POST', filter('later'), { token, body: deny })).status).toBe(204);
+    expect((await call(east, 'GET', filter('later'), { token })).at('data')).toEqual({ mode: 'deny', paths: ['kv/'] });
+    expect((await call(east, 'POST', filter('later'), { token, body: { paths: ['secret/'] } })).status).toBe(204);
+    expect((await call(east, 'GET', filter('later'), { token })).at('data', 'mode')).toBe('allow');
+    expect((await call(east, 'POST', filter('later'), { token, body: { mode: 'block' } })).status).toBe(400);
+    expect((await call(east, 'POST', filter('later'), { token, body: { paths: ['kv/deeper'] } })).status).toBe(400);
+    expect((await call(east, 'DELETE', filter('later'), { token })).status).toBe(204);
+    expect((await call(east, 'GET', filter('later'), { token })).status).toBe(404);
+  });
+
+  it('remove what is newly left out and bring what is newly let in', async () => {
+    const [east, north] = [service.cluster('east'), service.cluster('north')];
+    const token = east.rootToken;
+    await call(east, 'POST', 'kv/x', { token, body: { n: 1 } });
+    await eventually(() => north.read('kv/x'));
+    await call(east, 'POST', filter(north.clusterId), { token, body: { mode: 'deny', paths: ['kv/'] } });
+    await eventually(() => (north.read('kv/x') === undefined ? true : undefined));
+    expect((await call(north, 'GET', 'kv/x', { token: north.rootToken })).status).toBe(404);
+    await call(east, 'POST', 'kv/y', { token, body: { n: 2 } });
+    await call(east, 'POST', filter(north.clusterId), { token, body: { mode: 'allow', paths: ['kv/'] } });
+    await eventually(() => north.read('kv/y'));
+  });
+
+  it('show on both sides as a dynamic filter that grows with its namespaces', async () => {
+    const [east, north] = [service.cluster('east'), service.cluster('north')];
+    const token = east.rootToken;
+    await call(east, 'POST', 'sys/namespaces/ns1', { token });
+    await call(east, 'POST', filter(north.clusterId), { token, body: { mode: 'deny', paths: ['ns1/'] } });
+    const headers = { 'x-vault-namespace': 'ns1' };
+    await call(east, 'POST', 'sys/mounts/kv', { token, headers, body: { type: 'kv' } });
+    await call(east, 'POST', 'kv/hidden', { token, headers, body: { n: 1 } });
+    expect(east.read('ns1/kv/hidden')).toEqual({ n: 1 });
+    const expected = { dynamic_filtered_mounts: ['ns1/kv/'], dynamic_filtered_namespaces: ['ns1/'] };
+    const dynamic = (side: string) => `${PR}/${side}/dynamic-filter/${north.clusterId}`;
+    expect((await call(east, 'GET', dynamic('primary'), { token })).at('data')).toEqual(expected);
+    expect((await call(north, 'GET', dynamic('secondary'), { token: north.rootToken })).at('data')).toEqual(expected);
+    expect(north.read('ns1/kv/hidden')).toBeUndefined();
+    expect((await call(north, 'GET', `${PR}/secondary/dynamic-filter/other`, { token: north.rootToken })).status).toBe(
+      404,
+    );
+  });
+
+  it('replicate to the DR secondary of the primary, which has them after its promotion', async () => {
+    const [east, west, north] = [service.cluster('east'), service.cluster('west'), service.cluster('north')];
+    await call(east, 'POST', filter(north.clusterId), {
+      token: east.rootToken,
+      body: { mode: 'deny', paths: ['kv/'] },
+    });
+    await eventually(() => (west.snapshotState().filters.includes(north.clusterId) ? true : undefined));
+  });
+});
+
+describe('tokens', () => {
+  it('tell about themselves and what they may do', async () => {
+    const east = service.cluster('east');
+    await call(east, 'POST', 'sys/policies/acl/switch', {
+      token: east.rootToken,
+      body: { policy: 'path "sys/replication/dr/primary/*" { capabilities = ["update", "sudo"] }' },
+    });
+    await call(east, 'POST', 'auth/token/roles/switch', {
+      token: east.rootToken,
+      body: { allowed_policies: 'switch', orphan: true, renewable: false, token_type: 'batch' },
+    });
+    const made = await call(east, 'POST', 'auth/token/create/switch', { token: east.rootToken, body: { ttl: '8h' } });
+    const token = made.textAt('auth', 'client_token');
+    expect(token).toMatch(/^hvb\./);
+    const self = await call(east, 'GET', 'auth/token/lookup-self', { token });
+    expect(self.at('data')).toMatchObject({
+      type: 'batch',
+      orphan: true,
+      creation_ttl: 28_800,
+      policies: ['default', 'switch'],
+    });
+    const rights = await call(east, 'POST', 'sys/capabilities-self', {
+      token,
+      body: { paths: ['sys/replication/dr/primary/demote', 'sys/replication/performance/primary/demote'] },
+    });
+    expect(rights.at('data')).toMatchObject({
+      'sys/replication/dr/primary/demote': ['sudo', 'update'],
+      'sys/replication/performance/primary/demote': ['deny'],
+    });
+    expect((await call(east, 'POST', 'auth/token/revoke-self', { token })).status).toBe(400);
+    await call(east, 'DELETE', 'sys/policies/acl/switch', { token: east.rootToken });
+    const deleted = await call(east, 'POST', 'sys/capabilities-self', {
+      token,
+      body: { path: 'sys/replication/dr/primary/demote' },
+    });
+    expect(deleted.at('data', 'capabilities')).toEqual(['deny']);
+  });
+
+  it('end with their life or their revocation', async () => {
+    const east = service.cluster('east');
+    const [short, revoked] = [
+      east.createToken({ policies: ['root'], ttlMs: 5_000 }),
+      east.createToken({ policies: ['root'] }),
+    ];
+    const status = async (token: string) => (await call(east, 'GET', 'auth/token/lookup-self', { token })).status;
+    expect([await status(short), await status(revoked)]).toEqual([200, 200]);
+    expect((await call(east, 'POST', 'auth/token/revoke-self', { token: revoked })).status).toBe(204);
+    service.advanceClock(6_000);
+    expect([await status(short), await status(revoked)]).toEqual([403, 403]);
+  });
+
+  it('wrapped in an activation token can be looked up without using it, and unwrapped once', async () => {
+    const east = service.cluster('east');
+    const token = east.rootToken;
+    const issued = await call(east, 'POST', 'sys/replication/dr/primary/secondary-token', {
+      token,
+      body: { id: 'new' },
+    });
+    const jwt = issued.textAt('wrap_info', 'token');
+    const lookup = () => call(east, 'POST', 'sys/wrapping/lookup', { body: { token: jwt } });
+    expect((await lookup()).at('data', 'creation_path')).toBe('sys/replication/dr/primary/secondary-token');
+    expect((await call(east, 'POST', 'sys/wrapping/unwrap', { body: { token: jwt } })).status).toBe(403);
+    expect(
+      (await call(east, 'POST', 'sys/wrapping/lookup', { body: { token: `${jwt.slice(0, -4)}AAAA` } })).status,
+    ).toBe(403);
+    expect((await lookup()).status).toBe(200);
+    expect((await call(east, 'POST', 'sys/wrapping/unwrap', { token: jwt })).status).toBe(200);
+    expect((await lookup()).status).toBe(400);
+  });
+});

@@ -1,0 +1,238 @@
+import { startSimulatedService, type SimulatedService } from '../../src/simulator';
+import { call, deployment, eventually, persistently } from './client';
+
+const DR = 'sys/replication/dr';
+const DEMOTE = `POST /v1/${DR}/primary/demote`;
+let service: SimulatedService;
+
+beforeEach(async () => {
+  service = await startSimulatedService(deployment());
+});
+afterEach(() => service.stop());
+
+const demote = () =>
+  call(service.cluster('east'), 'POST', `${DR}/primary/demote`, { token: service.cluster('east').rootToken });
+const modeOfEast = () => service.cluster('east').snapshotState().dr.mode;
+
+describe('the fault injector', () => {
+  it('answers instead of the service before the effect, as often as asked', async () => {
+    const fault = service.faults.add({
+      endpoint: DEMOTE,
+      action: { status: 503, headers: { 'retry-after': '1' } },
+      times: 2,
+    });
+    const [first, second] = [await demote(), await demote()];
+    expect([first.status, second.status, first.headers['retry-after']]).toEqual([503, 503, '1']);
+    expect([fault.hits, modeOfEast()]).toEqual([2, 'primary']);
+    expect((await demote()).status).toBe(200);
+  });
+
+  it('answers instead of the service after the effect', async () => {
+    service.faults.add({ endpoint: DEMOTE, when: 'after', action: { status: 500 } });
+    expect((await demote()).status).toBe(500);
+    expect(modeOfEast()).toBe('secondary');
+  });
+
+  it('breaks the connection before the effect, and loses the answer after it', async () => {
+    service.faults.add({ endpoint: DEMOTE, action: 'reset' });
+    await expect(demote()).rejects.toThrow(/ECONNRESET|socket hang up/);
+    expect(modeOfEast()).toBe('primary');
+    service.faults.add({ endpoint: /primary\/demote$/, action: 'lose-answer' });
+    await expect(demote()).rejects.toThrow(/socket hang up|ECONNRESET/);
+    expect(modeOfEast()).toBe('secondary');
+    expect(service.calls.filter(({ path }) => path.endsWith('demote')).map(({ status }) => status)).toEqual([0, 0]);
+  });
+
+  it('glues two documents together', async () => {
+    service.faults.add({ endpoint: DEMOTE, action: 'glue-documents' });
+    const answer = await demote();
+    expect([answer.status, answer.text.trim().split('\n').length]).toEqual([200, 2]);
+    expect(answer.at()).toBeUndefined();
+  });
+
+  it('runs an action at the n-th matching call of one cluster', async () => {
+    service.faults.add({
+      cluster: 'east',
+      endpoint: `GET /v1/${DR}/status`,
+      skip: 2,
+      when: 'after',
+      action: (cluster) => cluster.leaderChange(2),
+    });
+    for (let round = 0; round < 3; round += 1) {
+      expect((await call(service.cluster('east'), 'GET', `${DR}/status`)).status).toBe(200);
+      await call(service.cluster('west'), 'GET', `${DR}/status`);
+    }
+    await eventually(() => (service.cluster('east').snapshotState().activeNode === 2 ? true : undefined));
+  });
+
+  it('delays', async () => {
+    service.faults.add({ endpoint: DEMOTE, action: { delayMs: 60 } });
+    const begin = performance.now();
+    expect((await demote()).status).toBe(200);
+    expect(performance.now() - begin).toBeGreaterThanOrEqual(55);
+  });
+});
+
+describe('the record of calls', () => {
+  it('keeps order, status and bodies, with secrets as digests only', async () => {
+    const canary = 'hvs.canary-in-a-body';
+    await call(service.cluster('west'), 'POST', `${DR}/secondary/promote`, {
+      token: 'hvs.canary-in-a-header',
+      body: { dr_operation_token: canary, force: true, primary_cluster_addr: 'https://x:1' },
+    });
+    const last = service.calls.at(-1);
+    expect(last).toMatchObject({
+      cluster: 'west',
+      node: 0,
+      method: 'POST',
+      path: `/v1/${DR}/secondary/promote`,
+      status: 403,
+    });
+    expect(last?.body).toMatchObject({ force: true, primary_cluster_addr: 'https://x:1' });
+    expect(JSON.stringify(service.calls)).not.toContain('canary');
+  });
+});
+
+describe('role changes', () => {
+  it('restart the cluster: for a while it answers 500, 503 or not at all, and standbys show other modes', async () => {
+    await service.stop();
+    service = await startSimulatedService(
+      deployment({ timing: { restartMs: 60_000, standbyModeLagMs: 60_000 }, readings: { leaderChangeChance: 0 } }),
+    );
+    await demote();
+    const seen = new Set<number>();
+    for (let round = 0; round < 40; round += 1) {
+      seen.add((await call(service.cluster('east'), 'GET', `${DR}/status`).catch(() => undefined))?.status ?? 0);
+    }
+    expect([...seen].sort()).toEqual([0, 500, 503]);
+    const health = await call(service.cluster('east'), 'GET', 'sys/health');
+    expect([health.status, health.at('replication_dr_mode')]).toEqual([429, 'unknown']);
+    service.advanceClock(61_000);
+    const modes = new Set<unknown>();
+    for (let round = 0; round < 20; round += 1) {
+      modes.add((await call(service.cluster('east'), 'GET', 'sys/health', { node: 1 })).at('replication_dr_mode'));
+    }
+    expect(modes).toEqual(new Set(['unknown', 'primary']));
+    service.advanceClock(60_000);
+    const settled = await call(service.cluster('east'), 'GET', 'sys/health', { node: 1 });
+    expect([settled.status, settled.at('replication_dr_mode')]).toEqual([472, 'secondary']);
+  });
+
+  it('may move the leadership', async () => {
+    await service.stop();
+    service = await startSimulatedService(deployment({ readings: { leaderChangeChance: 1 } }));
+    await demote();
+    await eventually(() => (service.cluster('east').snapshotState().activeNode === 1 ? true : undefined));
+  });
+});
+
+describe('a blocked audit device', () => {
+  it('leaves health at 200 and makes every authenticated call fail', async () => {
+    const east = service.cluster('east');
+    east.auditBlocked = true;
+    expect((await call(east, 'GET', 'sys/health')).status).toBe(200);
+    expect((await call(east, 'GET', 'secret/x', { token: east.rootToken })).status).toBe(500);
+    expect((await call(east, 'GET', `${DR}/status`)).status).toBe(200);
+    await expect(call(east, 'POST', 'sys/generate-root/attempt')).rejects.toThrow(/socket hang up/);
+    east.auditBlocked = false;
+    expect((await call(east, 'GET', 'sys/generate-root/attempt')).at('started')).toBe(false);
+  });
+});
+
+describe('nodes', () => {
+  it('refuse connections when killed, and the next node takes over', async () => {
+    const east = service.cluster('east');
+    await east.killNode(0);
+    await expect(call(east, 'GET', 'sys/health')).rejects.toThrow(/ECONNREFUSED/);
+    await eventually(() => (east.snapshotState().activeNode === 1 ? true : undefined));
+    expect((await call(east, 'GET', 'sys/leader', { node: 2 })).at('leader_address')).toBe(east.addresses[1]);
+    await east.startNode(0);
+    expect((await call(east, 'GET', 'sys/health')).status).toBe(429);
+  });
+
+  it('have no leader without a quorum', async () => {
+    const east = service.cluster('east');
+    await east.killNode(1);
+    await east.killNode(2);
+    const health = await call(east, 'GET', 'sys/health');
+    expect([health.status, health.at('replication_dr_mode')]).toEqual([429, 'unknown']);
+    const leader = await call(east, 'GET', 'sys/leader');
+    expect([leader.status, leader.at('leader_address')]).toEqual([200, '']);
+    const status = await call(east, 'GET', `${DR}/status`);
+    expect([status.status, status.textAt('errors', 0)]).toEqual([
+      500,
+      'local node not active but active cluster node not found',
+    ]);
+  });
+
+  it('answer with the codes asked for, and refuse bad ones', async () => {
+    const west = service.cluster('west');
+    const codes = async (query: string, node = 0) => (await call(west, 'GET', `sys/health?${query}`, { node })).status;
+    expect(await codes('')).toBe(472);
+    expect(await codes('drsecondarycode=200')).toBe(200);
+    expect(await codes('standbyok=true&perfstandbyok=true&drsecondarycode=299', 1)).toBe(299);
+    expect(await codes('removedcode=530&haunhealthycode=474')).toBe(472);
+    expect(await codes('activecode=ok')).toBe(400);
+    const east = service.cluster('east');
+    expect((await call(east, 'GET', 'sys/health?standbyok', { node: 1 })).status).toBe(429);
+    expect((await call(east, 'GET', 'sys/health?standbyok=true', { node: 1 })).status).toBe(200);
+    expect((await call(east, 'HEAD', 'sys/health')).status).toBe(200);
+  });
+
+  it('seal on joining and are opened by the primary key shares; until then there is no quorum', async () => {
+    await service.stop();
+    service = await startSimulatedService({
+      clusters: [
+        { name: 'a', nodes: 1 },
+        { name: 'b', nodes: 3, seal: { shares: 3, threshold: 2 } },
+      ],
+    });
+    const [a, b] = [service.cluster('a'), service.cluster('b')];
+    const oldShares = b.keyShares;
+    await call(a, 'POST', `${DR}/primary/enable`, { token: a.rootToken });
+    const issued = await persistently(() =>
+      call(a, 'POST', `${DR}/primary/secondary-token`, { token: a.rootToken, body: { id: 'b' } }),
+    );
+    await call(b, 'POST', `${DR}/secondary/enable`, {
+      token: b.rootToken,
+      body: { token: issued.textAt('wrap_info', 'token') },
+    });
+    expect(b.snapshotState().nodes.map(({ sealed }) => sealed)).toEqual([false, true, true]);
+    expect((await call(b, 'GET', 'sys/health', { node: 1 })).status).toBe(503);
+    expect((await call(b, 'GET', `${DR}/status`, { node: 1 })).textAt('errors', 0)).toBe('Vault is sealed');
+    const status = await call(b, 'GET', 'sys/seal-status', { node: 1 });
+    expect(status.at()).toMatchObject({ sealed: true, t: 3, n: 5 });
+
+    const unseal = (key: string | undefined) => call(b, 'POST', 'sys/unseal', { node: 1, body: { key } });
+    for (const key of oldShares.slice(0, 2)) {
+      expect((await unseal(key)).at('sealed')).toBe(true);
+    }
+    expect((await unseal(oldShares[2])).status).toBe(400);
+    let last = await unseal(a.keyShares[0]);
+    for (const key of a.keyShares.slice(1, 3)) {
+      last = await unseal(key);
+    }
+    expect(last.at('sealed')).toBe(false);
+    await eventually(() => (b.snapshotState().dr.state === 'stream-wals' ? true : undefined));
+  });
+});
+
+describe('a seed', () => {
+  it('makes everything that is chosen at random the same again', async () => {
+    const describeRun = async (seed: number): Promise<unknown> => {
+      const run = await startSimulatedService(deployment({ seed }));
+      try {
+        return [...run.clusters.values()].map(({ clusterId, rootToken, keyShares }) => ({
+          clusterId,
+          rootToken,
+          keyShares,
+        }));
+      } finally {
+        await run.stop();
+      }
+    };
+    const first = await describeRun(3);
+    expect(await describeRun(3)).toEqual(first);
+    expect(await describeRun(4)).not.toEqual(first);
+  });
+});

@@ -1,0 +1,130 @@
+import { mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { request } from 'node:https';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import {
+  parseTopology,
+  startSimulatedService,
+  startSimulatorProgram,
+  type RunningSimulator,
+  type SimulatorState,
+} from '../../src/simulator';
+import { eventually } from './client';
+
+const TOPOLOGY = `
+seed: 11
+clusters:
+  - { name: east, nodes: 3 }
+  - { name: west, nodes: 1 }
+dr:
+  - { primary: east, secondaries: [west] }
+timing: { electionMs: 5 }
+readings: { optionalFieldMissingChance: 0 }
+`;
+
+describe('a topology file', () => {
+  it('is refused with the names of wrong fields, readings and clusters', async () => {
+    expect(() => parseTopology('clusters: [{ name: east, knots: 3 }]')).toThrow(/knots/);
+    expect(() => parseTopology('clusters: [{ name: east }]\nreadings: { wishful: true }')).toThrow(/wishful/);
+    expect(() => parseTopology('clusters: []')).toThrow(/clusters/);
+    await expect(
+      startSimulatedService({ clusters: [{ name: 'a' }], dr: [{ primary: 'a', secondaries: ['b'] }] }),
+    ).rejects.toThrow('unknown cluster b');
+  });
+});
+
+describe('the program', () => {
+  let folder: string;
+  let running: RunningSimulator;
+  let lines: string[];
+  let state: SimulatorState;
+
+  beforeAll(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'simulator-'));
+    await writeFile(join(folder, 'topology.yaml'), TOPOLOGY);
+    lines = [];
+    const files = { topologyFile: join(folder, 'topology.yaml'), stateFile: join(folder, 'state.json') };
+    running = await startSimulatorProgram({ ...files, log: (line) => lines.push(line) });
+    state = JSON.parse(await readFile(files.stateFile, 'utf8')) as SimulatorState;
+  });
+  afterAll(async () => {
+    await running.stop();
+    await rm(folder, { recursive: true });
+  });
+
+  const control = (command: string, body: object, token = state.control.token) =>
+    fetch(`${state.control.address}/control/${command}`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${token}` },
+      body: JSON.stringify(body),
+    });
+
+  it('writes addresses and credentials to a file for its owner only, and prints no secret', async () => {
+    expect((await stat(join(folder, 'state.json'))).mode & 0o777).toBe(0o600);
+    const [east, west] = state.clusters;
+    expect(east?.addresses).toHaveLength(3);
+    expect(west?.keyShares).toEqual(east?.keyShares);
+    const printed = lines.join('\n');
+    expect(printed).toContain(east?.addresses[0]);
+    for (const secret of [east?.rootToken, ...(east?.keyShares ?? []), state.control.token]) {
+      expect(printed).not.toContain(secret);
+    }
+  });
+
+  it('lets an operator with the token disturb it, and nobody else', async () => {
+    expect((await control('kill', { cluster: 'east' }, 'wrong')).status).toBe(403);
+    expect((await control('leader-change', { cluster: 'east', node: 2 })).status).toBe(200);
+    const east = running.service.cluster('east');
+    await eventually(() => (east.snapshotState().activeNode === 2 ? true : undefined));
+
+    const endpoint = 'GET /v1/sys/replication/dr/status';
+    expect((await control('fault', { endpoint, action: { status: 503 } })).status).toBe(200);
+    const url = `${east.addresses[2] ?? ''}/v1/sys/replication/dr/status`;
+    expect((await fetch(url)).status).toBe(503);
+    expect((await fetch(url)).status).toBe(200);
+
+    expect((await control('partition', { a: 'east', b: 'west' })).status).toBe(200);
+    expect(running.service.cluster('west').snapshotState().dr.connectedTo).toBeUndefined();
+    expect((await control('heal', {})).status).toBe(200);
+    expect(running.service.cluster('west').snapshotState().dr.connectedTo).toBe('east');
+    expect((await control('hold-stream', { cluster: 'west', kind: 'dr', on: true })).status).toBe(200);
+    expect((await control('kill-node', { cluster: 'east', node: 0 })).status).toBe(200);
+    expect(east.snapshotState().nodes[0]?.up).toBe(false);
+
+    const snapshot = await (await control('snapshot', {})).json();
+    expect(snapshot).toMatchObject([
+      { name: 'east', dr: { mode: 'primary' } },
+      { name: 'west', dr: { mode: 'secondary' } },
+    ]);
+  });
+
+  it('refuses unknown commands and wrong bodies by name', async () => {
+    const unknown = await control('explode', {});
+    expect([unknown.status, await unknown.text()]).toEqual([404, expect.stringContaining('leader-change')]);
+    const wrong = await control('kill-node', { cluster: 'east', knot: 1 });
+    expect([wrong.status, await wrong.text()]).toEqual([400, expect.stringContaining('knot')]);
+    expect((await control('kill', { cluster: 'nowhere' })).status).toBe(400);
+  });
+});
+
+it('serves over TLS with a given certificate', async () => {
+  const file = (name: string): string => join(__dirname, 'fixtures', name);
+  const certificateFile = file('loopback-certificate.pem');
+  const service = await startSimulatedService({
+    clusters: [{ name: 'a', nodes: 1 }],
+    tls: { certificateFile, keyFile: file('loopback-key.pem') },
+  });
+  try {
+    const address = service.cluster('a').addresses[0] ?? '';
+    expect(address).toMatch(/^https:/);
+    const ca = await readFile(certificateFile);
+    const status = await new Promise((resolve, reject) => {
+      request(`${address}/v1/sys/health`, { ca, agent: false }, (answer) => resolve(answer.resume().statusCode))
+        .on('error', reject)
+        .end();
+    });
+    expect(status).toBe(200);
+  } finally {
+    await service.stop();
+  }
+});
