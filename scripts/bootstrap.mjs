@@ -87,7 +87,7 @@ async function installDependencies() {
   const otherPlatform = installed !== undefined && installed.platform !== platform;
   if (otherPlatform || !isInstalled(JSON.parse(lockFile))) {
     rmSync(STAMP, { force: true });
-    await step('Install dependencies', 'npm', ['ci', '--no-audit', '--no-fund'], {
+    await step('Install dependencies', 'npm', ['ci', '--prefer-offline', '--no-audit', '--no-fund'], {
       shell: process.platform === 'win32',
     });
   }

@@ -55,7 +55,7 @@ async function tryToLock(path: string): Promise<boolean> {
   try {
     await mkdir(path);
   } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'EEXIST') return false;
+    if (errorCode(error) === 'EEXIST') return false;
     throw error;
   }
   const owner: Owner = { host: hostname(), pid: process.pid };
@@ -92,6 +92,11 @@ function isAlive(pid: number): boolean {
     process.kill(pid, 0);
     return true;
   } catch (error) {
-    return error instanceof Error && 'code' in error && error.code === 'EPERM';
+    return errorCode(error) === 'EPERM';
   }
+}
+
+/** The code of a system error. (`instanceof` would fail where modules run in a context of their own, as under Jest.) */
+function errorCode(error: unknown): unknown {
+  return typeof error === 'object' && error !== null && 'code' in error ? error.code : undefined;
 }

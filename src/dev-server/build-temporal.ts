@@ -4,6 +4,7 @@ import { mkdir, readdir, rename, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { withBuildLock } from './build-lock';
+import { errorMessage } from './error-message';
 import { examineExecutable, isExecutable } from './executable';
 import type { Finding } from './executable';
 import type { OnProgress } from './find-temporal-server';
@@ -36,7 +37,7 @@ export async function buildTemporal(
     });
     return failure === undefined ? await examineExecutable(recipe.binary) : { reason: failure };
   } catch (error) {
-    return { reason: error instanceof Error ? error.message : 'unknown error' };
+    return { reason: errorMessage(error) };
   }
 }
 

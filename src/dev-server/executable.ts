@@ -2,6 +2,7 @@ import { execFile } from 'node:child_process';
 import { constants } from 'node:fs';
 import { access } from 'node:fs/promises';
 import { delimiter, join } from 'node:path';
+import { errorMessage } from './error-message';
 import { executableName } from './locations';
 
 /** What a Temporal CLI says of itself. */
@@ -37,7 +38,7 @@ export async function examineExecutable(path: string): Promise<Finding> {
     return { executable: { path, version: firstLine, flags } };
   } catch (error) {
     return {
-      reason: `${path} does not run: ${error instanceof Error ? error.message.split('\n', 1)[0] : 'unknown error'}`,
+      reason: `${path} does not run: ${errorMessage(error).split('\n', 1)[0]}`,
     };
   }
 }

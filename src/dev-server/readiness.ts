@@ -1,4 +1,5 @@
 import { Connection } from '@temporalio/client';
+import { errorMessage } from './error-message';
 
 const CALL_DEADLINE_MS = 2_000;
 
@@ -22,7 +23,7 @@ export async function isServing(
       return missing.length === 0 ? 'serving' : `search attributes are not registered yet: ${missing.join(', ')}`;
     });
   } catch (error) {
-    return error instanceof Error ? error.message : 'unknown error';
+    return errorMessage(error);
   } finally {
     await connection.close();
   }

@@ -12,8 +12,10 @@ const END_GRACE_MS = 10_000;
 /** A started server process. It ends with this process at the latest. */
 export interface ServerProcess {
   readonly pid: number | undefined;
-  /** The last lines that it wrote. */
+  /** The last lines that it wrote, to its standard output and its standard error. */
   readonly output: readonly string[];
+  /** Whether it wrote `text` to its standard output; errors go to the other one. */
+  announced(text: string): boolean;
   /** How it ended, once it has. */
   ended(): string | undefined;
   /** Resolves at its next line of output, or at its end. */
@@ -40,14 +42,14 @@ export function startServerProcess(
   endWithThisProcess(child);
 
   const output: string[] = [];
+  const announcements: string[] = [];
   let ended: string | undefined;
   let ending = false;
   let notify: () => void = () => undefined;
   const onLine = (line: string): void => {
     // What a server writes while it ends is about its own parts missing each other.
     if (line === '' || ending) return;
-    output.push(line);
-    if (output.length > KEPT_OUTPUT_LINES) output.shift();
+    keepLast(output, line);
     log?.(line);
     notify();
   };
@@ -56,7 +58,10 @@ export function startServerProcess(
     notify();
   };
   for (const stream of [child.stdout, child.stderr]) {
-    createInterface({ input: stream }).on('line', onLine);
+    createInterface({ input: stream }).on('line', (line) => {
+      if (stream === child.stdout) keepLast(announcements, line);
+      onLine(line);
+    });
     if (stream instanceof Socket) stream.unref();
   }
   child.once('error', (error) => onEnd(error.message));
@@ -66,6 +71,7 @@ export function startServerProcess(
   return {
     pid: child.pid,
     output,
+    announced: (text) => announcements.some((line) => line.includes(text)),
     ended: () => ended,
     changed: () => new Promise((resolve) => (notify = resolve)),
     unref: () => child.unref(),
@@ -84,4 +90,9 @@ async function endProcess(child: ChildProcess, signal: 'SIGTERM' | 'SIGKILL'): P
   const killer = setTimeout(() => child.kill('SIGKILL'), END_GRACE_MS);
   await gone;
   clearTimeout(killer);
+}
+
+function keepLast(lines: string[], line: string): void {
+  lines.push(line);
+  if (lines.length > KEPT_OUTPUT_LINES) lines.shift();
 }

@@ -107,7 +107,7 @@ async function startOnce(
   let answer = 'it has not said that it listens';
   while (server.ended() === undefined && Date.now() < deadline) {
     // Another server may have taken our port: an answer counts only once our own process has said that it listens.
-    if (server.output.some((line) => line.includes(`:${ports.grpc}`))) {
+    if (server.announced(`:${ports.grpc}`)) {
       answer = await isServing(address, namespace, searchAttributes);
       if (answer === 'serving' && server.ended() === undefined && server.pid !== undefined) {
         // A program that forgets to stop the server must still be able to end; the server then ends too.

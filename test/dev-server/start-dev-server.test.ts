@@ -1,8 +1,142 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { Client, Connection } from '@temporalio/client';
+import { SEARCH_ATTRIBUTES, startDevServer } from '../../src/dev-server';
+import { projectRoot } from '../../src/dev-server/locations';
+import * as ports from '../../src/dev-server/ports';
 import { temporalClient, temporalServer } from '../support/temporal-server';
 
+jest.mock('../../src/dev-server/ports', () => ({
+  __esModule: true,
+  ...jest.requireActual<typeof ports>('../../src/dev-server/ports'),
+}));
+
+function isAlive(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch {
+    return false;
+  }
+}
+
+async function untilGone(pid: number): Promise<void> {
+  while (isAlive(pid)) await new Promise((resolve) => setTimeout(resolve, 20));
+}
+
 describe('the server of the test run', () => {
-  it('serves gRPC', async () => {
+  it('serves its namespace with the search attributes of the runbooks', async () => {
     const client = await temporalClient();
-    expect((await client.workflowService.describeNamespace({ namespace: temporalServer().namespace })).namespaceInfo?.name).toBe('default');
+    const { namespace } = temporalServer();
+    const { namespaceInfo } = await client.workflowService.describeNamespace({ namespace });
+    const { customAttributes } = await client.connection.operatorService.listSearchAttributes({ namespace });
+    expect(namespaceInfo?.name).toBe(namespace);
+    expect(Object.keys(customAttributes ?? {})).toEqual(expect.arrayContaining(Object.keys(SEARCH_ATTRIBUTES)));
+  });
+
+  it('serves the HTTP API', async () => {
+    const { httpAddress, namespace } = temporalServer();
+    const answer = await fetch(`${httpAddress}/api/v1/namespaces/${namespace}`);
+    expect(answer.status).toBe(200);
+    expect(await answer.json()).toMatchObject({ namespaceInfo: { name: namespace } });
+  });
+
+  it('serves the Web UI', async () => {
+    const answer = await fetch(temporalServer().uiAddress);
+    expect(answer.status).toBe(200);
+    expect(await answer.text()).toContain('<html');
+  });
+});
+
+describe('startDevServer', () => {
+  it('stops exactly its own process, and may be told so twice', async () => {
+    const lines: string[] = [];
+    const server = await startDevServer({ persistence: 'memory', ui: false, log: (line) => lines.push(line) });
+    expect(isAlive(server.pid)).toBe(true);
+    await server.stop();
+    await server.stop();
+    expect(isAlive(server.pid)).toBe(false);
+    expect(lines.join('\n')).toContain(server.address.split(':')[1]);
+    await expect((await temporalClient()).workflowService.getSystemInfo({})).resolves.toBeDefined();
+  });
+
+  it('keeps its data in the file, also the namespace', async () => {
+    const directory = await mkdtemp(join(tmpdir(), 'dev-server-'));
+    const options = {
+      persistence: { file: join(directory, 'new', 'temporal.db') },
+      namespace: 'site',
+      ui: false,
+    } as const;
+    try {
+      const first = await startDevServer(options);
+      const connection = await Connection.connect({ address: first.address });
+      const client = new Client({ connection, namespace: 'site' });
+      await client.workflow.start('anything', { taskQueue: 'nobody', workflowId: 'kept' });
+      await connection.close();
+      await first.stop();
+
+      const second = await startDevServer(options);
+      const again = await Connection.connect({ address: second.address });
+      const description = await new Client({ connection: again, namespace: 'site' }).workflow
+        .getHandle('kept')
+        .describe();
+      await again.close();
+      await second.stop();
+      expect(description.type).toBe('anything');
+    } finally {
+      await rm(directory, { recursive: true });
+    }
+  });
+
+  it('chooses other ports when another process takes one meanwhile', async () => {
+    const squatter = createServer().listen(0, '127.0.0.1');
+    await once(squatter, 'listening');
+    const taken = (squatter.address() as AddressInfo).port;
+    const others = await ports.freePorts(3);
+    const spy = jest.spyOn(ports, 'freePorts').mockResolvedValueOnce([taken, ...others]);
+    try {
+      const server = await startDevServer({ persistence: 'memory', ui: false });
+      await server.stop();
+      expect(spy).toHaveBeenCalledTimes(2);
+      expect(server.address).not.toContain(String(taken));
+    } finally {
+      spy.mockRestore();
+      squatter.close();
+    }
+  });
+
+  it('says what the server said when a port that was asked for is taken', async () => {
+    const port = Number(temporalServer().address.split(':')[1]);
+    const start = startDevServer({ persistence: 'memory', ui: false, ports: { grpc: port } });
+    await expect(start).rejects.toMatchObject({
+      code: 'TEMPORAL_UNAVAILABLE',
+      message: expect.stringContaining('address already in use') as unknown,
+    });
+  });
+
+  it('refuses an executable that is no Temporal CLI', async () => {
+    const start = startDevServer({ persistence: 'memory', executable: process.execPath });
+    await expect(start).rejects.toMatchObject({ code: 'TEMPORAL_UNAVAILABLE' });
+  });
+
+  it('ends with the process that started it, even when that one is killed', async () => {
+    const program = `
+      require('./src/dev-server').startDevServer({ persistence: 'memory', ui: false })
+        .then(({ pid }) => { console.log(pid); setInterval(() => undefined, 1000); });`;
+    const owner = spawn(process.execPath, ['-r', './scripts/register-typescript.cjs', '-e', program], {
+      cwd: projectRoot(),
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    const [line] = (await once(createInterface({ input: owner.stdout }), 'line')) as [string];
+    const pid = Number(line);
+    expect(isAlive(pid)).toBe(true);
+    owner.kill('SIGKILL');
+    await untilGone(pid);
+    expect(isAlive(pid)).toBe(false);
   });
 });
