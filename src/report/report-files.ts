@@ -25,8 +25,8 @@ async function writeWhole(path: string, text: string): Promise<void> {
 
 /** A Workflow ID or Run ID as the name of a file; ids that the file system would read as something else are changed. */
 function fileName(id: string): string {
-  const name = id.replaceAll(/[^A-Za-z0-9._-]/g, '_');
-  return name === '' || /^\.+$/.test(name) ? `_${name}` : name.slice(0, 200);
+  const name = id.replaceAll(/[^A-Za-z0-9._-]/g, '_').replace(/^\.+/, '_');
+  return name === '' ? '_' : name.slice(0, 200);
 }
 
 /**

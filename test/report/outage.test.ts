@@ -1,0 +1,265 @@
+import fc from 'fast-check';
+import { reportFromHistory } from '../../src/report';
+import { clipped, difference, lengthOf, union } from '../../src/report/intervals';
+import type { RunFact } from '../../src/contracts/run-facts';
+import type { ActivitySpecification } from './support/history-builder';
+import { HistoryBuilder } from './support/history-builder';
+import { finishedSwitchover, TIMES } from './support/switchover';
+import { IDENTITY, INPUT, when } from './support/switchover-data';
+
+const iso = (at: number): string => new Date(when(at)).toISOString();
+const by = { name: 'olga', how: 'signed' } as const;
+
+/** A run that only demotes and brings service back, with more activities and facts in between. */
+function outageOf(
+  more: readonly ActivitySpecification[],
+  facts: readonly RunFact[] = [],
+  demotion: Partial<ActivitySpecification> = {},
+) {
+  const history = new HistoryBuilder().started('drSwitchover', INPUT).activity({
+    type: 'demoteDrPrimary',
+    step: { name: 'Demote east', number: 1 },
+    input: { cluster: 'east' },
+    scheduledAt: 900,
+    startedAt: 950,
+    endedAt: 2_000,
+    result: { outcome: 'done', observed: 'secondary', calledAt: when(1_000), confirmedAt: when(1_900), calls: 1 },
+    ...demotion,
+  });
+  for (const activity of more) history.activity(activity);
+  history.activity({ type: 'runHook', step: { name: 'Carry', number: 98 }, facts, scheduledAt: 9_990, endedAt: 9_999 });
+  return reportFromHistory(history.build(), IDENTITY).outage;
+}
+
+const ready = (from: number, at: number): ActivitySpecification => ({
+  type: 'awaitServiceReady',
+  step: { name: 'Wait until west serves', number: 9 },
+  scheduledAt: from,
+  startedAt: from,
+  endedAt: at,
+  result: { readyAt: when(at) },
+});
+
+describe('the outage', () => {
+  it('ends at service-ready where no probe ran', () => {
+    expect(outageOf([ready(2_000, 5_000)])).toEqual({
+      startedAt: iso(1_000),
+      endedAt: iso(5_000),
+      endedBy: 'service-ready',
+      serviceReadyAt: iso(5_000),
+      totalMs: 4_000,
+      serviceMs: 4_000,
+      machineMs: 0,
+      peopleMs: 0,
+    });
+  });
+
+  it('counts a parked step as people’s time, also while a parallel branch works', () => {
+    const facts: RunFact[] = [
+      {
+        kind: 'parked',
+        at: when(2_500),
+        step: 'Promote west',
+        parkingNo: 1,
+        code: 'NOT_CAUGHT_UP',
+        message: 'not caught up',
+        choices: ['retry'],
+      },
+      {
+        kind: 'decided',
+        at: when(4_000),
+        step: 'Promote west',
+        parkingNo: 1,
+        action: 'retry',
+        by,
+        reason: 'look again',
+      },
+    ];
+    const beside: ActivitySpecification = {
+      type: 'readDeployment',
+      step: { name: 'Read', number: 2 },
+      scheduledAt: 2_000,
+      startedAt: 2_000,
+      endedAt: 3_000,
+      result: {},
+    };
+    expect(outageOf([beside, ready(4_200, 6_000)], facts)).toMatchObject({
+      totalMs: 5_000,
+      serviceMs: 3_300,
+      peopleMs: 1_500,
+      machineMs: 200,
+    });
+  });
+
+  it('counts an open gate as people’s time until it closes', () => {
+    const gate = (state: 'opened' | 'approved', at: number): RunFact => ({
+      kind: 'gate',
+      gate: 'promote',
+      state,
+      at: when(at),
+      planDigest: 'd',
+      by: [],
+    });
+    expect(outageOf([ready(3_000, 6_000)], [gate('opened', 2_000), gate('approved', 3_000)])).toMatchObject({
+      peopleMs: 1_000,
+      serviceMs: 4_000,
+      machineMs: 0,
+    });
+  });
+
+  it('counts a pause only where nothing runs', () => {
+    const control = (name: 'pause' | 'resume', at: number): RunFact => ({
+      kind: 'control',
+      control: name,
+      at: when(at),
+      by: 'olga',
+      reason: '',
+    });
+    expect(outageOf([ready(3_000, 6_000)], [control('pause', 1_500), control('resume', 3_000)])).toMatchObject({
+      peopleMs: 1_000,
+      serviceMs: 4_000,
+    });
+  });
+
+  it('counts the time before a retry as the service’s, and as the machine’s where the worker was lost', () => {
+    const promote: ActivitySpecification = {
+      type: 'promoteDrSecondary',
+      step: { name: 'Promote west', number: 2 },
+      scheduledAt: 2_000,
+      startedAt: 5_000,
+      endedAt: 6_000,
+      tries: 2,
+      result: {},
+    };
+    expect(outageOf([{ ...promote, lastFailure: 'application' }, ready(6_000, 7_000)])).toMatchObject({
+      serviceMs: 6_000,
+      machineMs: 0,
+    });
+    expect(outageOf([{ ...promote, lastFailure: 'heartbeat' }, ready(6_000, 7_000)])).toMatchObject({
+      serviceMs: 3_000,
+      machineMs: 3_000,
+    });
+  });
+
+  it('begins with the try whose answer was lost, where a later try found the cluster demoted', () => {
+    const again: ActivitySpecification = {
+      type: 'demoteDrPrimary',
+      step: { name: 'Demote east', number: 1, attempt: 2 },
+      input: { cluster: 'east' },
+      scheduledAt: 3_000,
+      endedAt: 3_500,
+      result: { outcome: 'already', observed: 'secondary', confirmedAt: when(3_400), calls: 0 },
+    };
+    const lost = { result: undefined, failure: { code: 'CONNECTION_LOST', message: 'reset' } };
+    expect(outageOf([again, ready(4_000, 5_000)], [], lost)).toMatchObject({ startedAt: iso(950), totalMs: 4_050 });
+  });
+
+  it('begins with the last try where the earlier ones are known to have had no effect', () => {
+    const again: ActivitySpecification = {
+      type: 'demoteDrPrimary',
+      step: { name: 'Demote east', number: 1, attempt: 2 },
+      scheduledAt: 3_000,
+      endedAt: 3_500,
+      result: { outcome: 'done', calledAt: when(3_100) },
+    };
+    const refused = { result: undefined, failure: { code: 'NOT_APPROVED', message: 'no approval' } };
+    expect(outageOf([again, ready(4_000, 5_000)], [], refused)).toMatchObject({ startedAt: iso(3_100) });
+  });
+
+  it('is none where the demotion was refused for certain', () => {
+    expect(
+      outageOf([], [], { result: undefined, failure: { code: 'PRECONDITION_FAILED', message: 'lag' } }),
+    ).toBeUndefined();
+  });
+
+  it('holds times of a host with a wrong clock within the server’s times of the activity', () => {
+    const wrong = { result: { outcome: 'done', calledAt: when(-3_600_000) } };
+    expect(outageOf([{ ...ready(2_000, 5_000), result: { readyAt: when(3_600_000) } }], [], wrong)).toMatchObject({
+      startedAt: iso(900),
+      endedAt: iso(5_000),
+    });
+  });
+
+  it('has no end while the probe runs, and ends with service-ready where the probe was given up', () => {
+    const probe: ActivitySpecification = {
+      type: 'probeService',
+      step: { name: 'Probe', number: 10 },
+      scheduledAt: 5_100,
+    };
+    const running = outageOf([ready(2_000, 5_000), probe]);
+    expect(running).toMatchObject({ serviceReadyAt: iso(5_000) });
+    expect([running?.endedAt, running?.totalMs]).toEqual([undefined, undefined]);
+    expect(outageOf([ready(2_000, 5_000), { ...probe, endedAt: 6_000, timedOut: { type: 3 } }])).toMatchObject({
+      endedBy: 'service-ready',
+      totalMs: 4_000,
+    });
+  });
+
+  it('is told with a split so far where the run died inside', () => {
+    const history = finishedSwitchover().build(68_000);
+    const { outage, withoutDrProtection } = reportFromHistory(history, IDENTITY);
+    expect(outage).toMatchObject({ startedAt: iso(TIMES.demoteCalled), peopleMs: 0 });
+    expect(outage?.totalMs).toBeUndefined();
+    expect(withoutDrProtection).toEqual({ from: iso(TIMES.demoteCalled) });
+  });
+
+  it('has three parts that add up to the whole, whatever happens in it', () => {
+    const span = fc.tuple(fc.integer({ min: 0, max: 9_000 }), fc.integer({ min: 0, max: 4_000 }));
+    fc.assert(
+      fc.property(fc.array(span, { maxLength: 6 }), fc.array(span, { maxLength: 4 }), (runs, parks) => {
+        const activities = runs.map(([from, length], index): ActivitySpecification => ({
+          type: 'readDeployment',
+          step: { name: `Read ${index}`, number: index + 2 },
+          scheduledAt: from,
+          endedAt: from + 5 + length,
+        }));
+        const facts = parks.flatMap(([from, length], index): RunFact[] => [
+          {
+            kind: 'parked',
+            at: when(from),
+            step: 'S',
+            parkingNo: index + 1,
+            code: 'UNREACHABLE',
+            message: 'm',
+            choices: [],
+          },
+          {
+            kind: 'decided',
+            at: when(from + length),
+            step: 'S',
+            parkingNo: index + 1,
+            action: 'retry',
+            by,
+            reason: 'again',
+          },
+        ]);
+        const outage = outageOf([...activities, ready(7_000, 8_000)], facts);
+        const parts = [outage?.serviceMs ?? -1, outage?.machineMs ?? -1, outage?.peopleMs ?? -1];
+        expect(parts.every((part) => part >= 0)).toBe(true);
+        expect(parts.reduce((sum, part) => sum + part, 0)).toBe(outage?.totalMs);
+      }),
+      { seed: 3, numRuns: 60 },
+    );
+  });
+});
+
+describe('intervals', () => {
+  const interval = fc.tuple(fc.nat(60), fc.nat(20)).map(([from, length]) => ({ from, to: from + length }));
+  const intervals = fc.array(interval, { maxLength: 8 });
+  const moments = (list: readonly { from: number; to: number }[]): Set<number> =>
+    new Set(list.flatMap(({ from, to }) => Array.from({ length: to - from }, (_, index) => from + index)));
+
+  it('join, cut and subtract like sets of moments', () => {
+    fc.assert(
+      fc.property(intervals, intervals, interval, (one, other, bounds) => {
+        const expected = [...moments(one)].filter(
+          (moment) => !moments(other).has(moment) && moment >= bounds.from && moment < bounds.to,
+        );
+        const result = clipped(difference(union(one), union(other)), bounds);
+        expect([...moments(result)].toSorted((a, b) => a - b)).toEqual(expected.toSorted((a, b) => a - b));
+        expect(lengthOf(result)).toBe(expected.length);
+      }),
+      { seed: 5, numRuns: 200 },
+    );
+  });
+});

@@ -1,0 +1,48 @@
+import { mkdir, mkdtemp, readdir, readFile, rm, stat } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { renderHtml, renderMarkdown, reportFromHistory, writeReportFiles } from '../../src/report';
+import { finishedSwitchover } from './support/switchover';
+import { IDENTITY } from './support/switchover-data';
+
+describe('report files', () => {
+  let directory = '';
+  beforeEach(async () => {
+    directory = await mkdtemp(join(tmpdir(), 'report-files-'));
+  });
+  afterEach(() => rm(directory, { recursive: true, force: true }));
+  const report = reportFromHistory(finishedSwitchover().build(), IDENTITY);
+
+  it('hold the three forms, for the owner only, and nothing half-written', async () => {
+    const paths = await writeReportFiles(report, directory);
+    const folder = join(directory, 'deployment_payments');
+    expect(paths).toEqual(['json', 'md', 'html'].map((extension) => join(folder, `0c1d-run.${extension}`)));
+    const [json = '', markdown, html] = await Promise.all(paths.map((path) => readFile(path, 'utf8')));
+    expect(JSON.parse(json)).toEqual(report);
+    expect([markdown, html]).toEqual([renderMarkdown(report), renderHtml(report)]);
+    for (const path of paths) expect((await stat(path)).mode & 0o777).toBe(0o600);
+    expect(await readdir(folder)).toHaveLength(3);
+  });
+
+  it('are replaced as a whole by a later report of the same run', async () => {
+    await writeReportFiles({ ...report, outcome: 'running' }, directory);
+    const [path = ''] = await writeReportFiles(report, directory);
+    expect(JSON.parse(await readFile(path, 'utf8'))).toMatchObject({ outcome: 'completed' });
+  });
+
+  it('never leave the directory, whatever the ids are', async () => {
+    for (const id of ['../../etc/passwd', '..', '', '/', 'a/../b', 'x'.repeat(400)]) {
+      const paths = await writeReportFiles({ ...report, workflowId: id, runId: id }, directory);
+      for (const path of paths) expect(path.startsWith(`${directory}/`) && !path.includes('/..')).toBe(true);
+    }
+  });
+
+  it('leave nothing behind where they cannot be written', async () => {
+    const folder = join(directory, 'deployment_payments');
+    await writeReportFiles(report, directory);
+    await rm(join(folder, '0c1d-run.json'));
+    await mkdir(join(folder, '0c1d-run.json', 'in-the-way'), { recursive: true });
+    await expect(writeReportFiles(report, directory)).rejects.toThrow();
+    expect((await readdir(folder)).filter((name) => name.endsWith('.tmp'))).toEqual([]);
+  });
+});
