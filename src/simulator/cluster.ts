@@ -154,19 +154,17 @@ export class SimulatedCluster {
     const segments = path.split('/');
     for (let length = segments.length; length > 0; length -= 1) {
       const candidate = `${segments.slice(0, length).join('/')}/`;
-      if (this.storage.get(`mount/${candidate}`) !== undefined) {
+      if (['mount', 'cluster/mount'].some((prefix) => this.storage.get(`${prefix}/${candidate}`) !== undefined)) {
         return candidate;
       }
     }
     return undefined;
   }
 
-  /** Entries of a mount that was made local, and the mount itself, stay on their cluster in performance replication. */
-  isLocalKey(key: string): boolean {
-    const path = /^(?:data|mount)\/(.*)$/.exec(key)?.[1];
-    const mount = path === undefined ? undefined : this.mountOf(path);
-    const stored = mount === undefined ? undefined : this.storage.get(`mount/${mount}`);
-    return stored?.type === 'mount' && stored.local;
+  /** Key of a secret. What is on a local mount stays on this cluster in performance replication. */
+  secretKey(path: string): string {
+    const local = this.storage.get(`cluster/mount/${this.mountOf(path) ?? ''}`) !== undefined;
+    return `${local ? 'cluster/data' : 'data'}/${path}`;
   }
 
   /** Whether a secondary with this role may connect to this cluster now. */
@@ -232,12 +230,12 @@ export class SimulatedCluster {
   /** Writes a secret past the HTTP interface. @param path with its mount, e.g. `secret/app` */
   write(path: string, data: JsonObject): bigint {
     this.surroundings.advance();
-    return this.storage.write(`data/${path}`, { type: 'secret', data }, this.surroundings.now());
+    return this.storage.write(this.secretKey(path), { type: 'secret', data }, this.surroundings.now());
   }
 
   read(path: string): JsonObject | undefined {
     this.surroundings.advance();
-    const stored = this.storage.get(`data/${path}`);
+    const stored = this.storage.get(this.secretKey(path));
     return stored?.type === 'secret' ? stored.data : undefined;
   }
 

@@ -12,6 +12,8 @@ import { authenticatesTokenGeneration } from './versions';
 
 const LARGEST_BODY = 32 * 1024 * 1024;
 const LARGEST_TOKEN = 8 * 1024;
+/** Of the recorded calls the older half goes when there are more. */
+const MOST_CALLS = 100_000;
 
 /** What the HTTP layer needs of the whole service. */
 export interface HttpSurroundings {
@@ -78,7 +80,7 @@ function record(
   token: string | undefined,
 ): RecordedCall {
   const call: RecordedCall = {
-    seq: service.calls.length + 1,
+    seq: (service.calls.at(-1)?.seq ?? 0) + 1,
     cluster: cluster.name,
     node: node.index,
     method,
@@ -89,6 +91,9 @@ function record(
     at: cluster.surroundings.now(),
   };
   service.calls.push(call);
+  if (service.calls.length > MOST_CALLS) {
+    service.calls.splice(0, MOST_CALLS / 2);
+  }
   return call;
 }
 

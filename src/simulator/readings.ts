@@ -33,6 +33,8 @@ export interface Readings {
   zeroRemoteWalAfterSync: boolean;
   /** Performance secondaries move to the promoted DR secondary of their primary on their own. */
   performanceSecondariesFollow: boolean;
+  /** `update-primary` with a token removes the paths filter of the secondary's id, which must be written again. */
+  updatePrimaryDropsFilter: boolean;
   /** A primary that comes back active after a promotion elsewhere revokes leases it holds for expired. */
   returningPrimaryRevokesLeases: boolean;
   /** A cluster that runs an older version than its source never gets to stream. */
@@ -66,6 +68,7 @@ export const HARSH_READINGS: Readings = {
   streamWalsWithDeadPrimary: true,
   zeroRemoteWalAfterSync: true,
   performanceSecondariesFollow: true,
+  updatePrimaryDropsFilter: true,
   returningPrimaryRevokesLeases: true,
   olderSecondaryNeverStreams: true,
   leaderChangeChance: 0.3,

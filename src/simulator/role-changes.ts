@@ -197,6 +197,10 @@ export function updatePrimary(
     if (content.setId !== role.setId) {
       throw badRequest('the activation token belongs to another replication set');
     }
+    const filterKey = `cluster/filter/${content.secondaryId}`;
+    if (kind === 'performance' && cluster.readings.updatePrimaryDropsFilter && content.source.storage.get(filterKey)) {
+      content.source.storage.write(filterKey, null, cluster.surroundings.now());
+    }
     changed(cluster, () => joinSet(cluster, kind, content));
   }
 }

@@ -220,15 +220,15 @@ export class ReplicationStream {
       if (open) {
         this.#position = entry.index;
         if (wanted) {
-          this.#store(source, entry, filter, now);
+          this.#store(entry, filter, now);
         }
       }
     }
   }
 
-  #store(source: SimulatedCluster, entry: WalEntry, filter: PathsFilter | undefined, now: number): void {
+  #store(entry: WalEntry, filter: PathsFilter | undefined, now: number): void {
     this.lastRemoteWal = entry.index;
-    if (this.#passes(source, filter, entry.key)) {
+    if (this.#passes(filter, entry.key)) {
       const at = Math.min(now, entry.at + this.cluster.timing.streamDelayMs);
       this.cluster.storage.write(entry.key, entry.value, at);
     }
@@ -236,14 +236,14 @@ export class ReplicationStream {
 
   *#selected(source: SimulatedCluster, filter: PathsFilter | undefined): Generator<[string, StoredValue]> {
     for (const [key, value] of source.storage.replicated(this.kind)) {
-      if (this.#passes(source, filter, key)) {
+      if (this.#passes(filter, key)) {
         yield [key, value];
       }
     }
   }
 
-  #passes(source: SimulatedCluster, filter: PathsFilter | undefined, key: string): boolean {
-    return this.kind === 'dr' || (!source.isLocalKey(key) && passesFilter(filter, key));
+  #passes(filter: PathsFilter | undefined, key: string): boolean {
+    return this.kind === 'dr' || passesFilter(filter, key);
   }
 
   #filter(source: SimulatedCluster, role: SecondaryRole): PathsFilter | undefined {

@@ -35,6 +35,11 @@ describe('the key-value engine', () => {
     );
     expect((await call(north, 'POST', 'here/x', { token, body: { n: 2 } })).status).toBe(204);
     expect([north.read('here/x'), east.read('here/x')]).toEqual([{ n: 2 }, undefined]);
+    expect((await call(north, 'GET', 'sys/mounts', { token })).at('data', 'here/', 'local')).toBe(true);
+    await eventually(() => {
+      const roots = [east, north].map((cluster) => cluster.snapshotState().performance.merkleRoot);
+      return roots[0] === roots[1] ? true : undefined;
+    });
     service.partition('east', 'north');
     expect((await call(north, 'POST', 'kv/x', { token, body: { n: 3 } })).status).toBe(500);
   });
@@ -88,6 +93,22 @@ describe('paths filters', () => {
     expect((await call(north, 'GET', `${PR}/secondary/dynamic-filter/other`, { token: north.rootToken })).status).toBe(
       404,
     );
+  });
+
+  it('are dropped by update-primary with a token, also where they were written for the new id before', async () => {
+    const [east, north] = [service.cluster('east'), service.cluster('north')];
+    const token = east.rootToken;
+    const deny = { token, body: { mode: 'deny', paths: ['kv/'] } };
+    await call(east, 'POST', filter('north-again'), deny);
+    const issued = await call(east, 'POST', `${PR}/primary/secondary-token`, { token, body: { id: 'north-again' } });
+    const updated = await call(north, 'POST', `${PR}/secondary/update-primary`, {
+      token: north.rootToken,
+      body: { token: issued.textAt('wrap_info', 'token') },
+    });
+    expect(updated.status).toBe(200);
+    expect((await call(east, 'GET', filter('north-again'), { token })).status).toBe(404);
+    expect((await call(east, 'POST', filter('north-again'), deny)).status).toBe(204);
+    await eventually(() => (north.snapshotState().performance.state === 'stream-wals' ? true : undefined));
   });
 
   it('replicate to the DR secondary of the primary, which has them after its promotion', async () => {

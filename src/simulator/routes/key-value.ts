@@ -9,7 +9,7 @@ import type { Route, RouteCall } from './route';
  * it streams back.
  */
 export function writerOf(cluster: SimulatedCluster, key: string): SimulatedCluster {
-  if (cluster.effectiveRole('performance').mode !== 'secondary' || cluster.isLocalKey(key)) {
+  if (cluster.effectiveRole('performance').mode !== 'secondary' || key.startsWith('cluster/')) {
     return cluster;
   }
   const { connected, source } = cluster.streams.performance;
@@ -28,7 +28,7 @@ function target(call: RouteCall): { path: string; key: string } {
   if (call.cluster.mountOf(path) === undefined) {
     throw new ServiceFault(404, [`no handler for route "${path}". route entry not found.`]);
   }
-  return { path, key: `data/${path}` };
+  return { path, key: call.cluster.secretKey(path) };
 }
 
 function read(call: RouteCall): ServiceAnswer {

@@ -12,7 +12,6 @@ import {
 import { parsePolicy } from '../policies';
 import { ServiceFault } from '../service-fault';
 import type { JsonObject } from '../json';
-import { isJsonObject } from '../json';
 import type { Credential, Route, RouteCall } from './route';
 import { writeShared } from './key-value';
 
@@ -26,47 +25,48 @@ function route(
   return { methods, path, credential, onDrSecondary: false, rootNamespaceOnly: false, run, ...options };
 }
 
+/** Mounts that replicate to performance secondaries, and local ones. */
+const MOUNT_PREFIXES = ['mount/', 'cluster/mount/'];
+
 function withSlash(path: string): string {
   return `${path.replace(/^\/+|\/+$/g, '')}/`;
 }
 
 function mount(call: RouteCall): ServiceAnswer {
-  const path = call.request.namespace + withSlash(call.parameters['*'] ?? '');
-  const options = call.request.body['config'];
-  if (call.cluster.storage.get(`mount/${path}`) !== undefined) {
+  const { body, namespace } = call.request;
+  const path = namespace + withSlash(call.parameters['*'] ?? '');
+  const local = booleanField(body, 'local');
+  if (MOUNT_PREFIXES.some((prefix) => call.cluster.storage.get(`${prefix}${path}`) !== undefined)) {
     throw badRequest(`path is already in use at ${path}`);
   }
-  const value = {
-    type: 'mount',
-    mountType: requiredTextField(call.request.body, 'type'),
-    local: booleanField(call.request.body, 'local'),
-    description: isJsonObject(options)
-      ? textField(options, 'description')
-      : textField(call.request.body, 'description'),
-  } as const;
-  if (value.local) {
-    call.cluster.storage.write(`mount/${path}`, value, call.now);
-  } else {
-    writeShared(call.cluster, `mount/${path}`, value, call.now);
-  }
+  const [mountType, description] = [requiredTextField(body, 'type'), textField(body, 'description')];
+  const key = `${local ? 'cluster/mount' : 'mount'}/${path}`;
+  writeShared(call.cluster, key, { type: 'mount', mountType, local, description }, call.now);
   return NO_CONTENT;
 }
 
 function unmount(call: RouteCall): ServiceAnswer {
   const path = call.request.namespace + withSlash(call.parameters['*'] ?? '');
-  for (const key of [...call.cluster.storage.keys(`data/${path}`), `mount/${path}`]) {
-    writeShared(call.cluster, key, null, call.now);
+  const { storage } = call.cluster;
+  for (const prefix of ['', 'cluster/']) {
+    const mountKey = `${prefix}mount/${path}`;
+    const secrets = storage.keys(`${prefix}data/${path}`);
+    for (const key of storage.get(mountKey) === undefined ? [] : [...secrets, mountKey]) {
+      writeShared(call.cluster, key, null, call.now);
+    }
   }
   return NO_CONTENT;
 }
 
 function listMounts(call: RouteCall): ServiceAnswer {
-  const prefix = `mount/${call.request.namespace}`;
   const data: JsonObject = {};
-  for (const key of call.cluster.storage.keys(prefix)) {
-    const stored = call.cluster.storage.get(key);
-    if (stored?.type === 'mount' && !key.startsWith('mount/auth/')) {
-      data[key.slice(prefix.length)] = { type: stored.mountType, local: stored.local, description: stored.description };
+  for (const prefix of MOUNT_PREFIXES.map((start) => start + call.request.namespace)) {
+    for (const key of call.cluster.storage.keys(prefix)) {
+      const stored = call.cluster.storage.get(key);
+      const path = key.slice(prefix.length);
+      if (stored?.type === 'mount' && !path.startsWith('auth/')) {
+        data[path] = { type: stored.mountType, local: stored.local, description: stored.description };
+      }
     }
   }
   return envelope(call.requestId, data);
