@@ -33,8 +33,8 @@ ul.items.labelled { list-style: none; padding: 0; }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: .2rem 1.25rem; margin: 0 0 .5rem; } dt { color: var(--soft); } dd { margin: 0; overflow-wrap: anywhere; }
 .wide { overflow-x: auto; margin-bottom: .75rem; }
 table { border-collapse: collapse; width: 100%; font-size: .9rem; } caption { text-align: left; color: var(--soft); padding-bottom: .35rem; }
-th, td { text-align: left; vertical-align: top; padding: .35rem .75rem .35rem 0; border-top: 1px solid var(--line); overflow-wrap: anywhere; min-width: 4.5rem; }
-th { font-weight: 600; border-top: 0; }
+th, td { text-align: left; vertical-align: top; padding: .35rem .75rem .35rem 0; border-top: 1px solid var(--line); overflow-wrap: break-word; }
+th { font-weight: 600; border-top: 0; white-space: nowrap; }
 .timeline { list-style: none; margin: 0 0 1rem; padding: 0; }
 .timeline > li { border-top: 1px solid var(--line); padding: .4rem 0; break-inside: avoid; }
 .row { display: grid; grid-template-columns: 17rem 1fr 11rem; gap: 1rem; align-items: center; }
