@@ -1,0 +1,23 @@
+FROM node:20.20.2-bookworm-slim AS build
+WORKDIR /app
+COPY package.json package-lock.json ./
+RUN npm ci --no-audit --no-fund
+COPY tsconfig.json tsconfig.build.json ./
+COPY scripts scripts
+COPY src src
+COPY workflows workflows
+COPY activities activities
+RUN npm run build && npm prune --omit=dev --no-audit --no-fund
+
+FROM node:20.20.2-bookworm-slim
+ENV NODE_ENV=production TZ=UTC
+WORKDIR /app
+COPY --from=build /app/package.json ./
+COPY --from=build /app/node_modules node_modules
+COPY --from=build /app/dist dist
+# Volumes that are mounted here take over the owner.
+RUN ln -s /app/dist/src/cli/main.js /usr/local/bin/runbook && chmod +x dist/src/cli/main.js \
+  && install -d -o node -g node -m 0700 /run/laboratory /run/simulator /var/lib/runbooks
+USER node
+ENTRYPOINT ["runbook"]
+CMD ["--help"]

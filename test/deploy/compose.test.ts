@@ -1,0 +1,100 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import Ajv from 'ajv';
+import addFormats from 'ajv-formats';
+import { parse } from 'yaml';
+import { DYNAMIC_CONFIG, SEARCH_ATTRIBUTES } from '../../src/dev-server';
+import { projectRoot } from '../../src/dev-server/locations';
+import { parseInventory } from '../../src/inventory';
+import { parseTopology } from '../../src/simulator/program';
+
+interface Service {
+  readonly image: string;
+  readonly command?: readonly string[];
+  readonly environment?: Readonly<Record<string, string>>;
+  readonly volumes?: readonly string[];
+  readonly ports?: readonly string[];
+  readonly tmpfs?: readonly string[];
+}
+
+const read = (...path: string[]): string => readFileSync(join(projectRoot(), ...path), 'utf8');
+const document: unknown = parse(read('docker-compose.yml'));
+// The first test checks the document against the schema; these are the parts that the others look at.
+const { services } = document as { readonly services: Readonly<Record<string, Service>> };
+const service = (name: string): Service => {
+  const found = services[name];
+  if (found === undefined) throw new Error(`no service ${name}`);
+  return found;
+};
+
+describe('docker-compose.yml', () => {
+  it('is valid by the schema of the Compose Specification', () => {
+    const ajv = addFormats(new Ajv({ strict: false, allErrors: true }));
+    const schema = JSON.parse(read('test', 'support', 'compose', 'compose-spec.json')) as { $schema?: string };
+    delete schema.$schema;
+    const validate = ajv.compile(schema);
+    validate(document);
+    expect(validate.errors).toBeNull();
+    expect(validate({ services: { temporal: { imagine: 'temporalio/server' } } })).toBe(false);
+  });
+
+  it('pins every image to a version', () => {
+    const images = Object.values(services).map(({ image }) => image);
+    const bases = [...read('Dockerfile').matchAll(/^FROM (\S+)/gm)].map(([, image]) => image ?? '');
+    for (const image of [...images, ...bases]) expect(image).toMatch(/:\d+\.\d+(\.\d+)?(-[a-z-]+)?$/);
+  });
+
+  it('publishes ports on loopback only', () => {
+    const ports = Object.values(services).flatMap((each) => each.ports ?? []);
+    expect(ports).not.toEqual([]);
+    for (const port of ports) expect(port).toMatch(/^127\.0\.0\.1:\d+:\d+$/);
+  });
+
+  it('mounts the dynamic configuration that the dev server runs with', () => {
+    const { environment, volumes } = service('temporal');
+    expect(volumes).toContain(`./deploy/dynamic-config.yaml:${environment?.['DYNAMIC_CONFIG_FILE_PATH']}:ro`);
+    const expected = Object.entries(DYNAMIC_CONFIG).map(([key, value]) => [key, [{ value }]]);
+    expect(parse(read('deploy', 'dynamic-config.yaml'))).toEqual(Object.fromEntries(expected));
+  });
+
+  it('registers the search attributes of the runbooks', () => {
+    const script = read('deploy', 'create-namespace.sh');
+    const registered = [...script.matchAll(/--name (\S+) --type (\S+)/g)].map(([, name, type]) => [name, type]);
+    expect(registered).toEqual(Object.entries(SEARCH_ATTRIBUTES));
+  });
+
+  it('hides reset and terminate in the Web UI', () => {
+    expect(service('temporal-ui').environment).toMatchObject({
+      TEMPORAL_WORKFLOW_RESET_DISABLED: 'true',
+      TEMPORAL_WORKFLOW_TERMINATE_DISABLED: 'true',
+      TEMPORAL_BATCH_ACTIONS_DISABLED: 'true',
+    });
+  });
+
+  it('mounts only files that are there', () => {
+    const sources = Object.values(services)
+      .flatMap(({ volumes }) => volumes ?? [])
+      .map((volume) => volume.split(':')[0] ?? '')
+      .filter((source) => source.startsWith('.'));
+    expect(sources).not.toEqual([]);
+    expect(sources.filter((source) => !existsSync(join(projectRoot(), source)))).toEqual([]);
+  });
+
+  it('keeps ceremony keys in memory and passes no secret through the environment', () => {
+    const { environment = {}, tmpfs = [] } = service('worker');
+    expect(tmpfs[0]?.split(':')[0]).toBe(environment['RUNBOOKS_KEY_DIR']);
+    expect(environment).not.toHaveProperty('RUNBOOKS_SEAL_KEYS');
+    expect(environment['RUNBOOKS_SEAL_KEYS_FILE']).toMatch(/^\/run\//);
+  });
+
+  it('has an inventory whose clusters are those of the simulated service, at its addresses', () => {
+    const topology = parseTopology(read('deploy', 'topology.yaml'));
+    const inventory = parseInventory(read('deploy', 'inventory.yaml'), 'deploy/inventory.yaml');
+    const simulated = topology.clusters.map(({ name, ports = [] }) => [
+      name,
+      ports.map((port) => `http://127.0.0.1:${port}`),
+    ]);
+    const known = [...(inventory.deployments.get('payments')?.clusters.entries() ?? [])];
+    expect(known.map(([name, { addresses }]) => [name, addresses])).toEqual(simulated);
+  });
+});
