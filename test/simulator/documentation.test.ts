@@ -19,9 +19,10 @@ it('the page lists every reading with its default', () => {
 });
 
 it('the page lists every timing value of both paces', () => {
-  const expected = Object.entries(QUICK_TIMING).map(([name, quick]) => {
-    const realistic = Object.entries(REALISTIC_TIMING).find(([other]) => other === name)?.[1];
-    return [name, [String(quick), String(realistic)]];
-  });
+  const realistic = new Map<string, unknown>(Object.entries(REALISTIC_TIMING));
+  const expected = Object.entries(QUICK_TIMING).map(([name, quick]) => [
+    name,
+    [String(quick), String(realistic.get(name))],
+  ]);
   expect(Object.fromEntries(tableUnder('Timing'))).toEqual(Object.fromEntries(expected));
 });
