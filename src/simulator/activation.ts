@@ -53,7 +53,7 @@ export function issueActivationToken(
     expiresAt,
   };
   const known: KnownSecondary = { id: request.id, certificate, expiresAt, activated: false };
-  const answer = request.publicKey === '' ? wrap(cluster, content, request, now) : encrypt(content, request.publicKey);
+  const answer = request.publicKey === '' ? wrap(cluster, content, request, now) : encrypt(cluster, content, request.publicKey);
   cluster.setRole(kind, { ...role, knownSecondaries: [...role.knownSecondaries, known] }, now);
   return answer;
 }
@@ -69,9 +69,11 @@ function refuseWhileSettling(cluster: SimulatedCluster, now: number): void {
   }
 }
 
-function encrypt(content: ActivationContent, publicKey: string): IssuedToken {
+function encrypt(cluster: SimulatedCluster, content: ActivationContent, publicKey: string): IssuedToken {
   try {
-    return { encrypted: encryptForSecondary(publicKey, Buffer.from(JSON.stringify(content))) };
+    const encrypted = encryptForSecondary(publicKey, Buffer.from(JSON.stringify(content)));
+    cluster.tokens.issued.push(encrypted);
+    return { encrypted };
   } catch {
     throw badRequest('failed to parse the secondary public key');
   }
@@ -87,6 +89,7 @@ function wrap(
   const iat = Math.floor(now / 1_000);
   const ttl = Math.ceil(request.ttlMs / 1_000);
   const token = cluster.signer.signWrapped({ accessor: '', addr: cluster.apiAddress, exp: iat + ttl, iat, jti });
+  cluster.tokens.issued.push(token, jti);
   cluster.wrappingTokens.set(jti, {
     createdAt: now,
     expiresAt: content.expiresAt,

@@ -210,6 +210,11 @@ export class SimulatedCluster {
     this.rootToken = this.streams.dr.source?.rootToken ?? this.rootToken;
   }
 
+  /** Every token and activation token that this cluster ever gave out, for tests that look for leaks. */
+  get issuedSecrets(): readonly string[] {
+    return this.tokens.issued;
+  }
+
   snapshotState(): ClusterSnapshot {
     this.surroundings.advance();
     return takeSnapshot(this);

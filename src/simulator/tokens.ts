@@ -59,6 +59,9 @@ function keyOf(token: string): string {
 
 /** Tokens of one cluster. Service tokens replicate with the cluster's data; operation tokens stay on the cluster. */
 export class TokenStore {
+  /** Every secret that this cluster ever gave out, for tests that look for leaks. */
+  readonly issued: string[] = [];
+
   constructor(
     private readonly storage: Storage,
     private readonly random: SeededRandom,
@@ -76,9 +79,12 @@ export class TokenStore {
     };
     if (request.type === 'batch') {
       const expiresAt = now + (ttlMs ?? MAXIMUM_TTL_MS);
-      return { token: `hvb.${this.#sealBatch(JSON.stringify({ ...common, expiresAt }))}`, accessor: '' };
+      const token = `hvb.${this.#sealBatch(JSON.stringify({ ...common, expiresAt }))}`;
+      this.issued.push(token);
+      return { token, accessor: '' };
     }
     const token = randomToken('hvs.', this.random.bytes);
+    this.issued.push(token);
     const accessor = randomBase62(24, this.random.bytes);
     const expiresAt = ttlMs === null ? null : now + ttlMs;
     const stored = { ...common, accessor, renewable: request.renewable ?? expiresAt !== null, expiresAt };
@@ -123,6 +129,7 @@ export class TokenStore {
       }
     }
     const token = randomToken('hvs.', this.random.bytes);
+    this.issued.push(token);
     this.storage.write(`local/operation-token/${keyOf(token)}`, { type: 'operation-token', at: now }, now);
     return token;
   }

@@ -1,0 +1,77 @@
+import type { ApprovalPayload, DecisionAction, DecisionPayload } from '../../src/contracts/signals';
+import {
+  createEnvelope,
+  formatPublicKey,
+  newSigningKey,
+  parseShare,
+  signApproval,
+  signDecision,
+  verifyInvitation,
+} from '../../src/secrets';
+import type { SigningKey } from '../../src/secrets';
+
+/** Someone with a signing key and, for a holder, a key share. */
+export interface TestPerson {
+  readonly name: string;
+  readonly groups: readonly string[];
+  readonly key: SigningKey;
+  readonly publicKey: string;
+  /** Hexadecimal. */
+  readonly share?: string;
+}
+
+export function makePerson(name: string, groups: readonly string[], share?: string): TestPerson {
+  const { key } = newSigningKey();
+  return { name, groups, key, publicKey: formatPublicKey(key), share };
+}
+
+/** The signal input of a holder: his share sealed for the invitation and signed. */
+export async function envelopeOf(
+  person: TestPerson,
+  invitationJws: string,
+  workersKey: SigningKey,
+  options: { readonly share?: string; readonly seq?: number; readonly signingKey?: SigningKey } = {},
+): Promise<{ readonly document: string }> {
+  const verified = await verifyInvitation(invitationJws, {
+    pins: [{ environment: 'test', ...workersKey }],
+    now: Date.now(),
+    holder: person.name,
+  });
+  const envelope = await createEnvelope({
+    invitation: verified.invitation,
+    invitationDigest: verified.digest,
+    holder: person.name,
+    seq: options.seq ?? 1,
+    share: parseShare(options.share ?? person.share ?? ''),
+    signingKey: options.signingKey ?? person.key,
+  });
+  if (typeof envelope !== 'string') throw new Error('the envelope is not signed');
+  return { document: envelope };
+}
+
+export async function approvalOf(
+  person: TestPerson,
+  payload: Omit<ApprovalPayload, 'name' | 'iat' | 'comment' | 'verdict'> & Partial<ApprovalPayload>,
+): Promise<{ readonly document: string }> {
+  return {
+    document: await signApproval(
+      { verdict: 'approve', comment: '', ...payload, name: person.name, iat: Math.floor(Date.now() / 1000) },
+      person.key,
+    ),
+  };
+}
+
+export async function decisionOf(
+  person: TestPerson,
+  payload: Omit<DecisionPayload, 'name' | 'iat' | 'reason' | 'action'> & {
+    readonly action: DecisionAction;
+    readonly reason?: string;
+  },
+): Promise<{ readonly document: string }> {
+  return {
+    document: await signDecision(
+      { reason: 'decided in a test', ...payload, name: person.name, iat: Math.floor(Date.now() / 1000) },
+      person.key,
+    ),
+  };
+}

@@ -1,0 +1,381 @@
+import { randomUUID } from 'node:crypto';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Client, WorkflowHandle } from '@temporalio/client';
+import { DefaultLogger, Runtime } from '@temporalio/worker';
+import pino from 'pino';
+import { stringify } from 'yaml';
+import { deploymentWorkflowId } from '../../src/contracts/names';
+import type { Report } from '../../src/contracts/report';
+import type { RunStatus, Waiting } from '../../src/contracts/run-status';
+import type { DecisionAction } from '../../src/contracts/signals';
+import { QUERIES } from '../../src/contracts/signals';
+import { parseInventory } from '../../src/inventory';
+import type { Inventory } from '../../src/inventory';
+import { Secret } from '../../src/secret';
+import { newSealKey, newSigningKey } from '../../src/secrets';
+import type { SigningKey } from '../../src/secrets';
+import { startSimulatedService } from '../../src/simulator';
+import type { SimulatedService, Topology } from '../../src/simulator';
+import { startWorker } from '../../src/worker';
+import type { RunningWorker } from '../../src/worker';
+import { findCanaries, historyText } from './canaries';
+import type { TestPerson } from './people';
+import { approvalOf, decisionOf, envelopeOf, makePerson } from './people';
+import { temporalClient, temporalNativeConnection, temporalServer, uniqueTaskQueue } from './temporal-server';
+import { workflowBundle } from './workflow-bundle';
+
+Runtime.install({ logger: new DefaultLogger('ERROR') });
+
+const HOLDERS = ['ada', 'bert', 'cleo', 'dora', 'emil'];
+const WAIT_MS = 45_000;
+
+export interface ScenarioOptions {
+  /** Clusters and sets; east (primary) and west (DR secondary), one node each, where nothing is given. */
+  readonly topology?: Partial<Topology>;
+  readonly drSets?: Readonly<Record<string, readonly string[]>>;
+  /** Members of the deployment in the inventory, beside clusters. */
+  readonly deployment?: Readonly<Record<string, unknown>>;
+  readonly limits?: Readonly<Record<string, unknown>>;
+  /** How a person's documents are attested; `signed` where nothing is given. */
+  readonly attestation?: 'signed' | 'claimed';
+  /** Members of a cluster in the inventory. */
+  readonly cluster?: (name: string) => Readonly<Record<string, unknown>>;
+}
+
+/** The two clusters of most tests: three nodes each where a leader change matters. */
+export function pair(nodes = 1, version?: string): Pick<Topology, 'clusters' | 'dr'> {
+  const seal = { shares: 5, threshold: 3 };
+  return {
+    clusters: [
+      { name: 'east', nodes, seal, ...(version === undefined ? {} : { version }) },
+      { name: 'west', nodes, seal, ...(version === undefined ? {} : { version }) },
+    ],
+    dr: [{ primary: 'east', secondaries: ['west'] }],
+  };
+}
+
+/** A simulated deployment of its own with a worker in this process, on the Temporal server of this run of Jest. */
+export class Scenario {
+  readonly name = `test-${randomUUID().slice(0, 8)}`;
+  readonly taskQueue = uniqueTaskQueue('runbooks');
+  readonly logLines: string[] = [];
+  readonly workersKey: SigningKey;
+  readonly #secrets = new Map<string, string>();
+  readonly #people = new Map<string, TestPerson>();
+  readonly #workersJwk: Secret<'private-key'>;
+  readonly #sealKeys = newSealKey();
+  #worker: RunningWorker | undefined;
+  #running: Promise<void> | undefined;
+  #handles: WorkflowHandle[] = [];
+
+  private constructor(
+    readonly service: SimulatedService,
+    readonly client: Client,
+    readonly directory: string,
+    readonly options: ScenarioOptions,
+  ) {
+    const { key, jwk } = newSigningKey();
+    this.workersKey = key;
+    this.#workersJwk = jwk;
+  }
+
+  static async start(options: ScenarioOptions = {}): Promise<Scenario> {
+    const service = await startSimulatedService({
+      seed: 11,
+      pace: 'quick',
+      mounts: ['kv/', 'secret/'],
+      ...pair(),
+      ...options.topology,
+    });
+    const directory = await mkdtemp(join(tmpdir(), 'scenario-'));
+    const scenario = new Scenario(service, await temporalClient(), directory, options);
+    await scenario.#prepare();
+    await scenario.startWorker();
+    return scenario;
+  }
+
+  get workflowId(): string {
+    return deploymentWorkflowId(this.name);
+  }
+
+  /** File of the token of all clusters that share the primary's tokens. */
+  get tokenFile(): string {
+    return join(this.directory, 'token');
+  }
+
+  async #prepare(): Promise<void> {
+    const [first] = this.service.clusters.values();
+    if (!first) throw new Error('no cluster');
+    first.keyShares.forEach((share, index) => {
+      const holder = HOLDERS[index] ?? `holder${index}`;
+      this.#people.set(holder, makePerson(holder, ['holders'], share));
+      this.#secrets.set(`key share of ${holder}`, share);
+    });
+    for (const approver of ['grace', 'henry'])
+      this.#people.set(approver, makePerson(approver, ['approvers', 'operators']));
+    await writeFile(this.tokenFile, first.rootToken, { mode: 0o600 });
+    for (const cluster of this.service.clusters.values())
+      this.#secrets.set(`root token of ${cluster.name}`, cluster.rootToken);
+    await writeFile(join(this.directory, 'workers.jwk'), this.#workersJwk.reveal(), { mode: 0o600 });
+    await writeFile(join(this.directory, 'seal-keys'), this.#sealKeys.reveal(), { mode: 0o600 });
+    await writeFile(join(this.directory, 'inventory.yaml'), this.inventoryText(), { mode: 0o600 });
+    this.#secrets.set('workers signing key', String((JSON.parse(this.#workersJwk.reveal()) as { d: string }).d));
+    this.#secrets.set('seal key', this.#sealKeys.reveal().split(':')[1] ?? '');
+  }
+
+  inventoryText(): string {
+    const { options } = this;
+    const clusters = [...this.service.clusters.values()];
+    return stringify({
+      version: 1,
+      temporal: { namespace: temporalServer().namespace, uiAddress: temporalServer().uiAddress },
+      workers: { signingKey: { file: join(this.directory, 'workers.jwk') } },
+      people: Object.fromEntries(
+        [...this.#people.values()].map(({ name, groups, publicKey }) => [
+          name,
+          {
+            groups: [...groups],
+            attestation: options.attestation ?? 'signed',
+            ...(options.attestation === 'claimed' ? {} : { publicKeys: [publicKey] }),
+          },
+        ]),
+      ),
+      deployments: {
+        [this.name]: {
+          laboratory: options.attestation === 'claimed',
+          clusters: Object.fromEntries(
+            clusters.map(({ name, addresses }) => [
+              // A cluster belongs to one deployment: names carry nothing of the test.
+              name,
+              {
+                addresses: [...addresses],
+                advertisedClusterAddress: 'node-address',
+                credential: { file: this.tokenFile },
+                ...options.cluster?.(name),
+              },
+            ]),
+          ),
+          drSets: options.drSets ?? { main: clusters.map(({ name }) => name) },
+          ceremony: {
+            holders: [...this.#people.keys()].filter((name) => HOLDERS.includes(name)),
+            collectFor: '30m',
+            useFor: '30m',
+          },
+          gates: {
+            plan: { approvals: 1, groups: ['approvers'], validFor: '4h' },
+            go: { approvals: 1, groups: ['approvers'], validFor: '10m' },
+          },
+          limits: { heartbeatAge: '5s', promote: '5s', merkleEvidence: '2s', ...options.limits },
+          ...options.deployment,
+        },
+      },
+    });
+  }
+
+  get inventory(): Inventory {
+    return parseInventory(this.inventoryText(), 'test inventory');
+  }
+
+  /** Environment of a worker or command line in a process of its own. */
+  get environment(): Readonly<Record<string, string>> {
+    return {
+      TEMPORAL_ADDRESS: temporalServer().address,
+      TEMPORAL_NAMESPACE: temporalServer().namespace,
+      RUNBOOKS_INVENTORY: join(this.directory, 'inventory.yaml'),
+      RUNBOOKS_SEAL_KEYS_FILE: join(this.directory, 'seal-keys'),
+      RUNBOOKS_KEY_DIR: join(this.directory, 'keys'),
+      RUNBOOKS_KEY_STORAGE: 'disk',
+      RUNBOOKS_REPORT_DIR: join(this.directory, 'reports'),
+      RUNBOOKS_LEDGER_DIR: join(this.directory, 'ledger'),
+      RUNBOOKS_TASK_QUEUE: this.taskQueue,
+    };
+  }
+
+  async startWorker(): Promise<void> {
+    const { environment } = this;
+    this.#worker = await startWorker({
+      settings: {
+        inventoryPath: environment['RUNBOOKS_INVENTORY'] ?? '',
+        sealKeys: this.#sealKeys,
+        keyDirectory: environment['RUNBOOKS_KEY_DIR'] ?? '',
+        keyStorage: 'disk',
+        reportDirectory: environment['RUNBOOKS_REPORT_DIR'] ?? '',
+        ledgerDirectory: environment['RUNBOOKS_LEDGER_DIR'] ?? '',
+        taskQueue: this.taskQueue,
+        logLevel: 'debug',
+      },
+      inventory: this.inventory,
+      connection: await temporalNativeConnection(),
+      namespace: temporalServer().namespace,
+      bundle: await workflowBundle(),
+      log: pino({ level: 'debug' }, { write: (line) => void this.logLines.push(line) }),
+      replay: false,
+    });
+    this.#running = this.#worker.run();
+  }
+
+  async stopWorker(): Promise<void> {
+    this.#worker?.shutdown();
+    await this.#running;
+    this.#worker = undefined;
+  }
+
+  person(name: string): TestPerson {
+    const person = this.#people.get(name);
+    if (!person) throw new Error(`no person ${name}`);
+    return person;
+  }
+
+  /** Starts `drSwitchover` to west under the lock, or under another Workflow ID. */
+  async start(input: Readonly<Record<string, unknown>> = {}, workflowId = this.workflowId): Promise<TestRun> {
+    return this.startRunbook(
+      'drSwitchover',
+      { deployment: this.name, to: 'west', reason: 'a test of the switchover', requestedBy: 'olga', ...input },
+      workflowId,
+    );
+  }
+
+  async startRunbook(type: string, input: unknown, workflowId = this.workflowId): Promise<TestRun> {
+    const handle = await this.client.workflow.start(type, { taskQueue: this.taskQueue, workflowId, args: [input] });
+    this.#handles.push(handle);
+    return new TestRun(this, handle);
+  }
+
+  /** Attaches to a run that was not started by {@link start}. */
+  attach(workflowId = this.workflowId, runId?: string): TestRun {
+    const handle = this.client.workflow.getHandle(workflowId, runId);
+    this.#handles.push(handle);
+    return new TestRun(this, handle);
+  }
+
+  /** Names of secrets that stand readable in the histories of all runs so far, or in what the workers logged. */
+  async leaks(more: readonly string[] = []): Promise<string[]> {
+    const texts = [this.logLines.join('\n'), ...more];
+    for (const handle of this.#handles) texts.push(historyText(await handle.fetchHistory()));
+    for (const cluster of this.service.clusters.values()) {
+      cluster.issuedSecrets.forEach((token, index) => this.#secrets.set(`token ${index} of ${cluster.name}`, token));
+    }
+    return texts.flatMap((text) => findCanaries(text, this.#secrets));
+  }
+
+  /** How often a path was called on a cluster. */
+  calls(cluster: string, path: string): number {
+    return this.service.calls.filter(
+      (call) => call.cluster === cluster && call.path.endsWith(path) && call.method !== 'GET',
+    ).length;
+  }
+
+  async stop(): Promise<void> {
+    for (const handle of this.#handles) await handle.terminate('end of the test').catch(() => undefined);
+    await this.stopWorker();
+    await this.service.stop();
+    await rm(this.directory, { recursive: true, force: true });
+  }
+}
+
+/** One run of a runbook, as the people around it see it. */
+export class TestRun {
+  constructor(
+    private readonly scenario: Scenario,
+    readonly handle: WorkflowHandle,
+  ) {}
+
+  async status(): Promise<RunStatus> {
+    const status = await this.handle.query<RunStatus | null>(QUERIES.status);
+    if (!status) throw new Error('the run has no status yet');
+    return status;
+  }
+
+  /** Waits until the status says so; fails with the last status. */
+  async until<T>(what: string, look: (status: RunStatus) => T | undefined | false): Promise<T> {
+    const deadline = Date.now() + WAIT_MS;
+    let last: RunStatus | undefined;
+    for (;;) {
+      try {
+        last = await this.status();
+        const found = look(last);
+        if (found !== undefined && found !== false) return found;
+      } catch (error) {
+        if (Date.now() > deadline) throw error;
+      }
+      if (Date.now() > deadline)
+        throw new Error(`not seen: ${what}; last status ${JSON.stringify(last, undefined, 1)}`);
+      await delay(50);
+    }
+  }
+
+  waitsFor<F extends Waiting['for']>(
+    kind: F,
+    where: (waiting: Extract<Waiting, { for: F }>) => boolean = () => true,
+  ): Promise<Extract<Waiting, { for: F }>> {
+    return this.until(`waiting for ${kind}`, ({ waiting }) =>
+      waiting.find(
+        (each): each is Extract<Waiting, { for: F }> =>
+          each.for === kind && where(each as Extract<Waiting, { for: F }>),
+      ),
+    );
+  }
+
+  async share(holder: string, options: Parameters<typeof envelopeOf>[3] = {}): Promise<void> {
+    const invitation = await this.until('an invitation', (status) => status.invitation);
+    await this.handle.signal(
+      'share',
+      await envelopeOf(this.scenario.person(holder), invitation, this.scenario.workersKey, options),
+    );
+  }
+
+  async approve(gate: 'plan' | 'go', name = 'grace', verdict: 'approve' | 'reject' = 'approve'): Promise<void> {
+    const { planDigest } = await this.waitsFor('approval', (waiting) => waiting.gate === gate);
+    await this.handle.signal(
+      'approve',
+      await approvalOf(this.scenario.person(name), { ...(await this.#identity()), gate, planDigest, verdict }),
+    );
+  }
+
+  async decide(action: DecisionAction, step?: string): Promise<void> {
+    const parked = await this.waitsFor('decision', (waiting) => step === undefined || waiting.step === step);
+    await this.handle.signal(
+      'decide',
+      await decisionOf(this.scenario.person('grace'), {
+        ...(await this.#identity()),
+        step: parked.step,
+        parkingNo: parked.parkingNo,
+        action,
+      }),
+    );
+  }
+
+  /** Everything that people do in a switchover without a fault. */
+  async people(options: { readonly go?: boolean; readonly shares?: readonly string[] } = {}): Promise<void> {
+    for (const holder of options.shares ?? ['ada', 'bert', 'cleo']) await this.share(holder);
+    await this.approve('plan');
+    if (options.go !== false) await this.approve('go', 'henry');
+  }
+
+  async report(): Promise<Report> {
+    return (await this.handle.result()) as Report;
+  }
+
+  /** Code and message with which the run failed. */
+  async failure(): Promise<{ readonly code: string; readonly message: string; readonly details: unknown }> {
+    try {
+      await this.handle.result();
+    } catch (error) {
+      const cause = (error as { cause?: { type?: string; message?: string; details?: unknown } }).cause;
+      return { code: cause?.type ?? '', message: cause?.message ?? '', details: cause?.details };
+    }
+    throw new Error('the run did not fail');
+  }
+
+  async eventCount(): Promise<number> {
+    return (await this.handle.fetchHistory()).events?.length ?? 0;
+  }
+
+  async #identity() {
+    const { workflowId, runId } = await this.status();
+    return { ns: temporalServer().namespace, wid: workflowId, rid: runId };
+  }
+}

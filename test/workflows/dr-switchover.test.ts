@@ -1,0 +1,35 @@
+import { pair, Scenario } from '../support/scenario';
+
+describe('a planned DR switchover without a fault', () => {
+  let scenario: Scenario;
+  beforeAll(async () => {
+    scenario = await Scenario.start({ topology: pair(3) });
+  });
+  afterAll(() => scenario.stop());
+
+  it('changes the roles, loses nothing, waits for nobody in the outage, and stays within its budget of events', async () => {
+    const run = await scenario.start();
+    await run.people();
+    const report = await run.report();
+
+    expect(report.outcome).toBe('completed');
+    expect(report.loss?.loss).toBe('none');
+    expect(report.outage?.peopleMs).toBe(0);
+    expect(report.outage?.totalMs).toBeGreaterThan(0);
+    expect(report.leftToDo).toEqual([]);
+    expect(scenario.calls('east', 'dr/primary/demote')).toBe(1);
+    expect(scenario.calls('west', 'dr/secondary/promote')).toBe(1);
+    expect(report.finalState.map(({ cluster, dr }) => [cluster, dr?.mode])).toEqual([
+      ['east', 'secondary'],
+      ['west', 'primary'],
+    ]);
+    expect(report.tokens.map(({ cluster, state }) => [cluster, state])).toEqual([
+      ['west', 'kept'],
+      ['east', 'deleted'],
+    ]);
+    const events = await run.eventCount();
+    process.stderr.write(`history events of a switchover without a fault: ${events}\n`);
+    expect(events).toBeLessThanOrEqual(200);
+    expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
+  });
+});
