@@ -60,7 +60,7 @@ export default tseslint.config(
   ]),
   forbidImports(['activities/**/*.ts', 'src/**/*.ts'], [
     group(['**/simulator/**', '**/simulator'], 'Only tests, the CLI and the demo import the simulated service.'),
-  ], ['src/simulator/**', 'src/cli/**', 'src/contracts/**', 'src/client/**']),
+  ], ['src/simulator/**', 'src/cli/**', 'src/demo/**', 'src/contracts/**', 'src/client/**']),
   { files: ['test/**/*.ts'], ...jest.configs['flat/recommended'],
     rules: { ...jest.configs['flat/recommended'].rules, 'jest/expect-expect': 'off', 'jest/no-conditional-expect': 'off', 'jest/no-standalone-expect': 'off' } },
 );
