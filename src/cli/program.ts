@@ -1,24 +1,17 @@
 import { Command, CommanderError } from 'commander';
 import type { CliContext } from './context';
 import type { CommandHost } from './command';
-import { approveCommand } from './commands/approve';
-import { controlCommands } from './commands/control';
-import { decideCommand } from './commands/decide';
-import { inventoryCommand } from './commands/inventory';
-import { keysCommand } from './commands/keys';
-import { devCommand, simulatorCommand, workerCommand } from './commands/programs';
-import { reportCommand } from './commands/report';
-import { listCommand, statusCommand } from './commands/runs';
-import { scanCommand } from './commands/scan';
-import { shareCommand } from './commands/share';
-import { planCommand, startCommand } from './commands/start';
-import { watchCommand } from './commands/watch';
+import { COMMANDS } from './command-table';
 import { EXIT, exitCodeOf } from './exit-codes';
 import type { ExitCode } from './exit-codes';
 import { printError } from './print-error';
 
-/** The whole command line, with every command's action bound to `host`. */
-export function buildProgram(host: CommandHost): Command {
+/**
+ * The command line, with every command's action bound to `host`.
+ *
+ * @param only loads the one command of this name; all of them where there is none such.
+ */
+export function buildProgram(host: CommandHost, only?: string): Command {
   const program = new Command('runbook')
     .description('Durable runbooks for the replication administration interface of HashiCorp Vault Enterprise')
     .addHelpText(
@@ -35,25 +28,9 @@ A switchover, by the people who do it:
 Exit codes: 0 done, 1 failed, 2 wrong command line, 3 refused, 4 not finished or no answer yet, 5 not found,
 6 the run ended otherwise (aborted, rolled back).`,
     );
-  for (const command of [
-    startCommand(host),
-    planCommand(host),
-    listCommand(host),
-    statusCommand(host),
-    watchCommand(host),
-    shareCommand(host),
-    approveCommand(host),
-    decideCommand(host),
-    ...controlCommands(host),
-    reportCommand(host),
-    scanCommand(host),
-    keysCommand(host),
-    inventoryCommand(host),
-    workerCommand(host),
-    simulatorCommand(host),
-    devCommand(host),
-  ]) {
-    program.addCommand(command);
+  const one = COMMANDS.find(({ names }) => names.some((name) => name === only));
+  for (const { load } of one === undefined ? COMMANDS : [one]) {
+    for (const command of load(host)) program.addCommand(command);
   }
   settle(program, host.context);
   return program;
@@ -71,7 +48,7 @@ function settle(command: Command, context: CliContext): void {
 /** Runs one command line. Never throws: what went wrong is printed, and told by the exit code. */
 export async function runCli(words: readonly string[], context: CliContext): Promise<ExitCode> {
   let code: ExitCode = EXIT.ok;
-  const program = buildProgram({ context, finish: (given) => (code = given) });
+  const program = buildProgram({ context, finish: (given) => (code = given) }, words[0]);
   try {
     await program.parseAsync([...words], { from: 'user' });
     return code;

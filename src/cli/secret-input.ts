@@ -1,6 +1,6 @@
 import { stat } from 'node:fs/promises';
 import { RunbookError } from '../errors';
-import { Secret } from '../secret';
+import type { Secret } from '../secret';
 import { parseShare } from '../secrets';
 import type { CliContext } from './context';
 import { readTextFile } from './run-input';
