@@ -56,10 +56,11 @@ export async function serve(
     send(response, incoming.method === 'HEAD', answer, glued);
   } catch (error) {
     if (!(error instanceof BrokenConnection) && !(error instanceof HandlerPanic) && !incoming.destroyed) {
+      const answer = faultAnswer(error instanceof ServiceFault ? error : new ServiceFault(500, ['internal error']));
       if (call !== undefined) {
-        call.status = 500;
+        call.status = answer.status;
       }
-      send(response, false, { status: 500, body: { errors: ['internal error'] } }, false);
+      send(response, false, answer, false);
       return;
     }
     if (error instanceof BrokenConnection && error.by === 'reset') {
@@ -159,10 +160,14 @@ async function answerOrFault(
     return await answerRequest(cluster, node, incoming, method, url, text);
   } catch (error) {
     if (error instanceof ServiceFault) {
-      return { status: error.status, body: { errors: [...error.errors] } };
+      return faultAnswer(error);
     }
     throw error;
   }
+}
+
+function faultAnswer(fault: ServiceFault): ServiceAnswer {
+  return { status: fault.status, body: { errors: [...fault.errors] } };
 }
 
 async function answerRequest(

@@ -1,6 +1,9 @@
 import { isJsonObject, type JsonObject, type JsonValue } from './json';
 import { ServiceFault } from './service-fault';
 
+/** A longer text in a body is an internal error for the service. */
+const LARGEST_TEXT = 1024 * 1024;
+
 /** A request as the routes see it. */
 export interface ServiceRequest {
   /** `PUT` is `POST`, as in the service. */
@@ -120,6 +123,9 @@ export function parseBody(text: string): JsonObject {
     throw badRequest(
       'failed to parse JSON input: json: cannot unmarshal into Go value of type map[string]interface {}',
     );
+  }
+  if (Object.values(parsed).some((value) => typeof value === 'string' && value.length > LARGEST_TEXT)) {
+    throw new ServiceFault(500, ['JSON string value exceeds allowed length']);
   }
   return parsed;
 }

@@ -58,7 +58,9 @@ it.each(ENDPOINTS)('%s %s asks for its credential', async (method, path, status)
   expect(answer.status).toBe(status);
 });
 
-it.each(ENDPOINTS)('%s %s is refused in a namespace', async (method, path) => {
+const RESTRICTED = ENDPOINTS.filter(([, path]) => !path.endsWith('/status'));
+
+it.each(RESTRICTED)('%s %s is refused in a namespace', async (method, path) => {
   const east = service.cluster('east');
   const answer = await call(east, method, path, { token: east.rootToken, headers: { 'x-vault-namespace': 'team' } });
   expect(answer.status).toBe(400);
@@ -69,7 +71,19 @@ it.each(ENDPOINTS)('%s %s takes no other method', async (_method, path) => {
   expect(answer.status).toBe(415);
 });
 
+it('both status endpoints answer in a namespace too', async () => {
+  for (const path of [`${DR}/status`, `${PR}/status`]) {
+    const answer = await call(service.cluster('east'), 'GET', path, { headers: { 'x-vault-namespace': 'team' } });
+    expect(answer.status).toBe(200);
+  }
+});
+
 describe('the transport', () => {
+  it('answers a text of more than 1 MiB with 500', async () => {
+    const body = { id: 'x'.repeat(1024 * 1024 + 1) };
+    expect((await call(service.cluster('east'), 'POST', `${DR}/primary/revoke-secondary`, { body })).status).toBe(500);
+  });
+
   it('answers malformed JSON with 500 before it looks at the token', async () => {
     const answer = await call(service.cluster('east'), 'POST', `${DR}/primary/demote`, { body: '{"a":' });
     expect(answer.status).toBe(500);

@@ -34,7 +34,7 @@ export interface Route {
   readonly run: (call: RouteCall) => ServiceAnswer | Promise<ServiceAnswer>;
 }
 
-/** A replication route: root namespace only. */
+/** A replication route: root namespace only, except where nothing authorises it (the status endpoints). */
 export function replicationRoute(
   methods: readonly string[],
   path: string,
@@ -42,7 +42,8 @@ export function replicationRoute(
   run: Route['run'],
   { onDrSecondary = false }: { onDrSecondary?: boolean } = {},
 ): Route {
-  return { methods, path: `sys/replication/${path}`, credential, onDrSecondary, rootNamespaceOnly: true, run };
+  const rootNamespaceOnly = credential !== 'none';
+  return { methods, path: `sys/replication/${path}`, credential, onDrSecondary, rootNamespaceOnly, run };
 }
 
 /** The answer of a role change: null data and one warning. */
