@@ -14,7 +14,7 @@ import type { DecisionAction } from '../../src/contracts/signals';
 import { QUERIES } from '../../src/contracts/signals';
 import { parseInventory } from '../../src/inventory';
 import type { Inventory } from '../../src/inventory';
-import { Secret } from '../../src/secret';
+import type { Secret } from '../../src/secret';
 import { newSealKey, newSigningKey } from '../../src/secrets';
 import type { SigningKey } from '../../src/secrets';
 import { startSimulatedService } from '../../src/simulator';

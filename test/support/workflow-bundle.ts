@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { existsSync, mkdirSync, readFileSync, readdirSync, renameSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import type { WorkflowBundleOption } from '@temporalio/worker';
 
@@ -10,16 +10,10 @@ const CACHE = join(ROOT, 'node_modules', '.cache', 'workflow-bundles');
 export async function workflowBundle(): Promise<WorkflowBundleOption> {
   const codePath = join(CACHE, `${sourcesDigest()}.js`);
   if (!existsSync(codePath)) {
-    const { DefaultLogger, bundleWorkflowCode } = await import('@temporalio/worker');
-    const { code } = await bundleWorkflowCode({
-      workflowsPath: join(ROOT, 'workflows', 'index.ts'),
-      payloadConverterPath: join(ROOT, 'src', 'contracts', 'payload-converter.ts'),
-      logger: new DefaultLogger('ERROR'),
-    });
-    mkdirSync(CACHE, { recursive: true });
-    const unfinished = `${codePath}.${process.pid}`;
-    writeFileSync(unfinished, code);
-    renameSync(unfinished, codePath);
+    // Loaded on demand: most test files find the bundle made.
+    const { DefaultLogger } = await import('@temporalio/worker');
+    const { writeWorkflowBundle } = await import('../../scripts/workflow-bundle');
+    await writeWorkflowBundle(codePath, new DefaultLogger('ERROR'));
   }
   return { codePath };
 }
