@@ -1,3 +1,4 @@
+import { decrypt, generateKey, readMessage } from 'openpgp';
 import {
   startSimulatedService,
   type SimulatedCluster,
@@ -51,6 +52,50 @@ describe('the generation of an operation token', () => {
     });
     expect(again.status).toBe(403);
     expect(west.snapshotState().operationTokens).toBe(0);
+  });
+
+  it('encrypts the token to a PGP key', async () => {
+    const west = await start();
+    const { privateKey, publicKey } = await generateKey({ userIDs: [{ name: 'ceremony' }], format: 'object' });
+    const body = { pgp_key: Buffer.from(publicKey.write()).toString('base64') };
+    const started = await call(west, 'POST', `${BASE}/attempt`, { body });
+    expect(started.at()).toMatchObject({ otp: '', pgp_fingerprint: publicKey.getFingerprint() });
+    let encoded = '';
+    for (const key of west.keyShares.slice(1, 4)) {
+      const update = await call(west, 'POST', `${BASE}/update`, { body: { key, nonce: started.textAt('nonce') } });
+      encoded = update.textAt('encoded_token');
+    }
+    const message = await readMessage({ binaryMessage: Buffer.from(encoded, 'base64') });
+    const decrypted: { data: unknown } = await decrypt({ message, decryptionKeys: privateKey });
+    const deletion = { body: { dr_operation_token: String(decrypted.data) } };
+    expect((await call(west, 'POST', `${DR}/secondary/operation-token/delete`, deletion)).status).toBe(204);
+  });
+
+  it('with a PGP key that cannot encrypt dies without an answer and leaves a token that nobody knows', async () => {
+    const west = await start();
+    const { publicKey } = await generateKey({ userIDs: [{ name: 'sign only' }], subkeys: [], format: 'object' });
+    const body = { pgp_key: Buffer.from(publicKey.write()).toString('base64') };
+    const nonce = (await call(west, 'POST', `${BASE}/attempt`, { body })).textAt('nonce');
+    const update = (key: string) => call(west, 'POST', `${BASE}/update`, { body: { key, nonce } });
+    const [first = '', second = '', third = ''] = west.keyShares;
+    await update(first);
+    await update(second);
+    await expect(update(third)).rejects.toThrow(/socket hang up/);
+    expect((await call(west, 'GET', `${BASE}/attempt`)).at()).toMatchObject({ started: true, progress: 0 });
+    expect(west.snapshotState().operationTokens).toBe(1);
+  });
+
+  it('loses the answer of the last share under a fault, with the token made', async () => {
+    const west = await start();
+    service.faults.add({ endpoint: `POST /v1/${BASE}/update`, skip: 2, action: 'lose-answer' });
+    const nonce = (await call(west, 'POST', `${BASE}/attempt`)).textAt('nonce');
+    const [first = '', second = '', third = ''] = west.keyShares;
+    for (const key of [first, second]) {
+      await call(west, 'POST', `${BASE}/update`, { body: { key, nonce } });
+    }
+    await expect(call(west, 'POST', `${BASE}/update`, { body: { key: third, nonce } })).rejects.toThrow();
+    expect((await call(west, 'GET', `${BASE}/attempt`)).at('started')).toBe(false);
+    expect(west.snapshotState().operationTokens).toBe(1);
   });
 
   it('takes the field names in any letter case and is flat', async () => {
