@@ -1,7 +1,9 @@
 import { createHash } from 'node:crypto';
 import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
+import { DefaultLogger } from '@temporalio/worker';
 import type { WorkflowBundleOption } from '@temporalio/worker';
+import { writeWorkflowBundle } from '../../scripts/workflow-bundle';
 
 const ROOT = join(__dirname, '..', '..');
 const CACHE = join(ROOT, 'node_modules', '.cache', 'workflow-bundles');
@@ -10,9 +12,6 @@ const CACHE = join(ROOT, 'node_modules', '.cache', 'workflow-bundles');
 export async function workflowBundle(): Promise<WorkflowBundleOption> {
   const codePath = join(CACHE, `${sourcesDigest()}.js`);
   if (!existsSync(codePath)) {
-    // Loaded on demand: most test files find the bundle made.
-    const { DefaultLogger } = await import('@temporalio/worker');
-    const { writeWorkflowBundle } = await import('../../scripts/workflow-bundle');
     await writeWorkflowBundle(codePath, new DefaultLogger('ERROR'));
   }
   return { codePath };
