@@ -1,6 +1,7 @@
 import type { CeremonyTarget, OperationTokenReference } from '../../src/contracts/ceremony';
 import type { TokenUse } from '../../src/contracts/runbook-inputs';
 import type { Ceremony } from './ceremony';
+import { inParallel } from './parallel';
 import type { Run } from './run';
 
 /**
@@ -33,20 +34,22 @@ export class OperationTokens {
     return token;
   }
 
-  /** Deletes what was made and proves it, then destroys the keys. */
+  /** Deletes what was made and proves it; destroys the keys meanwhile, which deletion does not need. */
   async dispose(): Promise<void> {
+    await inParallel([this.#delete(), this.#ceremony?.close() ?? Promise.resolve()]);
+  }
+
+  async #delete(): Promise<void> {
     const tokens = [...this.#made.values()];
-    if (tokens.length > 0) {
-      const result = await this.#run.skippableStep(
-        'Delete the operation tokens',
-        'tokens without a lifetime stay alive; the ledger keeps them for the next run',
-        (call) => call.deleteOperationTokens({ deployment: this.#deployment, tokens }),
-        { note: (done) => done.disposals.map((each) => `${each.cluster}: ${each.state}`).join(', ') },
-      );
-      this.#run.state.noteFindings(result?.findings);
-      this.#made.clear();
-    }
-    await this.#ceremony?.close();
+    if (tokens.length === 0) return;
+    const result = await this.#run.skippableStep(
+      'Delete the operation tokens',
+      'tokens without a lifetime stay alive; the ledger keeps them for the next run',
+      (call) => call.deleteOperationTokens({ deployment: this.#deployment, tokens }),
+      { note: (done) => done.disposals.map((each) => `${each.cluster}: ${each.state}`).join(', ') },
+    );
+    this.#run.state.noteFindings(result?.findings);
+    this.#made.clear();
   }
 
   /** For a run that ends early: the same, but a failure becomes a finding. */

@@ -29,6 +29,7 @@ export class RunState {
   #site: SiteFacts = { searchAttributesRegistered: false };
   #facts: RunFact[] = [];
   #lastMemo = '';
+  #memoDue = false;
 
   constructor(
     readonly runbook: string,
@@ -135,9 +136,21 @@ export class RunState {
     setCurrentDetails(currentDetails(this.status(), workflowInfo().namespace));
   }
 
-  /** Redraws the details, and the memo where it says something new (one event): `describe` shows it without a worker. */
+  /**
+   * Redraws the details, and the memo where it says something new: `describe` shows it without a worker. A memo costs an
+   * event, so what changes within one turn is written once, and the short phases at the end are left to the result.
+   */
   publish(): void {
     this.show();
+    if (this.#memoDue || this.phase === 'finishing' || this.phase === 'finished') return;
+    this.#memoDue = true;
+    void Promise.resolve().then(() => {
+      this.#memoDue = false;
+      this.#writeMemo();
+    });
+  }
+
+  #writeMemo(): void {
     const waitingFor = [...this.waiting.values()].map(waitingInWords).join('; ');
     const memo: RunMemo = {
       runbook: this.runbook,
