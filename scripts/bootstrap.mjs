@@ -36,6 +36,8 @@ const TASKS = {
       '--cache-location',
       'node_modules/.cache/eslint/',
     ]);
+    // Some tests run the programs of the build as processes of their own.
+    await build();
     await step('Tests', process.execPath, [program('jest', 'bin/jest.js'), ...taskArguments]);
   },
   bench: async () => {

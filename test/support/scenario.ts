@@ -43,6 +43,8 @@ export interface ScenarioOptions {
   readonly attestation?: 'signed' | 'claimed';
   /** Members of a cluster in the inventory. */
   readonly cluster?: (name: string) => Readonly<Record<string, unknown>>;
+  /** `none`: no worker in this process; the test starts one of its own with {@link Scenario.environment}. */
+  readonly worker?: 'in-process' | 'none';
 }
 
 /** The two clusters of most tests: three nodes each where a leader change matters. */
@@ -93,7 +95,7 @@ export class Scenario {
     const directory = await mkdtemp(join(tmpdir(), 'scenario-'));
     const scenario = new Scenario(service, await temporalClient(), directory, options);
     await scenario.#prepare();
-    await scenario.startWorker();
+    if (options.worker !== 'none') await scenario.startWorker();
     return scenario;
   }
 

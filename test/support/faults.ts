@@ -1,0 +1,75 @@
+import { Agent, request } from 'undici';
+import type { FaultHandle } from '../../src/simulator';
+import type { Scenario } from './scenario';
+
+const DR = '/v1/sys/replication/dr';
+
+/** The changing calls of a switchover, as faults name them. */
+export const CHANGING = {
+  demote: `POST ${DR}/primary/demote`,
+  promote: `POST ${DR}/secondary/promote`,
+  secondaryToken: `POST ${DR}/primary/secondary-token`,
+  updatePrimary: `POST ${DR}/secondary/update-primary`,
+  startAttempt: `POST ${DR}/secondary/generate-operation-token/attempt`,
+  giveShare: `POST ${DR}/secondary/generate-operation-token/update`,
+  deleteToken: `POST ${DR}/secondary/operation-token/delete`,
+} as const;
+
+/** Lets the nth matching call (from 1) take effect and loses its answer. */
+export function loseAnswer(scenario: Scenario, cluster: string, endpoint: string, nth = 1): FaultHandle {
+  return scenario.service.faults.add({ cluster, endpoint, action: 'lose-answer', skip: nth - 1 });
+}
+
+/** Statuses of all calls of an endpoint on a cluster, in order; 0 where the connection was broken. */
+export function statuses(scenario: Scenario, cluster: string, endpoint: string): number[] {
+  return scenario.service.calls
+    .filter((call) => call.cluster === cluster && `${call.method} ${call.path}` === endpoint)
+    .map((call) => call.status);
+}
+
+/** Names of the clusters that hold the role of DR primary, whether they are up or not. */
+export function drPrimaries(scenario: Scenario): string[] {
+  return [...scenario.service.clusters.values()]
+    .map((cluster) => cluster.snapshotState())
+    .filter((state) => state.dr.mode === 'primary')
+    .map((state) => state.name);
+}
+
+/** Clusters that take a client's write now. */
+export async function writable(scenario: Scenario): Promise<string[]> {
+  const agent = new Agent();
+  const taken = await Promise.all(
+    [...scenario.service.clusters.values()].map(async (cluster) => {
+      const [address = ''] = cluster.addresses;
+      try {
+        const { statusCode, body } = await request(`${address}/v1/kv/a-client-writes`, {
+          dispatcher: agent,
+          method: 'POST',
+          headers: { 'x-vault-token': cluster.rootToken, 'content-type': 'application/json' },
+          body: JSON.stringify({ written: cluster.name }),
+        });
+        await body.dump();
+        return statusCode < 300 ? [cluster.name] : [];
+      } catch {
+        return [];
+      }
+    }),
+  );
+  await agent.close();
+  return taken.flat();
+}
+
+/** Service is on exactly one cluster: one DR primary, and only there a client's write is taken. */
+export async function expectServiceOn(scenario: Scenario, cluster: string): Promise<void> {
+  expect(drPrimaries(scenario)).toEqual([cluster]);
+  expect(await writable(scenario)).toEqual([cluster]);
+}
+
+/** A promise that is settled from outside. */
+export function signalled<T = void>(): { readonly promise: Promise<T>; readonly resolve: (value: T) => void } {
+  let settle: (value: T) => void = () => undefined;
+  const promise = new Promise<T>((resolve) => {
+    settle = resolve;
+  });
+  return { promise, resolve: settle };
+}
