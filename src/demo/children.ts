@@ -14,6 +14,8 @@ export interface ChildOptions {
 /** A process that this program started. */
 export interface Child {
   readonly name: string;
+  /** Absent where it could not be started. */
+  readonly pid: number | undefined;
   /** Resolves when it has ended, with its exit code, or the signal that ended it. */
   readonly ended: Promise<number | string>;
   stop(): Promise<void>;
@@ -43,7 +45,7 @@ export class Children {
         if (line !== '') options.onLine?.(line, kind);
       });
     }
-    const started = { name, ended, stop: () => endProcess(child) };
+    const started = { name, pid: child.pid, ended, stop: () => endProcess(child) };
     this.#children.push(started);
     return started;
   }

@@ -18,6 +18,8 @@ export interface RecordedCall {
   status: number;
   /** Milliseconds since the epoch. */
   readonly at: number;
+  /** When the answer was given or the connection was broken, milliseconds since the epoch; undefined while under way. */
+  answeredAt: number | undefined;
 }
 
 const OPEN_FIELDS = [

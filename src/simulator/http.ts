@@ -68,6 +68,10 @@ export async function serve(
     } else {
       incoming.socket.destroy();
     }
+  } finally {
+    if (call !== undefined) {
+      call.answeredAt = cluster.surroundings.now();
+    }
   }
 }
 
@@ -90,6 +94,7 @@ function record(
     token: token === undefined ? undefined : digest(token),
     status: 0,
     at: cluster.surroundings.now(),
+    answeredAt: undefined,
   };
   service.calls.push(call);
   if (service.calls.length > MOST_CALLS) {

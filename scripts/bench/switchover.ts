@@ -1,0 +1,155 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Client, WorkflowHandle } from '@temporalio/client';
+import { deploymentWorkflowId } from '../../src/contracts/names';
+import type { Report } from '../../src/contracts/report';
+import type { RunStatus, Waiting } from '../../src/contracts/run-status';
+import { QUERIES, SIGNALS } from '../../src/contracts/signals';
+import { createEnvelope, parseShare, signApproval, verifyInvitation } from '../../src/secrets';
+import type { RecordedCall } from '../../src/simulator';
+import { APPROVER, DEPLOYMENT, HOLDERS } from './laboratory';
+import type { Laboratory } from './laboratory';
+
+/** One call as the service saw it, times in milliseconds of one clock. */
+export interface ServedCall {
+  readonly method: string;
+  readonly path: string;
+  readonly body: RecordedCall['body'];
+  readonly status: number;
+  readonly at: number;
+  readonly answeredAt: number;
+}
+
+/** What one switchover did. */
+export interface Switchover {
+  readonly report: Report;
+  readonly calls: readonly ServedCall[];
+  /** From the run's start to its end without the time from the invitation to the last answer of a person. */
+  readonly wholeMs: number;
+  /** Within {@link wholeMs}: at least one call to the service was under way. */
+  readonly inCallsMs: number;
+  /** Per step with a call to the service: what it took beyond the time in which a call was under way. */
+  readonly stepOverheadsMs: readonly number[];
+}
+
+const DEADLINE_MS = 300_000;
+
+/** Does one switchover with three holders and one approver, who answer at once. */
+export async function switchOver(client: Client, laboratory: Laboratory, namespace: string): Promise<Switchover> {
+  const { service } = laboratory;
+  const workflowId = deploymentWorkflowId(DEPLOYMENT);
+  const to = service.cluster('west').snapshotState().dr.mode === 'secondary' ? 'west' : 'east';
+  service.calls.length = 0;
+  const handle = await client.workflow.start('drSwitchover', {
+    workflowId,
+    taskQueue: laboratory.taskQueue,
+    args: [{ deployment: DEPLOYMENT, to, reason: 'benchmark', requestedBy: 'bench', go: 'auto' }],
+  });
+  await answerAsPeople(handle, laboratory, namespace, workflowId);
+  const report = (await handle.result()) as Report;
+  if (report.outcome !== 'completed') throw new Error(`the switchover ended as ${report.outcome}`);
+  const calls = service.calls.flatMap(({ method, path, body, status, at, answeredAt }) =>
+    answeredAt === undefined ? [] : [{ method, path, body, status, at, answeredAt }],
+  );
+  return { report, calls, ...measure(report, calls) };
+}
+
+async function answerAsPeople(
+  handle: WorkflowHandle,
+  laboratory: Laboratory,
+  namespace: string,
+  workflowId: string,
+): Promise<void> {
+  const approved = answer(handle, 'approval', async ({ planDigest, gate }, { runId: rid }) => {
+    const key = personsKey(laboratory, APPROVER);
+    const iat = Math.floor(Date.now() / 1000);
+    const document = await signApproval(
+      { ns: namespace, wid: workflowId, rid, gate, planDigest, verdict: 'approve', comment: '', name: APPROVER, iat },
+      key,
+    );
+    await handle.signal(SIGNALS.approve, { document });
+  });
+  const shared = answer(handle, 'shares', async ({ threshold }, { invitation = '' }) => {
+    for (const holder of HOLDERS.slice(0, threshold)) await giveShare(handle, laboratory, holder, invitation);
+  });
+  await Promise.all([approved, shared]);
+}
+
+/** Waits until the run waits for this, and lets `act` answer it once. */
+async function answer<F extends Waiting['for']>(
+  handle: WorkflowHandle,
+  kind: F,
+  act: (waiting: Extract<Waiting, { for: F }>, status: RunStatus) => Promise<void>,
+): Promise<void> {
+  const deadline = Date.now() + DEADLINE_MS;
+  while (Date.now() < deadline) {
+    const status = await handle.query<RunStatus | null>(QUERIES.status);
+    const waiting = status?.waiting.find((each): each is Extract<Waiting, { for: F }> => each.for === kind);
+    if (status && waiting) return act(waiting, status);
+    await delay(100);
+  }
+  throw new Error(`the run did not wait for ${kind} within ${DEADLINE_MS / 1000} s`);
+}
+
+async function giveShare(handle: WorkflowHandle, laboratory: Laboratory, holder: string, jws: string): Promise<void> {
+  const { invitation, digest } = await verifyInvitation(jws, {
+    pins: [{ environment: 'bench', ...laboratory.workersKey }],
+    now: Date.now(),
+    holder,
+  });
+  const share = laboratory.service.cluster('east').keyShares[HOLDERS.findIndex((name) => name === holder)] ?? '';
+  const document = await createEnvelope({
+    invitation,
+    invitationDigest: digest,
+    holder,
+    seq: 1,
+    share: parseShare(share),
+    signingKey: personsKey(laboratory, holder),
+  });
+  await handle.signal(SIGNALS.share, { document });
+}
+
+function personsKey({ people }: Laboratory, name: string) {
+  const key = people.get(name);
+  if (!key) throw new Error(`nobody is called ${name}`);
+  return key;
+}
+
+type Interval = readonly [from: number, to: number];
+
+function measure(
+  report: Report,
+  calls: readonly ServedCall[],
+): Pick<Switchover, 'wholeMs' | 'inCallsMs' | 'stepOverheadsMs'> {
+  const time = (text: string | undefined): number => Date.parse(text ?? '');
+  const [start, end] = [time(report.startedAt), time(report.endedAt)];
+  // From the first gate's opening to the last signal the run waits for people; no call is made for long then.
+  const asked = Math.min(...report.gates.map(({ openedAt }) => time(openedAt)));
+  const answered = Math.max(...report.signals.map(({ at }) => time(at)));
+  const people: Interval = [asked, Math.max(asked, answered)];
+  const busy = calls.map((call): Interval => [call.at, call.answeredAt]);
+  const within = (from: number, to: number): number => overlap(busy, [from, to]);
+  const stepOverheadsMs = report.steps.flatMap((step) => {
+    const [from, to] = [time(step.startedAt), time(step.endedAt)];
+    const inCalls = within(from, to);
+    return inCalls === 0 || (from < people[1] && to > people[0]) ? [] : [to - from - inCalls];
+  });
+  return {
+    wholeMs: end - start - (people[1] - people[0]),
+    inCallsMs: within(start, people[0]) + within(people[1], end),
+    stepOverheadsMs,
+  };
+}
+
+/** How much of `window` is covered by at least one of the intervals. */
+export function overlap(intervals: readonly Interval[], [from, to]: Interval): number {
+  let covered = 0;
+  let reached = from;
+  for (const [begin, end] of [...intervals].sort((a, b) => a[0] - b[0])) {
+    const first = Math.max(begin, reached);
+    const last = Math.min(end, to);
+    if (last <= first) continue;
+    covered += last - first;
+    reached = last;
+  }
+  return covered;
+}

@@ -1,0 +1,170 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { cpus, loadavg, totalmem } from 'node:os';
+import { join } from 'node:path';
+import { parseArgs } from 'node:util';
+import { Client, Connection } from '@temporalio/client';
+import { obtainTemporalServer } from '../src/dev-server';
+import { inWords, percentile, spread, table } from './bench/figures';
+import type { Spread } from './bench/figures';
+import { startLaboratory } from './bench/laboratory';
+import type { Laboratory } from './bench/laboratory';
+import { curlScriptMs, httpClientMs } from './bench/script';
+import { switchOver } from './bench/switchover';
+
+/*
+ * npm run bench [-- --runs N] [--demo]
+ *
+ * Measures what a run of `drSwitchover` costs beyond the calls that it makes (docs/benchmarks.md), and prints a Markdown
+ * table. `--demo` also measures the wall time of the demonstration.
+ */
+
+const LATENCIES_MS = [5, 250];
+
+interface Measured {
+  readonly calls: number;
+  readonly wholeMs: number;
+  readonly inCallsMs: number;
+  readonly curlMs: number;
+  readonly httpMs: number;
+  readonly stepOverheadsMs: readonly number[];
+  readonly events: number;
+}
+
+async function main(): Promise<void> {
+  const { values } = parseArgs({
+    options: { runs: { type: 'string', default: '3' }, demo: { type: 'boolean', default: false } },
+  });
+  const runs = Number(values.runs);
+  if (!Number.isInteger(runs) || runs < 1) throw new RangeError('--runs must be a positive number');
+  console.log(machine());
+
+  const server = await obtainTemporalServer({ persistence: 'memory', onProgress: (line) => console.log(line) });
+  try {
+    const laboratory = await startLaboratory(server);
+    const connection = await Connection.connect({ address: server.address });
+    try {
+      const client = new Client({ connection, namespace: server.namespace });
+      // The first run pays for caches and compilation; it is measured by nobody.
+      await switchOver(client, laboratory, server.namespace);
+      const rows: string[][] = [];
+      for (const latencyMs of LATENCIES_MS) {
+        const measured: Measured[] = [];
+        for (let run = 1; run <= runs; run += 1) {
+          measured.push(await measure(client, laboratory, server.namespace, latencyMs));
+          console.log(`${latencyMs} ms per call, run ${run} of ${runs}: ${inOneLine(measured.at(-1))}`);
+        }
+        rows.push(row(latencyMs, measured));
+      }
+      console.log(`\n${table(HEADER, rows)}\n`);
+      const peak = await laboratory.workerPeakBytes();
+      console.log(
+        `Worker, peak resident memory: ${peak === undefined ? 'not told by this system' : `${(peak / 2 ** 20).toFixed(0)} MiB`}, after ${runs * LATENCIES_MS.length + 1} switchovers`,
+      );
+    } finally {
+      await connection.close();
+      await laboratory.stop();
+    }
+  } finally {
+    await server.stop();
+  }
+  if (values.demo) console.log(`Demonstration, wall time: ${(await demoSeconds()).toFixed(1)} s`);
+  console.log(`Load average at the end: ${loadavg()[0]?.toFixed(1) ?? ''}`);
+}
+
+/** Runbook, curl script and HTTP client, one right after the other, so that the machine's load is the same for them. */
+async function measure(
+  client: Client,
+  laboratory: Laboratory,
+  namespace: string,
+  latencyMs: number,
+): Promise<Measured> {
+  laboratory.service.latencyMs = latencyMs;
+  const { calls, report, wholeMs, inCallsMs, stepOverheadsMs } = await switchOver(client, laboratory, namespace);
+  return {
+    calls: calls.length,
+    wholeMs,
+    inCallsMs,
+    curlMs: await curlScriptMs(calls),
+    httpMs: await httpClientMs(calls),
+    stepOverheadsMs,
+    events: report.historyEvents,
+  };
+}
+
+const HEADER = [
+  'per call',
+  'calls',
+  'runbook, s',
+  'curl script, s',
+  'HTTP client, s',
+  'runbook / curl',
+  'runbook / HTTP client',
+  'runbook / its own calls',
+  'overhead per step p50, ms',
+  'p99, ms',
+  'events',
+];
+
+function row(latencyMs: number, measured: readonly Measured[]): string[] {
+  const of = (value: (each: Measured) => number): Spread => spread(measured.map(value));
+  const steps = measured.flatMap(({ stepOverheadsMs }) => stepOverheadsMs);
+  return [
+    `${latencyMs} ms`,
+    inWords(of(({ calls }) => calls)),
+    inWords(
+      of(({ wholeMs }) => wholeMs / 1000),
+      1,
+    ),
+    inWords(
+      of(({ curlMs }) => curlMs / 1000),
+      1,
+    ),
+    inWords(
+      of(({ httpMs }) => httpMs / 1000),
+      1,
+    ),
+    inWords(
+      of(({ wholeMs, curlMs }) => wholeMs / curlMs),
+      2,
+    ),
+    inWords(
+      of(({ wholeMs, httpMs }) => wholeMs / httpMs),
+      2,
+    ),
+    inWords(
+      of(({ wholeMs, inCallsMs }) => wholeMs / inCallsMs),
+      2,
+    ),
+    percentile(steps, 50).toFixed(0),
+    percentile(steps, 99).toFixed(0),
+    inWords(of(({ events }) => events)),
+  ];
+}
+
+function inOneLine(measured: Measured | undefined): string {
+  if (measured === undefined) return '';
+  const { calls, wholeMs, inCallsMs, curlMs, httpMs, events } = measured;
+  const seconds = (milliseconds: number): string => `${(milliseconds / 1000).toFixed(2)} s`;
+  return `${calls} calls, ${events} events, runbook ${seconds(wholeMs)} (a call under way ${seconds(inCallsMs)}), curl ${seconds(curlMs)}, HTTP client ${seconds(httpMs)}`;
+}
+
+function machine(): string {
+  const [cpu] = cpus();
+  return `Node ${process.versions.node}, ${process.platform} ${process.arch}, ${cpus().length} x ${cpu?.model ?? 'unknown'}, ${(totalmem() / 2 ** 30).toFixed(0)} GiB; load average at the start ${loadavg()[0]?.toFixed(1) ?? ''}`;
+}
+
+async function demoSeconds(): Promise<number> {
+  const begin = performance.now();
+  const child = spawn(process.execPath, [join(__dirname, '..', 'src', 'demo', 'main.js')], {
+    stdio: ['ignore', 'ignore', 'inherit'],
+  });
+  const [code] = (await once(child, 'exit')) as [number | null];
+  if (code !== 0) throw new Error(`the demonstration ended with ${code ?? 'a signal'}`);
+  return (performance.now() - begin) / 1000;
+}
+
+main().catch((error: unknown) => {
+  console.error(error);
+  process.exitCode = 1;
+});
