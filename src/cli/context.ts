@@ -18,6 +18,8 @@ export interface CliContext {
   ask(question: string): Promise<string>;
   /** Asks for one line that is not shown. */
   askHidden(question: string): Promise<string>;
+  /** Cost of opening new key files, as base-2 logarithm; given by tests only. */
+  readonly keyWorkFactor?: number;
   /** Aborted when the person ends the command (Ctrl-C). */
   readonly stop: AbortSignal;
 }

@@ -3,6 +3,7 @@ import { RUNBOOK_NAMES } from '../contracts/names';
 import type { RunbookName } from '../contracts/names';
 import { RUNBOOK_INPUTS } from '../contracts/runbook-inputs';
 import { RunbookError } from '../errors';
+import { errnoOf } from '../secrets/errno';
 import type { CliContext } from './context';
 
 /** @throws RunbookError `UNKNOWN_RUNBOOK`, listing the known ones. */
@@ -69,7 +70,7 @@ export async function readTextFile(path: string): Promise<string> {
   try {
     return await readFile(path, 'utf8');
   } catch (error) {
-    const reason = error instanceof Error && 'code' in error ? String(error.code) : 'unknown reason';
+    const reason = errnoOf(error) ?? 'unknown reason';
     throw new RunbookError('NOT_FOUND', `The file ${path} cannot be read (${reason}).`);
   }
 }

@@ -17,7 +17,7 @@ export interface TemporalSession {
   close(): Promise<void>;
 }
 
-const CONNECT_TIMEOUT_MS = 5_000;
+const CONNECT_TIMEOUT_MS = 3_000;
 const DEFAULT_ADDRESS = '127.0.0.1:7233';
 
 /** Address, namespace and the rest of the connection's settings, from flags, `TEMPORAL_*` and the profile file. */

@@ -4,6 +4,7 @@ import { join, resolve } from 'node:path';
 import { DEFAULT_TASK_QUEUE } from '../contracts/names';
 import { RunbookError } from '../errors';
 import { Secret } from '../secret';
+import { errnoOf } from '../secrets/errno';
 
 /** Where the key records of ceremonies may lie: a memory-backed file system, or any. */
 export type KeyStorage = 'memory' | 'disk';
@@ -76,7 +77,7 @@ function readSealKeys(env: NodeJS.ProcessEnv): Secret<'private-key'> {
     // One entry per line or separated by commas: both are easy to keep in a secret store.
     return new Secret('private-key', readFileSync(file, 'utf8').trim().replace(/\s+/g, ','));
   } catch (error) {
-    const reason = error instanceof Error && 'code' in error ? String(error.code) : 'unknown reason';
+    const reason = errnoOf(error) ?? 'unknown reason';
     throw new RunbookError('SEAL_KEY_MISSING', `RUNBOOKS_SEAL_KEYS_FILE, ${file}, cannot be read (${reason}).`);
   }
 }

@@ -12,6 +12,7 @@ import {
   newSigningKey,
   spokenFingerprint,
 } from '../../secrets';
+import { errnoOf } from '../../secrets/errno';
 import { newCommand, printResult } from '../command';
 import type { CommandHost, CommonOptions } from '../command';
 import type { CliContext } from '../context';
@@ -45,7 +46,7 @@ function initCommand({ context }: CommandHost): Command {
     .option('--passphrase-file <file>', 'read the passphrase from a file (default: hidden prompt)')
     .option('--generate', 'make a passphrase and print it once on standard error')
     .action(async (options: InitOptions) => {
-      const key = await createHolderKey(await newPassphrase(context, options));
+      const key = await createHolderKey(await newPassphrase(context, options), context.keyWorkFactor);
       await writeSecretFile(options.output, key.file);
       const fingerprint = spokenFingerprint(key.kid);
       printResult(context, options, { file: options.output, kid: key.kid, publicKey: key.inventoryLine, fingerprint }, [
@@ -153,7 +154,7 @@ export async function writeSecretFile(path: string, content: string): Promise<vo
   try {
     await writeFile(path, content, { mode: 0o600, flag: 'wx' });
   } catch (error) {
-    if (!(error instanceof Error && 'code' in error && error.code === 'EEXIST')) throw error;
+    if (errnoOf(error) !== 'EEXIST') throw error;
     throw new RunbookError('INVALID_INPUT', `The file ${path} exists; a key is never overwritten.`, {
       needed: 'the path of a new file',
     });

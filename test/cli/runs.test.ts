@@ -1,0 +1,194 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { addPin, formatPublicKey } from '../../src/secrets';
+import { Scenario } from '../support/scenario';
+import { temporalClient, temporalServer, uniqueTaskQueue } from '../support/temporal-server';
+import { cli } from './support';
+
+function environment(taskQueue: string): NodeJS.ProcessEnv {
+  const { address, namespace, uiAddress } = temporalServer();
+  return {
+    TEMPORAL_ADDRESS: address,
+    TEMPORAL_NAMESPACE: namespace,
+    RUNBOOKS_TEMPORAL_UI: uiAddress,
+    RUNBOOKS_TASK_QUEUE: taskQueue,
+  };
+}
+
+describe('without a worker', () => {
+  const env = environment(uniqueTaskQueue('nobody-polls'));
+  const deployment = `alone-${process.pid}`;
+  const workflowId = `deployment:${deployment}`;
+  const input = JSON.stringify({ deployment, to: 'west', reason: 'nobody works on it' });
+  afterAll(async () => {
+    await (await temporalClient()).workflow.getHandle(workflowId).terminate('end of the test');
+  });
+
+  it('start gives the run under the lock, and a second start names the run that holds it', async () => {
+    const first = await cli(['start', 'drSwitchover', '--input', input, '--json'], { env });
+    expect(first.code).toBe(0);
+    const started = JSON.parse(first.out) as { workflowId: string; runId: string; link: string };
+    expect(started.workflowId).toBe(workflowId);
+    expect(started.link).toContain(encodeURIComponent(workflowId));
+    const second = await cli(['start', 'drSwitchover', '--input', input], { env });
+    expect(second.code).toBe(3);
+    expect(second.err).toContain('LOCK_HELD');
+    expect(second.err).toContain(started.runId);
+  });
+
+  it('status answers within seconds and says that no worker answers, as of which event', async () => {
+    const begin = Date.now();
+    const { code, out } = await cli(['status', workflowId], { env });
+    expect(Date.now() - begin).toBeLessThan(6_000);
+    expect(code).toBe(4);
+    expect(out).toContain('no worker answers; as of event 2');
+    expect(out).toContain('nobody polls task queue');
+  });
+
+  it('watch gives up after the time that it was given, and list shows the run', async () => {
+    expect((await cli(['watch', workflowId, '--timeout', '0'], { env })).code).toBe(4);
+    const { out } = await cli(['list', '--open', '--json', '--limit', '200'], { env });
+    expect((JSON.parse(out) as { workflowId: string }[]).map((run) => run.workflowId)).toContain(workflowId);
+  });
+
+  it('report tells what is known of a run that nobody has touched', async () => {
+    const { code, out } = await cli(['report', workflowId, '--format', 'json'], { env });
+    expect(code).toBe(0);
+    expect(JSON.parse(out)).toMatchObject({ outcome: 'running', deployment, asOfEvent: 2 });
+  });
+
+  it.each([['status'], ['watch'], ['report'], ['pause']])(
+    '%s ends with 5 for a run that does not exist',
+    async (name) => {
+      const { code, err } = await cli([name, 'deployment:nonexistent'], { env });
+      expect(code).toBe(5);
+      expect(err).toContain('NOT_FOUND');
+    },
+  );
+});
+
+describe('a switchover by the command line alone', () => {
+  let scenario: Scenario;
+  let directory: string;
+  let env: NodeJS.ProcessEnv;
+  beforeAll(async () => {
+    scenario = await Scenario.start({ attestation: 'claimed' });
+    directory = await mkdtemp(join(tmpdir(), 'cli-'));
+    const pins = join(directory, 'pins.json');
+    await addPin(pins, 'test', formatPublicKey(scenario.workersKey));
+    env = { ...environment(scenario.taskQueue), RUNBOOKS_PINS: pins };
+  });
+  afterAll(async () => {
+    await scenario.stop();
+    await rm(directory, { recursive: true });
+  });
+
+  it('plan shows every precondition, takes no lock and changes nothing', async () => {
+    const { code, out } = await cli(
+      ['plan', 'drSwitchover', '--deployment', scenario.name, '--to', 'west', '--reason', 'a look first'],
+      { env },
+    );
+    expect(code).toBe(0);
+    expect(out).toMatch(/ok +DR primary \(east\) +observed primary/);
+    expect(out).toContain('Nothing was changed.');
+    expect(scenario.calls('east', 'dr/primary/demote')).toBe(0);
+  });
+
+  it('plan ends with 3 where a run would be refused', async () => {
+    const { code, out } = await cli(
+      ['plan', 'drSwitchover', '--deployment', scenario.name, '--to', 'east', '--reason', 'wrong way'],
+      { env },
+    );
+    expect(code).toBe(3);
+    expect(out).toContain('a run would be refused');
+  });
+
+  it('start, share, approve and watch lead to the end; status names each missing person with the command', async () => {
+    const { workflowId } = scenario;
+    const words = [
+      'start',
+      'drSwitchover',
+      '--deployment',
+      scenario.name,
+      '--to',
+      'west',
+      '--reason',
+      'by command line',
+      '--requested-by',
+      'olga',
+    ];
+    expect((await cli(words, { env })).code).toBe(0);
+    const run = scenario.attach();
+    await run.waitsFor('shares');
+
+    const early = await cli(['status', workflowId], { env });
+    expect(early.code).toBe(0);
+    expect(early.out).toContain(`ada: runbook share ${workflowId} --holder ada`);
+    expect(early.out).toContain(`runbook approve ${workflowId} --gate plan`);
+
+    for (const holder of ['ada', 'bert', 'cleo']) {
+      const given = await cli(['share', workflowId, '--holder', holder, '--confirm', 'west', '--share-stdin'], {
+        env,
+        input: scenario.person(holder).share ?? '',
+      });
+      expect([given.code, given.out]).toEqual([0, expect.stringContaining(`${holder} (UNVERIFIED): accepted`)]);
+      expect(await scenario.leaks([given.out, given.err])).toEqual([]);
+    }
+    const stranger = await cli(['approve', workflowId, '--gate', 'plan', '--name', 'eve', '--yes'], { env });
+    expect(stranger.code).toBe(3);
+    const plan = await cli(['approve', workflowId, '--gate', 'plan', '--name', 'grace'], { env, answers: ['approve'] });
+    expect([plan.code, plan.err]).toEqual([0, expect.stringContaining('Demote east')]);
+    await run.waitsFor('approval', ({ gate }) => gate === 'go');
+    expect(
+      (await cli(['approve', workflowId, '--gate', 'go', '--name', 'henry', '--plan-digest', 'another'], { env })).code,
+    ).toBe(3);
+    expect((await cli(['approve', workflowId, '--gate', 'go', '--name', 'henry', '--yes'], { env })).code).toBe(0);
+
+    const watched = await cli(['watch', workflowId], { env });
+    expect([watched.code, watched.out]).toEqual([0, expect.stringContaining('COMPLETED')]);
+    expect(watched.out).toContain('Service is back');
+
+    const canaries = join(directory, 'canaries');
+    await writeFile(canaries, ['ada', 'bert', 'cleo'].map((holder) => scenario.person(holder).share).join('\n'));
+    const scanned = await cli(['scan', workflowId, '--canary-file', canaries], { env });
+    expect([scanned.code, scanned.out]).toEqual([0, expect.stringContaining('0 found')]);
+
+    const markdown = await cli(['report', workflowId], { env });
+    expect(markdown.out).toContain('Completed');
+    expect((await cli(['report', workflowId, '--format', 'pdf'], { env })).code).toBe(3);
+    expect(await scenario.leaks([watched.out, scanned.out, markdown.out])).toEqual([]);
+  });
+
+  it('decide and abort get receipts, and watch tells by exit code that the run ended otherwise', async () => {
+    const workflowId = scenario.workflowId;
+    expect(
+      (
+        await cli(
+          ['start', 'drSwitchover', '--deployment', scenario.name, '--to', 'east', '--reason', 'to be aborted'],
+          { env },
+        )
+      ).code,
+    ).toBe(0);
+    await scenario.attach().waitsFor('shares');
+    const decided = await cli(
+      [
+        'decide',
+        workflowId,
+        '--step',
+        'Demote west',
+        '--action',
+        'retry',
+        '--reason',
+        'no such parking',
+        '--name',
+        'grace',
+      ],
+      { env },
+    );
+    expect([decided.code, decided.err]).toEqual([3, expect.stringContaining('no parked step')]);
+    const aborted = await cli(['abort', workflowId, '--by', 'olga', '--reason', 'wrong window'], { env });
+    expect([aborted.code, aborted.out]).toEqual([0, expect.stringContaining('abort 1')]);
+    expect((await cli(['watch', workflowId], { env })).code).toBe(6);
+  });
+});

@@ -1,0 +1,191 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Secret } from '../../src/secret';
+import {
+  addPin,
+  createHolderKey,
+  createInvitation,
+  formatPublicKey,
+  inspectEnvelope,
+  KeyRecords,
+  newSigningKey,
+  openShares,
+} from '../../src/secrets';
+import type { CreatedInvitation, PersonLookup, SigningKey } from '../../src/secrets';
+import { cli } from './support';
+import type { CliResult, Typed } from './support';
+
+const SHARE = '5e'.repeat(32) + '01';
+const RUN = { ns: 'default', wid: 'deployment:payments', rid: '01a1fba0-3c5c-71fc-a1a1-b10622813251' };
+
+let directory: string;
+let records: KeyRecords;
+let workersKey: SigningKey;
+let pins: string;
+let invitation: CreatedInvitation;
+let invitationFile: string;
+
+beforeAll(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'share-'));
+  records = await KeyRecords.open({ directory: join(directory, 'keys'), storage: 'disk' });
+  workersKey = newSigningKey().key;
+  pins = join(directory, 'pins.json');
+  await addPin(pins, 'production', formatPublicKey(workersKey));
+  invitation = await invite({ epoch: 1 });
+  invitationFile = join(directory, 'invitation');
+  await writeFile(invitationFile, `${invitation.jws}\n`);
+});
+afterAll(() => rm(directory, { recursive: true }));
+
+function invite(options: { epoch: number; now?: number; key?: SigningKey }): Promise<CreatedInvitation> {
+  return createInvitation(
+    records,
+    options.key ?? workersKey,
+    RUN,
+    {
+      kind: 'operation-token',
+      targets: [
+        {
+          cluster: 'west',
+          clusterId: 'id-west',
+          addresses: ['https://10.1.0.4:8200'],
+          caSha256: 'ab'.repeat(32),
+          uses: ['dr.promote'],
+        },
+      ],
+      requestedBy: { name: 'olga', how: 'claimed' },
+      reason: 'planned maintenance',
+      runbook: 'drSwitchover',
+      inputDigest: 'digest-of-the-input',
+      holders: ['ada', 'bert'],
+      threshold: 2,
+      epoch: options.epoch,
+      collectForMs: 60_000,
+      useForMs: 60_000,
+    },
+    options.now,
+  );
+}
+
+function share(words: readonly string[] = [], typed: Typed = {}, file = invitationFile): Promise<CliResult> {
+  return cli(
+    ['share', RUN.wid, '--holder', 'ada', '--invitation-file', file, '--pins', pins, '--print', ...words],
+    typed,
+  );
+}
+
+describe('runbook share', () => {
+  it('shows the invitation, asks for the cluster and the share, and prints an envelope that only the workers open', async () => {
+    const { code, out, err, questions } = await share([], { answers: ['west', SHARE] });
+    expect(code).toBe(0);
+    expect(questions).toHaveLength(2);
+    for (const shown of [
+      'west',
+      'id-west',
+      'https://10.1.0.4:8200',
+      'promote it to DR primary',
+      'olga (UNVERIFIED)',
+      'planned maintenance',
+      'ada, bert; 2 needed',
+      RUN.rid,
+    ]) {
+      expect(err).toContain(shown);
+    }
+    expect(out.split('\n')).toHaveLength(1);
+    expect(out + err).not.toContain(SHARE);
+    expect(await opened(JSON.parse(out))).toBe(SHARE);
+  });
+
+  it("signs with the holder's key where one is given", async () => {
+    const passphrase = new Secret('passphrase', 'correct horse battery staple');
+    const key = await createHolderKey(passphrase, 2);
+    const keyFile = join(directory, 'ada.key');
+    await writeFile(keyFile, key.file, { mode: 0o600 });
+    const { out, code } = await share(['--key-file', keyFile, '--confirm', 'west', '--share-stdin'], {
+      answers: [passphrase.reveal()],
+      input: `${SHARE}\n`,
+    });
+    expect(code).toBe(0);
+    const input = JSON.parse(out) as { document: string };
+    const person = {
+      name: 'ada',
+      attestation: 'signed' as const,
+      publicKeys: [{ kid: key.kid, x: key.inventoryLine.split(':')[1] ?? '' }],
+    };
+    const receipt = await inspectEnvelope(input, {
+      ceremony: ceremony(),
+      person: (name) => (name === 'ada' ? person : undefined),
+      receivedAt: Date.now(),
+    });
+    expect(receipt.verdict).toBe('accepted');
+  });
+
+  it('refuses a wrong passphrase before it asks for the share', async () => {
+    const key = await createHolderKey(new Secret('passphrase', 'correct horse battery staple'), 2);
+    const keyFile = join(directory, 'other.key');
+    await writeFile(keyFile, key.file, { mode: 0o600 });
+    const { code, questions } = await share(['--key-file', keyFile, '--confirm', 'west'], { answers: ['wrong'] });
+    expect(code).toBe(3);
+    expect(questions).toEqual(['Passphrase of the signing key']);
+  });
+
+  it.each([
+    ['a key that is not pinned', async () => (await invite({ epoch: 2, key: newSigningKey().key })).jws, 'not pinned'],
+    [
+      'an invitation that is expired',
+      async () => (await invite({ epoch: 3, now: Date.now() - 100_000 })).jws,
+      'expired',
+    ],
+    ['a changed invitation', () => Promise.resolve(changed(invitation.jws)), 'refused'],
+    ['something else', () => Promise.resolve('not an invitation'), 'not pinned'],
+  ])('refuses %s and does not ask for the share', async (_, make, text) => {
+    const file = join(directory, 'bad-invitation');
+    await writeFile(file, await make());
+    const { code, err, questions } = await share([], { answers: ['west', SHARE] }, file);
+    expect(code).toBe(3);
+    expect(questions).toEqual([]);
+    expect(err).toContain(text);
+  });
+
+  it('refuses somebody who is not invited, and a wrong name of the target cluster, without asking for the share', async () => {
+    expect((await share(['--holder', 'eve'], { answers: ['west', SHARE] })).questions).toEqual([]);
+    const { code, questions } = await share([], { answers: ['east', SHARE] });
+    expect(code).toBe(3);
+    expect(questions).toHaveLength(1);
+  });
+
+  it('never repeats what was typed instead of a share', async () => {
+    const { code, out, err } = await share(['--confirm', 'west', '--debug'], { answers: ['canary-not-a-share'] });
+    expect(code).toBe(3);
+    expect(out + err).not.toContain('canary');
+  });
+
+  it('reads the share from a file, and warns where others can read it', async () => {
+    const file = join(directory, 'share.txt');
+    await writeFile(file, `${SHARE}\n`, { mode: 0o644 });
+    const { code, out, err } = await share(['--confirm', 'west', '--share-file', file]);
+    expect(code).toBe(0);
+    expect(err).toContain('Warning');
+    expect(await opened(JSON.parse(out))).toBe(SHARE);
+  });
+});
+
+const claimed: PersonLookup = (name) => (name === 'ada' ? { name, attestation: 'claimed', publicKeys: [] } : undefined);
+
+function ceremony() {
+  const { cid, epoch, holders, exp } = invitation.invitation;
+  return { cid, epoch, holders, exp, invitationDigest: invitation.digest };
+}
+
+async function opened(envelope: unknown): Promise<string | undefined> {
+  const record = await records.read(invitation.invitation.cid, 1);
+  const { shares } = await openShares(record, [envelope], claimed);
+  return shares[0]?.share.reveal();
+}
+
+function changed(jws: string): string {
+  const [header = '', payload = '', signature = ''] = jws.split('.');
+  const members = JSON.parse(Buffer.from(payload, 'base64url').toString()) as Record<string, unknown>;
+  return `${header}.${Buffer.from(JSON.stringify({ ...members, reason: 'another reason' })).toString('base64url')}.${signature}`;
+}

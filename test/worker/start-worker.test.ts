@@ -1,0 +1,202 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { DefaultLogger, Runtime, Worker } from '@temporalio/worker';
+import pino from 'pino';
+import { createCeremonyKeys, KeyRecords, newSealKey, newSigningKey } from '../../src/secrets';
+import { startWorker } from '../../src/worker';
+import type { RunningWorker, WorkerSettings } from '../../src/worker';
+import { KeySweeper } from '../../src/worker/key-sweeper';
+import { parseInventory } from '../../src/inventory';
+import { searchAttributesRegistered } from '../../src/worker/search-attributes';
+import { temporalClient, temporalNativeConnection, temporalServer, uniqueTaskQueue } from '../support/temporal-server';
+import { workflowBundle } from '../support/workflow-bundle';
+
+Runtime.install({ logger: new DefaultLogger('ERROR') });
+
+const log = pino({ level: 'silent' });
+let directory: string;
+let signingKeyFile: string;
+beforeAll(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'worker-'));
+  signingKeyFile = join(directory, 'workers.key');
+  await writeFile(signingKeyFile, newSigningKey().jwk.reveal(), { mode: 0o600 });
+});
+afterAll(() => rm(directory, { recursive: true }));
+
+function settings(taskQueue: string): WorkerSettings {
+  return {
+    inventoryPath: '',
+    sealKeys: newSealKey(),
+    keyDirectory: join(directory, 'keys'),
+    keyStorage: 'disk',
+    reportDirectory: join(directory, 'reports'),
+    ledgerDirectory: join(directory, 'ledger'),
+    taskQueue,
+    logLevel: 'silent',
+  };
+}
+
+/** One cluster that nobody answers for: these tests never get as far as calling it. */
+function inventory() {
+  return parseInventory(
+    JSON.stringify({
+      version: 1,
+      workers: { signingKey: { file: signingKeyFile } },
+      people: { ada: { attestation: 'claimed', groups: ['approvers'] } },
+      deployments: {
+        payments: {
+          laboratory: true,
+          clusters: {
+            east: {
+              addresses: ['http://127.0.0.1:1'],
+              advertisedClusterAddress: 'node-address',
+              credential: { env: 'NONE' },
+            },
+          },
+          drSets: { main: ['east'] },
+          ceremony: { holders: ['ada'] },
+          gates: {
+            plan: { approvals: 1, groups: ['approvers'], excludeRequester: false, validFor: '1h' },
+            go: { approvals: 1, groups: ['approvers'], excludeRequester: false, validFor: '1h' },
+          },
+        },
+      },
+    }),
+    'inventory',
+  );
+}
+
+async function start(taskQueue: string): Promise<RunningWorker> {
+  return startWorker({
+    settings: settings(taskQueue),
+    inventory: inventory(),
+    connection: await temporalNativeConnection(),
+    namespace: temporalServer().namespace,
+    bundle: await workflowBundle(),
+    log,
+  });
+}
+
+describe('starting a worker', () => {
+  it('refuses to start where an open run does not fit its workflows, and names the run', async () => {
+    const taskQueue = uniqueTaskQueue('misfit');
+    const client = await temporalClient();
+    // A run of another version: it waits where this version reads the deployment first.
+    const workflows = join(directory, 'workflows.js');
+    await writeFile(
+      workflows,
+      `const { sleep } = require('@temporalio/workflow'); exports.drSwitchover = () => sleep('1 day');`,
+    );
+    await writeFile(join(directory, 'package.json'), '{}');
+    const old = await Worker.create({
+      connection: await temporalNativeConnection(),
+      namespace: temporalServer().namespace,
+      taskQueue,
+      workflowsPath: workflows,
+      bundlerOptions: {
+        webpackConfigHook: (config) => ({
+          ...config,
+          resolve: { ...config.resolve, modules: [join(__dirname, '..', '..', 'node_modules')] },
+        }),
+      },
+    });
+    const workflowId = `deployment:misfit-${process.pid}`;
+    const handle = await old.runUntil(async () => {
+      const started = await client.workflow.start('drSwitchover', {
+        taskQueue,
+        workflowId,
+        args: [{ deployment: 'payments', to: 'west', reason: 'of another version' }],
+      });
+      await until(
+        async () => (await started.fetchHistory()).events?.some((event) => event.timerStartedEventAttributes) ?? false,
+      );
+      return started;
+    });
+    // What is found by searching appears a moment after it exists.
+    await until(
+      async () =>
+        (await client.workflow.count(`TaskQueue = '${taskQueue}' AND ExecutionStatus = 'Running'`)).count === 1,
+    );
+    await expect(start(taskQueue)).rejects.toMatchObject({
+      code: 'STATE_DIVERGED',
+      observed: expect.stringContaining(workflowId) as string,
+    });
+    await handle.terminate('end of the test');
+  });
+
+  it('serves runs until it is shut down, and replays the open ones when it starts again', async () => {
+    const taskQueue = uniqueTaskQueue('restart');
+    const client = await temporalClient();
+    const first = await start(taskQueue);
+    const running = first.run();
+    const handle = await client.workflow.start('drSwitchover', {
+      taskQueue,
+      workflowId: `deployment:restart-${process.pid}`,
+      args: ['not an object'],
+    });
+    await expect(handle.result()).rejects.toMatchObject({ cause: { type: 'INVALID_INPUT' } });
+    first.shutdown();
+    await running;
+    const second = await start(taskQueue);
+    second.shutdown();
+    await second.run();
+    expect(second.keyHome).toBe(first.keyHome);
+  });
+
+  it('finds the search attributes of the runbooks registered, and says no where it cannot ask', async () => {
+    const connection = await temporalNativeConnection();
+    expect(await searchAttributesRegistered(connection, temporalServer().namespace)).toBe(true);
+    expect(await searchAttributesRegistered(connection, 'no-such-namespace')).toBe(false);
+  });
+});
+
+describe('the sweeper of ceremony keys', () => {
+  it('destroys the keys of a run that has ended, and leaves those of an open one', async () => {
+    const client = await temporalClient();
+    const { namespace: ns } = temporalServer();
+    const records = await KeyRecords.open({ directory: join(directory, 'swept'), storage: 'disk' });
+    const keys = await createCeremonyKeys();
+    const runs = await Promise.all(
+      ['open', 'ended'].map(async (state, index) => {
+        const workflowId = `ceremony:${state}-${process.pid}`;
+        const handle = await client.workflow.start('operationTokenCeremony', {
+          taskQueue: uniqueTaskQueue('nobody'),
+          workflowId,
+          args: [{}],
+        });
+        const run = { ns, wid: workflowId, rid: handle.firstExecutionRunId };
+        const cid = `00000000-0000-4000-8000-00000000000${index}`;
+        const exp = Math.floor(Date.now() / 1000) + 600;
+        await records.create({
+          run,
+          cid,
+          epoch: 1,
+          kind: 'operation-token',
+          keys,
+          invitation: 'x',
+          invitationDigest: 'x',
+          holders: ['ada'],
+          threshold: 1,
+          exp,
+          useFor: 600,
+        });
+        return { handle, run };
+      }),
+    );
+    await runs[1]?.handle.terminate('ended');
+    await new KeySweeper({ records, client, namespace: ns, log }).sweep();
+    const left = await Promise.all(runs.map(async ({ run }) => (await records.ofRun(run)).length));
+    expect(left).toEqual([1, 0]);
+    await runs[0]?.handle.terminate('end of the test');
+  });
+});
+
+async function until(condition: () => Promise<boolean>): Promise<void> {
+  const deadline = Date.now() + 20_000;
+  while (!(await condition())) {
+    if (Date.now() > deadline) throw new Error('the condition did not come true');
+    await delay(50);
+  }
+}
