@@ -50,7 +50,11 @@ async function switchOver(run: Run, input: DrSwitchoverInput): Promise<Ending> {
 
   // 0. Read everything; refuse unless everything needed was observed.
   const assessed = await run.stoppable(() =>
-    run.step('Read and check the deployment', (call) => call.assessDrSwitchover({ input }), { note: verdictsInWords }),
+    run.step('Read and check the deployment', (call) => call.assessDrSwitchover({ input }), {
+      note: verdictsInWords,
+      // Nothing was touched: refused at once, so that the lock is free for the next try.
+      leaveToRunbook: () => true,
+    }),
   );
   run.state.learnSite(assessed.site);
   run.state.plan = assessed.plan;
@@ -61,8 +65,11 @@ async function switchOver(run: Run, input: DrSwitchoverInput): Promise<Ending> {
   // 1. People: the plan gate, the key holders in parallel, B's token, a last check, the go.
   const { route, authority, tokens } = await run.stoppable(() => prepare(run, input, assessed));
 
+  // 2. Until the demotion a stop or a failure leaves A serving.
+  const marker = await run.stoppable(() => proveCaughtUp(run, input, route));
+
   // 2.-4. The outage, from the demotion until service is back. A stop waits, or is offered as a choice.
-  const served = await run.shielded(() => changePrimary(run, input, route, authority, tokens));
+  const served = await run.shielded(() => changePrimary(run, input, route, authority, tokens, marker));
   run.state.enterPhase('re-protecting');
   if (served === 'nowhere')
     return {
@@ -165,19 +172,17 @@ const LEAVE: Choice = {
   effect: 'end the run now; NO cluster is primary and a person must promote one by hand',
 };
 
-/** Steps 2 to 4. Ends with service on exactly one cluster, or with what a person decided. */
-async function changePrimary(
-  run: Run,
-  input: DrSwitchoverInput,
-  route: SwitchoverRoute,
-  authority: Authority,
-  tokens: OperationTokens,
-): Promise<Served> {
+/** Step 2 up to the demotion: quiesce, and prove that B has everything. */
+async function proveCaughtUp(run: Run, input: DrSwitchoverInput, route: SwitchoverRoute): Promise<MarkerResult> {
   const { deployment } = input;
   const { from: oldPrimary, to: newPrimary } = route;
-
-  // 2. Quiesce, prove that B has everything, demote A. Until the demotion a failure leaves A serving.
   if (route.hooks.quiesce) {
+    run.onEnd(async () => {
+      if (run.state.outageSince !== undefined) return;
+      await run.cleanUp('Release the clients', async (call) => {
+        await call.runHook({ deployment, hook: 'release', from: newPrimary, to: oldPrimary });
+      });
+    });
     await run.step('Quiesce the clients', (call) =>
       call.runHook({ deployment, hook: 'quiesce', from: oldPrimary, to: newPrimary }),
     );
@@ -196,6 +201,20 @@ async function changePrimary(
       note: ({ reached, target }) => `last_remote_wal ${reached}, needed ${target}`,
     },
   );
+  return marker;
+}
+
+/** Steps 2 (the demotion) to 4. Ends with service on exactly one cluster, or with what a person decided. */
+async function changePrimary(
+  run: Run,
+  input: DrSwitchoverInput,
+  route: SwitchoverRoute,
+  authority: Authority,
+  tokens: OperationTokens,
+  marker: MarkerResult,
+): Promise<Served> {
+  const { deployment } = input;
+  const { from: oldPrimary, to: newPrimary } = route;
   run.state.outageSince = Date.now();
   run.state.enterPhase('outage');
   run.offerOnStop([PROMOTE_SECONDARY, PROMOTE_BACK, LEAVE]);

@@ -26,8 +26,10 @@ async function generate(run: Run, input: OperationTokenCeremonyInput): Promise<E
   const { deployment, cluster, uses, reason } = input;
   return run.stoppable(async () => {
     // 1. Is it a DR secondary, is its slot free, do the holders suffice?
-    const assessed = await run.step('Read and check the cluster', (call) =>
-      call.assessCeremony({ deployment, cluster, uses }),
+    const assessed = await run.step(
+      'Read and check the cluster',
+      (call) => call.assessCeremony({ deployment, cluster, uses }),
+      { leaveToRunbook: () => true },
     );
     run.state.learnSite(assessed.site);
     if (input.dryRun) return { outcome: 'planned' };

@@ -278,7 +278,7 @@ export interface RunbookActivities {
   runHook(
     input: StepInput & {
       readonly deployment: string;
-      readonly hook: 'quiesce' | 'traffic';
+      readonly hook: 'quiesce' | 'traffic' | 'release';
       readonly from: string;
       readonly to: string;
     },

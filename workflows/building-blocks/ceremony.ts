@@ -87,9 +87,11 @@ export class Ceremony {
     );
     this.#run.state.waitOver('shares');
     if (!inTime) {
-      throw new RunStopped(
-        'the clock',
-        `only ${this.#held.length} of ${this.#needed} key shares came in time; not yet: ${this.#missing().join(', ')}`,
+      throw this.#run.stop(
+        new RunStopped(
+          'the clock',
+          `only ${this.#held.length} of ${this.#needed} key shares came in time; not yet: ${this.#missing().join(', ')}`,
+        ),
       );
     }
   }

@@ -51,14 +51,16 @@ export async function passGate(run: Run, request: GateRequest): Promise<readonly
     const inTime = await run.waitFor(() => satisfied || rejectedBy !== undefined, policy.validForMs);
     if (!inTime) {
       record('expired');
-      throw new RunStopped(
-        'the clock',
-        `gate ${gate} was not approved within ${policy.validForMs / 60_000} minutes; missing: ${missing.join('; ')}`,
+      throw run.stop(
+        new RunStopped(
+          'the clock',
+          `gate ${gate} was not approved by ${new Date(until).toISOString()}; missing: ${missing.join('; ')}`,
+        ),
       );
     }
     if (rejectedBy) {
       record('rejected', [rejectedBy]);
-      throw new RunStopped(rejectedBy.name, `rejected at gate ${gate}`);
+      throw run.stop(new RunStopped(rejectedBy.name, `rejected at gate ${gate}`));
     }
     record('approved', approvedBy);
     return accepted;

@@ -104,6 +104,16 @@ export class Run {
     this.#closing = true;
   }
 
+  /**
+   * Stops the whole run: branches that wait beside the caller's stop too.
+   *
+   * @returns the stop, for the caller to throw
+   */
+  stop(stop: RunStopped): RunStopped {
+    this.#requestStop(stop);
+    return stop;
+  }
+
   /** Runs one named step; where it fails for good the run parks until a person decides. */
   async step<T>(name: string, body: (call: StepCalls) => Promise<T>, options: StepOptions<T> = {}): Promise<T> {
     const outcome = await this.#runStep(name, body, options, [...(options.choices ?? [ABORT])]);
@@ -151,6 +161,7 @@ export class Run {
    * choice when the current step ends, as long as {@link offerOnStop} says so, and counts afterwards otherwise.
    */
   async shielded<T>(body: () => Promise<T>): Promise<T> {
+    this.#throwIfStopped();
     this.#shielded = true;
     try {
       return await CancellationScope.nonCancellable(body);
@@ -234,7 +245,7 @@ export class Run {
             return SKIPPED;
           case 'abort':
             this.#end(record, 'failed', failure.code);
-            throw new RunStopped(decision.by.name, decision.reason);
+            throw this.stop(new RunStopped(decision.by.name, decision.reason));
           case 'promote-back':
           case 'leave':
             this.#end(record, 'failed', failure.code);

@@ -16,7 +16,7 @@ import { stepCalls } from './activity-calls';
 import { RunStopped, failureFacts } from './failures';
 import type { HandedOver } from './lock';
 import { handOver, refuseTimeouts } from './lock';
-import { Run } from './run';
+import { Run, StepFailed } from './run';
 import { RunState } from './run-state';
 import { SignalInbox } from './signal-inbox';
 
@@ -82,7 +82,7 @@ async function runBody<I extends { readonly deployment: string; readonly dryRun:
     if (error instanceof RunStopped)
       return { outcome: 'aborted', leftToDo: [`The run was stopped by ${error.by}: ${error.reason}`] };
     // What a step cannot deal with ends the run with its clean-ups; a defect of this code throws on and can be mended by a deploy.
-    const failure = failureFacts(error);
+    const failure = error instanceof StepFailed ? error.failure : failureFacts(error);
     if (!failure) throw error;
     return {
       outcome: 'refused',
