@@ -1,0 +1,103 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync } from 'node:fs';
+import { mkdtemp, readdir, readFile, rm, stat } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { request } from 'undici';
+import { replaceFile } from '../../src/demo/clients-address';
+import { startPayments } from '../../src/demo/payments';
+import type { Payments } from '../../src/demo/payments';
+import { demoCommand } from '../../src/demo/programs';
+import { loadInventory } from '../../src/inventory';
+
+let reports: string;
+let payments: Payments;
+beforeAll(async () => {
+  reports = await mkdtemp(join(tmpdir(), 'reports-'));
+  payments = await startPayments({
+    reportDirectory: reports,
+    taskQueue: 'unused',
+    namespace: 'default',
+    pace: 'quick',
+  });
+});
+afterAll(async () => {
+  await payments.stop();
+  await rm(reports, { recursive: true });
+});
+
+async function runHook(hook: string, to: string): Promise<number | null> {
+  const [program, ...args] = demoCommand('hook');
+  const { target, quiesce, writer } = payments.clientsFiles;
+  const child = spawn(program, [...args, target, quiesce, writer], {
+    stdio: 'ignore',
+    env: { ...process.env, RUNBOOK_HOOK: hook, RUNBOOK_TO: to },
+  });
+  const [code] = (await once(child, 'exit')) as [number | null];
+  return code;
+}
+
+async function probe(): Promise<number> {
+  const { statusCode, body } = await request(`${payments.clientsAddress}/probe`);
+  await body.dump();
+  return statusCode;
+}
+
+describe('the simulated deployment of the demonstration', () => {
+  it('has an inventory without mistakes: five clusters in two DR sets, five holders', async () => {
+    const inventory = await loadInventory(payments.inventoryFile);
+    const deployment = inventory.deployments.get('payments');
+    expect([...(deployment?.clusters.keys() ?? [])].sort()).toEqual(['east', 'europe', 'europe-dr', 'north', 'west']);
+    expect(deployment?.drSets.get('main')).toEqual(['east', 'west', 'north']);
+    expect(deployment?.ceremony.holders).toHaveLength(5);
+  });
+
+  it('keeps every secret in a file that only its owner reads', async () => {
+    const files = await readdir(payments.directory, { recursive: true, withFileTypes: true });
+    for (const file of files.filter((entry) => entry.isFile() && entry.name !== 'runbook')) {
+      expect([file.name, (await stat(join(file.parentPath, file.name))).mode & 0o077]).toEqual([file.name, 0]);
+    }
+  });
+
+  it("leads clients to the primary, and the probe is a write through the clients' address", async () => {
+    expect(await probe()).toBe(200);
+    expect(payments.service.cluster('east').read('kv/clients-probe')).toBeDefined();
+  });
+
+  it('the traffic hook leads clients elsewhere and lets them write again; a DR secondary serves no writes', async () => {
+    await replaceFile(payments.clientsFiles.quiesce, '');
+    expect(await runHook('traffic', 'west')).toBe(0);
+    expect(existsSync(payments.clientsFiles.quiesce)).toBe(false);
+    expect(await probe()).not.toBe(200);
+    expect(await runHook('traffic', 'east')).toBe(0);
+    expect(await probe()).toBe(200);
+  });
+
+  it('the quiesce hook waits until the writer says that it is quiet', async () => {
+    await replaceFile(
+      payments.clientsFiles.writer,
+      JSON.stringify({ state: 'quiet', acknowledged: 1, failed: 0, slots: {}, longestGapMs: 0 }),
+    );
+    expect(await runHook('quiesce', 'west')).toBe(0);
+    expect(await readFile(payments.clientsFiles.quiesce, 'utf8')).toBe('');
+    expect(await runHook('release', 'east')).toBe(0);
+    expect(existsSync(payments.clientsFiles.quiesce)).toBe(false);
+  });
+
+  it('refuses a hook that there is not', async () => {
+    expect(await runHook('other', 'west')).toBe(1);
+  });
+
+  it('leaves nothing behind but the reports', async () => {
+    const other = await startPayments({
+      reportDirectory: reports,
+      taskQueue: 'unused',
+      namespace: 'default',
+      pace: 'quick',
+    });
+    const keys = other.environment['RUNBOOKS_KEY_DIR'] ?? '';
+    await other.stop();
+    expect([existsSync(other.directory), existsSync(keys), existsSync(reports)]).toEqual([false, false, true]);
+  });
+});
