@@ -1,7 +1,9 @@
+import { switchoverPlan } from '../../src/contracts/plan';
 import type { RunStatus, TimelineStep, Waiting } from '../../src/contracts/run-status';
 
 /** The server refuses details above 20,000 bytes; older steps give way first. */
 const MAX_LENGTH = 15_000;
+const RECEIPTS_SHOWN = 5;
 
 const PHASE_WORDS: Record<RunStatus['phase'], string> = {
   checking: 'reading and checking; nothing is touched',
@@ -24,11 +26,43 @@ export function currentDetails(status: RunStatus, namespace: string): string {
   for (const finding of status.findings.filter((each) => each.severity !== 'info')) {
     lines.push(`**Finding (${finding.severity})**: ${finding.text}${finding.next ? ` Next: ${finding.next}` : ''}`, '');
   }
-  lines.push('#### Steps', '');
+  lines.push(...planLines(status), ...receiptLines(status), '#### Steps', '');
   const head = lines.join('\n');
   const steps = status.steps.map(stepLine);
   while (steps.length > 1 && head.length + steps.join('\n').length > MAX_LENGTH) steps.shift();
   return `${head}\n${steps.join('\n')}`.slice(0, MAX_LENGTH);
+}
+
+/** What approvers approve, while a gate waits for them. */
+function planLines(status: RunStatus): string[] {
+  if (!status.planText || !status.waiting.some((waiting) => waiting.for === 'approval')) return [];
+  const parsed = switchoverPlan.safeParse(JSON.parse(status.planText));
+  if (!parsed.success) return [];
+  const { from, to, reason, tokenSource, acceptLoss, onStuck, steps } = parsed.data;
+  return [
+    '#### The plan',
+    '',
+    `- **${from.cluster}** (${from.version}) becomes DR secondary, **${to.cluster}** (${to.version}) becomes DR primary`,
+    `- Reason: ${reason}`,
+    `- Operation tokens from: ${tokenSource}. Accepted loss: ${acceptLoss}. When stuck: ${onStuck}`,
+    ...steps.map((step) => `- ${step}`),
+    '',
+  ];
+}
+
+/** The last answers to what people sent: whoever sends a signal from here sees what became of it. */
+function receiptLines({ receipts }: RunStatus): string[] {
+  if (receipts.length === 0) return [];
+  const last = receipts.slice(-RECEIPTS_SHOWN).map(({ signal, arrival, verdict, text, from }) => {
+    const who = from ? ` from ${from.name} (${from.how === 'claimed' ? 'UNVERIFIED' : from.how})` : '';
+    return `- ${signal} ${arrival}${who}: **${verdict}**, ${text}`;
+  });
+  return ['#### Last signals', '', ...last, ''];
+}
+
+/** One member a line: the Web UI does not break long lines. */
+function pasted(value: Readonly<Record<string, unknown>>): string[] {
+  return ['```json', JSON.stringify(value, undefined, 2), '```'];
 }
 
 function stepLine(step: TimelineStep): string {
@@ -44,10 +78,9 @@ function waitingLines(waiting: Waiting, status: RunStatus, namespace: string): s
         `**Waits for approval of gate \`${waiting.gate}\`** until ${new Date(waiting.until).toISOString()}. Missing: ${waiting.missing.join('; ')}`,
         '',
         `- By command: \`runbook approve ${status.workflowId} --gate ${waiting.gate} --name YOUR-NAME\``,
-        '- Here: More Actions, Send a Signal, `approve`, with your name in this object:',
+        '- Here: More Actions, Send a Signal, `approve`: what that command prints with `--print`; or, where the inventory lets you claim, this object with your name:',
         '',
-        '```json',
-        JSON.stringify({
+        ...pasted({
           ns: namespace,
           wid: status.workflowId,
           rid: status.runId,
@@ -58,7 +91,6 @@ function waitingLines(waiting: Waiting, status: RunStatus, namespace: string): s
           name: 'YOUR-NAME',
           iat: 0,
         }),
-        '```',
       ];
     case 'shares':
       return [
@@ -77,10 +109,9 @@ function waitingLines(waiting: Waiting, status: RunStatus, namespace: string): s
           (choice) =>
             `- \`${choice.action}\`: ${choice.effect}. \`runbook decide ${status.workflowId} --step "${waiting.step}" --action ${choice.action} --reason WHY --name YOUR-NAME\``,
         ),
-        '- Here: signal `decide` with your name and reason in this object:',
+        '- Here: signal `decide`: what that command prints with `--print`; or, where the inventory lets you claim, this object with your name and reason:',
         '',
-        '```json',
-        JSON.stringify({
+        ...pasted({
           ns: namespace,
           wid: status.workflowId,
           rid: status.runId,
@@ -91,7 +122,6 @@ function waitingLines(waiting: Waiting, status: RunStatus, namespace: string): s
           name: 'YOUR-NAME',
           iat: 0,
         }),
-        '```',
       ];
     case 'resume':
       return [`**Paused** by ${waiting.by}: ${waiting.reason}. \`runbook resume ${status.workflowId} --by YOUR-NAME\``];
