@@ -11,6 +11,7 @@ import { startLaboratory } from './bench/laboratory';
 import type { Laboratory } from './bench/laboratory';
 import { curlScriptMs, httpClientMs } from './bench/script';
 import { switchOver } from './bench/switchover';
+import type { StepOverhead } from './bench/switchover';
 
 /*
  * npm run bench [-- --runs N] [--demo]
@@ -27,7 +28,7 @@ interface Measured {
   readonly inCallsMs: number;
   readonly curlMs: number;
   readonly httpMs: number;
-  readonly stepOverheadsMs: readonly number[];
+  readonly stepOverheads: readonly StepOverhead[];
   readonly events: number;
 }
 
@@ -48,6 +49,7 @@ async function main(): Promise<void> {
       // The first run pays for caches and compilation; it is measured by nobody.
       await switchOver(client, laboratory, server.namespace);
       const rows: string[][] = [];
+      const costly: string[] = [];
       for (const latencyMs of LATENCIES_MS) {
         const measured: Measured[] = [];
         for (let run = 1; run <= runs; run += 1) {
@@ -55,8 +57,10 @@ async function main(): Promise<void> {
           console.log(`${latencyMs} ms per call, run ${run} of ${runs}: ${inOneLine(measured.at(-1))}`);
         }
         rows.push(row(latencyMs, measured));
+        costly.push(`Costliest steps at ${latencyMs} ms per call: ${costliest(measured)}`);
       }
       console.log(`\n${table(HEADER, rows)}\n`);
+      for (const line of costly) console.log(line);
       const peak = await laboratory.workerPeakBytes();
       console.log(
         `Worker, peak resident memory: ${peak === undefined ? 'not told by this system' : `${(peak / 2 ** 20).toFixed(0)} MiB`}, after ${runs * LATENCIES_MS.length + 1} switchovers`,
@@ -80,14 +84,14 @@ async function measure(
   latencyMs: number,
 ): Promise<Measured> {
   laboratory.service.latencyMs = latencyMs;
-  const { calls, report, wholeMs, inCallsMs, stepOverheadsMs } = await switchOver(client, laboratory, namespace);
+  const { calls, report, wholeMs, inCallsMs, stepOverheads } = await switchOver(client, laboratory, namespace);
   return {
     calls: calls.length,
     wholeMs,
     inCallsMs,
     curlMs: await curlScriptMs(calls),
     httpMs: await httpClientMs(calls),
-    stepOverheadsMs,
+    stepOverheads,
     events: report.historyEvents,
   };
 }
@@ -108,7 +112,7 @@ const HEADER = [
 
 function row(latencyMs: number, measured: readonly Measured[]): string[] {
   const of = (value: (each: Measured) => number): Spread => spread(measured.map(value));
-  const steps = measured.flatMap(({ stepOverheadsMs }) => stepOverheadsMs);
+  const steps = measured.flatMap(({ stepOverheads }) => stepOverheads.map(({ ms }) => ms));
   return [
     `${latencyMs} ms`,
     inWords(of(({ calls }) => calls)),
@@ -140,6 +144,22 @@ function row(latencyMs: number, measured: readonly Measured[]): string[] {
     percentile(steps, 99).toFixed(0),
     inWords(of(({ events }) => events)),
   ];
+}
+
+/** The three steps with the greatest median overhead. */
+function costliest(measured: readonly Measured[]): string {
+  const byStep = new Map<string, number[]>();
+  for (const { step, ms } of measured.flatMap(({ stepOverheads }) => stepOverheads)) {
+    // The direction changes from run to run; the step is the same.
+    const name = step.replace(/\b(east|west)\b/g, 'CLUSTER');
+    byStep.set(name, [...(byStep.get(name) ?? []), ms]);
+  }
+  return [...byStep]
+    .map(([name, values]) => ({ name, median: percentile(values, 50) }))
+    .sort((a, b) => b.median - a.median)
+    .slice(0, 3)
+    .map(({ name, median }) => `"${name}" ${median.toFixed(0)} ms`)
+    .join(', ');
 }
 
 function inOneLine(measured: Measured | undefined): string {

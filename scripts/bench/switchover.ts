@@ -19,6 +19,12 @@ export interface ServedCall {
   readonly answeredAt: number;
 }
 
+/** What a step took beyond the time in which a call was under way. */
+export interface StepOverhead {
+  readonly step: string;
+  readonly ms: number;
+}
+
 /** What one switchover did. */
 export interface Switchover {
   readonly report: Report;
@@ -27,8 +33,8 @@ export interface Switchover {
   readonly wholeMs: number;
   /** Within {@link wholeMs}: at least one call to the service was under way. */
   readonly inCallsMs: number;
-  /** Per step with a call to the service: what it took beyond the time in which a call was under way. */
-  readonly stepOverheadsMs: readonly number[];
+  /** Of each step that made a call to the service. */
+  readonly stepOverheads: readonly StepOverhead[];
 }
 
 const DEADLINE_MS = 300_000;
@@ -119,7 +125,7 @@ type Interval = readonly [from: number, to: number];
 function measure(
   report: Report,
   calls: readonly ServedCall[],
-): Pick<Switchover, 'wholeMs' | 'inCallsMs' | 'stepOverheadsMs'> {
+): Pick<Switchover, 'wholeMs' | 'inCallsMs' | 'stepOverheads'> {
   const time = (text: string | undefined): number => Date.parse(text ?? '');
   const [start, end] = [time(report.startedAt), time(report.endedAt)];
   // From the first gate's opening to the last signal the run waits for people; no call is made for long then.
@@ -128,15 +134,15 @@ function measure(
   const people: Interval = [asked, Math.max(asked, answered)];
   const busy = calls.map((call): Interval => [call.at, call.answeredAt]);
   const within = (from: number, to: number): number => overlap(busy, [from, to]);
-  const stepOverheadsMs = report.steps.flatMap((step) => {
+  const stepOverheads = report.steps.flatMap((step) => {
     const [from, to] = [time(step.startedAt), time(step.endedAt)];
     const inCalls = within(from, to);
-    return inCalls === 0 || (from < people[1] && to > people[0]) ? [] : [to - from - inCalls];
+    return inCalls === 0 || (from < people[1] && to > people[0]) ? [] : [{ step: step.name, ms: to - from - inCalls }];
   });
   return {
     wholeMs: end - start - (people[1] - people[0]),
     inCallsMs: within(start, people[0]) + within(people[1], end),
-    stepOverheadsMs,
+    stepOverheads,
   };
 }
 
