@@ -6,17 +6,18 @@ import { SIGNALS } from '../../contracts/signals';
 import type { ApprovalPayload } from '../../contracts/signals';
 import { RunbookError } from '../../errors';
 import { signApproval } from '../../secrets';
-import { newCommand, printResult, withServerOptions, withSession } from '../command';
-import type { CommandHost, ServerOptions } from '../command';
+import { newCommand, withServerOptions, withSession } from '../command';
+import type { CommandHost } from '../command';
+import { PRINT_OPTION, giveSignal } from '../give-signal';
+import type { GivingOptions } from '../give-signal';
 import { activityResults, fetchEvents } from '../history';
 import { signingKey } from '../holder-key';
 import type { SigningOptions } from '../holder-key';
 import { describe, queryStatus } from '../run-view';
-import { sendSignal } from '../send-signal';
 import type { TemporalSession } from '../temporal';
 import { shellLine } from '../text';
 
-interface ApproveOptions extends ServerOptions, SigningOptions {
+interface ApproveOptions extends GivingOptions, SigningOptions {
   readonly gate: string;
   readonly name: string;
   readonly reject?: boolean;
@@ -40,7 +41,8 @@ export function approveCommand(host: CommandHost): Command {
     .option('--key-file <file>', 'your signing key ("runbook keys init"); without one the approval is a claim')
     .option('--passphrase-file <file>', 'passphrase of the signing key (default: hidden prompt)')
     .option('--plan-digest <digest>', 'approve only if this is the plan')
-    .option('-y, --yes', 'do not ask (for scripts; give --plan-digest too)');
+    .option('-y, --yes', 'do not ask (for scripts; give --plan-digest too)')
+    .option(...PRINT_OPTION);
   return withServerOptions(command).action(async (workflowId: string, options: ApproveOptions) => {
     const { context } = host;
     await withSession(context, options, async (session) => {
@@ -76,9 +78,7 @@ export function approveCommand(host: CommandHost): Command {
       };
       const key = await signingKey(context, options);
       const input = key === undefined ? payload : { document: await signApproval(payload, key) };
-      const sent = await sendSignal(session.client, { workflowId, runId }, SIGNALS.approve, input, context.stop);
-      printResult(context, options, sent, sent.lines);
-      host.finish(sent.exitCode);
+      await giveSignal(host, options, session.client, { workflowId, runId }, SIGNALS.approve, input);
     });
   });
 }

@@ -2,17 +2,18 @@ import type { Command } from 'commander';
 import { DECISION_ACTIONS, SIGNALS, decisionPayload } from '../../contracts/signals';
 import { RunbookError } from '../../errors';
 import { signDecision } from '../../secrets';
-import { newCommand, printResult, withServerOptions, withSession } from '../command';
-import type { CommandHost, ServerOptions } from '../command';
+import { newCommand, withServerOptions, withSession } from '../command';
+import type { CommandHost } from '../command';
+import { PRINT_OPTION, giveSignal } from '../give-signal';
+import type { GivingOptions } from '../give-signal';
 import { signingKey } from '../holder-key';
 import type { SigningOptions } from '../holder-key';
 import { describe, queryStatus } from '../run-view';
-import { sendSignal } from '../send-signal';
 import type { TemporalSession } from '../temporal';
 import { shellLine } from '../text';
 import { readReport } from './watch';
 
-interface DecideOptions extends ServerOptions, SigningOptions {
+interface DecideOptions extends GivingOptions, SigningOptions {
   readonly step: string;
   readonly action: string;
   readonly reason: string;
@@ -32,7 +33,8 @@ export function decideCommand(host: CommandHost): Command {
     .requiredOption('--name <name>', 'your name as the inventory lists it')
     .option('--parking <number>', 'number of the parking (default: the one that is open now)')
     .option('--key-file <file>', 'your signing key; without one the decision is a claim')
-    .option('--passphrase-file <file>', 'passphrase of the signing key (default: hidden prompt)');
+    .option('--passphrase-file <file>', 'passphrase of the signing key (default: hidden prompt)')
+    .option(...PRINT_OPTION);
   return withServerOptions(command).action(async (workflowId: string, options: DecideOptions) => {
     const { context } = host;
     await withSession(context, options, async (session) => {
@@ -58,9 +60,7 @@ export function decideCommand(host: CommandHost): Command {
       }
       const key = await signingKey(context, options);
       const input = key === undefined ? parsed.data : { document: await signDecision(parsed.data, key) };
-      const sent = await sendSignal(session.client, { workflowId, runId }, SIGNALS.decide, input, context.stop);
-      printResult(context, options, sent, sent.lines);
-      host.finish(sent.exitCode);
+      await giveSignal(host, options, session.client, { workflowId, runId }, SIGNALS.decide, input);
     });
   });
 }

@@ -2,8 +2,10 @@ import type { Command } from 'commander';
 import { SIGNALS } from '../../contracts/signals';
 import { RunbookError } from '../../errors';
 import { createEnvelope } from '../../secrets';
-import { newCommand, printResult, withServerOptions, withSession } from '../command';
-import type { CommandHost, ServerOptions } from '../command';
+import { newCommand, withServerOptions, withSession } from '../command';
+import type { CommandHost } from '../command';
+import { PRINT_OPTION, giveSignal } from '../give-signal';
+import type { GivingOptions } from '../give-signal';
 import type { CliContext } from '../context';
 import { signingKey } from '../holder-key';
 import type { SigningOptions } from '../holder-key';
@@ -12,14 +14,12 @@ import type { CheckedInvitation } from '../invitation';
 import { readTextFile } from '../run-input';
 import { readShare } from '../secret-input';
 import type { ShareOptions } from '../secret-input';
-import { sendSignal } from '../send-signal';
 
-interface ShareCommandOptions extends ServerOptions, SigningOptions, ShareOptions {
+interface ShareCommandOptions extends GivingOptions, SigningOptions, ShareOptions {
   readonly holder: string;
   readonly invitationFile?: string;
   readonly pins?: string;
   readonly confirm?: string;
-  readonly print?: boolean;
 }
 
 /** `runbook share`: checks the invitation, shows it, encrypts the holder's key share to it, and sends it. */
@@ -43,7 +43,7 @@ export function shareCommand(host: CommandHost): Command {
     .option('--invitation-file <file>', 'an invitation that somebody gave you, instead of asking the run')
     .option('--pins <file>', "pinned workers' keys (default: RUNBOOKS_PINS, ~/.config/replication-runbooks/pins.json)")
     .option('--confirm <cluster>', 'the name of the first target cluster, instead of typing it when asked')
-    .option('--print', "print the signal's input as one line instead of sending it");
+    .option(...PRINT_OPTION);
   return withServerOptions(command).action(async (workflowId: string, options: ShareCommandOptions) => {
     const { context } = host;
     if (options.print === true && options.invitationFile !== undefined) {
@@ -58,20 +58,9 @@ export function shareCommand(host: CommandHost): Command {
           : await readTextFile(options.invitationFile);
       const checked = await readAndConfirm(context, options, jws, { namespace, workflowId });
       const input = await envelopeFor(context, options, checked);
-      if (options.print === true) {
-        context.out(JSON.stringify(input));
-        return;
-      }
       // To the very run that invited: a run that came after it must not get the share.
-      const sent = await sendSignal(
-        client,
-        { workflowId, runId: checked.invitation.rid },
-        SIGNALS.share,
-        input,
-        context.stop,
-      );
-      printResult(context, options, sent, sent.lines);
-      host.finish(sent.exitCode);
+      const run = { workflowId, runId: checked.invitation.rid };
+      await giveSignal(host, options, client, run, SIGNALS.share, input);
     });
   });
 }

@@ -1,0 +1,33 @@
+import type { Client } from '@temporalio/client';
+import type { SignalName } from '../contracts/signals';
+import { printResult } from './command';
+import type { CommandHost, ServerOptions } from './command';
+import type { RunReference } from './history';
+import { sendSignal } from './send-signal';
+
+/** What a command that gives a signal may be told. */
+export interface GivingOptions extends ServerOptions {
+  /** Print the signal's input instead of sending it. */
+  readonly print?: boolean;
+}
+
+export const PRINT_OPTION = ['--print', "print the signal's input as one line instead of sending it"] as const;
+
+/** Sends the signal and says what became of it; or prints its input as one line, to paste into the Web UI. */
+export async function giveSignal(
+  host: CommandHost,
+  options: GivingOptions,
+  client: Client,
+  run: RunReference,
+  signal: SignalName,
+  input: unknown,
+): Promise<void> {
+  const { context } = host;
+  if (options.print === true) {
+    context.out(JSON.stringify(input));
+    return;
+  }
+  const sent = await sendSignal(client, run, signal, input, context.stop);
+  printResult(context, options, sent, sent.lines);
+  host.finish(sent.exitCode);
+}
