@@ -41,7 +41,7 @@ export async function startStage({ reportDirectory, say }: StageOptions): Promis
   try {
     const server = await obtainTemporalServer({ persistence: 'memory', onProgress: say });
     undo.push(() => server.stop());
-    say(`Temporal server   ${server.address}, Web UI ${server.uiAddress}`);
+    say(`Temporal server   ${server.address}, HTTP API ${server.httpAddress}, Web UI ${server.uiAddress}`);
     const payments = await startPayments({
       reportDirectory,
       // A server that others use too must not mix its runs with ours.
@@ -55,6 +55,7 @@ export async function startStage({ reportDirectory, say }: StageOptions): Promis
       TEMPORAL_ADDRESS: server.address,
       TEMPORAL_NAMESPACE: server.namespace,
       RUNBOOKS_TEMPORAL_UI: server.uiAddress,
+      RUNBOOKS_TEMPORAL_HTTP: server.httpAddress,
     };
     const environmentFile = await writeEnvironment(payments.directory, environment);
     say('Simulated service east (primary), west and north (DR secondaries), europe (performance secondary), europe-dr');
