@@ -1,12 +1,13 @@
 import { randomUUID } from 'node:crypto';
 import type { RunbookActivities } from '../src/contracts/activities';
-import type { EnvelopeVerdict } from '../src/contracts/ceremony';
+import type { CeremonyHandle, EnvelopeVerdict } from '../src/contracts/ceremony';
 import type { EnvelopeReceipt } from '../src/contracts/receipts';
 import { ENVELOPE_VERDICTS } from '../src/contracts/receipts';
+import { isUndecodable } from '../src/contracts/signals';
 import type { Attested, Finding } from '../src/contracts/run-facts';
 import { RunbookError } from '../src/errors';
 import { holdersOf } from '../src/inventory';
-import type { InvitationTarget, KeyRecord, RunContext } from '../src/secrets';
+import type { CeremonyFacts, InvitationTarget, KeyRecord, RunContext } from '../src/secrets';
 import {
   checkEnvelopes,
   createInvitation,
@@ -29,6 +30,10 @@ import { TokenLedger } from './support/token-ledger';
 /** How long a sealed operation token can be opened. The token itself has no lifetime. */
 const SEALED_SECONDS = 24 * 3600;
 
+/** Nothing that arrives is meant for it: only plain text is told apart. */
+const NO_CEREMONY: CeremonyFacts = { cid: '', epoch: 0, invitationDigest: '', holders: [], exp: 0 };
+const NO_CEREMONY_TEXT = 'refused: this run collects no key shares now';
+
 type CeremonyActivities = Pick<
   RunbookActivities,
   'createCeremony' | 'inspectEnvelopes' | 'openEnvelopes' | 'generateOperationToken' | 'destroyCeremonyKeys'
@@ -46,6 +51,11 @@ export function createCeremonyActivities(dependencies: ActivityDependencies, clu
     throw new RunbookError('KEY_RECORD_MISSING', 'The keys of this ceremony were made for another run.', {
       next: 'The run asks the holders again with a new invitation.',
     });
+  };
+  const ceremonyFacts = async (ceremony: CeremonyHandle): Promise<CeremonyFacts> => {
+    const { invitation } = await readOwnInvitation(ceremony, signingKey);
+    const { cid, epoch, holders, exp } = invitation;
+    return { cid, epoch, invitationDigest: documentDigest(ceremony.invitation), holders, exp };
   };
   const verdictOf = (arrival: number, receipt: EnvelopeReceipt): EnvelopeVerdict => ({
     arrival,
@@ -105,17 +115,17 @@ export function createCeremonyActivities(dependencies: ActivityDependencies, clu
     }),
 
     inspectEnvelopes: execute(async ({ ceremony, arrived }) => {
-      const { invitation } = await readOwnInvitation(ceremony, signingKey);
-      const facts = {
-        cid: invitation.cid,
-        epoch: invitation.epoch,
-        invitationDigest: documentDigest(ceremony.invitation),
-        holders: invitation.holders,
-        exp: invitation.exp,
-      };
+      const facts = ceremony && (await ceremonyFacts(ceremony));
       const verdicts: EnvelopeVerdict[] = [];
       for (const { arrival, receivedAt, input } of arrived) {
-        verdicts.push(verdictOf(arrival, await inspectEnvelope(input, { ceremony: facts, person, receivedAt })));
+        if (isUndecodable(input)) {
+          const text = `the payload could not be read (encoding ${input.undecodable}); send JSON`;
+          verdicts.push({ arrival, code: 'undecodable', text });
+          continue;
+        }
+        const receipt = await inspectEnvelope(input, { ceremony: facts ?? NO_CEREMONY, person, receivedAt });
+        const told = facts !== undefined || receipt.verdict === 'plain-text-share';
+        verdicts.push(told ? verdictOf(arrival, receipt) : { arrival, code: 'no-ceremony', text: NO_CEREMONY_TEXT });
       }
       return { verdicts };
     }),

@@ -292,6 +292,14 @@ async function serviceBack(
     { note: ({ stableActiveNode }) => `active node ${stableActiveNode}, marker read, write done`, choices: [LEAVE] },
   );
   run.state.noteFindings(ready.findings);
+  if (route.hooks.quiesce && primary === route.from) {
+    await run.skippableStep(
+      'Release the clients',
+      'clients stay quiesced until somebody lets them through by hand',
+      (call) => call.runHook({ deployment, hook: 'release', from: route.to, to: route.from }),
+      { choices: [] },
+    );
+  }
   if (route.hooks.traffic) {
     await run.skippableStep(
       'Lead the clients to the new primary',

@@ -223,7 +223,8 @@ export interface RunbookActivities {
   /** Local activity: the cheap checks of an envelope, which need no key. */
   inspectEnvelopes(input: {
     readonly deployment: string;
-    readonly ceremony: CeremonyHandle;
+    /** Absent while no ceremony is under way: everything is refused, and plain text is still noticed. */
+    readonly ceremony?: CeremonyHandle;
     readonly arrived: readonly { readonly arrival: number; readonly receivedAt: number; readonly input: unknown }[];
   }): Promise<{ readonly verdicts: readonly EnvelopeVerdict[] }>;
 

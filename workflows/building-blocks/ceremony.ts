@@ -1,17 +1,12 @@
 import { uuid4 } from '@temporalio/workflow';
-import type {
-  CeremonyHandle,
-  CeremonyTarget,
-  Envelope,
-  EnvelopeVerdict,
-  OperationTokenReference,
-} from '../../src/contracts/ceremony';
+import type { CeremonyHandle, CeremonyTarget, Envelope, OperationTokenReference } from '../../src/contracts/ceremony';
 import type { InboxItem } from '../../src/contracts/signals';
 import type { TokenUse } from '../../src/contracts/runbook-inputs';
 import { localChecks, stepCalls } from './activity-calls';
 import { RunStopped, failureFacts } from './failures';
 import type { Run } from './run';
 import { StepFailed } from './run';
+import { receiveVerdicts } from './share-receipts';
 
 export interface CeremonyRequest {
   readonly deployment: string;
@@ -45,6 +40,8 @@ export class Ceremony {
   #held: HeldEnvelope[] = [];
   /** Envelopes needed before the next burst: more than the threshold once the service rejected some. */
   #needed = 0;
+  /** Code of the failure with which the keys turned out to be gone while shares were collected. */
+  #keysLost: string | undefined;
 
   constructor(run: Run, request: CeremonyRequest) {
     this.#run = run;
@@ -72,17 +69,23 @@ export class Ceremony {
     this.#fingerprint = fingerprint;
     this.#held = [];
     this.#needed = handle.threshold;
+    this.#keysLost = undefined;
     this.#run.state.invitation = handle.invitation;
     this.#run.onSignal('share', (items) => this.#receive(items));
   }
 
   /** Waits until enough envelopes are in hand. People are waited for here. */
   async collect(): Promise<void> {
-    const handle = this.#required();
-    if (this.#held.length >= this.#needed) return;
+    while (this.#held.length < this.#needed) {
+      await this.#collectOnce(this.#required());
+      if (this.#keysLost !== undefined) await this.#inviteAgain(this.#keysLost);
+    }
+  }
+
+  async #collectOnce(handle: CeremonyHandle): Promise<void> {
     this.#show();
     const inTime = await this.#run.waitFor(
-      () => this.#held.length >= this.#needed,
+      () => this.#held.length >= this.#needed || this.#keysLost !== undefined,
       Math.max(1000, handle.collectUntil - Date.now()),
     );
     this.#run.state.waitOver('shares');
@@ -121,12 +124,7 @@ export class Ceremony {
       } catch (error) {
         if (!(error instanceof StepFailed)) throw error;
         if (KEYS_LOST.has(error.failure.code)) {
-          this.#run.state.finding({
-            severity: 'warning',
-            code: 'ceremony-keys-lost',
-            text: `The keys of epoch ${ceremony.epoch} cannot be used (${error.failure.code}); the holders are asked again.`,
-          });
-          await this.invite();
+          await this.#inviteAgain(error.failure.code);
         } else {
           this.#run.state.finding({
             severity: 'warning',
@@ -167,6 +165,15 @@ export class Ceremony {
     });
   }
 
+  async #inviteAgain(code: string): Promise<void> {
+    this.#run.state.finding({
+      severity: 'warning',
+      code: 'ceremony-keys-lost',
+      text: `The keys of epoch ${this.#required().epoch} cannot be used (${code}); the holders are asked again.`,
+    });
+    await this.invite();
+  }
+
   async #receive(items: readonly InboxItem[]): Promise<void> {
     const handle = this.#required();
     try {
@@ -175,7 +182,10 @@ export class Ceremony {
         ceremony: handle,
         arrived: items.map(({ arrival, receivedAt, input }) => ({ arrival, receivedAt, input })),
       });
-      this.#receipts(verdicts.filter((verdict) => verdict.code !== 'accepted'));
+      receiveVerdicts(
+        this.#run.state,
+        verdicts.filter((verdict) => verdict.code !== 'accepted'),
+      );
       const fresh = verdicts.flatMap((verdict) => {
         const item = items.find((each) => each.arrival === verdict.arrival);
         const envelope = envelopeOf(item?.input);
@@ -187,11 +197,16 @@ export class Ceremony {
     } catch (error) {
       const failure = failureFacts(error);
       if (!failure) throw error;
-      this.#receipts(
+      const lost = KEYS_LOST.has(failure.code);
+      if (lost) this.#keysLost = failure.code;
+      receiveVerdicts(
+        this.#run.state,
         items.map(({ arrival }) => ({
           arrival,
-          code: 'not-checked',
-          text: `could not be checked now (${failure.code}); send it again`,
+          code: lost ? 'keys-gone' : 'not-checked',
+          text: lost
+            ? 'refused: the keys of this ceremony are gone; a new invitation follows'
+            : `could not be checked now (${failure.code}); send it again`,
         })),
       );
     }
@@ -209,7 +224,7 @@ export class Ceremony {
       held: this.#held.map((held) => held.envelope),
       arrived,
     });
-    this.#receipts(verdicts);
+    receiveVerdicts(this.#run.state, verdicts);
     for (const { arrival, code, holder, seq } of verdicts) {
       const envelope = arrived.find((each) => each.arrival === arrival)?.envelope;
       if (code !== 'accepted' || !holder || seq === undefined || envelope === undefined) continue;
@@ -220,28 +235,6 @@ export class Ceremony {
         this.#needed = Math.min(this.#needed, this.#held.length + 1);
       }
       this.#held.push({ holder: holder.name, seq, envelope });
-    }
-  }
-
-  #receipts(verdicts: readonly EnvelopeVerdict[]): void {
-    for (const { arrival, code, text, holder } of verdicts) {
-      const accepted = code === 'accepted';
-      this.#run.state.receipt({
-        signal: 'share',
-        arrival,
-        verdict: accepted ? 'accepted' : 'refused',
-        code,
-        text,
-        from: holder,
-      });
-      if (code === 'plain-text-share') {
-        this.#run.state.finding({
-          severity: 'critical',
-          code: 'plain-text-share',
-          text: `A key share arrived in plain text (signal share, number ${arrival} of this run). It is now in Temporal's database.`,
-          next: 'Finish this run, rekey the cluster, then delete this run, its resets, exports and backups.',
-        });
-      }
     }
   }
 
@@ -268,8 +261,9 @@ export class Ceremony {
   }
 }
 
-/** An envelope as it travels in the signal: `{document: "<JWS>"}`, or the plain object of a holder without a key. */
+/** An envelope as it travels: the JWS, alone or as `{document: "<JWS>"}`, or the plain object of a holder without a key. */
 function envelopeOf(input: unknown): Envelope | undefined {
+  if (typeof input === 'string') return input;
   if (typeof input !== 'object' || input === null) return undefined;
   const members = input as Record<string, unknown>;
   return typeof members['document'] === 'string' ? members['document'] : members;

@@ -10,6 +10,7 @@ import { OutageDecision, RunStopped, failureFacts, isStop } from './failures';
 import type { Choice } from './parking';
 import { ABORT, Parking, RETRY } from './parking';
 import type { RunState, StepRecord } from './run-state';
+import { refuseShares } from './share-receipts';
 import type { SignalInbox } from './signal-inbox';
 
 /** What a step may be told beside its name and body. */
@@ -58,7 +59,7 @@ export class Run {
     for (const name of ['pause', 'resume', 'abort'] as const) {
       this.onSignal(name, (items) => Promise.resolve(items.forEach((item) => this.#control(name, item))));
     }
-    this.onSignal('share', (items) => Promise.resolve(items.forEach((item) => this.#refuseShare(item))));
+    this.onSignal('share', undefined);
     CancellationScope.current().cancelRequested.catch(() => {
       state.fact({ kind: 'control', control: 'cancel', by: 'a cancel request', reason: '' });
       this.#requestStop(new RunStopped('a cancel request', 'cancelled through Temporal'));
@@ -68,8 +69,7 @@ export class Run {
   /** Says who looks at the signals of a name from now on. Without anybody, they stay in the inbox. */
   onSignal(name: SignalName, processor: Processor | undefined): void {
     if (processor) this.#processors.set(name, processor);
-    else if (name === 'share')
-      this.#processors.set(name, (items) => Promise.resolve(items.forEach((item) => this.#refuseShare(item))));
+    else if (name === 'share') this.#processors.set(name, (items) => refuseShares(this.state, items));
     else this.#processors.delete(name);
   }
 
@@ -101,6 +101,15 @@ export class Run {
       }
       return Promise.resolve();
     });
+    const beyond = this.inbox.unknownWithoutReceipt;
+    if (beyond > 0) {
+      this.state.finding({
+        severity: 'warning',
+        code: 'unknown-signals',
+        text: `${beyond} more signals of unknown names arrived than the run gives receipts for.`,
+        next: 'Find out who sends them: each costs an event of this run.',
+      });
+    }
     this.#closing = true;
   }
 
@@ -337,16 +346,6 @@ export class Run {
       this.#pauseBefore.clear();
     } else if (before !== undefined) this.#pauseBefore.set(before, parsed.data);
     else this.#pauseNow = parsed.data;
-  }
-
-  #refuseShare({ arrival }: InboxItem): void {
-    this.state.receipt({
-      signal: 'share',
-      arrival,
-      verdict: 'refused',
-      code: 'no-ceremony',
-      text: 'refused: this run collects no key shares now',
-    });
   }
 
   #receiveUnknown(): void {

@@ -45,9 +45,9 @@ export class SignalInbox {
     return this.#unknown.length > 0;
   }
 
-  /** All unknown signals so far, those without a receipt included. */
-  get unknownCount(): number {
-    return this.#unknownCount;
+  /** How many unknown signals came beyond those that get a receipt. */
+  get unknownWithoutReceipt(): number {
+    return Math.max(0, this.#unknownCount - UNKNOWN_RECEIPTS);
   }
 
   /** Removes and gives the unknown signals that are due a receipt. */

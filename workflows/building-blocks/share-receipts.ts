@@ -1,0 +1,39 @@
+import type { EnvelopeVerdict } from '../../src/contracts/ceremony';
+import type { InboxItem } from '../../src/contracts/signals';
+import { localChecks } from './activity-calls';
+import { failureFacts } from './failures';
+import type { RunState } from './run-state';
+
+/** Gives each envelope its receipt. A key share in plain text is also a finding: it stays in the database of Temporal. */
+export function receiveVerdicts(state: RunState, verdicts: readonly EnvelopeVerdict[]): void {
+  for (const { arrival, code, text, holder } of verdicts) {
+    const verdict = code === 'accepted' ? 'accepted' : 'refused';
+    state.receipt({ signal: 'share', arrival, verdict, code, text, from: holder });
+    if (code === 'plain-text-share') {
+      state.finding({
+        severity: 'critical',
+        code: 'plain-text-share',
+        text: `A key share arrived in plain text (signal share, number ${arrival} of this run). It is now in Temporal's database.`,
+        next: 'Finish this run, rekey the cluster, then delete this run, its resets, exports and backups.',
+      });
+    }
+  }
+}
+
+/** Refuses what arrives while no ceremony is under way; plain text is noticed all the same. */
+export async function refuseShares(state: RunState, items: readonly InboxItem[]): Promise<void> {
+  try {
+    const { verdicts } = await localChecks.inspectEnvelopes({
+      deployment: state.deployment,
+      arrived: items.map(({ arrival, receivedAt, input }) => ({ arrival, receivedAt, input })),
+    });
+    receiveVerdicts(state, verdicts);
+  } catch (error) {
+    if (!failureFacts(error)) throw error;
+    const text = 'refused: this run collects no key shares now';
+    receiveVerdicts(
+      state,
+      items.map(({ arrival }) => ({ arrival, code: 'no-ceremony', text })),
+    );
+  }
+}
