@@ -18,6 +18,14 @@ function waitingKey(waiting: Waiting): string {
   }
 }
 
+/** News with its time, so that what one look brings is told in the order in which it happened. */
+interface News {
+  readonly at: number;
+  readonly text: string;
+  /** Lines below it, without a time of their own. */
+  readonly below?: readonly string[];
+}
+
 /** Turns looks at a run into lines that say what is new since the look before. */
 export class Progress {
   readonly #steps = new Map<number, string>();
@@ -31,75 +39,72 @@ export class Progress {
     if (status === undefined) {
       if (this.#silent || view.state !== 'running') return [];
       this.#silent = true;
-      return [
-        `${clock(now)} no worker answers; as of event ${view.asOfEvent}${view.memo?.waitingFor === undefined ? '' : `, waits for ${view.memo.waitingFor}`}`,
-      ];
+      const waits = view.memo?.waitingFor === undefined ? '' : `, waits for ${view.memo.waitingFor}`;
+      return [`${clock(now)} no worker answers; as of event ${view.asOfEvent}${waits}`];
     }
-    const back = this.#silent ? [`${clock(now)} a worker answers again`] : [];
+    const back: News[] = this.#silent ? [{ at: now, text: 'a worker answers again' }] : [];
     this.#silent = false;
-    return [
-      ...back,
-      ...this.#phaseLines(status, now),
-      ...this.#receiptLines(status, now),
-      ...this.#stepLines(status),
-      ...this.#findingLines(status, now),
-      ...this.#waitingLines(status, now),
-    ];
+    const happened = [...back, ...this.#phases(status, now), ...this.#stepNews(status)].sort((a, b) => a.at - b.at);
+    // Receipts, findings and waits carry no time: they are told as of this look.
+    const seen = [...this.#receipts(status, now), ...this.#findings(status, now), ...this.#waits(status, now)];
+    return [...happened, ...seen].flatMap(({ at, text, below }) => [`${clock(at, now)} ${text}`, ...(below ?? [])]);
   }
 
-  #phaseLines({ phase, outageSince, serviceBackAt }: RunStatus, now: number): string[] {
-    const lines: string[] = [];
+  #phases({ phase, outageSince, serviceBackAt, steps }: RunStatus, now: number): News[] {
+    const news: News[] = [];
+    if (outageSince !== undefined && this.#once('outage')) news.push({ at: outageSince, text: `== ${PHASES.outage}` });
+    if (outageSince !== undefined && serviceBackAt !== undefined && this.#once('service back')) {
+      news.push({ at: serviceBackAt, text: `== Service is back after ${inWords(serviceBackAt - outageSince)}` });
+    }
     if (phase !== this.#phase) {
       this.#phase = phase;
-      lines.push(`${clock(now)} == ${PHASES[phase]}`);
+      const last = steps.at(-1);
+      const at = phase === 're-protecting' ? (serviceBackAt ?? now) : (last?.endedAt ?? last?.startedAt ?? now);
+      // The outage was told above, with the time at which it began.
+      if (phase !== 'outage') news.push({ at, text: `== ${PHASES[phase]}` });
     }
-    if (outageSince !== undefined && serviceBackAt !== undefined && this.#once('service back')) {
-      lines.push(`${clock(serviceBackAt)} == Service is back after ${inWords(serviceBackAt - outageSince)}`);
-    }
-    return lines;
+    return news;
   }
 
-  #stepLines({ steps }: RunStatus): string[] {
-    return steps.flatMap(({ number, name, state, attempt, startedAt, endedAt, note }) => {
+  #stepNews({ steps }: RunStatus): News[] {
+    return steps.flatMap(({ number, name, state, attempt, startedAt, endedAt, note }): News[] => {
       const key = `${state} ${attempt}`;
       if (this.#steps.get(number) === key) return [];
       this.#steps.set(number, key);
-      if (state === 'running')
-        return [`${clock(startedAt)} ${number}. ${name} ...${attempt > 1 ? ` (attempt ${attempt})` : ''}`];
+      if (state === 'running') {
+        return [{ at: startedAt, text: `${number}. ${name} ...${attempt > 1 ? ` (attempt ${attempt})` : ''}` }];
+      }
       const took = endedAt === undefined ? '' : ` in ${inWords(endedAt - startedAt)}`;
-      return [
-        `${clock(endedAt ?? startedAt)} ${number}. ${name}: ${state}${took}${note === undefined ? '' : `. ${note}`}`,
-      ];
+      const text = `${number}. ${name}: ${state}${took}${note === undefined ? '' : `. ${note}`}`;
+      return [{ at: endedAt ?? startedAt, text }];
     });
   }
 
-  #receiptLines({ receipts }: RunStatus, now: number): string[] {
-    // The run keeps the newest hundred: what came before the last one that was shown is not told again.
-    const fresh = receipts.filter((receipt) =>
-      this.#once(`receipt ${receipt.signal} ${receipt.arrival} ${receipt.code}`),
-    );
-    return fresh.map((receipt) => `${clock(now)}    ${receiptLine(receipt)}`);
+  #receipts({ receipts }: RunStatus, now: number): News[] {
+    return receipts
+      .filter((receipt) => this.#once(`receipt ${receipt.signal} ${receipt.arrival} ${receipt.code}`))
+      .map((receipt) => ({ at: now, text: `   ${receiptLine(receipt)}` }));
   }
 
-  #findingLines({ findings }: RunStatus, now: number): string[] {
+  #findings({ findings }: RunStatus, now: number): News[] {
     return findings
       .filter(({ code, text }) => this.#once(`finding ${code} ${text}`))
-      .map(
-        ({ severity, text, next }) =>
-          `${clock(now)}    finding (${severity}): ${text}${next === undefined ? '' : ` Next: ${next}`}`,
-      );
+      .map(({ severity, text, next }) => ({
+        at: now,
+        text: `   finding (${severity}): ${text}${next === undefined ? '' : ` Next: ${next}`}`,
+      }));
   }
 
-  #waitingLines({ workflowId, waiting }: RunStatus, now: number): string[] {
+  #waits({ workflowId, waiting }: RunStatus, now: number): News[] {
     return waiting
       .filter((each) => this.#once(waitingKey(each)))
-      .flatMap((each) => [
-        `${clock(now)} -> ${waitingHeadline(each, now)}`,
-        ...commandsFor(workflowId, each).map(
-          ({ who, command, effect }) =>
-            `            ${effect === undefined ? `${who}: ` : ''}${command}${effect === undefined ? '' : `  (${effect})`}`,
+      .map((each) => ({
+        at: now,
+        text: `-> ${waitingHeadline(each, now)}`,
+        below: commandsFor(workflowId, each).map(({ who, command, effect }) =>
+          effect === undefined ? `            ${who}: ${command}` : `            ${command}  (${effect})`,
         ),
-      ]);
+      }));
   }
 
   #once(key: string): boolean {
@@ -114,7 +119,7 @@ const PHASES: Record<RunStatus['phase'], string> = {
   'waiting-for-people': 'Waits for people; service is up',
   preparing: 'Last checks; service is up',
   outage: 'OUTAGE: no primary serves clients',
-  're-protecting': 'Service is back; protection is being restored',
-  finishing: 'Service is back; cleaning up',
+  're-protecting': 'Protection is being restored',
+  finishing: 'Cleaning up',
   finished: 'Finished',
 };
