@@ -1,0 +1,297 @@
+import { randomUUID } from 'node:crypto';
+import { rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { WorkflowStartOptions } from '@temporalio/client';
+import { historyText } from '../support/canaries';
+import { FOREIGN_CERTIFICATE } from '../client/support/loopback-certificate';
+import { startWithPayload, UNREADABLE, UNREADABLE_CONTENT } from '../support/raw-payloads';
+import { pair, Scenario } from '../support/scenario';
+import type { TestRun } from '../support/scenario';
+
+/** The one POST among the reads: it asks what a token may do. */
+const READING_POST = '/v1/sys/capabilities-self';
+
+const CA_FILE = join(tmpdir(), `bad-ca-${randomUUID()}.pem`);
+const WEST_TOKEN = `WEST_TOKEN_${randomUUID().replaceAll('-', '')}`;
+
+describe('before anything is touched', () => {
+  let scenario: Scenario;
+  const shown: string[] = [];
+
+  beforeAll(async () => {
+    await writeFile(CA_FILE, 'this is no certificate');
+    scenario = await Scenario.start({
+      topology: {
+        clusters: [...pair().clusters, { name: 'oslo', nodes: 1 }],
+        dr: [{ primary: 'east', secondaries: ['west'] }],
+        readings: { optionalFieldMissingChance: 0 },
+      },
+      drSets: { main: ['east', 'west'], other: ['oslo'] },
+      // The CA file only counts over TLS: this cluster's address claims it.
+      cluster: (name) =>
+        name === 'oslo'
+          ? { addresses: ['https://127.0.0.1:9'], caFile: CA_FILE }
+          : name === 'west'
+            ? { credential: { env: WEST_TOKEN } }
+            : {},
+      limits: { lagWalEntries: 5, heartbeatAge: '700ms' },
+    });
+    process.env[WEST_TOKEN] = scenario.service.cluster('east').rootToken;
+  });
+
+  afterAll(async () => {
+    delete process.env[WEST_TOKEN];
+    await scenario.stop();
+    await rm(CA_FILE, { force: true });
+  });
+
+  function changingCalls(): string[] {
+    return scenario.service.calls
+      .filter(({ method, path }) => method !== 'GET' && path !== READING_POST)
+      .map(({ cluster, method, path }) => `${cluster} ${method} ${path}`);
+  }
+
+  /** Nothing was touched, and no secret stands anywhere. */
+  async function nothingTouched(): Promise<void> {
+    expect(changingCalls()).toEqual([]);
+    expect(await scenario.leaks(shown)).toEqual([]);
+  }
+
+  const input = (more: Readonly<Record<string, unknown>> = {}): Readonly<Record<string, unknown>> => ({
+    deployment: scenario.name,
+    to: 'west',
+    reason: 'a test of the input',
+    ...more,
+  });
+
+  async function failureOf(run: TestRun): ReturnType<TestRun['failure']> {
+    const failure = await run.failure();
+    shown.push(JSON.stringify(failure));
+    return failure;
+  }
+
+  const start = (raw: unknown, type = 'drSwitchover'): Promise<TestRun> =>
+    scenario.startRunbook(type, raw, `input-${randomUUID()}`);
+
+  describe('a start input that is wrong fails the run, names what is wrong, and touches nothing', () => {
+    afterEach(nothingTouched);
+
+    it.each([
+      ['a wrong field', () => input({ dryRun: 'yes' }), 'INVALID_INPUT', /dryRun/],
+      ['a value that is not offered', () => input({ onStuck: 'force' }), 'INVALID_INPUT', /onStuck/],
+      ['an unknown field', () => input({ forse: true }), 'INVALID_INPUT', /unknown field forse/],
+      ['a missing field', () => ({ deployment: scenario.name, to: 'west' }), 'INVALID_INPUT', /reason/],
+      ['a name that is none', () => input({ deployment: 'Pay Ments' }), 'INVALID_INPUT', /deployment: must be/],
+      ['a text instead of an object', () => 'west', 'INVALID_INPUT', /input: .*object/],
+      ['null', () => null, 'INVALID_INPUT', /none was given/],
+    ] as const)('%s', async (_what, raw, code, message) => {
+      expect(await failureOf(await start(raw()))).toMatchObject({
+        code,
+        message: expect.stringMatching(message) as string,
+      });
+    });
+
+    it('no input at all', async () => {
+      const handle = await scenario.client.workflow.start('drSwitchover', {
+        taskQueue: scenario.taskQueue,
+        workflowId: `input-${randomUUID()}`,
+        args: [],
+      });
+      const failure = await failureOf(scenario.attach(handle.workflowId));
+      expect(failure).toMatchObject({
+        code: 'INVALID_INPUT',
+        message: expect.stringContaining('none was given') as string,
+      });
+      expect(failure.details).toEqual([expect.objectContaining({ needed: 'one JSON object' })]);
+    });
+
+    it.each(Object.entries(UNREADABLE))('an input that cannot be decoded: %s', async (encoding, payload) => {
+      const run = scenario.attach(await startWithPayload(scenario, 'drSwitchover', payload));
+      const failure = await failureOf(run);
+      expect(failure.code).toBe('INVALID_INPUT');
+      expect(failure.message).toContain(`encoding ${encoding}`);
+      const later = { events: (await run.handle.fetchHistory()).events?.slice(1) ?? [] };
+      expect(historyText(later)).not.toContain(UNREADABLE_CONTENT);
+      expect(scenario.logLines.join('\n')).not.toContain(UNREADABLE_CONTENT);
+    });
+
+    it('an unknown runbook is answered with the list of those that exist', async () => {
+      const failure = await failureOf(await start(input(), 'drSwitchOver'));
+      expect(failure.code).toBe('UNKNOWN_RUNBOOK');
+      expect(failure.message).toMatch(/drSwitchOver.*drSwitchover, operationTokenCeremony/);
+    });
+
+    it.each<[string, Partial<WorkflowStartOptions>]>([
+      ['a run timeout', { workflowRunTimeout: '1 hour' }],
+      ['an execution timeout', { workflowExecutionTimeout: '1 hour' }],
+      ['a retry policy', { retry: { maximumAttempts: 2 } }],
+    ])('%s would end the run without clean-up', async (what, options) => {
+      const handle = await scenario.client.workflow.start('drSwitchover', {
+        taskQueue: scenario.taskQueue,
+        workflowId: scenario.workflowId,
+        args: [input()],
+        ...options,
+      });
+      const failure = await failureOf(scenario.attach(handle.workflowId, handle.firstExecutionRunId));
+      expect(failure.code).toBe('RUN_TIMEOUT_SET');
+      expect(failure.message).toContain(what);
+    });
+
+    it('a deployment that the inventory does not have', async () => {
+      const run = await scenario.startRunbook(
+        'drSwitchover',
+        input({ deployment: 'no-such-deployment' }),
+        'deployment:no-such-deployment',
+      );
+      expect((await failureOf(run)).code).toBe('UNKNOWN_DEPLOYMENT');
+    });
+
+    it.each(['drSwitchover', 'operationTokenCeremony'])(
+      'a cluster that the deployment does not have: %s',
+      async (type) => {
+        const run =
+          type === 'drSwitchover'
+            ? await scenario.start({ to: 'atlantis' })
+            : await scenario.startRunbook(
+                type,
+                { deployment: scenario.name, cluster: 'atlantis', uses: ['dr.promote'], reason: 'a test' },
+                'ceremony:atlantis',
+              );
+        const failure = await failureOf(run);
+        expect(failure.code).toBe('UNKNOWN_CLUSTER');
+        expect(failure.message).toContain('atlantis');
+      },
+    );
+  });
+
+  /** Runs a switchover that must be refused. Gives the message, which holds every failed precondition. */
+  async function refusal(more: Readonly<Record<string, unknown>> = {}): Promise<string> {
+    const failure = await failureOf(await scenario.start(more));
+    expect(failure.code).toBe('PRECONDITION_FAILED');
+    return failure.message;
+  }
+
+  describe('a deployment that is not ready is refused with what was observed and what is needed', () => {
+    afterEach(nothingTouched);
+
+    const west = () => scenario.service.cluster('west');
+    const east = () => scenario.service.cluster('east');
+
+    it('a token file that holds something else', async () => {
+      const token = east().rootToken;
+      await writeFile(scenario.tokenFile, 'hvs.notAtokenThatAnyClusterKnows');
+      const message = await refusal();
+      await writeFile(scenario.tokenFile, token);
+      expect(message).toContain(
+        'credential of the primary (east): observed PERMISSION_DENIED, needed a token that the primary accepts',
+      );
+      expect(message).not.toContain('hvs.');
+    });
+
+    it('a token file that is gone', async () => {
+      const token = east().rootToken;
+      await rm(scenario.tokenFile);
+      const message = await refusal();
+      await writeFile(scenario.tokenFile, token, { mode: 0o600 });
+      expect(message).toContain('credential of the primary (east): observed CREDENTIAL_UNAVAILABLE, needed');
+    });
+
+    it('a sealed cluster', async () => {
+      west().sealNode(0);
+      const message = await refusal();
+      west().unsealNode(0);
+      expect(message).toMatch(/every node is unsealed \(west\): observed http\S+ sealed, needed/);
+    });
+
+    it('a cluster that cannot be reached', async () => {
+      await west().killNode(0);
+      const message = await refusal();
+      await west().startNode(0);
+      expect(message).toMatch(/every node answers \(west\): observed http\S+ UNREACHABLE: .*, needed every node/);
+    });
+
+    it('a secondary that does not stream, although its status says so', async () => {
+      scenario.service.partition('east', 'west');
+      // Its heartbeat grows old.
+      scenario.service.advanceClock(1_500);
+      const message = await refusal();
+      scenario.service.heal();
+      expect(message).toMatch(
+        /connection alive by heartbeat \(west\): observed .*, needed connected, heartbeat at most 0.7 s/,
+      );
+    });
+
+    it('lag beyond the limit', async () => {
+      west().holdStream('dr', true);
+      for (let index = 0; index < 9; index += 1) east().write(`kv/lag-${index}`, { index });
+      const message = await refusal();
+      west().holdStream('dr', false);
+      expect(message).toMatch(/replication lag \(west\): observed (9|1\d) WAL entries, needed at most 5 WAL entries/);
+    });
+
+    it('a secondary with an older version', async () => {
+      west().version = '1.20.1+ent';
+      const message = await refusal();
+      west().version = east().version;
+      expect(message).toMatch(/versions in order \(west\): observed east \S+; west 1.20.1\+ent, needed west not older/);
+    });
+
+    it('version 2.0 without a token for the calls of the ceremony', async () => {
+      const before = east().version;
+      east().version = '2.0.0+ent';
+      west().version = '2.0.0+ent';
+      const token = process.env[WEST_TOKEN];
+      delete process.env[WEST_TOKEN];
+      const message = await refusal({ tokenSource: 'ceremony' });
+      process.env[WEST_TOKEN] = token;
+      east().version = before;
+      west().version = before;
+      expect(message).toMatch(
+        /ceremony calls allowed \(west\): observed no-credential, needed from version 2.0 a token/,
+      );
+    });
+
+    it('a CA file that holds no certificate, and one that signed nothing here', async () => {
+      expect(await refusal({ to: 'oslo' })).toMatch(/observed oslo: TLS_FAILED: .*does not hold PEM certificates/);
+      await writeFile(CA_FILE, FOREIGN_CERTIFICATE);
+      expect(await refusal({ to: 'oslo' })).toMatch(/observed oslo: (UNREACHABLE|TLS_FAILED)/);
+    });
+
+    it('the primary itself', async () => {
+      expect(await refusal({ to: 'east' })).toMatch(/observed east: primary.*needed east is a DR secondary/);
+    });
+
+    it('dryRun tells the plan and every precondition, takes no lock, and changes nothing', async () => {
+      const report = await (await scenario.start({ dryRun: true }, `dry-${randomUUID()}`)).report();
+      shown.push(JSON.stringify(report));
+      expect(report.outcome).toBe('planned');
+      expect(report.plan?.content).toMatchObject({ from: { cluster: 'east' }, to: { cluster: 'west' } });
+      expect(report.plan?.content.steps).toContain('Demote east (OUTAGE begins)');
+      expect(report.preconditions.filter(({ verdict }) => verdict === 'fail')).toEqual([]);
+      expect(report.preconditions.length).toBeGreaterThan(10);
+      for (const { observed, needed } of report.preconditions) {
+        expect(observed).not.toBe('');
+        expect(needed).not.toBe('');
+      }
+      await expect(scenario.client.workflow.getHandle(scenario.workflowId).describe()).resolves.toMatchObject({
+        status: { name: 'FAILED' },
+      });
+    });
+
+    it('dryRun tells what would be refused, with what to do about it', async () => {
+      west().sealNode(0);
+      const report = await (await scenario.start({ dryRun: true })).report();
+      west().unsealNode(0);
+      expect(report.outcome).toBe('planned');
+      expect(report.preconditions).toContainEqual(
+        expect.objectContaining({
+          name: 'every node is unsealed',
+          cluster: 'west',
+          verdict: 'fail',
+          next: expect.any(String) as string,
+        }),
+      );
+    });
+  });
+});
