@@ -77,7 +77,7 @@ describe('before anything is touched', () => {
   describe('a start input that is wrong fails the run, names what is wrong, and touches nothing', () => {
     afterEach(nothingTouched);
 
-    it.each([
+    it.each<[string, () => unknown, string, RegExp]>([
       ['a wrong field', () => input({ dryRun: 'yes' }), 'INVALID_INPUT', /dryRun/],
       ['a value that is not offered', () => input({ onStuck: 'force' }), 'INVALID_INPUT', /onStuck/],
       ['an unknown field', () => input({ forse: true }), 'INVALID_INPUT', /unknown field forse/],
@@ -85,7 +85,7 @@ describe('before anything is touched', () => {
       ['a name that is none', () => input({ deployment: 'Pay Ments' }), 'INVALID_INPUT', /deployment: must be/],
       ['a text instead of an object', () => 'west', 'INVALID_INPUT', /input: .*object/],
       ['null', () => null, 'INVALID_INPUT', /none was given/],
-    ] as const)('%s', async (_what, raw, code, message) => {
+    ])('%s', async (_what, raw, code, message) => {
       expect(await failureOf(await start(raw()))).toMatchObject({
         code,
         message: expect.stringMatching(message) as string,
