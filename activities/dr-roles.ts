@@ -95,6 +95,9 @@ export function createDrRoleActivities(
         }
         const access = clusters.of(deployment, cluster);
         const clusterId = await readClusterId(access, signal);
+        const { clusterId: approvedId } = plan.to.cluster === cluster ? plan.to : plan.from;
+        if (approvedId !== clusterId)
+          throw notInPlan(`the plan is for cluster ID ${approvedId}, ${cluster} has ${clusterId}`);
         const { limits } = clusters.deployment(deployment);
         const primaryClusterAddr =
           access.entry.advertisedClusterAddress === 'node-address' ? undefined : access.entry.advertisedClusterAddress;

@@ -87,6 +87,8 @@ export async function readActConfirm<S>(execution: Execution, change: Change<S>)
   let state: S = await readOnce();
   if (change.until(state)) return { outcome: 'already', state, calls: 0 };
   let calledAt: number | undefined;
+  // A request without an answer may take effect late: from then on no refusal of another one settles the outcome.
+  let answerLost = false;
   for (let calls = 1, refusals = 0; ;) {
     change.allow?.(state);
     execution.throwIfCancelled();
@@ -95,9 +97,9 @@ export async function readActConfirm<S>(execution: Execution, change: Change<S>)
     if (error !== undefined && error.outcomeKnown) {
       // Refused for certain. The state may be there all the same: somebody else, or an earlier request of ours.
       state = await readOnce();
-      if (change.until(state)) return { outcome: 'done', state, calls, calledAt };
+      if (change.until(state)) return { outcome: 'done', state, calls: calls + refusals, calledAt };
       const again = change.notYet?.(error) ?? (error.retryable && refusals < MAX_CALLS * 4);
-      if (!again || Date.now() >= deadline) throw again ? finallyRefused(error) : error;
+      if (!again || Date.now() >= deadline) throw lastError(error, { outcomeKnown: !answerLost });
       refusals += 1;
       execution.progress(`${error.code}; tried again until the budget ends`);
       await delay(Math.min(error.retryAfterMs ?? POLL_MS * 2, Math.max(0, deadline - Date.now())), undefined, {
@@ -105,8 +107,9 @@ export async function readActConfirm<S>(execution: Execution, change: Change<S>)
       });
       continue;
     }
+    answerLost ||= error !== undefined;
     const confirmed = await confirm(execution, change, deadline, error !== undefined);
-    if (confirmed.there) return { outcome: 'done', state: confirmed.state, calls, calledAt };
+    if (confirmed.there) return { outcome: 'done', state: confirmed.state, calls: calls + refusals, calledAt };
     if (calls === MAX_CALLS) {
       throw new RunbookError(
         'OUTCOME_UNKNOWN',
@@ -125,12 +128,12 @@ export async function readActConfirm<S>(execution: Execution, change: Change<S>)
   }
 }
 
-/** The budget is used up: Temporal must not try on with another one. */
-function finallyRefused(error: RunbookError): RunbookError {
+/** What ends the activity: Temporal must not try on with another budget. */
+function lastError(error: RunbookError, { outcomeKnown }: { readonly outcomeKnown: boolean }): RunbookError {
   const { httpStatus, cluster, observed, needed, next } = error;
   return new RunbookError(error.code, error.message, {
     retryable: false,
-    outcomeKnown: true,
+    outcomeKnown,
     httpStatus,
     cluster,
     observed,
@@ -161,7 +164,7 @@ async function confirm<S>(
   let notThere = 0;
   const state = await awaitState<S>(execution, {
     ...change,
-    budgetMs: Math.max(POLL_MS * STABLE_READS * 2, deadline - Date.now()),
+    budgetMs: Math.max((change.pollMs ?? POLL_MS) * STABLE_READS * 2, deadline - Date.now()),
     read: () =>
       change.read().catch((error: unknown): never => {
         notThere = 0;
@@ -172,6 +175,9 @@ async function confirm<S>(
       notThere += 1;
       return answerLost && notThere >= STABLE_READS;
     },
+  }).catch((error: unknown): never => {
+    // The request was taken, or its answer was lost, and the state was not seen: it may still come.
+    throw isRunbookError(error, 'CONFIRMATION_TIMEOUT') ? lastError(error, { outcomeKnown: false }) : error;
   });
   return change.until(state) ? { there: true, state } : { there: false, state };
 }

@@ -1,0 +1,213 @@
+/** The two role changes: what they refuse before anything reaches the service, and what they do after a lost answer. */
+import { createHash } from 'node:crypto';
+import type { Authority } from '../../src/contracts/activities';
+import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
+import { makePerson, approvalOf } from '../support/people';
+
+const DEMOTE = 'dr/primary/demote';
+const PROMOTE = 'dr/secondary/promote';
+
+describe('demote and promote without a valid approval', () => {
+  let bench: ActivityBench;
+  let authority: Authority;
+  let token: Awaited<ReturnType<ActivityBench['operationToken']>>;
+  beforeAll(async () => {
+    bench = await ActivityBench.start();
+    authority = await bench.authority();
+    token = await bench.operationToken('west');
+  });
+  afterAll(() => bench.stop());
+
+  /** The plan with other content and the digest that belongs to it. */
+  function otherPlan(change: Readonly<Record<string, unknown>>): Authority['plan'] {
+    const text = JSON.stringify({ ...(JSON.parse(authority.plan.text) as object), ...change });
+    return { text, digest: createHash('sha256').update(text).digest('base64url') };
+  }
+  const approved = async (plan: Authority['plan'], more: Partial<Authority> = {}): Promise<Authority> => ({
+    plan,
+    requestedBy: 'olga',
+    approvals: [await bench.approval('plan', plan.digest), await bench.approval('go', plan.digest, 'henry')],
+    ...more,
+  });
+  const withDocuments = (approvals: readonly unknown[]): Authority => ({ ...authority, approvals });
+
+  const CASES: readonly (readonly [name: string, make: () => Promise<Authority>])[] = [
+    ['no approval at all', async () => withDocuments([])],
+    ['an approval of one gate only', async () => withDocuments(authority.approvals.slice(0, 1))],
+    [
+      'the same approval twice instead of both gates',
+      async () => withDocuments([authority.approvals[0], authority.approvals[0]]),
+    ],
+    [
+      'a forged signature',
+      async () => {
+        const forger = makePerson('grace', ['approvers']);
+        const of = (gate: string) => approvalOf(forger, { ...bench.run, gate, planDigest: authority.plan.digest });
+        return withDocuments([await of('plan'), await of('go')]);
+      },
+    ],
+    [
+      'plain members where the inventory demands a signature',
+      async () => {
+        const of = (gate: string) => ({
+          ...bench.run,
+          gate,
+          planDigest: authority.plan.digest,
+          verdict: 'approve',
+          comment: '',
+          name: 'grace',
+          iat: 1,
+        });
+        return withDocuments([of('plan'), of('go')]);
+      },
+    ],
+    [
+      'a plan whose text was changed',
+      async () => ({ ...authority, plan: { ...authority.plan, text: `${authority.plan.text} ` } }),
+    ],
+    [
+      'another plan than the approved one',
+      async () => ({ ...authority, plan: otherPlan({ reason: 'something else' }) }),
+    ],
+    ['a plan for another deployment', async () => approved(otherPlan({ deployment: 'billing' }))],
+    [
+      'a plan that cannot be read',
+      async () => approved({ text: '{', digest: createHash('sha256').update('{').digest('base64url') }),
+    ],
+    ['a plan with members that no plan has', async () => approved(otherPlan({ force: true }))],
+    [
+      'a rejection beside the approvals',
+      async () =>
+        withDocuments([
+          ...authority.approvals,
+          await bench.approval('go', authority.plan.digest, 'grace', { verdict: 'reject' }),
+        ]),
+    ],
+    [
+      'approvals of the requester himself',
+      async () => {
+        const { digest } = authority.plan;
+        return withDocuments([
+          await bench.approval('plan', digest, 'olga'),
+          await bench.approval('go', digest, 'olga'),
+        ]);
+      },
+    ],
+    [
+      'approvals of somebody outside of the group',
+      async () => {
+        const { digest } = authority.plan;
+        return withDocuments([await bench.approval('plan', digest, 'ada'), await bench.approval('go', digest, 'bert')]);
+      },
+    ],
+    ...(['ns', 'wid', 'rid'] as const).map(
+      (member) =>
+        [
+          `approvals of another run (${member})`,
+          async () => {
+            const { digest } = authority.plan;
+            const other = { [member]: 'another' };
+            return withDocuments([
+              await bench.approval('plan', digest, 'grace', other),
+              await bench.approval('go', digest, 'henry', other),
+            ]);
+          },
+        ] as const,
+    ),
+  ];
+
+  it.each(CASES)('%s: NOT_APPROVED, and nothing reaches the service', async (_name, make) => {
+    const forged = await make();
+    const before = bench.changes();
+    const demoted = await bench.failure('demoteDrPrimary', {
+      deployment: DEPLOYMENT,
+      cluster: 'east',
+      authority: forged,
+    });
+    const promoted = await bench.failure('promoteDrSecondary', {
+      deployment: DEPLOYMENT,
+      cluster: 'west',
+      otherCluster: 'east',
+      token,
+      authority: forged,
+    });
+    for (const failure of [demoted, promoted]) {
+      expect(failure).toMatchObject({ code: 'NOT_APPROVED', retryable: false, details: { outcomeKnown: true } });
+      expect(failure.details['observed']).toBeTruthy();
+      expect(failure.details['needed']).toBeTruthy();
+    }
+    expect(bench.changes()).toEqual(before);
+  });
+
+  it('a cluster that the approved plan does not change is not touched', async () => {
+    const before = bench.changes();
+    const failures = [
+      await bench.failure('demoteDrPrimary', { deployment: DEPLOYMENT, cluster: 'west', authority }),
+      await bench.failure('promoteDrSecondary', {
+        deployment: DEPLOYMENT,
+        cluster: 'west',
+        otherCluster: 'west',
+        token,
+        authority,
+      }),
+    ];
+    for (const which of ['from', 'to'] as const) {
+      const plan = JSON.parse(authority.plan.text) as { from: object; to: object };
+      const swapped = await approved(otherPlan({ [which]: { ...plan[which], clusterId: 'another-cluster' } }));
+      failures.push(
+        which === 'from'
+          ? await bench.failure('demoteDrPrimary', { deployment: DEPLOYMENT, cluster: 'east', authority: swapped })
+          : await bench.failure('promoteDrSecondary', {
+              deployment: DEPLOYMENT,
+              cluster: 'west',
+              otherCluster: 'east',
+              token,
+              authority: swapped,
+            }),
+      );
+    }
+    expect(failures.map(({ code }) => code)).toEqual(failures.map(() => 'NOT_APPROVED'));
+    expect(bench.changes()).toEqual(before);
+  });
+
+  it('a run that was reset changes nothing until a decision acknowledges it', async () => {
+    const before = bench.changes();
+    const step = { originalRunId: 'the run before the reset' };
+    const input = { deployment: DEPLOYMENT, cluster: 'east', authority };
+    const refused = await bench.failure('demoteDrPrimary', input, { step });
+    expect(refused).toMatchObject({ code: 'RUN_WAS_RESET', retryable: false });
+    expect(refused.details['next']).toMatch(/decide retry/);
+    const wrongRun = await bench.failure('demoteDrPrimary', input, { step: { ...step, acknowledgedRunId: 'another' } });
+    expect(wrongRun.code).toBe('RUN_WAS_RESET');
+    expect(bench.changes()).toEqual(before);
+    // Acknowledged, it gets as far as any other run: here to the missing approval.
+    const acknowledged = await bench.failure(
+      'demoteDrPrimary',
+      { ...input, authority: withDocuments([]) },
+      { step: { ...step, acknowledgedRunId: bench.run.rid } },
+    );
+    expect(acknowledged.code).toBe('NOT_APPROVED');
+  });
+
+  it('a primary is not demoted while its successor hears nothing from it', async () => {
+    bench.service.partition('east', 'west');
+    bench.service.advanceClock(6_000);
+    const failure = await bench.failure('demoteDrPrimary', { deployment: DEPLOYMENT, cluster: 'east', authority });
+    expect(failure).toMatchObject({ code: 'PRECONDITION_FAILED', details: { outcomeKnown: true } });
+    expect(bench.calls('east', DEMOTE)).toBe(0);
+    bench.service.heal();
+  });
+
+  it('a secondary is not promoted while the other cluster says that it is primary', async () => {
+    const failure = await bench.failure('promoteDrSecondary', {
+      deployment: DEPLOYMENT,
+      cluster: 'west',
+      otherCluster: 'east',
+      token,
+      authority,
+    });
+    expect(failure).toMatchObject({ code: 'STATE_DIVERGED', details: { observed: 'primary' } });
+    expect(bench.calls('west', PROMOTE)).toBe(0);
+    expect(bench.leaks()).toEqual([]);
+  });
+});

@@ -1,0 +1,383 @@
+import { randomUUID } from 'node:crypto';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Client } from '@temporalio/client';
+import type { temporal } from '@temporalio/proto';
+import { MockActivityEnvironment } from '@temporalio/testing';
+import { DefaultLogger } from '@temporalio/worker';
+import pino from 'pino';
+import { stringify } from 'yaml';
+import { createActivities } from '../../activities';
+import type { Authority, RunbookActivities } from '../../src/contracts/activities';
+import type { CeremonyTarget, OperationTokenReference } from '../../src/contracts/ceremony';
+import type { StepContext } from '../../src/contracts/run-facts';
+import type { DrSwitchoverInput, TokenUse } from '../../src/contracts/runbook-inputs';
+import { drSwitchoverInput } from '../../src/contracts/runbook-inputs';
+import { isRunbookError } from '../../src/errors';
+import { parseInventory } from '../../src/inventory';
+import type { Inventory } from '../../src/inventory';
+import { Secret } from '../../src/secret';
+import { KeyRecords, newSealKey, newSigningKey, SealKeyring, sealValue } from '../../src/secrets';
+import type { RunContext, SigningKey } from '../../src/secrets';
+import { startSimulatedService } from '../../src/simulator';
+import type { SimulatedCluster, SimulatedService, Topology } from '../../src/simulator';
+import { findCanaries } from './canaries';
+import type { TestPerson } from './people';
+import { approvalOf, envelopeOf, makePerson } from './people';
+
+const HOLDERS = ['ada', 'bert', 'cleo', 'dora', 'emil'];
+export const DEPLOYMENT = 'payments';
+
+export interface BenchOptions {
+  readonly topology?: Partial<Topology>;
+  readonly drSets?: Readonly<Record<string, readonly string[]>>;
+  /** Members of the deployment in the inventory, beside clusters. */
+  readonly deployment?: Readonly<Record<string, unknown>>;
+  readonly limits?: Readonly<Record<string, unknown>>;
+  /** Members of a cluster in the inventory. */
+  readonly cluster?: (name: string) => Readonly<Record<string, unknown>>;
+}
+
+/** How an activity ended: its result, or the failure as Temporal would store it. */
+export interface Failed {
+  readonly code: string;
+  readonly message: string;
+  readonly retryable: boolean;
+  readonly details: Readonly<Record<string, unknown>>;
+}
+
+type Input<K extends keyof RunbookActivities> = Parameters<RunbookActivities[K]>[0];
+type Result<K extends keyof RunbookActivities> = Awaited<ReturnType<RunbookActivities[K]>>;
+
+/** What one call of an activity runs with, where it differs from the run of the test. */
+export interface CallOptions {
+  readonly run?: RunContext;
+  readonly step?: Partial<StepContext>;
+  /** Given the way to cancel the activity before it starts. */
+  readonly onStart?: (cancel: () => void) => void;
+}
+
+/** Activities over a simulated service, in a run of their own, without a Temporal server. */
+export class ActivityBench {
+  readonly run: RunContext = { ns: 'default', wid: `deployment:${DEPLOYMENT}`, rid: randomUUID() };
+  readonly activities: RunbookActivities;
+  /** Every text that left an activity: results, failures, heartbeats, log lines. */
+  readonly emitted: string[] = [];
+  /** The run's own history, for the activities that read it. */
+  history: temporal.api.history.v1.IHistory = { events: [] };
+
+  private constructor(
+    readonly service: SimulatedService,
+    readonly directory: string,
+    readonly inventory: Inventory,
+    readonly keyRecords: KeyRecords,
+    readonly sealKeyring: SealKeyring,
+    readonly workersKey: SigningKey,
+    readonly people: ReadonlyMap<string, TestPerson>,
+    private readonly secrets: Map<string, string>,
+  ) {
+    this.activities = createActivities({
+      inventory,
+      keyRecords,
+      sealKeyring,
+      signingKey: workersKey,
+      temporal: this.#temporal(),
+      reportDirectory: join(directory, 'reports'),
+      ledgerDirectory: this.ledgerDirectory,
+      searchAttributesRegistered: false,
+      log: pino({ level: 'debug' }, { write: (line) => void this.emitted.push(line) }),
+    });
+  }
+
+  static async start(options: BenchOptions = {}): Promise<ActivityBench> {
+    const service = await startSimulatedService({
+      seed: 5,
+      pace: 'quick',
+      clusters: [
+        { name: 'east', nodes: 1, seal: { shares: 5, threshold: 3 } },
+        { name: 'west', nodes: 1, seal: { shares: 5, threshold: 3 } },
+      ],
+      dr: [{ primary: 'east', secondaries: ['west'] }],
+      ...options.topology,
+    });
+    try {
+      return await ActivityBench.#over(service, options);
+    } catch (error) {
+      await service.stop();
+      throw error;
+    }
+  }
+
+  static async #over(service: SimulatedService, options: BenchOptions): Promise<ActivityBench> {
+    const directory = await mkdtemp(join(tmpdir(), 'activities-'));
+    const [first] = service.clusters.values();
+    if (!first) throw new Error('no cluster');
+    await writeFile(join(directory, 'token'), first.rootToken, { mode: 0o600 });
+    const people = new Map<string, TestPerson>();
+    first.keyShares.forEach((share, index) => {
+      const name = HOLDERS[index] ?? `holder${index}`;
+      people.set(name, makePerson(name, ['holders'], share));
+    });
+    for (const name of ['grace', 'henry', 'olga']) people.set(name, makePerson(name, ['approvers']));
+    const workers = newSigningKey();
+    const sealKey = newSealKey();
+    const secrets = new Map([...people.values()].map(({ name, share }) => [`key share of ${name}`, share ?? '']));
+    for (const [name, value] of [...secrets]) if (value === '') secrets.delete(name);
+    for (const cluster of service.clusters.values()) secrets.set(`root token of ${cluster.name}`, cluster.rootToken);
+    secrets.set('seal key', sealKey.reveal().split(':')[1] ?? '');
+    return new ActivityBench(
+      service,
+      directory,
+      parseInventory(inventoryText(service, directory, people, options), 'test inventory'),
+      await KeyRecords.open({ directory: join(directory, 'keys'), storage: 'disk' }),
+      SealKeyring.parse(sealKey.reveal()),
+      workers.key,
+      people,
+      secrets,
+    );
+  }
+
+  get ledgerDirectory(): string {
+    return join(this.directory, 'ledger');
+  }
+
+  cluster(name: string): SimulatedCluster {
+    return this.service.cluster(name);
+  }
+
+  /** Adds a secret that must not be readable in what the activities emit. */
+  canary(name: string, value: string): void {
+    this.secrets.set(name, value);
+  }
+
+  /** Runs one activity as a worker would. Its input is completed with the step. */
+  async call<K extends keyof RunbookActivities>(
+    name: K,
+    input: Omit<Input<K>, 'step'>,
+    options: CallOptions = {},
+  ): Promise<Result<K>> {
+    const run = options.run ?? this.run;
+    const environment = new MockActivityEnvironment(
+      {
+        activityType: name,
+        workflowNamespace: run.ns,
+        workflowExecution: { workflowId: run.wid, runId: run.rid },
+      },
+      { logger: new DefaultLogger('ERROR') },
+    );
+    environment.on('heartbeat', (details) => this.emitted.push(JSON.stringify(details)));
+    const step: StepContext = { name: 'a step', number: 1, attempt: 1, originalRunId: run.rid, ...options.step };
+    const activity = this.activities[name] as (complete: object) => Promise<Result<K>>;
+    try {
+      options.onStart?.(() => environment.cancel());
+      const result = await environment.run(activity, { ...input, step });
+      this.emitted.push(JSON.stringify(result));
+      return result;
+    } catch (error) {
+      this.emitted.push(textOf(error));
+      throw error;
+    }
+  }
+
+  /** As {@link call}, for an activity that must fail. */
+  async failure<K extends keyof RunbookActivities>(
+    name: K,
+    input: Omit<Input<K>, 'step'>,
+    options: CallOptions = {},
+  ): Promise<Failed> {
+    try {
+      await this.call(name, input, options);
+    } catch (error) {
+      return failedOf(error);
+    }
+    throw new Error(`${name} did not fail`);
+  }
+
+  /** A living operation token of a DR secondary, sealed for this run. */
+  async operationToken(
+    cluster: string,
+    uses: readonly TokenUse[] = ['dr.promote', 'dr.update-primary', 'dr.operation-token.delete'],
+    run = this.run,
+  ): Promise<Extract<OperationTokenReference, { source: 'sealed' }>> {
+    const simulated = this.cluster(cluster);
+    const token = simulated.tokens.createOperationToken(this.service.now(), false);
+    this.canary(`operation token of ${cluster} (${this.secrets.size})`, token);
+    return { source: 'sealed', cluster, value: await this.sealOperationToken(cluster, token, uses, run) };
+  }
+
+  async sealOperationToken(cluster: string, token: string, uses: readonly string[], run = this.run) {
+    return sealValue(
+      this.sealKeyring,
+      run,
+      { kind: 'operation-token', cluster, clusterId: this.cluster(cluster).clusterId, uses, expSeconds: 3_600 },
+      new Secret('operation-token', token),
+    );
+  }
+
+  /** The input of a switchover from east to west. */
+  input(more: Readonly<Record<string, unknown>> = {}): DrSwitchoverInput {
+    return drSwitchoverInput.parse({ deployment: DEPLOYMENT, to: 'west', reason: 'a test', ...more });
+  }
+
+  /** The plan of a switchover to west, with the approvals that its gates ask for. */
+  async authority(more: Readonly<Record<string, unknown>> = {}): Promise<Authority> {
+    const { plan } = await this.call('assessDrSwitchover', { input: this.input(more) });
+    if (!plan) throw new Error('no plan');
+    return {
+      plan,
+      requestedBy: 'olga',
+      approvals: [await this.approval('plan', plan.digest), await this.approval('go', plan.digest, 'henry')],
+    };
+  }
+
+  async approval(
+    gate: string,
+    planDigest: string,
+    by = 'grace',
+    more: Partial<RunContext> & { readonly verdict?: 'approve' | 'reject' } = {},
+  ): Promise<{ readonly document: string }> {
+    return approvalOf(this.person(by), { ...this.run, gate, planDigest, ...more });
+  }
+
+  person(name: string): TestPerson {
+    const person = this.people.get(name);
+    if (!person) throw new Error(`no person ${name}`);
+    return person;
+  }
+
+  async ceremony(targets: readonly CeremonyTarget[], epoch = 1) {
+    return this.call('createCeremony', {
+      deployment: DEPLOYMENT,
+      runbook: 'drSwitchover',
+      reason: 'a test',
+      requestedBy: 'olga',
+      targets,
+      epoch,
+      inputDigest: 'digest',
+    });
+  }
+
+  /** The envelopes of holders for an invitation, as they reach the activities. */
+  async envelopes(invitation: string, holders: readonly string[], bad: Readonly<Record<string, string>> = {}) {
+    return Promise.all(
+      holders.map(async (name) => {
+        const { document } = await envelopeOf(this.person(name), invitation, this.workersKey, { share: bad[name] });
+        return document;
+      }),
+    );
+  }
+
+  /** How often a changing endpoint was called on a cluster. */
+  calls(cluster: string, path: string): number {
+    return this.service.calls.filter(
+      (call) => call.cluster === cluster && call.path.endsWith(path) && call.method !== 'GET',
+    ).length;
+  }
+
+  /** All changing calls that reached the service. */
+  changes(): string[] {
+    return this.service.calls
+      .filter(({ method }) => method !== 'GET')
+      .map(({ cluster, method, path }) => `${cluster}: ${method} ${path}`);
+  }
+
+  /** Names of the secrets that stand readable in what the activities emitted. */
+  leaks(): string[] {
+    for (const { name, issuedSecrets } of this.service.clusters.values())
+      issuedSecrets.forEach((token, index) => this.secrets.set(`token ${index} of ${name}`, token));
+    return [...new Set(findCanaries(this.emitted.join('\n'), this.secrets))];
+  }
+
+  async stop(): Promise<void> {
+    await this.service.stop();
+    await rm(this.directory, { recursive: true, force: true });
+  }
+
+  /** The activities read nothing of Temporal but the run's own history and the description of another run. */
+  #temporal(): Client {
+    const workflow = {
+      getHandle: () => ({
+        fetchHistory: () => Promise.resolve(this.history),
+        describe: () =>
+          Promise.resolve({ type: 'drSwitchover', runId: this.run.rid, status: { code: 1, name: 'RUNNING' } }),
+      }),
+    };
+    return { workflow } as unknown as Client;
+  }
+}
+
+/** What of an error Temporal would store, or a test may look at. */
+export function failedOf(error: unknown): Failed {
+  const { type, nonRetryable, details } = error as { type?: string; nonRetryable?: boolean; details?: unknown[] };
+  const message = error instanceof Error ? error.message : String(error);
+  if (isRunbookError(error)) {
+    const { code, retryable, observed, needed, next, outcomeKnown } = error;
+    return { code, message, retryable, details: { observed, needed, next, outcomeKnown } };
+  }
+  const name = error instanceof Error ? error.name : 'unknown';
+  return {
+    code: type ?? name,
+    message,
+    retryable: nonRetryable !== true,
+    details: (details?.[0] ?? {}) as Readonly<Record<string, unknown>>,
+  };
+}
+
+function textOf(error: unknown): string {
+  const seen: string[] = [];
+  for (let each: unknown = error; each instanceof Error; each = each.cause)
+    seen.push(each.name, each.message, each.stack ?? '', JSON.stringify(each));
+  return seen.join('\n');
+}
+
+function inventoryText(
+  service: SimulatedService,
+  directory: string,
+  people: ReadonlyMap<string, TestPerson>,
+  options: BenchOptions,
+): string {
+  const names = [...service.clusters.keys()];
+  return stringify({
+    version: 1,
+    workers: { signingKey: { file: join(directory, 'workers.jwk') } },
+    people: Object.fromEntries(
+      [...people.values()].map(({ name, groups, publicKey }) => [
+        name,
+        { groups: [...groups], attestation: 'signed', publicKeys: [publicKey] },
+      ]),
+    ),
+    deployments: {
+      [DEPLOYMENT]: {
+        clusters: Object.fromEntries(
+          [...service.clusters.values()].map(({ name, addresses }) => [
+            name,
+            {
+              addresses: [...addresses],
+              advertisedClusterAddress: 'node-address',
+              credential: { file: join(directory, 'token') },
+              ...options.cluster?.(name),
+            },
+          ]),
+        ),
+        drSets: options.drSets ?? { main: names },
+        ceremony: { holders: HOLDERS, collectFor: '30m', useFor: '30m' },
+        gates: {
+          plan: { approvals: 1, groups: ['approvers'], validFor: '4h' },
+          go: { approvals: 1, groups: ['approvers'], validFor: '10m' },
+        },
+        limits: {
+          heartbeatAge: '5s',
+          catchUp: '2s',
+          demote: '3s',
+          promote: '3s',
+          serviceReady: '3s',
+          streaming: '3s',
+          merkleEvidence: '600ms',
+          ...options.limits,
+        },
+        ...options.deployment,
+      },
+    },
+  });
+}
