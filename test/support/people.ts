@@ -8,7 +8,7 @@ import {
   signDecision,
   verifyInvitation,
 } from '../../src/secrets';
-import type { SigningKey } from '../../src/secrets';
+import type { EnvelopePayload, SigningKey } from '../../src/secrets';
 
 /** Someone with a signing key and, for a holder, a key share. */
 export interface TestPerson {
@@ -30,8 +30,14 @@ export async function envelopeOf(
   person: TestPerson,
   invitationJws: string,
   workersKey: SigningKey,
-  options: { readonly share?: string; readonly seq?: number; readonly signingKey?: SigningKey } = {},
-): Promise<{ readonly document: string }> {
+  options: {
+    readonly share?: string;
+    readonly seq?: number;
+    readonly signingKey?: SigningKey;
+    /** The plain members, as a holder without a signing key sends them. */
+    readonly unsigned?: boolean;
+  } = {},
+): Promise<{ readonly document: string } | EnvelopePayload> {
   const verified = await verifyInvitation(invitationJws, {
     pins: [{ environment: 'test', ...workersKey }],
     now: Date.now(),
@@ -43,10 +49,9 @@ export async function envelopeOf(
     holder: person.name,
     seq: options.seq ?? 1,
     share: parseShare(options.share ?? person.share ?? ''),
-    signingKey: options.signingKey ?? person.key,
+    signingKey: options.unsigned ? undefined : (options.signingKey ?? person.key),
   });
-  if (typeof envelope !== 'string') throw new Error('the envelope is not signed');
-  return { document: envelope };
+  return typeof envelope === 'string' ? { document: envelope } : envelope;
 }
 
 export async function approvalOf(

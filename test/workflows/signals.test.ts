@@ -1,0 +1,262 @@
+import type { Receipt } from '../../src/contracts/run-facts';
+import type { Report } from '../../src/contracts/report';
+import { approvalOf, decisionOf } from '../support/people';
+import { historyText } from '../support/canaries';
+import { signalWithPayload, UNREADABLE, UNREADABLE_CONTENT } from '../support/raw-payloads';
+import { Scenario } from '../support/scenario';
+import type { TestRun } from '../support/scenario';
+
+const SECRET_NAME = 'hvs.CAESIJcanaryThatLooksLikeATokenOfTheService0123456789';
+
+describe('whatever arrives by signal gets a receipt and the run goes on to its normal end', () => {
+  let scenario: Scenario;
+  let run: TestRun;
+  let report: Report;
+  const statuses: string[] = [];
+
+  beforeAll(async () => {
+    scenario = await Scenario.start({ limits: { catchUp: '1s' } });
+    run = await scenario.start();
+  });
+  afterAll(() => scenario.stop());
+
+  const person = (name: string) => scenario.person(name);
+  const receiptOf = (signal: Receipt['signal'], arrival: number) =>
+    run.until(`receipt of ${signal} ${arrival}`, (status) => {
+      statuses[0] = JSON.stringify(status);
+      return status.receipts.find((each) => each.signal === signal && each.arrival === arrival);
+    });
+  let arrivals: Record<string, number> = {};
+  /** Sends and gives the receipt of exactly this signal. */
+  const send = async (signal: 'approve' | 'decide' | 'share' | 'pause', input: unknown) => {
+    arrivals = { ...arrivals, [signal]: (arrivals[signal] ?? 0) + 1 };
+    await run.handle.signal(signal, input);
+    return receiptOf(signal, arrivals[signal] ?? 0);
+  };
+  const identity = async () => {
+    const { workflowId, runId } = await run.status();
+    return { ns: 'default', wid: workflowId, rid: runId };
+  };
+  const OTHER_RUN = '00000000-0000-4000-8000-000000000000';
+
+  it.each(Object.entries(UNREADABLE))('payloads that cannot be decoded: %s', async (encoding, payload) => {
+    await run.waitsFor('approval');
+    await run.waitsFor('shares');
+    for (const signal of ['share', 'approve', 'decide', 'pause'] as const) {
+      arrivals = { ...arrivals, [signal]: (arrivals[signal] ?? 0) + 1 };
+      await signalWithPayload(scenario, run, signal, payload);
+      expect(await receiptOf(signal, arrivals[signal] ?? 0)).toMatchObject({
+        verdict: 'refused',
+        code: 'undecodable',
+        text: expect.stringContaining(encoding) as string,
+      });
+    }
+  });
+
+  it('signals of unknown names: receipts for fifty, a count for the rest, no name that could be a secret', async () => {
+    await run.handle.signal('aprove', {});
+    await run.handle.signal(SECRET_NAME, {});
+    await Promise.all(Array.from({ length: 55 }, () => run.handle.signal('approved', { anything: 1 })));
+    expect(await receiptOf('unknown', 1)).toMatchObject({
+      code: 'unknown-signal',
+      text: expect.stringMatching(/aprove/) as string,
+    });
+    expect((await receiptOf('unknown', 2)).text).toBe('no runbook knows the signal (not shown)');
+    await receiptOf('unknown', 50);
+    expect((await run.status()).receipts.filter(({ signal }) => signal === 'unknown')).toHaveLength(50);
+  });
+
+  it('malformed control signals', async () => {
+    for (const input of ['stop', { reason: 'nobody' }, { by: 'olga', unknown: 1 }]) {
+      expect(await send('pause', input)).toMatchObject({ verdict: 'refused', code: 'malformed' });
+    }
+    expect((await run.status()).paused).toBe(false);
+  });
+
+  it('approvals that are for something else, from somebody else, or wrongly signed', async () => {
+    const { planDigest } = await run.waitsFor('approval');
+    const right = { ...(await identity()), gate: 'plan', planDigest };
+    const refused = async (input: unknown, text: RegExp) => {
+      const receipt = await send('approve', input);
+      expect(receipt).toMatchObject({ verdict: 'refused', text: expect.stringMatching(text) as string });
+    };
+    const grace = person('grace');
+    await refused(await approvalOf(grace, { ...right, rid: OTHER_RUN }), /another run/);
+    await refused(await approvalOf(grace, { ...right, wid: 'deployment:other' }), /another workflow/);
+    await refused(await approvalOf(grace, { ...right, gate: 'go' }), /another gate/);
+    await refused(await approvalOf(grace, { ...right, planDigest: 'A'.repeat(43) }), /another plan/);
+    await refused(await approvalOf({ ...grace, name: 'mallory' }, right), /does not know the person/);
+    await refused(await approvalOf({ ...grace, key: person('henry').key }, right), /signature|verif|key/);
+    await refused({ ...right, verdict: 'approve', name: 'grace', iat: 0 }, /demands a signature/);
+    await refused({ document: 'no document' }, /members|document/);
+    await refused({ yes: true }, /members/);
+    // A holder is known, but in no group that this gate asks.
+    await send('approve', await approvalOf(person('ada'), right));
+    expect((await run.waitsFor('approval')).missing.join()).toContain('approvers');
+  });
+
+  it('decisions while nothing is parked', async () => {
+    const decision = { ...(await identity()), step: 'Read and check again', parkingNo: 1, action: 'retry' as const };
+    expect(await send('decide', await decisionOf(person('grace'), decision))).toMatchObject({
+      verdict: 'refused',
+      code: 'not-parked',
+      from: { name: 'grace', how: 'signed' },
+    });
+    expect(await send('decide', 'retry')).toMatchObject({ verdict: 'refused', code: 'refused' });
+  });
+
+  it('an approval before its gate opens is refused where it cannot know the plan, and counts where it does', async () => {
+    const { planDigest } = await run.waitsFor('approval');
+    for (const holder of ['ada', 'bert']) await run.share(holder);
+    await run.approve('plan');
+    await run.until('the plan gate is passed', ({ waiting }) => !waiting.some((each) => each.for === 'approval'));
+    arrivals = { ...arrivals, approve: (arrivals['approve'] ?? 0) + 1, share: (arrivals['share'] ?? 0) + 2 };
+    // The go opens after the burst, which waits for the third share: these come early.
+    const go = { ...(await identity()), gate: 'go', planDigest };
+    await run.handle.signal('approve', await approvalOf(person('grace'), { ...go, gate: 'plan' }));
+    await run.handle.signal('approve', await approvalOf(person('henry'), go));
+    scenario.service.cluster('west').holdStream('dr', true);
+    await run.share('cleo');
+    arrivals = { ...arrivals, share: (arrivals['share'] ?? 0) + 1 };
+    expect(await receiptOf('approve', (arrivals['approve'] ?? 0) + 1)).toMatchObject({
+      verdict: 'refused',
+      text: expect.stringMatching(/another gate/) as string,
+    });
+    expect(await receiptOf('approve', (arrivals['approve'] ?? 0) + 2)).toMatchObject({
+      verdict: 'accepted',
+      from: { name: 'henry', how: 'signed' },
+    });
+  });
+
+  it('decisions for another run, step, parking or choice leave the step parked; the right one is heard', async () => {
+    const parked = await run.waitsFor('decision');
+    expect(parked).toMatchObject({ step: 'Wait until west has it', code: 'CONFIRMATION_TIMEOUT' });
+    const right = { ...(await identity()), step: parked.step, parkingNo: parked.parkingNo, action: 'retry' as const };
+    const refused = async (change: object, code: string, text: RegExp) => {
+      expect(await send('decide', await decisionOf(person('grace'), { ...right, ...change }))).toMatchObject({
+        verdict: 'refused',
+        code,
+        text: expect.stringMatching(text) as string,
+      });
+    };
+    await refused({ rid: OTHER_RUN }, 'refused', /another run/);
+    await refused({ step: 'Demote east' }, 'not-parked', /another step/);
+    await refused({ parkingNo: parked.parkingNo + 1 }, 'not-parked', /another parking/);
+    await refused({ action: 'skip' }, 'no-such-choice', /choices: retry, abort/);
+    expect(await send('decide', await decisionOf({ ...person('grace'), name: 'mallory' }, right))).toMatchObject({
+      code: 'refused',
+    });
+    expect((await run.waitsFor('decision')).parkingNo).toBe(parked.parkingNo);
+
+    const document = await decisionOf(person('grace'), right);
+    expect(await send('decide', document)).toMatchObject({
+      verdict: 'accepted',
+      from: { name: 'grace', how: 'signed' },
+    });
+    const again = await run.waitsFor('decision', ({ parkingNo }) => parkingNo > parked.parkingNo);
+    // A double click must not serve the next parking.
+    expect(await send('decide', document)).toMatchObject({ verdict: 'refused', code: 'not-parked' });
+    scenario.service.cluster('west').holdStream('dr', false);
+    expect(
+      await send('decide', await decisionOf(person('grace'), { ...right, parkingNo: again.parkingNo })),
+    ).toMatchObject({ verdict: 'accepted' });
+    report = await run.report();
+  });
+
+  it('the report of the completed run has every receipt, and nothing of what could not be read', async () => {
+    expect(report.outcome).toBe('completed');
+    for (const signal of ['share', 'approve', 'decide', 'pause'] as const) {
+      const sent = report.signals.filter((each) => each.signal === signal);
+      const answered = report.receipts.filter((each) => each.signal === signal);
+      expect(sent.map(({ arrival }) => arrival)).toEqual(
+        expect.arrayContaining(answered.map(({ arrival }) => arrival)),
+      );
+      expect(answered.length).toBe(sent.length);
+      expect(sent.every((each) => each.answered)).toBe(true);
+    }
+    expect(report.receipts.filter(({ signal }) => signal === 'unknown')).toHaveLength(50);
+    expect(report.findings).toContainEqual(
+      expect.objectContaining({ code: 'unknown-signals', text: expect.stringMatching(/^7 more/) as string }),
+    );
+    const told = JSON.stringify(report) + statuses.join();
+    for (const canary of [SECRET_NAME, UNREADABLE_CONTENT]) expect(told).not.toContain(canary);
+    const history = await run.handle.fetchHistory();
+    const events = history.events?.filter((event) => !event.workflowExecutionSignaledEventAttributes) ?? [];
+    for (const canary of [SECRET_NAME, UNREADABLE_CONTENT]) {
+      expect(historyText({ events })).not.toContain(canary);
+      expect(scenario.logLines.join('\n')).not.toContain(canary);
+    }
+    expect(await scenario.leaks([told])).toEqual([]);
+  });
+});
+
+describe('the word of a person', () => {
+  it('a rejection ends the run as aborted while shares are still missing; two approvals of one person count once', async () => {
+    const scenario = await Scenario.start({
+      deployment: {
+        gates: {
+          plan: { approvals: 2, groups: ['approvers'], validFor: '4h' },
+          go: { approvals: 1, groups: ['approvers'], validFor: '10m' },
+        },
+      },
+    });
+    try {
+      const run = await scenario.start();
+      await run.approve('plan');
+      await run.approve('plan');
+      const answered = await run.until('both approvals have receipts', ({ receipts }) => {
+        const approvals = receipts.filter(({ signal }) => signal === 'approve');
+        return approvals.length === 2 && approvals;
+      });
+      expect(answered.every(({ from }) => from?.name === 'grace')).toBe(true);
+      const waiting = await run.waitsFor('approval');
+      expect(waiting.approved).toEqual([{ name: 'grace', how: 'signed' }]);
+      expect(waiting.missing.join()).toMatch(/1/);
+
+      await run.approve('plan', 'henry', 'reject');
+      const report = await run.report();
+      expect(report.outcome).toBe('aborted');
+      expect(report.gates).toMatchObject([{ gate: 'plan', state: 'rejected', by: [{ name: 'henry', how: 'signed' }] }]);
+      expect(report.leftToDo).toEqual([expect.stringMatching(/stopped by henry: rejected at gate plan/)]);
+      expect(report.steps.map(({ name }) => name)).toContain('Destroy the ceremony keys');
+      expect(scenario.calls('east', 'dr/primary/demote')).toBe(0);
+      expect(scenario.calls('west', 'generate-operation-token/attempt')).toBe(0);
+      expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
+    } finally {
+      await scenario.stop();
+    }
+  });
+
+  it('in a laboratory plain members count and are shown as claimed', async () => {
+    const scenario = await Scenario.start({ attestation: 'claimed' });
+    try {
+      const run = await scenario.start();
+      for (const holder of ['ada', 'bert', 'cleo']) await run.share(holder, { unsigned: true });
+      const identity = { ns: 'default', wid: scenario.workflowId, rid: (await run.status()).runId };
+      for (const gate of ['plan', 'go'] as const) {
+        const { planDigest } = await run.waitsFor('approval', (waiting) => waiting.gate === gate);
+        await run.handle.signal('approve', {
+          ...identity,
+          gate,
+          planDigest,
+          verdict: 'approve',
+          comment: '',
+          name: 'grace',
+          iat: 0,
+        });
+      }
+      const report = await run.report();
+      expect(report.outcome).toBe('completed');
+      expect(report.gates.map(({ gate, state, by }) => [gate, state, by])).toEqual([
+        ['plan', 'approved', [{ name: 'grace', how: 'claimed' }]],
+        ['go', 'approved', [{ name: 'grace', how: 'claimed' }]],
+      ]);
+      expect(report.receipts.filter(({ signal }) => signal === 'share').map(({ from }) => from)).toEqual(
+        ['ada', 'bert', 'cleo'].map((name) => ({ name, how: 'claimed' })),
+      );
+      expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
+    } finally {
+      await scenario.stop();
+    }
+  });
+});
