@@ -171,6 +171,15 @@ export function createCeremonyActivities(dependencies: ActivityDependencies, clu
       }
       await keyRecords.markFirstBurst(record.cid, record.epoch, Date.now());
       const { version } = await access.client.sys.health({ signal });
+      const entry = () => ({
+        version: 1 as const,
+        id: randomUUID(),
+        deployment,
+        cluster,
+        clusterId,
+        ...run,
+        at: new Date().toISOString(),
+      });
       const result = await runBurst(execution, {
         endpoints: access.client.dr.secondary.generateOperationToken,
         cluster,
@@ -179,6 +188,7 @@ export function createCeremonyActivities(dependencies: ActivityDependencies, clu
         threshold: record.threshold,
         token: await ceremonyToken(access, version),
         cancelForeignAttempt: input.cancelForeignAttempt ?? false,
+        onOrphan: () => ledger.write({ ...entry(), state: 'orphan' }),
       });
       const token = await sealValue(
         sealKeyring,
@@ -186,11 +196,7 @@ export function createCeremonyActivities(dependencies: ActivityDependencies, clu
         { kind: 'operation-token', cluster, clusterId, uses, expSeconds: SEALED_SECONDS },
         result.token,
       );
-      const entry = { version: 1 as const, deployment, cluster, clusterId, ...run, at: new Date().toISOString() };
-      await ledger.write({ ...entry, id: randomUUID(), state: 'alive', sealed: token });
-      for (const finding of result.findings) {
-        if (finding.code === 'orphan-token') await ledger.write({ ...entry, id: randomUUID(), state: 'orphan' });
-      }
+      await ledger.write({ ...entry(), state: 'alive', sealed: token });
       return {
         token,
         attempts: result.attempts,

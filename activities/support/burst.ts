@@ -24,6 +24,8 @@ export interface Burst {
   /** X-Vault-Token of the calls, where the service asks for one. */
   readonly token: Secret | undefined;
   readonly cancelForeignAttempt: boolean;
+  /** Called as soon as a token may exist that nobody holds, however the burst ends. */
+  readonly onOrphan: () => Promise<void>;
 }
 
 export interface BurstResult {
@@ -48,6 +50,31 @@ type SetOutcome =
  */
 export async function runBurst(execution: Execution, burst: Burst): Promise<BurstResult> {
   const findings: Finding[] = [];
+  try {
+    return await tryAllSets(execution, burst, findings);
+  } catch (error) {
+    // The slot is the service's only one: whatever went wrong, ours does not stay in it.
+    await cancelOwn(burst).catch(() => undefined);
+    throw withOrphans(error, findings);
+  }
+}
+
+/** A failed burst has no result in which findings could travel. */
+function withOrphans(error: unknown, [orphaned]: readonly Finding[]): unknown {
+  if (!isRunbookError(error) || !orphaned) return error;
+  const { retryable, outcomeKnown, httpStatus, cluster, observed, needed, next } = error;
+  return new RunbookError(error.code, `${error.message} ${orphaned.text}`, {
+    retryable,
+    outcomeKnown,
+    httpStatus,
+    cluster,
+    observed,
+    needed,
+    next: [next, orphaned.next].filter((each) => each !== undefined).join(' '),
+  });
+}
+
+async function tryAllSets(execution: Execution, burst: Burst, findings: Finding[]): Promise<BurstResult> {
   const rejected: (readonly OpenedShare[])[] = [];
   let attempts = 0;
   for (const set of setsOf(burst.shares, burst.threshold).slice(0, MAX_SUBSETS)) {
@@ -73,10 +100,9 @@ export async function runBurst(execution: Execution, burst: Burst): Promise<Burs
     }
     rejected.push(set);
   }
-  await cancelOwn(burst);
   throw new RunbookError(
     'SHARES_REJECTED',
-    `${burst.cluster} rejected every set of ${burst.threshold} out of ${burst.shares.length} key shares.`,
+    `${burst.cluster} rejected ${rejected.length} sets of ${burst.threshold} out of ${burst.shares.length} key shares.`,
     {
       cluster: burst.cluster,
       observed: `${rejected.length} ${rejected.length === 1 ? 'set' : 'sets'} of shares rejected; holders: ${burst.shares.map((share) => share.holder).join(', ')}`,
@@ -107,15 +133,16 @@ async function trySet(
       // Without a clear answer the state decides what the share did.
       const seen = await readOwn(execution, burst);
       if (!seen) {
-        if (last && answer.kind === 'unclear')
-          findings.push(orphan(burst.cluster, 'the answer to the last share was lost'));
+        if (last && mayHaveCompleted(answer))
+          await noteOrphan(burst, findings, 'the answer to the last share was lost');
         return { kind: 'lost' };
       }
       nonce = seen.nonce;
       if (!last && seen.progress === index + 1) break;
       if (last && seen.progress === 0 && set.length > 1) {
         if (answer.kind === 'refused') return { kind: 'rejected' };
-        findings.push(orphan(burst.cluster, 'the connection closed at the last share and the progress fell back'));
+        if (mayHaveCompleted(answer))
+          await noteOrphan(burst, findings, 'the connection closed at the last share and the progress fell back');
         return { kind: 'lost' };
       }
       if (last && set.length === 1 && answer.kind === 'refused') return { kind: 'rejected' };
@@ -130,6 +157,7 @@ async function startOwn(execution: Execution, burst: Burst): Promise<Attempt> {
   const { endpoints, record, cluster } = burst;
   const options = { token: burst.token, signal: execution.signal, timeoutMs: CHANGE_TIMEOUT_MS };
   for (let tries = 0; ; tries += 1) {
+    execution.throwIfCancelled();
     const present = await readAttempt(execution, burst);
     if (present.started) {
       if (present.pgpFingerprint !== record.keys.pgpFingerprint && !burst.cancelForeignAttempt) {
@@ -138,6 +166,15 @@ async function startOwn(execution: Execution, burst: Burst): Promise<Attempt> {
           observed: `attempt with ${present.pgpFingerprint ? `key ${present.pgpFingerprint}` : 'a one-time password'}, progress ${present.progress} of ${present.required}`,
           needed: 'the free slot, or our own attempt',
           next: 'Find out whose it is. When it has ended or was cancelled by its owner, retry.',
+        });
+      }
+      if (tries >= MAX_RESTARTS) {
+        throw new RunbookError('ATTEMPT_LOST', `The attempt in the slot of ${cluster} cannot be cancelled.`, {
+          retryable: false,
+          cluster,
+          observed: `still there after ${tries} cancellations`,
+          needed: 'a free slot',
+          next: `Look at ${cluster}, then retry: no holder is asked again.`,
         });
       }
       await tolerate(() => endpoints.cancelAttempt(options));
@@ -157,7 +194,15 @@ async function startOwn(execution: Execution, burst: Burst): Promise<Attempt> {
 }
 
 type Given =
-  { readonly kind: 'attempt'; readonly attempt: Attempt } | { readonly kind: 'refused' } | { readonly kind: 'unclear' };
+  | { readonly kind: 'attempt'; readonly attempt: Attempt }
+  | { readonly kind: 'refused' }
+  /** No clear answer. `outcomeKnown`: it is certain that the share did not arrive. */
+  | { readonly kind: 'unclear'; readonly outcomeKnown: boolean };
+
+/** Whether the share may have completed the attempt without telling us the token. */
+function mayHaveCompleted(answer: Given): boolean {
+  return answer.kind === 'attempt' || (answer.kind === 'unclear' && !answer.outcomeKnown);
+}
 
 async function give(burst: Burst, key: Secret<'key-share'>, nonce: string): Promise<Given> {
   try {
@@ -166,7 +211,7 @@ async function give(burst: Burst, key: Secret<'key-share'>, nonce: string): Prom
   } catch (error) {
     if (!isRunbookError(error)) throw error;
     if (error.code === 'PERMISSION_DENIED') throw error;
-    return { kind: error.code === 'BAD_REQUEST' ? 'refused' : 'unclear' };
+    return error.code === 'BAD_REQUEST' ? { kind: 'refused' } : { kind: 'unclear', outcomeKnown: error.outcomeKnown };
   }
 }
 
@@ -178,7 +223,7 @@ async function openOrLose(burst: Burst, attempt: Attempt, findings: Finding[]): 
       token: await openToken(burst.record.keys, 'operation-token', attempt.encodedToken.reveal()),
     };
   } catch {
-    findings.push(orphan(burst.cluster, 'the encoded token does not open with our key'));
+    await noteOrphan(burst, findings, 'the encoded token does not open with our key');
     return { kind: 'lost' };
   }
 }
@@ -217,13 +262,14 @@ async function tolerate(call: () => Promise<unknown>): Promise<void> {
   }
 }
 
-function orphan(cluster: string, how: string): Finding {
-  return {
+async function noteOrphan({ cluster, onOrphan }: Burst, findings: Finding[], how: string): Promise<void> {
+  await onOrphan();
+  findings.push({
     severity: 'critical',
     code: 'orphan-token',
     text: `An operation token of ${cluster} may exist that nobody holds: ${how}.`,
     next: `An operation token has no lifetime. Ask the service's vendor how to end it, or end all of them by disabling and re-enabling DR on ${cluster} when it is safe; look for its use in the audit log until then.`,
-  };
+  });
 }
 
 /** Every set of `size` shares, the earliest holders first. */
