@@ -149,7 +149,7 @@ async function runCommand(
     stdio: 'ignore',
     signal,
     env: {
-      ...process.env,
+      ...inherited(),
       RUNBOOK_HOOK: hook,
       RUNBOOK_DEPLOYMENT: about.deployment,
       RUNBOOK_FROM: about.from,
@@ -173,4 +173,12 @@ async function runCommand(
     needed: 'exit code 0',
     next: 'See what the hook did and why it failed; retry runs it again.',
   });
+}
+
+/** What a hook needs to find its programs. The worker's own environment holds keys and credentials. */
+function inherited(): NodeJS.ProcessEnv {
+  const names = ['PATH', 'HOME', 'LANG', 'TZ', 'TMPDIR'];
+  return Object.fromEntries(
+    names.flatMap((name) => (process.env[name] === undefined ? [] : [[name, process.env[name]]])),
+  );
 }

@@ -1,15 +1,9 @@
-import type {
-  AssessSwitchoverResult,
-  Authority,
-  MarkerResult,
-  ServiceReadyResult,
-  SwitchoverRoute,
-} from '../src/contracts/activities';
-import type { PlanDocument } from '../src/contracts/plan';
+import type { AssessSwitchoverResult, Authority, MarkerResult, SwitchoverRoute } from '../src/contracts/activities';
 import { deploymentWorkflowId } from '../src/contracts/names';
 import type { Report } from '../src/contracts/report';
 import type { DrSwitchoverInput } from '../src/contracts/runbook-inputs';
 import { drSwitchoverInput } from '../src/contracts/runbook-inputs';
+import { planned, refusalOf, verdictsInWords } from './building-blocks/assessment';
 import { Ceremony } from './building-blocks/ceremony';
 import { OutageDecision, stepFailure } from './building-blocks/failures';
 import { passGate } from './building-blocks/gates';
@@ -17,7 +11,8 @@ import type { HandedOver } from './building-blocks/lock';
 import { OperationTokens } from './building-blocks/operation-tokens';
 import { inParallel } from './building-blocks/parallel';
 import type { Choice } from './building-blocks/parking';
-import { followAsDrSecondary, repointPerformanceSecondary } from './building-blocks/re-protection';
+import { LEAVE } from './building-blocks/parking';
+import { followAll, performanceFollows } from './building-blocks/re-protection';
 import type { Run } from './building-blocks/run';
 import { StepFailed } from './building-blocks/run';
 import type { Ending } from './building-blocks/runbook';
@@ -95,7 +90,8 @@ async function prepare(run: Run, input: DrSwitchoverInput, first: AssessSwitchov
   const { deployment } = input;
   const requestedBy = input.requestedBy ?? 'unknown';
   let assessed = first;
-  const { plan, route } = planned(assessed);
+  let { route } = planned(assessed);
+  const { plan } = planned(assessed);
 
   run.state.enterPhase('waiting-for-people');
   const targets = [
@@ -149,6 +145,19 @@ async function prepare(run: Run, input: DrSwitchoverInput, first: AssessSwitchov
       code: 'plan-changed',
       text: 'The deployment changed after the plan was approved; the new plan needs an approval of its own.',
     });
+    const next = planned(assessed).route;
+    if (next.tokenSource !== route.tokenSource) {
+      throw stepFailure(
+        'PRECONDITION_FAILED',
+        'The source of the operation tokens changed while people were waited for.',
+        {
+          observed: next.tokenSource,
+          needed: route.tokenSource,
+          next: 'Nothing was changed. Start again; the new plan says where the tokens come from.',
+        },
+      );
+    }
+    route = next;
     current = now;
     run.state.plan = now;
     planApprovals = await gate('plan', now.digest);
@@ -167,11 +176,6 @@ const PROMOTE_SECONDARY: Choice = {
   effect: 'go on: promote the new primary and finish the switchover',
 };
 const PROMOTE_BACK: Choice = { action: 'promote-back', effect: 'promote the old primary again; it holds every write' };
-const LEAVE: Choice = {
-  action: 'leave',
-  effect: 'end the run now; NO cluster is primary and a person must promote one by hand',
-};
-
 /** Step 2 up to the demotion: quiesce, and prove that B has everything. */
 async function proveCaughtUp(run: Run, input: DrSwitchoverInput, route: SwitchoverRoute): Promise<MarkerResult> {
   const { deployment } = input;
@@ -257,23 +261,27 @@ async function changePrimary(
         leaveToRunbook: (failure) => failure.outcomeKnown && input.onStuck === 'promote-back',
       },
     );
-    run.offerOnStop(undefined);
-    await serviceBack(run, input, route, newPrimary, oldPrimary, marker);
-    return 'new';
   } catch (error) {
-    if (error instanceof OutageDecision && error.choice === 'leave') {
-      run.state.finding({
-        severity: 'critical',
-        code: 'no-primary',
-        text: `The run was ended with no primary in ${deployment}.`,
-        next: `Promote ${oldPrimary} or ${newPrimary} by hand, never both.`,
-      });
-      return 'nowhere';
-    }
     if (!(error instanceof StepFailed) && !(error instanceof OutageDecision)) throw error;
-    await promoteBack(run, input, route, tokens, authority, marker);
-    return 'old';
+    if (error instanceof OutageDecision && error.choice === 'leave') return leave(run, route);
+    return promoteBack(run, input, route, tokens, authority, marker);
   }
+
+  // 4. Service is back when the new primary was seen to serve.
+  run.offerOnStop(undefined);
+  await serviceBack(run, input, route, newPrimary, oldPrimary, marker);
+  return 'new';
+}
+
+/** A person ended the run inside the outage. */
+function leave(run: Run, { from, to }: SwitchoverRoute): 'nowhere' {
+  run.state.finding({
+    severity: 'critical',
+    code: 'no-primary',
+    text: 'The run was ended with no cluster known to be primary.',
+    next: `Promote ${from} (it holds every write) or ${to} by hand, never both.`,
+  });
+  return 'nowhere';
 }
 
 /** Step 4: B serves; traffic is led there; the outage ends. */
@@ -286,12 +294,13 @@ async function serviceBack(
   marker: MarkerResult,
 ): Promise<void> {
   const { deployment } = input;
-  const ready: ServiceReadyResult = await run.step(
+  const ready = await run.skippableStep(
     `Wait until ${primary} serves`,
+    `go on; that ${primary} serves is then not proven`,
     (call) => call.awaitServiceReady({ deployment, cluster: primary, credentialOf, marker }),
-    { note: ({ stableActiveNode }) => `active node ${stableActiveNode}, marker read, write done`, choices: [LEAVE] },
+    { note: ({ stableActiveNode }) => `active node ${stableActiveNode}, marker read, write done`, choices: [] },
   );
-  run.state.noteFindings(ready.findings);
+  run.state.noteFindings(ready?.findings);
   if (route.hooks.quiesce && primary === route.from) {
     await run.skippableStep(
       'Release the clients',
@@ -317,7 +326,7 @@ async function serviceBack(
       { choices: [] },
     );
   }
-  run.state.serviceBackAt = Date.now();
+  if (ready) run.state.serviceBackAt = Date.now();
 }
 
 /** B did not get there: A, which holds every write, becomes primary again. */
@@ -328,17 +337,24 @@ async function promoteBack(
   tokens: OperationTokens,
   authority: Authority,
   marker: MarkerResult,
-): Promise<void> {
+): Promise<Served> {
   const { deployment } = input;
   const { from: oldPrimary, to: newPrimary } = route;
   run.offerOnStop(undefined);
-  const token = await tokens.of(oldPrimary);
-  await run.step(
-    `Promote ${oldPrimary} back`,
-    (call) => call.promoteDrSecondary({ deployment, cluster: oldPrimary, otherCluster: newPrimary, token, authority }),
-    { note: ({ observed }) => observed, choices: [] },
-  );
+  try {
+    const token = await tokens.of(oldPrimary);
+    await run.step(
+      `Promote ${oldPrimary} back`,
+      (call) =>
+        call.promoteDrSecondary({ deployment, cluster: oldPrimary, otherCluster: newPrimary, token, authority }),
+      { note: ({ observed }) => observed, choices: [LEAVE] },
+    );
+  } catch (error) {
+    if (error instanceof OutageDecision) return leave(run, route);
+    throw error;
+  }
   await serviceBack(run, input, route, oldPrimary, oldPrimary, marker);
+  return 'old';
 }
 
 /** Steps 5 and 6: each secondary in parallel and on its own. Gives what people still have to do. */
@@ -354,7 +370,7 @@ async function restoreProtection(
   const secondaries = [...(rejoins ? [former] : []), ...route.otherDrSecondaries];
   const [notFollowing] = await inParallel<string[]>([
     followAll(run, deployment, primary, secondaries, tokens),
-    performanceFollows(run, deployment, route, primary),
+    performanceFollows(run, deployment, route.performanceSecondaries, primary),
   ]);
   const left = notFollowing ?? [];
   return rejoins
@@ -363,47 +379,6 @@ async function restoreProtection(
         ...left,
         `${former} stays out until it is upgraded to the version of ${primary}; then give it an activation token from ${primary}.`,
       ];
-}
-
-async function followAll(
-  run: Run,
-  deployment: string,
-  primary: string,
-  secondaries: readonly string[],
-  tokens: OperationTokens,
-): Promise<string[]> {
-  const followed = await inParallel(
-    secondaries.map((secondary) => followAsDrSecondary(run, tokens, deployment, primary, secondary)),
-  );
-  return secondaries
-    .filter((_, index) => !followed[index])
-    .map(
-      (secondary) =>
-        `${secondary} does not follow ${primary}: issue an activation token on ${primary} and use it with update-primary on ${secondary}.`,
-    );
-}
-
-/** Step 6: performance secondaries follow by themselves, or are re-pointed with their filters. */
-async function performanceFollows(
-  run: Run,
-  deployment: string,
-  route: SwitchoverRoute,
-  primary: string,
-): Promise<string[]> {
-  if (route.performanceSecondaries.length === 0) return [];
-  const seen = await run.skippableStep(
-    'Wait until the performance secondaries follow',
-    'whether performance secondaries follow is not known',
-    (call) => call.awaitPerformanceSecondaries({ deployment, primary, secondaries: route.performanceSecondaries }),
-    {
-      note: ({ following }) =>
-        following.map(({ cluster, follows }) => `${cluster} ${follows ? 'follows' : 'does not follow'}`).join(', '),
-    },
-  );
-  const lost = seen?.following.filter((each) => !each.follows) ?? [];
-  for (const { cluster, id } of lost)
-    await repointPerformanceSecondary(run, deployment, primary, cluster, id ?? cluster);
-  return [];
 }
 
 /** Step 7: nothing of ours stays behind, and the last look is in the report. */
@@ -419,29 +394,4 @@ async function finish(run: Run, deployment: string, tokens: OperationTokens): Pr
         observations.map((each) => `${each.cluster} ${each.dr?.mode ?? 'not read'}`).join(', '),
     },
   );
-}
-
-function planned(assessed: AssessSwitchoverResult): { readonly plan: PlanDocument; readonly route: SwitchoverRoute } {
-  const { plan, route } = assessed;
-  if (!plan || !route) throw stepFailure('PRECONDITION_FAILED', 'No plan can be made of what was read.');
-  return { plan, route };
-}
-
-function refusalOf(assessed: AssessSwitchoverResult) {
-  const failed = assessed.preconditions.filter((each) => each.verdict === 'fail');
-  if (failed.length === 0 && assessed.plan) return undefined;
-  const lines = failed.map(
-    (each) =>
-      `${each.name}${each.cluster ? ` (${each.cluster})` : ''}: observed ${each.observed}, needed ${each.needed}`,
-  );
-  return stepFailure('PRECONDITION_FAILED', `Nothing was touched. ${lines.join('; ')}`, {
-    observed: failed[0]?.observed,
-    needed: failed[0]?.needed,
-    next: failed.flatMap((each) => (each.next ? [each.next] : [])).join(' '),
-  });
-}
-
-function verdictsInWords({ preconditions }: AssessSwitchoverResult): string {
-  const count = (verdict: string) => preconditions.filter((each) => each.verdict === verdict).length;
-  return `${count('ok')} ok, ${count('warn')} warnings, ${count('fail')} failed, ${count('not-checkable')} not checkable`;
 }

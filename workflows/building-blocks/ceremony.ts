@@ -232,7 +232,7 @@ export class Ceremony {
       // A corrected share takes the place of the old one and makes a rejected set worth another try.
       if (held >= 0) {
         this.#held.splice(held, 1);
-        this.#needed = Math.min(this.#needed, this.#held.length + 1);
+        this.#needed = Math.max(ceremony.threshold, Math.min(this.#needed, this.#held.length + 1));
       }
       this.#held.push({ holder: holder.name, seq, envelope });
     }

@@ -18,6 +18,12 @@ export const ABORT: Choice = {
   effect: 'end the run here; what was done stays, clean-ups run, the report says what is left',
 };
 
+/** Inside an outage there is no harmless end. */
+export const LEAVE: Choice = {
+  action: 'leave',
+  effect: 'end the run now; NO cluster is primary and a person must promote one by hand',
+};
+
 interface Decision {
   readonly action: DecisionAction;
   readonly by: Attested;

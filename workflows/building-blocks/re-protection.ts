@@ -1,6 +1,7 @@
 import { ApplicationFailure } from '@temporalio/workflow';
 import type { ActivationTokenResult, ChangeResult } from '../../src/contracts/activities';
 import type { OperationTokens } from './operation-tokens';
+import { inParallel } from './parallel';
 import type { Choice } from './parking';
 import type { Run } from './run';
 
@@ -18,7 +19,7 @@ const STOP_HERE: Choice = {
  *
  * @returns whether it streams; false where people skipped it
  */
-export async function followAsDrSecondary(
+async function followAsDrSecondary(
   run: Run,
   tokens: OperationTokens,
   deployment: string,
@@ -45,7 +46,7 @@ export async function followAsDrSecondary(
  * Re-points a performance secondary that does not follow by itself. Its path filter is written under the new id before
  * the token is used, so that what was filtered never leaves, and again after it.
  */
-export async function repointPerformanceSecondary(
+async function repointPerformanceSecondary(
   run: Run,
   deployment: string,
   primary: string,
@@ -123,4 +124,46 @@ async function repeatUnit(
     { note: (result) => result.observed, choices: [STOP_HERE] },
   );
   return joined !== undefined;
+}
+
+/** Makes every secondary follow the primary, in parallel and each on its own. Gives what people still have to do. */
+export async function followAll(
+  run: Run,
+  deployment: string,
+  primary: string,
+  secondaries: readonly string[],
+  tokens: OperationTokens,
+): Promise<string[]> {
+  const followed = await inParallel(
+    secondaries.map((secondary) => followAsDrSecondary(run, tokens, deployment, primary, secondary)),
+  );
+  return secondaries
+    .filter((_, index) => !followed[index])
+    .map(
+      (secondary) =>
+        `${secondary} does not follow ${primary}: issue an activation token on ${primary} and use it with update-primary on ${secondary}.`,
+    );
+}
+
+/** Performance secondaries follow by themselves, or are re-pointed with their filters. */
+export async function performanceFollows(
+  run: Run,
+  deployment: string,
+  secondaries: readonly string[],
+  primary: string,
+): Promise<string[]> {
+  if (secondaries.length === 0) return [];
+  const seen = await run.skippableStep(
+    'Wait until the performance secondaries follow',
+    'whether performance secondaries follow is not known',
+    (call) => call.awaitPerformanceSecondaries({ deployment, primary, secondaries }),
+    {
+      note: ({ following }) =>
+        following.map(({ cluster, follows }) => `${cluster} ${follows ? 'follows' : 'does not follow'}`).join(', '),
+    },
+  );
+  const lost = seen?.following.filter((each) => !each.follows) ?? [];
+  for (const { cluster, id } of lost)
+    await repointPerformanceSecondary(run, deployment, primary, cluster, id ?? cluster);
+  return [];
 }

@@ -8,7 +8,7 @@ import type { StepCalls } from './activity-calls';
 import type { FailureFacts } from './failures';
 import { OutageDecision, RunStopped, failureFacts, isStop } from './failures';
 import type { Choice } from './parking';
-import { ABORT, Parking, RETRY } from './parking';
+import { ABORT, LEAVE, Parking, RETRY } from './parking';
 import type { RunState, StepRecord } from './run-state';
 import { refuseShares } from './share-receipts';
 import type { SignalInbox } from './signal-inbox';
@@ -125,7 +125,7 @@ export class Run {
 
   /** Runs one named step; where it fails for good the run parks until a person decides. */
   async step<T>(name: string, body: (call: StepCalls) => Promise<T>, options: StepOptions<T> = {}): Promise<T> {
-    const outcome = await this.#runStep(name, body, options, [...(options.choices ?? [ABORT])]);
+    const outcome = await this.#runStep(name, body, options, [...(options.choices ?? [this.#wayOut])]);
     if (outcome === SKIPPED) throw new TypeError(`step ${name} cannot be skipped`);
     return outcome;
   }
@@ -137,7 +137,7 @@ export class Run {
     body: (call: StepCalls) => Promise<T>,
     options: StepOptions<T> = {},
   ): Promise<T | undefined> {
-    const choices = [{ action: 'skip', effect } as const, ...(options.choices ?? [ABORT])];
+    const choices = [{ action: 'skip', effect } as const, ...(options.choices ?? [this.#wayOut])];
     const outcome = await this.#runStep(name, body, options, choices);
     return outcome === SKIPPED ? undefined : outcome;
   }
@@ -211,6 +211,11 @@ export class Run {
         next: failure.next,
       });
     }
+  }
+
+  /** How a person ends the run at a parked step, where the runbook gives no choices of its own. */
+  get #wayOut(): Choice {
+    return this.#shielded ? LEAVE : ABORT;
   }
 
   async #runStep<T>(

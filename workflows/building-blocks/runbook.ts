@@ -133,5 +133,8 @@ async function writeReport(run: Run, ending: Ending): Promise<Report> {
   const call = stepCalls(`${step.number} Write the report`, () => state.stepContext(step));
   const facts = state.drainFacts();
   const { report } = await call.composeReport({ outcome: ending.outcome, leftToDo: ending.leftToDo ?? [], facts });
+  step.state = 'done';
+  step.endedAt = Date.now();
+  state.show();
   return report;
 }
