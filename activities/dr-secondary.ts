@@ -33,7 +33,9 @@ export function createDrSecondaryActivities(
         const clusterId = await readClusterId(target, signal);
         const clusterAddresses = await clusterAddressesOf(source, signal);
         const id = clusterId;
-        if (follows(await readDr(target, signal), clusterAddresses)) return { id, form: 'none', revokedBefore: false };
+        const { heartbeatAgeMs } = clusters.deployment(deployment).limits;
+        if (isAttached(await readDr(target, signal), clusterAddresses, heartbeatAgeMs))
+          return { id, form: 'none', revokedBefore: false };
 
         const operationToken = await openOperationToken(
           dependencies,
@@ -91,8 +93,9 @@ export function createDrSecondaryActivities(
           keyLost: true,
         });
 
+        const { heartbeatAgeMs } = clusters.deployment(deployment).limits;
         const before = await readDr(target, signal);
-        if (follows(before, clusterAddresses)) {
+        if (isAttached(before, clusterAddresses, heartbeatAgeMs)) {
           return {
             outcome: 'already',
             observed: `${secondary} knows ${primary} as its primary`,
@@ -130,7 +133,12 @@ export function createDrSecondaryActivities(
         try {
           const changed = await readActConfirm(execution, {
             read: () => readDr(target, signal),
-            until: (dr) => follows(dr, clusterAddresses),
+            // A cluster that was promoted back is known to its secondary already, which it does not accept any more:
+            // only a live connection proves anything then.
+            until: (dr) =>
+              follows(before, clusterAddresses)
+                ? isAttached(dr, clusterAddresses, heartbeatAgeMs)
+                : follows(dr, clusterAddresses),
             budgetMs: POINTED_BUDGET_MS,
             describe: describeReplication,
             needed: `${secondary} knows ${primary} as its primary`,
@@ -258,6 +266,15 @@ export function follows(replication: ReplicationObservation, clusterAddresses: R
     ...(replication.primaryClusterAddress ? [replication.primaryClusterAddress] : []),
   ];
   return replication.mode === 'secondary' && known.some((address) => clusterAddresses.has(address));
+}
+
+/** Knows the primary and is connected to it: a primary that was demoted in between has forgotten its secondaries. */
+function isAttached(
+  replication: ReplicationObservation,
+  clusterAddresses: ReadonlySet<string>,
+  heartbeatAgeMs: number,
+): boolean {
+  return follows(replication, clusterAddresses) && isAlive(replication, heartbeatAgeMs);
 }
 
 /**
