@@ -1,0 +1,240 @@
+import { existsSync, readFileSync, readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Command } from 'commander';
+import { parse } from 'yaml';
+import { buildProgram } from '../src/cli/program';
+import { RUNBOOK_NAMES } from '../src/contracts/names';
+import { RUNBOOK_INPUTS } from '../src/contracts/runbook-inputs';
+import { SIGNALS, approvalPayload, decisionPayload, runControl } from '../src/contracts/signals';
+import { ERROR_CODES } from '../src/errors';
+import type { Page } from './support/documents';
+import { ROOT, allPages, codeBlocks, codeSpans, deadLinks, page, shellLines, shellWords } from './support/documents';
+
+const README = page('README.md');
+const GUIDES = [
+  README,
+  page('SECURITY.md'),
+  page('CONTRIBUTING.md'),
+  page('docs/operations.md'),
+  page('docs/benchmarks.md'),
+];
+
+const program = buildProgram({
+  context: {
+    env: {},
+    interactive: false,
+    out: () => undefined,
+    err: () => undefined,
+    readInput: () => Promise.resolve(''),
+    ask: () => Promise.reject(new Error('nobody asks')),
+    askHidden: () => Promise.reject(new Error('nobody asks')),
+    stop: new AbortController().signal,
+  },
+  finish: () => undefined,
+});
+
+/** What is wrong with a `runbook` command line; empty where nothing is. */
+function mistakes(words: readonly string[]): string[] {
+  let command: Command = program;
+  const rest = [...words];
+  for (;;) {
+    const next = command.commands.find((each) => each.name() === rest[0]);
+    if (!next) break;
+    command = next;
+    rest.shift();
+  }
+  if (command === program) return [`no command ${rest[0] ?? ''}`];
+  const found: string[] = [];
+  const given = new Set<string>();
+  let values = 0;
+  for (let word = rest.shift(); word !== undefined; word = rest.shift()) {
+    if (word === '...' || word === '…') continue;
+    if (!word.startsWith('-')) {
+      values += 1;
+      continue;
+    }
+    const option = command.options.find((each) => each.long === word || each.short === word);
+    if (!option) found.push(`no option ${word}`);
+    else {
+      given.add(option.attributeName());
+      if (option.required && rest.shift() === undefined) found.push(`${word} without a value`);
+    }
+  }
+  const needed = command.registeredArguments.filter((argument) => argument.required).length;
+  if (values < needed || values > command.registeredArguments.length) found.push(`${values} arguments`);
+  for (const option of command.options)
+    if (option.mandatory && !given.has(option.attributeName())) found.push(`${option.long ?? ''} is missing`);
+  return found;
+}
+
+/** `runbook` lines of the shell blocks, and spans that give a whole command with an argument. */
+function runbookLines(from: Page): string[] {
+  return shellLines(from).filter((line) => line.startsWith('runbook '));
+}
+
+describe('commands', () => {
+  it('the check itself sees a wrong command, option and a missing argument', () => {
+    expect(mistakes(['frobnicate'])).toEqual(['no command frobnicate']);
+    expect(mistakes(['watch', '--colour', 'deployment:payments'])).toEqual(['no option --colour']);
+    expect(mistakes(['approve', 'deployment:payments', '--gate', 'plan'])).toEqual(['--name is missing']);
+    expect(mistakes(['watch'])).toEqual(['0 arguments']);
+  });
+
+  it('of `runbook` are ones that it takes', () => {
+    const lines = GUIDES.flatMap(runbookLines);
+    expect(lines.length).toBeGreaterThan(15);
+    expect(lines.flatMap((line) => mistakes(shellWords(line).slice(1)).map((what) => `${line}: ${what}`))).toEqual([]);
+  });
+
+  it('within a sentence name commands and options that there are', () => {
+    const spans = GUIDES.flatMap(codeSpans).filter((span) => span.startsWith('runbook '));
+    expect(spans.length).toBeGreaterThan(10);
+    const wrong = spans.flatMap((span) => mistakes(shellWords(span).slice(1)).map((what) => `${span}: ${what}`));
+    // A mention need not be complete.
+    expect(wrong.filter((what) => /: no (command|option)/.test(what))).toEqual([]);
+  });
+
+  it('of npm are scripts of the package', () => {
+    const { scripts } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as { scripts: object };
+    const named = GUIDES.flatMap(({ text }) => [...text.matchAll(/\bnpm (?:run )?(demo|test|bench|build|[a-z]+)\b/g)])
+      .map(([, name = '']) => name)
+      .filter((name) => !['ci', 'and'].includes(name));
+    expect(new Set(named.filter((name) => !(name in scripts)))).toEqual(new Set());
+  });
+
+  it('by curl send JSON that starts a runbook, or a signal that there is', () => {
+    const lines = shellLines(README).filter((line) => line.startsWith('curl '));
+    // Blocks of several lines inside quotes are cut by lines: the start is read from the whole page.
+    const [start = ''] = /\{\s*"workflowType"[\s\S]*?\]\}(?=')/.exec(README.text) ?? [];
+    const { workflowType, taskQueue, input } = JSON.parse(start) as {
+      workflowType: { name: keyof typeof RUNBOOK_INPUTS };
+      taskQueue: { name: string };
+      input: unknown[];
+    };
+    expect(taskQueue.name).toBe('runbooks');
+    expect(input).toHaveLength(1);
+    RUNBOOK_INPUTS[workflowType.name].parse(input[0]);
+    const signals = lines.flatMap((line) => [...line.matchAll(/\/signal\/([a-z]+)/g)]).map(([, name]) => name);
+    expect(signals.length).toBeGreaterThan(0);
+    expect(Object.values(SIGNALS)).toEqual(expect.arrayContaining(signals));
+  });
+});
+
+describe('JSON objects', () => {
+  it('are inputs of runbooks, approvals and decisions that validate', () => {
+    const objects = codeBlocks(README, 'json').map((block) => JSON.parse(block) as Record<string, unknown>);
+    const seen = objects.map((object) => {
+      if ('gate' in object) return approvalPayload.parse(object) && 'approval';
+      if ('step' in object) return decisionPayload.parse(object) && 'decision';
+      if ('cluster' in object) return RUNBOOK_INPUTS.operationTokenCeremony.parse(object) && 'operationTokenCeremony';
+      return RUNBOOK_INPUTS.drSwitchover.parse(object) && 'drSwitchover';
+    });
+    expect(new Set(seen)).toEqual(new Set(['approval', 'decision', ...RUNBOOK_NAMES]));
+  });
+
+  it('in the table of signals validate, and every signal is in it', () => {
+    const rows = [...README.text.matchAll(/^\| `(share|approve|decide|pause|resume|abort)` \| (.*) \|$/gm)];
+    expect(new Set(rows.map(([, name]) => name))).toEqual(new Set(Object.values(SIGNALS)));
+    for (const [, , cell = ''] of rows) {
+      const object = /`(\{.*\})`/.exec(cell)?.[1];
+      if (object !== undefined) runControl.parse(JSON.parse(object));
+    }
+  });
+});
+
+describe('tables', () => {
+  it('list every runbook, and every field of the input of a switchover with its default', () => {
+    for (const name of RUNBOOK_NAMES) expect(README.text).toContain(`\n| \`${name}\` | `);
+    const defaults = RUNBOOK_INPUTS.drSwitchover.parse({ deployment: 'a', to: 'b', reason: 'abc' });
+    for (const field of Object.keys(RUNBOOK_INPUTS.drSwitchover.shape)) {
+      const row = new RegExp(`^\\| \`${field}\` \\| (.*?) \\|`, 'm').exec(README.text)?.[1];
+      expect([field, row]).toEqual([field, expect.any(String)]);
+      const value: unknown = (defaults as Record<string, unknown>)[field];
+      if (!['deployment', 'to', 'reason'].includes(field) && value !== undefined)
+        expect([field, row]).toEqual([field, `\`${String(value as string | boolean)}\``]);
+    }
+  });
+
+  it('name error codes that there are', () => {
+    const named = [README, page('docs/operations.md')]
+      .flatMap(codeSpans)
+      .filter((span) => /^[A-Z]+(_[A-Z]+)+$/.test(span) && !/^(RUNBOOKS|TEMPORAL)_/.test(span));
+    expect(named.length).toBeGreaterThan(5);
+    expect(named.filter((code) => !(code in ERROR_CODES))).toEqual([]);
+  });
+});
+
+describe('names of things', () => {
+  it('environment variables are read by our code, or by the Temporal SDK', () => {
+    const code = ['src', 'scripts', 'deploy'].map(sources).join('\n');
+    const sdk =
+      readFileSync(join(ROOT, 'node_modules/@temporalio/envconfig/lib/envconfig-toml.js'), 'utf8') +
+      sources('node_modules/@temporalio/envconfig/lib');
+    const named = new Set(GUIDES.flatMap(({ text }) => text.match(/\b(?:RUNBOOKS|TEMPORAL)_[A-Z_]+\b/g) ?? []));
+    expect(named.size).toBeGreaterThan(12);
+    expect([...named].filter((name) => !code.includes(name) && !sdk.includes(name))).toEqual([]);
+  });
+
+  it('files of the project exist', () => {
+    const named = GUIDES.flatMap(codeSpans).filter(
+      (span) =>
+        /^(src|test|docs|deploy|scripts|tools|workflows|activities)\/[\w./-]*$/.test(span) ||
+        /^[\w.-]+\.(yml|mjs|cjs)$/.test(span) ||
+        span === 'Dockerfile',
+    );
+    expect(named.length).toBeGreaterThan(10);
+    expect([...new Set(named)].filter((name) => !existsSync(join(ROOT, name)))).toEqual([]);
+  });
+
+  it('dynamic configuration is the one that is deployed', () => {
+    const deployed = parse(readFileSync(join(ROOT, 'deploy/dynamic-config.yaml'), 'utf8')) as object;
+    const named = codeSpans(page('docs/operations.md')).filter((span) => /^history\./.test(span));
+    expect(new Set(named)).toEqual(new Set(Object.keys(deployed)));
+  });
+
+  it('relative links of every page lead somewhere, headings included', () => {
+    expect(allPages().flatMap((each) => deadLinks(each).map((target) => `${each.path}: ${target}`))).toEqual([]);
+  });
+});
+
+describe('SECURITY.md', () => {
+  it('names tests that there are, each by words of it', () => {
+    let file = '';
+    let checked = 0;
+    // A quoted name belongs to the test file that was named last before it.
+    for (const [, named, words] of page('SECURITY.md').text.matchAll(/`(test\/[\w./-]+\.test\.ts)`|"([^"\n]+)"/g)) {
+      if (named !== undefined) {
+        file = named;
+        expect([file, existsSync(join(ROOT, file))]).toEqual([file, true]);
+      } else if (words !== undefined) {
+        checked += 1;
+        const source = readFileSync(join(ROOT, file), 'utf8').replaceAll("\\'", "'");
+        expect([file, words, source.includes(words)]).toEqual([file, words, true]);
+      }
+    }
+    expect(checked).toBeGreaterThan(40);
+  });
+});
+
+describe('decisions', () => {
+  it('each have context, decision and consequence, and stand in the list', () => {
+    const list = page('docs/decisions/README.md').text;
+    const files = readdirSync(join(ROOT, 'docs/decisions')).filter((name) => /^\d\d-.*\.md$/.test(name));
+    expect(files.length).toBeGreaterThan(15);
+    for (const file of files) {
+      expect(list).toContain(`(${file})`);
+      const headings = [...page(join('docs/decisions', file)).text.matchAll(/^## (.*)$/gm)].map(
+        ([, heading]) => heading,
+      );
+      expect([file, headings]).toEqual([file, ['Context', 'Decision', 'Consequence']]);
+    }
+  });
+});
+
+/** All source text below a folder. */
+function sources(folder: string): string {
+  return readdirSync(join(ROOT, folder), { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile() && /\.(ts|js|mjs|sh|ya?ml)$/.test(entry.name))
+    .map((entry) => readFileSync(join(entry.parentPath, entry.name), 'utf8'))
+    .join('\n');
+}
