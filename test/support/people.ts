@@ -34,6 +34,8 @@ export async function envelopeOf(
     readonly share?: string;
     readonly seq?: number;
     readonly signingKey?: SigningKey;
+    /** Another round than the invitation's. */
+    readonly epoch?: number;
     /** The plain members, as a holder without a signing key sends them. */
     readonly unsigned?: boolean;
   } = {},
@@ -44,7 +46,7 @@ export async function envelopeOf(
     holder: person.name,
   });
   const envelope = await createEnvelope({
-    invitation: verified.invitation,
+    invitation: { ...verified.invitation, epoch: options.epoch ?? verified.invitation.epoch },
     invitationDigest: verified.digest,
     holder: person.name,
     seq: options.seq ?? 1,

@@ -79,9 +79,11 @@ export class Run {
       await condition(() => this.#signalsWait() || this.#closing);
       if (!this.#signalsWait()) return;
       this.#receiveUnknown();
-      for (const [name, processor] of [...this.#processors]) {
-        const items = this.inbox.take([name]);
-        if (items.length > 0) await processor(items);
+      for (const name of [...this.#processors.keys()]) {
+        // Asked for only now: while another signal was looked at, a ceremony or a gate may have ended.
+        const processor = this.#processors.get(name);
+        const items = processor ? this.inbox.take([name]) : [];
+        if (processor && items.length > 0) await processor(items);
       }
       this.state.show();
     }

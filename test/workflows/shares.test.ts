@@ -1,0 +1,163 @@
+import { readFile, readdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Receipt } from '../../src/contracts/run-facts';
+import type { Report } from '../../src/contracts/report';
+import { historyText } from '../support/canaries';
+import { envelopeOf } from '../support/people';
+import { replayRun } from '../support/replay';
+import { Scenario } from '../support/scenario';
+import type { TestRun } from '../support/scenario';
+
+/** As long as a key share, and nobody's. */
+const PLAIN = 'c0ffee'.repeat(11);
+const PLAIN_EARLY = 'decade'.repeat(11);
+
+describe('key shares', () => {
+  let scenario: Scenario;
+  let run: TestRun;
+  let report: Report;
+  let ofAnotherRun: unknown;
+  let sent = 0;
+  const told: string[] = [];
+
+  beforeAll(async () => {
+    scenario = await Scenario.start();
+    const earlier = await scenario.start();
+    const invitation = await earlier.until('an invitation', (status) => status.invitation);
+    ofAnotherRun = await envelopeOf(scenario.person('ada'), invitation, scenario.workersKey);
+    await earlier.handle.signal('abort', { by: 'olga', reason: 'its invitation is enough' });
+    expect((await earlier.report()).outcome).toBe('aborted');
+  });
+  afterAll(() => scenario.stop());
+
+  const receiptOf = (arrival: number): Promise<Receipt> =>
+    run.until(`receipt of share ${arrival}`, (status) => {
+      told[0] = JSON.stringify(status);
+      return status.receipts.find((each) => each.signal === 'share' && each.arrival === arrival);
+    });
+  const send = async (input: unknown): Promise<Receipt> => {
+    sent += 1;
+    await run.handle.signal('share', input);
+    return receiptOf(sent);
+  };
+  const envelope = async (holder: string, options: Parameters<typeof envelopeOf>[3] = {}) =>
+    envelopeOf(
+      scenario.person(holder),
+      await run.until('an invitation', (status) => status.invitation),
+      scenario.workersKey,
+      options,
+    );
+  const held = async () => (await run.waitsFor('shares')).held;
+
+  it('before the ceremony: refused, and plain text is noticed there too', async () => {
+    const input = { deployment: scenario.name, to: 'west', reason: 'a test of shares', requestedBy: 'olga' };
+    const handle = await scenario.client.workflow.signalWithStart('drSwitchover', {
+      taskQueue: scenario.taskQueue,
+      workflowId: scenario.workflowId,
+      args: [input],
+      signal: 'share',
+      signalArgs: [ofAnotherRun],
+    });
+    await handle.signal('share', { share: PLAIN_EARLY });
+    run = scenario.attach(scenario.workflowId, handle.signaledRunId);
+    sent = 2;
+    expect(await receiptOf(1)).toMatchObject({
+      verdict: 'refused',
+      code: expect.stringMatching(/no-ceremony|wrong-ceremony/) as string,
+    });
+    expect(await receiptOf(2)).toMatchObject({ verdict: 'refused', code: 'plain-text-share' });
+  });
+
+  it.each([
+    ['no envelope at all', () => ({ hello: 'world' }), 'malformed'],
+    ['a text', () => 'not an envelope', 'malformed'],
+    ['the envelope of another run', () => ofAnotherRun, 'wrong-ceremony'],
+    ['another round', () => envelope('ada', { epoch: 2 }), 'wrong-epoch'],
+    ["somebody else's signature", () => envelope('ada', { signingKey: scenario.person('bert').key }), 'wrong-signer'],
+    ['no signature', () => envelope('ada', { unsigned: true }), 'not-signed'],
+    ['a key share in plain text', () => ({ holder: 'emil', share: PLAIN }), 'plain-text-share'],
+    ['a key share as bare text', () => PLAIN, 'plain-text-share'],
+  ])('refused with a reason, and nothing lost: %s', async (_what, make, code) => {
+    await run.waitsFor('shares');
+    expect(await send(await make())).toMatchObject({ verdict: 'refused', code });
+    expect(await held()).toEqual([]);
+  });
+
+  it('a bare document counts; twice it is repeated; from a second holder the same share is refused', async () => {
+    const { document } = (await envelope('ada')) as { readonly document: string };
+    expect(await send(document)).toMatchObject({ verdict: 'accepted', from: { name: 'ada', how: 'signed' } });
+    expect(await send({ document })).toMatchObject({ verdict: 'refused', code: 'repeated' });
+    const { share } = scenario.person('ada');
+    expect(await send(await envelope('bert', { share }))).toMatchObject({ code: 'same-share-as-another' });
+    expect(await held()).toEqual(['ada']);
+  });
+
+  it('a corrected share replaces the earlier one of its holder; an older one does not', async () => {
+    expect(await send(await envelope('bert', { share: `${'11'.repeat(32)}42` }))).toMatchObject({
+      verdict: 'accepted',
+    });
+    expect(await send(await envelope('bert', { seq: 3 }))).toMatchObject({ verdict: 'accepted' });
+    expect(await send(await envelope('bert', { seq: 2 }))).toMatchObject({ verdict: 'refused', code: 'superseded' });
+    expect(await held()).toEqual(['ada', 'bert']);
+  });
+
+  it('a wrong share value: the progress falls back, nobody is blamed, and one further share is enough', async () => {
+    const right = scenario.person('cleo').share ?? '';
+    const wrong = `${right.startsWith('00') ? 'ff' : '00'}${right.slice(2)}`;
+    expect(await send(await envelope('cleo', { share: wrong }))).toMatchObject({ verdict: 'accepted' });
+    const tokens = scenario.service.cluster('west').issuedSecrets.length;
+    await run.approve('plan');
+    const waiting = await run.waitsFor('shares', ({ threshold }) => threshold === 4);
+    expect(waiting.held).toEqual(['ada', 'bert', 'cleo']);
+    expect(waiting.epoch).toBe(1);
+    const { findings } = await run.status();
+    expect(findings.map(({ code }) => code)).toContain('shares-rejected');
+    expect(findings.map(({ code }) => code)).not.toContain('bad-share');
+    expect(scenario.service.cluster('west').issuedSecrets).toHaveLength(tokens);
+
+    expect(await send(await envelope('dora'))).toMatchObject({ verdict: 'accepted' });
+    await run.waitsFor('approval', ({ gate }) => gate === 'go');
+    const after = await run.status();
+    const blamed = after.findings.filter(({ code }) => code === 'bad-share');
+    expect(blamed).toEqual([
+      expect.objectContaining({ text: expect.stringMatching(/^The key share of cleo/) as string }),
+    ]);
+    expect(after.steps.filter(({ name }) => name.startsWith('Invite the key holders'))).toHaveLength(1);
+  });
+
+  it('more than needed is accepted; after the end of the ceremony it is refused', async () => {
+    expect(await send(await envelope('emil'))).toMatchObject({ verdict: 'accepted' });
+    const late = await envelope('emil', { seq: 2 });
+    await run.handle.signal('pause', { by: 'olga', reason: 'to look', before: 'Read the final state' });
+    await run.approve('go', 'henry');
+    await run.waitsFor('resume');
+    expect(await send(late)).toMatchObject({ verdict: 'refused', code: 'no-ceremony' });
+    await run.handle.signal('resume', { by: 'olga', reason: 'seen' });
+    report = await run.report();
+    expect(report.outcome).toBe('completed');
+    expect(report.receipts.filter(({ signal }) => signal === 'share')).toHaveLength(sent);
+  });
+
+  it('plain text stands in its own signal and nowhere else, and people are told what to do', async () => {
+    const findings = report.findings.filter(({ code }) => code === 'plain-text-share');
+    expect(findings).toHaveLength(3);
+    for (const { severity, next } of findings) {
+      expect(severity).toBe('critical');
+      expect(next).toMatch(/rekey/);
+    }
+    const directory = join(scenario.directory, 'reports');
+    const names = await readdir(directory, { recursive: true, withFileTypes: true });
+    const files = await Promise.all(
+      names.filter((entry) => entry.isFile()).map((entry) => readFile(join(entry.parentPath, entry.name), 'utf8')),
+    );
+    expect(files.length).toBeGreaterThan(0);
+    const { events } = await run.handle.fetchHistory();
+    const others = { events: events?.filter((event) => !event.workflowExecutionSignaledEventAttributes) ?? [] };
+    const texts = [JSON.stringify(report), ...told, ...files, scenario.logLines.join('\n'), historyText(others)];
+    for (const plain of [PLAIN, PLAIN_EARLY]) {
+      for (const text of texts) expect(text.includes(plain)).toBe(false);
+    }
+    expect(await scenario.leaks(texts)).toEqual([]);
+    await replayRun(run);
+  });
+});
