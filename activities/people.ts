@@ -1,12 +1,17 @@
 import type { RunbookActivities } from '../src/contracts/activities';
 import { isUndecodable } from '../src/contracts/signals';
+import type { DecisionAction } from '../src/contracts/signals';
 import { isRunbookError } from '../src/errors';
+import { findDeployment } from '../src/inventory';
 import { verifyApproval, verifyDecision } from '../src/secrets';
 import type { VerifiedApproval } from '../src/secrets';
 import type { ActivityDependencies } from './dependencies';
 import { execute } from './support/execution';
 import type { GateName } from './support/people';
 import { judgeGate, personLookup, verifiedApprovals } from './support/people';
+
+/** Choices that give up a safety, or service itself: a name that anybody may use is not enough for them. */
+const NEVER_CLAIMED: readonly DecisionAction[] = ['skip', 'leave'];
 
 /** What people sent, checked against the inventory (protocol: "Approvals and decisions"). Local activities. */
 export function createPeopleActivities(
@@ -48,7 +53,8 @@ export function createPeopleActivities(
       return { verdicts, ...judgeGate(inventory, deployment, name, requestedBy, approvals) };
     }),
 
-    checkDecisions: execute(async ({ parked, arrived }, { run }) => {
+    checkDecisions: execute(async ({ deployment, parked, arrived }, { run }) => {
+      const { laboratory } = findDeployment(inventory, deployment);
       const verdicts: Awaited<ReturnType<RunbookActivities['checkDecisions']>>['verdicts'][number][] = [];
       for (const { arrival, input } of arrived) {
         const refuse = (code: string, text: string) => verdicts.push({ arrival, accepted: false, code, text });
@@ -74,6 +80,14 @@ export function createPeopleActivities(
               accepted: false,
               code: 'no-such-choice',
               text: `"${action}" is not a choice here; choices: ${waiting.choices.join(', ')}`,
+              by,
+            });
+          } else if (how === 'claimed' && NEVER_CLAIMED.includes(action) && !laboratory) {
+            verdicts.push({
+              arrival,
+              accepted: false,
+              code: 'only-claimed',
+              text: `"${action}" needs a person who signs; ${name} is only claimed, and this is no laboratory`,
               by,
             });
           } else {
