@@ -168,10 +168,13 @@ export class ActivityBench {
     );
     environment.on('heartbeat', (details) => this.emitted.push(JSON.stringify(details)));
     const step: StepContext = { name: 'a step', number: 1, attempt: 1, originalRunId: run.rid, ...options.step };
-    const activity = this.activities[name] as (complete: object) => Promise<Result<K>>;
+    const activity = this.activities[name] as unknown as (complete: object) => Promise<Result<K>>;
     try {
       options.onStart?.(() => environment.cancel());
-      const result = await environment.run(activity, { ...input, step });
+      const result: Result<K> = await environment.run<[object], Result<K>, typeof activity>(activity, {
+        ...input,
+        step,
+      });
       this.emitted.push(JSON.stringify(result));
       return result;
     } catch (error) {
@@ -259,11 +262,16 @@ export class ActivityBench {
   }
 
   /** The envelopes of holders for an invitation, as they reach the activities. */
-  async envelopes(invitation: string, holders: readonly string[], bad: Readonly<Record<string, string>> = {}) {
+  async envelopes(
+    invitation: string,
+    holders: readonly string[],
+    bad: Readonly<Record<string, string>> = {},
+  ): Promise<string[]> {
     return Promise.all(
       holders.map(async (name) => {
-        const { document } = await envelopeOf(this.person(name), invitation, this.workersKey, { share: bad[name] });
-        return document;
+        const envelope = await envelopeOf(this.person(name), invitation, this.workersKey, { share: bad[name] });
+        if (!('document' in envelope)) throw new Error('the envelope is not signed');
+        return envelope.document;
       }),
     );
   }

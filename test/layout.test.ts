@@ -1,0 +1,154 @@
+/** The layout of the design: import directions, names that belong together, sizes, and the table of endpoints. */
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import ts from 'typescript';
+import type { RequestDescription, ServiceAnswer } from '../src/client/types';
+import { DrEndpoints } from '../src/client/dr-endpoints';
+import { PerformanceEndpoints } from '../src/client/performance-endpoints';
+import { ServiceClient } from '../src/client';
+import { RUNBOOK_NAMES } from '../src/contracts/names';
+import { RUNBOOK_INPUTS } from '../src/contracts/runbook-inputs';
+import { activityTexts, callsActivity, endpointPage, ENDPOINTS, runbookTexts } from './support/endpoint-usage';
+import { readSources, ROOT } from './support/source-graph';
+
+const sources = readSources('src', 'workflows', 'activities');
+const contracts = readSources('src/contracts');
+
+/** What the files of a folder may import of the project (design section 2), beside their own folder. */
+const MAY_IMPORT: Readonly<Record<string, readonly RegExp[]>> = {
+  'src/contracts/': [],
+  'src/client/': [/^src\/(errors|secret)\.ts$/],
+  'src/simulator/': [],
+  'src/secrets/': [/^src\/(errors|secret)\.ts$/, /^src\/contracts\//],
+  'src/inventory/': [/^src\/(errors|secret)\.ts$/, /^src\/contracts\//, /^src\/secrets\//],
+  'src/report/': [/^src\/(errors|secret)\.ts$/, /^src\/contracts\//, /^src\/secrets\//],
+  'workflows/': [/^src\/contracts\//],
+  'activities/': [/^src\/(errors|secret)\.ts$/, /^src\/(contracts|client|secrets|inventory|report)\//],
+};
+const PACKAGES_NOT_FOR: Readonly<Record<string, RegExp>> = {
+  'src/contracts/': /^(node:|@temporalio\/(client|worker|workflow|activity))/,
+  'src/client/': /^@temporalio\//,
+  'src/simulator/': /^@temporalio\//,
+  'src/secrets/': /^@temporalio\//,
+  'src/inventory/': /^@temporalio\//,
+  'workflows/': /^(node:|undici|@temporalio\/(client|worker|activity|testing))/,
+  'activities/': /^@temporalio\/(worker|workflow|testing)/,
+};
+/** Beside tests: the programs that start the simulated service. */
+const MAY_START_SIMULATOR = /^src\/(cli|demo|simulator|bench)\//;
+
+describe('import directions', () => {
+  it.each(Object.entries(MAY_IMPORT))('%s imports of the project what the design lets it import', (folder, allowed) => {
+    const files = [...sources.values()].filter(({ path }) => path.startsWith(folder));
+    expect(files.length).toBeGreaterThan(0);
+    const wrong = files.flatMap(({ path, imports }) =>
+      imports
+        .filter(({ target }) => /^(src|workflows|activities)\//.test(target))
+        .filter(({ target }) => !target.startsWith(folder) && !allowed.some((each) => each.test(target)))
+        .map(({ target }) => `${path} imports ${target}`),
+    );
+    expect(wrong).toEqual([]);
+  });
+
+  it.each(Object.entries(PACKAGES_NOT_FOR))('%s keeps clear of the packages of other layers', (folder, forbidden) => {
+    const wrong = [...sources.values()]
+      .filter(({ path }) => path.startsWith(folder))
+      .flatMap(({ path, imports }) =>
+        imports
+          .filter(({ target, typeOnly }) => forbidden.test(target) && !typeOnly)
+          .map(({ target }) => `${path} imports ${target}`),
+      );
+    expect(wrong).toEqual([]);
+  });
+
+  it('nothing but the programs that start it imports the simulated service', () => {
+    const wrong = [...sources.values()]
+      .filter(({ path }) => !MAY_START_SIMULATOR.test(path))
+      .filter(({ imports }) => imports.some(({ target }) => target.startsWith('src/simulator/')));
+    expect(wrong.map(({ path }) => path)).toEqual([]);
+  });
+
+  it('every relative import leads to a file', () => {
+    const wrong = [...sources.values()].flatMap(({ path, imports }) =>
+      imports
+        .filter(({ target }) => /^(src|workflows|activities)\//.test(target) && !/\.(ts|json)$/.test(target))
+        .map(({ target }) => `${path}: ${target}`),
+    );
+    expect(wrong).toEqual([]);
+  });
+});
+
+describe('names that belong together', () => {
+  const declared = interfaceMembers('RunbookActivities');
+
+  it('every activity of the contract is implemented, and no other', () => {
+    expect(declared.length).toBeGreaterThan(20);
+    expect([...activityTexts().keys()].sort()).toEqual([...declared].sort());
+  });
+
+  it('every activity of the contract is called by a runbook', () => {
+    const texts = [...runbookTexts().values()].join('\n');
+    expect(declared.filter((name) => !callsActivity(texts, name))).toEqual([]);
+  });
+
+  it('every runbook is exported by the bundle and has an input schema', () => {
+    const index = sources.get('workflows/index.ts');
+    const exported = (index?.imports ?? []).flatMap(({ target, names }) =>
+      target.startsWith('workflows/') ? [...names.keys()] : [],
+    );
+    expect([...exported].sort()).toEqual([...RUNBOOK_NAMES].sort());
+    expect(Object.keys(RUNBOOK_INPUTS).sort()).toEqual([...RUNBOOK_NAMES].sort());
+  });
+
+  function interfaceMembers(name: string): readonly string[] {
+    const syntax = contracts.get('src/contracts/activities.ts')?.syntax;
+    const found = syntax?.statements.find((each) => ts.isInterfaceDeclaration(each) && each.name.text === name);
+    if (!found || !ts.isInterfaceDeclaration(found)) return [];
+    return found.members.flatMap((each) =>
+      ts.isMethodSignature(each) && ts.isIdentifier(each.name) ? [each.name.text] : [],
+    );
+  }
+});
+
+it('no source file has more than 400 lines', () => {
+  const long = [...sources.values()].filter(({ lines }) => lines > 400).map(({ path, lines }) => `${path}: ${lines}`);
+  expect(long).toEqual([]);
+});
+
+describe('the 34 endpoints', () => {
+  it('are as many as the interface document has: 18 and 16', () => {
+    const of = (kind: string) => ENDPOINTS.filter(({ endpoint }) => endpoint.includes(`/sys/replication/${kind}/`));
+    expect([
+      of('dr').length,
+      of('performance').length,
+      new Set(ENDPOINTS.map(({ endpoint }) => endpoint)).size,
+    ]).toEqual([18, 16, 34]);
+  });
+
+  it.each(ENDPOINTS)('$endpoint is called by $method', async ({ endpoint, method, call }) => {
+    const requests: RequestDescription[] = [];
+    const caller = {
+      cluster: 'east',
+      warn: () => undefined,
+      call: (request: RequestDescription): Promise<ServiceAnswer> => {
+        requests.push(request);
+        return Promise.resolve({ status: 204, node: '', body: undefined });
+      },
+    };
+    const client = { dr: new DrEndpoints(caller), performance: new PerformanceEndpoints(caller) };
+    await call(client as unknown as ServiceClient).catch(() => undefined);
+    expect(requests.map((request) => `${request.method} /${decodeURIComponent(request.path)}`)).toEqual([endpoint]);
+    const real = new ServiceClient({ name: 'east', addresses: ['http://127.0.0.1:1'] });
+    expect(
+      typeof method.split('.').reduce<unknown>((part, name) => (part as Record<string, unknown>)[name], real),
+    ).toBe('function');
+    await real.close();
+  });
+
+  it('stand in docs/endpoints.md with the activities and runbooks that use them', () => {
+    const file = join(ROOT, 'docs', 'endpoints.md');
+    const page = endpointPage();
+    if (process.env['UPDATE_DOCS'] === '1') writeFileSync(file, page);
+    expect(readFileSync(file, 'utf8')).toBe(page);
+  });
+});
