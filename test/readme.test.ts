@@ -164,6 +164,20 @@ describe('tables', () => {
   });
 });
 
+describe('the steps of a switchover', () => {
+  it('have the names that the timeline shows', () => {
+    const section = README.text.split('## How a switchover goes')[1]?.split('\n## ')[0] ?? '';
+    const code = sources('workflows')
+      .replaceAll("\\'", "'")
+      .replace(/\$\{[^}]*\}/g, 'CLUSTER');
+    const named = [...section.matchAll(/\*\*([^*]+?)\.?\*\*/g)].map(([, name = '']) =>
+      name.replace(/\b[AB]\b/g, 'CLUSTER'),
+    );
+    expect(named.length).toBeGreaterThan(18);
+    expect(named.filter((name) => !new RegExp(`['"\`]${name}['"\`]`).test(code))).toEqual([]);
+  });
+});
+
 describe('names of things', () => {
   it('environment variables are read by our code, or by the Temporal SDK', () => {
     const code = ['src', 'scripts', 'deploy'].map(sources).join('\n');
