@@ -1,5 +1,6 @@
 import type { Payload, PayloadConverter } from '@temporalio/common';
 import { defaultPayloadConverter } from '@temporalio/common';
+import { UNDECODABLE_ENCODINGS } from './signals';
 import type { Undecodable } from './signals';
 
 /**
@@ -21,21 +22,12 @@ class TolerantPayloadConverter implements PayloadConverter {
   }
 }
 
-const KNOWN_ENCODINGS = [
-  'json/plain',
-  'json/protobuf',
-  'binary/protobuf',
-  'binary/plain',
-  'binary/null',
-  'binary/encrypted',
-];
-
 /** The encoding's name where it is one that we know; whatever else stands there is somebody's input and is not repeated. */
 function encodingOf(payload: Payload): string {
   const bytes = payload.metadata?.['encoding'];
   if (!bytes || bytes.length > 64) return 'unknown';
   const text = String.fromCharCode(...bytes);
-  return KNOWN_ENCODINGS.find((known) => known === text) ?? 'unknown';
+  return UNDECODABLE_ENCODINGS.find((known) => known === text) ?? 'unknown';
 }
 
 export const payloadConverter = new TolerantPayloadConverter();

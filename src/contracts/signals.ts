@@ -5,9 +5,29 @@ export interface Undecodable {
   readonly undecodable: string;
 }
 
-/** Whether a value is the marker of a payload that could not be read. */
+/** What the marker may say: the encodings that we know by name, and `unknown`. */
+export const UNDECODABLE_ENCODINGS: readonly string[] = [
+  'json/plain',
+  'json/protobuf',
+  'binary/protobuf',
+  'binary/plain',
+  'binary/null',
+  'binary/encrypted',
+  'unknown',
+];
+
+/**
+ * Whether a value is the marker of a payload that could not be read. What people made to look like one is not: receipts
+ * repeat the marker's text.
+ */
 export function isUndecodable(value: unknown): value is Undecodable {
-  return typeof value === 'object' && value !== null && 'undecodable' in value;
+  return (
+    typeof value === 'object' &&
+    value !== null &&
+    'undecodable' in value &&
+    typeof value.undecodable === 'string' &&
+    UNDECODABLE_ENCODINGS.includes(value.undecodable)
+  );
 }
 
 /** Names of the signals that every runbook accepts. */

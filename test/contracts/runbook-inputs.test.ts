@@ -1,0 +1,81 @@
+/** What a runbook's one input object may be. Everything else is refused by the name of the field. */
+import fc from 'fast-check';
+import { RUNBOOK_NAMES } from '../../src/contracts/names';
+import { drSwitchoverInput, operationTokenCeremonyInput, RUNBOOK_INPUTS } from '../../src/contracts/runbook-inputs';
+
+const SWITCHOVER = { deployment: 'payments', to: 'west', reason: 'maintenance of east' };
+const CEREMONY = { deployment: 'payments', cluster: 'west', uses: ['dr.promote'], reason: 'prepare' };
+
+const without = (from: object, name: string): object =>
+  Object.fromEntries(Object.entries(from).filter(([member]) => member !== name));
+
+it('the least input of a switchover is completed with the careful choices', () => {
+  expect(drSwitchoverInput.parse(SWITCHOVER)).toEqual({
+    ...SWITCHOVER,
+    dryRun: false,
+    go: 'required',
+    onStuck: 'promote-back',
+    acceptLoss: 'none',
+    acknowledgeNewerSecondary: false,
+  });
+});
+
+it('the least input of a ceremony is taken', () => {
+  expect(operationTokenCeremonyInput.parse(CEREMONY)).toEqual({ ...CEREMONY, dryRun: false });
+});
+
+const WRONG: readonly (readonly [field: string, input: unknown])[] = [
+  ['deployment', without(SWITCHOVER, 'deployment')],
+  ['deployment', { ...SWITCHOVER, deployment: '' }],
+  ['deployment', { ...SWITCHOVER, deployment: 'Payments' }],
+  ['deployment', { ...SWITCHOVER, deployment: 'pay ments' }],
+  ['deployment', { ...SWITCHOVER, deployment: 'payments\n' }],
+  ['deployment', { ...SWITCHOVER, deployment: ['payments'] }],
+  ['to', without(SWITCHOVER, 'to')],
+  ['to', { ...SWITCHOVER, to: '../west' }],
+  ['from', { ...SWITCHOVER, from: '' }],
+  ['reason', without(SWITCHOVER, 'reason')],
+  ['reason', { ...SWITCHOVER, reason: ' a ' }],
+  ['reason', { ...SWITCHOVER, reason: 'x'.repeat(501) }],
+  ['requestedBy', { ...SWITCHOVER, requestedBy: ' ' }],
+  ['dryRun', { ...SWITCHOVER, dryRun: 'yes' }],
+  ['go', { ...SWITCHOVER, go: 'later' }],
+  ['onStuck', { ...SWITCHOVER, onStuck: 'force' }],
+  ['acceptLoss', { ...SWITCHOVER, acceptLoss: 'any' }],
+  ['tokenSource', { ...SWITCHOVER, tokenSource: 'root' }],
+  ['acknowledgeNewerSecondary', { ...SWITCHOVER, acknowledgeNewerSecondary: 1 }],
+];
+
+it.each(WRONG)('a switchover with a wrong or missing %s is refused, and the field is named', (field, input) => {
+  const result = drSwitchoverInput.safeParse(input);
+  expect(result.success).toBe(false);
+  expect(result.error?.issues.map(({ path }) => path.join('.'))).toContain(field);
+});
+
+it.each([
+  ['force', true],
+  ['token', 'hvs.x'],
+  ['Deployment', 'payments'],
+])('a switchover with a field that it does not have is refused: %s', (field, value) => {
+  const result = drSwitchoverInput.safeParse({ ...SWITCHOVER, [field]: value });
+  expect(result.error?.issues).toEqual([expect.objectContaining({ code: 'unrecognized_keys', keys: [field] })]);
+});
+
+it.each([
+  ['uses', { ...CEREMONY, uses: [] }],
+  ['uses.0', { ...CEREMONY, uses: ['dr.everything'] }],
+  ['uses', { ...CEREMONY, uses: 'dr.promote' }],
+  ['cluster', without(CEREMONY, 'cluster')],
+])('a ceremony with a wrong or missing %s is refused, and the field is named', (field, input) => {
+  const result = operationTokenCeremonyInput.safeParse(input);
+  expect(result.error?.issues.map(({ path }) => path.join('.'))).toContain(field);
+});
+
+it('no input at all, in whatever form, is an error and never an exception', () => {
+  fc.assert(
+    fc.property(fc.anything(), fc.constantFrom(...RUNBOOK_NAMES), (input, name) => {
+      expect(RUNBOOK_INPUTS[name].safeParse(input).success).toBe(false);
+    }),
+    { numRuns: 300, seed: 3 },
+  );
+});
