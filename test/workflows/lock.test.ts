@@ -1,0 +1,74 @@
+import { randomUUID } from 'node:crypto';
+import { replayRun } from '../support/replay';
+import { pair, Scenario } from '../support/scenario';
+
+describe('one changing run for each deployment', () => {
+  /** The lock of a ceremony is the cluster's name, and the server serves all tests. */
+  const alone = `alone-${randomUUID().slice(0, 8)}`;
+  let scenario: Scenario;
+  beforeAll(async () => {
+    const { clusters, dr = [] } = pair();
+    scenario = await Scenario.start({
+      topology: {
+        clusters: [...clusters, { name: 'north', nodes: 1 }, { name: alone, nodes: 1 }],
+        dr: [...dr, { primary: 'north', secondaries: [alone] }],
+      },
+      drSets: { main: ['east', 'west'], other: ['north', alone] },
+    });
+  });
+  afterAll(() => scenario.stop());
+
+  it('a run under a random ID hands over; a second start names the holder; dryRun goes beside it; the real run completes', async () => {
+    const first = await scenario.start({}, `ui-${randomUUID()}`);
+    const handedOver = (await first.handle.result()) as Record<string, string>;
+    const real = scenario.attach();
+    const { runId } = await real.handle.describe();
+    expect(handedOver).toMatchObject({ outcome: 'handed-over', workflowId: scenario.workflowId, runId });
+    expect(handedOver['link']).toContain(`/workflows/${encodeURIComponent(scenario.workflowId)}/${runId}`);
+    // Its starter has closed; the run lives on.
+    await real.waitsFor('approval', ({ gate }) => gate === 'plan');
+
+    const second = await scenario.start({}, `ui-${randomUUID()}`);
+    const failure = await second.failure();
+    expect(failure.code).toBe('LOCK_HELD');
+    expect(failure.message).toContain(`${scenario.workflowId} is held by drSwitchover (run ${runId}, RUNNING)`);
+    expect(failure.details).toEqual([
+      expect.objectContaining({ runId, next: expect.stringContaining('runbook status') as string }),
+    ]);
+    await expect(scenario.start()).rejects.toMatchObject({ name: 'WorkflowExecutionAlreadyStartedError' });
+
+    const plan = await (await scenario.start({ dryRun: true }, `ui-${randomUUID()}`)).report();
+    expect(plan.outcome).toBe('planned');
+    expect((await real.handle.describe()).status.name).toBe('RUNNING');
+
+    await real.people();
+    const report = await real.report();
+    expect(report.outcome).toBe('completed');
+    expect(report.runId).toBe(runId);
+    expect(scenario.calls('east', 'dr/primary/demote')).toBe(1);
+    await replayRun(first);
+    await replayRun(real);
+    expect(await scenario.leaks([JSON.stringify([handedOver, failure, plan, report])])).toEqual([]);
+  });
+
+  it('the lock is free again after the run; a refusal in the real run is told there', async () => {
+    const starter = await scenario.start({ to: 'west' }, `ui-${randomUUID()}`);
+    const handedOver = (await starter.handle.result()) as Record<string, string>;
+    const real = scenario.attach(handedOver['workflowId'], handedOver['runId']);
+    // West is the primary since the first run.
+    expect((await real.failure()).code).toBe('PRECONDITION_FAILED');
+    expect(await scenario.leaks()).toEqual([]);
+  });
+
+  it('a ceremony is locked by its cluster', async () => {
+    const input = { deployment: scenario.name, cluster: alone, uses: ['dr.promote'], reason: 'a test of the lock' };
+    const starter = await scenario.startRunbook('operationTokenCeremony', input, `ui-${randomUUID()}`);
+    const handedOver = (await starter.handle.result()) as Record<string, string>;
+    expect(handedOver['workflowId']).toBe(`ceremony:${alone}`);
+    const real = scenario.attach(`ceremony:${alone}`, handedOver['runId']);
+    await real.waitsFor('shares');
+    await real.handle.signal('abort', { by: 'olga', reason: 'seen' });
+    expect((await real.report()).outcome).toBe('aborted');
+    expect(await scenario.leaks()).toEqual([]);
+  });
+});
