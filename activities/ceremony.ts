@@ -22,7 +22,7 @@ import { runBurst } from './support/burst';
 import type { Clusters } from './support/clusters';
 import { ceremonyToken } from './support/clusters';
 import { execute, executeChange } from './support/execution';
-import { readClusterId } from './support/operation-token';
+import { awaitClusterId, readClusterId } from './support/operation-token';
 import { personLookup } from './support/people';
 import { fileDigest, readThreshold } from './support/ceremony-facts';
 import { TokenLedger } from './support/token-ledger';
@@ -146,7 +146,7 @@ export function createCeremonyActivities(dependencies: ActivityDependencies, clu
       const { run, signal } = execution;
       const record = await ownRecord(ceremony.cid, ceremony.epoch, run);
       const access = clusters.of(deployment, cluster);
-      const clusterId = await readClusterId(access, signal);
+      const clusterId = await awaitClusterId(access, execution, clusters.deployment(deployment).limits.promoteMs);
       const { invitation } = await readOwnInvitation(record, signingKey);
       const target = invitation.targets.find((each) => each.cluster === cluster);
       if (!target || target.clusterId !== clusterId || !uses.every((use) => target.uses.includes(use))) {

@@ -5,7 +5,7 @@ import type { ActivityDependencies } from './dependencies';
 import type { ClusterAccess, Clusters } from './support/clusters';
 import { executeChange } from './support/execution';
 import { describeReplication, isAlive, observeReplication } from './support/observe';
-import { openOperationToken, readClusterId } from './support/operation-token';
+import { awaitClusterId, openOperationToken } from './support/operation-token';
 import { verifyAuthority } from './support/people';
 import { proveNotPrimary } from './support/prove-not-primary';
 import { CHANGE_TIMEOUT_MS, readActConfirm } from './support/read-act-confirm';
@@ -27,11 +27,11 @@ export function createDrRoleActivities(
       const plan = await verifyAuthority(dependencies.inventory, run, deployment, authority);
       const access = clusters.of(deployment, cluster);
       if (plan.from.cluster !== cluster) throw notInPlan(`the plan demotes ${plan.from.cluster}, not ${cluster}`);
-      const clusterId = await readClusterId(access, signal);
+      const { limits } = clusters.deployment(deployment);
+      const clusterId = await awaitClusterId(access, execution, limits.demoteMs);
       if (plan.from.clusterId !== clusterId)
         throw notInPlan(`the plan is for cluster ID ${plan.from.clusterId}, ${cluster} has ${clusterId}`);
       const successor = clusters.of(deployment, plan.to.cluster);
-      const { limits } = clusters.deployment(deployment);
       const token = await access.credential();
       let walBefore: string | undefined;
 
@@ -94,11 +94,11 @@ export function createDrRoleActivities(
           throw notInPlan(`the plan is about ${pair.join(' and ')}, not ${cluster} and ${otherCluster}`);
         }
         const access = clusters.of(deployment, cluster);
-        const clusterId = await readClusterId(access, signal);
+        const { limits } = clusters.deployment(deployment);
+        const clusterId = await awaitClusterId(access, execution, limits.promoteMs);
         const { clusterId: approvedId } = plan.to.cluster === cluster ? plan.to : plan.from;
         if (approvedId !== clusterId)
           throw notInPlan(`the plan is for cluster ID ${approvedId}, ${cluster} has ${clusterId}`);
-        const { limits } = clusters.deployment(deployment);
         const primaryClusterAddr =
           access.entry.advertisedClusterAddress === 'node-address' ? undefined : access.entry.advertisedClusterAddress;
 

@@ -10,7 +10,7 @@ import { issueActivationToken } from './support/activation-tokens';
 import type { ClusterAccess, Clusters } from './support/clusters';
 import { execute, executeChange } from './support/execution';
 import { describeReplication, heartbeatAge, isAlive } from './support/observe';
-import { openOperationToken, readClusterId } from './support/operation-token';
+import { awaitClusterId, openOperationToken } from './support/operation-token';
 import { CHANGE_TIMEOUT_MS, awaitState, readActConfirm } from './support/read-act-confirm';
 
 /** Life of an activation token: it is used at once. */
@@ -18,6 +18,8 @@ export const ACTIVATION_TOKEN_SECONDS = 600;
 /** How long the new primary is given to become able to issue tokens, ms. */
 const ISSUE_BUDGET_MS = 60_000;
 const POINTED_BUDGET_MS = 30_000;
+/** How long a secondary that does not answer is waited for before its step parks, ms. */
+const ANSWER_BUDGET_MS = 30_000;
 
 /** Re-attaching a DR secondary to its primary by token (interface 4.1: `secondary-token`, `update-primary`; facts 2.11, 4). */
 export function createDrSecondaryActivities(
@@ -30,10 +32,10 @@ export function createDrSecondaryActivities(
         const { signal, run } = execution;
         const source = clusters.of(deployment, primary);
         const target = clusters.of(deployment, secondary);
-        const clusterId = await readClusterId(target, signal);
+        const { heartbeatAgeMs, streamingMs } = clusters.deployment(deployment).limits;
+        const clusterId = await awaitClusterId(target, execution, Math.min(ANSWER_BUDGET_MS, streamingMs));
         const clusterAddresses = await clusterAddressesOf(source, signal);
         const id = clusterId;
-        const { heartbeatAgeMs } = clusters.deployment(deployment).limits;
         if (isAttached(await readDr(target, signal), clusterAddresses, heartbeatAgeMs))
           return { id, form: 'none', revokedBefore: false };
 
@@ -82,7 +84,8 @@ export function createDrSecondaryActivities(
         const { signal, run } = execution;
         const source = clusters.of(deployment, primary);
         const target = clusters.of(deployment, secondary);
-        const clusterId = await readClusterId(target, signal);
+        const { heartbeatAgeMs, streamingMs } = clusters.deployment(deployment).limits;
+        const clusterId = await awaitClusterId(target, execution, Math.min(ANSWER_BUDGET_MS, streamingMs));
         await primaryStatus(source, signal);
         const clusterAddresses = await clusterAddressesOf(source, signal);
         const lost = (observed: string) => ({
@@ -93,7 +96,6 @@ export function createDrSecondaryActivities(
           keyLost: true,
         });
 
-        const { heartbeatAgeMs } = clusters.deployment(deployment).limits;
         const before = await readDr(target, signal);
         if (isAttached(before, clusterAddresses, heartbeatAgeMs)) {
           return {

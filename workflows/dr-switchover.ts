@@ -217,60 +217,106 @@ async function changePrimary(
   tokens: OperationTokens,
   marker: MarkerResult,
 ): Promise<Served> {
-  const { deployment } = input;
-  const { from: oldPrimary, to: newPrimary } = route;
+  const outage: Outage = { run, input, route, authority, tokens };
   run.state.outageSince = Date.now();
   run.state.enterPhase('outage');
   run.offerOnStop([PROMOTE_SECONDARY, PROMOTE_BACK, LEAVE]);
-  try {
-    // DANGER: from here on no cluster is primary.
-    const demoted = await run.step(
-      `Demote ${oldPrimary}`,
-      (call) => call.demoteDrPrimary({ deployment, cluster: oldPrimary, authority }),
-      {
-        note: ({ observed }) => observed,
-        choices: [PROMOTE_BACK, LEAVE],
-      },
-    );
-    run.state.noteFindings(demoted.findings);
-    const evidence = await run.skippableStep(
-      'Compare the data of both clusters',
-      'go on and promote the new primary; whether something was lost is then not known',
-      (call) => call.compareAfterDemotion({ deployment, oldPrimary, newPrimary, walBefore: demoted.walBefore }),
-      { note: ({ loss, why }) => `loss ${loss}: ${why}`, choices: [PROMOTE_BACK, LEAVE] },
-    );
-    if (evidence?.loss === 'bounded' && input.acceptLoss === 'none') {
-      run.state.finding({
-        severity: 'warning',
-        code: 'loss-not-excluded',
-        text: `The plan accepts no loss, and none could not be proven: ${evidence.why}`,
-      });
-      throw new OutageDecision('promote-back');
+  let next = await nextOf(() => demote(outage));
+  for (;;) {
+    switch (next) {
+      case 'promote-secondary':
+        next = await nextOf(() => promoteNew(outage));
+        break;
+      case 'promote-back':
+        next = await nextOf(() => promoteOld(outage));
+        break;
+      case 'leave':
+        return leave(run, route);
+      // 4. Service is back when the cluster was seen to serve.
+      case 'new':
+      case 'old':
+        run.offerOnStop(undefined);
+        await serviceBack(run, input, route, next === 'new' ? route.to : route.from, route.from, marker);
+        return next;
     }
-
-    // 3. Promote B, prove that it serves.
-    const token = await tokens.of(newPrimary);
-    await run.step(
-      `Promote ${newPrimary}`,
-      (call) =>
-        call.promoteDrSecondary({ deployment, cluster: newPrimary, otherCluster: oldPrimary, token, authority }),
-      {
-        note: ({ observed }) => observed,
-        choices: [PROMOTE_BACK, LEAVE],
-        // Stuck without a doubt about the outcome: the plan says what happens then. With a doubt a person decides.
-        leaveToRunbook: (failure) => failure.outcomeKnown && input.onStuck === 'promote-back',
-      },
-    );
-  } catch (error) {
-    if (!(error instanceof StepFailed) && !(error instanceof OutageDecision)) throw error;
-    if (error instanceof OutageDecision && error.choice === 'leave') return leave(run, route);
-    return promoteBack(run, input, route, tokens, authority, marker);
   }
+}
 
-  // 4. Service is back when the new primary was seen to serve.
-  run.offerOnStop(undefined);
-  await serviceBack(run, input, route, newPrimary, oldPrimary, marker);
+interface Outage {
+  readonly run: Run;
+  readonly input: DrSwitchoverInput;
+  readonly route: SwitchoverRoute;
+  readonly authority: Authority;
+  readonly tokens: OperationTokens;
+}
+
+/** What comes next in the outage: planned, decided by a person, or the place where service is. */
+type Next = OutageDecision['choice'] | 'new' | 'old';
+
+/** Where a part of the outage fails without a doubt about its outcome the old primary, which holds every write, serves again. */
+async function nextOf(part: () => Promise<Next>): Promise<Next> {
+  try {
+    return await part();
+  } catch (error) {
+    if (error instanceof OutageDecision) return error.choice;
+    if (error instanceof StepFailed) return 'promote-back';
+    throw error;
+  }
+}
+
+/** Step 2, the demotion, and what it cost. */
+async function demote({ run, input, route, authority }: Outage): Promise<Next> {
+  const { deployment } = input;
+  const { from: oldPrimary, to: newPrimary } = route;
+  // DANGER: from here on no cluster is primary.
+  const demoted = await run.step(
+    `Demote ${oldPrimary}`,
+    (call) => call.demoteDrPrimary({ deployment, cluster: oldPrimary, authority }),
+    { note: ({ observed }) => observed, choices: [PROMOTE_BACK, LEAVE] },
+  );
+  run.state.noteFindings(demoted.findings);
+  const evidence = await run.skippableStep(
+    'Compare the data of both clusters',
+    'go on and promote the new primary; whether something was lost is then not known',
+    (call) => call.compareAfterDemotion({ deployment, oldPrimary, newPrimary, walBefore: demoted.walBefore }),
+    { note: ({ loss, why }) => `loss ${loss}: ${why}`, choices: [PROMOTE_BACK, LEAVE] },
+  );
+  if (evidence?.loss !== 'bounded' || input.acceptLoss === 'bounded') return 'promote-secondary';
+  run.state.finding({
+    severity: 'warning',
+    code: 'loss-not-excluded',
+    text: `The plan accepts no loss, and none could not be proven: ${evidence.why}`,
+  });
+  return 'promote-back';
+}
+
+/** Step 3. Stuck without a doubt about the outcome: the plan says what happens then. With a doubt a person decides. */
+async function promoteNew({ run, input, route, authority, tokens }: Outage): Promise<Next> {
+  const { from: otherCluster, to: cluster } = route;
+  const token = await tokens.of(cluster, [PROMOTE_BACK, LEAVE]);
+  await run.step(
+    `Promote ${cluster}`,
+    (call) => call.promoteDrSecondary({ deployment: input.deployment, cluster, otherCluster, token, authority }),
+    {
+      note: ({ observed }) => observed,
+      choices: [PROMOTE_BACK, LEAVE],
+      leaveToRunbook: (failure) => failure.outcomeKnown && input.onStuck === 'promote-back',
+    },
+  );
   return 'new';
+}
+
+/** B did not get there: A, which holds every write, becomes primary again. Whether B is not primary is proven there. */
+async function promoteOld({ run, input, route, authority, tokens }: Outage): Promise<Next> {
+  const { from: cluster, to: otherCluster } = route;
+  run.offerOnStop(undefined);
+  const token = await tokens.of(cluster, [PROMOTE_SECONDARY, LEAVE]);
+  await run.step(
+    `Promote ${cluster} back`,
+    (call) => call.promoteDrSecondary({ deployment: input.deployment, cluster, otherCluster, token, authority }),
+    { note: ({ observed }) => observed, choices: [PROMOTE_SECONDARY, LEAVE] },
+  );
+  return 'old';
 }
 
 /** A person ended the run inside the outage. */
@@ -310,13 +356,15 @@ async function serviceBack(
     );
   }
   if (route.hooks.traffic) {
-    await run.skippableStep(
+    const effect = 'clients keep calling the old address until somebody leads them over by hand';
+    const led = await run.skippableStep(
       'Lead the clients to the new primary',
-      'clients keep calling the old address until somebody leads them over by hand',
+      effect,
       (call) =>
         call.runHook({ deployment, hook: 'traffic', from: primary === route.to ? route.from : route.to, to: primary }),
       { choices: [] },
     );
+    if (!led) run.state.leftToDo.push(`The traffic hook was skipped: ${effect}.`);
   }
   if (route.hooks.probe) {
     await run.skippableStep(
@@ -327,34 +375,6 @@ async function serviceBack(
     );
   }
   if (ready) run.state.serviceBackAt = Date.now();
-}
-
-/** B did not get there: A, which holds every write, becomes primary again. */
-async function promoteBack(
-  run: Run,
-  input: DrSwitchoverInput,
-  route: SwitchoverRoute,
-  tokens: OperationTokens,
-  authority: Authority,
-  marker: MarkerResult,
-): Promise<Served> {
-  const { deployment } = input;
-  const { from: oldPrimary, to: newPrimary } = route;
-  run.offerOnStop(undefined);
-  try {
-    const token = await tokens.of(oldPrimary);
-    await run.step(
-      `Promote ${oldPrimary} back`,
-      (call) =>
-        call.promoteDrSecondary({ deployment, cluster: oldPrimary, otherCluster: newPrimary, token, authority }),
-      { note: ({ observed }) => observed, choices: [LEAVE] },
-    );
-  } catch (error) {
-    if (error instanceof OutageDecision) return leave(run, route);
-    throw error;
-  }
-  await serviceBack(run, input, route, oldPrimary, oldPrimary, marker);
-  return 'old';
 }
 
 /** Steps 5 and 6: each secondary in parallel and on its own. Gives what people still have to do. */

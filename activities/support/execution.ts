@@ -1,6 +1,7 @@
 import { ApplicationFailure, CancelledFailure, Context } from '@temporalio/activity';
 import type { StepContext } from '../../src/contracts/run-facts';
 import { RunbookError, isRunbookError } from '../../src/errors';
+import type { ErrorCode } from '../../src/errors';
 import { redact } from '../../src/secrets';
 import type { RunContext } from '../../src/secrets';
 
@@ -75,7 +76,28 @@ export function executeChange<I extends { readonly step: StepContext }, R>(
         },
       );
     }
-    return body(input, execution);
+    return body(input, execution).catch((error: unknown) => {
+      throw afterLostAttempt(error, Context.current().info.attempt);
+    });
+  });
+}
+
+/** Errors that say nothing of the state: it was not read. */
+const STATE_NOT_READ = new Set<ErrorCode>([
+  'UNREACHABLE',
+  'NO_ACTIVE_NODE',
+  'SERVICE_SEALED',
+  'SERVICE_UNAVAILABLE',
+  'CONFIRMATION_TIMEOUT',
+]);
+
+/** An attempt before this one may have sent its request and died: where the state was not read since, nothing is known. */
+function afterLostAttempt(error: unknown, attempt: number): unknown {
+  if (attempt === 1 || !isRunbookError(error) || !STATE_NOT_READ.has(error.code)) return error;
+  const { retryable, httpStatus, retryAfterMs, cluster, observed, needed, next } = error;
+  return new RunbookError(error.code, error.message, {
+    ...{ retryable, httpStatus, retryAfterMs, cluster, observed, needed, next },
+    outcomeKnown: false,
   });
 }
 

@@ -7,6 +7,8 @@ import type { RunContext } from '../../src/secrets';
 import { openValue } from '../../src/secrets';
 import type { ActivityDependencies } from '../dependencies';
 import type { ClusterAccess } from './clusters';
+import type { Execution } from './execution';
+import { awaitState } from './read-act-confirm';
 
 /**
  * Opens the token for one DR operation on one cluster.
@@ -47,6 +49,23 @@ export async function readBatchToken(access: ClusterAccess): Promise<Secret<'bat
     });
   }
   return new Secret('batch-token', (await readCredential(access.entry.batchToken)).reveal());
+}
+
+/**
+ * As {@link readClusterId}, but what may pass is waited out for the budget and then ends the activity: its step parks
+ * and pages, instead of being tried again unseen.
+ *
+ * @throws RunbookError CONFIRMATION_TIMEOUT; nothing was sent to the cluster by this attempt
+ */
+export function awaitClusterId(access: ClusterAccess, execution: Execution, budgetMs: number): Promise<string> {
+  return awaitState(execution, {
+    read: () => readClusterId(access, execution.signal),
+    until: () => true,
+    budgetMs,
+    describe: (clusterId) => clusterId,
+    needed: `${access.entry.name} answers`,
+    cluster: access.entry.name,
+  });
 }
 
 /** `sys/health` cluster_id of a cluster, compared with the inventory's pin where there is one. */

@@ -7,7 +7,7 @@ import type { ClusterAccess } from './clusters';
 
 /**
  * Proves that a cluster is not primary before another one is promoted: it says so itself, or, where it does not answer
- * any more, this run demoted it (or saw it as secondary) and every promotion of it since was refused for certain.
+ * any more, the demotion of this run left it as a secondary and every promotion of it since was refused for certain.
  *
  * @throws RunbookError STATE_DIVERGED where it is primary; PRECONDITION_FAILED where it cannot be proven
  */
@@ -30,11 +30,12 @@ export async function proveNotPrimary(
   if (said === 'secondary' || said === 'disabled') return;
 
   const history = await dependencies.temporal.workflow.getHandle(run.wid, run.rid).fetchHistory();
-  const records = activityRecords(history).filter((record) => record.cluster === name);
+  const records = activityRecords(history);
+  // Whichever side was demoted: a demotion also looks at the other side, which must be a live secondary then.
   const demoted = records.some((record) => record.type === 'demoteDrPrimary' && record.outcome === 'completed');
-  const promotions = records.filter((record) => record.type === 'promoteDrSecondary');
+  const promotions = records.filter((record) => record.cluster === name && record.type === 'promoteDrSecondary');
   const refused = promotions.every((record) => record.outcome === 'failed' && record.outcomeKnown === true);
-  if (refused && (demoted || promotions.length > 0)) return;
+  if (refused && demoted) return;
   throw new RunbookError(
     'PRECONDITION_FAILED',
     `${name} does not answer, and nothing in this run proves that it is not primary.`,

@@ -3,8 +3,10 @@ import type { CeremonyHandle, CeremonyTarget, Envelope, OperationTokenReference 
 import type { InboxItem } from '../../src/contracts/signals';
 import type { TokenUse } from '../../src/contracts/runbook-inputs';
 import { localChecks, stepCalls } from './activity-calls';
+import type { StepCalls } from './activity-calls';
 import { RunStopped, failureFacts } from './failures';
-import type { Run } from './run';
+import type { Choice } from './parking';
+import type { Run, StepOptions } from './run';
 import { StepFailed } from './run';
 import { receiveVerdicts } from './share-receipts';
 
@@ -17,6 +19,8 @@ export interface CeremonyRequest {
   readonly targets: readonly CeremonyTarget[];
   readonly inputDigest: string;
 }
+
+type GenerateTokenResult = Awaited<ReturnType<StepCalls['generateOperationToken']>>;
 
 interface HeldEnvelope {
   readonly holder: string;
@@ -99,26 +103,40 @@ export class Ceremony {
     }
   }
 
-  /** One burst: starts the attempt, sends the shares, takes the token. Asks for a further share only where one was rejected. */
-  async generate(cluster: string, uses: readonly TokenUse[]): Promise<OperationTokenReference> {
+  /**
+   * One burst: starts the attempt, sends the shares, takes the token. Asks for a further share only where one was
+   * rejected.
+   *
+   * @param parked - choices beside `retry` where the burst parks; with `skipEffect` people may skip it
+   * @returns undefined where it was skipped
+   */
+  async generate(
+    cluster: string,
+    uses: readonly TokenUse[],
+    parked: { readonly choices?: readonly Choice[]; readonly skipEffect?: string } = {},
+  ): Promise<OperationTokenReference | undefined> {
     for (;;) {
       const ceremony = this.#required();
       try {
-        const result = await this.#run.step(
-          `Generate operation token on ${cluster}`,
-          (call) =>
-            call.generateOperationToken({
-              deployment: this.#request.deployment,
-              cluster,
-              ceremony,
-              uses,
-              envelopes: this.#held.map((held) => held.envelope),
-            }),
-          {
-            note: (made) => (made.attempts > 1 ? `${made.attempts} attempts` : undefined),
-            leaveToRunbook: (failure) => failure.code === 'SHARES_REJECTED' || KEYS_LOST.has(failure.code),
-          },
-        );
+        const name = `Generate operation token on ${cluster}`;
+        const burst = (call: StepCalls) =>
+          call.generateOperationToken({
+            deployment: this.#request.deployment,
+            cluster,
+            ceremony,
+            uses,
+            envelopes: this.#held.map((held) => held.envelope),
+          });
+        const options: StepOptions<GenerateTokenResult> = {
+          note: (made) => (made.attempts > 1 ? `${made.attempts} attempts` : undefined),
+          choices: parked.choices,
+          leaveToRunbook: (failure) => failure.code === 'SHARES_REJECTED' || KEYS_LOST.has(failure.code),
+        };
+        const result =
+          parked.skipEffect === undefined
+            ? await this.#run.step(name, burst, options)
+            : await this.#run.skippableStep(name, parked.skipEffect, burst, options);
+        if (!result) return undefined;
         this.#run.state.noteFindings(result.findings);
         return { source: 'sealed', cluster, value: result.token };
       } catch (error) {

@@ -31,7 +31,7 @@ export class RunStopped extends Error {
 
 /** A person chose what to do with an outage that was interrupted or stuck. */
 export class OutageDecision extends Error {
-  constructor(readonly choice: 'promote-back' | 'leave') {
+  constructor(readonly choice: 'promote-secondary' | 'promote-back' | 'leave') {
     super(`decided: ${choice}`);
     this.name = 'OutageDecision';
   }

@@ -2,6 +2,7 @@ import type { CeremonyTarget, OperationTokenReference } from '../../src/contract
 import type { TokenUse } from '../../src/contracts/runbook-inputs';
 import type { Ceremony } from './ceremony';
 import { inParallel } from './parallel';
+import type { Choice } from './parking';
 import type { Run } from './run';
 
 /**
@@ -24,13 +25,32 @@ export class OperationTokens {
     run.onEnd(() => this.#abandon());
   }
 
-  /** The token for a cluster; made by one burst the first time, without asking anyone again. */
-  async of(cluster: string): Promise<OperationTokenReference> {
+  /**
+   * The token for a cluster; made by one burst the first time, without asking anyone again.
+   *
+   * @param choices - beside `retry`, where the burst parks
+   */
+  async of(cluster: string, choices?: readonly Choice[]): Promise<OperationTokenReference> {
+    const token = await this.#take(cluster, choices, undefined);
+    if (!token) throw new TypeError('a token that cannot be skipped was skipped');
+    return token;
+  }
+
+  /** As {@link of}, but people may skip it; `undefined` then. `effect` says what skipping leaves behind. */
+  async ofUnlessSkipped(cluster: string, effect: string): Promise<OperationTokenReference | undefined> {
+    return this.#take(cluster, undefined, effect);
+  }
+
+  async #take(
+    cluster: string,
+    choices: readonly Choice[] | undefined,
+    skipEffect: string | undefined,
+  ): Promise<OperationTokenReference | undefined> {
     if (!this.#ceremony) return { source: 'batch', cluster };
     const held = this.#made.get(cluster);
     if (held) return held;
-    const token = await this.#ceremony.generate(cluster, this.#usesOn(cluster));
-    this.#made.set(cluster, token);
+    const token = await this.#ceremony.generate(cluster, this.#usesOn(cluster), { choices, skipEffect });
+    if (token) this.#made.set(cluster, token);
     return token;
   }
 

@@ -26,8 +26,9 @@ async function followAsDrSecondary(
   primary: string,
   secondary: string,
 ): Promise<boolean> {
-  const token = await tokens.of(secondary);
   const effect = `${secondary} stays without a primary; repeat it later with an activation token from ${primary}`;
+  const token = await tokens.ofUnlessSkipped(secondary, effect);
+  if (!token) return false;
   const joined = await repeatUnit(run, `Point ${secondary} at ${primary}`, effect, (call) => ({
     issue: () => call.issueDrActivationToken({ deployment, primary, secondary, token }),
     use: (activation) => call.updateDrPrimary({ deployment, primary, secondary, token, activation }),

@@ -17,6 +17,8 @@ export class RunState {
   readonly steps: StepRecord[] = [];
   readonly receipts: Receipt[] = [];
   readonly findings: Finding[] = [];
+  /** What people still have to do after this run, beside what its ending says. */
+  readonly leftToDo: string[] = [];
   readonly waiting = new Map<string, Waiting>();
   phase: RunPhase = 'checking';
   outcome: RunOutcome | undefined;

@@ -256,12 +256,12 @@ export class Run {
             this.state.show();
             continue;
           case 'skip':
-          case 'promote-secondary':
             this.#end(record, 'skipped', `skipped by ${decision.by.name}: ${decision.reason}`);
             return SKIPPED;
           case 'abort':
             this.#end(record, 'failed', failure.code);
             throw this.stop(new RunStopped(decision.by.name, decision.reason));
+          case 'promote-secondary':
           case 'promote-back':
           case 'leave':
             this.#end(record, 'failed', failure.code);

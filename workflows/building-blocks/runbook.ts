@@ -132,7 +132,11 @@ async function writeReport(run: Run, ending: Ending): Promise<Report> {
   const step = run.beginStep('Write the report');
   const call = stepCalls(`${step.number} Write the report`, () => state.stepContext(step));
   const facts = state.drainFacts();
-  const { report } = await call.composeReport({ outcome: ending.outcome, leftToDo: ending.leftToDo ?? [], facts });
+  const { report } = await call.composeReport({
+    outcome: ending.outcome,
+    leftToDo: [...(ending.leftToDo ?? []), ...state.leftToDo],
+    facts,
+  });
   step.state = 'done';
   step.endedAt = Date.now();
   state.show();
