@@ -72,6 +72,8 @@ export type RunFact = { readonly at: number } & (
   | {
       readonly kind: 'control';
       readonly control: 'pause' | 'resume' | 'abort' | 'cancel';
+      /** A pause that begins only before the step of this name. */
+      readonly before?: string;
       readonly by: string;
       readonly reason: string;
     }

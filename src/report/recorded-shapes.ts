@@ -76,6 +76,7 @@ export const recordedFact: z.ZodType<RunFact> = z.discriminatedUnion('kind', [
     kind: z.literal('control'),
     at,
     control: z.enum(['pause', 'resume', 'abort', 'cancel']),
+    before: z.string().optional(),
     by: z.string(),
     reason: z.string(),
   }),

@@ -346,7 +346,7 @@ export class Run {
       text: before ? `before "${before}"` : 'at the next step',
       from: { name: by, how: 'claimed' },
     });
-    this.state.fact({ kind: 'control', control: name, by, reason });
+    this.state.fact({ kind: 'control', control: name, by, reason, ...(before === undefined ? {} : { before }) });
     if (name === 'abort') this.#requestStop(new RunStopped(by, reason || 'no reason given'));
     else if (name === 'resume') {
       this.#pauseNow = undefined;

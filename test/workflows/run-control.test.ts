@@ -1,0 +1,302 @@
+import { randomUUID } from 'node:crypto';
+import { readdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { RunMemo } from '../../src/contracts/run-status';
+import { replayRun } from '../support/replay';
+import { Scenario } from '../support/scenario';
+import type { TestRun } from '../support/scenario';
+import { temporalServer } from '../support/temporal-server';
+
+const HOLDERS = ['ada', 'bert', 'cleo', 'dora', 'emil'];
+
+/** The text that the tab User Metadata of the Web UI shows. */
+async function currentDetails(run: TestRun): Promise<string> {
+  return run.handle.query<string>('__temporal_workflow_metadata').then((metadata) => {
+    const { currentDetails: details } = metadata as unknown as { readonly currentDetails?: string };
+    return details ?? '';
+  });
+}
+
+async function memoOf(run: TestRun): Promise<RunMemo> {
+  return (await run.handle.describe()).memo as unknown as RunMemo;
+}
+
+/** Nothing of the run's ceremony is left on the disk. */
+async function keyRecords(scenario: Scenario): Promise<string[]> {
+  const names = await readdir(join(scenario.directory, 'keys'), { recursive: true });
+  return names.filter((name) => name.endsWith('.json'));
+}
+
+describe('people control a run', () => {
+  let scenario: Scenario;
+  const told: string[] = [];
+  beforeAll(async () => {
+    scenario = await Scenario.start({ limits: { catchUp: '1s' } });
+  });
+  afterAll(() => scenario.stop());
+  afterEach(async () => expect(await scenario.leaks(told)).toEqual([]));
+
+  it('abort while people are waited for: clean-ups run, the report says so', async () => {
+    const run = await scenario.start();
+    await run.share('ada');
+    await run.waitsFor('shares', ({ held }) => held.length === 1);
+    await run.handle.signal('abort', { by: 'olga', reason: 'another day' });
+    const report = await run.report();
+    told.push(JSON.stringify(report));
+    expect(report.outcome).toBe('aborted');
+    expect(report.controls).toMatchObject([{ control: 'abort', by: 'olga', reason: 'another day' }]);
+    expect(report.leftToDo).toEqual(['The run was stopped by olga: another day']);
+    expect(report.steps.find(({ name }) => name === 'Destroy the ceremony keys')?.outcome).toBe('done');
+    expect(await keyRecords(scenario)).toEqual([]);
+    expect((await run.handle.describe()).status.name).toBe('COMPLETED');
+    await replayRun(run);
+  });
+
+  it('cancel while people are waited for: the run completes with its report', async () => {
+    const run = await scenario.start();
+    await run.waitsFor('shares');
+    await run.handle.cancel();
+    const report = await run.report();
+    expect(report.outcome).toBe('aborted');
+    expect(report.controls).toMatchObject([{ control: 'cancel' }]);
+    expect(await keyRecords(scenario)).toEqual([]);
+    expect(scenario.calls('east', 'dr/primary/demote')).toBe(0);
+    await replayRun(run);
+  });
+
+  it('abort of a run that waits for a held stream before the demotion leaves the primary as it is', async () => {
+    scenario.service.cluster('west').holdStream('dr', true);
+    const run = await scenario.start();
+    await run.people();
+    await run.waitsFor('decision', ({ step }) => step === 'Wait until west has it');
+    await run.handle.signal('abort', { by: 'olga', reason: 'not today' });
+    const report = await run.report();
+    scenario.service.cluster('west').holdStream('dr', false);
+    expect(report.outcome).toBe('aborted');
+    expect(report.tokens).toMatchObject([{ cluster: 'west', state: 'deleted' }]);
+    expect(scenario.calls('east', 'dr/primary/demote')).toBe(0);
+    expect(await keyRecords(scenario)).toEqual([]);
+    await replayRun(run);
+  });
+
+  it('what describe, the Web UI and the status query show while people are waited for', async () => {
+    const run = await scenario.start();
+    await run.waitsFor('shares');
+    const { planDigest } = await run.waitsFor('approval');
+    const status = await run.status();
+    expect(status).toMatchObject({ phase: 'waiting-for-people', runbook: 'drSwitchover', paused: false });
+    expect(status.planText).toContain('Demote east');
+
+    const described = await run.handle.describe();
+    expect(await memoOf(run)).toMatchObject({
+      runbook: 'drSwitchover',
+      deployment: scenario.name,
+      phase: 'waiting-for-people',
+      waitingFor: expect.stringMatching(
+        /approval of gate plan.*3 key shares|3 key shares.*approval of gate plan/,
+      ) as string,
+    });
+    expect(described.searchAttributes).toMatchObject({
+      RunbookDeployment: [scenario.name],
+      RunbookName: ['drSwitchover'],
+    });
+
+    const details = await currentDetails(run);
+    expect(details).not.toMatch(/^\s*\|.*\|/m);
+    expect(details).toContain(`runbook approve ${scenario.workflowId} --gate plan --name YOUR-NAME`);
+    expect(details).toContain(`runbook share ${scenario.workflowId} --holder YOUR-NAME`);
+    const pasted = /```json\n([^`]*)\n```/.exec(details)?.[1] ?? '';
+    expect(JSON.parse(pasted)).toMatchObject({ rid: status.runId, gate: 'plan', planDigest, verdict: 'approve' });
+    for (const holder of HOLDERS) expect(details).toContain(holder);
+    told.push(details, JSON.stringify(status));
+    await run.handle.signal('abort', { by: 'olga', reason: 'seen' });
+    await run.report();
+  });
+
+  it('pause at once and before a step, a worker that restarts, a parked step: the run goes on and completes', async () => {
+    const run = await scenario.start();
+    await run.share('ada');
+    await run.waitsFor('shares', ({ held }) => held.length === 1);
+
+    // The worker is away while a person answers.
+    await scenario.stopWorker();
+    const invitation = (await memoOf(run)).waitingFor;
+    expect(invitation).toContain('3 key shares');
+    await run.handle.signal('pause', { by: 'olga', reason: 'hold it' });
+    await scenario.startWorker();
+    await run.until('the pause has its receipt', ({ receipts }) => receipts.some(({ signal }) => signal === 'pause'));
+    for (const holder of ['bert', 'cleo']) await run.share(holder);
+    await run.approve('plan');
+    expect(await run.waitsFor('resume')).toMatchObject({ by: 'olga', reason: 'hold it' });
+    expect(await run.status()).toMatchObject({ paused: true });
+    expect((await memoOf(run)).waitingFor).toContain('resume (paused by olga)');
+    expect(await currentDetails(run)).toContain(`runbook resume ${scenario.workflowId} --by YOUR-NAME`);
+    expect(scenario.calls('west', 'generate-operation-token/attempt')).toBe(1);
+
+    await run.handle.signal('pause', { by: 'hugo', reason: 'look first', before: 'Write a marker on east' });
+    await run.handle.signal('resume', { by: 'olga', reason: 'go on' });
+    // Resume lifts every pause: the later one is set again.
+    await run.until('resumed', ({ paused }) => !paused);
+    await run.handle.signal('pause', { by: 'hugo', reason: 'look first', before: 'Write a marker on east' });
+    await run.approve('go', 'henry');
+    await run.waitsFor('resume', ({ by }) => by === 'hugo');
+    expect((await run.status()).steps.map(({ name }) => name)).not.toContain('Write a marker on east');
+
+    scenario.service.cluster('west').holdStream('dr', true);
+    await run.handle.signal('resume', { by: 'hugo' });
+    const parked = await run.waitsFor('decision');
+    expect(parked).toMatchObject({
+      step: 'Wait until west has it',
+      code: 'CONFIRMATION_TIMEOUT',
+      needed: expect.stringContaining('last_remote_wal of west') as string,
+    });
+    expect(parked.observed).toContain('last remote WAL');
+    expect(parked.choices.map(({ action }) => action)).toEqual(['retry', 'abort']);
+    expect(await currentDetails(run)).toContain(
+      `runbook decide ${scenario.workflowId} --step "Wait until west has it" --action retry`,
+    );
+    // A pause while the step is parked counts after it.
+    await run.handle.signal('pause', { by: 'olga', reason: 'once more', before: 'Read the final state' });
+    scenario.service.cluster('west').holdStream('dr', false);
+    await run.decide('retry');
+    await run.waitsFor('resume');
+    await run.handle.signal('resume', { by: 'olga' });
+    const report = await run.report();
+    told.push(JSON.stringify(report));
+    expect(report.outcome).toBe('completed');
+    expect(report.outage?.peopleMs).toBe(0);
+    expect(report.parkings).toMatchObject([
+      { step: 'Wait until west has it', decision: { action: 'retry', by: { name: 'grace', how: 'signed' } } },
+    ]);
+    expect(
+      report.steps
+        .filter(({ name }) => name === 'Wait until west has it')
+        .map(({ attempt, outcome }) => [attempt, outcome]),
+    ).toEqual([
+      [1, 'failed'],
+      [2, 'done'],
+    ]);
+    expect(report.controls.map(({ control, by }) => `${control} ${by}`)).toEqual([
+      'pause olga',
+      'pause hugo',
+      'resume olga',
+      'pause hugo',
+      'resume hugo',
+      'pause olga',
+      'resume olga',
+    ]);
+    expect(report.steps.filter(({ name }) => name.startsWith('Invite the key holders'))).toHaveLength(1);
+    await replayRun(run);
+  });
+});
+
+describe('what nobody answers in time', () => {
+  it('a gate ends the run when its time has passed, and names who is missing', async () => {
+    const scenario = await Scenario.start({
+      deployment: {
+        gates: {
+          plan: { approvals: 1, groups: ['approvers'], validFor: '1500ms' },
+          go: { approvals: 1, groups: ['approvers'], validFor: '10m' },
+        },
+      },
+    });
+    try {
+      const report = await (await scenario.start()).report();
+      expect(report.outcome).toBe('aborted');
+      expect(report.gates).toMatchObject([{ gate: 'plan', state: 'expired', by: [] }]);
+      expect(report.leftToDo.join()).toMatch(
+        /stopped by the clock: gate plan was not approved by .*missing: 1 of grace, henry/,
+      );
+      expect(await keyRecords(scenario)).toEqual([]);
+      expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
+    } finally {
+      await scenario.stop();
+    }
+  });
+
+  it('a ceremony ends the run when too few shares came, and names who gave none', async () => {
+    const scenario = await Scenario.start({
+      deployment: { ceremony: { holders: HOLDERS, collectFor: '2s', useFor: '30m' } },
+    });
+    try {
+      const run = await scenario.start();
+      await run.approve('plan');
+      const report = await run.report();
+      expect(report.outcome).toBe('aborted');
+      expect(report.leftToDo.join()).toContain(
+        'only 0 of 3 key shares came in time; not yet: ada, bert, cleo, dora, emil',
+      );
+      expect(scenario.calls('west', 'generate-operation-token/attempt')).toBe(0);
+      expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
+    } finally {
+      await scenario.stop();
+    }
+  });
+});
+
+describe('a run that was reset', () => {
+  let scenario: Scenario;
+  beforeAll(async () => {
+    scenario = await Scenario.start();
+  });
+  afterAll(() => scenario.stop());
+
+  /** Resets to the nth completed workflow task. */
+  const reset = async (run: TestRun, after: string): Promise<TestRun> => {
+    const { events } = await run.handle.fetchHistory();
+    const scheduled = events?.find((event) => event.activityTaskScheduledEventAttributes?.activityType?.name === after);
+    const completed = scheduled?.activityTaskScheduledEventAttributes?.workflowTaskCompletedEventId;
+    const { runId } = await scenario.client.workflowService.resetWorkflowExecution({
+      namespace: temporalServer().namespace,
+      workflowExecution: { workflowId: run.handle.workflowId, runId: (await run.handle.describe()).runId },
+      workflowTaskFinishEventId: completed,
+      reason: 'a test of the reset',
+      requestId: randomUUID(),
+    });
+    return scenario.attach(run.handle.workflowId, runId);
+  };
+
+  it('changes nothing before a decision acknowledges it, gets new shares and approvals, and completes', async () => {
+    const before = await scenario.start();
+    await before.share('ada');
+    await before.waitsFor('shares', ({ held }) => held.length === 1);
+    await before.approve('plan');
+    await before.until('the plan gate is passed', ({ waiting }) => !waiting.some((each) => each.for === 'approval'));
+
+    const { runId: old } = await before.status();
+    const run = await reset(before, 'createCeremony');
+    const parked = await run.waitsFor('decision');
+    expect(parked).toMatchObject({ step: 'Invite the key holders', code: 'RUN_WAS_RESET' });
+    expect((await run.status()).runId).not.toBe(old);
+    await run.decide('retry');
+    await run.waitsFor('shares');
+    // What was sent to the run before is delivered again and does not count.
+    const { receipts } = await run.status();
+    expect(receipts.filter(({ signal, verdict }) => signal !== 'decide' && verdict === 'accepted')).toEqual([]);
+    expect((await run.waitsFor('shares')).held).toEqual([]);
+    await run.people();
+    const report = await run.report();
+    expect(report.outcome).toBe('completed');
+    expect(report.parkings).toMatchObject([{ code: 'RUN_WAS_RESET', decision: { action: 'retry' } }]);
+    expect(scenario.calls('east', 'dr/primary/demote')).toBe(1);
+    expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
+  });
+
+  it('reset behind the invitation: the old keys are void, and the holders are asked again', async () => {
+    const before = await scenario.start({ to: 'east' });
+    await before.waitsFor('shares');
+    await before.share('ada');
+    await before.waitsFor('shares', ({ held }) => held.length === 1);
+    const run = await reset(before, 'openEnvelopes');
+    // The share that is delivered again shows that the keys belong to the run before.
+    const parked = await run.waitsFor('decision');
+    expect(parked).toMatchObject({ step: 'Invite the key holders again (epoch 2)', code: 'RUN_WAS_RESET' });
+    await run.decide('retry');
+    expect(await run.waitsFor('shares', ({ epoch }) => epoch === 2)).toMatchObject({ held: [] });
+    await run.people();
+    const report = await run.report();
+    expect(report.outcome).toBe('completed');
+    expect(report.findings.map(({ code }) => code)).toContain('ceremony-keys-lost');
+    expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
+  });
+});
