@@ -1,6 +1,8 @@
 import { spawn } from 'node:child_process';
+import { readFile } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Agent, request } from 'undici';
+import { diagnoseServerError } from '../src/client';
 import type { RunbookActivities } from '../src/contracts/activities';
 import { RunbookError } from '../src/errors';
 import type { CommandHook, ProbeHook } from '../src/inventory';
@@ -45,9 +47,14 @@ export function createServiceReadinessActivities(
       // The token is from before the switchover: it also proves that tokens came along.
       const token = await clusters.of(deployment, credentialOf).credential();
       let markerReadAt: number | undefined;
+      // A blocked audit device looks like a cluster that never gets ready: it is named.
+      const named = <T>(call: Promise<T>): Promise<T> =>
+        call.catch(async (error: unknown): Promise<never> => {
+          throw await diagnoseServerError(access.client, error, { token, signal });
+        });
       if (marker) {
         await awaitState(execution, {
-          read: () => access.client.keyValue.read(marker.path, { token, signal }),
+          read: () => named(access.client.keyValue.read(marker.path, { token, signal })),
           until: (data) => data?.['value'] === marker.value,
           budgetMs: left(),
           describe: (data) => (data === undefined ? 'no marker' : 'another marker'),
@@ -59,10 +66,12 @@ export function createServiceReadinessActivities(
       }
       await awaitState(execution, {
         read: async () => {
-          await access.client.keyValue.write(
-            `${markerEntry.path}-after`,
-            { writtenOn: cluster },
-            { token, signal, timeoutMs: CHANGE_TIMEOUT_MS },
+          await named(
+            access.client.keyValue.write(
+              `${markerEntry.path}-after`,
+              { writtenOn: cluster },
+              { token, signal, timeoutMs: CHANGE_TIMEOUT_MS },
+            ),
           );
           return true;
         },
@@ -99,7 +108,7 @@ export function createServiceReadinessActivities(
           observed: 'no probe',
           needed: 'hooks.probe',
         });
-      const agent = new Agent();
+      const agent = await probeAgent(probe);
       let tries = 0;
       try {
         await awaitState(execution, {
@@ -119,6 +128,18 @@ export function createServiceReadinessActivities(
       }
     }),
   };
+}
+
+async function probeAgent({ caFile }: ProbeHook): Promise<Agent> {
+  if (caFile === undefined) return new Agent();
+  try {
+    return new Agent({ connect: { ca: await readFile(caFile, 'utf8') } });
+  } catch {
+    throw new RunbookError('TLS_FAILED', `The CA file ${caFile} of the probe cannot be read.`, {
+      observed: 'not readable',
+      needed: 'a PEM file',
+    });
+  }
 }
 
 async function probeOnce(agent: Agent, probe: ProbeHook, signal: AbortSignal): Promise<number> {
@@ -165,6 +186,7 @@ async function runCommand(
   const result = await Promise.race([ended, timedOut]);
   timer.abort();
   if (result === 0) return;
+  if (signal.aborted) throw new RunbookError('REQUEST_CANCELLED', `The ${hook} hook was cancelled and ended.`);
   if (result === 'timed-out') child.kill('SIGKILL');
   throw new RunbookError('CONFIRMATION_TIMEOUT', `The ${hook} hook did not succeed.`, {
     retryable: false,

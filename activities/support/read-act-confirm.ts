@@ -27,13 +27,14 @@ export interface Polling<S> {
 /**
  * Reads until the state is there. Errors that may pass are waited out; others are thrown.
  *
- * @throws RunbookError CONFIRMATION_TIMEOUT with the last observed state
+ * @throws RunbookError CONFIRMATION_TIMEOUT with the last observed state; AUDIT_DEVICE_BLOCKED where that was the last
  */
 export async function awaitState<S>(execution: Execution, polling: Polling<S>): Promise<S> {
   const deadline = Date.now() + polling.budgetMs;
   for (;;) {
     execution.throwIfCancelled();
     let last: string;
+    let named: RunbookError | undefined;
     try {
       const state = await polling.read();
       if (polling.until(state)) return state;
@@ -41,9 +42,11 @@ export async function awaitState<S>(execution: Execution, polling: Polling<S>): 
     } catch (error) {
       if (!isRunbookError(error) || !error.retryable) throw error;
       last = `${error.code}: ${error.message}`;
+      if (error.code === 'AUDIT_DEVICE_BLOCKED') named = error;
     }
     execution.progress(`waiting for ${polling.needed}; observed ${last}`);
     if (Date.now() >= deadline) {
+      if (named) throw lastError(named, { outcomeKnown: named.outcomeKnown });
       throw new RunbookError(
         'CONFIRMATION_TIMEOUT',
         `Not seen within ${polling.budgetMs / 1000} s: ${polling.needed}.`,

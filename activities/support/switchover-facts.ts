@@ -1,3 +1,4 @@
+import { diagnoseServerError } from '../../src/client';
 import type { ClusterObservation } from '../../src/contracts/observations';
 import { isRunbookError } from '../../src/errors';
 import type { Secret } from '../../src/secret';
@@ -29,15 +30,17 @@ export async function credentialFacts(
   paths: readonly string[],
   signal: AbortSignal,
 ): Promise<CredentialFacts> {
+  let token: Secret | undefined;
   try {
-    const token = await read();
+    token = await read();
     const facts = await primary.client.sys.lookupSelf({ token, signal });
     const capabilities = await primary.client.sys.capabilitiesSelf(paths, { token, signal });
     const { ttlSeconds, type, orphan } = facts;
     return { usable: true, ttlSeconds: ttlSeconds === 0 ? undefined : ttlSeconds, type, orphan, capabilities };
   } catch (error) {
     if (!isRunbookError(error) || signal.aborted) throw error;
-    return { usable: false, error: error.code, capabilities: {} };
+    const named = token === undefined ? error : await diagnoseServerError(primary.client, error, { token, signal });
+    return { usable: false, error: isRunbookError(named) ? named.code : error.code, capabilities: {} };
   }
 }
 
