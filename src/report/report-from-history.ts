@@ -193,11 +193,13 @@ function derivedFindings(run: RunRecord, facts: RunFacts): readonly Timed<Findin
     const reason = close.reason === undefined ? '' : `, reason given: ${close.reason}`;
     const phase = textOf(run.memo['phase']);
     const during = phase === undefined ? '' : ` during phase ${phase}`;
+    const waitingFor = textOf(run.memo['waitingFor']);
+    const waited = waitingFor === undefined ? '' : ` It waited for: ${waitingFor}.`;
     findings.push({
       at: close.at,
       severity,
       code: `run-${close.how}`,
-      text: `The run was ${close.how === 'timed-out' ? 'ended by a time-out' : close.how}${during}${by}${reason}. No clean-up ran.`,
+      text: `The run was ${close.how === 'timed-out' ? 'ended by a time-out' : close.how}${during}${by}${reason}. No clean-up ran.${waited}`,
     });
   }
   const next = textOf(close?.result['workflowId']);

@@ -5,6 +5,7 @@ import type { Report } from '../../src/contracts/report';
 import { historyText } from '../support/canaries';
 import { envelopeOf } from '../support/people';
 import { replayRun } from '../support/replay';
+import { deeds, reportOf } from '../support/reports';
 import { Scenario } from '../support/scenario';
 import type { TestRun } from '../support/scenario';
 
@@ -159,5 +160,16 @@ describe('key shares', () => {
     }
     expect(await scenario.leaks(texts)).toEqual([]);
     await replayRun(run);
+  });
+
+  it('the report that the run gave is the one that its whole history gives', async () => {
+    const later = await reportOf(run);
+    expect(deeds(later)).toEqual(deeds(report));
+    expect(later).toMatchObject({
+      outcome: report.outcome,
+      leftToDo: report.leftToDo,
+      findings: report.findings,
+      outage: report.outage,
+    });
   });
 });

@@ -1,0 +1,90 @@
+import { deeds, reportOf } from '../support/reports';
+import { CHANGING } from '../support/faults';
+import { Scenario } from '../support/scenario';
+import type { TestRun } from '../support/scenario';
+
+describe('the report of a terminated run tells the truth, from its history alone', () => {
+  let scenario: Scenario;
+  const told: string[] = [];
+  beforeAll(async () => {
+    scenario = await Scenario.start({ limits: { catchUp: '500ms', promote: '500ms' } });
+  });
+  afterAll(() => scenario.stop());
+  afterEach(async () => expect(await scenario.leaks(told)).toEqual([]));
+
+  /** Terminates the run and gives its report, which must say of its deeds what the report before said. */
+  async function terminate(run: TestRun) {
+    const status = await run.status();
+    const live = await reportOf(run);
+    expect(live.outcome).toBe('running');
+    await run.handle.terminate('ended by a test');
+    const report = await reportOf(run);
+    told.push(JSON.stringify([live, report]));
+    expect(deeds(report)).toEqual(deeds(live));
+    expect(report.outcome).toBe('terminated');
+    // The run itself knows the same steps and receipts.
+    const steps = report.steps.filter(({ number }) => number > 0);
+    expect([...new Set(steps.map(({ name }) => name))]).toEqual([...new Set(status.steps.map(({ name }) => name))]);
+    for (const { name, state } of status.steps) {
+      const last = steps.findLast((step) => step.name === name);
+      expect([name, last?.outcome]).toEqual([name, state === 'parked' ? 'failed' : state]);
+    }
+    const key = (each: { signal: string; arrival: number; verdict: string }) =>
+      `${each.signal} ${each.arrival} ${each.verdict}`;
+    expect(report.receipts.map(key).sort()).toEqual(status.receipts.map(key).sort());
+    expect(report.findings.filter(({ code }) => code === 'run-terminated')).toHaveLength(1);
+    return { report, live };
+  }
+
+  it('while people are waited for: nothing was touched, only the keys are left', async () => {
+    const run = await scenario.start();
+    await run.share('ada');
+    await run.waitsFor('shares', ({ held }) => held.length === 1);
+    await run.approve('plan');
+    await run.until('the approval has its receipt', ({ receipts }) =>
+      receipts.some(({ signal }) => signal === 'approve'),
+    );
+    const { report, live } = await terminate(run);
+    expect(live.leftToDo.join()).toMatch(/The run waits for: .*key shares/);
+    expect(report.outage).toBeUndefined();
+    expect(report.loss).toBeUndefined();
+    expect(report.tokens).toEqual([]);
+    expect(report.leftToDo).toEqual([expect.stringMatching(/^The keys of ceremony .* were not destroyed/)]);
+    expect(report.findings.map(({ text }) => text).join()).toMatch(/during phase waiting-for-people.*ended by a test/);
+  });
+
+  it('parked before the demotion: the token that was made is named as live', async () => {
+    scenario.service.cluster('west').holdStream('dr', true);
+    const run = await scenario.start();
+    await run.people();
+    await run.waitsFor('decision');
+    const { report } = await terminate(run);
+    scenario.service.cluster('west').holdStream('dr', false);
+    expect(report.outage).toBeUndefined();
+    expect(report.tokens).toMatchObject([{ cluster: 'west', state: 'unproven' }]);
+    expect(report.leftToDo.join('\n')).toMatch(/A DR operation token of west was generated and is not proven deleted/);
+    expect(report.findings.find(({ code }) => code === 'run-terminated')?.text).toContain(
+      'It waited for: decision on parked step "Wait until west has it" (parking 1): CONFIRMATION_TIMEOUT.',
+    );
+    expect(report.leftToDo.join('\n')).not.toMatch(/no primary/);
+    expect(scenario.calls('east', 'dr/primary/demote')).toBe(0);
+  });
+
+  it('in the outage: first of all it says that no cluster is primary, and what to do', async () => {
+    scenario.service.faults.add({
+      cluster: 'west',
+      endpoint: CHANGING.promote,
+      action: { status: 503 },
+      times: Infinity,
+    });
+    const run = await scenario.start({ onStuck: 'park' });
+    await run.people();
+    await run.waitsFor('decision', ({ step }) => step === 'Promote west');
+    const { report } = await terminate(run);
+    expect(report.outage).toMatchObject({ startedAt: expect.any(String) as string });
+    expect(report.outage?.endedAt).toBeUndefined();
+    expect(report.loss?.loss).toBe('none');
+    expect(report.leftToDo[0]).toMatch(/east is demoted and nothing was promoted: clients have no primary/);
+    expect(report.findings[0]).toMatchObject({ severity: 'critical', code: 'run-terminated' });
+  });
+});
