@@ -1,4 +1,5 @@
 import type { AssessSwitchoverResult, Authority, MarkerResult, SwitchoverRoute } from '../src/contracts/activities';
+import type { ClusterObservation } from '../src/contracts/observations';
 import { deploymentWorkflowId } from '../src/contracts/names';
 import type { Report } from '../src/contracts/report';
 import type { DrSwitchoverInput } from '../src/contracts/runbook-inputs';
@@ -10,9 +11,8 @@ import { passGate } from './building-blocks/gates';
 import type { HandedOver } from './building-blocks/lock';
 import { OperationTokens } from './building-blocks/operation-tokens';
 import { inParallel } from './building-blocks/parallel';
-import type { Choice } from './building-blocks/parking';
-import { LEAVE } from './building-blocks/parking';
-import { followAll, performanceFollows } from './building-blocks/re-protection';
+import { LEAVE, PROMOTE_BACK, PROMOTE_SECONDARY } from './building-blocks/parking';
+import { restoreProtection } from './building-blocks/re-protection';
 import type { Run } from './building-blocks/run';
 import { StepFailed } from './building-blocks/run';
 import type { Ending } from './building-blocks/runbook';
@@ -171,11 +171,6 @@ async function collectShares(ceremony: Ceremony | undefined): Promise<readonly u
   return [];
 }
 
-const PROMOTE_SECONDARY: Choice = {
-  action: 'promote-secondary',
-  effect: 'go on: promote the new primary and finish the switchover',
-};
-const PROMOTE_BACK: Choice = { action: 'promote-back', effect: 'promote the old primary again; it holds every write' };
 /** Step 2 up to the demotion: quiesce, and prove that B has everything. */
 async function proveCaughtUp(run: Run, input: DrSwitchoverInput, route: SwitchoverRoute): Promise<MarkerResult> {
   const { deployment } = input;
@@ -309,12 +304,20 @@ async function promoteNew({ run, input, route, authority, tokens }: Outage): Pro
 /** B did not get there: A, which holds every write, becomes primary again. Whether B is not primary is proven there. */
 async function promoteOld({ run, input, route, authority, tokens }: Outage): Promise<Next> {
   const { from: cluster, to: otherCluster } = route;
+  const { deployment } = input;
+  const choices = [PROMOTE_SECONDARY, LEAVE];
   run.offerOnStop(undefined);
-  const token = await tokens.of(cluster, [PROMOTE_SECONDARY, LEAVE]);
+  const { observations } = await run.step('Read the roles', (call) => call.readDeployment({ deployment }), {
+    note: rolesInWords,
+    choices,
+  });
+  // It was never demoted, or is primary again: nothing has to be promoted, and a primary generates no operation token.
+  if (observations.find((each) => each.cluster === cluster)?.dr?.mode === 'primary') return 'old';
+  const token = await tokens.of(cluster, choices);
   await run.step(
     `Promote ${cluster} back`,
-    (call) => call.promoteDrSecondary({ deployment: input.deployment, cluster, otherCluster, token, authority }),
-    { note: ({ observed }) => observed, choices: [PROMOTE_SECONDARY, LEAVE] },
+    (call) => call.promoteDrSecondary({ deployment, cluster, otherCluster, token, authority }),
+    { note: ({ observed }) => observed, choices },
   );
   return 'old';
 }
@@ -377,30 +380,6 @@ async function serviceBack(
   if (ready) run.state.serviceBackAt = Date.now();
 }
 
-/** Steps 5 and 6: each secondary in parallel and on its own. Gives what people still have to do. */
-async function restoreProtection(
-  run: Run,
-  deployment: string,
-  route: SwitchoverRoute,
-  tokens: OperationTokens,
-  served: 'new' | 'old',
-): Promise<string[]> {
-  const [primary, former] = served === 'new' ? [route.to, route.from] : [route.from, route.to];
-  const rejoins = served === 'old' || route.rejoin;
-  const secondaries = [...(rejoins ? [former] : []), ...route.otherDrSecondaries];
-  const [notFollowing] = await inParallel<string[]>([
-    followAll(run, deployment, primary, secondaries, tokens),
-    performanceFollows(run, deployment, route.performanceSecondaries, primary),
-  ]);
-  const left = notFollowing ?? [];
-  return rejoins
-    ? left
-    : [
-        ...left,
-        `${former} stays out until it is upgraded to the version of ${primary}; then give it an activation token from ${primary}.`,
-      ];
-}
-
 /** Step 7: nothing of ours stays behind, and the last look is in the report. */
 async function finish(run: Run, deployment: string, tokens: OperationTokens): Promise<void> {
   run.state.enterPhase('finishing');
@@ -409,9 +388,10 @@ async function finish(run: Run, deployment: string, tokens: OperationTokens): Pr
     'Read the final state',
     'the report has no final state',
     (call) => call.readDeployment({ deployment }),
-    {
-      note: ({ observations }) =>
-        observations.map((each) => `${each.cluster} ${each.dr?.mode ?? 'not read'}`).join(', '),
-    },
+    { note: rolesInWords },
   );
+}
+
+function rolesInWords({ observations }: { readonly observations: readonly ClusterObservation[] }): string {
+  return observations.map((each) => `${each.cluster} ${each.dr?.mode ?? 'not read'}`).join(', ');
 }

@@ -1,5 +1,5 @@
 import { ApplicationFailure } from '@temporalio/workflow';
-import type { ActivationTokenResult, ChangeResult } from '../../src/contracts/activities';
+import type { ActivationTokenResult, ChangeResult, SwitchoverRoute } from '../../src/contracts/activities';
 import type { OperationTokens } from './operation-tokens';
 import { inParallel } from './parallel';
 import type { Choice } from './parking';
@@ -128,7 +128,7 @@ async function repeatUnit(
 }
 
 /** Makes every secondary follow the primary, in parallel and each on its own. Gives what people still have to do. */
-export async function followAll(
+async function followAll(
   run: Run,
   deployment: string,
   primary: string,
@@ -147,7 +147,7 @@ export async function followAll(
 }
 
 /** Performance secondaries follow by themselves, or are re-pointed with their filters. */
-export async function performanceFollows(
+async function performanceFollows(
   run: Run,
   deployment: string,
   secondaries: readonly string[],
@@ -167,4 +167,28 @@ export async function performanceFollows(
   for (const { cluster, id } of lost)
     await repointPerformanceSecondary(run, deployment, primary, cluster, id ?? cluster);
   return [];
+}
+
+/** After a change of the primary: each secondary in parallel and on its own. Gives what people still have to do. */
+export async function restoreProtection(
+  run: Run,
+  deployment: string,
+  route: SwitchoverRoute,
+  tokens: OperationTokens,
+  served: 'new' | 'old',
+): Promise<string[]> {
+  const [primary, former] = served === 'new' ? [route.to, route.from] : [route.from, route.to];
+  const rejoins = served === 'old' || route.rejoin;
+  const secondaries = [...(rejoins ? [former] : []), ...route.otherDrSecondaries];
+  const [notFollowing] = await inParallel<string[]>([
+    followAll(run, deployment, primary, secondaries, tokens),
+    performanceFollows(run, deployment, route.performanceSecondaries, primary),
+  ]);
+  const left = notFollowing ?? [];
+  return rejoins
+    ? left
+    : [
+        ...left,
+        `${former} stays out until it is upgraded to the version of ${primary}; then give it an activation token from ${primary}.`,
+      ];
 }
