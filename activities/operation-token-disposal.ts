@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import type { RunbookActivities, TokenDisposal } from '../src/contracts/activities';
 import type { OperationTokenReference } from '../src/contracts/ceremony';
 import type { Finding } from '../src/contracts/run-facts';
@@ -15,6 +16,8 @@ import type { LedgerEntry } from './support/token-ledger';
 import { TokenLedger } from './support/token-ledger';
 
 const TRIES = 4;
+/** After an unclear answer, growing with each. */
+const PAUSE_MS = 300;
 
 /** Deletes generated operation tokens and proves that they are refused afterwards (interface 4.1: `operation-token/delete`). */
 export function createOperationTokenDisposalActivities(
@@ -120,6 +123,8 @@ async function deleteOne(
           return { cluster, state: 'unproven', text: error.code };
         }
         execution.progress(`${error.code} at ${cluster}`);
+        // A restart or a leader change is over in a moment.
+        if (tries < TRIES) await delay(error.retryAfterMs ?? PAUSE_MS * tries, undefined, { signal });
       }
     }
     return { cluster, state: 'unproven', text: accepted ? 'still accepted after its deletion' : 'no clear answer' };

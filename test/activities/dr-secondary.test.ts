@@ -1,0 +1,189 @@
+/** Re-attaching a DR secondary: public key, activation token and update-primary are one unit. */
+import type { ActivationTokenResult } from '../../src/contracts/activities';
+import type { OperationTokenReference } from '../../src/contracts/ceremony';
+import type { SimulatedCluster } from '../../src/simulator';
+import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
+
+const DR = '/v1/sys/replication/dr';
+const ISSUE = `POST ${DR}/primary/secondary-token`;
+const KEY = `POST ${DR}/secondary/generate-public-key`;
+const UPDATE = `POST ${DR}/secondary/update-primary`;
+const TO_WEST = { deployment: DEPLOYMENT, primary: 'west', secondary: 'east' } as const;
+
+let bench: ActivityBench;
+let token: OperationTokenReference;
+/** The roles after the switchover: west is primary, and east, demoted, knows nobody. */
+let roles: readonly (readonly [cluster: string, role: ReturnType<SimulatedCluster['role']>])[];
+let before: Readonly<Record<'update' | 'issue' | 'revoke', number>>;
+
+beforeAll(async () => {
+  const seal = { shares: 5, threshold: 3 };
+  bench = await ActivityBench.start({
+    topology: {
+      clusters: [
+        { name: 'east', nodes: 3, seal },
+        { name: 'west', nodes: 1, seal },
+      ],
+      readings: { leaderChangeChance: 0 },
+    },
+    limits: { streaming: '1500ms' },
+  });
+  const authority = await bench.authority();
+  const west = await bench.operationToken('west');
+  await bench.call('demoteDrPrimary', { deployment: DEPLOYMENT, cluster: 'east', authority });
+  await bench.call('promoteDrSecondary', {
+    deployment: DEPLOYMENT,
+    cluster: 'west',
+    otherCluster: 'east',
+    token: west,
+    authority,
+  });
+  bench.service.advanceClock(1_000);
+  roles = ['east', 'west'].map((name) => [name, bench.cluster(name).role('dr')] as const);
+  token = await bench.operationToken('east');
+});
+beforeEach(() => {
+  bench.service.faults.clear();
+  for (const [name, role] of roles) bench.cluster(name).setRole('dr', role, bench.service.now());
+  bench.cluster('east').leaderChange(0);
+  bench.service.advanceClock(1_000);
+  before = calls();
+});
+afterAll(async () => {
+  expect(bench.leaks()).toEqual([]);
+  await bench.stop();
+});
+
+const calls = () => ({
+  update: bench.calls('east', 'secondary/update-primary'),
+  issue: bench.calls('west', 'primary/secondary-token'),
+  revoke: bench.calls('west', 'primary/revoke-secondary'),
+});
+/** Calls since the test began. */
+const made = (which: keyof typeof before) => calls()[which] - before[which];
+const issue = () => bench.call('issueDrActivationToken', { ...TO_WEST, token });
+const point = (activation: ActivationTokenResult) => bench.call('updateDrPrimary', { ...TO_WEST, token, activation });
+const known = () => bench.cluster('west').snapshotState().dr.knownSecondaries;
+
+it('by an encrypted token: issued, used once, and then it streams', async () => {
+  const activation = await issue();
+  expect(activation).toMatchObject({ form: 'encrypted', revokedBefore: false, id: bench.cluster('east').clusterId });
+  expect(activation.keyNode).toBe(bench.cluster('east').addresses[0]);
+  expect(await point(activation)).toMatchObject({ outcome: 'done', calls: 1 });
+  const streaming = await bench.call('awaitDrStreaming', TO_WEST);
+  expect(streaming.state).toBe('stream-wals');
+  expect(streaming.observed).toContain('heartbeat');
+  // What is done already is not done again.
+  expect(await point(activation)).toMatchObject({ outcome: 'already', calls: 0 });
+  expect(await issue()).toMatchObject({ form: 'none' });
+  expect(made('update')).toBe(1);
+  expect(made('issue')).toBe(1);
+});
+
+it('streaming counts with last_remote_wal 0 only where the Merkle roots are equal', async () => {
+  await point(await issue());
+  const streaming = await bench.call('awaitDrStreaming', TO_WEST);
+  const east = bench.cluster('east').snapshotState().dr;
+  const west = bench.cluster('west').snapshotState().dr;
+  expect(east.merkleRoot).toBe(west.merkleRoot);
+  expect(streaming.state).toBe('stream-wals');
+  // Held back while the primary writes: connected, heartbeats, state stream-wals, and yet not caught up.
+  bench.cluster('east').holdStream('dr', true);
+  bench.cluster('west').write('secret/after', { a: 1 });
+  const failure = await bench.failure('awaitDrStreaming', TO_WEST);
+  bench.cluster('east').holdStream('dr', false);
+  expect(failure).toMatchObject({ code: 'CONFIRMATION_TIMEOUT', retryable: false });
+});
+
+it('by a wrapped token where the public key is refused', async () => {
+  bench.service.faults.add({ cluster: 'east', endpoint: KEY, action: { status: 403 }, times: Infinity });
+  const activation = await issue();
+  expect(activation).toMatchObject({ form: 'wrapped' });
+  expect(activation.keyNode).toBeUndefined();
+  expect(await point(activation)).toMatchObject({ outcome: 'done', calls: 1 });
+});
+
+it('a lost answer leaves a token that nobody knows: its id is revoked and it is issued again', async () => {
+  bench.service.faults.add({ cluster: 'west', endpoint: ISSUE, action: 'lose-answer' });
+  const activation = await issue();
+  expect(activation.revokedBefore).toBe(true);
+  expect(made('revoke')).toBe(1);
+  expect(known()).toEqual([bench.cluster('east').clusterId]);
+  expect(await point(activation)).toMatchObject({ outcome: 'done', calls: 1 });
+});
+
+it('412 and 500 for some seconds after a promotion are waited out', async () => {
+  bench.service.faults.add({ cluster: 'west', endpoint: ISSUE, action: { status: 412 } });
+  bench.service.faults.add({ cluster: 'west', endpoint: ISSUE, action: { status: 500 }, skip: 1 });
+  expect((await issue()).form).toBe('encrypted');
+  expect(made('issue')).toBe(3);
+});
+
+it('a token that is refused for certain is not asked for again', async () => {
+  bench.service.faults.add({ cluster: 'west', endpoint: ISSUE, action: { status: 403 }, times: Infinity });
+  expect(await bench.failure('issueDrActivationToken', { ...TO_WEST, token })).toMatchObject({
+    code: 'PERMISSION_DENIED',
+    retryable: false,
+  });
+  expect(made('issue')).toBe(1);
+});
+
+it('a leader change after the public key loses the private key: no call is made, the unit is done again', async () => {
+  const activation = await issue();
+  bench.cluster('east').leaderChange(1);
+  bench.service.advanceClock(1_000);
+  expect(await point(activation)).toMatchObject({ keyLost: true, calls: 0 });
+  expect(made('update')).toBe(0);
+  const again = await issue();
+  expect(again.revokedBefore).toBe(true);
+  expect(await point(again)).toMatchObject({ outcome: 'done', calls: 1 });
+});
+
+it('update-primary whose answer is lost after its effect is not called again', async () => {
+  bench.service.faults.add({ cluster: 'east', endpoint: UPDATE, action: 'lose-answer' });
+  expect(await point(await issue())).toMatchObject({ outcome: 'done', calls: 1 });
+  expect(made('update')).toBe(1);
+});
+
+it('a token that was used up elsewhere counts as lost, and the unit is done again', async () => {
+  const activation = await issue();
+  bench.service.faults.add({ cluster: 'east', endpoint: UPDATE, action: { status: 400 } });
+  expect(await point(activation)).toMatchObject({ keyLost: true });
+});
+
+it('tokens of another run, cluster or use open nothing, and nothing is called', async () => {
+  const activation = await issue();
+  const changes = bench.changes();
+  const otherRun = { ...bench.run, rid: '00000000-0000-4000-8000-000000000000' };
+  const live = bench.cluster('east').issuedSecrets.at(-1) ?? '';
+  const references: OperationTokenReference[] = [
+    {
+      source: 'sealed',
+      cluster: 'east',
+      value: await bench.sealOperationToken('east', live, ['dr.update-primary'], otherRun),
+    },
+    { source: 'sealed', cluster: 'east', value: await bench.sealOperationToken('east', live, ['dr.promote']) },
+    { source: 'sealed', cluster: 'east', value: await bench.sealOperationToken('west', live, ['dr.update-primary']) },
+    { source: 'sealed', cluster: 'west', value: await bench.sealOperationToken('east', live, ['dr.update-primary']) },
+  ];
+  for (const reference of references) {
+    const failure = await bench.failure('updateDrPrimary', { ...TO_WEST, token: reference, activation });
+    expect(failure).toMatchObject({ code: 'SEALED_VALUE_INVALID', retryable: false });
+  }
+  // An activation token that another primary issued is not used either.
+  const turned = await bench.failure('updateDrPrimary', {
+    deployment: DEPLOYMENT,
+    primary: 'east',
+    secondary: 'west',
+    token,
+    activation,
+  });
+  expect(turned.code).toBe('PRECONDITION_FAILED');
+  const batch = await bench.failure('updateDrPrimary', {
+    ...TO_WEST,
+    token: { source: 'batch', cluster: 'east' },
+    activation,
+  });
+  expect(batch.code).toBe('TOKEN_SOURCE_UNAVAILABLE');
+  expect(bench.changes()).toEqual(changes);
+});

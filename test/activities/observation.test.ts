@@ -1,0 +1,261 @@
+/** What is read of a deployment, with nodes away and optional fields missing, and the evidence made of it. */
+import type { temporal } from '@temporalio/proto';
+import { proveNotPrimary } from '../../activities/support/prove-not-primary';
+import { Clusters } from '../../activities/support/clusters';
+import type { ActivityDependencies } from '../../activities';
+import { describeReplication, heartbeatAge, isAlive, observeReplication } from '../../activities/support/observe';
+import { ActivityBench, DEPLOYMENT, failedOf } from '../support/activity-environment';
+
+let bench: ActivityBench;
+beforeAll(async () => {
+  bench = await ActivityBench.start({
+    topology: {
+      clusters: [
+        { name: 'east', nodes: 3, seal: { shares: 5, threshold: 3 } },
+        { name: 'west', nodes: 3, seal: { shares: 5, threshold: 3 } },
+      ],
+      readings: { optionalFieldMissingChance: 1, leaderChangeChance: 0 },
+    },
+    limits: { merkleEvidence: '400ms', catchUp: '900ms' },
+  });
+});
+afterAll(async () => {
+  expect(bench.leaks()).toEqual([]);
+  await bench.stop();
+});
+afterEach(async () => {
+  bench.service.faults.clear();
+  bench.service.heal();
+  for (const cluster of bench.service.clusters.values()) {
+    await cluster.restart();
+    for (const { index } of cluster.nodes) cluster.unsealNode(index);
+  }
+  bench.service.advanceClock(2_000);
+});
+
+const read = async () => (await bench.call('readDeployment', { deployment: DEPLOYMENT })).observations;
+
+describe('a deployment is read', () => {
+  it('with every optional status field missing', async () => {
+    const [east, west] = await read();
+    expect(east).toMatchObject({ cluster: 'east', reachable: true, dr: { mode: 'primary' } });
+    expect(west).toMatchObject({
+      cluster: 'west',
+      reachable: true,
+      dr: { mode: 'secondary' },
+      attempt: { started: false },
+    });
+    expect(east?.clusterId).toBe(bench.cluster('east').clusterId);
+  });
+
+  it('with one node away and one sealed: the rest is still told', async () => {
+    await bench.cluster('west').killNode(2);
+    bench.cluster('east').sealNode(1);
+    const [east, west] = await read();
+    expect(west?.nodes.map(({ reachable }) => reachable)).toEqual([true, true, false]);
+    expect(west?.nodes[2]?.error).toMatch(/^(UNREACHABLE|CONNECTION_LOST): /);
+    expect(west).toMatchObject({ reachable: true, dr: { mode: 'secondary' } });
+    expect(east?.nodes[1]).toMatchObject({ reachable: true, sealed: true });
+  });
+
+  it('with a whole cluster away: the other one is told, and nothing throws', async () => {
+    await bench.cluster('east').kill();
+    const [east, west] = await read();
+    expect(east).toMatchObject({ cluster: 'east', reachable: false });
+    expect(east?.error).toBeTruthy();
+    expect(east?.dr).toBeUndefined();
+    expect(west).toMatchObject({ reachable: true });
+  });
+
+  it('and a cluster that cannot be read refuses the switchover with what was seen', async () => {
+    await bench.cluster('east').kill();
+    const { preconditions, plan } = await bench.call('assessDrSwitchover', { input: bench.input() });
+    expect(plan).toBeUndefined();
+    expect(preconditions).toEqual([
+      expect.objectContaining({ verdict: 'fail', next: expect.stringContaining('failover') as string }),
+    ]);
+    expect(preconditions[0]?.observed).toContain('east: ');
+  });
+});
+
+describe('what a status says', () => {
+  const at = Date.parse('2026-01-01T00:00:10Z');
+  it('keeps WAL indexes of 64 bits without loss', () => {
+    const seen = observeReplication({ mode: 'primary', lastDrWal: 18_446_744_073_709_551_615n }, at);
+    expect(seen.lastWal).toBe('18446744073709551615');
+    expect(describeReplication(seen)).toBe('primary, last WAL 18446744073709551615');
+  });
+
+  it.each([
+    ['no peers', [], undefined, false],
+    ['a fresh heartbeat', [{ connectionStatus: 'connected', lastHeartbeat: '2026-01-01T00:00:09Z' }], 1_000, true],
+    ['an old heartbeat', [{ connectionStatus: 'connected', lastHeartbeat: '2026-01-01T00:00:01Z' }], 9_000, false],
+    [
+      'a heartbeat of the future, clocks differ',
+      [{ connectionStatus: 'connected', lastHeartbeat: '2026-01-01T00:00:12Z' }],
+      0,
+      true,
+    ],
+    ['an unreadable heartbeat', [{ connectionStatus: 'connected', lastHeartbeat: 'soon' }], undefined, true],
+    [
+      'a broken connection',
+      [{ connectionStatus: 'disconnected', lastHeartbeat: '2026-01-01T00:00:09Z' }],
+      1_000,
+      false,
+    ],
+  ] as const)('%s', (_name, primaries, age, alive) => {
+    const seen = observeReplication(
+      { mode: 'secondary', primaries } as unknown as Parameters<typeof observeReplication>[0],
+      at,
+    );
+    expect(heartbeatAge(seen)).toBe(age);
+    expect(isAlive(seen, 5_000)).toBe(alive);
+  });
+
+  it('a cluster without replication says only that', () => {
+    for (const mode of ['disabled', 'unsupported', 'unknown'] as const)
+      expect(observeReplication({ mode }, at)).toEqual({ mode, peers: [] });
+    expect(describeReplication(undefined)).toBe('not readable');
+  });
+});
+
+describe('the evidence that nothing is lost', () => {
+  const both = { deployment: DEPLOYMENT, primary: 'east', secondary: 'west' } as const;
+
+  it('is a marker that the secondary reached twice', async () => {
+    const marker = await bench.call('writeMarker', { deployment: DEPLOYMENT, cluster: 'east' });
+    const reached = await bench.call('awaitCatchUp', { ...both, wal: marker.wal });
+    expect(BigInt(reached.reached)).toBeGreaterThanOrEqual(BigInt(marker.wal));
+    expect(reached.samples).toBeGreaterThanOrEqual(2);
+  });
+
+  it('is not there while the secondary holds back', async () => {
+    bench.cluster('west').holdStream('dr', true);
+    const marker = await bench.call('writeMarker', { deployment: DEPLOYMENT, cluster: 'east' });
+    const failure = await bench.failure('awaitCatchUp', { ...both, wal: marker.wal });
+    expect(failure).toMatchObject({ code: 'CONFIRMATION_TIMEOUT' });
+    expect(failure.details['needed']).toContain(marker.wal);
+    const compared = await bench.call('compareAfterDemotion', {
+      deployment: DEPLOYMENT,
+      oldPrimary: 'east',
+      newPrimary: 'west',
+      walBefore: marker.wal,
+    });
+    expect(compared).toMatchObject({ loss: 'bounded' });
+    expect(compared.why).toContain('equal Merkle roots were not seen');
+    bench.cluster('west').holdStream('dr', false);
+  });
+
+  it('a marker is written on a primary only', async () => {
+    const before = bench.changes().length;
+    const failure = await bench.failure('writeMarker', { deployment: DEPLOYMENT, cluster: 'west' });
+    expect(['BAD_REQUEST', 'PERMISSION_DENIED', 'PRECONDITION_FAILED']).toContain(failure.code);
+    expect(bench.changes().length - before).toBeLessThanOrEqual(1);
+  });
+});
+
+describe('the proof that a cluster is not primary', () => {
+  const prove = async (events: temporal.api.history.v1.IHistoryEvent[]) => {
+    const clusters = new Clusters({
+      inventory: bench.inventory,
+      log: { warn: () => undefined },
+    } as unknown as ActivityDependencies);
+    const client = { workflow: { getHandle: () => ({ fetchHistory: () => Promise.resolve({ events }) }) } };
+    const dependencies = { temporal: client } as unknown as ActivityDependencies;
+    const signal = new AbortController().signal;
+    try {
+      await proveNotPrimary(dependencies, bench.run, clusters.of(DEPLOYMENT, 'east'), signal);
+      return 'proven';
+    } catch (error) {
+      return failedOf(error).code;
+    }
+  };
+  const encode = (value: unknown) => ({
+    payloads: [
+      {
+        metadata: { encoding: new TextEncoder().encode('json/plain') },
+        data: new TextEncoder().encode(JSON.stringify(value)),
+      },
+    ],
+  });
+  let next = 1;
+  const activity = (
+    type: string,
+    cluster: string,
+    end: 'completed' | 'running' | { readonly code: string; readonly outcomeKnown: boolean },
+  ): temporal.api.history.v1.IHistoryEvent[] => {
+    const id = next++;
+    const scheduled = {
+      eventId: id as unknown as Long,
+      activityTaskScheduledEventAttributes: {
+        activityType: { name: type },
+        input: encode({ deployment: DEPLOYMENT, cluster }),
+      },
+    };
+    if (end === 'running') return [scheduled];
+    const scheduledEventId = id as unknown as Long;
+    const closed =
+      end === 'completed'
+        ? { activityTaskCompletedEventAttributes: { scheduledEventId, result: encode({ outcome: 'done' }) } }
+        : {
+            activityTaskFailedEventAttributes: {
+              scheduledEventId,
+              failure: {
+                message: 'x',
+                applicationFailureInfo: { type: end.code, details: encode({ outcomeKnown: end.outcomeKnown }) },
+              },
+            },
+          };
+    return [scheduled, { eventId: next++ as unknown as Long, ...closed }];
+  };
+  type Long = NonNullable<temporal.api.history.v1.IHistoryEvent['eventId']>;
+  const refused = { code: 'NOT_CAUGHT_UP', outcomeKnown: true };
+  const doubtful = { code: 'CONFIRMATION_TIMEOUT', outcomeKnown: false };
+  const demoted = () => activity('demoteDrPrimary', 'east', 'completed');
+
+  it('a cluster that says that it is primary is believed, whatever the history says', async () => {
+    expect(await prove(demoted())).toBe('STATE_DIVERGED');
+  });
+
+  it('a cluster that does not answer counts by what this run did to it, and every doubt counts against it', async () => {
+    await bench.cluster('east').kill();
+    const cases: readonly (readonly [string, temporal.api.history.v1.IHistoryEvent[], string])[] = [
+      ['nothing known', [], 'PRECONDITION_FAILED'],
+      ['demoted by this run', demoted(), 'proven'],
+      [
+        'the other side was demoted, which looked at this one',
+        activity('demoteDrPrimary', 'west', 'completed'),
+        'proven',
+      ],
+      ['a demotion that failed', activity('demoteDrPrimary', 'east', doubtful), 'PRECONDITION_FAILED'],
+      [
+        'demoted, promotion refused for certain',
+        [...demoted(), ...activity('promoteDrSecondary', 'east', refused)],
+        'proven',
+      ],
+      [
+        'a promotion that was refused, and no demotion',
+        activity('promoteDrSecondary', 'east', refused),
+        'PRECONDITION_FAILED',
+      ],
+      [
+        'a promotion in doubt',
+        [...demoted(), ...activity('promoteDrSecondary', 'east', doubtful)],
+        'PRECONDITION_FAILED',
+      ],
+      [
+        'a promotion that worked',
+        [...demoted(), ...activity('promoteDrSecondary', 'east', 'completed')],
+        'PRECONDITION_FAILED',
+      ],
+      [
+        'a promotion under way',
+        [...demoted(), ...activity('promoteDrSecondary', 'east', 'running')],
+        'PRECONDITION_FAILED',
+      ],
+    ];
+    const seen: [string, string][] = [];
+    for (const [name, events] of cases) seen.push([name, await prove(events)]);
+    expect(seen).toEqual(cases.map(([name, , expected]) => [name, expected]));
+  });
+});

@@ -1,0 +1,128 @@
+/** Generated tokens are deleted and proven dead; what cannot be deleted now is kept, sealed, and deleted later. */
+import { readdir, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { randomUUID } from 'node:crypto';
+import { TokenLedger } from '../../activities/support/token-ledger';
+import type { LedgerEntry } from '../../activities/support/token-ledger';
+import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
+
+const DELETE = 'POST /v1/sys/replication/dr/secondary/operation-token/delete';
+const USES = ['dr.promote', 'dr.operation-token.delete'] as const;
+
+let bench: ActivityBench;
+beforeEach(async () => {
+  bench = await ActivityBench.start({ topology: { readings: { leaderChangeChance: 0 } } });
+});
+afterEach(async () => {
+  expect(bench.leaks()).toEqual([]);
+  await bench.stop();
+});
+
+const dispose = (tokens: Parameters<typeof bench.activities.deleteOperationTokens>[0]['tokens']) =>
+  bench.call('deleteOperationTokens', { deployment: DEPLOYMENT, tokens });
+const living = (cluster: string) => bench.cluster(cluster).snapshotState().operationTokens;
+
+async function ledger(): Promise<LedgerEntry[]> {
+  const names = await readdir(bench.ledgerDirectory).catch(() => []);
+  const texts = await Promise.all(names.map((name) => readFile(join(bench.ledgerDirectory, name), 'utf8')));
+  return texts.map((text) => JSON.parse(text) as LedgerEntry);
+}
+
+async function note(sealed: string, more: Partial<LedgerEntry> = {}): Promise<void> {
+  await new TokenLedger(bench.ledgerDirectory).write({
+    version: 1,
+    id: randomUUID(),
+    deployment: DEPLOYMENT,
+    cluster: 'west',
+    clusterId: bench.cluster('west').clusterId,
+    ...bench.run,
+    state: 'alive',
+    sealed,
+    at: new Date().toISOString(),
+    ...more,
+  });
+}
+
+it('a token of a DR secondary is deleted, and the proof is that it is refused afterwards', async () => {
+  const token = await bench.operationToken('west', USES);
+  await note(token.value);
+  expect(await dispose([token])).toEqual({
+    disposals: [{ cluster: 'west', state: 'deleted', text: 'deleted, and refused afterwards' }],
+    findings: [],
+  });
+  expect(living('west')).toBe(0);
+  const [entry] = await ledger();
+  expect(entry).toMatchObject({ state: 'deleted' });
+  expect(entry?.sealed).toBeUndefined();
+});
+
+it('a token that is dead already counts as deleted', async () => {
+  const token = await bench.operationToken('west', USES);
+  await dispose([token]);
+  expect((await dispose([token])).disposals).toEqual([
+    { cluster: 'west', state: 'deleted', text: 'refused: it was dead already' },
+  ]);
+});
+
+it('a token whose deletion lost its answer is asked for again until the refusal proves it', async () => {
+  const token = await bench.operationToken('west', USES);
+  bench.service.faults.add({ endpoint: DELETE, action: 'lose-answer' });
+  expect((await dispose([token])).disposals[0]?.state).toBe('deleted');
+  expect(living('west')).toBe(0);
+});
+
+it('a token of a cluster that is primary by now is kept sealed in the ledger, with a finding', async () => {
+  const token = await bench.operationToken('west', USES);
+  await note(token.value);
+  const authority = await bench.authority();
+  await bench.call('demoteDrPrimary', { deployment: DEPLOYMENT, cluster: 'east', authority });
+  await bench.call('promoteDrSecondary', {
+    deployment: DEPLOYMENT,
+    cluster: 'west',
+    otherCluster: 'east',
+    token,
+    authority,
+  });
+  bench.service.advanceClock(1_000);
+  const { disposals, findings } = await dispose([token]);
+  expect(disposals[0]).toMatchObject({ cluster: 'west', state: 'kept' });
+  expect(findings).toEqual([expect.objectContaining({ code: 'token-kept', severity: 'warning' })]);
+  expect((await ledger())[0]).toMatchObject({ state: 'kept', sealed: token.value });
+});
+
+it('what an earlier run of the same Workflow ID left is deleted too, and what another left is not touched', async () => {
+  const earlier = { ...bench.run, rid: randomUUID() };
+  const left = await bench.operationToken('west', USES, earlier);
+  const other = { ...bench.run, wid: 'ceremony:west' };
+  const theirs = await bench.operationToken('west', USES, other);
+  await note(left.value, { ...earlier, state: 'kept' });
+  await note(theirs.value, other);
+  const { disposals, findings } = await dispose([]);
+  expect(disposals).toEqual([expect.objectContaining({ cluster: 'west', state: 'deleted' })]);
+  expect(findings).toEqual([]);
+  expect(living('west')).toBe(1);
+  expect((await ledger()).map(({ state }) => state).sort()).toEqual(['alive', 'deleted']);
+});
+
+it('a token that answers nothing clear is not proven dead: a critical finding', async () => {
+  const token = await bench.operationToken('west', USES);
+  bench.service.faults.add({ endpoint: DELETE, action: { status: 500 }, times: Infinity });
+  const { disposals, findings } = await dispose([token]);
+  expect(disposals).toEqual([{ cluster: 'west', state: 'unproven', text: 'no clear answer' }]);
+  expect(findings).toEqual([expect.objectContaining({ code: 'token-not-proven-dead', severity: 'critical' })]);
+});
+
+it('a token that cannot be opened, or whose cluster is away, does not stop the others', async () => {
+  const good = await bench.operationToken('west', USES);
+  const wrongUse = await bench.operationToken('west', ['dr.promote']);
+  await bench.cluster('east').kill();
+  const away = { source: 'sealed', cluster: 'east', value: good.value } as const;
+  const { disposals } = await dispose([wrongUse, away, good]);
+  expect(disposals.map(({ state }) => state)).toEqual(['unproven', 'unproven', 'deleted']);
+  expect(disposals[0]?.text).toContain('SEALED_VALUE_INVALID');
+});
+
+it('a batch token is nobody’s to delete', async () => {
+  expect(await dispose([{ source: 'batch', cluster: 'west' }])).toEqual({ disposals: [], findings: [] });
+  expect(bench.changes()).toEqual([]);
+});

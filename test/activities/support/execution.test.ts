@@ -1,0 +1,184 @@
+/** The border to Temporal: what becomes of errors, cancellation, resets and progress. */
+import { ApplicationFailure, CancelledFailure } from '@temporalio/common';
+import { MockActivityEnvironment } from '@temporalio/testing';
+import { DefaultLogger } from '@temporalio/worker';
+import fc from 'fast-check';
+import { execute, executeChange, toFailure } from '../../../activities/support/execution';
+import type { Execution } from '../../../activities/support/execution';
+import { ERROR_CODES, RunbookError } from '../../../src/errors';
+import type { ErrorCode } from '../../../src/errors';
+import { failedOf } from '../../support/activity-environment';
+
+const RUN = 'a-run';
+const TOKEN = 'hvs.CanaryCanaryCanary0123456789';
+const NONCE = '0c7ff7d1-9e7c-4ad4-9f04-2f8ed9d1f5b0';
+const SHARE = 'ab12'.repeat(16);
+
+function environment(): MockActivityEnvironment {
+  const logger = new DefaultLogger('ERROR');
+  return new MockActivityEnvironment(
+    { workflowNamespace: 'default', workflowExecution: { workflowId: 'deployment:payments', runId: RUN } },
+    { logger },
+  );
+}
+const step = (more: object = {}) => ({ step: { name: 's', number: 1, attempt: 1, originalRunId: RUN, ...more } });
+
+describe('an error of the family', () => {
+  it.each(Object.keys(ERROR_CODES) as ErrorCode[])(
+    '%s keeps code, retryability and knowledge of the outcome',
+    (code) => {
+      const failure = toFailure(
+        new RunbookError(code, 'why', { observed: 'a', needed: 'b', next: 'c', cluster: 'east', httpStatus: 503 }),
+      );
+      expect(failedOf(failure)).toEqual({
+        code,
+        message: 'why',
+        retryable: ERROR_CODES[code].retryable,
+        details: {
+          observed: 'a',
+          needed: 'b',
+          next: 'c',
+          cluster: 'east',
+          httpStatus: 503,
+          outcomeKnown: ERROR_CODES[code].outcomeKnown,
+        },
+      });
+    },
+  );
+
+  it('asks Temporal to wait as long as the service asked for', () => {
+    const failure = toFailure(new RunbookError('RATE_LIMITED', 'slow down', { retryAfterMs: 7_000 }));
+    expect((failure as ApplicationFailure).nextRetryDelay).toBe(7_000);
+  });
+
+  it('is redacted in its message and in every detail, and its cause does not travel', () => {
+    const quoting = `token ${TOKEN}, nonce "${NONCE}", key ${SHARE}`;
+    const failure = toFailure(
+      new RunbookError('BAD_REQUEST', quoting, {
+        observed: quoting,
+        needed: quoting,
+        next: quoting,
+        cause: new Error(quoting),
+      }),
+    );
+    const text = JSON.stringify([failure, failure.message, (failure as ApplicationFailure).details]);
+    for (const secret of [TOKEN, NONCE, SHARE]) expect(text).not.toContain(secret);
+    expect(failure.cause).toBeUndefined();
+  });
+});
+
+describe('any other error', () => {
+  it('tells its name and nothing that it quotes', () => {
+    for (const error of [
+      new SyntaxError(`Unexpected ${TOKEN}`),
+      new TypeError(SHARE),
+      TOKEN,
+      { token: TOKEN },
+      undefined,
+    ]) {
+      const failure = toFailure(error) as ApplicationFailure;
+      expect(failure.type).toBe('INTERNAL');
+      expect(JSON.stringify([failure, failure.message, failure.stack, failure.details])).not.toContain('Canary');
+      expect(failure.message).not.toContain(SHARE);
+      expect(failure.details).toEqual([{ outcomeKnown: false }]);
+    }
+  });
+
+  it('never leaks, whatever it is', () => {
+    fc.assert(
+      fc.property(fc.string({ minLength: 12 }), (text) => {
+        const failure = toFailure(new Error(text)) as ApplicationFailure;
+        expect(failure.message).toBe('A defect of this program (Error).');
+      }),
+      { seed: 1, numRuns: 50 },
+    );
+  });
+
+  it('a failure that is one of Temporal’s already stays as it is', () => {
+    const ours = ApplicationFailure.nonRetryable('as it is', 'NOT_APPROVED');
+    const cancelled = new CancelledFailure('cancelled');
+    expect([toFailure(ours), toFailure(cancelled)]).toEqual([ours, cancelled]);
+  });
+});
+
+describe('an activity', () => {
+  it('acts in the name of the run of its own context, whatever its input says', async () => {
+    const seen: Execution['run'][] = [];
+    const activity = execute(async (_input: object, { run }) => void seen.push(run));
+    await environment().run(activity, { run: { ns: 'other', wid: 'other', rid: 'other' } });
+    expect(seen).toEqual([{ ns: 'default', wid: 'deployment:payments', rid: RUN }]);
+  });
+
+  it('that was cancelled ends as cancelled, from a pause, from a call, and right before one', async () => {
+    const bodies: ((execution: Execution) => Promise<unknown>)[] = [
+      async ({ signal }) =>
+        new Promise((_resolve, reject) =>
+          signal.addEventListener('abort', () => reject(Object.assign(new Error('x'), { name: 'AbortError' }))),
+        ),
+      async ({ signal }) =>
+        new Promise((_resolve, reject) =>
+          signal.addEventListener('abort', () => reject(new RunbookError('REQUEST_CANCELLED', 'x'))),
+        ),
+      async (execution) => {
+        await new Promise((resolve) => execution.signal.addEventListener('abort', resolve));
+        execution.throwIfCancelled();
+      },
+    ];
+    for (const body of bodies) {
+      const mock = environment();
+      const running = mock.run(
+        execute((_input: object, execution) => body(execution)),
+        {},
+      );
+      mock.cancel();
+      await expect(running).rejects.toBeInstanceOf(CancelledFailure);
+    }
+  });
+
+  it('that was cancelled but fails for another reason says that reason', async () => {
+    const mock = environment();
+    const running = mock.run(
+      execute(async (_input: object, { signal }) => {
+        await new Promise((resolve) => signal.addEventListener('abort', resolve));
+        throw new RunbookError('OUTCOME_UNKNOWN', 'sent before the cancellation');
+      }),
+      {},
+    );
+    mock.cancel();
+    await expect(running).rejects.toMatchObject({ type: 'OUTCOME_UNKNOWN' });
+  });
+
+  it('tells its progress redacted', async () => {
+    jest.useFakeTimers({ doNotFake: ['setImmediate', 'nextTick', 'queueMicrotask'] });
+    const mock = environment();
+    const heartbeats: unknown[] = [];
+    mock.on('heartbeat', (details) => heartbeats.push(details));
+    const activity = execute(async (_input: object, execution) => {
+      execution.progress(`waiting with ${TOKEN}`);
+      jest.advanceTimersByTime(5_000);
+    });
+    await mock.run(activity, {}).finally(() => jest.useRealTimers());
+    expect(heartbeats).toEqual(Array.from({ length: 3 }, () => ({ progress: 'waiting with [redacted token]' })));
+  });
+});
+
+describe('a changing activity in a run that was reset', () => {
+  const body = jest.fn(async () => 'changed');
+  const activity = executeChange<ReturnType<typeof step>, string>(body);
+  beforeEach(() => body.mockClear());
+
+  it('changes nothing until a decision that names this run acknowledges it', async () => {
+    for (const more of [{ originalRunId: 'before' }, { originalRunId: 'before', acknowledgedRunId: 'another' }]) {
+      const failure = await environment().run(activity, step(more)).catch(failedOf);
+      expect(failure).toMatchObject({ code: 'RUN_WAS_RESET', retryable: false, details: { outcomeKnown: true } });
+    }
+    expect(body).not.toHaveBeenCalled();
+    expect(await environment().run(activity, step({ originalRunId: 'before', acknowledgedRunId: RUN }))).toBe(
+      'changed',
+    );
+  });
+
+  it('acts at once where nothing was reset', async () => {
+    expect(await environment().run(activity, step())).toBe('changed');
+  });
+});
