@@ -357,8 +357,18 @@ export class TestRun {
     if (options.go !== false) await this.approve('go', 'henry');
   }
 
+  /** Waits for the end of the run; fails with the last status where it does not come. */
   async report(): Promise<Report> {
-    return (await this.handle.result()) as Report;
+    const timer = new AbortController();
+    const late = delay(WAIT_MS, undefined, { signal: timer.signal }).then(async () => {
+      throw new Error(`the run did not end; last status ${JSON.stringify(await this.status(), undefined, 1)}`);
+    });
+    late.catch(() => undefined);
+    try {
+      return (await Promise.race([this.handle.result(), late])) as Report;
+    } finally {
+      timer.abort();
+    }
   }
 
   /** Code and message with which the run failed. */

@@ -1,0 +1,70 @@
+import type { Scenario } from './scenario';
+
+/** The time a test may wait for those of its lane before it, ms: for `jest.setTimeout`. */
+export const LANE_TEST_MS = 150_000;
+
+/**
+ * A deployment of its own in which the tests of a file run one after the other, beside the other lanes of the file: runs
+ * spend most of their time waiting, so that several share two cores well. Each test starts from what the one before left.
+ */
+export class Lane {
+  readonly #cases: (() => Promise<void>)[] = [];
+  #scenario: Scenario | undefined;
+  #why: unknown = new Error('an earlier test of this deployment failed');
+
+  constructor(private readonly open: () => Promise<Scenario>) {}
+
+  /** Adds one case to the lane, and gives the body of the test that tells how it ended. */
+  test(body: (scenario: Scenario) => Promise<void>): () => Promise<void> {
+    const ended = new Promise<void>((resolve, reject) => {
+      this.#cases.push(async () => {
+        try {
+          if (!this.#scenario) throw this.#why;
+          this.#scenario.service.faults.clear();
+          this.#scenario.service.calls.length = 0;
+          await body(this.#scenario);
+          resolve();
+        } catch (error) {
+          await this.close();
+          reject(error instanceof Error ? error : new Error(String(error)));
+        }
+      });
+    });
+    ended.catch(() => undefined);
+    return () => ended;
+  }
+
+  /** Runs all cases; never throws: each test tells its own failure. */
+  async run(): Promise<void> {
+    this.#scenario = await this.open().catch((error: unknown) => {
+      this.#why = error;
+      return undefined;
+    });
+    for (const one of this.#cases) await one();
+    await this.close();
+  }
+
+  async close(): Promise<void> {
+    const scenario = this.#scenario;
+    this.#scenario = undefined;
+    await scenario?.stop();
+  }
+}
+
+/** Lanes that run side by side. */
+export class Lanes {
+  #running: Promise<unknown> = Promise.resolve();
+  readonly #lanes: readonly Lane[];
+
+  constructor(...lanes: readonly Lane[]) {
+    this.#lanes = lanes;
+  }
+
+  start(): void {
+    this.#running = Promise.all(this.#lanes.map((lane) => lane.run()));
+  }
+
+  async ended(): Promise<void> {
+    await this.#running;
+  }
+}

@@ -1,0 +1,292 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { CHANGING, drPrimaries, expectServiceOn, signalled, statuses } from '../support/faults';
+import { Lane, Lanes, LANE_TEST_MS } from '../support/lane';
+import { actions, at, parksInTime, SHORT_LIMITS, underWay } from '../support/outage';
+import type { TestRun } from '../support/scenario';
+import { Scenario } from '../support/scenario';
+
+jest.setTimeout(LANE_TEST_MS);
+
+const directory = mkdtempSync(join(tmpdir(), 'outage-'));
+afterAll(() => rmSync(directory, { recursive: true, force: true }));
+
+const stuck = new Lane(() => Scenario.start({ limits: SHORT_LIMITS }));
+const loss = new Lane(() => Scenario.start({ limits: SHORT_LIMITS }));
+const deaths = new Lane(() => Scenario.start({ limits: SHORT_LIMITS }));
+const trafficReady = join(directory, 'traffic-may-be-led-over');
+const people = new Lane(() =>
+  Scenario.start({
+    limits: SHORT_LIMITS,
+    deployment: { hooks: { traffic: { command: ['/usr/bin/test', '-e', trafficReady], timeout: '5s' } } },
+  }),
+);
+describe('faults in the outage', () => {
+  const lanes = new Lanes(stuck, loss, deaths, people);
+  beforeAll(() => lanes.start());
+  afterAll(() => lanes.ended());
+
+  describe('a promotion that is refused beyond its budget', () => {
+    const refuse = (scenario: Scenario) =>
+      scenario.service.faults.add({
+        cluster: 'west',
+        endpoint: CHANGING.promote,
+        action: { status: 503 },
+        times: Infinity,
+      });
+
+    it(
+      'promotes the old primary back by itself, without anybody, and re-attaches the secondary',
+      stuck.test(async (scenario) => {
+        refuse(scenario);
+        const run = await underWay(scenario);
+        const report = await run.report();
+
+        expect(report).toMatchObject({ outcome: 'rolled-back', parkings: [], outage: { peopleMs: 0 } });
+        expect(report.leftToDo).toEqual([expect.stringContaining('east is primary again')]);
+        await expectServiceOn(scenario, 'east');
+        expect(scenario.service.cluster('west').snapshotState().dr).toMatchObject({
+          connectedTo: 'east',
+          state: 'stream-wals',
+        });
+        // Never force: what is refused is not forced through.
+        const bodies = scenario.service.calls.filter((call) => call.path.endsWith('/secondary/promote'));
+        expect(bodies.some((call) => call.body['force'] === true)).toBe(false);
+      }),
+    );
+
+    it(
+      'parks where the input says so; retry parks again, then promote-back ends with the old primary',
+      stuck.test(async (scenario) => {
+        refuse(scenario);
+        const run = await underWay(scenario, { onStuck: 'park' });
+        const first = await parksInTime(run, ({ step }) => step === 'Promote west');
+        expect(actions(first)).toEqual(['retry', 'promote-back', 'leave']);
+        await run.decide('retry', 'Promote west');
+        await parksInTime(run, ({ parkingNo }) => parkingNo === first.parkingNo + 1);
+        await run.decide('promote-back', 'Promote west');
+        const report = await run.report();
+
+        expect(report.outcome).toBe('rolled-back');
+        expect(report.parkings.map(({ decision }) => decision?.action)).toEqual(['retry', 'promote-back']);
+        expect(report.outage?.peopleMs).toBeGreaterThan(0);
+        await expectServiceOn(scenario, 'east');
+      }),
+    );
+
+    it(
+      'parks, and retry finishes the switchover when the reason is gone',
+      stuck.test(async (scenario) => {
+        const refusal = refuse(scenario);
+        const run = await underWay(scenario, { onStuck: 'park' });
+        await parksInTime(run, ({ step }) => step === 'Promote west');
+        refusal.remove();
+        await run.decide('retry', 'Promote west');
+        const report = await run.report();
+
+        expect(report).toMatchObject({ outcome: 'completed', leftToDo: [] });
+        await expectServiceOn(scenario, 'west');
+        expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
+      }),
+    );
+  });
+
+  describe('data that did not come along', () => {
+    it(
+      'a marker that never reaches the secondary parks before anything is demoted',
+      loss.test(async (scenario) => {
+        scenario.service.cluster('west').holdStream('dr', true);
+        const run = await underWay(scenario);
+        await run.waitsFor('decision', ({ step }) => step === 'Wait until west has it');
+        await run.decide('abort');
+        const report = await run.report();
+
+        expect(report).toMatchObject({ outcome: 'aborted' });
+        expect(report.outage).toBeUndefined();
+        expect(scenario.calls('east', 'dr/primary/demote')).toBe(0);
+        scenario.service.cluster('west').holdStream('dr', false);
+        await expectServiceOn(scenario, 'east');
+      }),
+    );
+
+    /** A write in the moment of the demotion: a demoted primary ships nothing more. */
+    const lateWrite = (scenario: Scenario) =>
+      at(
+        scenario,
+        'before',
+        'east',
+        CHANGING.demote,
+        (east) => void east.write('secret/late', { by: scenario.workflowId, at: scenario.service.now() }),
+      );
+
+    it(
+      'promotes the old primary back where the plan accepts no loss and none could not be proven',
+      loss.test(async (scenario) => {
+        lateWrite(scenario);
+        const run = await underWay(scenario, { acceptLoss: 'none' });
+        const report = await run.report();
+
+        expect(report).toMatchObject({ outcome: 'rolled-back', loss: { loss: 'bounded' }, outage: { peopleMs: 0 } });
+        expect(report.findings.map(({ code }) => code)).toContain('loss-not-excluded');
+        expect(scenario.calls('west', 'dr/secondary/promote')).toBe(0);
+        await expectServiceOn(scenario, 'east');
+        expect(scenario.service.cluster('east').read('secret/late')).toMatchObject({ by: scenario.workflowId });
+      }),
+    );
+
+    it(
+      'goes on where the plan accepts a bounded loss, and says what the bound is',
+      loss.test(async (scenario) => {
+        lateWrite(scenario);
+        const run = await underWay(scenario, { acceptLoss: 'bounded' });
+        const report = await run.report();
+
+        expect(report).toMatchObject({ outcome: 'completed', loss: { loss: 'bounded', boundWalEntries: '0' } });
+        expect(report.loss?.why).toContain('what was written between that read and the demotion');
+        await expectServiceOn(scenario, 'west');
+        expect(scenario.service.cluster('east').snapshotState().dr.discardedEntries).toBeGreaterThan(0);
+        expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
+      }),
+    );
+  });
+
+  describe('a cluster that dies in the outage', () => {
+    it(
+      'the old primary, between demote and promote: parks, and finishes when it is back',
+      deaths.test(async (scenario) => {
+        at(scenario, 'after', 'east', CHANGING.demote, (east) => east.kill());
+        const run = await underWay(scenario);
+        const parked = await parksInTime(run, ({ step }) => step === 'Demote east');
+        expect(actions(parked)).toEqual(['retry', 'promote-back', 'leave']);
+        expect(drPrimaries(scenario)).toEqual([]);
+        await scenario.service.cluster('east').restart();
+        await run.decide('retry');
+        const report = await run.report();
+
+        expect(report).toMatchObject({ outcome: 'completed', leftToDo: [] });
+        expect(statuses(scenario, 'east', CHANGING.demote)).toHaveLength(1);
+        await expectServiceOn(scenario, 'west');
+      }),
+    );
+
+    it(
+      'the new primary, after the demotion: the old one serves again, and the dead one is attached when it is back',
+      deaths.test(async (scenario) => {
+        at(scenario, 'after', 'west', CHANGING.demote, () => scenario.service.cluster('east').kill());
+        const run = await underWay(scenario, { to: 'east' });
+        const parked = await run.waitsFor('decision', ({ step }) => step.includes('east'));
+        expect(parked.choices.map(({ action }) => action)).toContain('skip');
+        await expectServiceOn(scenario, 'west');
+        await scenario.service.cluster('east').restart();
+        await run.decide('retry', parked.step);
+        const report = await run.report();
+
+        expect(report).toMatchObject({ outcome: 'rolled-back', outage: { peopleMs: 0 } });
+        await expectServiceOn(scenario, 'west');
+        expect(scenario.service.cluster('east').snapshotState().dr.connectedTo).toBe('west');
+      }),
+    );
+
+    it(
+      'the new primary, with its promotion: nothing else is promoted until it is known what it is',
+      deaths.test(async (scenario) => {
+        at(scenario, 'after', 'east', CHANGING.promote, (east) => east.kill());
+        const run = await underWay(scenario, { to: 'east' });
+        await parksInTime(run, ({ step }) => step === 'Promote east');
+        await run.decide('promote-back', 'Promote east');
+        const back = await parksInTime(run, ({ step }) => step === 'Promote west back');
+        expect(back.code).toBe('PRECONDITION_FAILED');
+        expect(scenario.calls('west', 'dr/secondary/promote')).toBe(0);
+        await scenario.service.cluster('east').restart();
+        await run.decide('promote-secondary', back.step);
+        const report = await run.report();
+
+        expect(report).toMatchObject({ outcome: 'completed', leftToDo: [] });
+        expect(statuses(scenario, 'east', CHANGING.promote)).toHaveLength(1);
+        expect(scenario.calls('west', 'dr/secondary/promote')).toBe(0);
+        await expectServiceOn(scenario, 'east');
+        expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
+      }),
+    );
+  });
+
+  describe('people in the outage', () => {
+    it(
+      'a traffic hook that fails parks with service on the new primary, and can be skipped',
+      people.test(async (scenario) => {
+        const run = await underWay(scenario);
+        const parked = await parksInTime(run, ({ step }) => step === 'Lead the clients to the new primary');
+        expect(actions(parked)).toEqual(['retry', 'skip']);
+        await expectServiceOn(scenario, 'west');
+        await run.decide('skip');
+        const report = await run.report();
+
+        expect(report.outcome).toBe('completed');
+        expect(report.leftToDo).toEqual([expect.stringContaining('clients keep calling the old address')]);
+        writeFileSync(trafficReady, '');
+      }),
+    );
+
+    /** Asks to stop while the demotion is under way, and gives what is then offered. */
+    async function stopped(scenario: Scenario, primary: string, to: string, stop: (run: TestRun) => Promise<unknown>) {
+      const demoting = signalled();
+      const heard = signalled();
+      at(scenario, 'after', primary, CHANGING.demote, () => {
+        demoting.resolve();
+        return heard.promise;
+      });
+      const run = await underWay(scenario, { to });
+      await demoting.promise;
+      await stop(run);
+      await run.until('the stop was recorded', () => true);
+      heard.resolve();
+      const parked = await parksInTime(run, ({ code }) => code === 'INTERRUPTED');
+      expect(actions(parked)).toEqual(['promote-secondary', 'promote-back', 'leave']);
+      expect(drPrimaries(scenario)).toEqual([]);
+      return run;
+    }
+    const abort = (run: TestRun) => run.handle.signal('abort', { by: 'grace', reason: 'second thoughts' });
+
+    it(
+      'an abort is a question there: promote-secondary finishes the switchover',
+      people.test(async (scenario) => {
+        const run = await stopped(scenario, 'west', 'east', abort);
+        await run.decide('promote-secondary');
+        const report = await run.report();
+
+        expect(report).toMatchObject({ outcome: 'completed', leftToDo: [] });
+        expect(report.controls).toEqual([expect.objectContaining({ control: 'abort', by: 'grace' })]);
+        await expectServiceOn(scenario, 'east');
+      }),
+    );
+
+    it(
+      'a cancel request is a question there: promote-back ends with the old primary',
+      people.test(async (scenario) => {
+        const run = await stopped(scenario, 'east', 'west', ({ handle }) => handle.cancel());
+        await run.decide('promote-back');
+        const report = await run.report();
+
+        expect(report.outcome).toBe('rolled-back');
+        expect(report.controls).toEqual([expect.objectContaining({ control: 'cancel' })]);
+        await expectServiceOn(scenario, 'east');
+      }),
+    );
+
+    it(
+      'leave is the one answer that ends without a primary, and the report says so first',
+      people.test(async (scenario) => {
+        const run = await stopped(scenario, 'east', 'west', abort);
+        await run.decide('leave');
+        const report = await run.report();
+
+        expect(report.outcome).toBe('aborted');
+        expect(report.findings).toContainEqual(expect.objectContaining({ severity: 'critical', code: 'no-primary' }));
+        expect(report.leftToDo[0]).toContain('No cluster is primary');
+        expect(drPrimaries(scenario)).toEqual([]);
+        expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
+      }),
+    );
+  });
+});

@@ -1,0 +1,131 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { SimulatedCluster } from '../../src/simulator';
+import { CHANGING, drPrimaries, expectServiceOn, signalled } from '../support/faults';
+import { Lane, Lanes, LANE_TEST_MS } from '../support/lane';
+import { at, parksInTime, SHORT_LIMITS, underWay } from '../support/outage';
+import { pair, Scenario } from '../support/scenario';
+
+jest.setTimeout(LANE_TEST_MS);
+
+const directory = mkdtempSync(join(tmpdir(), 'outage-'));
+afterAll(() => rmSync(directory, { recursive: true, force: true }));
+
+const batchFile = join(directory, 'batch-token');
+const surprises = new Lane(() =>
+  Scenario.start({ topology: pair(3), limits: SHORT_LIMITS, cluster: () => ({ batchToken: { file: batchFile } }) }),
+);
+const doubts = new Lane(() => Scenario.start({ limits: SHORT_LIMITS }));
+
+describe('surprises in the outage', () => {
+  const lanes = new Lanes(surprises, doubts);
+  beforeAll(() => lanes.start());
+  afterAll(() => lanes.ended());
+  /** An orphan batch token of the primary, for DR operations. */
+  const makeBatchToken = (primary: SimulatedCluster, ttlMs: number) => {
+    primary.writePolicy('dr-operations', [{ path: 'sys/replication/dr/secondary/*', capabilities: ['update'] }]);
+    writeFileSync(batchFile, primary.createToken({ policies: ['dr-operations'], type: 'batch', ttlMs }), {
+      mode: 0o600,
+    });
+  };
+
+  it(
+    'a leader change of the new primary right after its promotion changes nothing',
+    surprises.test(async (scenario) => {
+      at(scenario, 'after', 'west', CHANGING.promote, (west) => west.leaderChange());
+      const run = await underWay(scenario);
+      const report = await run.report();
+
+      expect(report).toMatchObject({ outcome: 'completed', parkings: [], leftToDo: [] });
+      await expectServiceOn(scenario, 'west');
+    }),
+  );
+
+  it(
+    'a batch token that ends in the middle parks; a new one in the same file lets a retry finish',
+    surprises.test(async (scenario) => {
+      const west = scenario.service.cluster('west');
+      makeBatchToken(west, 3 * 3_600_000);
+      at(scenario, 'after', 'west', CHANGING.demote, () => scenario.service.advanceClock(4 * 3_600_000));
+      const run = await underWay(scenario, { to: 'east', tokenSource: 'batch' });
+      const parked = await parksInTime(run, ({ step }) => step === 'Promote west back');
+      expect(parked.code).toBe('PERMISSION_DENIED');
+      expect(drPrimaries(scenario)).toEqual([]);
+      makeBatchToken(west, 3 * 3_600_000);
+      await run.decide('promote-secondary');
+      const report = await run.report();
+
+      expect(report).toMatchObject({ outcome: 'completed', leftToDo: [] });
+      await expectServiceOn(scenario, 'east');
+    }),
+  );
+
+  it(
+    'a blocked audit device on the new primary: promote-back brings service back',
+    surprises.test(async (scenario) => {
+      const west = scenario.service.cluster('west');
+      at(scenario, 'after', 'east', CHANGING.demote, () => void (west.auditBlocked = true));
+      const run = await underWay(scenario, { tokenSource: 'ceremony' });
+      await parksInTime(run, ({ step }) => step === 'Promote west');
+      await run.decide('promote-back');
+      await run.until('service on east', ({ serviceBackAt }) => serviceBackAt);
+      west.auditBlocked = false;
+      const report = await run.report();
+
+      expect(report.outcome).toBe('rolled-back');
+      await expectServiceOn(scenario, 'east');
+    }),
+  );
+
+  it(
+    'an old primary that became primary again meanwhile: nothing else is promoted',
+    doubts.test(async (scenario) => {
+      // The first try of the promotion is refused; while it is, somebody makes the old primary primary again.
+      at(scenario, 'before', 'west', CHANGING.promote, () => {
+        const east = scenario.service.cluster('east');
+        const { setId } = scenario.service.cluster('west').snapshotState().dr;
+        const role = { mode: 'primary', setId: setId ?? '', advertisedAddress: '', knownSecondaries: [] } as const;
+        east.setRole('dr', role, scenario.service.now());
+      });
+      scenario.service.faults.add({ cluster: 'west', endpoint: CHANGING.promote, action: { status: 503 } });
+      const run = await underWay(scenario, { onStuck: 'park' });
+      const parked = await parksInTime(run, ({ step }) => step === 'Promote west');
+      expect(parked.code).toBe('STATE_DIVERGED');
+      expect(scenario.calls('west', 'dr/secondary/promote')).toBe(1);
+      await expectServiceOn(scenario, 'east');
+      await run.decide('promote-back');
+      expect((await run.report()).outcome).toBe('rolled-back');
+      await expectServiceOn(scenario, 'east');
+    }),
+  );
+
+  it(
+    'a forged result of the demotion promotes nothing: the activity asks the old primary itself',
+    doubts.test(async (scenario) => {
+      const held = signalled();
+      const asked = signalled();
+      at(scenario, 'before', 'east', CHANGING.demote, () => {
+        asked.resolve();
+        return held.promise;
+      });
+      scenario.service.faults.add({ cluster: 'east', endpoint: CHANGING.demote, action: 'reset' });
+      const run = await underWay(scenario, { onStuck: 'park' });
+      await asked.promise;
+      const { raw } = await run.handle.describe();
+      const activityId = raw.pendingActivities?.[0]?.activityId ?? '';
+      const forged = { outcome: 'done', observed: 'forged', confirmedAt: Date.now(), calls: 1 };
+      await scenario.client.activity.complete({ workflowId: scenario.workflowId, activityId }, forged);
+      const parked = await parksInTime(run, ({ step }) => step === 'Promote west');
+      expect(parked.code).toBe('STATE_DIVERGED');
+      expect(scenario.calls('west', 'dr/secondary/promote')).toBe(0);
+      await run.decide('promote-back');
+      const report = await run.report();
+
+      expect(report.outcome).toBe('rolled-back');
+      await expectServiceOn(scenario, 'east');
+      held.resolve();
+      expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
+    }),
+  );
+});
