@@ -1,0 +1,109 @@
+/** What a ceremony may be used for: only what its holders were asked for, in the run that asked them. */
+import type { CeremonyHandle } from '../../src/contracts/ceremony';
+import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
+
+const USES = ['dr.promote', 'dr.operation-token.delete'] as const;
+
+let bench: ActivityBench;
+let ceremony: CeremonyHandle;
+let envelopes: readonly string[];
+beforeAll(async () => {
+  bench = await ActivityBench.start();
+  ceremony = await bench.ceremony([{ cluster: 'west', uses: USES }]);
+  envelopes = await bench.envelopes(ceremony.invitation, ['ada', 'bert', 'cleo']);
+});
+afterAll(async () => {
+  expect(bench.leaks()).toEqual([]);
+  await bench.stop();
+});
+
+const input = (more: object = {}) => ({
+  deployment: DEPLOYMENT,
+  cluster: 'west',
+  ceremony,
+  uses: USES,
+  envelopes,
+  ...more,
+});
+const failure = (more: object = {}, options: Parameters<typeof bench.failure>[2] = {}) =>
+  bench.failure('generateOperationToken', input(more), options);
+
+it('an invitation names the cluster, its uses, its holders and the threshold of the service', () => {
+  expect(ceremony).toMatchObject({ epoch: 1, threshold: 3, holders: ['ada', 'bert', 'cleo', 'dora', 'emil'] });
+  expect(ceremony.collectUntil).toBeGreaterThan(Date.now());
+});
+
+it.each([
+  ['another cluster', { cluster: 'east' }, 'not a target of the invitation'],
+  ['a use that nobody was asked for', { uses: ['dr.disable'] }, 'dr.promote'],
+  ['one use more than was asked for', { uses: [...USES, 'dr.update-primary'] }, 'dr.promote'],
+])('a token for %s is refused, and nothing reaches the service', async (_name, more, observed) => {
+  const before = bench.changes();
+  const refused = await failure(more);
+  expect(refused).toMatchObject({ code: 'DOCUMENT_INVALID', retryable: false });
+  expect(refused.details['observed']).toContain(observed);
+  expect(bench.changes()).toEqual(before);
+});
+
+it('too few shares, a share twice, or envelopes of another ceremony make no token', async () => {
+  const before = bench.changes();
+  const other = await bench.ceremony([{ cluster: 'west', uses: USES }], 2);
+  const foreign = await bench.envelopes(other.invitation, ['ada', 'bert', 'cleo']);
+  for (const each of [[], envelopes.slice(0, 2), [envelopes[0], envelopes[0], envelopes[0]], foreign]) {
+    expect(await failure({ envelopes: each })).toMatchObject({ code: 'SHARES_MISSING', details: { needed: '3' } });
+  }
+  expect(bench.changes()).toEqual(before);
+});
+
+it('another run, and a run that was reset, cannot use the keys', async () => {
+  const before = bench.changes();
+  for (const member of ['ns', 'wid', 'rid'] as const) {
+    const run = { ...bench.run, [member]: 'another' };
+    expect((await failure({}, { run })).code).toBe('KEY_RECORD_MISSING');
+  }
+  expect((await failure({}, { step: { originalRunId: 'before the reset' } })).code).toBe('RUN_WAS_RESET');
+  expect(bench.changes()).toEqual(before);
+});
+
+it('envelopes are judged one by one, on arrival and where the keys are, without a share in any verdict', async () => {
+  const arrived = [...envelopes, 'not an envelope', bench.person('dora').share, envelopes[0]].map((each, index) => ({
+    arrival: index + 1,
+    receivedAt: Date.now(),
+    input: { document: each },
+    envelope: typeof each === 'string' ? each : '',
+  }));
+  const inspected = await bench.call('inspectEnvelopes', {
+    deployment: DEPLOYMENT,
+    ceremony,
+    arrived: arrived.map(({ arrival, receivedAt, envelope }) => ({ arrival, receivedAt, input: envelope })),
+  } as Parameters<typeof bench.activities.inspectEnvelopes>[0]);
+  expect(inspected.verdicts.map(({ code }) => code)).toEqual([
+    'accepted',
+    'accepted',
+    'accepted',
+    'malformed',
+    'plain-text-share',
+    'accepted',
+  ]);
+  const opened = await bench.call('openEnvelopes', {
+    deployment: DEPLOYMENT,
+    ceremony,
+    held: [],
+    arrived: [...arrived.slice(0, 3), ...arrived.slice(5)],
+  });
+  expect(opened.verdicts.map(({ code }) => code)).toEqual(['accepted', 'accepted', 'accepted', 'repeated']);
+  expect(opened.verdicts[0]?.holder).toEqual({ name: 'ada', how: 'signed' });
+});
+
+it('destroyed keys open nothing any more', async () => {
+  const gone = await bench.ceremony([{ cluster: 'west', uses: USES }], 3);
+  const theirs = await bench.envelopes(gone.invitation, ['ada', 'bert', 'cleo']);
+  expect(await bench.call('destroyCeremonyKeys', { ceremony: gone })).toMatchObject({ destroyed: true });
+  expect(await bench.call('destroyCeremonyKeys', { ceremony: gone })).toMatchObject({ destroyed: false });
+  expect((await failure({ ceremony: gone, envelopes: theirs })).code).toBe('KEY_RECORD_MISSING');
+});
+
+it('a deployment or cluster that the inventory does not have is refused by name', async () => {
+  expect((await failure({ cluster: 'nowhere' })).code).toBe('UNKNOWN_CLUSTER');
+  expect((await failure({ deployment: 'nowhere' })).code).toBe('UNKNOWN_DEPLOYMENT');
+});

@@ -1,0 +1,142 @@
+/** Demote and promote, approved: once, whatever happens to the answer, and told for what it is. */
+import type { Authority } from '../../src/contracts/activities';
+import type { OperationTokenReference } from '../../src/contracts/ceremony';
+import type { SimulatedCluster } from '../../src/simulator';
+import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
+
+const DEMOTE = 'POST /v1/sys/replication/dr/primary/demote';
+const PROMOTE = 'POST /v1/sys/replication/dr/secondary/promote';
+
+let bench: ActivityBench;
+let authority: Authority;
+let token: OperationTokenReference;
+let roles: readonly (readonly [cluster: string, role: ReturnType<SimulatedCluster['role']>])[];
+let before: Readonly<Record<'demote' | 'promote', number>>;
+
+beforeAll(async () => {
+  bench = await ActivityBench.start({
+    topology: { readings: { leaderChangeChance: 0 } },
+    limits: { promote: '1200ms', demote: '2s' },
+  });
+  authority = await bench.authority();
+  token = await bench.operationToken('west');
+  roles = ['east', 'west'].map((name) => [name, bench.cluster(name).role('dr')] as const);
+});
+afterAll(async () => {
+  expect(bench.leaks()).toEqual([]);
+  await bench.stop();
+});
+beforeEach(() => {
+  bench.service.faults.clear();
+  for (const [name, role] of roles) bench.cluster(name).setRole('dr', role, bench.service.now());
+  bench.cluster('west').holdStream('dr', false);
+  bench.service.advanceClock(1_000);
+  before = calls();
+});
+
+const calls = () => ({
+  demote: bench.calls('east', 'dr/primary/demote'),
+  promote: bench.calls('west', 'dr/secondary/promote'),
+});
+const made = (which: keyof typeof before) => calls()[which] - before[which];
+const demote = () => bench.call('demoteDrPrimary', { deployment: DEPLOYMENT, cluster: 'east', authority });
+const promotion = (reference = token) =>
+  ({ deployment: DEPLOYMENT, cluster: 'west', otherCluster: 'east', token: reference, authority }) as const;
+const mode = (cluster: string) => bench.cluster(cluster).snapshotState().dr.mode;
+
+it('a demotion and a promotion are made once, and made again they are there already', async () => {
+  expect(await demote()).toMatchObject({ outcome: 'done', calls: 1, walBefore: expect.any(String) as string });
+  expect(await demote()).toMatchObject({ outcome: 'already', calls: 0 });
+  expect(await bench.call('promoteDrSecondary', promotion())).toMatchObject({ outcome: 'done', calls: 1 });
+  expect(await bench.call('promoteDrSecondary', promotion())).toMatchObject({ outcome: 'already', calls: 0 });
+  expect([mode('east'), mode('west'), made('demote'), made('promote')]).toEqual(['secondary', 'primary', 1, 1]);
+});
+
+it.each(['lose-answer', 'glue-documents'] as const)(
+  'an answer lost or mangled after its effect (%s): one call each',
+  async (action) => {
+    bench.service.faults.add({ endpoint: DEMOTE, action });
+    bench.service.faults.add({ endpoint: PROMOTE, action });
+    expect(await demote()).toMatchObject({ outcome: 'done', calls: 1 });
+    expect(await bench.call('promoteDrSecondary', promotion())).toMatchObject({ outcome: 'done', calls: 1 });
+    expect([made('demote'), made('promote')]).toEqual([1, 1]);
+  },
+);
+
+it('a connection that broke before the effect: called again after reads proved that nothing happened', async () => {
+  bench.service.faults.add({ endpoint: DEMOTE, action: 'reset' });
+  bench.service.faults.add({ endpoint: PROMOTE, action: 'reset' });
+  expect(await demote()).toMatchObject({ outcome: 'done', calls: 2 });
+  expect(await bench.call('promoteDrSecondary', promotion())).toMatchObject({ outcome: 'done', calls: 2 });
+});
+
+it('503 of a promotion is waited out, never forced', async () => {
+  await demote();
+  bench.service.faults.add({ endpoint: PROMOTE, action: { status: 503 } });
+  expect(await bench.call('promoteDrSecondary', promotion())).toMatchObject({ outcome: 'done', calls: 2 });
+  const bodies = bench.service.calls
+    .filter(({ path }) => path.endsWith('dr/secondary/promote'))
+    .map(({ body }) => body);
+  expect(bodies.every((body) => !('force' in body) || body['force'] === false)).toBe(true);
+});
+
+it('503 until the budget ends: refused with a known outcome, and no one is primary', async () => {
+  await demote();
+  bench.service.faults.add({ endpoint: PROMOTE, action: { status: 503 }, times: Infinity });
+  expect(await bench.failure('promoteDrSecondary', promotion())).toMatchObject({
+    code: 'NOT_CAUGHT_UP',
+    retryable: false,
+    details: { outcomeKnown: true },
+  });
+  expect([mode('east'), mode('west')]).toEqual(['secondary', 'secondary']);
+});
+
+it('a promotion that was taken but is not seen in time leaves its outcome open', async () => {
+  await demote();
+  bench.service.faults.add({
+    cluster: 'west',
+    endpoint: 'GET /v1/sys/replication/dr/status',
+    // What stands before the call is read; from then on nothing is.
+    skip: 1,
+    action: { status: 503 },
+    times: Infinity,
+  });
+  const failure = await bench.failure('promoteDrSecondary', promotion());
+  expect(failure).toMatchObject({ code: 'CONFIRMATION_TIMEOUT', retryable: false, details: { outcomeKnown: false } });
+  expect([mode('west'), made('promote')]).toEqual(['primary', 1]);
+});
+
+it('tokens of another run, cluster or use do not promote, and no call is made', async () => {
+  await demote();
+  const other = { ...bench.run, rid: '00000000-0000-4000-8000-000000000000' };
+  const references: readonly OperationTokenReference[] = [
+    { source: 'sealed', cluster: 'west', value: await bench.sealOperationToken('west', 'x', ['dr.promote'], other) },
+    { source: 'sealed', cluster: 'west', value: await bench.sealOperationToken('west', 'x', ['dr.update-primary']) },
+    { source: 'sealed', cluster: 'west', value: await bench.sealOperationToken('east', 'x', ['dr.promote']) },
+    { source: 'sealed', cluster: 'east', value: await bench.sealOperationToken('east', 'x', ['dr.promote']) },
+  ];
+  for (const reference of references)
+    expect(await bench.failure('promoteDrSecondary', promotion(reference))).toMatchObject({
+      code: 'SEALED_VALUE_INVALID',
+      retryable: false,
+    });
+  expect((await bench.failure('promoteDrSecondary', promotion({ source: 'batch', cluster: 'west' }))).code).toBe(
+    'TOKEN_SOURCE_UNAVAILABLE',
+  );
+  expect(made('promote')).toBe(0);
+});
+
+it('a token that the service refuses does not promote, and the refusal is certain', async () => {
+  await demote();
+  const wrong: OperationTokenReference = {
+    source: 'sealed',
+    cluster: 'west',
+    value: await bench.sealOperationToken('west', 'hvs.notATokenOfThisCluster00', ['dr.promote']),
+  };
+  expect(await bench.failure('promoteDrSecondary', promotion(wrong))).toMatchObject({
+    code: 'PERMISSION_DENIED',
+    retryable: false,
+    details: { outcomeKnown: true },
+  });
+  expect(made('promote')).toBe(1);
+});
