@@ -12,6 +12,8 @@ const MAX_RESTARTS = 6;
 /** Sets of shares that are tried where the service rejects some: the stated upper bound. */
 const MAX_SUBSETS = 20;
 const READ_BUDGET_MS = 30_000;
+/** Between two reads while there is no active node: a burst is short, and the outage waits for it. */
+const READ_POLL_MS = 100;
 
 type Attempt = GenerationAttempt<'operation-token'>;
 
@@ -23,7 +25,6 @@ export interface Burst {
   readonly threshold: number;
   /** X-Vault-Token of the calls, where the service asks for one. */
   readonly token: Secret | undefined;
-  readonly cancelForeignAttempt: boolean;
   /** Called as soon as a token may exist that nobody holds, however the burst ends. */
   readonly onOrphan: () => Promise<void>;
 }
@@ -160,7 +161,7 @@ async function startOwn(execution: Execution, burst: Burst): Promise<Attempt> {
     execution.throwIfCancelled();
     const present = await readAttempt(execution, burst);
     if (present.started) {
-      if (present.pgpFingerprint !== record.keys.pgpFingerprint && !burst.cancelForeignAttempt) {
+      if (present.pgpFingerprint !== record.keys.pgpFingerprint) {
         throw new RunbookError('ATTEMPT_FOREIGN', `Somebody else's generation attempt is under way on ${cluster}.`, {
           cluster,
           observed: `attempt with ${present.pgpFingerprint ? `key ${present.pgpFingerprint}` : 'a one-time password'}, progress ${present.progress} of ${present.required}`,
@@ -239,6 +240,7 @@ function readAttempt(execution: Execution, burst: Burst): Promise<Attempt> {
     read: () => burst.endpoints.readAttempt({ token: burst.token, signal: execution.signal }),
     until: () => true,
     budgetMs: READ_BUDGET_MS,
+    pollMs: READ_POLL_MS,
     describe: () => 'read',
     needed: `the generation attempt of ${burst.cluster} can be read`,
     cluster: burst.cluster,

@@ -179,15 +179,6 @@ describe('the slot', () => {
     expect(progress.progress).toBe(0);
   });
 
-  it("is freed of another's attempt on an operator's decision", async () => {
-    await foreign();
-    const { token } = await bench.call('generateOperationToken', {
-      ...inputOf('ada', 'bert', 'cleo'),
-      cancelForeignAttempt: true,
-    });
-    expect(west.issuedSecrets.at(-1)).toBe(await reveal(token));
-  });
-
   it('is cleared of an attempt of ours that comes back with a former leader', async () => {
     bench.service.faults.add({
       cluster: 'west',

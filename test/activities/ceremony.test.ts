@@ -76,7 +76,7 @@ it('envelopes are judged one by one, on arrival and where the keys are, without 
     deployment: DEPLOYMENT,
     ceremony,
     arrived: arrived.map(({ arrival, receivedAt, envelope }) => ({ arrival, receivedAt, input: envelope })),
-  } as Parameters<typeof bench.activities.inspectEnvelopes>[0]);
+  });
   expect(inspected.verdicts.map(({ code }) => code)).toEqual([
     'accepted',
     'accepted',

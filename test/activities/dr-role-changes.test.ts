@@ -16,7 +16,7 @@ let before: Readonly<Record<'demote' | 'promote', number>>;
 beforeAll(async () => {
   bench = await ActivityBench.start({
     topology: { readings: { leaderChangeChance: 0 } },
-    limits: { promote: '1200ms', demote: '2s' },
+    limits: { promote: '900ms', demote: '2s' },
   });
   authority = await bench.authority();
   token = await bench.operationToken('west');

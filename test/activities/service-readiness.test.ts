@@ -28,7 +28,7 @@ beforeAll(async () => {
         probe: { url: `http://127.0.0.1:${(clients.address() as AddressInfo).port}/`, expectStatus: [200, 204] },
       },
     },
-    limits: { serviceReady: '1200ms' },
+    limits: { serviceReady: '1s' },
   });
   bench.canary('what a hook and a probe answer', CANARY);
 });
@@ -54,16 +54,55 @@ describe('service', () => {
     expect(bench.cluster('east').read('kv/runbooks-marker-after')).toEqual({ writtenOn: 'east' });
   });
 
-  it('is not ready where the marker is another one', async () => {
+  it('is not ready where the marker is another one, on a secondary, or where writes fail; no audit device is blamed', async () => {
     const other = { ...(await marker()), value: 'of another run' };
-    const failure = await bench.failure('awaitServiceReady', { ...ready, marker: other });
-    expect(failure).toMatchObject({ code: 'CONFIRMATION_TIMEOUT', details: { observed: 'another marker' } });
+    bench.service.faults.add({
+      endpoint: 'POST /v1/kv/runbooks-marker-after',
+      action: { status: 500 },
+      times: Infinity,
+    });
+    const failures = await Promise.all([
+      bench.failure('awaitServiceReady', { ...ready, marker: other }),
+      bench.failure('awaitServiceReady', { ...ready, cluster: 'west' }),
+      bench.failure('awaitServiceReady', ready),
+    ]);
+    for (const failure of failures) expect(failure).toMatchObject({ code: 'CONFIRMATION_TIMEOUT', retryable: false });
+    expect(failures.map(({ details }) => details['observed'])).toEqual([
+      'another marker',
+      expect.stringContaining('secondary'),
+      expect.stringContaining('SERVICE_ERROR'),
+    ]);
   });
 
-  it('is not ready on a secondary', async () => {
-    const failure = await bench.failure('awaitServiceReady', { ...ready, cluster: 'west' });
-    expect(failure).toMatchObject({ code: 'CONFIRMATION_TIMEOUT', retryable: false });
-    expect(failure.details['observed']).toContain('secondary');
+  it('reads no path but the one of the inventory, and shows no credential to a cluster of another DR set', async () => {
+    const forged = await ActivityBench.start({ drSets: { one: ['east'], two: ['west'] } });
+    const start = forged.service.calls.length;
+    const input = { deployment: DEPLOYMENT, cluster: 'west', credentialOf: 'east' };
+    expect(await forged.failure('awaitServiceReady', input)).toMatchObject({
+      code: 'PRECONDITION_FAILED',
+      details: { needed: 'one of west' },
+    });
+    expect(forged.service.calls).toHaveLength(start);
+    await forged.stop();
+
+    const before = bench.service.calls.length;
+    await bench.call('awaitServiceReady', { ...ready, marker: { ...(await marker()), path: 'secret/of-somebody' } });
+    const paths = bench.service.calls.slice(before).map(({ path }) => path);
+    expect(paths.filter((path) => path.includes('somebody'))).toEqual([]);
+    expect(paths).toContain('/v1/kv/runbooks-marker');
+  });
+
+  it('waits for its credential within its budget, and then ends', async () => {
+    const bare = await ActivityBench.start({
+      limits: { serviceReady: '1s' },
+      cluster: () => ({ credential: { file: join(bench.directory, 'no-such-token') } }),
+    });
+    expect(await bare.failure('awaitServiceReady', ready)).toMatchObject({
+      code: 'CONFIRMATION_TIMEOUT',
+      retryable: false,
+      details: { observed: expect.stringContaining('CREDENTIAL_UNAVAILABLE') as string },
+    });
+    await bare.stop();
   });
 
   it('waits out a service that fails for a moment', async () => {
@@ -78,15 +117,6 @@ describe('service', () => {
     bench.cluster('east').auditBlocked = false;
     expect(failure).toMatchObject({ code: 'AUDIT_DEVICE_BLOCKED', retryable: false });
     expect(failure.details['next']).toMatch(/audit devices/);
-  });
-
-  it('does not name an audit device where only one path fails', async () => {
-    bench.service.faults.add({
-      endpoint: 'POST /v1/kv/runbooks-marker-after',
-      action: { status: 500 },
-      times: Infinity,
-    });
-    expect((await bench.failure('awaitServiceReady', ready)).code).toBe('CONFIRMATION_TIMEOUT');
   });
 
   it('names a blocked audit device in the check of the credential, before anything is touched', async () => {

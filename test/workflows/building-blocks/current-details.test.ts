@@ -1,0 +1,92 @@
+/** What the Web UI shows of a run: what is missing, the exact command for it, and never more than the server takes. */
+import fc from 'fast-check';
+import type { RunStatus, Waiting } from '../../../src/contracts/run-status';
+import { currentDetails } from '../../../workflows/building-blocks/current-details';
+
+const STATUS: RunStatus = {
+  runbook: 'drSwitchover',
+  deployment: 'payments',
+  workflowId: 'deployment:payments',
+  runId: 'a-run',
+  phase: 'waiting-for-people',
+  paused: false,
+  waiting: [],
+  steps: [
+    { number: 1, name: 'Read and check', state: 'done', attempt: 2, startedAt: 0, endedAt: 1_500, note: '30 ok' },
+  ],
+  receipts: [],
+  findings: [],
+};
+const shown = (more: Partial<RunStatus>) => currentDetails({ ...STATUS, ...more }, 'default');
+
+const WAITING: readonly (readonly [Waiting, readonly string[]])[] = [
+  [
+    { for: 'approval', gate: 'plan', planDigest: 'digest', missing: ['1 of approvers'], approved: [], until: 0 },
+    ['runbook approve deployment:payments --gate plan', '1 of approvers', '"planDigest": "digest"', '"rid": "a-run"'],
+  ],
+  [
+    { for: 'shares', cid: 'c', epoch: 1, held: ['ada'], missingHolders: ['bert', 'cleo'], threshold: 3, until: 0 },
+    ['runbook share deployment:payments', 'In hand: ada', 'Not yet: bert, cleo'],
+  ],
+  [
+    {
+      for: 'decision',
+      step: 'Promote west',
+      parkingNo: 2,
+      code: 'NOT_CAUGHT_UP',
+      message: 'behind',
+      observed: '7 entries',
+      needed: '0 entries',
+      next: 'wait',
+      choices: [
+        { action: 'retry', effect: 'once more' },
+        { action: 'promote-back', effect: 'east again' },
+      ],
+    },
+    ['runbook decide deployment:payments --step "Promote west" --action promote-back', '7 entries', '"parkingNo": 2'],
+  ],
+  [{ for: 'resume', by: 'olga', reason: 'lunch' }, ['runbook resume deployment:payments', 'olga', 'lunch']],
+];
+
+it.each(WAITING)('a run that waits says what is missing and gives the command: %j', (waiting, texts) => {
+  const details = shown({ waiting: [waiting] });
+  for (const text of texts) expect(details).toContain(text);
+});
+
+it('steps, attempts, durations and notes are lines of a list; there is no table', () => {
+  const details = shown({});
+  expect(details).toContain('1. **Read and check**: done, attempt 2 (1.5 s). 30 ok');
+  expect(details).not.toMatch(/^\|/m);
+});
+
+it('an outage is named with its beginning until service is back', () => {
+  expect(shown({ phase: 'outage', outageSince: 0 })).toContain('Outage since 1970-01-01T00:00:00.000Z');
+  expect(shown({ phase: 'finishing', outageSince: 0, serviceBackAt: 1 })).not.toContain('Outage since');
+});
+
+it('who only claims to be somebody is shown as UNVERIFIED', () => {
+  const receipt = { signal: 'approve', arrival: 1, verdict: 'accepted', code: 'approve', text: 'approves' } as const;
+  expect(shown({ receipts: [{ ...receipt, from: { name: 'grace', how: 'claimed' } }] })).toContain(
+    'grace (UNVERIFIED)',
+  );
+  expect(shown({ receipts: [{ ...receipt, from: { name: 'grace', how: 'signed' } }] })).toContain('grace (signed)');
+});
+
+it('stays within what the server takes, whatever the run holds; the newest step stays', () => {
+  fc.assert(
+    fc.property(fc.integer({ min: 1, max: 400 }), fc.integer({ min: 0, max: 2_000 }), (count, length) => {
+      const steps = Array.from({ length: count }, (_, index) => ({
+        number: index + 1,
+        name: `Step ${index + 1}`,
+        state: 'done' as const,
+        attempt: 1,
+        startedAt: 0,
+        note: 'n'.repeat(length),
+      }));
+      const details = shown({ steps });
+      expect(Buffer.byteLength(details)).toBeLessThan(20_000);
+      expect(details).toContain(`${count}. **Step ${count}**`);
+    }),
+    { numRuns: 60, seed: 2 },
+  );
+});
