@@ -187,7 +187,6 @@ export function createCeremonyActivities(dependencies: ActivityDependencies, clu
         shares,
         threshold: record.threshold,
         token: await ceremonyToken(access, version),
-        cancelForeignAttempt: input.cancelForeignAttempt ?? false,
         onOrphan: () => ledger.write({ ...entry(), state: 'orphan' }),
       });
       const token = await sealValue(

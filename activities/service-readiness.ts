@@ -5,7 +5,8 @@ import { Agent, request } from 'undici';
 import { diagnoseServerError } from '../src/client';
 import type { RunbookActivities } from '../src/contracts/activities';
 import { RunbookError } from '../src/errors';
-import type { CommandHook, ProbeHook } from '../src/inventory';
+import { drSetOf } from '../src/inventory';
+import type { CommandHook, Deployment, ProbeHook } from '../src/inventory';
 import { readDr } from './dr-roles';
 import type { Clusters } from './support/clusters';
 import { execute, executeChange } from './support/execution';
@@ -23,7 +24,9 @@ export function createServiceReadinessActivities(
     awaitServiceReady: executeChange(async ({ deployment, cluster, credentialOf, marker }, execution) => {
       const { signal } = execution;
       const access = clusters.of(deployment, cluster);
-      const { limits, marker: markerEntry } = clusters.deployment(deployment);
+      const entry = clusters.deployment(deployment);
+      const { limits, marker: markerEntry } = entry;
+      requireSameDrSet(entry, cluster, credentialOf);
       const deadline = Date.now() + limits.serviceReadyMs;
       const left = () => Math.max(1_000, deadline - Date.now());
       let primaryAt = 0;
@@ -45,7 +48,14 @@ export function createServiceReadinessActivities(
       });
 
       // The token is from before the switchover: it also proves that tokens came along.
-      const token = await clusters.of(deployment, credentialOf).credential();
+      const token = await awaitState(execution, {
+        read: () => clusters.of(deployment, credentialOf).credential(),
+        until: () => true,
+        budgetMs: left(),
+        describe: () => 'read',
+        needed: `the credential of ${credentialOf}`,
+        cluster: credentialOf,
+      });
       let markerReadAt: number | undefined;
       // A blocked audit device looks like a cluster that never gets ready: it is named.
       const named = <T>(call: Promise<T>): Promise<T> =>
@@ -54,7 +64,7 @@ export function createServiceReadinessActivities(
         });
       if (marker) {
         await awaitState(execution, {
-          read: () => named(access.client.keyValue.read(marker.path, { token, signal })),
+          read: () => named(access.client.keyValue.read(markerEntry.path, { token, signal })),
           until: (data) => data?.['value'] === marker.value,
           budgetMs: left(),
           describe: (data) => (data === undefined ? 'no marker' : 'another marker'),
@@ -128,6 +138,17 @@ export function createServiceReadinessActivities(
       }
     }),
   };
+}
+
+/** A credential is shown to clusters of its own DR set only: those share their tokens. */
+function requireSameDrSet(deployment: Deployment, cluster: string, credentialOf: string): void {
+  const set = drSetOf(deployment, cluster);
+  if (set.members.includes(credentialOf)) return;
+  throw new RunbookError('PRECONDITION_FAILED', `The credential of ${credentialOf} is not for ${cluster}.`, {
+    cluster,
+    observed: `${credentialOf} is not in DR set ${set.name}`,
+    needed: `one of ${set.members.join(', ')}`,
+  });
 }
 
 async function probeAgent({ caFile }: ProbeHook): Promise<Agent> {

@@ -157,6 +157,12 @@ export interface TokenDisposal {
   readonly text: string;
 }
 
+/** A paths filter of a performance secondary. */
+export interface PathsFilterFacts {
+  readonly mode: 'allow' | 'deny';
+  readonly paths: readonly string[];
+}
+
 /** Every activity that the workers offer, by the name under which Temporal knows it. */
 export interface RunbookActivities {
   // Reading and judging
@@ -258,8 +264,6 @@ export interface RunbookActivities {
       readonly ceremony: CeremonyHandle;
       readonly uses: readonly TokenUse[];
       readonly envelopes: readonly Envelope[];
-      /** An operator's decision lets an attempt be cancelled that is not ours. */
-      readonly cancelForeignAttempt?: boolean;
     },
   ): Promise<{
     readonly token: Sealed<'operation-token'>;
@@ -314,7 +318,12 @@ export interface RunbookActivities {
     },
   ): Promise<ChangeResult>;
   awaitServiceReady(
-    input: OnCluster & { readonly marker?: MarkerResult; readonly credentialOf: string },
+    input: OnCluster & {
+      /** Its value is looked for at the path that the inventory names. */
+      readonly marker?: MarkerResult;
+      /** The cluster of the same DR set whose credential, from before the switchover, is used. */
+      readonly credentialOf: string;
+    },
   ): Promise<ServiceReadyResult>;
 
   // Re-protection
@@ -355,8 +364,13 @@ export interface RunbookActivities {
   }>;
   /** Reads the filter under `fromId` and writes it under `toId`, then reads it back. */
   copyPathsFilter(
-    input: OnCluster & { readonly fromId: string; readonly toId: string },
-  ): Promise<ChangeResult & { readonly filter?: { readonly mode: string; readonly paths: readonly string[] } }>;
+    input: OnCluster & {
+      readonly fromId: string;
+      readonly toId: string;
+      /** What was read before, where the service may have dropped it since. */
+      readonly filter?: PathsFilterFacts;
+    },
+  ): Promise<ChangeResult & { readonly filter?: PathsFilterFacts }>;
   issuePerformanceActivationToken(
     input: StepInput & {
       readonly deployment: string;
