@@ -63,12 +63,12 @@ export function createPerformanceSecondaryActivities(
       return { following };
     }),
 
-    copyPathsFilter: executeChange(async ({ deployment, cluster, fromId, toId }, execution) => {
+    copyPathsFilter: executeChange(async ({ deployment, cluster, fromId, toId, filter }, execution) => {
       const { signal } = execution;
       const access = clusters.of(deployment, cluster);
       const token = await access.credential();
       const filters = access.client.performance.primary.pathsFilter;
-      const wanted = await filters.read(fromId, { token, signal });
+      const wanted = filter ?? (await filters.read(fromId, { token, signal }));
       if (!wanted) {
         return {
           outcome: 'already',
@@ -81,9 +81,9 @@ export function createPerformanceSecondaryActivities(
         mode === wanted.mode && JSON.stringify([...paths].sort()) === JSON.stringify([...wanted.paths].sort());
       const changed = await readActConfirm(execution, {
         read: () => filters.read(toId, { token, signal }),
-        until: (filter) => filter !== undefined && same(filter.mode, filter.paths),
+        until: (found) => found !== undefined && same(found.mode, found.paths),
         budgetMs: 30_000,
-        describe: (filter) => (filter ? `${filter.mode} ${filter.paths.join(', ')}` : 'no filter'),
+        describe: (found) => (found ? `${found.mode} ${found.paths.join(', ')}` : 'no filter'),
         needed: `the filter of ${fromId} under ${toId}`,
         cluster,
         act: () => filters.write(toId, wanted, { token, signal, timeoutMs: CHANGE_TIMEOUT_MS }),

@@ -1,28 +1,26 @@
 import type { AssessSwitchoverResult, Authority, MarkerResult, SwitchoverRoute } from '../src/contracts/activities';
 import type { ClusterObservation } from '../src/contracts/observations';
 import { deploymentWorkflowId } from '../src/contracts/names';
-import type { Report } from '../src/contracts/report';
 import type { DrSwitchoverInput } from '../src/contracts/runbook-inputs';
 import { drSwitchoverInput } from '../src/contracts/runbook-inputs';
 import { planned, refusalOf, verdictsInWords } from './building-blocks/assessment';
 import { Ceremony } from './building-blocks/ceremony';
-import { OutageDecision, stepFailure } from './building-blocks/failures';
+import { OutageDecision, isStop, stepFailure } from './building-blocks/failures';
 import { passGate } from './building-blocks/gates';
-import type { HandedOver } from './building-blocks/lock';
 import { OperationTokens } from './building-blocks/operation-tokens';
 import { inParallel } from './building-blocks/parallel';
 import { LEAVE, PROMOTE_BACK, PROMOTE_SECONDARY } from './building-blocks/parking';
 import { restoreProtection } from './building-blocks/re-protection';
 import type { Run } from './building-blocks/run';
 import { StepFailed } from './building-blocks/run';
-import type { Ending } from './building-blocks/runbook';
+import type { Ending, RunbookResult } from './building-blocks/runbook';
 import { executeRunbook } from './building-blocks/runbook';
 
 /**
  * Planned DR switchover: A, the DR primary, and B, one of its DR secondaries, change roles. Both answer, nothing may be
  * lost. People are waited for before A is demoted and never between that and service being back.
  */
-export async function drSwitchover(input: unknown): Promise<Report | HandedOver> {
+export async function drSwitchover(input: unknown): Promise<RunbookResult> {
   return executeRunbook<DrSwitchoverInput>(
     {
       name: 'drSwitchover',
@@ -36,8 +34,18 @@ export async function drSwitchover(input: unknown): Promise<Report | HandedOver>
 
 interface Prepared {
   readonly route: SwitchoverRoute;
-  readonly authority: Authority;
+  readonly plan: PlanDocument;
   readonly tokens: OperationTokens;
+  readonly planApprovals: readonly unknown[];
+  /** Asks for the go, which counts for a short time only. */
+  readonly askGo: () => Promise<Go>;
+  readonly go: Go;
+}
+
+interface Go {
+  readonly approvals: readonly unknown[];
+  /** Epoch milliseconds. */
+  readonly until: number;
 }
 
 async function switchOver(run: Run, input: DrSwitchoverInput): Promise<Ending> {
@@ -58,19 +66,16 @@ async function switchOver(run: Run, input: DrSwitchoverInput): Promise<Ending> {
   if (refusal) return { outcome: 'refused', failure: refusal };
 
   // 1. People: the plan gate, the key holders in parallel, B's token, a last check, the go.
-  const { route, authority, tokens } = await run.stoppable(() => prepare(run, input, assessed));
+  const prepared = await run.stoppable(() => prepare(run, input, assessed));
+  const { route, tokens } = prepared;
 
   // 2. Until the demotion a stop or a failure leaves A serving.
-  const marker = await run.stoppable(() => proveCaughtUp(run, input, route));
+  const { marker, authority } = await run.stoppable(() => proveCaughtUp(run, input, prepared));
 
   // 2.-4. The outage, from the demotion until service is back. A stop waits, or is offered as a choice.
   const served = await run.shielded(() => changePrimary(run, input, route, authority, tokens, marker));
+  if (served === 'nowhere') return { outcome: 'aborted' };
   run.state.enterPhase('re-protecting');
-  if (served === 'nowhere')
-    return {
-      outcome: 'aborted',
-      leftToDo: [`No cluster is primary: promote ${route.from} (holds every write) or ${route.to}, never both.`],
-    };
 
   // 5.-7. Protection, followers, tokens, final state.
   return run.stoppable(async () => {
@@ -162,8 +167,12 @@ async function prepare(run: Run, input: DrSwitchoverInput, first: AssessSwitchov
     run.state.plan = now;
     planApprovals = await gate('plan', now.digest);
   }
-  const goApprovals = input.go === 'auto' ? [] : await gate('go', current.digest);
-  return { route, tokens, authority: { plan: current, approvals: [...planApprovals, ...goApprovals], requestedBy } };
+  const askGo = async (): Promise<Go> => {
+    if (input.go === 'auto') return { approvals: [], until: Infinity };
+    const approvals = await gate('go', current.digest);
+    return { approvals, until: Date.now() + assessed.gates.go.validForMs };
+  };
+  return { route, tokens, plan: current, planApprovals, askGo, go: await askGo() };
 }
 
 async function collectShares(ceremony: Ceremony | undefined): Promise<readonly unknown[]> {
@@ -171,13 +180,18 @@ async function collectShares(ceremony: Ceremony | undefined): Promise<readonly u
   return [];
 }
 
-/** Step 2 up to the demotion: quiesce, and prove that B has everything. */
-async function proveCaughtUp(run: Run, input: DrSwitchoverInput, route: SwitchoverRoute): Promise<MarkerResult> {
+/** Step 2 up to the demotion: quiesce, and prove that B has everything. A go that has grown old is asked for again. */
+async function proveCaughtUp(
+  run: Run,
+  input: DrSwitchoverInput,
+  { route, plan, planApprovals, askGo, go: firstGo }: Prepared,
+): Promise<{ readonly marker: MarkerResult; readonly authority: Authority }> {
   const { deployment } = input;
+  let go = firstGo;
   const { from: oldPrimary, to: newPrimary } = route;
   if (route.hooks.quiesce) {
     run.onEnd(async () => {
-      if (run.state.outageSince !== undefined) return;
+      if (run.state.outageSince !== undefined || !route.hooks.release) return;
       await run.cleanUp('Release the clients', async (call) => {
         await call.runHook({ deployment, hook: 'release', from: newPrimary, to: oldPrimary });
       });
@@ -186,6 +200,25 @@ async function proveCaughtUp(run: Run, input: DrSwitchoverInput, route: Switchov
       call.runHook({ deployment, hook: 'quiesce', from: oldPrimary, to: newPrimary }),
     );
   }
+  for (;;) {
+    const marker = await markAndWait(run, deployment, oldPrimary, newPrimary);
+    if (Date.now() <= go.until) return { marker, authority: { plan, approvals: [...planApprovals, ...go.approvals] } };
+    run.state.finding({
+      severity: 'info',
+      code: 'go-expired',
+      text: 'The go was older than it counts when everything was ready; it was asked for again.',
+    });
+    go = await askGo();
+  }
+}
+
+/** Every write up to the marker is on the secondary. */
+async function markAndWait(
+  run: Run,
+  deployment: string,
+  oldPrimary: string,
+  newPrimary: string,
+): Promise<MarkerResult> {
   const marker = await run.step(
     `Write a marker on ${oldPrimary}`,
     (call) => call.writeMarker({ deployment, cluster: oldPrimary }),
@@ -212,7 +245,7 @@ async function changePrimary(
   tokens: OperationTokens,
   marker: MarkerResult,
 ): Promise<Served> {
-  const outage: Outage = { run, input, route, authority, tokens };
+  const outage: Outage = { run, input, route, authority, tokens, reached: marker.wal };
   run.state.outageSince = Date.now();
   run.state.enterPhase('outage');
   run.offerOnStop([PROMOTE_SECONDARY, PROMOTE_BACK, LEAVE]);
@@ -226,7 +259,7 @@ async function changePrimary(
         next = await nextOf(() => promoteOld(outage));
         break;
       case 'leave':
-        return leave(run, route);
+        return leave(run, deployment, route);
       // 4. Service is back when the cluster was seen to serve.
       case 'new':
       case 'old':
@@ -243,6 +276,8 @@ interface Outage {
   readonly route: SwitchoverRoute;
   readonly authority: Authority;
   readonly tokens: OperationTokens;
+  /** The primary's WAL index that the secondary was seen to have. */
+  readonly reached: WalIndex;
 }
 
 /** What comes next in the outage: planned, decided by a person, or the place where service is. */
@@ -255,18 +290,19 @@ async function nextOf(part: () => Promise<Next>): Promise<Next> {
   } catch (error) {
     if (error instanceof OutageDecision) return error.choice;
     if (error instanceof StepFailed) return 'promote-back';
+    if (isStop(error)) return 'leave';
     throw error;
   }
 }
 
 /** Step 2, the demotion, and what it cost. */
-async function demote({ run, input, route, authority }: Outage): Promise<Next> {
+async function demote({ run, input, route, authority, reached }: Outage): Promise<Next> {
   const { deployment } = input;
   const { from: oldPrimary, to: newPrimary } = route;
   // DANGER: from here on no cluster is primary.
   const demoted = await run.step(
     `Demote ${oldPrimary}`,
-    (call) => call.demoteDrPrimary({ deployment, cluster: oldPrimary, authority }),
+    (call) => call.demoteDrPrimary({ deployment, cluster: oldPrimary, authority, reached }),
     { note: ({ observed }) => observed, choices: [PROMOTE_BACK, LEAVE] },
   );
   run.state.noteFindings(demoted.findings);
@@ -295,6 +331,7 @@ async function promoteNew({ run, input, route, authority, tokens }: Outage): Pro
     {
       note: ({ observed }) => observed,
       choices: [PROMOTE_BACK, LEAVE],
+      endsWithPrimary: true,
       leaveToRunbook: (failure) => failure.outcomeKnown && input.onStuck === 'promote-back',
     },
   );
@@ -317,19 +354,36 @@ async function promoteOld({ run, input, route, authority, tokens }: Outage): Pro
   await run.step(
     `Promote ${cluster} back`,
     (call) => call.promoteDrSecondary({ deployment, cluster, otherCluster, token, authority }),
-    { note: ({ observed }) => observed, choices },
+    { note: ({ observed }) => observed, choices, endsWithPrimary: true },
   );
   return 'old';
 }
 
-/** A person ended the run inside the outage. */
-function leave(run: Run, { from, to }: SwitchoverRoute): 'nowhere' {
+/** A person ended the run inside the outage: the report says what was read last, never what is hoped. */
+async function leave(run: Run, deployment: string, { from, to }: SwitchoverRoute): Promise<'nowhere'> {
+  let seen: readonly ClusterObservation[] = [];
+  await run.cleanUp('Read the roles', async (call) => {
+    seen = (await call.readDeployment({ deployment })).observations.filter(({ cluster }) =>
+      [from, to].includes(cluster),
+    );
+  });
+  const primaries = seen.filter(({ dr }) => dr?.mode === 'primary').map(({ cluster }) => cluster);
+  const silent = [from, to].filter((cluster) => !seen.some((each) => each.cluster === cluster && each.dr));
+  const text =
+    primaries.length > 0
+      ? `The run was ended inside the outage. ${primaries.join(' and ')} said to be primary.`
+      : `The run was ended inside the outage with no cluster seen as primary${silent.length > 0 ? `; ${silent.join(' and ')} did not answer` : ''}.`;
+  const next =
+    primaries.length > 0
+      ? `Promote nothing. See that clients reach ${primaries.join(', ')}, and let quiesced clients through.`
+      : `Read both clusters first. Then promote ${from} (it holds every write) or ${to} by hand, never both.`;
   run.state.finding({
     severity: 'critical',
-    code: 'no-primary',
-    text: 'The run was ended with no cluster known to be primary.',
-    next: `Promote ${from} (it holds every write) or ${to} by hand, never both.`,
+    code: primaries.length > 0 ? 'ended-in-outage' : 'no-primary',
+    text,
+    next,
   });
+  run.state.leftToDo.push(`${text} ${next}`);
   return 'nowhere';
 }
 
@@ -359,15 +413,13 @@ async function serviceBack(
     );
   }
   if (route.hooks.traffic) {
-    const effect = 'clients keep calling the old address until somebody leads them over by hand';
-    const led = await run.skippableStep(
+    await run.skippableStep(
       'Lead the clients to the new primary',
-      effect,
+      'clients keep calling the old address until somebody leads them over by hand',
       (call) =>
         call.runHook({ deployment, hook: 'traffic', from: primary === route.to ? route.from : route.to, to: primary }),
       { choices: [] },
     );
-    if (!led) run.state.leftToDo.push(`The traffic hook was skipped: ${effect}.`);
   }
   if (route.hooks.probe) {
     await run.skippableStep(

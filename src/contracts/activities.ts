@@ -39,7 +39,6 @@ export interface Authority {
   readonly plan: PlanDocument;
   /** The approvals as they arrived: JWS strings or plain members. */
   readonly approvals: readonly unknown[];
-  readonly requestedBy: string;
 }
 
 export interface AssessSwitchoverInput extends StepInput {
@@ -79,7 +78,12 @@ export interface SwitchoverRoute {
   readonly performanceSecondaries: readonly string[];
   readonly rejoin: boolean;
   readonly tokenSource: 'batch' | 'ceremony';
-  readonly hooks: { readonly quiesce: boolean; readonly traffic: boolean; readonly probe: boolean };
+  readonly hooks: {
+    readonly quiesce: boolean;
+    readonly release: boolean;
+    readonly traffic: boolean;
+    readonly probe: boolean;
+  };
 }
 
 export interface MarkerResult {
@@ -155,6 +159,13 @@ export interface TokenDisposal {
   readonly cluster: string;
   readonly state: 'deleted' | 'kept' | 'unproven';
   readonly text: string;
+}
+
+/** A primary and one of its secondaries. */
+interface BetweenClusters extends StepInput {
+  readonly deployment: string;
+  readonly primary: string;
+  readonly secondary: string;
 }
 
 /** A paths filter of a performance secondary. */
@@ -293,10 +304,7 @@ export interface RunbookActivities {
   // Switchover
   writeMarker(input: OnCluster): Promise<MarkerResult>;
   awaitCatchUp(
-    input: StepInput & {
-      readonly deployment: string;
-      readonly primary: string;
-      readonly secondary: string;
+    input: BetweenClusters & {
       readonly wal: WalIndex;
     },
   ): Promise<CatchUpResult>;
@@ -328,18 +336,12 @@ export interface RunbookActivities {
 
   // Re-protection
   issueDrActivationToken(
-    input: StepInput & {
-      readonly deployment: string;
-      readonly primary: string;
-      readonly secondary: string;
+    input: BetweenClusters & {
       readonly token: OperationTokenReference;
     },
   ): Promise<ActivationTokenResult>;
   updateDrPrimary(
-    input: StepInput & {
-      readonly deployment: string;
-      readonly primary: string;
-      readonly secondary: string;
+    input: BetweenClusters & {
       readonly token: OperationTokenReference;
       readonly activation: ActivationTokenResult;
     },
@@ -372,26 +374,17 @@ export interface RunbookActivities {
     },
   ): Promise<ChangeResult & { readonly filter?: PathsFilterFacts }>;
   issuePerformanceActivationToken(
-    input: StepInput & {
-      readonly deployment: string;
-      readonly primary: string;
-      readonly secondary: string;
+    input: BetweenClusters & {
       readonly id: string;
     },
   ): Promise<ActivationTokenResult>;
   updatePerformancePrimary(
-    input: StepInput & {
-      readonly deployment: string;
-      readonly primary: string;
-      readonly secondary: string;
+    input: BetweenClusters & {
       readonly activation: ActivationTokenResult;
     },
   ): Promise<ChangeResult & { readonly keyLost?: boolean }>;
   compareDynamicFilters(
-    input: StepInput & {
-      readonly deployment: string;
-      readonly primary: string;
-      readonly secondary: string;
+    input: BetweenClusters & {
       readonly id: string;
     },
   ): Promise<{ readonly equal: boolean; readonly observed: string }>;

@@ -51,6 +51,8 @@ export interface RunningWorker {
 const SWEEP_INTERVAL_MS = 3 * 60_000;
 /** Cached runs; each costs some MiB (the SDK's own default grows with the heap and has ended workers). */
 const MAX_CACHED_WORKFLOWS = 100;
+/** How long a run waits for the worker that has it in its cache, which may have been killed inside an outage. */
+const STICKY_TIMEOUT = '3s';
 const SHUTDOWN_GRACE = '30s';
 const SHUTDOWN_FORCE = '40s';
 
@@ -110,6 +112,7 @@ export async function startWorker(options: WorkerOptions = {}): Promise<RunningW
       ...code,
       taskQueue: settings.taskQueue,
       maxCachedWorkflows: MAX_CACHED_WORKFLOWS,
+      stickyQueueScheduleToStartTimeout: STICKY_TIMEOUT,
     });
     const keys = await Worker.create({ ...common, taskQueue: keyTaskQueue(keyRecords.keyHome) });
     const sweeper = new KeySweeper({ records: keyRecords, client: temporal, namespace, log });

@@ -49,12 +49,9 @@ export interface ScenarioOptions {
 
 /** The two clusters of most tests: three nodes each where a leader change matters. */
 export function pair(nodes = 1, version?: string): Pick<Topology, 'clusters' | 'dr'> {
-  const seal = { shares: 5, threshold: 3 };
+  const cluster = { nodes, seal: { shares: 5, threshold: 3 }, ...(version === undefined ? {} : { version }) };
   return {
-    clusters: [
-      { name: 'east', nodes, seal, ...(version === undefined ? {} : { version }) },
-      { name: 'west', nodes, seal, ...(version === undefined ? {} : { version }) },
-    ],
+    clusters: ['east', 'west'].map((name) => ({ name, ...cluster })),
     dr: [{ primary: 'east', secondaries: ['west'] }],
   };
 }
@@ -108,6 +105,13 @@ export class Scenario {
     return join(this.directory, 'token');
   }
 
+  /** File of the token of one cluster. */
+  tokenFileOf(name: string): string {
+    const [first] = this.service.clusters.values();
+    const shared = this.service.cluster(name).rootToken === first?.rootToken;
+    return shared ? this.tokenFile : `${this.tokenFile}-${name}`;
+  }
+
   async #prepare(): Promise<void> {
     const [first] = this.service.clusters.values();
     if (!first) throw new Error('no cluster');
@@ -119,8 +123,11 @@ export class Scenario {
     for (const approver of ['grace', 'henry'])
       this.#people.set(approver, makePerson(approver, ['approvers', 'operators']));
     await writeFile(this.tokenFile, first.rootToken, { mode: 0o600 });
-    for (const cluster of this.service.clusters.values())
-      this.#secrets.set(`root token of ${cluster.name}`, cluster.rootToken);
+    for (const { name, rootToken } of this.service.clusters.values()) {
+      this.#secrets.set(`root token of ${name}`, rootToken);
+      // A performance secondary has tokens of its own.
+      if (rootToken !== first.rootToken) await writeFile(this.tokenFileOf(name), rootToken, { mode: 0o600 });
+    }
     await writeFile(join(this.directory, 'workers.jwk'), this.#workersJwk.reveal(), { mode: 0o600 });
     await writeFile(join(this.directory, 'seal-keys'), this.#sealKeys.reveal(), { mode: 0o600 });
     await writeFile(join(this.directory, 'inventory.yaml'), this.inventoryText(), { mode: 0o600 });
@@ -155,7 +162,7 @@ export class Scenario {
               {
                 addresses: [...addresses],
                 advertisedClusterAddress: 'node-address',
-                credential: { file: this.tokenFile },
+                credential: { file: this.tokenFileOf(name) },
                 ...options.cluster?.(name),
               },
             ]),

@@ -1,5 +1,10 @@
 import { ApplicationFailure } from '@temporalio/workflow';
-import type { ActivationTokenResult, ChangeResult, SwitchoverRoute } from '../../src/contracts/activities';
+import type {
+  ActivationTokenResult,
+  ChangeResult,
+  PathsFilterFacts,
+  SwitchoverRoute,
+} from '../../src/contracts/activities';
 import type { OperationTokens } from './operation-tokens';
 import { inParallel } from './parallel';
 import type { Choice } from './parking';
@@ -45,7 +50,9 @@ async function followAsDrSecondary(
 
 /**
  * Re-points a performance secondary that does not follow by itself. Its path filter is written under the new id before
- * the token is used, so that what was filtered never leaves, and again after it.
+ * the token is used, so that what was filtered never leaves, and again after it: update-primary may drop it.
+ *
+ * @returns whether it was re-pointed; false where people skipped it
  */
 async function repointPerformanceSecondary(
   run: Run,
@@ -53,23 +60,23 @@ async function repointPerformanceSecondary(
   primary: string,
   secondary: string,
   oldId: string,
-): Promise<void> {
+): Promise<boolean> {
   const newId = oldId;
   const effect = `${secondary} keeps looking for the old primary`;
-  const copyFilter = (when: string) =>
+  const copyFilter = (when: string, filter?: PathsFilterFacts) =>
     run.skippableStep(
       `Write the paths filter of ${secondary} (${when})`,
       `${secondary} may receive what its filter kept away from it`,
-      (call) => call.copyPathsFilter({ deployment, cluster: primary, fromId: oldId, toId: newId }),
+      (call) => call.copyPathsFilter({ deployment, cluster: primary, fromId: oldId, toId: newId, filter }),
       { note: (result) => result.observed, choices: [STOP_HERE] },
     );
-  await copyFilter('before update-primary');
+  const before = await copyFilter('before update-primary');
   const joined = await repeatUnit(run, `Point ${secondary} at ${primary} (performance)`, effect, (call) => ({
     issue: () => call.issuePerformanceActivationToken({ deployment, primary, secondary, id: newId }),
     use: (activation) => call.updatePerformancePrimary({ deployment, primary, secondary, activation }),
   }));
-  await copyFilter('after update-primary');
-  if (!joined) return;
+  await copyFilter('after update-primary', before?.filter);
+  if (!joined) return false;
   const compared = await run.skippableStep(
     `Compare the dynamic filter of ${secondary} on both sides`,
     'whether both sides filter the same is not known',
@@ -84,6 +91,7 @@ async function repointPerformanceSecondary(
       next: `Compare the paths filter of ${secondary} with what it must not see, before clients write again.`,
     });
   }
+  return true;
 }
 
 interface Unit {
@@ -164,9 +172,14 @@ async function performanceFollows(
     },
   );
   const lost = seen?.following.filter((each) => !each.follows) ?? [];
-  for (const { cluster, id } of lost)
-    await repointPerformanceSecondary(run, deployment, primary, cluster, id ?? cluster);
-  return [];
+  const left: string[] = [];
+  for (const { cluster, id } of lost) {
+    if (await repointPerformanceSecondary(run, deployment, primary, cluster, id ?? cluster)) continue;
+    left.push(
+      `${cluster} does not follow ${primary}: write its paths filter on ${primary} first, then use a performance activation token with update-primary on ${cluster}, then write the filter again.`,
+    );
+  }
+  return left;
 }
 
 /** After a change of the primary: each secondary in parallel and on its own. Gives what people still have to do. */
@@ -180,11 +193,11 @@ export async function restoreProtection(
   const [primary, former] = served === 'new' ? [route.to, route.from] : [route.from, route.to];
   const rejoins = served === 'old' || route.rejoin;
   const secondaries = [...(rejoins ? [former] : []), ...route.otherDrSecondaries];
-  const [notFollowing] = await inParallel<string[]>([
+  const notFollowing = await inParallel<string[]>([
     followAll(run, deployment, primary, secondaries, tokens),
     performanceFollows(run, deployment, route.performanceSecondaries, primary),
   ]);
-  const left = notFollowing ?? [];
+  const left = notFollowing.flat();
   return rejoins
     ? left
     : [
