@@ -60,8 +60,8 @@ export class OperationTokens {
   }
 
   async #delete(): Promise<void> {
+    // Also with none of its own: an earlier run may have left tokens that can be deleted now.
     const tokens = [...this.#made.values()];
-    if (tokens.length === 0) return;
     const result = await this.#run.skippableStep(
       'Delete the operation tokens',
       'tokens without a lifetime stay alive; the ledger keeps them for the next run',
