@@ -82,6 +82,7 @@ export function createAssessmentActivities(
         tokenSource,
         hooks: {
           quiesce: deployment.hooks.quiesce !== undefined,
+          release: deployment.hooks.release !== undefined,
           traffic: deployment.hooks.traffic !== undefined,
           probe: deployment.hooks.probe !== undefined,
         },
@@ -206,6 +207,7 @@ function planDocument(
     onStuck: input.onStuck,
     acceptLoss: input.acceptLoss,
     reason: input.reason,
+    ...(input.requestedBy === undefined ? {} : { requestedBy: input.requestedBy }),
     steps: planSteps(input, route),
   };
   const text = JSON.stringify(plan);

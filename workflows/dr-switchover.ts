@@ -1,20 +1,19 @@
 import type { AssessSwitchoverResult, Authority, MarkerResult, SwitchoverRoute } from '../src/contracts/activities';
-import type { ClusterObservation } from '../src/contracts/observations';
+import type { PlanDocument } from '../src/contracts/plan';
 import { deploymentWorkflowId } from '../src/contracts/names';
 import type { DrSwitchoverInput } from '../src/contracts/runbook-inputs';
 import { drSwitchoverInput } from '../src/contracts/runbook-inputs';
-import { planned, refusalOf, verdictsInWords } from './building-blocks/assessment';
+import { planned, refusalOf, rolesInWords, verdictsInWords } from './building-blocks/assessment';
 import { Ceremony } from './building-blocks/ceremony';
-import { OutageDecision, isStop, stepFailure } from './building-blocks/failures';
+import { stepFailure } from './building-blocks/failures';
 import { passGate } from './building-blocks/gates';
 import { OperationTokens } from './building-blocks/operation-tokens';
 import { inParallel } from './building-blocks/parallel';
-import { LEAVE, PROMOTE_BACK, PROMOTE_SECONDARY } from './building-blocks/parking';
 import { restoreProtection } from './building-blocks/re-protection';
 import type { Run } from './building-blocks/run';
-import { StepFailed } from './building-blocks/run';
 import type { Ending, RunbookResult } from './building-blocks/runbook';
 import { executeRunbook } from './building-blocks/runbook';
+import { changePrimary } from './dr-switchover-outage';
 
 /**
  * Planned DR switchover: A, the DR primary, and B, one of its DR secondaries, change roles. Both answer, nothing may be
@@ -86,9 +85,6 @@ async function switchOver(run: Run, input: DrSwitchoverInput): Promise<Ending> {
     return { outcome: 'rolled-back', leftToDo: [why, ...leftToDo] };
   });
 }
-
-/** Where service is after the outage. */
-type Served = 'new' | 'old' | 'nowhere';
 
 /** Step 1: from here on the plan's digest binds what is done. Returns when nothing but the outage is left. */
 async function prepare(run: Run, input: DrSwitchoverInput, first: AssessSwitchoverResult): Promise<Prepared> {
@@ -236,202 +232,6 @@ async function markAndWait(
   return marker;
 }
 
-/** Steps 2 (the demotion) to 4. Ends with service on exactly one cluster, or with what a person decided. */
-async function changePrimary(
-  run: Run,
-  input: DrSwitchoverInput,
-  route: SwitchoverRoute,
-  authority: Authority,
-  tokens: OperationTokens,
-  marker: MarkerResult,
-): Promise<Served> {
-  const outage: Outage = { run, input, route, authority, tokens, reached: marker.wal };
-  run.state.outageSince = Date.now();
-  run.state.enterPhase('outage');
-  run.offerOnStop([PROMOTE_SECONDARY, PROMOTE_BACK, LEAVE]);
-  let next = await nextOf(() => demote(outage));
-  for (;;) {
-    switch (next) {
-      case 'promote-secondary':
-        next = await nextOf(() => promoteNew(outage));
-        break;
-      case 'promote-back':
-        next = await nextOf(() => promoteOld(outage));
-        break;
-      case 'leave':
-        return leave(run, deployment, route);
-      // 4. Service is back when the cluster was seen to serve.
-      case 'new':
-      case 'old':
-        run.offerOnStop(undefined);
-        await serviceBack(run, input, route, next === 'new' ? route.to : route.from, route.from, marker);
-        return next;
-    }
-  }
-}
-
-interface Outage {
-  readonly run: Run;
-  readonly input: DrSwitchoverInput;
-  readonly route: SwitchoverRoute;
-  readonly authority: Authority;
-  readonly tokens: OperationTokens;
-  /** The primary's WAL index that the secondary was seen to have. */
-  readonly reached: WalIndex;
-}
-
-/** What comes next in the outage: planned, decided by a person, or the place where service is. */
-type Next = OutageDecision['choice'] | 'new' | 'old';
-
-/** Where a part of the outage fails without a doubt about its outcome the old primary, which holds every write, serves again. */
-async function nextOf(part: () => Promise<Next>): Promise<Next> {
-  try {
-    return await part();
-  } catch (error) {
-    if (error instanceof OutageDecision) return error.choice;
-    if (error instanceof StepFailed) return 'promote-back';
-    if (isStop(error)) return 'leave';
-    throw error;
-  }
-}
-
-/** Step 2, the demotion, and what it cost. */
-async function demote({ run, input, route, authority, reached }: Outage): Promise<Next> {
-  const { deployment } = input;
-  const { from: oldPrimary, to: newPrimary } = route;
-  // DANGER: from here on no cluster is primary.
-  const demoted = await run.step(
-    `Demote ${oldPrimary}`,
-    (call) => call.demoteDrPrimary({ deployment, cluster: oldPrimary, authority, reached }),
-    { note: ({ observed }) => observed, choices: [PROMOTE_BACK, LEAVE] },
-  );
-  run.state.noteFindings(demoted.findings);
-  const evidence = await run.skippableStep(
-    'Compare the data of both clusters',
-    'go on and promote the new primary; whether something was lost is then not known',
-    (call) => call.compareAfterDemotion({ deployment, oldPrimary, newPrimary, walBefore: demoted.walBefore }),
-    { note: ({ loss, why }) => `loss ${loss}: ${why}`, choices: [PROMOTE_BACK, LEAVE] },
-  );
-  if (evidence?.loss !== 'bounded' || input.acceptLoss === 'bounded') return 'promote-secondary';
-  run.state.finding({
-    severity: 'warning',
-    code: 'loss-not-excluded',
-    text: `The plan accepts no loss, and none could not be proven: ${evidence.why}`,
-  });
-  return 'promote-back';
-}
-
-/** Step 3. Stuck without a doubt about the outcome: the plan says what happens then. With a doubt a person decides. */
-async function promoteNew({ run, input, route, authority, tokens }: Outage): Promise<Next> {
-  const { from: otherCluster, to: cluster } = route;
-  const token = await tokens.of(cluster, [PROMOTE_BACK, LEAVE]);
-  await run.step(
-    `Promote ${cluster}`,
-    (call) => call.promoteDrSecondary({ deployment: input.deployment, cluster, otherCluster, token, authority }),
-    {
-      note: ({ observed }) => observed,
-      choices: [PROMOTE_BACK, LEAVE],
-      endsWithPrimary: true,
-      leaveToRunbook: (failure) => failure.outcomeKnown && input.onStuck === 'promote-back',
-    },
-  );
-  return 'new';
-}
-
-/** B did not get there: A, which holds every write, becomes primary again. Whether B is not primary is proven there. */
-async function promoteOld({ run, input, route, authority, tokens }: Outage): Promise<Next> {
-  const { from: cluster, to: otherCluster } = route;
-  const { deployment } = input;
-  const choices = [PROMOTE_SECONDARY, LEAVE];
-  run.offerOnStop(undefined);
-  const { observations } = await run.step('Read the roles', (call) => call.readDeployment({ deployment }), {
-    note: rolesInWords,
-    choices,
-  });
-  // It was never demoted, or is primary again: nothing has to be promoted, and a primary generates no operation token.
-  if (observations.find((each) => each.cluster === cluster)?.dr?.mode === 'primary') return 'old';
-  const token = await tokens.of(cluster, choices);
-  await run.step(
-    `Promote ${cluster} back`,
-    (call) => call.promoteDrSecondary({ deployment, cluster, otherCluster, token, authority }),
-    { note: ({ observed }) => observed, choices, endsWithPrimary: true },
-  );
-  return 'old';
-}
-
-/** A person ended the run inside the outage: the report says what was read last, never what is hoped. */
-async function leave(run: Run, deployment: string, { from, to }: SwitchoverRoute): Promise<'nowhere'> {
-  let seen: readonly ClusterObservation[] = [];
-  await run.cleanUp('Read the roles', async (call) => {
-    seen = (await call.readDeployment({ deployment })).observations.filter(({ cluster }) =>
-      [from, to].includes(cluster),
-    );
-  });
-  const primaries = seen.filter(({ dr }) => dr?.mode === 'primary').map(({ cluster }) => cluster);
-  const silent = [from, to].filter((cluster) => !seen.some((each) => each.cluster === cluster && each.dr));
-  const text =
-    primaries.length > 0
-      ? `The run was ended inside the outage. ${primaries.join(' and ')} said to be primary.`
-      : `The run was ended inside the outage with no cluster seen as primary${silent.length > 0 ? `; ${silent.join(' and ')} did not answer` : ''}.`;
-  const next =
-    primaries.length > 0
-      ? `Promote nothing. See that clients reach ${primaries.join(', ')}, and let quiesced clients through.`
-      : `Read both clusters first. Then promote ${from} (it holds every write) or ${to} by hand, never both.`;
-  run.state.finding({
-    severity: 'critical',
-    code: primaries.length > 0 ? 'ended-in-outage' : 'no-primary',
-    text,
-    next,
-  });
-  run.state.leftToDo.push(`${text} ${next}`);
-  return 'nowhere';
-}
-
-/** Step 4: B serves; traffic is led there; the outage ends. */
-async function serviceBack(
-  run: Run,
-  input: DrSwitchoverInput,
-  route: SwitchoverRoute,
-  primary: string,
-  credentialOf: string,
-  marker: MarkerResult,
-): Promise<void> {
-  const { deployment } = input;
-  const ready = await run.skippableStep(
-    `Wait until ${primary} serves`,
-    `go on; that ${primary} serves is then not proven`,
-    (call) => call.awaitServiceReady({ deployment, cluster: primary, credentialOf, marker }),
-    { note: ({ stableActiveNode }) => `active node ${stableActiveNode}, marker read, write done`, choices: [] },
-  );
-  run.state.noteFindings(ready?.findings);
-  if (route.hooks.quiesce && primary === route.from) {
-    await run.skippableStep(
-      'Release the clients',
-      'clients stay quiesced until somebody lets them through by hand',
-      (call) => call.runHook({ deployment, hook: 'release', from: route.to, to: route.from }),
-      { choices: [] },
-    );
-  }
-  if (route.hooks.traffic) {
-    await run.skippableStep(
-      'Lead the clients to the new primary',
-      'clients keep calling the old address until somebody leads them over by hand',
-      (call) =>
-        call.runHook({ deployment, hook: 'traffic', from: primary === route.to ? route.from : route.to, to: primary }),
-      { choices: [] },
-    );
-  }
-  if (route.hooks.probe) {
-    await run.skippableStep(
-      "Probe the clients' address",
-      'whether clients reach the new primary is not proven',
-      (call) => call.probeService({ deployment }),
-      { choices: [] },
-    );
-  }
-  if (ready) run.state.serviceBackAt = Date.now();
-}
-
 /** Step 7: nothing of ours stays behind, and the last look is in the report. */
 async function finish(run: Run, deployment: string, tokens: OperationTokens): Promise<void> {
   run.state.enterPhase('finishing');
@@ -442,8 +242,4 @@ async function finish(run: Run, deployment: string, tokens: OperationTokens): Pr
     (call) => call.readDeployment({ deployment }),
     { note: rolesInWords },
   );
-}
-
-function rolesInWords({ observations }: { readonly observations: readonly ClusterObservation[] }): string {
-  return observations.map((each) => `${each.cluster} ${each.dr?.mode ?? 'not read'}`).join(', ');
 }

@@ -1,16 +1,14 @@
 import { ceremonyWorkflowId } from '../src/contracts/names';
-import type { Report } from '../src/contracts/report';
 import type { OperationTokenCeremonyInput } from '../src/contracts/runbook-inputs';
 import { operationTokenCeremonyInput } from '../src/contracts/runbook-inputs';
 import { Ceremony } from './building-blocks/ceremony';
 import { stepFailure } from './building-blocks/failures';
-import type { HandedOver } from './building-blocks/lock';
 import type { Run } from './building-blocks/run';
-import type { Ending } from './building-blocks/runbook';
+import type { Ending, RunbookResult } from './building-blocks/runbook';
 import { executeRunbook } from './building-blocks/runbook';
 
 /** One DR operation token for one cluster, as a run of its own: the block that every other runbook uses, alone. */
-export async function operationTokenCeremony(input: unknown): Promise<Report | HandedOver> {
+export async function operationTokenCeremony(input: unknown): Promise<RunbookResult> {
   return executeRunbook<OperationTokenCeremonyInput>(
     {
       name: 'operationTokenCeremony',

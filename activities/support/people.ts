@@ -96,7 +96,13 @@ export async function verifyAuthority(
   const gates: GateName[] = plan.go === 'required' ? ['plan', 'go'] : ['plan'];
   for (const gate of gates) {
     const approvals = await verifiedApprovals(inventory, run, gate, authority.plan.digest, authority.approvals);
-    const { satisfied, rejectedBy, missing } = judgeGate(inventory, deployment, gate, authority.requestedBy, approvals);
+    const { satisfied, rejectedBy, missing } = judgeGate(
+      inventory,
+      deployment,
+      gate,
+      plan.requestedBy ?? 'unknown',
+      approvals,
+    );
     if (rejectedBy) refuse(`${rejectedBy.name} rejected at gate ${gate}`, `gate ${gate} approved`);
     if (!satisfied) refuse(`gate ${gate} misses ${missing.join('; ')}`, `gate ${gate} approved`);
   }

@@ -308,7 +308,13 @@ export interface RunbookActivities {
       readonly wal: WalIndex;
     },
   ): Promise<CatchUpResult>;
-  demoteDrPrimary(input: OnCluster & { readonly authority: Authority }): Promise<DemoteResult>;
+  demoteDrPrimary(
+    input: OnCluster & {
+      readonly authority: Authority;
+      /** What the successor must have received at the last look before the call: its `last_remote_wal`. */
+      readonly reached?: WalIndex;
+    },
+  ): Promise<DemoteResult>;
   compareAfterDemotion(
     input: StepInput & {
       readonly deployment: string;

@@ -33,6 +33,8 @@ export const switchoverPlan = z.strictObject({
   onStuck: z.enum(['promote-back', 'park']),
   acceptLoss: z.enum(['none', 'bounded']),
   reason: z.string(),
+  /** Who asked, as the start input claims; decides who may not approve. */
+  requestedBy: z.string().optional(),
   steps: z.array(z.string()),
 });
 export type SwitchoverPlan = z.infer<typeof switchoverPlan>;

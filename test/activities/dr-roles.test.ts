@@ -25,7 +25,6 @@ describe('demote and promote without a valid approval', () => {
   }
   const approved = async (plan: Authority['plan'], more: Partial<Authority> = {}): Promise<Authority> => ({
     plan,
-    requestedBy: 'olga',
     approvals: [await bench.approval('plan', plan.digest), await bench.approval('go', plan.digest, 'henry')],
     ...more,
   });

@@ -229,7 +229,6 @@ export class ActivityBench {
     if (!plan) throw new Error('no plan');
     return {
       plan,
-      requestedBy: 'olga',
       approvals: [await this.approval('plan', plan.digest), await this.approval('go', plan.digest, 'henry')],
     };
   }

@@ -1,3 +1,4 @@
+import type { ClusterObservation } from '../../src/contracts/observations';
 import type { AssessSwitchoverResult, SwitchoverRoute } from '../../src/contracts/activities';
 import type { PlanDocument } from '../../src/contracts/plan';
 import { stepFailure } from './failures';
@@ -31,4 +32,9 @@ export function refusalOf(assessed: AssessSwitchoverResult) {
 export function verdictsInWords({ preconditions }: AssessSwitchoverResult): string {
   const count = (verdict: string) => preconditions.filter((each) => each.verdict === verdict).length;
   return `${count('ok')} ok, ${count('warn')} warnings, ${count('fail')} failed, ${count('not-checkable')} not checkable`;
+}
+
+/** The DR role of every cluster, for the timeline. */
+export function rolesInWords({ observations }: { readonly observations: readonly ClusterObservation[] }): string {
+  return observations.map((each) => `${each.cluster} ${each.dr?.mode ?? 'not read'}`).join(', ');
 }

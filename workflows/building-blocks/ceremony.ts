@@ -4,8 +4,9 @@ import type { InboxItem } from '../../src/contracts/signals';
 import type { TokenUse } from '../../src/contracts/runbook-inputs';
 import { localChecks, stepCalls } from './activity-calls';
 import type { StepCalls } from './activity-calls';
-import { RunStopped, failureFacts } from './failures';
+import { OutageDecision, RunStopped, failureFacts } from './failures';
 import type { Choice } from './parking';
+import { LEAVE } from './parking';
 import type { Run, StepOptions } from './run';
 import { StepFailed } from './run';
 import { receiveVerdicts } from './share-receipts';
@@ -46,6 +47,9 @@ export class Ceremony {
   #needed = 0;
   /** Code of the failure with which the keys turned out to be gone while shares were collected. */
   #keysLost: string | undefined;
+  #inviting: Promise<void> | undefined;
+  /** What people may decide while shares are collected inside an outage. */
+  #waysOut: readonly Choice[] = [LEAVE];
 
   constructor(run: Run, request: CeremonyRequest) {
     this.#run = run;
@@ -75,23 +79,24 @@ export class Ceremony {
     this.#needed = handle.threshold;
     this.#keysLost = undefined;
     this.#run.state.invitation = handle.invitation;
-    this.#run.onSignal('share', (items) => this.#receive(items));
+    this.#run.signals.on('share', (items) => this.#receive(items));
   }
 
   /** Waits until enough envelopes are in hand. People are waited for here. */
   async collect(): Promise<void> {
     while (this.#held.length < this.#needed) {
-      await this.#collectOnce(this.#required());
-      if (this.#keysLost !== undefined) await this.#inviteAgain(this.#keysLost);
+      const handle = this.#required();
+      await this.#collectOnce(handle);
+      if (this.#keysLost !== undefined) await this.#inviteAgain(this.#keysLost, handle.epoch);
     }
   }
 
   async #collectOnce(handle: CeremonyHandle): Promise<void> {
     this.#show();
-    const inTime = await this.#run.waitFor(
-      () => this.#held.length >= this.#needed || this.#keysLost !== undefined,
-      Math.max(1000, handle.collectUntil - Date.now()),
-    );
+    const done = () => this.#held.length >= this.#needed || this.#keysLost !== undefined;
+    const leftMs = Math.max(1000, handle.collectUntil - Date.now());
+    if (this.#run.inOutage) return this.#collectInOutage(done, leftMs);
+    const inTime = await this.#run.waitFor(done, leftMs);
     this.#run.state.waitOver('shares');
     if (!inTime) {
       throw this.#run.stop(
@@ -101,6 +106,28 @@ export class Ceremony {
         ),
       );
     }
+  }
+
+  /** No cluster is primary: the clock never ends this wait, and people may go another way meanwhile. */
+  async #collectInOutage(done: () => boolean, leftMs: number): Promise<void> {
+    const decision = await this.#run.decisionWhile(
+      'Collect key shares in the outage',
+      {
+        code: 'SHARES_MISSING',
+        message: 'No cluster is primary, and the token for the next promotion needs key shares again.',
+        next: 'The holders give their shares; or decide for another way.',
+        outcomeKnown: true,
+      },
+      this.#waysOut,
+      done,
+      leftMs,
+    );
+    this.#run.state.waitOver('shares');
+    if (decision) {
+      const { action } = decision;
+      throw new OutageDecision(action === 'promote-secondary' || action === 'promote-back' ? action : 'leave');
+    }
+    if (!done()) this.#keysLost = 'EXPIRED';
   }
 
   /**
@@ -115,6 +142,7 @@ export class Ceremony {
     uses: readonly TokenUse[],
     parked: { readonly choices?: readonly Choice[]; readonly skipEffect?: string } = {},
   ): Promise<OperationTokenReference | undefined> {
+    this.#waysOut = parked.choices ?? [LEAVE];
     for (;;) {
       const ceremony = this.#required();
       try {
@@ -142,7 +170,7 @@ export class Ceremony {
       } catch (error) {
         if (!(error instanceof StepFailed)) throw error;
         if (KEYS_LOST.has(error.failure.code)) {
-          await this.#inviteAgain(error.failure.code);
+          await this.#inviteAgain(error.failure.code, ceremony.epoch);
         } else {
           this.#run.state.finding({
             severity: 'warning',
@@ -161,7 +189,7 @@ export class Ceremony {
   async close(): Promise<void> {
     const ceremony = this.#handle;
     if (!ceremony) return;
-    this.#run.onSignal('share', undefined);
+    this.#run.signals.on('share', undefined);
     this.#run.state.invitation = undefined;
     await this.#run.skippableStep(
       'Destroy the ceremony keys',
@@ -176,18 +204,29 @@ export class Ceremony {
   async abandon(): Promise<void> {
     const ceremony = this.#handle;
     if (!ceremony) return;
-    this.#run.onSignal('share', undefined);
+    this.#run.signals.on('share', undefined);
     this.#handle = undefined;
     await this.#run.cleanUp('Destroy the ceremony keys', async (call) => {
       await call.destroyCeremonyKeys({ ceremony });
     });
   }
 
-  async #inviteAgain(code: string): Promise<void> {
+  /** A new epoch; branches that find the same keys lost share it, so that nobody is asked twice. */
+  async #inviteAgain(code: string, lostEpoch: number): Promise<void> {
+    if (this.#required().epoch !== lostEpoch) return;
+    this.#inviting ??= this.#newEpoch(code, lostEpoch);
+    try {
+      await this.#inviting;
+    } finally {
+      this.#inviting = undefined;
+    }
+  }
+
+  async #newEpoch(code: string, lostEpoch: number): Promise<void> {
     this.#run.state.finding({
       severity: 'warning',
       code: 'ceremony-keys-lost',
-      text: `The keys of epoch ${this.#required().epoch} cannot be used (${code}); the holders are asked again.`,
+      text: `The keys of epoch ${lostEpoch} cannot be used (${code}); the holders are asked again.`,
     });
     await this.invite();
   }

@@ -1,8 +1,8 @@
 import { switchoverPlan } from '../../src/contracts/plan';
 import type { RunStatus, TimelineStep, Waiting } from '../../src/contracts/run-status';
 
-/** The server refuses details above 20,000 bytes; older steps give way first. */
-const MAX_LENGTH = 15_000;
+/** Bytes. The server refuses details above 20,000; older steps give way first. */
+const MAX_BYTES = 15_000;
 const RECEIPTS_SHOWN = 5;
 
 const PHASE_WORDS: Record<RunStatus['phase'], string> = {
@@ -29,14 +29,18 @@ export function currentDetails(status: RunStatus, namespace: string): string {
   lines.push(...planLines(status), ...receiptLines(status), '#### Steps', '');
   const head = lines.join('\n');
   const steps = status.steps.map(stepLine);
-  while (steps.length > 1 && head.length + steps.join('\n').length > MAX_LENGTH) steps.shift();
-  return `${head}\n${steps.join('\n')}`.slice(0, MAX_LENGTH);
+  while (steps.length > 1 && bytes(`${head}\n${steps.join('\n')}`).length > MAX_BYTES) steps.shift();
+  return new TextDecoder().decode(bytes(`${head}\n${steps.join('\n')}`).slice(0, MAX_BYTES));
+}
+
+function bytes(text: string): Uint8Array {
+  return new TextEncoder().encode(text);
 }
 
 /** What approvers approve, while a gate waits for them. */
 function planLines(status: RunStatus): string[] {
   if (!status.planText || !status.waiting.some((waiting) => waiting.for === 'approval')) return [];
-  const parsed = switchoverPlan.safeParse(JSON.parse(status.planText));
+  const parsed = switchoverPlan.safeParse(parsedJson(status.planText));
   if (!parsed.success) return [];
   const { from, to, reason, tokenSource, acceptLoss, onStuck, steps } = parsed.data;
   return [
@@ -48,6 +52,15 @@ function planLines(status: RunStatus): string[] {
     ...steps.map((step) => `- ${step}`),
     '',
   ];
+}
+
+/** What an activity gave is not trusted to be JSON: an error here would fail every task of the run. */
+function parsedJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
 }
 
 /** The last answers to what people sent: whoever sends a signal from here sees what became of it. */

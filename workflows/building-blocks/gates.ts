@@ -36,7 +36,7 @@ export async function passGate(run: Run, request: GateRequest): Promise<readonly
   const show = () =>
     run.state.wait(`gate:${gate}`, { for: 'approval', gate, planDigest, missing, approved: approvedBy, until });
 
-  run.onSignal('approve', async (items) => {
+  run.signals.on('approve', async (items) => {
     const checked = await checkApprovals(run, request, accepted, items);
     if (!checked) return;
     satisfied = checked.satisfied;
@@ -65,7 +65,7 @@ export async function passGate(run: Run, request: GateRequest): Promise<readonly
     record('approved', approvedBy);
     return accepted;
   } finally {
-    run.onSignal('approve', undefined);
+    run.signals.on('approve', undefined);
     run.state.waitOver(`gate:${gate}`);
   }
 }

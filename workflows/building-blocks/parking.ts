@@ -22,7 +22,10 @@ export const PROMOTE_SECONDARY: Choice = {
   action: 'promote-secondary',
   effect: 'go on: promote the new primary and finish the switchover',
 };
-export const PROMOTE_BACK: Choice = { action: 'promote-back', effect: 'promote the old primary again; it holds every write' };
+export const PROMOTE_BACK: Choice = {
+  action: 'promote-back',
+  effect: 'promote the old primary again; it holds every write',
+};
 
 /** Inside an outage there is no harmless end. */
 export const LEAVE: Choice = {
@@ -30,7 +33,8 @@ export const LEAVE: Choice = {
   effect: 'end the run now; NO cluster is primary and a person must promote one by hand',
 };
 
-interface Decision {
+/** What a person decided. */
+export interface Decision {
   readonly action: DecisionAction;
   readonly by: Attested;
   readonly reason: string;
@@ -53,13 +57,17 @@ export class Parking {
     this.#state = state;
   }
 
-  /** Says what failed and what each choice does, and waits for the decision. */
+  /**
+   * Says what failed and what each choice does, and waits.
+   *
+   * @returns undefined where `waitFor` ended before a decision came
+   */
   async park(
     step: string,
     failure: FailureFacts,
     choices: readonly Choice[],
     waitFor: (ready: () => boolean) => Promise<boolean>,
-  ): Promise<Decision> {
+  ): Promise<Decision | undefined> {
     const parked: ParkedStep = { step, parkingNo: ++this.#count, choices };
     this.#parked.push(parked);
     const key = `parked:${parked.parkingNo}`;
@@ -90,7 +98,7 @@ export class Parking {
       this.#state.waitOver(key);
     }
     const { decision } = parked;
-    if (!decision) throw new TypeError('parking ended without a decision');
+    if (!decision) return undefined;
     this.#state.fact({ kind: 'decided', step, parkingNo: parked.parkingNo, ...decision });
     return decision;
   }

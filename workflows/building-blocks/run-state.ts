@@ -6,6 +6,8 @@ import { currentDetails } from './current-details';
 
 /** Receipts kept in memory for the status query; all of them are in the history. */
 const RECEIPTS_SHOWN = 100;
+/** Receipts of one signal name that the report keeps. */
+const RECEIPTS_KEPT = 200;
 
 type DistributiveOmit<T, K extends PropertyKey> = T extends unknown ? Omit<T, K> : never;
 
@@ -32,6 +34,7 @@ export class RunState {
   #facts: RunFact[] = [];
   #lastMemo = '';
   #memoDue = false;
+  readonly #receipted = new Map<Receipt['signal'], number>();
 
   constructor(
     readonly runbook: string,
@@ -90,7 +93,19 @@ export class RunState {
     if (findings) this.findings.push(...findings);
   }
 
+  /** Keeps a receipt; of one signal's flood only the first ones, because each travels in the history twice. */
   receipt(receipt: Receipt): void {
+    const count = (this.#receipted.get(receipt.signal) ?? 0) + 1;
+    this.#receipted.set(receipt.signal, count);
+    if (count === RECEIPTS_KEPT + 1) {
+      this.finding({
+        severity: 'warning',
+        code: 'too-many-signals',
+        text: `More than ${RECEIPTS_KEPT} signals ${receipt.signal} came; the further ones are dealt with but have no receipt.`,
+        next: 'Find out who sends them: each costs events of this run.',
+      });
+    }
+    if (count > RECEIPTS_KEPT) return;
     this.receipts.push(receipt);
     if (this.receipts.length > RECEIPTS_SHOWN) this.receipts.shift();
     this.fact({ kind: 'receipt', ...receipt });

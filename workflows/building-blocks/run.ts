@@ -1,17 +1,18 @@
 import { CancellationScope, condition, workflowInfo } from '@temporalio/workflow';
 import type { ChangeResult } from '../../src/contracts/activities';
-import type { RunControl, SignalName } from '../../src/contracts/signals';
+import type { RunControl } from '../../src/contracts/signals';
 import type { InboxItem } from '../../src/contracts/signals';
-import { isUndecodable, runControl } from '../../src/contracts/signals';
 import { stepCalls } from './activity-calls';
 import type { StepCalls } from './activity-calls';
 import type { FailureFacts } from './failures';
 import { OutageDecision, RunStopped, failureFacts, isStop } from './failures';
-import type { Choice } from './parking';
+import type { Choice, Decision } from './parking';
 import { ABORT, LEAVE, Parking, RETRY } from './parking';
+import type { ControlSignal } from './run-controls';
+import { receiveControl } from './run-controls';
 import type { RunState, StepRecord } from './run-state';
-import { refuseShares } from './share-receipts';
 import type { SignalInbox } from './signal-inbox';
+import { SignalPump } from './signal-pump';
 
 /** What a step may be told beside its name and body. */
 export interface StepOptions<T> {
@@ -21,6 +22,8 @@ export interface StepOptions<T> {
   readonly choices?: readonly Choice[];
   /** Failures that the runbook itself deals with: the step ends as failed and the error is thrown on. */
   readonly leaveToRunbook?: (failure: FailureFacts) => boolean;
+  /** The step ends with a primary: a stop that came meanwhile counts when service is back. */
+  readonly endsWithPrimary?: boolean;
 }
 
 /** A step failed and the runbook said that it deals with it. */
@@ -34,17 +37,15 @@ export class StepFailed extends Error {
   }
 }
 
-type Processor = (items: readonly InboxItem[]) => Promise<void>;
-
 /** One execution of a runbook: its steps, what people tell it, and how it stops. */
 export class Run {
+  /** Who looks at the signals. */
+  readonly signals: SignalPump;
   readonly #parking: Parking;
-  readonly #processors = new Map<SignalName, Processor>();
   #scope: CancellationScope | undefined;
   #stop: RunStopped | undefined;
   #pauseNow: RunControl | undefined;
   readonly #pauseBefore = new Map<string, RunControl>();
-  #closing = false;
   readonly #cleanUps: (() => Promise<void>)[] = [];
   /** Set while stopping would leave the deployment without a primary: a stop is then offered as a choice instead. */
   #interruptionChoices: readonly Choice[] | undefined;
@@ -52,67 +53,18 @@ export class Run {
 
   constructor(
     readonly state: RunState,
-    readonly inbox: SignalInbox,
+    inbox: SignalInbox,
   ) {
+    this.signals = new SignalPump(state, inbox);
     this.#parking = new Parking(state);
-    this.onSignal('decide', (items) => this.#parking.decide(items));
+    this.signals.on('decide', (items) => this.#parking.decide(items));
     for (const name of ['pause', 'resume', 'abort'] as const) {
-      this.onSignal(name, (items) => Promise.resolve(items.forEach((item) => this.#control(name, item))));
+      this.signals.on(name, (items) => Promise.resolve(items.forEach((item) => this.#control(name, item))));
     }
-    this.onSignal('share', undefined);
     CancellationScope.current().cancelRequested.catch(() => {
       state.fact({ kind: 'control', control: 'cancel', by: 'a cancel request', reason: '' });
       this.#requestStop(new RunStopped('a cancel request', 'cancelled through Temporal'));
     });
-  }
-
-  /** Says who looks at the signals of a name from now on. Without anybody, they stay in the inbox. */
-  onSignal(name: SignalName, processor: Processor | undefined): void {
-    if (processor) this.#processors.set(name, processor);
-    else if (name === 'share') this.#processors.set(name, (items) => refuseShares(this.state, items));
-    else this.#processors.delete(name);
-  }
-
-  /** Looks at every signal until {@link closeInbox}; started before the first await of the runbook. */
-  async pump(): Promise<void> {
-    for (;;) {
-      await condition(() => this.#signalsWait() || this.#closing);
-      if (!this.#signalsWait()) return;
-      this.#receiveUnknown();
-      for (const name of [...this.#processors.keys()]) {
-        // Asked for only now: while another signal was looked at, a ceremony or a gate may have ended.
-        const processor = this.#processors.get(name);
-        const items = processor ? this.inbox.take([name]) : [];
-        if (processor && items.length > 0) await processor(items);
-      }
-      this.state.show();
-    }
-  }
-
-  /** What still waits gets a receipt and the pump ends. */
-  closeInbox(): void {
-    this.onSignal('approve', (items) => {
-      for (const { arrival } of items) {
-        this.state.receipt({
-          signal: 'approve',
-          arrival,
-          verdict: 'refused',
-          code: 'no-gate-open',
-          text: 'no gate waits for an approval any more',
-        });
-      }
-      return Promise.resolve();
-    });
-    const beyond = this.inbox.unknownWithoutReceipt;
-    if (beyond > 0) {
-      this.state.finding({
-        severity: 'warning',
-        code: 'unknown-signals',
-        text: `${beyond} more signals of unknown names arrived than the run gives receipts for.`,
-        next: 'Find out who sends them: each costs an event of this run.',
-      });
-    }
-    this.#closing = true;
   }
 
   /**
@@ -141,7 +93,29 @@ export class Run {
   ): Promise<T | undefined> {
     const choices = [{ action: 'skip', effect } as const, ...(options.choices ?? [this.#wayOut])];
     const outcome = await this.#runStep(name, body, options, choices);
-    return outcome === SKIPPED ? undefined : outcome;
+    if (outcome !== SKIPPED) return outcome;
+    this.state.leftToDo.push(`"${name}" was skipped: ${effect}.`);
+    return undefined;
+  }
+
+  /** Whether stopping now would leave the deployment without a primary. */
+  get inOutage(): boolean {
+    return this.#shielded;
+  }
+
+  /**
+   * Offers a decision while something else is waited for.
+   *
+   * @returns undefined where `done` came first, or `timeoutMs` passed
+   */
+  async decisionWhile(
+    step: string,
+    failure: FailureFacts,
+    choices: readonly Choice[],
+    done: () => boolean,
+    timeoutMs: number,
+  ): Promise<Decision | undefined> {
+    return this.#parking.park(step, failure, choices, (decided) => condition(() => decided() || done(), timeoutMs));
   }
 
   /** Waits until `ready`, or until the run is stopped. Gives false when `timeoutMs` passed first. */
@@ -233,7 +207,7 @@ export class Run {
       try {
         const result = await body(call);
         this.#end(record, outcomeOf(result), options.note?.(result));
-        await this.#offerInterruption(record);
+        if (!options.endsWithPrimary) await this.#offerInterruption(record);
         return result;
       } catch (error) {
         if (error instanceof OutageDecision) throw error;
@@ -248,6 +222,7 @@ export class Run {
         }
         record.state = 'parked';
         const decision = await this.#parking.park(name, failure, [RETRY, ...choices], (ready) => this.waitFor(ready));
+        if (!decision) throw new TypeError('parking ended without a decision', { cause: error });
         switch (decision.action) {
           case 'retry':
             if (failure.code === 'RUN_WAS_RESET') this.state.acknowledgedRunId = workflowInfo().runId;
@@ -327,44 +302,18 @@ export class Run {
       },
     );
     this.#stop = undefined;
-    if (decision.action === 'promote-back' || decision.action === 'leave') throw new OutageDecision(decision.action);
+    if (decision?.action === 'promote-back' || decision?.action === 'leave') throw new OutageDecision(decision.action);
   }
 
-  #control(name: 'pause' | 'resume' | 'abort', item: InboxItem): void {
-    const refuse = (code: string, text: string) =>
-      this.state.receipt({ signal: name, arrival: item.arrival, verdict: 'refused', code, text });
-    if (isUndecodable(item.input))
-      return refuse('undecodable', `the payload could not be read (encoding ${item.input.undecodable}); send JSON`);
-    const parsed = runControl.safeParse(item.input);
-    if (!parsed.success) return refuse('malformed', 'needs one object {"by": "you", "reason": "why"}');
-    const { by, reason, before } = parsed.data;
-    this.state.receipt({
-      signal: name,
-      arrival: item.arrival,
-      verdict: 'accepted',
-      code: 'accepted',
-      text: before ? `before "${before}"` : 'at the next step',
-      from: { name: by, how: 'claimed' },
-    });
-    this.state.fact({ kind: 'control', control: name, by, reason, ...(before === undefined ? {} : { before }) });
-    if (name === 'abort') this.#requestStop(new RunStopped(by, reason || 'no reason given'));
+  #control(name: ControlSignal, item: InboxItem): void {
+    const control = receiveControl(this.state, name, item, this.#stop !== undefined);
+    if (!control) return;
+    if (name === 'abort') this.#requestStop(new RunStopped(control.by, control.reason || 'no reason given'));
     else if (name === 'resume') {
       this.#pauseNow = undefined;
       this.#pauseBefore.clear();
-    } else if (before !== undefined) this.#pauseBefore.set(before, parsed.data);
-    else this.#pauseNow = parsed.data;
-  }
-
-  #receiveUnknown(): void {
-    for (const { name, arrival } of this.inbox.takeUnknown()) {
-      this.state.receipt({
-        signal: 'unknown',
-        arrival,
-        verdict: 'refused',
-        code: 'unknown-signal',
-        text: `no runbook knows the signal ${name}`,
-      });
-    }
+    } else if (control.before !== undefined) this.#pauseBefore.set(control.before, control);
+    else this.#pauseNow = control;
   }
 
   #requestStop(stop: RunStopped): void {
@@ -379,10 +328,6 @@ export class Run {
   #throwIfStopped(): void {
     const stop = this.#stopNow();
     if (stop) throw stop;
-  }
-
-  #signalsWait(): boolean {
-    return this.inbox.unknownWaits || this.inbox.items.some((item) => this.#processors.has(item.signal));
   }
 }
 

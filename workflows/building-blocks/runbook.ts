@@ -9,7 +9,7 @@ import {
 } from '@temporalio/workflow';
 import type { z } from 'zod';
 import type { Report } from '../../src/contracts/report';
-import type { RunOutcome } from '../../src/contracts/run-facts';
+import type { Finding, RunOutcome } from '../../src/contracts/run-facts';
 import type { RunStatus } from '../../src/contracts/run-status';
 import { QUERIES, isUndecodable } from '../../src/contracts/signals';
 import { stepCalls } from './activity-calls';
@@ -36,11 +36,14 @@ export interface Runbook<I extends { readonly deployment: string; readonly dryRu
   readonly body: (run: Run, input: I) => Promise<Ending>;
 }
 
+/** The result of a run. */
+export type RunbookResult = Report | HandedOver | WithoutReport;
+
 /** Executes a runbook: handlers first, input, lock, body, clean-ups, report. */
 export async function executeRunbook<I extends { readonly deployment: string; readonly dryRun: boolean }>(
   runbook: Runbook<I>,
   raw: unknown,
-): Promise<Report | HandedOver> {
+): Promise<RunbookResult> {
   const inbox = new SignalInbox();
   inbox.registerHandlers();
   const known: { state?: RunState } = {};
@@ -59,10 +62,10 @@ export async function executeRunbook<I extends { readonly deployment: string; re
   known.state = state;
   const run = new Run(state, inbox);
   return CancellationScope.nonCancellable(async () => {
-    const pump = run.pump();
+    const pump = run.signals.pump();
     const ending = await runBody(runbook, run, input);
     await run.cleanUpAll();
-    run.closeInbox();
+    run.signals.close();
     await pump;
     const report = await writeReport(run, ending);
     await condition(allHandlersFinished);
@@ -85,7 +88,8 @@ async function runBody<I extends { readonly deployment: string; readonly dryRun:
     const failure = error instanceof StepFailed ? error.failure : failureFacts(error);
     if (!failure) throw error;
     return {
-      outcome: 'refused',
+      // "Refused" says that nothing was touched.
+      outcome: run.state.outageSince === undefined ? 'refused' : 'aborted',
       failure: ApplicationFailure.create({
         type: failure.code,
         message: failure.message,
@@ -125,20 +129,35 @@ function readInput<I extends { readonly deployment: string; readonly dryRun: boo
   throw refuse(`The input of ${runbook.name} is wrong: ${problems.join('; ')}.`, problems.join('; '));
 }
 
-async function writeReport(run: Run, ending: Ending): Promise<Report> {
+async function writeReport(run: Run, ending: Ending): Promise<Report | WithoutReport> {
   const { state } = run;
   state.outcome = ending.outcome;
   state.enterPhase('finished');
   const step = run.beginStep('Write the report');
   const call = stepCalls(`${step.number} Write the report`, () => state.stepContext(step));
   const facts = state.drainFacts();
-  const { report } = await call.composeReport({
-    outcome: ending.outcome,
-    leftToDo: [...(ending.leftToDo ?? []), ...state.leftToDo],
-    facts,
-  });
-  step.state = 'done';
-  step.endedAt = Date.now();
-  state.show();
-  return report;
+  const leftToDo = [...(ending.leftToDo ?? []), ...state.leftToDo];
+  try {
+    const { report } = await call.composeReport({ outcome: ending.outcome, leftToDo, facts });
+    step.state = 'done';
+    return report;
+  } catch (error) {
+    const failure = failureFacts(error);
+    if (!failure) throw error;
+    // What was done is done: a full disk must not turn it into a failed run.
+    step.state = 'failed';
+    const { workflowId, runId } = workflowInfo();
+    const how = `The report could not be written (${failure.code}): "runbook report ${workflowId} --run-id ${runId}" makes it from the history.`;
+    return { outcome: ending.outcome, leftToDo: [...leftToDo, how], findings: state.findings };
+  } finally {
+    step.endedAt = Date.now();
+    state.show();
+  }
+}
+
+/** What a run gives where its report could not be written. */
+export interface WithoutReport {
+  readonly outcome: RunOutcome;
+  readonly leftToDo: readonly string[];
+  readonly findings: readonly Finding[];
 }

@@ -1,0 +1,97 @@
+import { condition } from '@temporalio/workflow';
+import type { InboxItem, SignalName } from '../../src/contracts/signals';
+import { inParallel } from './parallel';
+import type { RunState } from './run-state';
+import { refuseShares } from './share-receipts';
+import type { SignalInbox } from './signal-inbox';
+
+type Processor = (items: readonly InboxItem[]) => Promise<void>;
+
+/** Signals whose checks may take different time. */
+const LANES: readonly (readonly SignalName[])[] = [['share'], ['approve'], ['decide', 'pause', 'resume', 'abort']];
+
+/** Gives each signal to whoever looks at its name, from the first await of a runbook until its end. */
+export class SignalPump {
+  readonly #state: RunState;
+  readonly #inbox: SignalInbox;
+  readonly #processors = new Map<SignalName, Processor>();
+  #closing = false;
+
+  constructor(state: RunState, inbox: SignalInbox) {
+    this.#state = state;
+    this.#inbox = inbox;
+    this.on('share', undefined);
+  }
+
+  /** Says who looks at the signals of a name from now on. Without anybody, they stay in the inbox. */
+  on(name: SignalName, processor: Processor | undefined): void {
+    if (processor) this.#processors.set(name, processor);
+    else if (name === 'share') this.#processors.set(name, (items) => refuseShares(this.#state, items));
+    else this.#processors.delete(name);
+  }
+
+  /**
+   * Looks at every signal until {@link close}; started before the first await of the runbook. Shares, approvals and
+   * orders are looked at side by side: a slow check of one must not hold back a decision inside an outage.
+   */
+  async pump(): Promise<void> {
+    await inParallel(LANES.map((lane) => this.#pumpLane(lane)));
+  }
+
+  async #pumpLane(lane: readonly SignalName[]): Promise<void> {
+    const orders = lane.includes('abort');
+    const waits = () =>
+      (orders && this.#inbox.unknownWaits) ||
+      this.#inbox.items.some((item) => lane.includes(item.signal) && this.#processors.has(item.signal));
+    for (;;) {
+      await condition(() => waits() || this.#closing);
+      if (!waits()) return;
+      if (orders) this.#receiveUnknown();
+      for (const name of lane) {
+        // Asked for only now: while another signal was looked at, a ceremony or a gate may have ended.
+        const processor = this.#processors.get(name);
+        const items = processor ? this.#inbox.take([name]) : [];
+        if (processor && items.length > 0) await processor(items);
+      }
+      this.#state.show();
+    }
+  }
+
+  /** What still waits gets a receipt and the pump ends. */
+  close(): void {
+    this.on('approve', (items) => {
+      for (const { arrival } of items) {
+        this.#state.receipt({
+          signal: 'approve',
+          arrival,
+          verdict: 'refused',
+          code: 'no-gate-open',
+          text: 'no gate waits for an approval any more',
+        });
+      }
+      return Promise.resolve();
+    });
+    const beyond = this.#inbox.unknownWithoutReceipt;
+    if (beyond > 0) {
+      this.#state.finding({
+        severity: 'warning',
+        code: 'unknown-signals',
+        text: `${beyond} more signals of unknown names arrived than the run gives receipts for.`,
+        next: 'Find out who sends them: each costs an event of this run.',
+      });
+    }
+    this.#closing = true;
+  }
+
+  #receiveUnknown(): void {
+    for (const { name, arrival } of this.#inbox.takeUnknown()) {
+      this.#state.receipt({
+        signal: 'unknown',
+        arrival,
+        verdict: 'refused',
+        code: 'unknown-signal',
+        text: `no runbook knows the signal ${name}`,
+      });
+    }
+  }
+}
