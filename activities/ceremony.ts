@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto';
 import type { RunbookActivities } from '../src/contracts/activities';
 import type { CeremonyHandle, EnvelopeVerdict } from '../src/contracts/ceremony';
 import type { EnvelopeReceipt } from '../src/contracts/receipts';
@@ -25,6 +24,7 @@ import { execute, executeChange } from './support/execution';
 import { awaitClusterId, readClusterId } from './support/operation-token';
 import { personLookup } from './support/people';
 import { fileDigest, readThreshold } from './support/ceremony-facts';
+import { GenerationRecord, orphanFinding } from './support/generation-record';
 import { TokenLedger } from './support/token-ledger';
 
 /** How long a sealed operation token can be opened. The token itself has no lifetime. */
@@ -149,7 +149,7 @@ export function createCeremonyActivities(dependencies: ActivityDependencies, clu
       const clusterId = await awaitClusterId(access, execution, clusters.deployment(deployment).limits.promoteMs);
       const { invitation } = await readOwnInvitation(record, signingKey);
       const target = invitation.targets.find((each) => each.cluster === cluster);
-      if (!target || target.clusterId !== clusterId || !uses.every((use) => target.uses.includes(use))) {
+      if (!target || target.clusterId !== clusterId || uses.length === 0 || !uses.every((use) => target.uses.includes(use))) {
         throw new RunbookError(
           'DOCUMENT_INVALID',
           `The holders were not asked for this: a token for ${uses.join(', ')} on ${cluster}.`,
@@ -171,14 +171,13 @@ export function createCeremonyActivities(dependencies: ActivityDependencies, clu
       }
       await keyRecords.markFirstBurst(record.cid, record.epoch, Date.now());
       const { version } = await access.client.sys.health({ signal });
-      const entry = () => ({
-        version: 1 as const,
-        id: randomUUID(),
+      const tokenOfCall = await ceremonyToken(access, version);
+      const generation = await GenerationRecord.begin(ledger, {
         deployment,
         cluster,
         clusterId,
-        ...run,
-        at: new Date().toISOString(),
+        run,
+        cid: record.cid,
       });
       const result = await runBurst(execution, {
         endpoints: access.client.dr.secondary.generateOperationToken,
@@ -186,20 +185,33 @@ export function createCeremonyActivities(dependencies: ActivityDependencies, clu
         record,
         shares,
         threshold: record.threshold,
-        token: await ceremonyToken(access, version),
-        onOrphan: () => ledger.write({ ...entry(), state: 'orphan' }),
+        token: tokenOfCall,
+        onOrphan: () => generation.orphaned(),
+        findings: generation.findings(),
+      }).catch(async (error: unknown): Promise<never> => {
+        // The pending entries of this site stay where they cannot be closed: the next attempt tells of them.
+        await generation
+          .withoutToken()
+          .then(() => generation.told())
+          .catch(() => undefined);
+        throw error;
       });
-      const token = await sealValue(
-        sealKeyring,
-        run,
-        { kind: 'operation-token', cluster, clusterId, uses, expSeconds: SEALED_SECONDS },
-        result.token,
+      const spec = { kind: 'operation-token', cluster, clusterId, uses, expSeconds: SEALED_SECONDS } as const;
+      const token = await sealValue(sealKeyring, run, spec, result.token).catch(
+        async (error: unknown): Promise<never> => {
+          await generation.lost().catch(() => undefined);
+          throw orphaned(cluster, error);
+        },
       );
-      await ledger.write({ ...entry(), state: 'alive', sealed: token });
+      const inLedger = await generation.alive(token).then(
+        () => [],
+        () => [notInLedger(cluster)],
+      );
+      await generation.told().catch(() => undefined);
       return {
         token,
         attempts: result.attempts,
-        findings: [...result.findings, ...badShareFindings(cluster, result.badShares)],
+        findings: [...result.findings, ...badShareFindings(cluster, result.badShares), ...inLedger],
         badShares: result.badShares,
       };
     }),
@@ -214,6 +226,27 @@ export function createCeremonyActivities(dependencies: ActivityDependencies, clu
         text: destroyed ? `keys of ${mine.length} epoch(s) destroyed` : 'the keys were gone already',
       };
     }),
+  };
+}
+
+/** The token exists and cannot be kept: nothing may try again on its own, each try would leave another one. */
+function orphaned(cluster: string, error: unknown): RunbookError {
+  const { text, next } = orphanFinding(cluster, 'it could not be sealed');
+  return new RunbookError('TOKEN_ORPHANED', text, {
+    cluster,
+    observed: error instanceof RunbookError ? error.code : 'a defect of this program',
+    needed: 'a usable seal key',
+    next,
+  });
+}
+
+/** The run holds the token, sealed, and deletes it; a run that ends without that leaves an entry without a value. */
+function notInLedger(cluster: string): Finding {
+  return {
+    severity: 'critical',
+    code: 'token-not-in-ledger',
+    text: `The operation token of ${cluster} was generated, and the ledger of this worker could not be written afterwards.`,
+    next: `This run deletes the token at its end. Should it be terminated before, delete the token with operation-token/delete; put the worker's ledger directory in order.`,
   };
 }
 

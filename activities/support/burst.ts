@@ -5,6 +5,7 @@ import type { Secret } from '../../src/secret';
 import type { KeyRecord, OpenedShare } from '../../src/secrets';
 import { openToken } from '../../src/secrets';
 import type { Execution } from './execution';
+import { orphanFinding } from './generation-record';
 import { CHANGE_TIMEOUT_MS, awaitState } from './read-act-confirm';
 
 /** Attempts that one burst may lose to leader changes and lost answers before it gives up. */
@@ -12,6 +13,8 @@ const MAX_RESTARTS = 6;
 /** Sets of shares that are tried where the service rejects some: the stated upper bound. */
 const MAX_SUBSETS = 20;
 const READ_BUDGET_MS = 30_000;
+/** Errors that say that the activity was cancelled: they stay what they are, and the ledger tells of the orphan. */
+const CANCELLATIONS: ReadonlySet<unknown> = new Set(['CancelledFailure', 'AbortError']);
 /** Between two reads while there is no active node: a burst is short, and the outage waits for it. */
 const READ_POLL_MS = 100;
 
@@ -27,6 +30,8 @@ export interface Burst {
   readonly token: Secret | undefined;
   /** Called as soon as a token may exist that nobody holds, however the burst ends. */
   readonly onOrphan: () => Promise<void>;
+  /** What earlier attempts left behind, to be told with the result. */
+  readonly findings: readonly Finding[];
 }
 
 export interface BurstResult {
@@ -34,6 +39,12 @@ export interface BurstResult {
   readonly attempts: number;
   readonly findings: readonly Finding[];
   readonly badShares: readonly string[];
+}
+
+/** What the burst has to tell, and whether a last share was given whose outcome is not settled yet. */
+interface Course {
+  readonly findings: Finding[];
+  lastShareInDoubt: boolean;
 }
 
 /** What became of one set of shares. */
@@ -50,22 +61,39 @@ type SetOutcome =
  * @throws RunbookError ATTEMPT_FOREIGN, SHARES_REJECTED, ATTEMPT_LOST
  */
 export async function runBurst(execution: Execution, burst: Burst): Promise<BurstResult> {
-  const findings: Finding[] = [];
+  const course: Course = { findings: [...burst.findings], lastShareInDoubt: false };
   try {
-    return await tryAllSets(execution, burst, findings);
+    return await tryAllSets(execution, burst, course);
   } catch (error) {
     // The slot is the service's only one: whatever went wrong, ours does not stay in it.
     await cancelOwn(burst).catch(() => undefined);
-    throw withOrphans(error, findings);
+    throw withOrphans(await settle(error, burst, course), course.findings);
   }
 }
 
-/** A failed burst has no result in which findings could travel. */
+/** What ended the burst may have ended it between the last share and the look at what it did. */
+async function settle(error: unknown, burst: Burst, course: Course): Promise<unknown> {
+  if (!course.lastShareInDoubt) return error;
+  try {
+    await noteOrphan(burst, course, 'what the last share did could not be read');
+    return error;
+  } catch (noting) {
+    return noting;
+  }
+}
+
+/** A failed burst has no result in which findings could travel; Temporal must not try on over them either. */
 function withOrphans(error: unknown, [orphaned]: readonly Finding[]): unknown {
-  if (!isRunbookError(error) || !orphaned) return error;
-  const { retryable, outcomeKnown, httpStatus, cluster, observed, needed, next } = error;
+  if (!orphaned) return error;
+  if (!isRunbookError(error)) {
+    if (typeof error === 'object' && error !== null && 'name' in error && CANCELLATIONS.has(error.name)) return error;
+    return new RunbookError('TOKEN_ORPHANED', `A defect of this program ended the burst. ${orphaned.text}`, {
+      next: orphaned.next,
+    });
+  }
+  const { outcomeKnown, httpStatus, cluster, observed, needed, next } = error;
   return new RunbookError(error.code, `${error.message} ${orphaned.text}`, {
-    retryable,
+    retryable: false,
     outcomeKnown,
     httpStatus,
     cluster,
@@ -75,7 +103,7 @@ function withOrphans(error: unknown, [orphaned]: readonly Finding[]): unknown {
   });
 }
 
-async function tryAllSets(execution: Execution, burst: Burst, findings: Finding[]): Promise<BurstResult> {
+async function tryAllSets(execution: Execution, burst: Burst, course: Course): Promise<BurstResult> {
   const rejected: (readonly OpenedShare[])[] = [];
   let attempts = 0;
   for (const set of setsOf(burst.shares, burst.threshold).slice(0, MAX_SUBSETS)) {
@@ -94,9 +122,9 @@ async function tryAllSets(execution: Execution, burst: Burst, findings: Finding[
         );
       }
       attempts += 1;
-      const outcome = await trySet(execution, burst, set, findings);
+      const outcome = await trySet(execution, burst, set, course);
       if (outcome.kind === 'token')
-        return { token: outcome.token, attempts, findings, badShares: provenBad(set, rejected) };
+        return { token: outcome.token, attempts, findings: course.findings, badShares: provenBad(set, rejected) };
       if (outcome.kind === 'rejected') break;
     }
     rejected.push(set);
@@ -117,7 +145,7 @@ async function trySet(
   execution: Execution,
   burst: Burst,
   set: readonly OpenedShare[],
-  findings: Finding[],
+  course: Course,
 ): Promise<SetOutcome> {
   const started = await startOwn(execution, burst);
   let nonce = started.nonce;
@@ -126,16 +154,19 @@ async function trySet(
       if (nonce === undefined) return { kind: 'lost' };
       execution.throwIfCancelled();
       const last = index === set.length - 1;
+      course.lastShareInDoubt = last;
       const answer = await give(burst, share.share, nonce);
+      course.lastShareInDoubt = last && mayHaveCompleted(answer);
+      if (answer.kind === 'denied') throw answer.error;
       if (answer.kind === 'attempt') {
-        if (answer.attempt.encodedToken !== undefined) return openOrLose(burst, answer.attempt, findings);
+        if (answer.attempt.encodedToken !== undefined) return openOrLose(burst, answer.attempt, course);
         if (!last && answer.attempt.progress === index + 1) break;
       }
       // Without a clear answer the state decides what the share did.
       const seen = await readOwn(execution, burst);
+      course.lastShareInDoubt = false;
       if (!seen) {
-        if (last && mayHaveCompleted(answer))
-          await noteOrphan(burst, findings, 'the answer to the last share was lost');
+        if (last && mayHaveCompleted(answer)) await noteOrphan(burst, course, 'the answer to the last share was lost');
         return { kind: 'lost' };
       }
       nonce = seen.nonce;
@@ -143,7 +174,7 @@ async function trySet(
       if (last && seen.progress === 0 && set.length > 1) {
         if (answer.kind === 'refused') return { kind: 'rejected' };
         if (mayHaveCompleted(answer))
-          await noteOrphan(burst, findings, 'the connection closed at the last share and the progress fell back');
+          await noteOrphan(burst, course, 'the connection closed at the last share and the progress fell back');
         return { kind: 'lost' };
       }
       if (last && set.length === 1 && answer.kind === 'refused') return { kind: 'rejected' };
@@ -197,6 +228,8 @@ async function startOwn(execution: Execution, burst: Burst): Promise<Attempt> {
 type Given =
   | { readonly kind: 'attempt'; readonly attempt: Attempt }
   | { readonly kind: 'refused' }
+  /** The service takes nothing from us. */
+  | { readonly kind: 'denied'; readonly error: RunbookError }
   /** No clear answer. `outcomeKnown`: it is certain that the share did not arrive. */
   | { readonly kind: 'unclear'; readonly outcomeKnown: boolean };
 
@@ -211,20 +244,19 @@ async function give(burst: Burst, key: Secret<'key-share'>, nonce: string): Prom
     return { kind: 'attempt', attempt };
   } catch (error) {
     if (!isRunbookError(error)) throw error;
-    if (error.code === 'PERMISSION_DENIED') throw error;
+    if (error.code === 'PERMISSION_DENIED') return { kind: 'denied', error };
     return error.code === 'BAD_REQUEST' ? { kind: 'refused' } : { kind: 'unclear', outcomeKnown: error.outcomeKnown };
   }
 }
 
-async function openOrLose(burst: Burst, attempt: Attempt, findings: Finding[]): Promise<SetOutcome> {
+async function openOrLose(burst: Burst, attempt: Attempt, course: Course): Promise<SetOutcome> {
   if (attempt.encodedToken === undefined) return { kind: 'lost' };
   try {
-    return {
-      kind: 'token',
-      token: await openToken(burst.record.keys, 'operation-token', attempt.encodedToken.reveal()),
-    };
+    const token = await openToken(burst.record.keys, 'operation-token', attempt.encodedToken.reveal());
+    course.lastShareInDoubt = false;
+    return { kind: 'token', token };
   } catch {
-    await noteOrphan(burst, findings, 'the encoded token does not open with our key');
+    await noteOrphan(burst, course, 'the encoded token does not open with our key');
     return { kind: 'lost' };
   }
 }
@@ -264,14 +296,10 @@ async function tolerate(call: () => Promise<unknown>): Promise<void> {
   }
 }
 
-async function noteOrphan({ cluster, onOrphan }: Burst, findings: Finding[], how: string): Promise<void> {
+async function noteOrphan({ cluster, onOrphan }: Burst, course: Course, how: string): Promise<void> {
+  course.lastShareInDoubt = false;
+  course.findings.push(orphanFinding(cluster, how));
   await onOrphan();
-  findings.push({
-    severity: 'critical',
-    code: 'orphan-token',
-    text: `An operation token of ${cluster} may exist that nobody holds: ${how}.`,
-    next: `An operation token has no lifetime. Ask the service's vendor how to end it, or end all of them by disabling and re-enabling DR on ${cluster} when it is safe; look for its use in the audit log until then.`,
-  });
 }
 
 /** Every set of `size` shares, the earliest holders first. */

@@ -1,6 +1,8 @@
-import { mkdir, readFile, readdir, rename, writeFile } from 'node:fs/promises';
+import { mkdir, open, readFile, readdir, rename, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
+import { RunbookError } from '../../src/errors';
+import { errnoOf } from '../../src/secrets/errno';
 
 const entrySchema = z.strictObject({
   version: z.literal(1),
@@ -11,7 +13,10 @@ const entrySchema = z.strictObject({
   ns: z.string(),
   wid: z.string(),
   rid: z.string(),
-  state: z.enum(['alive', 'deleted', 'kept', 'orphan']),
+  /** The ceremony whose shares make the token. */
+  cid: z.string().optional(),
+  /** `pending`: shares are or were being given, and whether a token came of it is not settled. */
+  state: z.enum(['pending', 'alive', 'deleted', 'kept', 'orphan']),
   /** Sealed; absent where nobody holds the token. */
   sealed: z.string().optional(),
   at: z.string(),
@@ -20,7 +25,7 @@ export type LedgerEntry = z.infer<typeof entrySchema>;
 
 /**
  * The generated tokens that this site knows of: cluster, run and state, never a readable token. It outlives runs, so that
- * what one run could not delete a later one can.
+ * what one run could not delete a later one can. An entry is complete and synced before a call returns.
  */
 export class TokenLedger {
   readonly #directory: string;
@@ -29,16 +34,33 @@ export class TokenLedger {
     this.#directory = directory;
   }
 
+  /** @throws RunbookError PRECONDITION_FAILED where the directory cannot be written */
   async write(entry: LedgerEntry): Promise<void> {
-    await mkdir(this.#directory, { recursive: true, mode: 0o700 });
-    const file = this.#file(entry.id);
-    await writeFile(`${file}.tmp`, JSON.stringify(entry), { mode: 0o600 });
-    await rename(`${file}.tmp`, file);
+    await this.#change(entry.cluster, async () => {
+      await mkdir(this.#directory, { recursive: true, mode: 0o700 });
+      const file = this.#file(entry.id);
+      const handle = await open(`${file}.tmp`, 'w', 0o600);
+      try {
+        await handle.writeFile(JSON.stringify(entry));
+        await handle.sync();
+      } finally {
+        await handle.close();
+      }
+      await rename(`${file}.tmp`, file);
+    });
+  }
+
+  /** For an entry of which it turned out that there never was a token. */
+  async remove({ id, cluster }: LedgerEntry): Promise<void> {
+    await this.#change(cluster, () => unlink(this.#file(id)));
   }
 
   /** Every entry that is not known to be deleted. */
   async open(): Promise<LedgerEntry[]> {
-    const names = await readdir(this.#directory).catch(() => []);
+    const names = await readdir(this.#directory).catch((error: unknown) => {
+      if (errnoOf(error) === 'ENOENT') return [];
+      throw unusable(error, 'read');
+    });
     const entries: LedgerEntry[] = [];
     for (const name of names.filter((each) => each.endsWith('.json')).sort()) {
       const parsed = entrySchema.safeParse(parse(await readFile(join(this.#directory, name), 'utf8')));
@@ -47,9 +69,28 @@ export class TokenLedger {
     return entries;
   }
 
+  async #change(cluster: string, how: () => Promise<void>): Promise<void> {
+    try {
+      await how();
+      const directory = await open(this.#directory, 'r');
+      await directory.sync().finally(() => directory.close());
+    } catch (error) {
+      throw unusable(error, 'written', cluster);
+    }
+  }
+
   #file(id: string): string {
     return join(this.#directory, `${id}.json`);
   }
+}
+
+function unusable(error: unknown, what: 'read' | 'written', cluster?: string): RunbookError {
+  return new RunbookError('PRECONDITION_FAILED', `The token ledger of this worker cannot be ${what}.`, {
+    cluster,
+    observed: errnoOf(error) ?? 'not usable',
+    needed: 'a directory on a disk with space, which the worker may write',
+    next: 'Put the ledger directory of the worker in order, then retry.',
+  });
 }
 
 function parse(text: string): unknown {
