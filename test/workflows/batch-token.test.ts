@@ -1,0 +1,130 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { CHANGING, expectServiceOn, statuses } from '../support/faults';
+import { Lane, Lanes, LANE_TEST_MS } from '../support/lane';
+import { pair, Scenario } from '../support/scenario';
+
+jest.setTimeout(LANE_TEST_MS);
+
+const directory = mkdtempSync(join(tmpdir(), 'batch-'));
+afterAll(() => rmSync(directory, { recursive: true, force: true }));
+
+const HOUR_MS = 3_600_000;
+/** A switchover without a fault by ceremony stays below 200 events; by batch token below this. */
+const BATCH_EVENTS = 130;
+
+const batchFile = join(directory, 'batch-token');
+const prepared = new Lane(() => Scenario.start({ cluster: () => ({ batchToken: { file: batchFile } }) }));
+const newer = new Lane(() =>
+  Scenario.start({
+    topology: pair(1, '2.0.3+ent'),
+    cluster: () => ({ ceremonyCredential: { file: join(directory, 'ceremony-token') } }),
+  }),
+);
+
+/** Makes an orphan batch token on the primary and puts it where the inventory says. */
+function makeBatchToken(scenario: Scenario, primary: string, ttlMs: number, file = batchFile): void {
+  const cluster = scenario.service.cluster(primary);
+  cluster.writePolicy('dr-operations', [{ path: 'sys/replication/dr/secondary/*', capabilities: ['read', 'update'] }]);
+  writeFileSync(file, cluster.createToken({ policies: ['dr-operations'], type: 'batch', ttlMs }), { mode: 0o600 });
+}
+
+describe('where the operation tokens come from', () => {
+  const lanes = new Lanes(prepared, newer);
+  beforeAll(() => lanes.start());
+  afterAll(() => lanes.ended());
+
+  it(
+    'auto takes a prepared batch token that lives long enough: no holder is asked and no token is generated',
+    prepared.test(async (scenario) => {
+      makeBatchToken(scenario, 'east', 2 * HOUR_MS);
+      const run = await scenario.start();
+      await run.people({ shares: [] });
+      const report = await run.report();
+
+      expect(report).toMatchObject({ outcome: 'completed', loss: { loss: 'none' }, tokens: [], leftToDo: [] });
+      expect(report.plan?.content.tokenSource).toBe('batch');
+      for (const cluster of ['east', 'west']) {
+        expect(statuses(scenario, cluster, CHANGING.startAttempt)).toEqual([]);
+        expect(scenario.service.cluster(cluster).snapshotState().operationTokens).toBe(0);
+      }
+      const events = await run.eventCount();
+      process.stderr.write(`history events of a switchover by batch token: ${events}\n`);
+      expect(events).toBeLessThanOrEqual(BATCH_EVENTS);
+      await expectServiceOn(scenario, 'west');
+    }),
+  );
+
+  it(
+    'auto falls back to the ceremony where the batch token would not outlive the run by the margin',
+    prepared.test(async (scenario) => {
+      makeBatchToken(scenario, 'west', HOUR_MS / 4);
+      const run = await scenario.start({ to: 'east', go: 'auto' });
+      await run.people({ go: false });
+      const report = await run.report();
+
+      expect(report).toMatchObject({ outcome: 'completed', leftToDo: [] });
+      expect(report.plan?.content.tokenSource).toBe('ceremony');
+      expect(report.tokens.map(({ cluster, state }) => [cluster, state])).toEqual([
+        ['east', 'kept'],
+        ['west', 'deleted'],
+      ]);
+      await expectServiceOn(scenario, 'east');
+    }),
+  );
+
+  it(
+    'the run back deletes the token that could not be deleted while its cluster was primary',
+    prepared.test(async (scenario) => {
+      expect(scenario.service.cluster('east').snapshotState().operationTokens).toBe(1);
+      const run = await scenario.start({ go: 'auto', tokenSource: 'ceremony' });
+      await run.people({ go: false });
+      const report = await run.report();
+
+      expect(report.outcome).toBe('completed');
+      expect(scenario.service.cluster('east').snapshotState().operationTokens).toBe(0);
+      expect(report.tokens).toContainEqual(expect.objectContaining({ cluster: 'east', state: 'deleted' }));
+      await expectServiceOn(scenario, 'west');
+    }),
+  );
+
+  it(
+    'a batch run deletes what an earlier ceremony had to leave behind, too',
+    prepared.test(async (scenario) => {
+      expect(scenario.service.cluster('west').snapshotState().operationTokens).toBe(1);
+      makeBatchToken(scenario, 'west', 2 * HOUR_MS);
+      const run = await scenario.start({ to: 'east', go: 'auto', tokenSource: 'batch' });
+      await run.people({ go: false, shares: [] });
+      const report = await run.report();
+
+      expect(report.outcome).toBe('completed');
+      expect(scenario.service.cluster('west').snapshotState().operationTokens).toBe(0);
+      await expectServiceOn(scenario, 'east');
+      expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
+    }),
+  );
+
+  it(
+    'from version 2.0 the ceremony calls carry the credential that the inventory gives for them, there and back',
+    newer.test(async (scenario) => {
+      const file = join(directory, 'ceremony-token');
+      makeBatchToken(scenario, 'east', 2 * HOUR_MS, file);
+      const there = await scenario.start({ go: 'auto' });
+      await there.people({ go: false });
+      expect((await there.report()).outcome).toBe('completed');
+      const attempts = scenario.service.calls.filter(({ path }) => path.includes('generate-operation-token'));
+      expect(attempts.length).toBeGreaterThan(0);
+      expect(attempts.every(({ token }) => token !== undefined)).toBe(true);
+      await expectServiceOn(scenario, 'west');
+
+      makeBatchToken(scenario, 'west', 2 * HOUR_MS, file);
+      const back = await scenario.start({ to: 'east', go: 'auto' });
+      await back.people({ go: false });
+      const report = await back.report();
+      expect(report).toMatchObject({ outcome: 'completed', leftToDo: [] });
+      await expectServiceOn(scenario, 'east');
+      expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
+    }),
+  );
+});
