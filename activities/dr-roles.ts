@@ -1,19 +1,20 @@
 import type { DemoteResult, RunbookActivities } from '../src/contracts/activities';
-import type { ReplicationObservation } from '../src/contracts/observations';
+import type { ReplicationObservation, WalIndex } from '../src/contracts/observations';
+import type { Finding } from '../src/contracts/run-facts';
 import { RunbookError, isRunbookError } from '../src/errors';
 import type { ActivityDependencies } from './dependencies';
 import type { ClusterAccess, Clusters } from './support/clusters';
 import { executeChange } from './support/execution';
-import { describeReplication, isAlive, observeReplication } from './support/observe';
+import { describeReplication, isAlive, readActive } from './support/observe';
 import { awaitClusterId, openOperationToken } from './support/operation-token';
 import { verifyAuthority } from './support/people';
-import { proveNotPrimary } from './support/prove-not-primary';
+import type { ProofMemory } from './support/prove-not-primary';
+import { askRole, proveNotPrimary, refusePrimary } from './support/prove-not-primary';
 import { CHANGE_TIMEOUT_MS, readActConfirm } from './support/read-act-confirm';
 
-/** Reads the DR status of the active node, found anew: roles and leaders change under these activities. */
-export async function readDr(access: ClusterAccess, signal: AbortSignal): Promise<ReplicationObservation> {
-  access.client.forgetActiveNode();
-  return observeReplication(await access.client.dr.status({ signal }));
+/** Reads the DR status of the active node, found anew; throws what may be tried again while the node restarts. */
+export function readDr(access: ClusterAccess, signal: AbortSignal): Promise<ReplicationObservation> {
+  return readActive(access, signal, (node) => access.client.dr.status({ node, signal }));
 }
 
 /** The two role changes of a switchover (interface 4.1: `dr/primary/demote`, `dr/secondary/promote`). */
@@ -22,68 +23,70 @@ export function createDrRoleActivities(
   clusters: Clusters,
 ): Pick<RunbookActivities, 'demoteDrPrimary' | 'promoteDrSecondary'> {
   return {
-    demoteDrPrimary: executeChange(async ({ deployment, cluster, authority }, execution): Promise<DemoteResult> => {
-      const { signal, run } = execution;
-      const plan = await verifyAuthority(dependencies.inventory, run, deployment, authority);
-      const access = clusters.of(deployment, cluster);
-      if (plan.from.cluster !== cluster) throw notInPlan(`the plan demotes ${plan.from.cluster}, not ${cluster}`);
-      const { limits } = clusters.deployment(deployment);
-      const clusterId = await awaitClusterId(access, execution, limits.demoteMs);
-      if (plan.from.clusterId !== clusterId)
-        throw notInPlan(`the plan is for cluster ID ${plan.from.clusterId}, ${cluster} has ${clusterId}`);
-      const successor = clusters.of(deployment, plan.to.cluster);
-      const token = await access.credential();
-      let walBefore: string | undefined;
+    demoteDrPrimary: executeChange(
+      async ({ deployment, cluster, authority, reached }, execution): Promise<DemoteResult> => {
+        const { signal, run } = execution;
+        const plan = await verifyAuthority(dependencies.inventory, run, deployment, authority);
+        const access = clusters.of(deployment, cluster);
+        if (plan.from.cluster !== cluster) throw notInPlan(`the plan demotes ${plan.from.cluster}, not ${cluster}`);
+        const { limits } = clusters.deployment(deployment);
+        const clusterId = await awaitClusterId(access, execution, limits.demoteMs);
+        if (plan.from.clusterId !== clusterId)
+          throw notInPlan(`the plan is for cluster ID ${plan.from.clusterId}, ${cluster} has ${clusterId}`);
+        const successor = clusters.of(deployment, plan.to.cluster);
+        const token = await access.credential();
+        let walBefore: string | undefined;
 
-      const changed = await readActConfirm(execution, {
-        read: () => readDr(access, signal),
-        until: (dr) => dr.mode === 'secondary',
-        budgetMs: limits.demoteMs,
-        describe: describeReplication,
-        needed: `${cluster} is a DR secondary`,
-        cluster,
-        allow: (dr) => {
-          if (dr.mode !== 'primary') {
-            throw new RunbookError('PRECONDITION_FAILED', `${cluster} is neither DR primary nor DR secondary.`, {
-              cluster,
-              observed: dr.mode,
-              needed: 'primary',
-              retryable: dr.mode === 'unknown',
-            });
-          }
-          walBefore = dr.lastWal ?? walBefore;
-        },
-        act: async () => {
-          // The last look before the point of no return: the successor must be there and must be a live secondary.
-          const next = await readDr(successor, signal);
-          if (next.mode !== 'secondary' || !isAlive(next, limits.heartbeatAgeMs)) {
-            throw new RunbookError(
-              'PRECONDITION_FAILED',
-              `${plan.to.cluster} could not take over; ${cluster} was not demoted.`,
-              {
-                cluster: plan.to.cluster,
-                observed: describeReplication(next),
-                needed: 'secondary, connected',
-                next: `Find out why ${plan.to.cluster} lost its connection, then retry.`,
-              },
-            );
-          }
-          execution.throwIfCancelled();
-          return access.client.dr.primary.demote({ token, signal, timeoutMs: CHANGE_TIMEOUT_MS });
-        },
-      });
-      for (const other of clusters.deployment(deployment).drSets.get(access.entry.drSet) ?? []) {
-        if (other !== cluster) await refuseSecondPrimary(clusters.of(deployment, other), signal);
-      }
-      return {
-        outcome: changed.outcome,
-        observed: `${cluster}: ${describeReplication(changed.state)}; no other primary in its DR set`,
-        calledAt: changed.calledAt,
-        confirmedAt: Date.now(),
-        calls: changed.calls,
-        walBefore,
-      };
-    }),
+        const changed = await readActConfirm(execution, {
+          read: () => readDr(access, signal),
+          until: (dr) => dr.mode === 'secondary',
+          budgetMs: limits.demoteMs,
+          describe: describeReplication,
+          needed: `${cluster} is a DR secondary`,
+          cluster,
+          allow: (dr) => {
+            if (dr.mode !== 'primary') {
+              throw new RunbookError('PRECONDITION_FAILED', `${cluster} is neither DR primary nor DR secondary.`, {
+                cluster,
+                observed: dr.mode,
+                needed: 'primary',
+                retryable: dr.mode === 'unknown',
+              });
+            }
+            walBefore = dr.lastWal ?? walBefore;
+          },
+          act: async () => {
+            // The last look before the point of no return: the successor must be there and must be a live secondary.
+            const next = await readDr(successor, signal);
+            if (!mayTakeOver(next, limits.heartbeatAgeMs, reached)) {
+              throw new RunbookError(
+                'PRECONDITION_FAILED',
+                `${plan.to.cluster} could not take over; ${cluster} was not demoted.`,
+                {
+                  cluster: plan.to.cluster,
+                  observed: describeReplication(next),
+                  needed: `secondary, stream-wals, connected, fresh heartbeat${reached === undefined ? '' : `, last remote WAL at least ${reached}`}`,
+                  next: `Find out why ${plan.to.cluster} is not ready, then retry.`,
+                },
+              );
+            }
+            execution.throwIfCancelled();
+            return access.client.dr.primary.demote({ token, signal, timeoutMs: CHANGE_TIMEOUT_MS });
+          },
+        });
+        for (const other of clusters.deployment(deployment).drSets.get(access.entry.drSet) ?? []) {
+          if (other !== cluster) await refuseSecondPrimary(clusters.of(deployment, other), signal);
+        }
+        return {
+          outcome: changed.outcome,
+          observed: `${cluster}: ${describeReplication(changed.state)}; no other primary in its DR set`,
+          calledAt: changed.calledAt,
+          confirmedAt: Date.now(),
+          calls: changed.calls,
+          walBefore,
+        };
+      },
+    ),
 
     promoteDrSecondary: executeChange(
       async ({ deployment, cluster, otherCluster, token: reference, authority }, execution) => {
@@ -102,6 +105,12 @@ export function createDrRoleActivities(
         const primaryClusterAddr =
           access.entry.advertisedClusterAddress === 'node-address' ? undefined : access.entry.advertisedClusterAddress;
 
+        const memory: ProofMemory = {};
+        const others = (clusters.deployment(deployment).drSets.get(access.entry.drSet) ?? [])
+          .filter((name) => name !== cluster && name !== otherCluster)
+          .map((name) => clusters.of(deployment, name));
+        let findings: readonly Finding[] = [];
+
         const changed = await readActConfirm(execution, {
           read: () => readDr(access, signal),
           until: (dr) => dr.mode === 'primary',
@@ -115,7 +124,6 @@ export function createDrRoleActivities(
                 cluster,
                 observed: dr.mode,
                 needed: 'secondary',
-                retryable: dr.mode === 'unknown',
               });
             }
           },
@@ -126,7 +134,8 @@ export function createDrRoleActivities(
             error.code === 'NO_ACTIVE_NODE' ||
             error.code === 'UNREACHABLE',
           act: async () => {
-            await proveNotPrimary(dependencies, run, clusters.of(deployment, otherCluster), signal);
+            findings = (await Promise.all(others.map((other) => lookAtMember(other, signal)))).flat();
+            await proveNotPrimary(dependencies, run, clusters.of(deployment, otherCluster), signal, memory);
             const drOperationToken = await openOperationToken(
               dependencies,
               run,
@@ -148,10 +157,37 @@ export function createDrRoleActivities(
           calledAt: changed.calledAt,
           confirmedAt: Date.now(),
           calls: changed.calls,
+          ...(findings.length === 0 ? {} : { findings }),
         };
       },
     ),
   };
+}
+
+/** What a secondary must show to become primary without loss, as far as one look can tell. */
+function mayTakeOver(dr: ReplicationObservation, heartbeatAgeMs: number, reached: WalIndex | undefined): boolean {
+  return (
+    dr.mode === 'secondary' &&
+    dr.state === 'stream-wals' &&
+    isAlive(dr, heartbeatAgeMs) &&
+    (reached === undefined || BigInt(dr.lastRemoteWal ?? '0') >= BigInt(reached))
+  );
+}
+
+/** Asks a member of the DR set that the switchover is not about: it must not be primary; silent, it is only reported. */
+async function lookAtMember(access: ClusterAccess, signal: AbortSignal): Promise<Finding[]> {
+  const { name } = access.entry;
+  const said = await askRole(access, signal);
+  refusePrimary(name, said);
+  if (said.active !== undefined) return [];
+  return [
+    {
+      severity: 'warning',
+      code: 'dr-member-silent',
+      text: `${name}, a member of the DR set, did not say its role before the promotion (${said.nodes.join(', ')}).`,
+      next: `Make sure that ${name} does not come back as a primary.`,
+    },
+  ];
 }
 
 function notInPlan(why: string): RunbookError {

@@ -1,24 +1,28 @@
-import type { RunbookActivities } from '../src/contracts/activities';
-import { isRunbookError } from '../src/errors';
-import { openValue } from '../src/secrets';
+import type { DynamicFilter } from '../src/client';
+import type { PathsFilterFacts, RunbookActivities } from '../src/contracts/activities';
+import { RunbookError, isRunbookError } from '../src/errors';
 import type { ActivityDependencies } from './dependencies';
-import { ACTIVATION_TOKEN_SECONDS, clusterAddressesOf, follows, sealActivationToken } from './dr-secondary';
-import { issueActivationToken } from './support/activation-tokens';
 import type { ClusterAccess, Clusters } from './support/clusters';
+import type { Execution } from './support/execution';
 import { execute, executeChange } from './support/execution';
-import { describeReplication, isAlive, observeReplication } from './support/observe';
-import { readClusterId } from './support/operation-token';
+import type { Joining } from './support/join-secondary';
+import { clusterAddressesOf, follows, issueFor, updatePrimaryWith } from './support/join-secondary';
+import { describeReplication, isAlive, readActive } from './support/observe';
+import { awaitClusterId } from './support/operation-token';
 import { CHANGE_TIMEOUT_MS, awaitState, readActConfirm } from './support/read-act-confirm';
 
-const ISSUE_BUDGET_MS = 60_000;
-const POINTED_BUDGET_MS = 30_000;
+const FILTER_BUDGET_MS = 30_000;
+const COMPARE_BUDGET_MS = 20_000;
+/** How long a secondary that does not answer is waited for before its step parks, ms. */
+const ANSWER_BUDGET_MS = 30_000;
 /** A performance secondary finds the new primary through addresses that it learned before; minutes are not needed. */
 const FOLLOW_BUDGET_MS = 60_000;
 
 type PerformanceActivities = Pick<
   RunbookActivities,
   | 'awaitPerformanceSecondaries'
-  | 'copyPathsFilter'
+  | 'readPathsFilter'
+  | 'writePathsFilter'
   | 'issuePerformanceActivationToken'
   | 'updatePerformancePrimary'
   | 'compareDynamicFilters'
@@ -29,6 +33,21 @@ export function createPerformanceSecondaryActivities(
   dependencies: ActivityDependencies,
   clusters: Clusters,
 ): PerformanceActivities {
+  const joiningOf = async (
+    { deployment, primary, secondary }: { deployment: string; primary: string; secondary: string },
+    execution: Execution,
+  ): Promise<Joining> => {
+    const target = clusters.of(deployment, secondary);
+    const { heartbeatAgeMs, streamingMs } = clusters.deployment(deployment).limits;
+    return {
+      kind: 'performance',
+      source: clusters.of(deployment, primary),
+      target,
+      clusterId: await awaitClusterId(target, execution, Math.min(ANSWER_BUDGET_MS, streamingMs)),
+      heartbeatAgeMs,
+      read: (access) => readPerformance(access, execution.signal),
+    };
+  };
   return {
     awaitPerformanceSecondaries: execute(async ({ deployment, primary, secondaries }, execution) => {
       const { signal } = execution;
@@ -63,165 +82,107 @@ export function createPerformanceSecondaryActivities(
       return { following };
     }),
 
-    copyPathsFilter: executeChange(async ({ deployment, cluster, fromId, toId, filter }, execution) => {
+    readPathsFilter: execute(async ({ deployment, primary, secondary }, execution) => {
+      const { signal } = execution;
+      const target = clusters.of(deployment, secondary);
+      const source = clusters.of(deployment, primary);
+      const { streamingMs } = clusters.deployment(deployment).limits;
+      const id = await awaitClusterId(target, execution, Math.min(ANSWER_BUDGET_MS, streamingMs));
+      const { secondaryId } = await readPerformance(target, signal);
+      const token = await source.credential();
+      const ids = [...new Set([secondaryId ?? id, id])];
+      const found = await Promise.all(
+        ids.map((each) => source.client.performance.primary.pathsFilter.read(each, { token, signal })),
+      );
+      const filters = found.filter((filter) => filter !== undefined);
+      if (new Set(filters.map(describeFilter)).size > 1) {
+        throw new RunbookError('STATE_DIVERGED', `${primary} has different paths filters for ${secondary}.`, {
+          cluster: primary,
+          observed: ids.map((each, index) => `${each}: ${describeFilter(found[index])}`).join('; '),
+          needed: 'one filter',
+          next: `Write the right filter under ${ids.join(' and ')} on ${primary}, then retry.`,
+        });
+      }
+      const [filter] = filters;
+      return { id, filter, observed: describeFilter(filter) };
+    }),
+
+    writePathsFilter: executeChange(async ({ deployment, cluster, id, filter }, execution) => {
       const { signal } = execution;
       const access = clusters.of(deployment, cluster);
       const token = await access.credential();
       const filters = access.client.performance.primary.pathsFilter;
-      const wanted = filter ?? (await filters.read(fromId, { token, signal }));
-      if (!wanted) {
-        return {
-          outcome: 'already',
-          observed: `${cluster} has no paths filter for ${fromId}`,
-          confirmedAt: Date.now(),
-          calls: 0,
-        };
-      }
-      const same = (mode: string, paths: readonly string[]) =>
-        mode === wanted.mode && JSON.stringify([...paths].sort()) === JSON.stringify([...wanted.paths].sort());
+      const wanted = describeFilter(filter);
       const changed = await readActConfirm(execution, {
-        read: () => filters.read(toId, { token, signal }),
-        until: (found) => found !== undefined && same(found.mode, found.paths),
-        budgetMs: 30_000,
-        describe: (found) => (found ? `${found.mode} ${found.paths.join(', ')}` : 'no filter'),
-        needed: `the filter of ${fromId} under ${toId}`,
+        read: () => filters.read(id, { token, signal }),
+        until: (found) => describeFilter(found) === wanted,
+        budgetMs: FILTER_BUDGET_MS,
+        describe: describeFilter,
+        needed: `under ${id}: ${wanted}`,
         cluster,
-        act: () => filters.write(toId, wanted, { token, signal, timeoutMs: CHANGE_TIMEOUT_MS }),
+        act: () => filters.write(id, filter, { token, signal, timeoutMs: CHANGE_TIMEOUT_MS }),
       });
-      return {
-        outcome: changed.outcome,
-        observed: `${wanted.mode} ${wanted.paths.join(', ')}`,
-        calledAt: changed.calledAt,
-        confirmedAt: Date.now(),
-        calls: changed.calls,
-        filter: wanted,
-      };
+      const { outcome, calledAt, calls } = changed;
+      return { outcome, observed: wanted, calledAt, confirmedAt: Date.now(), calls };
     }),
 
-    issuePerformanceActivationToken: executeChange(async ({ deployment, primary, secondary, id }, execution) => {
-      const { signal, run } = execution;
-      const source = clusters.of(deployment, primary);
-      const target = clusters.of(deployment, secondary);
-      const clusterId = await readClusterId(target, signal);
-      if (follows(await readPerformance(target, signal), await clusterAddressesOf(source, signal)))
-        return { id, form: 'none', revokedBefore: false };
-      const publicKey = await target.client.performance.secondary
-        .generatePublicKey({ token: await target.credential(), signal, timeoutMs: CHANGE_TIMEOUT_MS })
-        .catch((error: unknown) => {
-          if (isRunbookError(error) && error.outcomeKnown) return undefined;
-          throw error;
-        });
-      const issued = await issueActivationToken(execution, {
-        id,
-        cluster: primary,
-        budgetMs: ISSUE_BUDGET_MS,
-        knownIds: async () => (await readPerformance(source, signal)).knownSecondaries ?? [],
-        issue: async () =>
-          source.client.performance.primary.secondaryToken(
-            { id, ttl: `${ACTIVATION_TOKEN_SECONDS}s`, secondaryPublicKey: publicKey?.publicKey },
-            { token: await source.credential(), signal, timeoutMs: CHANGE_TIMEOUT_MS },
-          ),
-        revoke: async () =>
-          source.client.performance.primary.revokeSecondary(
-            { id },
-            { token: await source.credential(), signal, timeoutMs: CHANGE_TIMEOUT_MS },
-          ),
-      });
-      return {
-        id,
-        form: issued.token.form,
-        keyNode: issued.token.form === 'encrypted' ? publicKey?.node : undefined,
-        revokedBefore: issued.revokedBefore,
-        token: await sealActivationToken(
-          dependencies,
-          run,
-          { source: primary, target: secondary, clusterId, use: 'performance.update-primary' },
-          issued.token,
-        ),
-      };
+    issuePerformanceActivationToken: executeChange(async (input, execution) => {
+      const joining = await joiningOf(input, execution);
+      const { target } = joining;
+      const { signal } = execution;
+      return issueFor(dependencies, execution, joining, async () =>
+        target.client.performance.secondary
+          .generatePublicKey({ token: await target.credential(), signal, timeoutMs: CHANGE_TIMEOUT_MS })
+          .catch((error: unknown) => {
+            if (isRunbookError(error) && error.outcomeKnown) return undefined;
+            throw error;
+          }),
+      );
     }),
 
-    updatePerformancePrimary: executeChange(async ({ deployment, primary, secondary, activation }, execution) => {
-      const { signal, run } = execution;
-      const source = clusters.of(deployment, primary);
-      const target = clusters.of(deployment, secondary);
-      const clusterId = await readClusterId(target, signal);
-      const addresses = await clusterAddressesOf(source, signal);
-      const lost = (observed: string) => ({
-        outcome: 'done' as const,
-        observed,
-        confirmedAt: Date.now(),
-        calls: 0,
-        keyLost: true,
+    updatePerformancePrimary: executeChange(async (input, execution) => {
+      const joining = await joiningOf(input, execution);
+      const { target } = joining;
+      return updatePrimaryWith(dependencies, execution, joining, input.activation, async () => {
+        const token = await target.credential();
+        return (parameters) =>
+          target.client.performance.secondary.updatePrimary(parameters, {
+            token,
+            signal: execution.signal,
+            timeoutMs: CHANGE_TIMEOUT_MS,
+          });
       });
-      const observed = `${secondary} knows ${primary} as its performance primary`;
-      if (follows(await readPerformance(target, signal), addresses))
-        return { outcome: 'already', observed, confirmedAt: Date.now(), calls: 0 };
-      if (activation.token === undefined) return lost('there is no activation token yet');
-      const token = await openValue(dependencies.sealKeyring, run, activation.token, {
-        kind: 'activation-token',
-        cluster: secondary,
-        clusterId,
-        use: 'performance.update-primary',
-        expectedSource: primary,
-      });
-      if (activation.keyNode !== undefined && (await target.client.activeNode({ signal })) !== activation.keyNode)
-        return lost(`the active node of ${secondary} changed`);
-      const wrapped = activation.form === 'wrapped';
-      const credential = await target.credential();
-      try {
-        const changed = await readActConfirm(execution, {
-          read: () => readPerformance(target, signal),
-          until: (state) => follows(state, addresses),
-          budgetMs: POINTED_BUDGET_MS,
-          describe: describeReplication,
-          needed: observed,
-          cluster: secondary,
-          act: () =>
-            target.client.performance.secondary.updatePrimary(
-              {
-                token,
-                primaryApiAddr: wrapped ? source.entry.apiAddressForPeers : undefined,
-                caFile: wrapped ? source.entry.caFileOnPeers : undefined,
-              },
-              { token: credential, signal, timeoutMs: CHANGE_TIMEOUT_MS },
-            ),
-        });
-        return {
-          outcome: changed.outcome,
-          observed,
-          calledAt: changed.calledAt,
-          confirmedAt: Date.now(),
-          calls: changed.calls,
-        };
-      } catch (error) {
-        if (isRunbookError(error) && ['OUTCOME_UNKNOWN', 'CONFIRMATION_TIMEOUT', 'BAD_REQUEST'].includes(error.code)) {
-          return lost(`${secondary} did not take the activation token (${error.code})`);
-        }
-        throw error;
-      }
     }),
 
-    compareDynamicFilters: execute(async ({ deployment, primary, secondary, id }, execution) => {
+    compareDynamicFilters: execute(async ({ deployment, primary, secondary, id, expected }, execution) => {
       const { signal } = execution;
       const source = clusters.of(deployment, primary);
       const target = clusters.of(deployment, secondary);
+      const wanted = describeFilter(expected);
       const read = async () => {
-        const [onPrimary, onSecondary] = await Promise.all([
-          source.client.performance.primary.dynamicFilter(id, { token: await source.credential(), signal }),
+        const onSource = { token: await source.credential(), signal };
+        const [filter, onPrimary, onSecondary] = await Promise.all([
+          source.client.performance.primary.pathsFilter.read(id, onSource),
+          source.client.performance.primary.dynamicFilter(id, onSource),
           target.client.performance.secondary.dynamicFilter(id, { token: await target.credential(), signal }),
         ]);
-        return { onPrimary: filterText(onPrimary), onSecondary: filterText(onSecondary) };
+        return { filter: describeFilter(filter), onPrimary, onSecondary };
       };
+      type Seen = Awaited<ReturnType<typeof read>>;
+      const describe = ({ filter, onPrimary, onSecondary }: Seen) =>
+        `paths filter ${filter}, expected ${wanted}; ${primary}: ${dynamicText(onPrimary)}; ${secondary}: ${dynamicText(onSecondary)}`;
       try {
-        const { onPrimary } = await awaitState(execution, {
+        const seen = await awaitState(execution, {
           read,
-          until: (both) => both.onPrimary === both.onSecondary,
-          budgetMs: 20_000,
-          describe: (both) => `${primary}: ${both.onPrimary}; ${secondary}: ${both.onSecondary}`,
-          needed: 'the same dynamic filter on both sides',
+          until: ({ filter, onPrimary, onSecondary }) =>
+            dynamicText(onPrimary) === dynamicText(onSecondary) &&
+            // Two sides without any filter agree, and yet let everything through.
+            (expected === undefined || (filter === wanted && comesFrom(onPrimary, expected))),
+          budgetMs: COMPARE_BUDGET_MS,
+          describe,
+          needed: 'the expected filter, and the same dynamic filter on both sides',
         });
-        return { equal: true, observed: `the same on both sides: ${onPrimary}` };
+        return { equal: true, observed: `the same on both sides: ${dynamicText(seen.onPrimary)}` };
       } catch (error) {
         if (!isRunbookError(error, 'CONFIRMATION_TIMEOUT')) throw error;
         return { equal: false, observed: error.observed ?? 'not readable' };
@@ -230,14 +191,23 @@ export function createPerformanceSecondaryActivities(
   };
 }
 
-function filterText(
-  filter: { readonly mounts: readonly string[]; readonly namespaces: readonly string[] } | undefined,
-): string {
+/** Whether the expansion is there, and names nothing that is not below a path of the filter. */
+function comesFrom(dynamic: DynamicFilter | undefined, { paths }: PathsFilterFacts): boolean {
+  const below = (each: string) => paths.some((path) => each.startsWith(path.endsWith('/') ? path : `${path}/`));
+  return dynamic !== undefined && [...dynamic.mounts, ...dynamic.namespaces].every(below);
+}
+
+/** Equal for filters that mean the same. */
+function describeFilter(filter: PathsFilterFacts | undefined): string {
+  if (!filter) return 'no paths filter';
+  return `${filter.mode} ${[...new Set(filter.paths)].sort().join(', ') || 'nothing'}`;
+}
+
+function dynamicText(filter: DynamicFilter | undefined): string {
   if (!filter) return 'none';
   return `mounts ${[...filter.mounts].sort().join(', ') || 'none'}, namespaces ${[...filter.namespaces].sort().join(', ') || 'none'}`;
 }
 
-async function readPerformance(access: ClusterAccess, signal: AbortSignal) {
-  access.client.forgetActiveNode();
-  return observeReplication(await access.client.performance.status({ signal }));
+function readPerformance(access: ClusterAccess, signal: AbortSignal) {
+  return readActive(access, signal, (node) => access.client.performance.status({ node, signal }));
 }

@@ -1,11 +1,20 @@
 import { ApplicationFailure, CancelledFailure, Context } from '@temporalio/activity';
 import type { StepContext } from '../../src/contracts/run-facts';
 import { RunbookError, isRunbookError } from '../../src/errors';
-import type { ErrorCode } from '../../src/errors';
 import { redact } from '../../src/secrets';
 import type { RunContext } from '../../src/secrets';
 
 const HEARTBEAT_MS = 1_500;
+
+/**
+ * Whether a request may have been sent whose effect is not known: its answer was lost in this attempt, or an attempt
+ * before this one may have sent it and died. While set, no error that leaves the activity says that the outcome is known.
+ */
+export interface Doubt {
+  mayHaveSent: boolean;
+  /** When the last such request can have been sent, epoch ms. */
+  since: number;
+}
 
 /** What an activity's body is given. */
 export interface Execution {
@@ -13,6 +22,8 @@ export interface Execution {
   readonly signal: AbortSignal;
   /** The run in whose name this activity acts, from the activity's own context and never from input. */
   readonly run: RunContext;
+  /** Kept by `readActConfirm`, read by {@link executeChange}. */
+  readonly doubt: Doubt;
   /** Shown in the pending activity until it ends. Never holds a secret. */
   progress(text: string): void;
   /** Throws where the activity was cancelled: called right before each changing request. */
@@ -41,6 +52,7 @@ export function execute<I extends object, R>(
         wid: info.workflowExecution?.workflowId ?? '',
         rid: info.workflowExecution?.runId ?? '',
       },
+      doubt: { mayHaveSent: info.attempt > 1, since: Date.now() },
       progress: (text) => {
         progress = redact(text);
       },
@@ -77,23 +89,13 @@ export function executeChange<I extends { readonly step: StepContext }, R>(
       );
     }
     return body(input, execution).catch((error: unknown) => {
-      throw afterLostAttempt(error, Context.current().info.attempt);
+      throw execution.doubt.mayHaveSent && isRunbookError(error) ? inDoubt(error) : error;
     });
   });
 }
 
-/** Errors that say nothing of the state: it was not read. */
-const STATE_NOT_READ = new Set<ErrorCode>([
-  'UNREACHABLE',
-  'NO_ACTIVE_NODE',
-  'SERVICE_SEALED',
-  'SERVICE_UNAVAILABLE',
-  'CONFIRMATION_TIMEOUT',
-]);
-
-/** An attempt before this one may have sent its request and died: where the state was not read since, nothing is known. */
-function afterLostAttempt(error: unknown, attempt: number): unknown {
-  if (attempt === 1 || !isRunbookError(error) || !STATE_NOT_READ.has(error.code)) return error;
+/** The same error, for where an earlier request may still take effect. */
+function inDoubt(error: RunbookError): RunbookError {
   const { retryable, httpStatus, retryAfterMs, cluster, observed, needed, next } = error;
   return new RunbookError(error.code, error.message, {
     ...{ retryable, httpStatus, retryAfterMs, cluster, observed, needed, next },

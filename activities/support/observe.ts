@@ -5,12 +5,14 @@ import type {
   PeerObservation,
   ReplicationObservation,
 } from '../../src/contracts/observations';
-import { isRunbookError } from '../../src/errors';
+import { RunbookError, isRunbookError } from '../../src/errors';
 import { redact } from '../../src/secrets';
 import type { ClusterAccess } from './clusters';
 import { ceremonyToken } from './clusters';
 
 const NODE_TIMEOUT_MS = 3_000;
+/** `server_time_utc` has whole seconds and is read a moment before or after the status. */
+const CLOCK_TOLERANCE_MS = 2_000;
 
 /** Reads one cluster: health of every node, the active node, both replication statuses, the attempt slot of a DR secondary. */
 export async function observeCluster(access: ClusterAccess, signal: AbortSignal): Promise<ClusterObservation> {
@@ -27,14 +29,16 @@ export async function observeCluster(access: ClusterAccess, signal: AbortSignal)
   try {
     client.forgetActiveNode();
     const activeNode = await client.activeNode({ signal, timeoutMs: NODE_TIMEOUT_MS });
-    const status = await client.sys.replicationStatus({ signal, timeoutMs: NODE_TIMEOUT_MS, node: activeNode });
-    const dr = observeReplication(status.dr);
+    const { status, serverNow } = await withServerTime(client, activeNode, signal, () =>
+      client.sys.replicationStatus({ signal, timeoutMs: NODE_TIMEOUT_MS, node: activeNode }),
+    );
+    const dr = observeReplication(status.dr, serverNow);
     return {
       ...base,
       reachable: true,
       activeNode,
       dr,
-      performance: observeReplication(status.performance),
+      performance: observeReplication(status.performance, serverNow),
       ...(dr.mode === 'secondary' ? await observeAttempt(access, base.version, signal) : {}),
     };
   } catch (error) {
@@ -87,8 +91,60 @@ async function observeAttempt(
   }
 }
 
-/** What a status answer says, in the form that reports keep. WAL indexes become decimal strings. */
-export function observeReplication(status: DrStatus | PerformanceStatus, now = Date.now()): ReplicationObservation {
+/** A status together with the clock of the node that gave it: `server_time_utc` of its health, exact to a second. */
+async function withServerTime<S>(
+  client: ServiceClient,
+  node: string,
+  signal: AbortSignal,
+  read: () => Promise<S>,
+): Promise<{ readonly status: S; readonly serverNow: number | undefined }> {
+  const [status, serverNow] = await Promise.all([
+    read(),
+    client.sys.health({ node, signal, timeoutMs: NODE_TIMEOUT_MS }).then(
+      ({ serverTimeUtc }) => (serverTimeUtc === undefined ? undefined : serverTimeUtc * 1_000),
+      (error: unknown) => {
+        if (signal.aborted || !isRunbookError(error)) throw error;
+        return undefined;
+      },
+    ),
+  ]);
+  return { status, serverNow };
+}
+
+/**
+ * Reads one replication kind of the node that is active by agreement, found anew: roles and leaders change under the
+ * activities, and a standby may tell what was.
+ *
+ * @throws RunbookError SERVICE_UNAVAILABLE, which may be tried again, where the node restarts and tells no mode
+ */
+export async function readActive(
+  { client, entry }: ClusterAccess,
+  signal: AbortSignal,
+  read: (node: string) => Promise<DrStatus | PerformanceStatus>,
+): Promise<ReplicationObservation> {
+  client.forgetActiveNode();
+  const node = await client.activeNode({ signal });
+  const { status, serverNow } = await withServerTime(client, node, signal, () => read(node));
+  if (status.mode === 'unknown') {
+    throw new RunbookError('SERVICE_UNAVAILABLE', `${entry.name} does not tell its mode: it restarts.`, {
+      cluster: entry.name,
+      observed: 'mode unknown',
+      needed: 'a mode',
+    });
+  }
+  return observeReplication(status, serverNow);
+}
+
+/**
+ * What a status answer says, in the form that reports keep. WAL indexes become decimal strings.
+ *
+ * @param serverNow - the clock of the node that answered, epoch ms: the worker's own clock says nothing of heartbeats.
+ *   Where it is absent, ages are not known.
+ */
+export function observeReplication(
+  status: DrStatus | PerformanceStatus,
+  serverNow: number | undefined,
+): ReplicationObservation {
   switch (status.mode) {
     case 'primary':
       return {
@@ -106,7 +162,7 @@ export function observeReplication(status: DrStatus | PerformanceStatus, now = D
         merkleRoot: status.merkleRoot,
         corruptedMerkleTree: status.corruptedMerkleTree,
         reindexInProgress: status.reindexInProgress,
-        peers: (status.secondaries ?? []).map((peer) => observePeer(peer, now)),
+        peers: (status.secondaries ?? []).map((peer) => observePeer(peer, serverNow)),
       };
     case 'secondary':
     case 'bootstrapping':
@@ -122,7 +178,7 @@ export function observeReplication(status: DrStatus | PerformanceStatus, now = D
         merkleRoot: status.merkleRoot,
         corruptedMerkleTree: status.corruptedMerkleTree,
         reindexInProgress: status.reindexInProgress,
-        peers: (status.primaries ?? []).map((peer) => observePeer(peer, now)),
+        peers: (status.primaries ?? []).map((peer) => observePeer(peer, serverNow)),
       };
     case 'disabled':
     case 'unsupported':
@@ -131,13 +187,17 @@ export function observeReplication(status: DrStatus | PerformanceStatus, now = D
   }
 }
 
-function observePeer(peer: ReplicationPeer, now: number): PeerObservation {
+function observePeer(peer: ReplicationPeer, serverNow: number | undefined): PeerObservation {
   const heard = peer.lastHeartbeat === undefined ? Number.NaN : Date.parse(peer.lastHeartbeat);
+  const age = serverNow === undefined ? Number.NaN : serverNow - heard;
+  // Whole seconds of the server's clock are a little behind; a heartbeat far in its future says nothing.
+  const readable = age >= -CLOCK_TOLERANCE_MS;
   return {
     id: peer.nodeId,
     connected: peer.connectionStatus === 'connected',
     clusterAddress: peer.clusterAddress,
-    heartbeatAgeMs: Number.isFinite(heard) ? Math.max(0, now - heard) : undefined,
+    heartbeatAgeMs: readable ? Math.max(0, age) : undefined,
+    ...(peer.lastHeartbeat !== undefined && !readable ? { heartbeatUnreadable: true } : {}),
     canaryAgeMs: peer.replicationPrimaryCanaryAgeMs,
   };
 }
@@ -146,10 +206,16 @@ function errorText(error: unknown): string {
   return isRunbookError(error) ? `${error.code}: ${redact(error.message)}` : 'could not be read';
 }
 
-/** Whether a secondary is alive: connected to a primary whose heartbeat is fresh. `stream-wals` alone proves nothing. */
+/**
+ * Whether a secondary is alive: connected to a primary whose heartbeat is fresh by the secondary's own clock.
+ * `stream-wals` alone proves nothing. Only where no peer tells any heartbeat, as old versions do, `connected` counts.
+ */
 export function isAlive(replication: ReplicationObservation | undefined, heartbeatAgeMs: number): boolean {
-  return (replication?.peers ?? []).some(
-    (peer) => peer.connected && (peer.heartbeatAgeMs === undefined || peer.heartbeatAgeMs <= heartbeatAgeMs),
+  const peers = replication?.peers ?? [];
+  const told = peers.some((peer) => peer.heartbeatAgeMs !== undefined || peer.heartbeatUnreadable === true);
+  return peers.some(
+    (peer) =>
+      peer.connected && (told ? peer.heartbeatAgeMs !== undefined && peer.heartbeatAgeMs <= heartbeatAgeMs : true),
   );
 }
 

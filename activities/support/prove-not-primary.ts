@@ -1,13 +1,35 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { RunbookError, isRunbookError } from '../../src/errors';
-import { observeReplication } from './observe';
-import type { RunContext } from '../../src/secrets';
 import { activityRecords } from '../../src/report';
+import type { RunContext } from '../../src/secrets';
 import type { ActivityDependencies } from '../dependencies';
 import type { ClusterAccess } from './clusters';
+import { CHANGE_TIMEOUT_MS } from './read-act-confirm';
+
+/** Longer than a promotion without an answer can be under way. */
+const SETTLE_MS = CHANGE_TIMEOUT_MS + 1_000;
+const SETTLE_POLL_MS = 500;
+
+/** What is remembered between proofs of one activity. */
+export interface ProofMemory {
+  /** How long a promotion in doubt must be without effect, ms. */
+  readonly settleMs?: number;
+  /** A promotion in doubt was seen to have had no effect. */
+  settled?: boolean;
+}
+
+/** What the nodes of a cluster say of its DR mode. */
+export interface RoleOpinions {
+  /** What the node says that is active by the agreement of all; undefined where there is none or it does not know. */
+  readonly active: string | undefined;
+  /** What every node says, or why it says nothing. */
+  readonly nodes: readonly string[];
+}
 
 /**
- * Proves that a cluster is not primary before another one is promoted: it says so itself, or, where it does not answer
- * any more, the demotion of this run left it as a secondary and every promotion of it since was refused for certain.
+ * Proves that a cluster is not primary before another one is promoted: its active node says so and no other node says
+ * otherwise; or, where that node does not answer, the demotion of this run left it as a secondary and every promotion of
+ * it since was refused for certain. A standby's word alone proves nothing: it may tell what was.
  *
  * @throws RunbookError STATE_DIVERGED where it is primary; PRECONDITION_FAILED where it cannot be proven
  */
@@ -16,10 +38,53 @@ export async function proveNotPrimary(
   run: RunContext,
   other: ClusterAccess,
   signal: AbortSignal,
+  memory: ProofMemory = {},
 ): Promise<void> {
   const { name } = other.entry;
-  const said = await askRole(other, signal);
-  if (said === 'primary') {
+  const first = await askRole(other, signal);
+  refusePrimary(name, first);
+  const history = await dependencies.temporal.workflow.getHandle(run.wid, run.rid).fetchHistory();
+  const records = activityRecords(history);
+  const promotions = records.filter((record) => record.cluster === name && record.type === 'promoteDrSecondary');
+  if (promotions.some((record) => record.outcome === 'running'))
+    throw unproven(name, first, `a promotion of ${name} is under way`);
+
+  if (saysSecondary(first)) {
+    const inDoubt = promotions.some((record) => record.outcome !== 'completed' && record.outcomeKnown !== true);
+    if (!inDoubt || memory.settled) return;
+    await awaitSettled(other, signal, memory.settleMs ?? SETTLE_MS);
+    memory.settled = true;
+    return;
+  }
+  // Whichever side was demoted: a demotion also looks at the other side, which must be a live secondary then.
+  const demoted = records.some((record) => record.type === 'demoteDrPrimary' && record.outcome === 'completed');
+  const refused = promotions.every((record) => record.outcome === 'failed' && record.outcomeKnown === true);
+  if (refused && demoted) return;
+  throw unproven(name, first, 'nothing in this run proves that it is not primary');
+}
+
+/** A promotion whose outcome is not known may take effect late: its target must stay a secondary for longer than that. */
+async function awaitSettled(other: ClusterAccess, signal: AbortSignal, settleMs: number): Promise<void> {
+  const { name } = other.entry;
+  const until = Date.now() + settleMs;
+  for (;;) {
+    await delay(Math.min(SETTLE_POLL_MS, settleMs), undefined, { signal });
+    const began = Date.now();
+    const said = await askRole(other, signal);
+    refusePrimary(name, said);
+    if (!saysSecondary(said))
+      throw unproven(name, said, `a promotion of ${name} without an answer may still take effect`);
+    if (began > until) return;
+  }
+}
+
+function saysSecondary({ active }: RoleOpinions): boolean {
+  return active === 'secondary' || active === 'disabled';
+}
+
+/** @throws RunbookError STATE_DIVERGED where any node says that it is primary */
+export function refusePrimary(name: string, { nodes }: RoleOpinions): void {
+  if (nodes.includes('primary')) {
     throw new RunbookError('STATE_DIVERGED', `${name} is still DR primary: promoting another cluster would make two.`, {
       cluster: name,
       observed: 'primary',
@@ -27,40 +92,36 @@ export async function proveNotPrimary(
       next: `Demote ${name} first, or decide promote-back.`,
     });
   }
-  if (said === 'secondary' || said === 'disabled') return;
-
-  const history = await dependencies.temporal.workflow.getHandle(run.wid, run.rid).fetchHistory();
-  const records = activityRecords(history);
-  // Whichever side was demoted: a demotion also looks at the other side, which must be a live secondary then.
-  const demoted = records.some((record) => record.type === 'demoteDrPrimary' && record.outcome === 'completed');
-  const promotions = records.filter((record) => record.cluster === name && record.type === 'promoteDrSecondary');
-  const refused = promotions.every((record) => record.outcome === 'failed' && record.outcomeKnown === true);
-  if (refused && demoted) return;
-  throw new RunbookError(
-    'PRECONDITION_FAILED',
-    `${name} does not answer, and nothing in this run proves that it is not primary.`,
-    {
-      cluster: name,
-      observed: `${name} ${said}`,
-      needed: `${name} answers as secondary, or is known to be fenced`,
-      next: `Bring ${name} back or fence it (no clients, no cluster port), then decide. Promoting now could make two primaries.`,
-    },
-  );
+  if (nodes.includes('bootstrapping')) throw unproven(name, { active: undefined, nodes }, 'its role is changing');
 }
 
-async function askRole(access: ClusterAccess, signal: AbortSignal): Promise<string> {
-  // Every node is asked: a returning old active node may hold another opinion than the rest.
-  const modes = await Promise.all(
-    access.entry.addresses.map(async (node) => {
-      try {
-        return observeReplication(await access.client.dr.status({ node, signal })).mode;
-      } catch (error) {
-        if (!isRunbookError(error) || error.code === 'REQUEST_CANCELLED') throw error;
-        return 'does not answer';
-      }
-    }),
-  );
-  return (
-    ['primary', 'bootstrapping', 'secondary', 'disabled'].find((mode) => modes.includes(mode)) ?? 'does not answer'
-  );
+function unproven(name: string, said: RoleOpinions, why: string): RunbookError {
+  return new RunbookError('PRECONDITION_FAILED', `It is not proven that ${name} is not primary: ${why}.`, {
+    cluster: name,
+    observed: `${name}: active node ${said.active ?? 'silent'}; nodes ${said.nodes.join(', ')}`,
+    needed: `the active node of ${name} answers as secondary, or ${name} is known to be fenced`,
+    next: `Bring ${name} back or fence it (no clients, no cluster port), then decide. Promoting now could make two primaries.`,
+  });
+}
+
+/** Asks every node: a returning old active node may hold another opinion than the rest. */
+export async function askRole({ entry, client }: ClusterAccess, signal: AbortSignal): Promise<RoleOpinions> {
+  client.forgetActiveNode();
+  const [activeNode, ...nodes] = await Promise.all([
+    orElse(undefined, () => client.activeNode({ signal })),
+    ...entry.addresses.map((node) =>
+      orElse('does not answer', async () => (await client.dr.status({ node, signal })).mode),
+    ),
+  ]);
+  const active = activeNode === undefined ? undefined : nodes[entry.addresses.indexOf(activeNode)];
+  return { active: active === 'unknown' || active === 'does not answer' ? undefined : active, nodes };
+}
+
+async function orElse<T, E>(otherwise: E, read: () => Promise<T>): Promise<T | E> {
+  try {
+    return await read();
+  } catch (error) {
+    if (!isRunbookError(error) || error.code === 'REQUEST_CANCELLED') throw error;
+    return otherwise;
+  }
 }

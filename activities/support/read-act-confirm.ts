@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { RunbookError, isRunbookError } from '../../src/errors';
-import type { Execution } from './execution';
+import type { Doubt, Execution } from './execution';
 
 /** Between two reads while a state is awaited. */
 const POLL_MS = 300;
@@ -82,16 +82,20 @@ export interface Changed<S> {
 /**
  * Read, act, confirm. The request is sent again only when reads prove that the one before had no effect; the answer of
  * the service is never taken for completion.
+ *
+ * A request whose answer was lost, here or in an attempt of Temporal's before, leaves a doubt in `execution.doubt`, which
+ * `executeChange` puts on every error that leaves the activity. Only reads that agree on "not there" after the time in
+ * which that request can be under way end the doubt. `read` must throw where it does not know: it asks the active node.
  */
-export async function readActConfirm<S>(execution: Execution, change: Change<S>): Promise<Changed<S>> {
-  const deadline = Date.now() + change.budgetMs;
+export async function readActConfirm<S>(execution: Execution, asked: Change<S>): Promise<Changed<S>> {
+  const deadline = Date.now() + asked.budgetMs;
+  const { doubt } = execution;
+  const change: Change<S> = { ...asked, read: settlingDoubt(doubt, asked) };
   const readOnce = (): Promise<S> =>
     awaitState<S>(execution, { ...change, until: () => true, budgetMs: Math.max(0, deadline - Date.now()) });
   let state: S = await readOnce();
   if (change.until(state)) return { outcome: 'already', state, calls: 0 };
   let calledAt: number | undefined;
-  // A request without an answer may take effect late: from then on no refusal of another one settles the outcome.
-  let answerLost = false;
   for (let calls = 1, refusals = 0; ;) {
     change.allow?.(state);
     execution.throwIfCancelled();
@@ -102,7 +106,7 @@ export async function readActConfirm<S>(execution: Execution, change: Change<S>)
       state = await readOnce();
       if (change.until(state)) return { outcome: 'done', state, calls: calls + refusals, calledAt };
       const again = change.notYet?.(error) ?? (error.retryable && refusals < MAX_CALLS * 4);
-      if (!again || Date.now() >= deadline) throw lastError(error, { outcomeKnown: !answerLost });
+      if (!again || Date.now() >= deadline) throw lastError(error, { outcomeKnown: !doubt.mayHaveSent });
       refusals += 1;
       execution.progress(`${error.code}; tried again until the budget ends`);
       await delay(Math.min(error.retryAfterMs ?? POLL_MS * 2, Math.max(0, deadline - Date.now())), undefined, {
@@ -110,7 +114,9 @@ export async function readActConfirm<S>(execution: Execution, change: Change<S>)
       });
       continue;
     }
-    answerLost ||= error !== undefined;
+    // Taken, or without an answer: it may take effect late, and no refusal of another one settles that.
+    doubt.mayHaveSent = true;
+    doubt.since = Date.now();
     const confirmed = await confirm(execution, change, deadline, error !== undefined);
     if (confirmed.there) return { outcome: 'done', state: confirmed.state, calls: calls + refusals, calledAt };
     if (calls === MAX_CALLS) {
@@ -129,6 +135,29 @@ export async function readActConfirm<S>(execution: Execution, change: Change<S>)
     calls += 1;
     state = confirmed.state;
   }
+}
+
+/**
+ * Ends the doubt once enough reads in a row, all after the time a lost request can be under way, say "not there". The
+ * state that is there settles what was sent here, but not what an earlier attempt may have sent.
+ */
+function settlingDoubt<S>(doubt: Doubt, change: Change<S>): () => Promise<S> {
+  let settled = 0;
+  const earlier = doubt.mayHaveSent;
+  return async () => {
+    try {
+      const began = Date.now();
+      const state = await change.read();
+      const there = change.until(state);
+      settled = !there && began > doubt.since + CHANGE_TIMEOUT_MS ? settled + 1 : 0;
+      if (there) doubt.mayHaveSent &&= earlier;
+      else if (settled >= STABLE_READS) doubt.mayHaveSent = false;
+      return state;
+    } catch (error) {
+      settled = 0;
+      throw error;
+    }
+  };
 }
 
 /** What ends the activity: Temporal must not try on with another budget. */

@@ -1,4 +1,4 @@
-import type { ClusterObservation } from '../../src/contracts/observations';
+import type { ClusterObservation, ReplicationObservation } from '../../src/contracts/observations';
 import type { Precondition } from '../../src/contracts/plan';
 import { describeReplication, heartbeatAge, isAlive } from './observe';
 import type { Rule, SwitchoverWorld } from './switchover-rule';
@@ -79,19 +79,23 @@ const roles: Rule = ({ from, to, input }) => [
 ];
 
 /** `stream-wals` is still told with a dead primary: only heartbeats prove life. */
-const alive: Rule = ({ to, deployment }) => {
-  const age = heartbeatAge(to.dr);
-  return check(
+const alive: Rule = ({ to, deployment }) =>
+  check(
     'connection alive by heartbeat',
     to.cluster,
     (to.dr?.peers.length ?? 0) > 0 && isAlive(to.dr, deployment.limits.heartbeatAgeMs),
     to.dr?.peers.length
-      ? `${to.dr.peers.some((peer) => peer.connected) ? 'connected' : 'disconnected'}, heartbeat ${age === undefined ? 'age not told' : `${(age / 1000).toFixed(1)} s old`}`
+      ? `${to.dr.peers.some((peer) => peer.connected) ? 'connected' : 'disconnected'}, heartbeat ${heartbeatText(to.dr)}`
       : 'no peer told',
     `connected, heartbeat at most ${deployment.limits.heartbeatAgeMs / 1000} s old`,
     `Find out why ${to.cluster} hears nothing from its primary (cluster port, certificates, load balancer).`,
   );
-};
+
+function heartbeatText(replication: ReplicationObservation | undefined): string {
+  const age = heartbeatAge(replication);
+  if (age !== undefined) return `${(age / 1000).toFixed(1)} s old`;
+  return replication?.peers.some((peer) => peer.heartbeatUnreadable) ? 'of no readable time' : 'not told';
+}
 
 const lag: Rule = ({ from, to, deployment }) => {
   const limit = deployment.limits.lagWalEntries;

@@ -19,8 +19,10 @@ export interface PeerObservation {
   readonly id?: string;
   readonly connected: boolean;
   readonly clusterAddress?: string;
-  /** Age of the last heartbeat at the time of reading, ms. */
+  /** Age of the last heartbeat by the clock of the node that answered, ms; absent where it is not known. */
   readonly heartbeatAgeMs?: number;
+  /** A heartbeat was told, but not when by any clock that can be trusted. */
+  readonly heartbeatUnreadable?: boolean;
   readonly canaryAgeMs?: number;
 }
 

@@ -140,3 +140,15 @@ it('a token that the service refuses does not promote, and the refusal is certai
   });
   expect(made('promote')).toBe(1);
 });
+
+it('a node that restarts and tells no mode is waited for, never taken for "not there"', async () => {
+  bench.service.faults.add({ endpoint: DEMOTE, action: 'lose-answer' });
+  bench.service.faults.add({
+    cluster: 'east',
+    endpoint: 'GET /v1/sys/replication/dr/status',
+    skip: 1,
+    times: 5,
+    action: { status: 200, body: { data: { mode: 'unknown' } } },
+  });
+  expect(await demote()).toMatchObject({ outcome: 'done', calls: 1 });
+});

@@ -13,7 +13,7 @@ describe('demote and promote without a valid approval', () => {
   let token: Awaited<ReturnType<ActivityBench['operationToken']>>;
   beforeAll(async () => {
     bench = await ActivityBench.start();
-    authority = await bench.authority();
+    authority = await bench.authority({ requestedBy: 'olga' });
     token = await bench.operationToken('west');
   });
   afterAll(() => bench.stop());
@@ -197,6 +197,26 @@ describe('demote and promote without a valid approval', () => {
     bench.service.heal();
   });
 
+  it.each([
+    ['does not stream', { state: 'merkle-sync' }, undefined],
+    ['has not reached what was caught up with', { last_remote_wal: 99 }, '100'],
+    ['tells no WAL index', {}, '1'],
+  ] as const)('a primary is not demoted while its successor %s', async (_name, said, reached) => {
+    const heard = new Date(bench.service.now()).toISOString();
+    const primaries = [{ connection_status: 'connected', last_heartbeat: heard, api_address: '', cluster_address: '' }];
+    const fault = bench.service.faults.add({
+      cluster: 'west',
+      endpoint: 'GET /v1/sys/replication/dr/status',
+      action: { status: 200, body: { data: { mode: 'secondary', state: 'stream-wals', primaries, ...said } } },
+      times: Infinity,
+    });
+    const input = { deployment: DEPLOYMENT, cluster: 'east', authority, ...(reached && { reached }) };
+    const failure = await bench.failure('demoteDrPrimary', input);
+    fault.remove();
+    expect(failure).toMatchObject({ code: 'PRECONDITION_FAILED', details: { outcomeKnown: true } });
+    expect(bench.calls('east', DEMOTE)).toBe(0);
+  });
+
   it('a secondary is not promoted while the other cluster says that it is primary', async () => {
     const failure = await bench.failure('promoteDrSecondary', {
       deployment: DEPLOYMENT,
@@ -208,5 +228,50 @@ describe('demote and promote without a valid approval', () => {
     expect(failure).toMatchObject({ code: 'STATE_DIVERGED', details: { observed: 'primary' } });
     expect(bench.calls('west', PROMOTE)).toBe(0);
     expect(bench.leaks()).toEqual([]);
+  });
+});
+
+describe('a DR set with a third member', () => {
+  let bench: ActivityBench;
+  let authority: Authority;
+  beforeEach(async () => {
+    bench = await ActivityBench.start({
+      topology: {
+        clusters: ['east', 'west', 'north'].map((name) => ({ name, nodes: 1, seal: { shares: 5, threshold: 3 } })),
+        dr: [{ primary: 'east', secondaries: ['west', 'north'] }],
+        readings: { leaderChangeChance: 0 },
+      },
+    });
+    authority = await bench.authority();
+    await bench.call('demoteDrPrimary', { deployment: DEPLOYMENT, cluster: 'east', authority });
+  });
+  afterEach(() => bench.stop());
+  const promotion = async () =>
+    ({
+      deployment: DEPLOYMENT,
+      cluster: 'west',
+      otherCluster: 'east',
+      token: await bench.operationToken('west'),
+      authority,
+    }) as const;
+
+  it('that says primary: nobody else is promoted', async () => {
+    bench.service.faults.add({
+      cluster: 'north',
+      endpoint: 'GET /v1/sys/replication/dr/status',
+      action: { status: 200, body: { data: { mode: 'primary' } } },
+      times: Infinity,
+    });
+    const failure = await bench.failure('promoteDrSecondary', await promotion());
+    expect(failure).toMatchObject({ code: 'STATE_DIVERGED', details: { cluster: 'north' } });
+    expect(bench.calls('west', PROMOTE)).toBe(0);
+  });
+
+  it('that is silent: promoted, with a warning', async () => {
+    await bench.cluster('north').kill();
+    expect(await bench.call('promoteDrSecondary', await promotion())).toMatchObject({
+      outcome: 'done',
+      findings: [expect.objectContaining({ severity: 'warning', code: 'dr-member-silent' })],
+    });
   });
 });

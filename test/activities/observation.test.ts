@@ -1,6 +1,6 @@
 /** What is read of a deployment, with nodes away and optional fields missing, and the evidence made of it. */
 import type { temporal } from '@temporalio/proto';
-import { proveNotPrimary } from '../../activities/support/prove-not-primary';
+import { askRole, proveNotPrimary } from '../../activities/support/prove-not-primary';
 import { Clusters } from '../../activities/support/clusters';
 import type { ActivityDependencies } from '../../activities';
 import { describeReplication, heartbeatAge, isAlive, observeReplication } from '../../activities/support/observe';
@@ -91,12 +91,25 @@ describe('what a status says', () => {
     ['a fresh heartbeat', [{ connectionStatus: 'connected', lastHeartbeat: '2026-01-01T00:00:09Z' }], 1_000, true],
     ['an old heartbeat', [{ connectionStatus: 'connected', lastHeartbeat: '2026-01-01T00:00:01Z' }], 9_000, false],
     [
-      'a heartbeat of the future, clocks differ',
-      [{ connectionStatus: 'connected', lastHeartbeat: '2026-01-01T00:00:12Z' }],
+      'a heartbeat a moment after the second in which the clock was read',
+      [{ connectionStatus: 'connected', lastHeartbeat: '2026-01-01T00:00:10.9Z' }],
       0,
       true,
     ],
-    ['an unreadable heartbeat', [{ connectionStatus: 'connected', lastHeartbeat: 'soon' }], undefined, true],
+    [
+      'a heartbeat of the future: whose clock is wrong is not known',
+      [{ connectionStatus: 'connected', lastHeartbeat: '2026-01-01T00:00:30Z' }],
+      undefined,
+      false,
+    ],
+    ['an unreadable heartbeat', [{ connectionStatus: 'connected', lastHeartbeat: 'soon' }], undefined, false],
+    ['no heartbeat anywhere, as old versions', [{ connectionStatus: 'connected' }], undefined, true],
+    [
+      'no heartbeat of the connected peer, but of another',
+      [{ connectionStatus: 'connected' }, { connectionStatus: 'disconnected', lastHeartbeat: '2026-01-01T00:00:09Z' }],
+      1_000,
+      false,
+    ],
     [
       'a broken connection',
       [{ connectionStatus: 'disconnected', lastHeartbeat: '2026-01-01T00:00:09Z' }],
@@ -110,6 +123,38 @@ describe('what a status says', () => {
     );
     expect(heartbeatAge(seen)).toBe(age);
     expect(isAlive(seen, 5_000)).toBe(alive);
+  });
+
+  it('a heartbeat without any clock to compare with proves no life', () => {
+    const primaries = [{ connectionStatus: 'connected', lastHeartbeat: '2026-01-01T00:00:09Z' }];
+    const seen = observeReplication({ mode: 'secondary', primaries }, undefined);
+    expect([heartbeatAge(seen), isAlive(seen, 5_000)]).toEqual([undefined, false]);
+  });
+
+  it('the age of a heartbeat is by the clock of the service, not of the worker', async () => {
+    bench.service.advanceClock(60_000);
+    const [, west] = await read();
+    expect(heartbeatAge(west?.dr)).toBeLessThan(5_000);
+    expect(isAlive(west?.dr, 5_000)).toBe(true);
+  });
+
+  it('a link that died is dead after its limit, whatever the worker’s clock says', async () => {
+    // The service is ahead: by the worker's clock this heartbeat is still to come.
+    bench.service.advanceClock(60_000);
+    const status = 'GET /v1/sys/replication/status';
+    const { heartbeatAgeMs } = bench.inventory.deployments.get(DEPLOYMENT)?.limits ?? { heartbeatAgeMs: 0 };
+    const heard = new Date(bench.service.now() - heartbeatAgeMs - 3_000).toISOString();
+    const peer = { connection_status: 'connected', last_heartbeat: heard, api_address: '', cluster_address: 'x:1' };
+    const dr = { mode: 'secondary', state: 'stream-wals', primaries: [peer] };
+    bench.service.faults.add({
+      cluster: 'west',
+      endpoint: status,
+      action: { status: 200, body: { data: { dr, performance: { mode: 'disabled' } } } },
+      times: Infinity,
+    });
+    const [, west] = await read();
+    expect(heartbeatAge(west?.dr)).toBeGreaterThan(heartbeatAgeMs);
+    expect(isAlive(west?.dr, heartbeatAgeMs)).toBe(false);
   });
 
   it('a cluster without replication says only that', () => {
@@ -155,7 +200,7 @@ describe('the evidence that nothing is lost', () => {
 });
 
 describe('the proof that a cluster is not primary', () => {
-  const prove = async (events: temporal.api.history.v1.IHistoryEvent[]) => {
+  const prove = async (events: temporal.api.history.v1.IHistoryEvent[], settleMs = 300) => {
     const clusters = new Clusters({
       inventory: bench.inventory,
       log: { warn: () => undefined },
@@ -164,7 +209,7 @@ describe('the proof that a cluster is not primary', () => {
     const dependencies = { temporal: client } as unknown as ActivityDependencies;
     const signal = new AbortController().signal;
     try {
-      await proveNotPrimary(dependencies, bench.run, clusters.of(DEPLOYMENT, 'east'), signal);
+      await proveNotPrimary(dependencies, bench.run, clusters.of(DEPLOYMENT, 'east'), signal, { settleMs });
       return 'proven';
     } catch (error) {
       return failedOf(error).code;
@@ -257,5 +302,72 @@ describe('the proof that a cluster is not primary', () => {
     const seen: [string, string][] = [];
     for (const [name, events] of cases) seen.push([name, await prove(events)]);
     expect(seen).toEqual(cases.map(([name, , expected]) => [name, expected]));
+  });
+
+  describe('where it became a secondary', () => {
+    const status = 'GET /v1/sys/replication/dr/status';
+    const leader = 'GET /v1/sys/leader';
+    const says = (mode: string, more: { readonly skip?: number; readonly times?: number } = {}) =>
+      bench.service.faults.add({
+        cluster: 'east',
+        endpoint: status,
+        action: { status: 200, body: { data: { mode } } },
+        times: Infinity,
+        ...more,
+      });
+    const asked = () =>
+      bench.service.calls.filter(({ cluster, path }) => cluster === 'east' && path.endsWith('dr/status'));
+
+    it('its active node is believed', async () => {
+      says('secondary');
+      expect(await prove([])).toBe('proven');
+    });
+
+    it('a standby that says so proves nothing while no node is active', async () => {
+      says('secondary');
+      bench.service.faults.add({ cluster: 'east', endpoint: leader, action: { status: 503 }, times: Infinity });
+      expect(await prove([])).toBe('PRECONDITION_FAILED');
+      expect(await prove(demoted())).toBe('proven');
+    });
+
+    it('standbys that say so prove nothing while the active node does not know', async () => {
+      const active = bench.cluster('east').addresses[0] ?? '';
+      const client = {
+        forgetActiveNode: () => undefined,
+        activeNode: async () => active,
+        dr: { status: async ({ node }: { node: string }) => ({ mode: node === active ? 'unknown' : 'secondary' }) },
+      };
+      const said = await askRole(
+        { entry: { addresses: bench.cluster('east').addresses }, client } as unknown as Parameters<typeof askRole>[0],
+        new AbortController().signal,
+      );
+      expect(said).toEqual({ active: undefined, nodes: ['unknown', 'secondary', 'secondary'] });
+    });
+
+    it('one node that says primary is enough to refuse', async () => {
+      says('primary', { times: 1 });
+      says('secondary', { skip: 1 });
+      expect(await prove(demoted())).toBe('STATE_DIVERGED');
+    });
+
+    it('a promotion in doubt must stay without effect for longer than its request can be under way', async () => {
+      says('secondary');
+      const before = asked().length;
+      expect(await prove([...demoted(), ...activity('promoteDrSecondary', 'east', doubtful)])).toBe('proven');
+      expect(asked().length - before).toBeGreaterThanOrEqual(6);
+    });
+
+    it('a promotion in doubt that takes effect late is seen', async () => {
+      says('secondary', { times: 5 });
+      says('primary', { skip: 5 });
+      expect(await prove([...demoted(), ...activity('promoteDrSecondary', 'east', doubtful)])).toBe('STATE_DIVERGED');
+    });
+
+    it('a promotion under way refuses, whatever it says', async () => {
+      says('secondary');
+      expect(await prove([...demoted(), ...activity('promoteDrSecondary', 'east', 'running')])).toBe(
+        'PRECONDITION_FAILED',
+      );
+    });
   });
 });

@@ -182,3 +182,29 @@ describe('a changing activity in a run that was reset', () => {
     expect(await environment().run(activity, step())).toBe('changed');
   });
 });
+
+describe('a changing activity whose request may be under way', () => {
+  const environmentOf = (attempt: number) =>
+    new MockActivityEnvironment(
+      { attempt, workflowNamespace: 'default', workflowExecution: { workflowId: 'deployment:payments', runId: RUN } },
+      { logger: new DefaultLogger('ERROR') },
+    );
+  const known = async (attempt: number, body: (execution: Execution) => void) => {
+    const activity = executeChange<ReturnType<typeof step>, void>(async (_input, execution) => {
+      body(execution);
+      throw new RunbookError('PRECONDITION_FAILED', 'no', { observed: 'a' });
+    });
+    const failure = await environmentOf(attempt).run(activity, step()).catch(failedOf);
+    return (failure as { details: Record<string, unknown> }).details;
+  };
+
+  it('lets no error say that the outcome is known: not after a lost answer, not in a later attempt', async () => {
+    expect(await known(1, () => undefined)).toMatchObject({ observed: 'a', outcomeKnown: true });
+    expect(await known(1, ({ doubt }) => (doubt.mayHaveSent = true))).toMatchObject({ outcomeKnown: false });
+    expect(await known(2, () => undefined)).toMatchObject({ observed: 'a', outcomeKnown: false });
+  });
+
+  it('until reads settled it', async () => {
+    expect(await known(2, ({ doubt }) => (doubt.mayHaveSent = false))).toMatchObject({ outcomeKnown: true });
+  });
+});

@@ -21,6 +21,7 @@ function execution(controller = new AbortController()): Execution & { readonly t
     told,
     signal: controller.signal,
     run: { ns: 'n', wid: 'w', rid: 'r' },
+    doubt: { mayHaveSent: false, since: Date.now() },
     progress: (text) => void told.push(text),
     throwIfCancelled: () => {
       if (controller.signal.aborted) throw new CancelledFailure('cancelled');
@@ -54,14 +55,27 @@ function change(act: (world: World) => void, more: Partial<Change<boolean>> = {}
   return { world, complete };
 }
 
-type Ended = { readonly world: World; readonly result?: Changed<boolean>; readonly failure?: Failed };
+type Ended = {
+  readonly world: World;
+  readonly result?: Changed<boolean>;
+  readonly failure?: Failed;
+  /** Whether the activity ends in doubt: `executeChange` then says so of every error. */
+  readonly doubt: boolean;
+};
 
-async function run(act: (world: World) => void, more: Partial<Change<boolean>> = {}): Promise<Ended> {
+async function run(
+  act: (world: World) => void,
+  more: Partial<Change<boolean>> = {},
+  earlier: Partial<Execution['doubt']> = {},
+): Promise<Ended> {
   const { world, complete } = change(act, more);
+  const here = execution();
+  Object.assign(here.doubt, earlier);
   try {
-    return { world, result: await readActConfirm(execution(), complete) };
+    const result = await readActConfirm(here, complete);
+    return { world, result, doubt: here.doubt.mayHaveSent };
   } catch (error) {
-    return { world, failure: failedOf(error) };
+    return { world, failure: failedOf(error), doubt: here.doubt.mayHaveSent };
   }
 }
 
@@ -196,6 +210,65 @@ describe('a change', () => {
     });
     expect(failure).toMatchObject({ code: 'SERVICE_UNAVAILABLE', details: { outcomeKnown: false } });
     expect(world.acts).toBe(2);
+  });
+
+  it.each(['REDIRECT_REFUSED', 'RESPONSE_INVALID', 'TLS_FAILED', 'PERMISSION_DENIED'] as const)(
+    'whose effect cannot be read any more (%s) keeps its doubt',
+    async (code) => {
+      let sent = false;
+      const { failure, doubt } = await run(
+        () => {
+          sent = true;
+        },
+        {
+          read: async () => {
+            if (sent) throw new TheError(code, 'no', { outcomeKnown: true });
+            return false;
+          },
+        },
+      );
+      expect([failure?.code, doubt]).toEqual([code, true]);
+    },
+  );
+
+  it('that must not be repeated after a lost answer keeps its doubt', async () => {
+    let acts = 0;
+    const { failure, doubt } = await run(
+      () => {
+        acts += 1;
+        throw lost();
+      },
+      {
+        allow: () => {
+          if (acts > 0) throw new TheError('PRECONDITION_FAILED', 'neither');
+        },
+      },
+    );
+    expect([acts, failure?.code, doubt]).toEqual([1, 'PRECONDITION_FAILED', true]);
+  });
+
+  it('that an earlier attempt may have sent: a refusal settles nothing while that request can be under way', async () => {
+    const act = () => {
+      throw refused();
+    };
+    const early = await run(act, {}, { mayHaveSent: true });
+    expect(early).toMatchObject({ doubt: true, failure: { details: { outcomeKnown: false } } });
+  });
+
+  it('that an earlier attempt may have sent long ago: reads that agree settle it', async () => {
+    const { failure, doubt, world } = await run(
+      (world) => {
+        throw new TheError('SERVICE_UNAVAILABLE', 'no', {
+          retryable: world.acts < 5,
+          outcomeKnown: true,
+          retryAfterMs: 5,
+        });
+      },
+      { notYet: (error) => error.retryable, budgetMs: 10_000 },
+      { mayHaveSent: true, since: Date.now() - 60_000 },
+    );
+    expect(failure).toMatchObject({ code: 'SERVICE_UNAVAILABLE', details: { outcomeKnown: true } });
+    expect([world.acts, doubt]).toEqual([5, false]);
   });
 
   it('is not made where what was read forbids it', async () => {
