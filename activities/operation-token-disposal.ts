@@ -7,7 +7,7 @@ import { isRunbookError } from '../src/errors';
 import { openValue } from '../src/secrets';
 import type { ActivityDependencies } from './dependencies';
 import { readDr } from './dr-roles';
-import type { Clusters } from './support/clusters';
+import type { ClusterAccess, Clusters } from './support/clusters';
 import type { Execution } from './support/execution';
 import { executeChange } from './support/execution';
 import { readClusterId } from './support/operation-token';
@@ -16,8 +16,11 @@ import type { LedgerEntry } from './support/token-ledger';
 import { TokenLedger } from './support/token-ledger';
 
 const TRIES = 4;
-/** After an unclear answer, growing with each. */
-const PAUSE_MS = 300;
+/** After an answer that proves nothing; doubles with each try. */
+const PAUSE_MS = 500;
+/** As {@link PAUSE_MS}, where the cluster restarts or chooses another leader. */
+const RESTART_PAUSE_MS = 1_000;
+const REFUSALS: ReadonlySet<string> = new Set(['PERMISSION_DENIED', 'BAD_REQUEST']);
 
 /** Deletes generated operation tokens and proves that they are refused afterwards (interface 4.1: `operation-token/delete`). */
 export function createOperationTokenDisposalActivities(
@@ -98,38 +101,55 @@ async function deleteOne(
       forDeletion: true,
     });
     let accepted = false;
+    // An answer was lost here, or with an attempt before this one: the token may be dead already.
+    let mayBeDead = execution.doubt.mayHaveSent;
+    let last = 'no clear answer';
     for (let tries = 1; tries <= TRIES; tries += 1) {
       execution.throwIfCancelled();
+      let pauseMs = PAUSE_MS;
       try {
         await access.client.dr.secondary.deleteOperationToken(
           { drOperationToken },
           { signal, timeoutMs: CHANGE_TIMEOUT_MS },
         );
         accepted = true;
-        // Once more, on purpose: a dead token is refused, which is the proof.
+        last = 'still accepted after its deletion';
+        // Once more, on purpose and at once: a dead token is refused, which is the proof.
+        continue;
       } catch (error) {
-        if (!isRunbookError(error)) throw error;
-        if (error.outcomeKnown && !error.retryable) {
-          const dr = await readDr(access, signal);
-          if (dr.mode !== 'secondary')
-            return { cluster, state: 'kept', text: `${cluster} is ${dr.mode} and refuses deletion (${error.code})` };
-          if (accepted || error.code === 'PERMISSION_DENIED' || error.code === 'BAD_REQUEST') {
-            return {
-              cluster,
-              state: 'deleted',
-              text: accepted ? 'deleted, and refused afterwards' : 'refused: it was dead already',
-            };
-          }
-          return { cluster, state: 'unproven', text: error.code };
-        }
+        if (!isRunbookError(error) || error.code === 'REQUEST_CANCELLED') throw error;
         execution.progress(`${error.code} at ${cluster}`);
-        // A restart or a leader change is over in a moment.
-        if (tries < TRIES) await delay(error.retryAfterMs ?? PAUSE_MS * tries, undefined, { signal });
+        mayBeDead ||= !error.outcomeKnown;
+        if (error.outcomeKnown && !error.retryable) {
+          const mode = await modeOf(access, signal);
+          if (mode !== undefined && mode !== 'secondary')
+            return { cluster, state: 'kept', text: `${cluster} is ${mode} and refuses deletion (${error.code})` };
+          if (!REFUSALS.has(error.code)) return { cluster, state: 'unproven', text: error.code };
+          if (accepted) return { cluster, state: 'deleted', text: 'deleted, and refused afterwards' };
+          // A node that restarts refuses living tokens too: only a refusal that stays counts, and only after a deletion.
+          if (tries === TRIES && mayBeDead)
+            return { cluster, state: 'deleted', text: 'its deletion lost its answer, and it is refused since' };
+          last = `refused (${error.code}) without a deletion before`;
+        } else {
+          last = accepted ? 'deleted, and no clear answer since' : 'no clear answer';
+          pauseMs = Math.max(error.retryAfterMs ?? 0, RESTART_PAUSE_MS);
+        }
       }
+      if (tries < TRIES) await delay(pauseMs * 2 ** (tries - 1), undefined, { signal });
     }
-    return { cluster, state: 'unproven', text: accepted ? 'still accepted after its deletion' : 'no clear answer' };
+    return { cluster, state: 'unproven', text: last };
   } catch (error) {
     if (!isRunbookError(error) || error.code === 'REQUEST_CANCELLED') throw error;
     return { cluster, state: 'unproven', text: `${error.code}: ${error.message}` };
+  }
+}
+
+/** The cluster's DR mode; undefined where it cannot be read now. */
+async function modeOf(access: ClusterAccess, signal: AbortSignal): Promise<string | undefined> {
+  try {
+    return (await readDr(access, signal)).mode;
+  } catch (error) {
+    if (!isRunbookError(error) || !error.retryable) throw error;
+    return undefined;
   }
 }

@@ -56,12 +56,29 @@ it('a token of a DR secondary is deleted, and the proof is that it is refused af
   expect(entry?.sealed).toBeUndefined();
 });
 
-it('a token that is dead already counts as deleted', async () => {
+it('a token that is refused although nothing deleted it is not proven dead, and stays sealed', async () => {
   const token = await bench.operationToken('west', USES);
-  await dispose([token]);
-  expect((await dispose([token])).disposals).toEqual([
-    { cluster: 'west', state: 'deleted', text: 'refused: it was dead already' },
+  await note(token.value);
+  bench.service.faults.add({ endpoint: DELETE, action: { status: 403 }, times: Infinity });
+  const { disposals, findings } = await dispose([token]);
+  expect(disposals).toEqual([
+    { cluster: 'west', state: 'unproven', text: 'refused (PERMISSION_DENIED) without a deletion before' },
   ]);
+  expect(findings).toEqual([expect.objectContaining({ code: 'token-not-proven-dead' })]);
+  expect((await ledger())[0]).toMatchObject({ state: 'alive', sealed: token.value });
+  expect(living('west')).toBe(1);
+});
+
+it('a refusal that passes, as of a node that restarts, is outlasted', async () => {
+  const token = await bench.operationToken('west', USES);
+  bench.service.faults.add({ endpoint: DELETE, action: { status: 400 } });
+  const began = Date.now();
+  expect((await dispose([token])).disposals[0]).toMatchObject({
+    state: 'deleted',
+    text: 'deleted, and refused afterwards',
+  });
+  expect(Date.now() - began).toBeGreaterThanOrEqual(500);
+  expect(living('west')).toBe(0);
 });
 
 it('a token whose deletion lost its answer is asked for again until the refusal proves it', async () => {
