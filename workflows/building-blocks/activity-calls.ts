@@ -12,7 +12,7 @@ const READ: ActivityOptions = {
   scheduleToCloseTimeout: '2 minutes',
   cancellationType: WAIT_CANCELLATION_COMPLETED,
   heartbeatTimeout: '10 seconds',
-  retry: { initialInterval: '1 second', maximumInterval: '10 seconds' },
+  retry: { initialInterval: '1 second', maximumInterval: '10 seconds', maximumAttempts: 5 },
 };
 
 /**
@@ -29,12 +29,16 @@ const CHANGE: ActivityOptions = {
   retry: { initialInterval: '4 seconds', backoffCoefficient: 1.5, maximumInterval: '15 seconds', maximumAttempts: 5 },
 };
 
-/** One long wait that polls inside: its budget comes from the inventory. */
+/**
+ * One long wait that polls inside: its budget comes from the inventory, and what may pass is waited out there. The few
+ * attempts are for lost workers: an error that no poll waits out parks the step instead of being tried again unseen.
+ */
 const WAIT: ActivityOptions = {
   startToCloseTimeout: '6 hours',
+  scheduleToCloseTimeout: '12 hours',
   heartbeatTimeout: '5 seconds',
   cancellationType: WAIT_CANCELLATION_COMPLETED,
-  retry: { initialInterval: '1 second', maximumInterval: '5 seconds' },
+  retry: { initialInterval: '1 second', maximumInterval: '5 seconds', maximumAttempts: 5 },
 };
 
 /** Needs the ceremony's keys: runs where they are. */

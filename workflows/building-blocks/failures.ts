@@ -58,7 +58,8 @@ export function failureFacts(error: unknown): FailureFacts | undefined {
       needed: details.needed,
       next: details.next,
       cluster: details.cluster,
-      outcomeKnown: details.outcomeKnown ?? true,
+      // Not one of ours, or not complete: nothing vouches for what the last call did.
+      outcomeKnown: details.outcomeKnown ?? false,
     };
   }
   if (cause instanceof TimeoutFailure) {
@@ -81,7 +82,12 @@ export function stepFailure(
   message: string,
   details: Omit<FailureDetails, 'outcomeKnown'> = {},
 ): ApplicationFailure {
-  return ApplicationFailure.create({ type: code, message, nonRetryable: true, details: [details] });
+  return ApplicationFailure.create({
+    type: code,
+    message,
+    nonRetryable: true,
+    details: [{ ...details, outcomeKnown: true }],
+  });
 }
 
 /** Whether the error means that this run was cancelled rather than that something failed. */

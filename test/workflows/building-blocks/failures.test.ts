@@ -12,6 +12,13 @@ it('an activity that failed tells code, message and details of its cause', () =>
   expect(failureFacts(activityFailure(cause))).toEqual({ code: 'OUTCOME_UNKNOWN', message: 'lost', ...details });
 });
 
+it('a failure that does not say whether the outcome is known leaves it open', () => {
+  for (const details of [undefined, [{}], [{ observed: 'a' }]]) {
+    const cause = ApplicationFailure.create({ type: 'SOMETHING', message: 'x', ...(details && { details }) });
+    expect(failureFacts(activityFailure(cause))).toMatchObject({ code: 'SOMETHING', outcomeKnown: false });
+  }
+});
+
 it('a failure of the step itself parks like one of an activity, with a known outcome', () => {
   expect(failureFacts(stepFailure('PRECONDITION_FAILED', 'no', { observed: 'x' }))).toMatchObject({
     code: 'PRECONDITION_FAILED',
