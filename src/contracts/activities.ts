@@ -1,11 +1,30 @@
+import type {
+  ActivationTokenResult,
+  AssessSwitchoverResult,
+  Authority,
+  CatchUpResult,
+  ChangeResult,
+  DemoteResult,
+  LossEvidence,
+  MarkerResult,
+  PathsFilterFacts,
+  PathsFilterResult,
+  ProbeResult,
+  ServiceReadyResult,
+  SiteFacts,
+  StreamingResult,
+  TokenDisposal,
+} from './activity-results';
 import type { CeremonyHandle, CeremonyTarget, Envelope, EnvelopeVerdict, OperationTokenReference } from './ceremony';
 import type { ClusterObservation, WalIndex } from './observations';
-import type { PlanDocument, SwitchoverAssessment } from './plan';
+import type { SwitchoverAssessment } from './plan';
 import type { Report } from './report';
 import type { Attested, Finding, RunFact, RunOutcome, StepContext } from './run-facts';
 import type { DrSwitchoverInput, TokenUse } from './runbook-inputs';
 import type { Sealed } from './sealed';
 import type { DecisionAction } from './signals';
+
+export type * from './activity-results';
 
 /*
  * Every activity takes one object and gives one object. `step` says which step of the run it serves. Names only: no
@@ -21,26 +40,6 @@ interface OnCluster extends StepInput {
   readonly cluster: string;
 }
 
-/** What a changing activity found out: it changed the state, or the state was there already. */
-export interface ChangeResult {
-  readonly outcome: 'done' | 'already';
-  /** What was observed afterwards, in a few words. */
-  readonly observed: string;
-  /** When the call was sent; absent where it was not. */
-  readonly calledAt?: number;
-  readonly confirmedAt: number;
-  /** Calls to the changing endpoint that this attempt made. */
-  readonly calls: number;
-  readonly findings?: readonly Finding[];
-}
-
-/** What lets a dangerous activity check for itself that it may act. */
-export interface Authority {
-  readonly plan: PlanDocument;
-  /** The approvals as they arrived: JWS strings or plain members. */
-  readonly approvals: readonly unknown[];
-}
-
 export interface AssessSwitchoverInput extends StepInput {
   readonly input: DrSwitchoverInput;
   /** The digest of the plan that was approved: a changed plan fails. */
@@ -49,129 +48,11 @@ export interface AssessSwitchoverInput extends StepInput {
   readonly ownFingerprint?: string;
 }
 
-/** What the workers know of the site, so that the workflow need not guess. */
-export interface SiteFacts {
-  readonly searchAttributesRegistered: boolean;
-  /** Base of links to the Web UI, where the inventory gives one. */
-  readonly uiAddress?: string;
-}
-
-export interface GatePolicyFacts {
-  readonly needed: boolean;
-  readonly validForMs: number;
-  /** Names that may approve, for the messages. */
-  readonly approvers: readonly string[];
-  readonly approvals: number;
-}
-
-export interface AssessSwitchoverResult extends SwitchoverAssessment {
-  readonly site: SiteFacts;
-  readonly gates: { readonly plan: GatePolicyFacts; readonly go: GatePolicyFacts };
-  /** What the plan says, for the workflow to follow. */
-  readonly route?: SwitchoverRoute;
-}
-
-export interface SwitchoverRoute {
-  readonly from: string;
-  readonly to: string;
-  readonly otherDrSecondaries: readonly string[];
-  readonly performanceSecondaries: readonly string[];
-  readonly rejoin: boolean;
-  readonly tokenSource: 'batch' | 'ceremony';
-  readonly hooks: {
-    readonly quiesce: boolean;
-    readonly release: boolean;
-    readonly traffic: boolean;
-    readonly probe: boolean;
-  };
-}
-
-export interface MarkerResult {
-  /** Path of the marker in the key-value engine. */
-  readonly path: string;
-  /** The value written: random, not a secret. */
-  readonly value: string;
-  /** W: the primary's `last_dr_wal` read after the write. */
-  readonly wal: WalIndex;
-  readonly at: number;
-}
-
-export interface CatchUpResult {
-  readonly target: WalIndex;
-  readonly reached: WalIndex;
-  readonly samples: number;
-  readonly heartbeatAgeMs?: number;
-  /** The primary's `last_dr_wal` when the secondary had reached the target. */
-  readonly primaryWal?: WalIndex;
-  readonly at: number;
-}
-
-export interface DemoteResult extends ChangeResult {
-  /** The primary's `last_dr_wal` read right before the call. */
-  readonly walBefore?: WalIndex;
-}
-
-/** `none` is proven by equal Merkle roots; `bounded` says by how much at most, as far as it could be read. */
-export interface LossEvidence {
-  readonly loss: 'none' | 'bounded';
-  readonly oldPrimaryRoot?: string;
-  readonly newPrimaryRoot?: string;
-  /** WAL entries of the old primary that the new one was not seen to have reached. */
-  readonly boundWalEntries?: string;
-  readonly why: string;
-}
-
-export interface ServiceReadyResult {
-  readonly primaryAt: number;
-  /** The same node was active on several reads. */
-  readonly stableActiveNode: string;
-  /** The marker was read with a token from before the switchover. */
-  readonly markerReadAt?: number;
-  readonly writtenAt: number;
-  /** Service ready: all of the above. */
-  readonly readyAt: number;
-  readonly findings?: readonly Finding[];
-}
-
-export interface ProbeResult {
-  readonly firstSuccessAt: number;
-  readonly tries: number;
-}
-
-export interface ActivationTokenResult {
-  readonly id: string;
-  /** `none` where the secondary follows the primary already: no token was issued. */
-  readonly form: 'encrypted' | 'wrapped' | 'none';
-  readonly token?: Sealed<'activation-token'>;
-  /** The active node of the secondary that holds the private key, where the form is `encrypted`. */
-  readonly keyNode?: string;
-  readonly revokedBefore: boolean;
-}
-
-export interface StreamingResult {
-  readonly state: string;
-  readonly connectedTo?: string;
-  readonly at: number;
-  readonly observed: string;
-}
-
-export interface TokenDisposal {
-  readonly cluster: string;
-  readonly state: 'deleted' | 'kept' | 'unproven';
-  readonly text: string;
-}
-
 /** A primary and one of its secondaries. */
 interface BetweenClusters extends StepInput {
   readonly deployment: string;
   readonly primary: string;
   readonly secondary: string;
-}
-
-/** A paths filter of a performance secondary. */
-export interface PathsFilterFacts {
-  readonly mode: 'allow' | 'deny';
-  readonly paths: readonly string[];
 }
 
 /** Every activity that the workers offer, by the name under which Temporal knows it. */
@@ -351,7 +232,7 @@ export interface RunbookActivities {
       readonly token: OperationTokenReference;
       readonly activation: ActivationTokenResult;
     },
-  ): Promise<ChangeResult & { readonly keyLost?: boolean }>;
+  ): Promise<ChangeResult>;
   awaitDrStreaming(
     input: StepInput & { readonly deployment: string; readonly primary: string; readonly secondary: string },
   ): Promise<StreamingResult>;
@@ -370,28 +251,24 @@ export interface RunbookActivities {
       readonly id?: string;
     }[];
   }>;
-  /** Reads the filter under `fromId` and writes it under `toId`, then reads it back. */
-  copyPathsFilter(
-    input: OnCluster & {
-      readonly fromId: string;
-      readonly toId: string;
-      /** What was read before, where the service may have dropped it since. */
-      readonly filter?: PathsFilterFacts;
-    },
-  ): Promise<ChangeResult & { readonly filter?: PathsFilterFacts }>;
-  issuePerformanceActivationToken(
-    input: BetweenClusters & {
-      readonly id: string;
-    },
-  ): Promise<ActivationTokenResult>;
+  /** Reads on the primary what the secondary must not get, under its former id and under its cluster ID. */
+  readPathsFilter(input: BetweenClusters): Promise<PathsFilterResult>;
+  /** Writes the filter where it is absent or different, then reads it back. `done`: it had to be written. */
+  writePathsFilter(
+    input: OnCluster & { readonly id: string; readonly filter: PathsFilterFacts },
+  ): Promise<ChangeResult>;
+  issuePerformanceActivationToken(input: BetweenClusters): Promise<ActivationTokenResult>;
   updatePerformancePrimary(
     input: BetweenClusters & {
       readonly activation: ActivationTokenResult;
     },
-  ): Promise<ChangeResult & { readonly keyLost?: boolean }>;
+  ): Promise<ChangeResult>;
+  /** Compares both sides with each other and with the filter that must be there. */
   compareDynamicFilters(
     input: BetweenClusters & {
       readonly id: string;
+      /** Absent where the secondary has no filter. */
+      readonly expected?: PathsFilterFacts;
     },
   ): Promise<{ readonly equal: boolean; readonly observed: string }>;
 

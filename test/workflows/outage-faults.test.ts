@@ -283,7 +283,7 @@ describe('faults in the outage', () => {
 
         expect(report.outcome).toBe('aborted');
         expect(report.findings).toContainEqual(expect.objectContaining({ severity: 'critical', code: 'no-primary' }));
-        expect(report.leftToDo[0]).toContain('No cluster is primary');
+        expect(report.leftToDo[0]).toContain('no cluster seen as primary');
         expect(drPrimaries(scenario)).toEqual([]);
         expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
       }),

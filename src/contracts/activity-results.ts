@@ -1,0 +1,155 @@
+import type { WalIndex } from './observations';
+import type { PlanDocument, SwitchoverAssessment } from './plan';
+import type { Finding } from './run-facts';
+import type { Sealed } from './sealed';
+
+/* What activities give and take beside names. Times are epoch milliseconds unless the name says otherwise. */
+
+/**
+ * What a changing activity found out: it changed the state, or the state was there already. `not-done`: it did not, and
+ * has to be prepared anew, such as a secondary that did not take its activation token.
+ */
+export interface ChangeResult {
+  readonly outcome: 'done' | 'already' | 'not-done';
+  /** What was observed afterwards, in a few words. */
+  readonly observed: string;
+  /** When the call was sent; absent where it was not. */
+  readonly calledAt?: number;
+  readonly confirmedAt: number;
+  /** Calls to the changing endpoint that this attempt made. */
+  readonly calls: number;
+  readonly findings?: readonly Finding[];
+}
+
+/** What lets a dangerous activity check for itself that it may act. */
+export interface Authority {
+  readonly plan: PlanDocument;
+  /** The approvals as they arrived: JWS strings or plain members. */
+  readonly approvals: readonly unknown[];
+}
+
+/** What the workers know of the site, so that the workflow need not guess. */
+export interface SiteFacts {
+  readonly searchAttributesRegistered: boolean;
+  /** Base of links to the Web UI, where the inventory gives one. */
+  readonly uiAddress?: string;
+}
+
+export interface GatePolicyFacts {
+  readonly needed: boolean;
+  readonly validForMs: number;
+  /** Names that may approve, for the messages. */
+  readonly approvers: readonly string[];
+  readonly approvals: number;
+}
+
+export interface AssessSwitchoverResult extends SwitchoverAssessment {
+  readonly site: SiteFacts;
+  readonly gates: { readonly plan: GatePolicyFacts; readonly go: GatePolicyFacts };
+  /** What the plan says, for the workflow to follow. */
+  readonly route?: SwitchoverRoute;
+}
+
+export interface SwitchoverRoute {
+  readonly from: string;
+  readonly to: string;
+  readonly otherDrSecondaries: readonly string[];
+  readonly performanceSecondaries: readonly string[];
+  readonly rejoin: boolean;
+  readonly tokenSource: 'batch' | 'ceremony';
+  readonly hooks: {
+    readonly quiesce: boolean;
+    readonly release: boolean;
+    readonly traffic: boolean;
+    readonly probe: boolean;
+  };
+}
+
+export interface MarkerResult {
+  /** Path of the marker in the key-value engine. */
+  readonly path: string;
+  /** The value written: random, not a secret. */
+  readonly value: string;
+  /** W: the primary's `last_dr_wal` read after the write. */
+  readonly wal: WalIndex;
+  readonly at: number;
+}
+
+export interface CatchUpResult {
+  readonly target: WalIndex;
+  readonly reached: WalIndex;
+  readonly samples: number;
+  readonly heartbeatAgeMs?: number;
+  /** The primary's `last_dr_wal` when the secondary had reached the target. */
+  readonly primaryWal?: WalIndex;
+  readonly at: number;
+}
+
+export interface DemoteResult extends ChangeResult {
+  /** The primary's `last_dr_wal` read right before the call. */
+  readonly walBefore?: WalIndex;
+}
+
+/** `none` is proven by equal Merkle roots; `bounded` says by how much at most, as far as it could be read. */
+export interface LossEvidence {
+  readonly loss: 'none' | 'bounded';
+  readonly oldPrimaryRoot?: string;
+  readonly newPrimaryRoot?: string;
+  /** WAL entries of the old primary that the new one was not seen to have reached. */
+  readonly boundWalEntries?: string;
+  readonly why: string;
+}
+
+export interface ServiceReadyResult {
+  readonly primaryAt: number;
+  /** The same node was active on several reads. */
+  readonly stableActiveNode: string;
+  /** The marker was read with a token from before the switchover. */
+  readonly markerReadAt?: number;
+  readonly writtenAt: number;
+  /** Service ready: all of the above. */
+  readonly readyAt: number;
+  readonly findings?: readonly Finding[];
+}
+
+export interface ProbeResult {
+  readonly firstSuccessAt: number;
+  readonly tries: number;
+}
+
+export interface ActivationTokenResult {
+  readonly id: string;
+  /** `none` where the secondary follows the primary already: no token was issued. */
+  readonly form: 'encrypted' | 'wrapped' | 'none';
+  readonly token?: Sealed<'activation-token'>;
+  /** The active node of the secondary that holds the private key, where the form is `encrypted`. */
+  readonly keyNode?: string;
+  readonly revokedBefore: boolean;
+}
+
+export interface StreamingResult {
+  readonly state: string;
+  readonly connectedTo?: string;
+  readonly at: number;
+  readonly observed: string;
+}
+
+export interface TokenDisposal {
+  readonly cluster: string;
+  readonly state: 'deleted' | 'kept' | 'unproven';
+  readonly text: string;
+}
+
+/** A paths filter of a performance secondary. */
+export interface PathsFilterFacts {
+  readonly mode: 'allow' | 'deny';
+  readonly paths: readonly string[];
+}
+
+export interface PathsFilterResult {
+  /** The cluster ID of the secondary: the id of its next token and filter. */
+  readonly id: string;
+  /** Absent where the secondary has no filter under any of its ids. */
+  readonly filter?: PathsFilterFacts;
+  readonly observed: string;
+}
