@@ -20,6 +20,11 @@ function completed(run: RunRecord, type: string): readonly ActivityRecord[] {
   return ofType(run, type).filter(({ state }) => state === 'completed');
 }
 
+/** Completed changes whose result does not say that nothing was changed. */
+function effective(run: RunRecord, type: string): readonly ActivityRecord[] {
+  return completed(run, type).filter(({ result }) => result['outcome'] !== 'not-done');
+}
+
 /** Tries of a change of which it is not known whether they took effect. */
 function undecided(activities: readonly ActivityRecord[]): readonly ActivityRecord[] {
   return activities.filter(
@@ -86,7 +91,7 @@ function protection(run: RunRecord, plan: SwitchoverPlan | undefined): readonly 
     ),
   );
   const repointed = new Set(
-    completed(run, 'updatePerformancePrimary').map((activity) => inputText(activity, 'secondary')),
+    effective(run, 'updatePerformancePrimary').map((activity) => inputText(activity, 'secondary')),
   );
   const astray = plan.performanceSecondaries
     .filter(({ cluster }) => !following.has(cluster) && !repointed.has(cluster))
@@ -104,9 +109,9 @@ function activationTokens(run: RunRecord): readonly string[] {
       ['issuePerformanceActivationToken', 'updatePerformancePrimary', 'performance'],
     ] as const
   ).flatMap(([issue, use, kind]) => {
-    const used = new Set(completed(run, use).map(({ input }) => textOf(fieldsOf(input['activation'])['id'])));
+    const used = new Set(effective(run, use).map(({ input }) => textOf(fieldsOf(input['activation'])['id'])));
     return completed(run, issue)
-      .filter(({ result }) => !used.has(textOf(result['id'])))
+      .filter(({ result }) => result['form'] !== 'none' && !used.has(textOf(result['id'])))
       .map(
         (activity) =>
           `A ${kind} activation token for ${inputText(activity, 'secondary')} (id ${textOf(activity.result['id']) ?? 'unknown'}) was issued on ${inputText(activity, 'primary')} and not seen used: revoke that id with revoke-secondary unless it is in use.`,
@@ -169,7 +174,7 @@ function keyName(ceremony: ReturnType<typeof fieldsOf>): string {
 
 function hooks(run: RunRecord): readonly string[] {
   const ran = new Map(ofType(run, 'runHook').map((activity) => [textOf(activity.input['hook']), activity.state]));
-  if (!ran.has('quiesce') || ran.get('traffic') === 'completed') return [];
+  if (!ran.has('quiesce') || ran.get('traffic') === 'completed' || ran.get('release') === 'completed') return [];
   return [
     'The quiesce hook was started and the traffic hook did not finish: check that clients are let through to the primary.',
   ];
@@ -186,6 +191,11 @@ function openParkings({ parked, decided }: RunFacts): readonly string[] {
 /** Secrets that the run made and that are not proven gone. A token that the run keeps on purpose is not among them. */
 export function secretsLeft(run: RunRecord): readonly string[] {
   return [...activationTokens(run), ...operationTokens(run, false), ...ceremonyKeys(run)];
+}
+
+/** What a run that ended early left undone at the clusters, the most urgent first: roles, clients, protection. */
+export function workLeft(run: RunRecord, plan: SwitchoverPlan | undefined): readonly string[] {
+  return [...roles(run, plan), ...hooks(run), ...protection(run, plan)];
 }
 
 /** What the history proves to be left, the most urgent first. */

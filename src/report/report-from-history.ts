@@ -9,7 +9,7 @@ import { collectFacts, sortFindings } from './facts';
 import type { RunRecord } from './history-events';
 import { readHistory } from './history-events';
 import { fieldsOf, isoTime, listOf, textOf, textsOf } from './history-values';
-import { derivedLeftToDo, secretsLeft } from './left-to-do';
+import { derivedLeftToDo, secretsLeft, workLeft } from './left-to-do';
 import { demotionOf, outageOf, withoutDrProtectionOf } from './outage';
 import { readAll, recordedObservation, recordedOutcome, recordedPrecondition } from './recorded-shapes';
 import { reportedSteps } from './steps';
@@ -224,6 +224,18 @@ function derivedFindings(run: RunRecord, facts: RunFacts): readonly Timed<Findin
   return findings;
 }
 
+/** What the run said itself, what the history proves beside it, and secrets that are not proven gone. */
+function leftToDoOf(
+  run: RunRecord,
+  facts: RunFacts,
+  ending: Ending,
+  plan: SwitchoverPlan | undefined,
+): readonly string[] {
+  if (!ending.leftToDo) return derivedLeftToDo(run, facts, plan);
+  const work = ending.outcome === 'aborted' ? workLeft(run, plan) : [];
+  return [...ending.leftToDo, ...work, ...secretsLeft(run)];
+}
+
 /**
  * Says what a run did, from its history alone: no clock, no I/O, so that a live run, a finished one and one that was
  * terminated are told by the same function, and the same history always gives the same report.
@@ -287,7 +299,7 @@ export function reportFromHistory(history: temporal.api.history.v1.IHistory, ide
     ...(withoutDrProtection && { withoutDrProtection }),
     tokens: tokensOf(run),
     finalState: finalStateOf(run),
-    leftToDo: ending.leftToDo ? [...ending.leftToDo, ...secretsLeft(run)] : derivedLeftToDo(run, facts, plan?.content),
+    leftToDo: leftToDoOf(run, facts, ending, plan?.content),
     historyEvents: run.eventCount,
   };
 }
