@@ -110,9 +110,12 @@ describe('a deployment with several secondaries', () => {
       expect(snapshot(scenario, 'europe').performance).toMatchObject({ connectedTo: 'west', state: 'stream-wals' });
       const steps = report.steps.map(({ name }) => name).filter((name) => name.includes('europe'));
       expect(steps).toEqual([
+        'Read the paths filter of europe',
+        'Read the paths filter of europe',
         'Write the paths filter of europe (before update-primary)',
         'Point europe at west (performance)',
         'Write the paths filter of europe (after update-primary)',
+        'Wait until europe follows',
         'Compare the dynamic filter of europe on both sides',
       ]);
       // The simulated service drops the filter with update-primary: it stands again at the end.

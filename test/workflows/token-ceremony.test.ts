@@ -33,9 +33,9 @@ describe('operationTokenCeremony', () => {
     expect(report.steps.map(({ name }) => name)).toEqual([
       'Read and check the cluster',
       'Invite the key holders',
+      'Check key shares',
       'Generate operation token on west',
       'Destroy the ceremony keys',
-      'Write the report',
     ]);
     expect(statuses(scenario, 'west', CHANGING.giveShare)).toEqual([200, 200, 200]);
     expect(scenario.service.cluster('west').snapshotState().operationTokens).toBe(1);
