@@ -1,23 +1,17 @@
-import type { ActivationToken } from '../src/client';
-import type { ActivationTokenResult, RunbookActivities } from '../src/contracts/activities';
-import type { ReplicationObservation } from '../src/contracts/observations';
-import { RunbookError, isRunbookError } from '../src/errors';
+import type { RunbookActivities } from '../src/contracts/activities';
+import { isRunbookError } from '../src/errors';
 import type { Secret } from '../src/secret';
-import { openValue, sealValue } from '../src/secrets';
 import type { ActivityDependencies } from './dependencies';
 import { readDr } from './dr-roles';
-import { issueActivationToken } from './support/activation-tokens';
 import type { ClusterAccess, Clusters } from './support/clusters';
+import type { Execution } from './support/execution';
 import { execute, executeChange } from './support/execution';
+import type { Joining } from './support/join-secondary';
+import { issueFor, readPrimary, updatePrimaryWith } from './support/join-secondary';
 import { describeReplication, heartbeatAge, isAlive } from './support/observe';
 import { awaitClusterId, openOperationToken } from './support/operation-token';
-import { CHANGE_TIMEOUT_MS, awaitState, readActConfirm } from './support/read-act-confirm';
+import { CHANGE_TIMEOUT_MS, awaitState } from './support/read-act-confirm';
 
-/** Life of an activation token: it is used at once. */
-export const ACTIVATION_TOKEN_SECONDS = 600;
-/** How long the new primary is given to become able to issue tokens, ms. */
-const ISSUE_BUDGET_MS = 60_000;
-const POINTED_BUDGET_MS = 30_000;
 /** How long a secondary that does not answer is waited for before its step parks, ms. */
 const ANSWER_BUDGET_MS = 30_000;
 
@@ -26,155 +20,46 @@ export function createDrSecondaryActivities(
   dependencies: ActivityDependencies,
   clusters: Clusters,
 ): Pick<RunbookActivities, 'issueDrActivationToken' | 'updateDrPrimary' | 'awaitDrStreaming'> {
+  const joiningOf = async (
+    { deployment, primary, secondary }: { deployment: string; primary: string; secondary: string },
+    execution: Execution,
+  ): Promise<Joining> => {
+    const target = clusters.of(deployment, secondary);
+    const { heartbeatAgeMs, streamingMs } = clusters.deployment(deployment).limits;
+    return {
+      kind: 'dr',
+      source: clusters.of(deployment, primary),
+      target,
+      clusterId: await awaitClusterId(target, execution, Math.min(ANSWER_BUDGET_MS, streamingMs)),
+      heartbeatAgeMs,
+      read: (access) => readDr(access, execution.signal),
+    };
+  };
   return {
-    issueDrActivationToken: executeChange(
-      async ({ deployment, primary, secondary, token: reference }, execution): Promise<ActivationTokenResult> => {
-        const { signal, run } = execution;
-        const source = clusters.of(deployment, primary);
-        const target = clusters.of(deployment, secondary);
-        const { heartbeatAgeMs, streamingMs } = clusters.deployment(deployment).limits;
-        const clusterId = await awaitClusterId(target, execution, Math.min(ANSWER_BUDGET_MS, streamingMs));
-        const clusterAddresses = await clusterAddressesOf(source, signal);
-        const id = clusterId;
-        if (isAttached(await readDr(target, signal), clusterAddresses, heartbeatAgeMs))
-          return { id, form: 'none', revokedBefore: false };
+    issueDrActivationToken: executeChange(async (input, execution) => {
+      const joining = await joiningOf(input, execution);
+      const { target, clusterId } = joining;
+      return issueFor(dependencies, execution, joining, async () => {
+        const use = 'dr.update-primary';
+        const token = await openOperationToken(dependencies, execution.run, target, clusterId, input.token, use);
+        return generatePublicKey(target, token, execution.signal);
+      });
+    }),
 
-        const operationToken = await openOperationToken(
-          dependencies,
-          run,
-          target,
-          clusterId,
-          reference,
-          'dr.update-primary',
-        );
-        const publicKey = await generatePublicKey(target, operationToken, signal);
-        const issued = await issueActivationToken(execution, {
-          id,
-          budgetMs: ISSUE_BUDGET_MS,
-          cluster: primary,
-          knownIds: async () => (await primaryStatus(source, signal)).knownSecondaries ?? [],
-          issue: async () =>
-            source.client.dr.primary.secondaryToken(
-              { id, ttl: `${ACTIVATION_TOKEN_SECONDS}s`, secondaryPublicKey: publicKey?.publicKey },
-              { token: await source.credential(), signal, timeoutMs: CHANGE_TIMEOUT_MS },
-            ),
-          revoke: async () =>
-            source.client.dr.primary.revokeSecondary(
-              { id },
-              { token: await source.credential(), signal, timeoutMs: CHANGE_TIMEOUT_MS },
-            ),
-        });
-        return {
-          id,
-          form: issued.token.form,
-          keyNode: issued.token.form === 'encrypted' ? publicKey?.node : undefined,
-          revokedBefore: issued.revokedBefore,
-          token: await sealActivationToken(
-            dependencies,
-            execution.run,
-            { source: primary, target: secondary, clusterId, use: 'dr.update-primary' },
-            issued.token,
-          ),
-        };
-      },
-    ),
-
-    updateDrPrimary: executeChange(
-      async ({ deployment, primary, secondary, token: reference, activation }, execution) => {
-        const { signal, run } = execution;
-        const source = clusters.of(deployment, primary);
-        const target = clusters.of(deployment, secondary);
-        const { heartbeatAgeMs, streamingMs } = clusters.deployment(deployment).limits;
-        const clusterId = await awaitClusterId(target, execution, Math.min(ANSWER_BUDGET_MS, streamingMs));
-        await primaryStatus(source, signal);
-        const clusterAddresses = await clusterAddressesOf(source, signal);
-        const lost = (observed: string) => ({
-          outcome: 'done' as const,
-          observed,
-          confirmedAt: Date.now(),
-          calls: 0,
-          keyLost: true,
-        });
-
-        const before = await readDr(target, signal);
-        if (isAttached(before, clusterAddresses, heartbeatAgeMs)) {
-          return {
-            outcome: 'already',
-            observed: `${secondary} knows ${primary} as its primary`,
-            confirmedAt: Date.now(),
-            calls: 0,
-          };
-        }
-        if (before.mode !== 'secondary') {
-          throw new RunbookError('PRECONDITION_FAILED', `${secondary} is no DR secondary.`, {
-            cluster: secondary,
-            observed: describeReplication(before),
-            needed: 'secondary',
-          });
-        }
-        if (activation.token === undefined) return lost('there is no activation token yet');
-        const activationToken = await openValue(dependencies.sealKeyring, run, activation.token, {
-          kind: 'activation-token',
-          cluster: secondary,
-          clusterId,
-          use: 'dr.update-primary',
-          expectedSource: primary,
-        });
-        if (activation.keyNode !== undefined && (await target.client.activeNode({ signal })) !== activation.keyNode) {
-          return lost(`the active node of ${secondary} changed: the private key of the activation is gone`);
-        }
-        const drOperationToken = await openOperationToken(
-          dependencies,
-          run,
-          target,
-          clusterId,
-          reference,
-          'dr.update-primary',
-        );
-        const wrapped = activation.form === 'wrapped';
-        try {
-          const changed = await readActConfirm(execution, {
-            read: () => readDr(target, signal),
-            // A cluster that was promoted back is known to its secondary already, which it does not accept any more:
-            // only a live connection proves anything then.
-            until: (dr) =>
-              follows(before, clusterAddresses)
-                ? isAttached(dr, clusterAddresses, heartbeatAgeMs)
-                : follows(dr, clusterAddresses),
-            budgetMs: POINTED_BUDGET_MS,
-            describe: describeReplication,
-            needed: `${secondary} knows ${primary} as its primary`,
-            cluster: secondary,
-            act: () =>
-              target.client.dr.secondary.updatePrimary(
-                {
-                  drOperationToken,
-                  token: activationToken,
-                  primaryApiAddr: wrapped ? source.entry.apiAddressForPeers : undefined,
-                  caFile: wrapped ? source.entry.caFileOnPeers : undefined,
-                },
-                { signal, timeoutMs: CHANGE_TIMEOUT_MS },
-              ),
-          });
-          return {
-            outcome: changed.outcome,
-            observed: `${secondary} knows ${primary} as its primary`,
-            calledAt: changed.calledAt,
-            confirmedAt: Date.now(),
-            calls: changed.calls,
-          };
-        } catch (error) {
-          // An activation token serves once: what did not take it needs another one.
-          if (
-            isRunbookError(error) &&
-            ['OUTCOME_UNKNOWN', 'CONFIRMATION_TIMEOUT', 'BAD_REQUEST'].includes(error.code)
-          ) {
-            return lost(`${secondary} did not take the activation token (${error.code})`);
-          }
-          throw error;
-        }
-      },
-    ),
+    updateDrPrimary: executeChange(async (input, execution) => {
+      const joining = await joiningOf(input, execution);
+      const { target, clusterId } = joining;
+      await readPrimary(joining);
+      return updatePrimaryWith(dependencies, execution, joining, input.activation, async () => {
+        const use = 'dr.update-primary';
+        const token = await openOperationToken(dependencies, execution.run, target, clusterId, input.token, use);
+        return (parameters) =>
+          target.client.dr.secondary.updatePrimary(
+            { drOperationToken: token, ...parameters },
+            { signal: execution.signal, timeoutMs: CHANGE_TIMEOUT_MS },
+          );
+      });
+    }),
 
     awaitDrStreaming: execute(async ({ deployment, primary, secondary }, execution) => {
       const { signal } = execution;
@@ -211,72 +96,6 @@ export function createDrSecondaryActivities(
       };
     }),
   };
-}
-
-/** Seals an activation token for the one activity that uses it. */
-export async function sealActivationToken(
-  dependencies: ActivityDependencies,
-  run: Parameters<typeof sealValue>[1],
-  binding: { readonly source: string; readonly target: string; readonly clusterId: string; readonly use: string },
-  token: ActivationToken,
-) {
-  const { source, target, clusterId, use } = binding;
-  return sealValue(
-    dependencies.sealKeyring,
-    run,
-    {
-      kind: 'activation-token',
-      cluster: target,
-      clusterId,
-      uses: [use],
-      src: source,
-      expSeconds: ACTIVATION_TOKEN_SECONDS,
-    },
-    token.token,
-  );
-}
-
-async function primaryStatus(source: ClusterAccess, signal: AbortSignal): Promise<ReplicationObservation> {
-  const dr = await readDr(source, signal);
-  if (dr.mode === 'primary') return dr;
-  throw new RunbookError('PRECONDITION_FAILED', `${source.entry.name} is no DR primary.`, {
-    cluster: source.entry.name,
-    observed: describeReplication(dr),
-    needed: 'primary',
-    retryable: dr.mode === 'unknown',
-  });
-}
-
-/** Addresses by which a secondary may know this primary: what the inventory advertises, and the active node's own. */
-export async function clusterAddressesOf(source: ClusterAccess, signal: AbortSignal): Promise<ReadonlySet<string>> {
-  const { leaderClusterAddress } = await source.client.sys.leader({
-    signal,
-    node: await source.client.activeNode({ signal }),
-  });
-  const { advertisedClusterAddress } = source.entry;
-  return new Set(
-    [leaderClusterAddress, advertisedClusterAddress === 'node-address' ? undefined : advertisedClusterAddress].filter(
-      (address) => address !== undefined,
-    ),
-  );
-}
-
-/** Done-criterion of update-primary (facts 2.11): the new primary is among the known ones. */
-export function follows(replication: ReplicationObservation, clusterAddresses: ReadonlySet<string>): boolean {
-  const known = [
-    ...(replication.knownPrimaryClusterAddresses ?? []),
-    ...(replication.primaryClusterAddress ? [replication.primaryClusterAddress] : []),
-  ];
-  return replication.mode === 'secondary' && known.some((address) => clusterAddresses.has(address));
-}
-
-/** Knows the primary and is connected to it: a primary that was demoted in between has forgotten its secondaries. */
-function isAttached(
-  replication: ReplicationObservation,
-  clusterAddresses: ReadonlySet<string>,
-  heartbeatAgeMs: number,
-): boolean {
-  return follows(replication, clusterAddresses) && isAlive(replication, heartbeatAgeMs);
 }
 
 /**

@@ -178,7 +178,7 @@ export function createPerformanceSecondaryActivities(
             dynamicText(onPrimary) === dynamicText(onSecondary) &&
             // Two sides without any filter agree, and yet let everything through.
             (expected === undefined || (filter === wanted && comesFrom(onPrimary, expected))),
-          budgetMs: COMPARE_BUDGET_MS,
+          budgetMs: Math.min(COMPARE_BUDGET_MS, clusters.deployment(deployment).limits.streamingMs),
           describe,
           needed: 'the expected filter, and the same dynamic filter on both sides',
         });

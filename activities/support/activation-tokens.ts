@@ -1,5 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { ActivationToken } from '../../src/client';
+import type { ReplicationObservation } from '../../src/contracts/observations';
 import { RunbookError, isRunbookError } from '../../src/errors';
 import type { Execution } from './execution';
 
@@ -7,15 +8,17 @@ export interface Issuing {
   readonly id: string;
   readonly cluster: string;
   readonly budgetMs: number;
-  /** Ids of all tokens that the primary knows, used or not. */
-  readonly knownIds: () => Promise<readonly string[]>;
+  /** Status of the primary: the ids of all tokens that it knows, used or not, and who is connected to it. */
+  readonly readPrimary: () => Promise<ReplicationObservation>;
   readonly issue: () => Promise<ActivationToken>;
   readonly revoke: () => Promise<unknown>;
 }
 
 /**
  * Issues an activation token. A lost answer leaves an id whose token nobody knows: that id is revoked and the token is
- * issued again, so that no usable token is left behind.
+ * issued again, so that no usable token is left behind. The id of a cluster that is connected now is never revoked.
+ *
+ * @throws RunbookError PRECONDITION_FAILED where the id is taken by a cluster that is connected
  */
 export async function issueActivationToken(
   execution: Execution,
@@ -26,7 +29,9 @@ export async function issueActivationToken(
   for (;;) {
     execution.throwIfCancelled();
     try {
-      if ((await issuing.knownIds()).includes(issuing.id)) {
+      const primary = await issuing.readPrimary();
+      refuseConnected(issuing, primary);
+      if (primary.knownSecondaries?.includes(issuing.id)) {
         await issuing.revoke();
         revokedBefore = true;
       }
@@ -54,4 +59,14 @@ export async function issueActivationToken(
       await delay(Math.min(error.retryAfterMs ?? 500, 5_000), undefined, { signal: execution.signal });
     }
   }
+}
+
+function refuseConnected({ id, cluster }: Issuing, { peers }: ReplicationObservation): void {
+  if (!peers.some((peer) => peer.id === id && peer.connected)) return;
+  throw new RunbookError('PRECONDITION_FAILED', `A secondary with the id ${id} is connected to ${cluster} now.`, {
+    cluster,
+    observed: `${id} connected`,
+    needed: 'an id that no connected secondary has: revoking it would cut that secondary off',
+    next: `Compare the status of ${cluster} with that of the secondary. If the secondary follows, retry; if another cluster has this id, revoke it by hand first.`,
+  });
 }

@@ -15,7 +15,7 @@ export interface ReportStep {
     readonly endedAt?: string;
     /** Attempts that Temporal made. */
     readonly tries: number;
-    readonly outcome: 'done' | 'already' | 'failed' | 'running' | 'cancelled';
+    readonly outcome: 'done' | 'already' | 'not-done' | 'failed' | 'running' | 'cancelled';
     /** What was observed, or the error's code and message. */
     readonly observed?: string;
   }[];

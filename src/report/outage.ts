@@ -114,13 +114,15 @@ function parkingIntervals({ parked, decided }: RunFacts, until: number): Interva
 }
 
 function pauseIntervals(controls: RunFacts['controls'], until: number): Interval[] {
-  return controls
-    // A run never holds before a step inside of an outage, so a pause before a named step holds nothing here.
-    .filter(({ control, before }) => control === 'pause' && before === undefined)
-    .map(({ at }) => ({
-      from: at,
-      to: controls.find((other) => other.control !== 'pause' && other.at >= at)?.at ?? until,
-    }));
+  return (
+    controls
+      // A run never holds before a step inside of an outage, so a pause before a named step holds nothing here.
+      .filter(({ control, before }) => control === 'pause' && before === undefined)
+      .map(({ at }) => ({
+        from: at,
+        to: controls.find((other) => other.control !== 'pause' && other.at >= at)?.at ?? until,
+      }))
+  );
 }
 
 /**

@@ -65,6 +65,7 @@ const OBSERVED: Readonly<Record<string, (result: Fields) => string | undefined>>
 };
 
 function activationToken({ id, form }: Fields): string {
+  if (form === 'none') return 'none needed: it follows already';
   return `activation token ${textOf(id) ?? '?'} issued, ${textOf(form) ?? '?'}`;
 }
 
@@ -78,8 +79,9 @@ function observedOf(activity: ActivityRecord): string | undefined {
 }
 
 function outcomeOf(activity: ActivityRecord): ReportedActivity['outcome'] {
-  if (activity.state === 'completed') return activity.result['outcome'] === 'already' ? 'already' : 'done';
-  return activity.state;
+  if (activity.state !== 'completed') return activity.state;
+  const outcome = activity.result['outcome'];
+  return outcome === 'already' || outcome === 'not-done' ? outcome : 'done';
 }
 
 /** The cluster that an activity acts on. */
@@ -105,7 +107,7 @@ function outcomeFromActivities(activities: readonly ActivityRecord[]): ReportSte
   const outcomes = activities.map(outcomeOf);
   if (outcomes.includes('running')) return 'running';
   const last = outcomes.at(-1);
-  if (last === 'failed' || last === 'cancelled') return 'failed';
+  if (last === 'failed' || last === 'cancelled' || last === 'not-done') return 'failed';
   const changes = activities.filter(({ result }) => result['outcome'] === 'done' || result['outcome'] === 'already');
   return changes.length > 0 && changes.every(({ result }) => result['outcome'] === 'already') ? 'already' : 'done';
 }

@@ -132,7 +132,7 @@ it('a leader change after the public key loses the private key: no call is made,
   const activation = await issue();
   bench.cluster('east').leaderChange(1);
   bench.service.advanceClock(1_000);
-  expect(await point(activation)).toMatchObject({ keyLost: true, calls: 0 });
+  expect(await point(activation)).toMatchObject({ outcome: 'not-done', calls: 0 });
   expect(made('update')).toBe(0);
   const again = await issue();
   expect(again.revokedBefore).toBe(true);
@@ -148,7 +148,25 @@ it('update-primary whose answer is lost after its effect is not called again', a
 it('a token that was used up elsewhere counts as lost, and the unit is done again', async () => {
   const activation = await issue();
   bench.service.faults.add({ cluster: 'east', endpoint: UPDATE, action: { status: 400 } });
-  expect(await point(activation)).toMatchObject({ keyLost: true });
+  expect(await point(activation)).toMatchObject({ outcome: 'not-done', calls: 1 });
+  expect(made('update')).toBe(1);
+});
+
+it('the id of a secondary that is connected now is never revoked', async () => {
+  await point(await issue());
+  await bench.call('awaitDrStreaming', TO_WEST);
+  // East says that it knows nobody, while west sees it connected.
+  const status = { data: { mode: 'secondary', state: 'idle', cluster_id: 'x', known_primary_cluster_addrs: [] } };
+  bench.service.faults.add({
+    cluster: 'east',
+    endpoint: `GET ${DR}/status`,
+    action: { status: 200, body: status },
+    times: Infinity,
+  });
+  const failure = await bench.failure('issueDrActivationToken', { ...TO_WEST, token });
+  expect(failure).toMatchObject({ code: 'PRECONDITION_FAILED', retryable: false });
+  expect(failure.details['observed']).toContain('connected');
+  expect([made('revoke'), made('issue')]).toEqual([0, 1]);
 });
 
 it('tokens of another run, cluster or use open nothing, and nothing is called', async () => {

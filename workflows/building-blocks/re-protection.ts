@@ -1,10 +1,5 @@
 import { ApplicationFailure } from '@temporalio/workflow';
-import type {
-  ActivationTokenResult,
-  ChangeResult,
-  PathsFilterFacts,
-  SwitchoverRoute,
-} from '../../src/contracts/activities';
+import type { ActivationTokenResult, ChangeResult, SwitchoverRoute } from '../../src/contracts/activities';
 import type { OperationTokens } from './operation-tokens';
 import { inParallel } from './parallel';
 import type { Choice } from './parking';
@@ -49,57 +44,76 @@ async function followAsDrSecondary(
 }
 
 /**
- * Re-points a performance secondary that does not follow by itself. Its path filter is written under the new id before
- * the token is used, so that what was filtered never leaves, and again after it: update-primary may drop it.
+ * Re-points a performance secondary that does not follow by itself. Its paths filter is read first, written under the id
+ * of the new token before that is used, so that what was filtered never leaves, and made sure of again after it:
+ * update-primary may drop it.
  *
- * @returns whether it was re-pointed; false where people skipped it
+ * @returns whether it follows with its filter; false where people skipped a step or it did not come
  */
 async function repointPerformanceSecondary(
   run: Run,
   deployment: string,
   primary: string,
   secondary: string,
-  oldId: string,
 ): Promise<boolean> {
-  const newId = oldId;
-  const effect = `${secondary} keeps looking for the old primary`;
-  const copyFilter = (when: string, filter?: PathsFilterFacts) =>
-    run.skippableStep(
+  const found = await run.skippableStep(
+    `Read the paths filter of ${secondary}`,
+    `${secondary} is not re-pointed: it would receive what its filter kept away from it`,
+    (call) => call.readPathsFilter({ deployment, primary, secondary }),
+    { note: (result) => result.observed, choices: [STOP_HERE] },
+  );
+  if (!found) return false;
+  const { id, filter } = found;
+  const writeFilter = async (when: string): Promise<'done' | 'already' | 'no filter' | undefined> => {
+    if (!filter) return 'no filter';
+    const written = await run.skippableStep(
       `Write the paths filter of ${secondary} (${when})`,
       `${secondary} may receive what its filter kept away from it`,
-      (call) => call.copyPathsFilter({ deployment, cluster: primary, fromId: oldId, toId: newId, filter }),
+      (call) => call.writePathsFilter({ deployment, cluster: primary, id, filter }),
       { note: (result) => result.observed, choices: [STOP_HERE] },
     );
-  const before = await copyFilter('before update-primary');
+    return written && (written.outcome === 'already' ? 'already' : 'done');
+  };
+  await writeFilter('before update-primary');
+  const effect = `${secondary} keeps looking for the old primary`;
   const joined = await repeatUnit(run, `Point ${secondary} at ${primary} (performance)`, effect, (call) => ({
-    issue: () => call.issuePerformanceActivationToken({ deployment, primary, secondary, id: newId }),
+    issue: () => call.issuePerformanceActivationToken({ deployment, primary, secondary }),
     use: (activation) => call.updatePerformancePrimary({ deployment, primary, secondary, activation }),
   }));
-  await copyFilter('after update-primary', before?.filter);
+  const after = await writeFilter('after update-primary');
+  if (after === 'done') {
+    run.state.finding({
+      severity: 'warning',
+      code: 'paths-filter-was-missing',
+      text: `The paths filter of ${secondary} was not on ${primary} after update-primary and was written again: ${secondary} may have received what it must not have in between.`,
+      next: `Look on ${secondary} whether what the filter keeps away is gone; it is removed there once the filter is in force.`,
+    });
+  }
   if (!joined) return false;
+  const follows = await seenFollowing(run, deployment, primary, [secondary], `Wait until ${secondary} follows`);
   const compared = await run.skippableStep(
     `Compare the dynamic filter of ${secondary} on both sides`,
     'whether both sides filter the same is not known',
-    (call) => call.compareDynamicFilters({ deployment, primary, secondary, id: newId }),
+    (call) => call.compareDynamicFilters({ deployment, primary, secondary, id, expected: filter }),
     { note: (result) => result.observed, choices: [STOP_HERE] },
   );
   if (compared && !compared.equal) {
     run.state.finding({
       severity: 'critical',
       code: 'dynamic-filter-differs',
-      text: `The dynamic filter of ${secondary} differs between ${primary} and ${secondary}: ${compared.observed}`,
+      text: `The dynamic filter of ${secondary} is not as it must be on ${primary} and ${secondary}: ${compared.observed}`,
       next: `Compare the paths filter of ${secondary} with what it must not see, before clients write again.`,
     });
   }
-  return true;
+  return follows.has(secondary) && after !== undefined && compared?.equal === true;
 }
 
 interface Unit {
   readonly issue: () => Promise<ActivationTokenResult>;
-  readonly use: (activation: ActivationTokenResult) => Promise<ChangeResult & { readonly keyLost?: boolean }>;
+  readonly use: (activation: ActivationTokenResult) => Promise<ChangeResult>;
 }
 
-/** Public key, activation token and update-primary are one unit: where the private key was lost in between, all three again. */
+/** Public key, activation token and update-primary are one unit: where the token was of no use, all three again. */
 async function repeatUnit(
   run: Run,
   name: string,
@@ -113,17 +127,17 @@ async function repeatUnit(
       const { issue, use } = unit(call);
       for (let tries = 1; ; tries += 1) {
         const result = await use(await issue());
-        if (!result.keyLost) return result;
+        if (result.outcome !== 'not-done') return result;
         if (tries === UNIT_TRIES) {
           throw ApplicationFailure.create({
             type: 'STATE_DIVERGED',
             nonRetryable: true,
-            message: `The activation token could not be used ${UNIT_TRIES} times in a row: the secondary's active node changed each time.`,
+            message: `The activation token could not be used ${UNIT_TRIES} times in a row. The last one: ${result.observed}.`,
             details: [
               {
                 observed: result.observed,
-                needed: 'one stable active node',
-                next: 'Find out why the active node changes, then retry.',
+                needed: 'an active node that stays active and takes the token',
+                next: 'Find out why the secondary does not take it, then retry: the id of an unused token is revoked first.',
               },
             ],
           });
@@ -162,8 +176,29 @@ async function performanceFollows(
   primary: string,
 ): Promise<string[]> {
   if (secondaries.length === 0) return [];
+  const name = 'Wait until the performance secondaries follow';
+  const follows = await seenFollowing(run, deployment, primary, secondaries, name);
+  const left: string[] = [];
+  for (const cluster of secondaries) {
+    if (follows.has(cluster)) continue;
+    if (follows.asked && (await repointPerformanceSecondary(run, deployment, primary, cluster))) continue;
+    left.push(
+      `${cluster} was not seen following ${primary} with its filter. Read its performance status; if it does not follow, write its paths filter on ${primary} first, then use a performance activation token with update-primary on ${cluster}, then write the filter again.`,
+    );
+  }
+  return left;
+}
+
+/** The performance secondaries that were seen following. `asked` is false where people skipped the step. */
+async function seenFollowing(
+  run: Run,
+  deployment: string,
+  primary: string,
+  secondaries: readonly string[],
+  name: string,
+): Promise<{ readonly asked: boolean; has(cluster: string): boolean }> {
   const seen = await run.skippableStep(
-    'Wait until the performance secondaries follow',
+    name,
     'whether performance secondaries follow is not known',
     (call) => call.awaitPerformanceSecondaries({ deployment, primary, secondaries }),
     {
@@ -171,15 +206,8 @@ async function performanceFollows(
         following.map(({ cluster, follows }) => `${cluster} ${follows ? 'follows' : 'does not follow'}`).join(', '),
     },
   );
-  const lost = seen?.following.filter((each) => !each.follows) ?? [];
-  const left: string[] = [];
-  for (const { cluster, id } of lost) {
-    if (await repointPerformanceSecondary(run, deployment, primary, cluster, id ?? cluster)) continue;
-    left.push(
-      `${cluster} does not follow ${primary}: write its paths filter on ${primary} first, then use a performance activation token with update-primary on ${cluster}, then write the filter again.`,
-    );
-  }
-  return left;
+  const following = (seen?.following ?? []).filter((each) => each.follows).map((each) => each.cluster);
+  return { asked: seen !== undefined, has: (cluster) => following.includes(cluster) };
 }
 
 /** After a change of the primary: each secondary in parallel and on its own. Gives what people still have to do. */

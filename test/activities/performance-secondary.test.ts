@@ -1,0 +1,94 @@
+/** A performance secondary that does not follow is re-pointed by token, and what its filter keeps away never leaves. */
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { ActivationTokenResult, PathsFilterFacts } from '../../src/contracts/activity-results';
+import type { SimulatedCluster } from '../../src/simulator';
+import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
+
+const BASE = '/v1/sys/replication/performance';
+const FILTER: PathsFilterFacts = { mode: 'deny', paths: ['us-customers/'] };
+const TO_WEST = { deployment: DEPLOYMENT, primary: 'west', secondary: 'europe' } as const;
+
+let bench: ActivityBench;
+let europe: SimulatedCluster;
+let directory: string;
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'performance-'));
+  bench = await ActivityBench.start({
+    topology: {
+      mounts: ['kv/', 'secret/', 'us-customers/'],
+      readings: { leaderChangeChance: 0, performanceSecondariesFollow: false },
+      clusters: ['east', 'west', 'europe'].map((name) => ({ name, nodes: 1, seal: { shares: 5, threshold: 3 } })),
+      performance: { primary: 'east', secondaries: [{ name: 'europe', filter: FILTER }] },
+      dr: [{ primary: 'east', secondaries: ['west'] }],
+    },
+    drSets: { main: ['east', 'west'], eu: ['europe'] },
+    limits: { streaming: '1500ms' },
+    // Tokens of the primary are not known on a performance secondary.
+    cluster: (name) => (name === 'europe' ? { credential: { file: join(directory, 'token') } } : {}),
+  });
+  europe = bench.cluster('europe');
+  await writeFile(join(directory, 'token'), europe.rootToken, { mode: 0o600 });
+  const authority = await bench.authority();
+  const token = await bench.operationToken('west');
+  await bench.call('demoteDrPrimary', { deployment: DEPLOYMENT, cluster: 'east', authority });
+  const promotion = { deployment: DEPLOYMENT, cluster: 'west', otherCluster: 'east', token, authority };
+  await bench.call('promoteDrSecondary', promotion);
+  bench.service.advanceClock(1_000);
+});
+afterEach(async () => {
+  expect(bench.leaks()).toEqual([]);
+  await bench.stop();
+  await rm(directory, { recursive: true });
+});
+
+const read = () => bench.call('readPathsFilter', TO_WEST);
+const write = (id: string, filter: PathsFilterFacts) =>
+  bench.call('writePathsFilter', { deployment: DEPLOYMENT, cluster: 'west', id, filter });
+const issue = () => bench.call('issuePerformanceActivationToken', TO_WEST);
+const point = (activation: ActivationTokenResult) => bench.call('updatePerformancePrimary', { ...TO_WEST, activation });
+const compare = (id: string, expected?: PathsFilterFacts) =>
+  bench.call('compareDynamicFilters', { ...TO_WEST, id, expected });
+
+it('keeps its filter although update-primary drops it: read, used under the cluster ID, written again, compared', async () => {
+  const [seen] = (await bench.call('awaitPerformanceSecondaries', { ...TO_WEST, secondaries: ['europe'] })).following;
+  expect(seen).toMatchObject({ cluster: 'europe', follows: false });
+
+  const { id, filter } = await read();
+  expect({ id, filter }).toEqual({ id: europe.clusterId, filter: FILTER });
+  if (!filter) throw new Error('no filter');
+  await write(id, filter);
+  const activation = await issue();
+  expect(activation.id).toBe(europe.clusterId);
+  expect(await point(activation)).toMatchObject({ outcome: 'done', calls: 1 });
+  // Both sides agree on no filter at all: that is not what was expected.
+  expect((await read()).filter).toBeUndefined();
+  expect(await compare(id, filter)).toMatchObject({
+    equal: false,
+    observed: expect.stringContaining('no paths filter') as string,
+  });
+  expect(await write(id, filter)).toMatchObject({ outcome: 'done', calls: 1 });
+  expect(await write(id, filter)).toMatchObject({ outcome: 'already', calls: 0 });
+  expect(await compare(id, filter)).toMatchObject({ equal: true });
+  expect(await issue()).toMatchObject({ form: 'none' });
+  // Its id is connected now, so that nothing revokes it.
+  expect(bench.cluster('west').snapshotState().performance.knownSecondaries).toContain(id);
+}, 60_000);
+
+it('a filter that cannot be written ends its activity', async () => {
+  const { id } = await read();
+  bench.service.faults.add({
+    endpoint: `POST ${BASE}/primary/paths-filter/${id}`,
+    action: { status: 403 },
+    times: Infinity,
+  });
+  const input = { deployment: DEPLOYMENT, cluster: 'west', id, filter: { mode: 'allow', paths: ['kv/'] } } as const;
+  expect(await bench.failure('writePathsFilter', input)).toMatchObject({ code: 'PERMISSION_DENIED', retryable: false });
+});
+
+it('an update-primary that is refused is told as not done, with its calls', async () => {
+  const activation = await issue();
+  bench.service.faults.add({ endpoint: `POST ${BASE}/secondary/update-primary`, action: { status: 400 } });
+  expect(await point(activation)).toMatchObject({ outcome: 'not-done', calls: 1 });
+});
