@@ -10,7 +10,7 @@ import { awaitClusterId, openOperationToken } from './support/operation-token';
 import { verifyAuthority } from './support/people';
 import type { ProofMemory } from './support/prove-not-primary';
 import { askRole, proveNotPrimary, refusePrimary } from './support/prove-not-primary';
-import { CHANGE_TIMEOUT_MS, readActConfirm } from './support/read-act-confirm';
+import { CHANGE_TIMEOUT_MS, beforeSending, readActConfirm } from './support/read-act-confirm';
 
 /** Reads the DR status of the active node, found anew; throws what may be tried again while the node restarts. */
 export function readDr(access: ClusterAccess, signal: AbortSignal): Promise<ReplicationObservation> {
@@ -57,7 +57,7 @@ export function createDrRoleActivities(
           },
           act: async () => {
             // The last look before the point of no return: the successor must be there and must be a live secondary.
-            const next = await readDr(successor, signal);
+            const next = await beforeSending(() => readDr(successor, signal));
             if (!mayTakeOver(next, limits.heartbeatAgeMs, reached)) {
               throw new RunbookError(
                 'PRECONDITION_FAILED',

@@ -174,6 +174,23 @@ function lastError(error: RunbookError, { outcomeKnown }: { readonly outcomeKnow
   });
 }
 
+/**
+ * A last look inside of `act`, before its request: where it fails, even without an answer, nothing was sent, and the look
+ * leaves no doubt.
+ */
+export async function beforeSending<T>(look: () => Promise<T>): Promise<T> {
+  try {
+    return await look();
+  } catch (error) {
+    if (!isRunbookError(error) || error.outcomeKnown || error.code === 'REQUEST_CANCELLED') throw error;
+    const { retryable, httpStatus, retryAfterMs, cluster, observed, needed, next } = error;
+    throw new RunbookError(error.code, error.message, {
+      ...{ retryable, httpStatus, retryAfterMs, cluster, observed, needed, next },
+      outcomeKnown: true,
+    });
+  }
+}
+
 async function attempt(act: () => Promise<unknown>): Promise<RunbookError | undefined> {
   try {
     await act();

@@ -152,3 +152,17 @@ it('a node that restarts and tells no mode is waited for, never taken for "not t
   });
   expect(await demote()).toMatchObject({ outcome: 'done', calls: 1 });
 });
+
+it('a last look without an answer leaves no doubt: nothing was sent', async () => {
+  bench.service.faults.add({
+    cluster: 'west',
+    endpoint: 'GET /v1/sys/replication/dr/status',
+    action: 'reset',
+    times: Infinity,
+  });
+  expect(await bench.failure('demoteDrPrimary', { deployment: DEPLOYMENT, cluster: 'east', authority })).toMatchObject({
+    retryable: false,
+    details: { outcomeKnown: true },
+  });
+  expect(made('demote')).toBe(0);
+});

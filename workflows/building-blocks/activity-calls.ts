@@ -61,6 +61,11 @@ const OPTIONS: Partial<Record<keyof RunbookActivities, ActivityOptions>> = {
   destroyCeremonyKeys: KEYS,
 };
 
+/** How Temporal runs an activity: always with few attempts and within a bounded time. */
+export function activityOptions(name: string): ActivityOptions {
+  return OPTIONS[name as keyof RunbookActivities] ?? CHANGE;
+}
+
 /** An activity as a step calls it: the step's context is added, the rest is its input. */
 export type StepCalls = {
   readonly [K in keyof RunbookActivities]: (
@@ -77,7 +82,7 @@ export type StepCalls = {
 export function stepCalls(summary: string, context: () => StepContext): StepCalls {
   return new Proxy({} as StepCalls, {
     get: (_target, name: string) => (input: { readonly ceremony?: { readonly keyHome: string } }) => {
-      const options = OPTIONS[name as keyof RunbookActivities] ?? CHANGE;
+      const options = activityOptions(name);
       const taskQueue = options === KEYS && input.ceremony ? keyTaskQueue(input.ceremony.keyHome) : undefined;
       const activities = proxyActivities<Record<string, (input: object) => Promise<unknown>>>({
         ...options,

@@ -1,0 +1,21 @@
+/** How Temporal runs activities: no error is tried again for ever, unseen. */
+import { msToNumber } from '@temporalio/common/lib/time';
+import { activityOptions } from '../../../workflows/building-blocks/activity-calls';
+
+const NAMES = [
+  'readDeployment',
+  'awaitCatchUp',
+  'awaitServiceReady',
+  'probeService',
+  'generateOperationToken',
+  'demoteDrPrimary',
+];
+
+it.each(NAMES)('%s has few attempts and a bounded time, and a lost worker is noticed within seconds', (name) => {
+  const { retry, scheduleToCloseTimeout, startToCloseTimeout, heartbeatTimeout } = activityOptions(name);
+  expect(retry?.maximumAttempts).toBeLessThanOrEqual(5);
+  expect(retry?.maximumAttempts).toBeGreaterThan(1);
+  expect(msToNumber(scheduleToCloseTimeout ?? 0)).toBeGreaterThan(msToNumber(startToCloseTimeout ?? 0));
+  expect(msToNumber(startToCloseTimeout ?? 0)).toBeGreaterThan(0);
+  expect(msToNumber(heartbeatTimeout ?? 0)).toBeLessThanOrEqual(10_000);
+});
