@@ -7,7 +7,7 @@ import type { SimulatedCluster } from '../../src/simulator';
 import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
 
 const BASE = '/v1/sys/replication/performance';
-const FILTER: PathsFilterFacts = { mode: 'deny', paths: ['us-customers/'] };
+const FILTER = { mode: 'deny' as const, paths: ['us-customers/'] };
 const TO_WEST = { deployment: DEPLOYMENT, primary: 'west', secondary: 'europe' } as const;
 
 let bench: ActivityBench;

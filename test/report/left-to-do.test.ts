@@ -65,6 +65,32 @@ describe('a run that was terminated', () => {
     expect(last).toContain('The DR operation token of west was kept, sealed');
   });
 
+  it('tells an update-primary that was not done as that, and its activation token as one to revoke', () => {
+    const events = finishedSwitchover().build(77_005).events ?? [];
+    for (const event of events) {
+      for (const payload of event.activityTaskCompletedEventAttributes?.result?.payloads ?? []) {
+        const text = Buffer.from(payload.data ?? []).toString();
+        if (text.includes('secondary of west'))
+          payload.data = Buffer.from(text.replace('"outcome":"done"', '"outcome":"not-done"'));
+      }
+    }
+    const ended = new HistoryBuilder().terminated(77_006, 'x').build().events ?? [];
+    const report = reportFromHistory({ events: [...events, ...ended] }, IDENTITY);
+    const updates = report.steps.flatMap(({ activities }) =>
+      activities.filter(({ type }) => type === 'updateDrPrimary'),
+    );
+    expect(updates.map(({ outcome }) => outcome)).toEqual(['not-done', 'not-done']);
+    expect(report.steps.filter(({ name }) => name.startsWith('Point')).map(({ outcome }) => outcome)).toEqual([
+      'failed',
+      'failed',
+    ]);
+    const left = report.leftToDo.join('\n');
+    for (const cluster of ['east', 'north'])
+      expect(left).toContain(
+        `A DR activation token for ${cluster} (id id-${cluster}) was issued on west and not seen used`,
+      );
+  });
+
   it('warns of a generation attempt that may be open', () => {
     expect(leftToDoAt(40_500)).toContain('A generation attempt on west may be open, or its token may exist');
     expect(leftToDoAt(40_500)).toContain('only if its fingerprint is AB12');

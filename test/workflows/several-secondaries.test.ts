@@ -111,7 +111,6 @@ describe('a deployment with several secondaries', () => {
       const steps = report.steps.map(({ name }) => name).filter((name) => name.includes('europe'));
       expect(steps).toEqual([
         'Read the paths filter of europe',
-        'Read the paths filter of europe',
         'Write the paths filter of europe (before update-primary)',
         'Point europe at west (performance)',
         'Write the paths filter of europe (after update-primary)',
