@@ -38,11 +38,16 @@ export function createDrSecondaryActivities(
   return {
     issueDrActivationToken: executeChange(async (input, execution) => {
       const joining = await joiningOf(input, execution);
-      const { target, clusterId } = joining;
-      return issueFor(dependencies, execution, joining, async () => {
+      const { source, target, clusterId } = joining;
+      const publicKey = async () => {
         const use = 'dr.update-primary';
         const token = await openOperationToken(dependencies, execution.run, target, clusterId, input.token, use);
         return generatePublicKey(target, token, execution.signal);
+      };
+      return issueFor(dependencies, execution, joining, {
+        publicKey,
+        secondaryToken: (...call) => source.client.dr.primary.secondaryToken(...call),
+        revokeSecondary: (...call) => source.client.dr.primary.revokeSecondary(...call),
       });
     }),
 

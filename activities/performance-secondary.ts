@@ -128,16 +128,20 @@ export function createPerformanceSecondaryActivities(
 
     issuePerformanceActivationToken: executeChange(async (input, execution) => {
       const joining = await joiningOf(input, execution);
-      const { target } = joining;
+      const { source, target } = joining;
       const { signal } = execution;
-      return issueFor(dependencies, execution, joining, async () =>
+      const publicKey = async () =>
         target.client.performance.secondary
           .generatePublicKey({ token: await target.credential(), signal, timeoutMs: CHANGE_TIMEOUT_MS })
           .catch((error: unknown) => {
             if (isRunbookError(error) && error.outcomeKnown) return undefined;
             throw error;
-          }),
-      );
+          });
+      return issueFor(dependencies, execution, joining, {
+        publicKey,
+        secondaryToken: (...call) => source.client.performance.primary.secondaryToken(...call),
+        revokeSecondary: (...call) => source.client.performance.primary.revokeSecondary(...call),
+      });
     }),
 
     updatePerformancePrimary: executeChange(async (input, execution) => {

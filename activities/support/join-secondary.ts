@@ -31,24 +31,31 @@ export interface Joining {
   readonly read: (access: ClusterAccess) => Promise<ReplicationObservation>;
 }
 
+/** What issuing an activation token calls. */
+export interface IssuingCalls {
+  /** Makes a key pair on the secondary; `undefined` where it refuses: the token is wrapped then. */
+  readonly publicKey: () => Promise<SecondaryPublicKey | undefined>;
+  readonly secondaryToken: PrimaryEndpoints['secondaryToken'];
+  readonly revokeSecondary: PrimaryEndpoints['revokeSecondary'];
+}
+
 /**
  * Issues an activation token on the primary, sealed for the update-primary of this kind; none where the secondary is
  * attached already.
  *
- * @param publicKey - makes a key pair on the secondary; `undefined` where it refuses: the token is wrapped then
+ * @param calls - the endpoints of this kind of replication
  */
 export async function issueFor(
   dependencies: ActivityDependencies,
   execution: Execution,
   joining: Joining,
-  publicKey: () => Promise<SecondaryPublicKey | undefined>,
+  calls: IssuingCalls,
 ): Promise<ActivationTokenResult> {
-  const { kind, source, target, clusterId: id } = joining;
+  const { source, target, clusterId: id } = joining;
   const { signal, run } = execution;
   if (isAttached(await joining.read(target), await clusterAddressesOf(source, signal), joining.heartbeatAgeMs))
     return { id, form: 'none', revokedBefore: false };
-  const key = await publicKey();
-  const primary: PrimaryEndpoints = source.client[kind].primary;
+  const key = await calls.publicKey();
   const options = async () => ({ token: await source.credential(), signal, timeoutMs: CHANGE_TIMEOUT_MS });
   const issued = await issueActivationToken(execution, {
     id,
@@ -56,11 +63,11 @@ export async function issueFor(
     budgetMs: ISSUE_BUDGET_MS,
     readPrimary: () => readPrimary(joining),
     issue: async () =>
-      primary.secondaryToken(
+      calls.secondaryToken(
         { id, ttl: `${ACTIVATION_TOKEN_SECONDS}s`, secondaryPublicKey: key?.publicKey },
         await options(),
       ),
-    revoke: async () => primary.revokeSecondary({ id }, await options()),
+    revoke: async () => calls.revokeSecondary({ id }, await options()),
   });
   return {
     id,
