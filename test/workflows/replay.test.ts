@@ -38,7 +38,9 @@ async function replay(bundle: WorkflowBundleOption, history: RecordedHistory): P
 
 async function save(name: string, handle: WorkflowHandle): Promise<void> {
   mkdirSync(join(HISTORIES, record ?? ''), { recursive: true });
-  writeFileSync(join(HISTORIES, record ?? '', `${name}.json`), historyToJSON(await handle.fetchHistory()));
+  // Stack traces name the machine's folders.
+  const text = historyToJSON(await handle.fetchHistory()).replaceAll(`${join(__dirname, '..', '..')}/`, '');
+  writeFileSync(join(HISTORIES, record ?? '', `${name}.json`), text);
 }
 
 describe('recorded histories', () => {
