@@ -26,18 +26,28 @@ const TASKS = {
       './scripts/register-typescript.cjs',
       'scripts/ensure-temporal.ts',
     ]);
-    await step('Type check', process.execPath, [program('typescript', 'bin/tsc'), '-p', 'tsconfig.json', '--noEmit']);
-    await step('Lint', process.execPath, [
-      program('eslint', 'bin/eslint.js'),
-      '.',
-      '--max-warnings',
-      '0',
-      '--cache',
-      '--cache-location',
-      'node_modules/.cache/eslint/',
-    ]);
-    // Some tests run the programs of the build as processes of their own.
-    await build();
+    await sideBySide(
+      async () => {
+        await step('Type check', process.execPath, [
+          program('typescript', 'bin/tsc'),
+          '-p',
+          'tsconfig.json',
+          '--noEmit',
+        ]);
+        // Some tests run the programs of the build as processes of their own.
+        await build();
+      },
+      () =>
+        step('Lint', process.execPath, [
+          program('eslint', 'bin/eslint.js'),
+          '.',
+          '--max-warnings',
+          '0',
+          '--cache',
+          '--cache-location',
+          'node_modules/.cache/eslint/',
+        ]),
+    );
     await step('Tests', process.execPath, [program('jest', 'bin/jest.js'), ...taskArguments]);
   },
   bench: async () => {
@@ -49,6 +59,12 @@ const TASKS = {
 async function build() {
   await step('Compile', process.execPath, [program('typescript', 'bin/tsc'), '-p', 'tsconfig.build.json']);
   await step('Bundle the workflows', process.execPath, ['dist/scripts/bundle-workflows.js']);
+}
+
+/** Does several things at once, each on a core of its own; waits for all, and fails when one has failed. */
+async function sideBySide(...tasks) {
+  const results = await Promise.allSettled(tasks.map((work) => work()));
+  for (const result of results) if (result.status === 'rejected') throw result.reason;
 }
 
 /** A task could not be done; the message says why and the program that failed has said more. */
