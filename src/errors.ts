@@ -6,7 +6,7 @@
 interface ErrorCodeFacts {
   /** What happened, in one sentence. */
   readonly summary: string;
-  /** Whether the same call may be made again without reading the state first. */
+  /** Whether trying again can help; where the outcome is not known, only after reading the state. */
   readonly retryable: boolean;
   /** Whether it is certain that the call had no effect, or that its effect is known. */
   readonly outcomeKnown: boolean;
@@ -28,7 +28,9 @@ export const ERROR_CODES = {
   INVENTORY_INVALID: facts('The inventory file has mistakes.'),
   CREDENTIAL_UNAVAILABLE: facts('A credential could not be read from its source.', true),
   TEMPORAL_UNAVAILABLE: facts('No Temporal server could be reached, found, built or started.'),
-  RUN_TIMEOUT_SET: facts('The run was started with a timeout, retry policy or cron schedule, which would skip clean-up.'),
+  RUN_TIMEOUT_SET: facts(
+    'The run was started with a timeout, retry policy or cron schedule, which would skip clean-up.',
+  ),
   LOCK_HELD: facts('Another run holds the lock of this deployment.'),
   RUN_WAS_RESET: facts('The run was reset; it must be acknowledged before anything is changed.'),
   PRECONDITION_FAILED: facts('An observed value is not the needed one; the change was not attempted.'),
@@ -45,7 +47,11 @@ export const ERROR_CODES = {
   SERVICE_UNAVAILABLE: facts('The service is sealed, restarting, or without an active node (503).', true),
   SERVICE_SEALED: facts('The node is sealed.', true),
   NOT_CAUGHT_UP: facts('The DR secondary has not caught up with its primary (503 on promote).', true),
-  AUDIT_DEVICE_BLOCKED: facts('Every authenticated call fails while health is good: is an audit device blocked?', true, false),
+  AUDIT_DEVICE_BLOCKED: facts(
+    'Every authenticated call fails while health is good: is an audit device blocked?',
+    true,
+    false,
+  ),
   UNEXPECTED_STATUS: facts('The service answered a status that the interface does not have.', false, false),
   RESPONSE_INVALID: facts('The answer could not be read as the interface describes it.', false, false),
   // The service did not answer
@@ -58,7 +64,11 @@ export const ERROR_CODES = {
   REDIRECT_REFUSED: facts('The service redirected to an address that the inventory does not name for this cluster.'),
   NO_ACTIVE_NODE: facts('No node of the cluster is active.', true),
   // What a call turned out to be
-  OUTCOME_UNKNOWN: facts('The answer was lost and the state does not tell yet whether the call took effect.', true, false),
+  OUTCOME_UNKNOWN: facts(
+    'The answer was lost and the state does not tell yet whether the call took effect.',
+    true,
+    false,
+  ),
   CONFIRMATION_TIMEOUT: facts('The call was accepted but the expected state was not seen within the budget.', true),
   STATE_DIVERGED: facts('The observed state contradicts what the runbook did; a person must look.'),
   // Documents, secrets and the ceremony

@@ -81,7 +81,7 @@ async function switchOver(run: Run, input: DrSwitchoverInput): Promise<Ending> {
     const leftToDo = await restoreProtection(run, deployment, route, tokens, served);
     await finish(run, deployment, tokens);
     if (served === 'new') return { outcome: 'completed', leftToDo };
-    const why = `${route.from} is primary again and lost nothing. Find out why ${route.to} did not become primary before the next try.`;
+    const why = `${route.from} is primary again; it had every write before its demotion. Find out why ${route.to} did not become primary before the next try.`;
     return { outcome: 'rolled-back', leftToDo: [why, ...leftToDo] };
   });
 }
