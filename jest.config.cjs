@@ -6,6 +6,7 @@ module.exports = {
   testTimeout: 60_000,
   // Most of the time is spent waiting for servers: every core takes a file.
   maxWorkers: '100%',
+  reporters: ['default', '<rootDir>/test/support/matrix-reporter.cjs'],
   globalSetup: '<rootDir>/test/support/global-setup.ts',
   globalTeardown: '<rootDir>/test/support/global-teardown.ts',
   transform: {

@@ -1,20 +1,16 @@
-import type {
-  AssessSwitchoverResult,
-  GatePolicyFacts,
-  RunbookActivities,
-  SwitchoverRoute,
-} from '../src/contracts/activities';
+import type { AssessSwitchoverResult, RunbookActivities, SwitchoverRoute } from '../src/contracts/activities';
 import type { ClusterObservation } from '../src/contracts/observations';
 import type { PlanDocument, Precondition, SwitchoverPlan } from '../src/contracts/plan';
 import type { DrSwitchoverInput } from '../src/contracts/runbook-inputs';
 import { RunbookError } from '../src/errors';
-import type { Deployment, Inventory } from '../src/inventory';
+import type { Deployment } from '../src/inventory';
 import { drSetOf, findCluster, findDeployment } from '../src/inventory';
 import type { ActivityDependencies } from './dependencies';
 import type { Clusters } from './support/clusters';
 import { ceremonyToken } from './support/clusters';
 import { execute } from './support/execution';
 import { describeReplication, observeCluster } from './support/observe';
+import { gateFacts, observeDeployment, siteFacts } from './support/planning';
 import { planDigest } from './support/plan-digest';
 import type { SwitchoverFacts } from './support/switchover-facts';
 import { readSwitchoverFacts } from './support/switchover-facts';
@@ -27,12 +23,8 @@ export function createAssessmentActivities(
   clusters: Clusters,
 ): Pick<RunbookActivities, 'assessDrSwitchover' | 'readDeployment' | 'assessCeremony'> {
   const { inventory } = dependencies;
-  const observeAll = (deployment: string, signal: AbortSignal) =>
-    Promise.all(clusters.all(deployment).map((access) => observeCluster(access, signal)));
-  const site = () => ({
-    searchAttributesRegistered: dependencies.searchAttributesRegistered,
-    uiAddress: inventory.temporal.uiAddress,
-  });
+  const observeAll = (deployment: string, signal: AbortSignal) => observeDeployment(clusters, deployment, signal);
+  const site = () => siteFacts(dependencies);
 
   return {
     readDeployment: execute(async ({ deployment }, { signal }) => ({
@@ -166,14 +158,6 @@ function chooseTokenSource(
   const { usable, ttlSeconds, type } = facts.batchToken;
   const livesOn = ttlSeconds === undefined || ttlSeconds * 1000 >= deployment.ceremony.batchMarginMs;
   return usable && type === 'batch' && livesOn ? 'batch' : 'ceremony';
-}
-
-function gateFacts(inventory: Inventory, deployment: Deployment, gate: 'plan' | 'go', needed = true): GatePolicyFacts {
-  const policy = deployment.gates[gate];
-  const approvers = [...inventory.people.values()]
-    .filter((person) => person.groups.some((group) => policy.groups.includes(group)))
-    .map((person) => person.name);
-  return { needed, validForMs: policy.validForMs, approvers, approvals: policy.approvals };
 }
 
 function planDocument(

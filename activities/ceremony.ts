@@ -149,7 +149,12 @@ export function createCeremonyActivities(dependencies: ActivityDependencies, clu
       const clusterId = await awaitClusterId(access, execution, clusters.deployment(deployment).limits.promoteMs);
       const { invitation } = await readOwnInvitation(record, signingKey);
       const target = invitation.targets.find((each) => each.cluster === cluster);
-      if (!target || target.clusterId !== clusterId || uses.length === 0 || !uses.every((use) => target.uses.includes(use))) {
+      if (
+        !target ||
+        target.clusterId !== clusterId ||
+        uses.length === 0 ||
+        !uses.every((use) => target.uses.includes(use))
+      ) {
         throw new RunbookError(
           'DOCUMENT_INVALID',
           `The holders were not asked for this: a token for ${uses.join(', ')} on ${cluster}.`,

@@ -7,7 +7,7 @@ import type { ClusterAccess, Clusters } from './support/clusters';
 import { executeChange } from './support/execution';
 import { describeReplication, isAlive, readActive } from './support/observe';
 import { awaitClusterId, openOperationToken } from './support/operation-token';
-import { verifyAuthority } from './support/people';
+import { verifyAuthority } from './support/authority';
 import type { ProofMemory } from './support/prove-not-primary';
 import { askRole, proveNotPrimary, refusePrimary } from './support/prove-not-primary';
 import { CHANGE_TIMEOUT_MS, beforeSending, readActConfirm } from './support/read-act-confirm';

@@ -10,6 +10,15 @@ import { createPeopleActivities } from './people';
 import { createPerformanceSecondaryActivities } from './performance-secondary';
 import { createRunReportActivities } from './run-report';
 import { createServiceReadinessActivities } from './service-readiness';
+import { createFailoverActivities } from './dr-failover';
+import { createRejoinActivities } from './dr-rejoin';
+import { createOnboardingActivities } from './onboarding';
+import { createPerformancePromotionActivities } from './performance-promotion';
+import { createFilterActivities } from './filters';
+import { createDecommissionActivities } from './decommission';
+import { createTreeActivities } from './trees';
+import { createTokenActivities } from './tokens';
+import { createReadinessActivities } from './readiness';
 import { Clusters } from './support/clusters';
 
 export type { ActivityDependencies } from './dependencies';
@@ -27,6 +36,15 @@ export function createActivities(dependencies: ActivityDependencies): RunbookAct
     ...createPeopleActivities(dependencies),
     ...createPerformanceSecondaryActivities(dependencies, clusters),
     ...createRunReportActivities(dependencies),
+    ...createFailoverActivities(dependencies, clusters),
+    ...createRejoinActivities(dependencies, clusters),
+    ...createOnboardingActivities(dependencies, clusters),
+    ...createPerformancePromotionActivities(dependencies, clusters),
+    ...createFilterActivities(dependencies, clusters),
+    ...createDecommissionActivities(dependencies, clusters),
+    ...createTreeActivities(dependencies, clusters),
+    ...createTokenActivities(dependencies, clusters),
+    ...createReadinessActivities(dependencies, clusters),
     ...createServiceReadinessActivities(clusters),
   };
 }

@@ -1,13 +1,14 @@
 import type { RunbookActivities } from '../src/contracts/activities';
 import { isUndecodable } from '../src/contracts/signals';
 import type { DecisionAction } from '../src/contracts/signals';
-import { isRunbookError } from '../src/errors';
+import { GATE_NAMES } from '../src/contracts/plan';
+import type { GateName } from '../src/contracts/plan';
+import { RunbookError, isRunbookError } from '../src/errors';
 import { findDeployment } from '../src/inventory';
 import { verifyApproval, verifyDecision } from '../src/secrets';
 import type { VerifiedApproval } from '../src/secrets';
 import type { ActivityDependencies } from './dependencies';
 import { execute } from './support/execution';
-import type { GateName } from './support/people';
 import { judgeGate, personLookup, verifiedApprovals } from './support/people';
 
 /** Choices that give up a safety, or service itself: a name that anybody may use is not enough for them. */
@@ -111,5 +112,7 @@ export function createPeopleActivities(
 }
 
 function gateName(gate: string): GateName {
-  return gate === 'go' ? 'go' : 'plan';
+  const known = GATE_NAMES.find((each) => each === gate);
+  if (known !== undefined) return known;
+  throw new RunbookError('INVALID_INPUT', 'No gate has this name.', { needed: `one of: ${GATE_NAMES.join(', ')}` });
 }

@@ -1,4 +1,5 @@
 import type { RunbookActivities } from '../src/contracts/activities';
+import { SIGNALS } from '../src/contracts/signals';
 import { reportFromHistory, writeReportFiles } from '../src/report';
 import type { ActivityDependencies } from './dependencies';
 import { execute } from './support/execution';
@@ -6,7 +7,7 @@ import { execute } from './support/execution';
 /** The report of the run that this activity belongs to: a pure function of its history, also kept as files. */
 export function createRunReportActivities(
   dependencies: ActivityDependencies,
-): Pick<RunbookActivities, 'composeReport' | 'describeRun'> {
+): Pick<RunbookActivities, 'composeReport' | 'describeRun' | 'requestTakeOver'> {
   const { temporal, inventory } = dependencies;
   return {
     composeReport: execute(async (_input, { run }) => {
@@ -14,6 +15,10 @@ export function createRunReportActivities(
       const report = reportFromHistory(history, { namespace: run.ns, workflowId: run.wid, runId: run.rid });
       const files = await writeReportFiles(report, dependencies.reportDirectory);
       return { report, files };
+    }),
+
+    requestTakeOver: execute(async ({ workflowId, runId, input }) => {
+      await temporal.workflow.getHandle(workflowId, runId).signal(SIGNALS.takeOver, input);
     }),
 
     describeRun: execute(async ({ workflowId }, { run }) => {

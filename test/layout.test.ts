@@ -79,7 +79,7 @@ describe('import directions', () => {
 });
 
 describe('names that belong together', () => {
-  const declared = interfaceMembers('RunbookActivities');
+  const declared = interfaceMembers('Activities');
 
   it('every activity of the contract is implemented, and no other', () => {
     expect(declared.length).toBeGreaterThan(20);
@@ -100,12 +100,15 @@ describe('names that belong together', () => {
     expect(Object.keys(RUNBOOK_INPUTS).sort()).toEqual([...RUNBOOK_NAMES].sort());
   });
 
-  function interfaceMembers(name: string): readonly string[] {
-    const syntax = contracts.get('src/contracts/activities.ts')?.syntax;
-    const found = syntax?.statements.find((each) => ts.isInterfaceDeclaration(each) && each.name.text === name);
-    if (!found || !ts.isInterfaceDeclaration(found)) return [];
-    return found.members.flatMap((each) =>
-      ts.isMethodSignature(each) && ts.isIdentifier(each.name) ? [each.name.text] : [],
+  /** Methods of every interface of the contract whose name ends so. */
+  function interfaceMembers(suffix: string): readonly string[] {
+    const interfaces = [...contracts.values()].flatMap(({ syntax }) =>
+      syntax.statements.filter(
+        (each): each is ts.InterfaceDeclaration => ts.isInterfaceDeclaration(each) && each.name.text.endsWith(suffix),
+      ),
+    );
+    return interfaces.flatMap(({ members }) =>
+      members.flatMap((each) => (ts.isMethodSignature(each) && ts.isIdentifier(each.name) ? [each.name.text] : [])),
     );
   }
 });

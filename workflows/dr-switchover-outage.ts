@@ -2,7 +2,7 @@ import type { Authority, MarkerResult, SwitchoverRoute } from '../src/contracts/
 import type { ClusterObservation, WalIndex } from '../src/contracts/observations';
 import type { DrSwitchoverInput } from '../src/contracts/runbook-inputs';
 import { rolesInWords } from './building-blocks/assessment';
-import { OutageDecision, isStop } from './building-blocks/failures';
+import { OutageDecision, TakenOver, isStop } from './building-blocks/failures';
 import type { OperationTokens } from './building-blocks/operation-tokens';
 import { LEAVE, PROMOTE_BACK, PROMOTE_SECONDARY } from './building-blocks/parking';
 import type { Run } from './building-blocks/run';
@@ -63,6 +63,7 @@ async function nextOf(part: () => Promise<Next>): Promise<Next> {
   try {
     return await part();
   } catch (error) {
+    if (error instanceof TakenOver) throw error;
     if (error instanceof OutageDecision) return error.choice;
     if (error instanceof StepFailed) return 'promote-back';
     if (isStop(error)) return 'leave';

@@ -1,6 +1,5 @@
 import type { AssessSwitchoverResult, Authority, MarkerResult, SwitchoverRoute } from '../src/contracts/activities';
 import type { PlanDocument } from '../src/contracts/plan';
-import { deploymentWorkflowId } from '../src/contracts/names';
 import type { DrSwitchoverInput } from '../src/contracts/runbook-inputs';
 import { drSwitchoverInput } from '../src/contracts/runbook-inputs';
 import { planned, refusalOf, rolesInWords, verdictsInWords } from './building-blocks/assessment';
@@ -13,6 +12,7 @@ import { restoreProtection } from './building-blocks/re-protection';
 import type { Run } from './building-blocks/run';
 import type { Ending, RunbookResult } from './building-blocks/runbook';
 import { executeRunbook } from './building-blocks/runbook';
+import { failOver } from './dr-failover';
 import { changePrimary } from './dr-switchover-outage';
 
 /**
@@ -24,8 +24,8 @@ export async function drSwitchover(input: unknown): Promise<RunbookResult> {
     {
       name: 'drSwitchover',
       input: drSwitchoverInput,
-      lockId: ({ deployment }) => deploymentWorkflowId(deployment),
       body: switchOver,
+      failOver,
     },
     input,
   );

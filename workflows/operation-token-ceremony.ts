@@ -1,4 +1,3 @@
-import { ceremonyWorkflowId } from '../src/contracts/names';
 import type { OperationTokenCeremonyInput } from '../src/contracts/runbook-inputs';
 import { operationTokenCeremonyInput } from '../src/contracts/runbook-inputs';
 import { Ceremony } from './building-blocks/ceremony';
@@ -13,7 +12,6 @@ export async function operationTokenCeremony(input: unknown): Promise<RunbookRes
     {
       name: 'operationTokenCeremony',
       input: operationTokenCeremonyInput,
-      lockId: ({ cluster }) => ceremonyWorkflowId(cluster),
       body: generate,
     },
     input,

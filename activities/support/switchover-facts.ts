@@ -67,7 +67,7 @@ export async function readSwitchoverFacts(
   return { credential, batchToken, ceremonyAccess: access };
 }
 
-async function ceremonyAccess(
+export async function ceremonyAccess(
   secondary: ClusterAccess,
   observation: ClusterObservation,
   signal: AbortSignal,

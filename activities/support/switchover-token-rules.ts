@@ -1,3 +1,4 @@
+import type { ClusterObservation } from '../../src/contracts/observations';
 import type { Precondition } from '../../src/contracts/plan';
 import type { Deployment } from '../../src/inventory';
 import type { CredentialFacts } from './switchover-facts';
@@ -9,13 +10,14 @@ import { check } from './switchover-rule';
 const CREDENTIAL_LIFE_SECONDS = 1_800;
 
 /** The single slot of generation attempts must be free, or hold our own attempt. */
-export const freeSlot: Rule = ({ to, tokenSource, ownFingerprint }) => {
-  if (tokenSource === 'batch') return [];
-  const { attempt } = to;
+export const freeSlot: Rule = ({ to, tokenSource, ownFingerprint }) =>
+  tokenSource === 'batch' ? [] : freeSlotOn(to, ownFingerprint);
+
+export function freeSlotOn({ cluster, attempt }: ClusterObservation, ownFingerprint: string | undefined): Precondition {
   if (!attempt)
     return {
       name: 'generation slot free',
-      cluster: to.cluster,
+      cluster,
       observed: 'not readable',
       needed: 'free',
       verdict: 'not-checkable',
@@ -23,7 +25,7 @@ export const freeSlot: Rule = ({ to, tokenSource, ownFingerprint }) => {
   const foreign = attempt.started && attempt.fingerprint !== ownFingerprint;
   return check(
     'generation slot free',
-    to.cluster,
+    cluster,
     !foreign,
     attempt.started
       ? `an attempt${foreign ? ' of somebody else' : ' of this run'}, progress ${attempt.progress} of ${attempt.required}`
@@ -31,7 +33,29 @@ export const freeSlot: Rule = ({ to, tokenSource, ownFingerprint }) => {
     'free',
     'Let its owner finish or cancel it.',
   );
-};
+}
+
+/** As many holders as the service requires key shares. */
+export function holdersSuffice({ cluster, attempt }: ClusterObservation, deployment: Deployment): Precondition {
+  const holders = deployment.ceremony.holders.length;
+  if (attempt === undefined) {
+    return {
+      name: 'enough key holders',
+      cluster,
+      observed: `${holders} holders, threshold not readable`,
+      needed: 'at least the threshold',
+      verdict: 'not-checkable',
+    };
+  }
+  return check(
+    'enough key holders',
+    cluster,
+    holders >= attempt.required,
+    `${holders} holders`,
+    `at least ${attempt.required}`,
+    'List more holders in the inventory.',
+  );
+}
 
 /** The primary's credential: alive long enough, and with the rights that the switchover needs. */
 export const credential: Rule = ({ from, deployment, facts }) => {
@@ -86,26 +110,9 @@ export const credential: Rule = ({ from, deployment, facts }) => {
 
 /** Where the operation tokens come from must be ready before the outage, for the way there and the way back. */
 export const tokenSource: Rule = ({ to, from, deployment, facts, tokenSource: source }) => {
-  if (source === 'batch') return batchTokenReady(facts.batchToken, to.cluster, deployment);
-  const holders = deployment.ceremony.holders.length;
-  const required = to.attempt?.required;
+  if (source === 'batch') return batchTokenReady(facts.batchToken, to.cluster, deployment, [PROMOTE, UPDATE_PRIMARY]);
   return [
-    required === undefined
-      ? {
-          name: 'enough key holders',
-          cluster: to.cluster,
-          observed: `${holders} holders, threshold not readable`,
-          needed: 'at least the threshold',
-          verdict: 'not-checkable',
-        }
-      : check(
-          'enough key holders',
-          to.cluster,
-          holders >= required,
-          `${holders} holders`,
-          `at least ${required}`,
-          'List more holders in the inventory.',
-        ),
+    holdersSuffice(to, deployment),
     check(
       'ceremony calls allowed',
       to.cluster,
@@ -124,10 +131,17 @@ export const tokenSource: Rule = ({ to, from, deployment, facts, tokenSource: so
   ];
 };
 
-function batchTokenReady(batch: CredentialFacts, cluster: string, deployment: Deployment): Precondition[] {
+/** A batch token must be an orphan of the primary, outlive the run by the margin, and have the rights that are needed. */
+export function batchTokenReady(
+  batch: CredentialFacts,
+  cluster: string,
+  deployment: Deployment,
+  paths: readonly string[],
+): Precondition[] {
   const margin = Math.max(deployment.ceremony.batchMarginMs / 1000, CREDENTIAL_LIFE_SECONDS);
   const may = (path: string) =>
     batch.capabilities[path]?.some((right) => right === 'update' || right === 'root') === true;
+  const last = (path: string) => path.split('/').at(-1) ?? path;
   return [
     check(
       'batch token',
@@ -148,13 +162,11 @@ function batchTokenReady(batch: CredentialFacts, cluster: string, deployment: De
       'Make a new one on the primary.',
     ),
     check(
-      'batch token may promote and update-primary',
+      `batch token may ${paths.map(last).join(' and ')}`,
       cluster,
-      may(PROMOTE) && may(UPDATE_PRIMARY),
-      [PROMOTE, UPDATE_PRIMARY]
-        .map((path) => `${path}: ${(batch.capabilities[path] ?? []).join(', ') || 'none'}`)
-        .join('; '),
-      'update on both',
+      paths.every(may),
+      paths.map((path) => `${path}: ${(batch.capabilities[path] ?? []).join(', ') || 'none'}`).join('; '),
+      `update on ${paths.length === 1 ? 'it' : 'each'}`,
       'Correct its policy; deleting or emptying the policy takes every right away.',
     ),
   ];

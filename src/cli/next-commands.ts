@@ -48,6 +48,9 @@ export function commandsFor(workflowId: string, waiting: Waiting): NextCommand[]
         ),
         effect,
       }));
+    case 'window':
+    case 'action':
+      return [];
     case 'resume':
       return [{ who: 'an operator', command: shellLine('runbook', 'resume', workflowId, '--by', WHO) }];
   }

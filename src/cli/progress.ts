@@ -15,6 +15,10 @@ function waitingKey(waiting: Waiting): string {
       return `decision ${waiting.step} ${waiting.parkingNo}`;
     case 'resume':
       return `resume ${waiting.by}`;
+    case 'window':
+      return `window ${waiting.until}`;
+    case 'action':
+      return `action ${waiting.what}`;
   }
 }
 
@@ -119,6 +123,7 @@ const PHASES: Record<RunStatus['phase'], string> = {
   'waiting-for-people': 'Waits for people; service is up',
   preparing: 'Last checks; service is up',
   outage: 'OUTAGE: no primary serves clients',
+  working: 'Changes are being made',
   're-protecting': 'Protection is being restored',
   finishing: 'Cleaning up',
   finished: 'Finished',

@@ -91,6 +91,13 @@ export function waitingHeadline(waiting: Waiting, now = Date.now()): string {
       return `Waits for approval of gate "${waiting.gate}" until ${clock(waiting.until, now)}; approved by ${waiting.approved.map(attestedName).join(', ') || 'nobody yet'}`;
     case 'decision':
       return `PARKED at "${waiting.step}" (parking ${waiting.parkingNo}), ${waiting.code}: ${waiting.message}${withFacts(waiting)}`;
+    case 'window':
+      return `Approved; the change window begins ${clock(waiting.until, now)}`;
+    case 'action':
+      return [
+        `Waits until people have done this: ${waiting.what}`,
+        ...waiting.instructions.map((each) => `  ${each}`),
+      ].join('\n');
     case 'resume':
       return `PAUSED by ${waiting.by}: ${waiting.reason}`;
   }

@@ -44,8 +44,10 @@ export async function buildInput(
       next: 'Correct these fields; nothing was started.',
     });
   }
-  const { deployment, dryRun } = parsed.data;
-  return { deployment, dryRun, object, ...('cluster' in parsed.data ? { cluster: parsed.data.cluster } : {}) };
+  const data: { readonly deployment: string; readonly dryRun?: boolean; readonly cluster?: string | undefined } =
+    parsed.data;
+  const { deployment, cluster, dryRun = false } = data;
+  return { deployment, dryRun, object, ...(cluster === undefined ? {} : { cluster }) };
 }
 
 async function readObject(context: CliContext, input: string): Promise<Record<string, unknown>> {

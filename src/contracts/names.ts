@@ -4,9 +4,30 @@ import { z } from 'zod';
 export const deploymentName = z.string().regex(/^[a-z0-9-]+$/, 'must be lower-case letters, digits and hyphens');
 export const clusterName = z.string().regex(/^[a-z0-9-]+$/, 'must be lower-case letters, digits and hyphens');
 
-export const RUNBOOK_NAMES = ['drSwitchover', 'operationTokenCeremony'] as const;
-/** The name of a runbook is its Temporal workflow type. */
-export type RunbookName = (typeof RUNBOOK_NAMES)[number];
+/** Every runbook, with what its Workflow ID locks: one changing run per deployment, one ceremony per cluster. */
+const LOCKS = {
+  drSwitchover: 'deployment',
+  drFailover: 'deployment',
+  drRejoin: 'deployment',
+  drSecondaryOnboarding: 'deployment',
+  performanceSecondaryOnboarding: 'deployment',
+  performancePromotion: 'deployment',
+  secondaryRepointing: 'deployment',
+  filterReconciliation: 'deployment',
+  secondaryDecommission: 'deployment',
+  primaryEnablement: 'deployment',
+  replicationTeardown: 'deployment',
+  drReindex: 'deployment',
+  operationTokenDisposal: 'deployment',
+  operationTokenCeremony: 'ceremony',
+  rootTokenCeremony: 'ceremony',
+  merkleCheck: 'merkle-check',
+  readiness: 'readiness',
+  walSampler: 'none',
+} as const;
+
+export type RunbookName = keyof typeof LOCKS;
+export const RUNBOOK_NAMES = Object.keys(LOCKS) as readonly RunbookName[];
 
 /** The task queue that every worker polls unless `RUNBOOKS_TASK_QUEUE` says otherwise. */
 export const DEFAULT_TASK_QUEUE = 'runbooks';
@@ -26,9 +47,29 @@ export function keyTaskQueue(keyHome: string): string {
   return `runbooks.keys.${keyHome}`;
 }
 
-/** The Workflow ID under which a runbook must run so that the lock holds. */
-export function lockWorkflowId(runbook: RunbookName, input: { deployment: string; cluster?: string }): string {
-  return runbook === 'operationTokenCeremony' && input.cluster !== undefined
-    ? ceremonyWorkflowId(input.cluster)
-    : deploymentWorkflowId(input.deployment);
+/**
+ * The Workflow ID under which a runbook must run so that its lock holds; undefined where it needs none, because it only
+ * reads and many may run at once.
+ */
+export function lockWorkflowId(
+  runbook: RunbookName,
+  input: { readonly deployment: string; readonly cluster?: string | undefined },
+): string | undefined {
+  switch (LOCKS[runbook]) {
+    case 'deployment':
+      return deploymentWorkflowId(input.deployment);
+    case 'ceremony':
+      return ceremonyWorkflowId(input.cluster ?? input.deployment);
+    case 'merkle-check':
+      return `merkle-check:${input.cluster ?? input.deployment}`;
+    case 'readiness':
+      return `readiness:${input.deployment}`;
+    case 'none':
+      return undefined;
+  }
+}
+
+/** Whether the runbook holds the lock of its deployment, so that `drFailover` may take it over. */
+export function holdsDeploymentLock(runbook: RunbookName): boolean {
+  return LOCKS[runbook] === 'deployment';
 }

@@ -15,7 +15,7 @@ export interface Precondition {
   readonly next?: string;
 }
 
-/** What is approved at the plan gate: its digest binds every dangerous activity to it. */
+/** What is approved at the plan gate of `drSwitchover`: its digest binds every dangerous activity to it. */
 export const switchoverPlan = z.strictObject({
   runbook: z.literal('drSwitchover'),
   deployment: z.string(),
@@ -38,6 +38,97 @@ export const switchoverPlan = z.strictObject({
   steps: z.array(z.string()),
 });
 export type SwitchoverPlan = z.infer<typeof switchoverPlan>;
+
+/** The gates of the inventory: each has a policy of who must approve. */
+export const GATE_NAMES = [
+  'plan',
+  'go',
+  'promote',
+  'force',
+  'unfence',
+  'wipe',
+  'repoint',
+  'filter',
+  'revoke',
+  'disable',
+  'reindex',
+  'ceremony',
+] as const;
+export type GateName = (typeof GATE_NAMES)[number];
+
+/**
+ * Every dangerous operation with the gate whose policy must be met before an activity does it. The activities look here
+ * and in the inventory, and never take a gate's name from what they are passed.
+ */
+export const OPERATION_GATES = {
+  'dr.primary.demote': 'plan',
+  'dr.primary.disable': 'disable',
+  'dr.primary.revoke-secondary': 'revoke',
+  'dr.secondary.promote': 'promote',
+  'dr.secondary.promote-force': 'force',
+  'dr.secondary.enable': 'wipe',
+  'dr.secondary.disable': 'disable',
+  'dr.secondary.forget-primary': 'revoke',
+  'dr.secondary.reindex': 'reindex',
+  'performance.primary.demote': 'promote',
+  'performance.primary.disable': 'disable',
+  'performance.primary.revoke-secondary': 'revoke',
+  'performance.primary.paths-filter': 'filter',
+  'performance.secondary.promote': 'promote',
+  'performance.secondary.promote-force': 'force',
+  'performance.secondary.enable': 'wipe',
+  'performance.secondary.disable': 'disable',
+  'performance.secondary.forget-primary': 'revoke',
+  'performance.secondary.repoint-by-token': 'repoint',
+  'hook.unfence': 'unfence',
+  'root-token.generate': 'ceremony',
+} as const satisfies Readonly<Record<string, GateName>>;
+export type GatedOperation = keyof typeof OPERATION_GATES;
+
+const identity = z.strictObject({ cluster: z.string(), clusterId: z.string() });
+
+/** One dangerous operation that the plan allows, bound to the clusters that it is about by their `sys/health` IDs. */
+export const allowedOperation = z.strictObject({
+  operation: z.enum(Object.keys(OPERATION_GATES) as [GatedOperation, ...GatedOperation[]]),
+  on: identity,
+  /** The other side where there is one: the primary to follow, the cluster that must not be primary. */
+  with: identity.optional(),
+  /** The id, filter or option that it is about, in words of the interface. */
+  detail: z.string().optional(),
+});
+export type AllowedOperation = z.infer<typeof allowedOperation>;
+
+/** What is approved at the gates of every other runbook: a plan allows named operations on named clusters, and no more. */
+export const runbookPlan = z.strictObject({
+  runbook: z.string(),
+  deployment: z.string(),
+  /** What was read of the clusters that it is about. */
+  clusters: z.array(
+    z.strictObject({
+      cluster: z.string(),
+      clusterId: z.string(),
+      version: z.string(),
+      dr: z.string(),
+      performance: z.string(),
+    }),
+  ),
+  operations: z.array(allowedOperation),
+  /** What people must know before they approve: what is lost, sent, wiped or cut off. */
+  warnings: z.array(z.string()),
+  steps: z.array(z.string()),
+  /** The choices of the input that change what is done, as they were read. */
+  choices: z.record(z.string(), z.union([z.string(), z.number(), z.boolean()])),
+  reason: z.string(),
+  /** Who asked, as the start input claims; decides who may not approve. */
+  requestedBy: z.string().optional(),
+});
+export type RunbookPlan = z.infer<typeof runbookPlan>;
+export type Plan = SwitchoverPlan | RunbookPlan;
+
+/** The plan of a `drSwitchover`; undefined for every other one. */
+export function switchoverPlanOf(plan: Plan | undefined): SwitchoverPlan | undefined {
+  return plan && 'from' in plan ? plan : undefined;
+}
 
 /** A plan as approvers see it: the text whose digest they sign, byte for byte. */
 export interface PlanDocument {

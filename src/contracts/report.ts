@@ -1,5 +1,5 @@
 import type { ClusterObservation } from './observations';
-import type { Precondition, SwitchoverPlan } from './plan';
+import type { Plan, Precondition } from './plan';
 import type { Attested, Finding, Receipt, RunOutcome } from './run-facts';
 import type { SignalName } from './signals';
 
@@ -41,6 +41,9 @@ export interface OutageSplit {
   readonly peopleMs?: number;
 }
 
+/** What a runbook found out that is for finding out; JSON, and never a secret. */
+export type RunbookFindings = Readonly<Record<string, unknown>>;
+
 /** What a run did, from its history alone. */
 export interface Report {
   readonly schema: 'replication-runbooks/report/v1';
@@ -57,7 +60,7 @@ export interface Report {
   readonly endedAt?: string;
   /** The last event that this report knows. */
   readonly asOfEvent: number;
-  readonly plan?: { readonly digest: string; readonly content: SwitchoverPlan };
+  readonly plan?: { readonly digest: string; readonly content: Plan };
   readonly preconditions: readonly Precondition[];
   readonly steps: readonly ReportStep[];
   readonly gates: readonly {
@@ -112,6 +115,8 @@ export interface Report {
   readonly withoutDrProtection?: { readonly from: string; readonly to?: string; readonly totalMs?: number };
   readonly tokens: readonly { readonly cluster: string; readonly state: string; readonly text: string }[];
   readonly finalState: readonly ClusterObservation[];
+  /** What the runbook found out, such as the points of `readiness`. */
+  readonly result?: RunbookFindings;
   /** What people still have to do, and how. */
   readonly leftToDo: readonly string[];
   /** Events of the history, as counted. */

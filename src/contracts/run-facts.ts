@@ -32,7 +32,7 @@ export interface Receipt {
 }
 
 export type RunPhase =
-  'checking' | 'waiting-for-people' | 'preparing' | 'outage' | 're-protecting' | 'finishing' | 'finished';
+  'checking' | 'waiting-for-people' | 'preparing' | 'working' | 'outage' | 're-protecting' | 'finishing' | 'finished';
 
 /** How a run ended. */
 export type RunOutcome = 'completed' | 'planned' | 'refused' | 'aborted' | 'rolled-back' | 'handed-over';
@@ -71,7 +71,7 @@ export type RunFact = { readonly at: number } & (
   | { readonly kind: 'step-ended'; readonly step: string; readonly outcome: 'done' | 'already' | 'skipped' | 'failed' }
   | {
       readonly kind: 'control';
-      readonly control: 'pause' | 'resume' | 'abort' | 'cancel';
+      readonly control: 'pause' | 'resume' | 'abort' | 'cancel' | 'take-over';
       /** A pause that begins only before the step of this name. */
       readonly before?: string;
       readonly by: string;

@@ -1,3 +1,4 @@
+import type { RunbookName } from './names';
 import type { Attested, Finding, Receipt, RunOutcome, RunPhase } from './run-facts';
 import type { DecisionAction } from './signals';
 
@@ -31,7 +32,11 @@ export type Waiting =
       readonly next?: string;
       readonly choices: readonly { readonly action: DecisionAction; readonly effect: string }[];
     }
-  | { readonly for: 'resume'; readonly by: string; readonly reason: string };
+  | { readonly for: 'resume'; readonly by: string; readonly reason: string }
+  /** The change window has not begun. */
+  | { readonly for: 'window'; readonly until: number }
+  /** People do something outside of the run, which an activity watches meanwhile. */
+  | { readonly for: 'action'; readonly what: string; readonly instructions: readonly string[] };
 
 export type StepState = 'running' | 'done' | 'already' | 'skipped' | 'failed' | 'parked';
 
@@ -49,7 +54,7 @@ export interface TimelineStep {
 
 /** The answer of the `status` query. */
 export interface RunStatus {
-  readonly runbook: string;
+  readonly runbook: RunbookName;
   readonly deployment: string;
   readonly workflowId: string;
   readonly runId: string;

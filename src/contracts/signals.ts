@@ -38,6 +38,7 @@ export const SIGNALS = {
   pause: 'pause',
   resume: 'resume',
   abort: 'abort',
+  takeOver: 'takeOver',
 } as const;
 export type SignalName = (typeof SIGNALS)[keyof typeof SIGNALS];
 

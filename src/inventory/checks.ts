@@ -1,3 +1,4 @@
+import { GATE_NAMES } from '../contracts/plan';
 import type { ParsedInventory } from './schema';
 
 /** A mistake with the path of the member that it is about. */
@@ -15,9 +16,14 @@ export function crossCheck(inventory: ParsedInventory): Mistake[] {
   for (const [name, deployment] of Object.entries(inventory.deployments)) {
     const at = ['deployments', name];
     mistakes.push(...checkDrSets(deployment, at), ...checkCeremony(inventory, deployment, at));
-    for (const gate of ['plan', 'go'] as const) {
-      mistakes.push(...checkGate(inventory, deployment.gates[gate], [...at, 'gates', gate]));
+    for (const gate of GATE_NAMES) {
+      // A gate that takes the policy of `plan` has its mistakes there; `force` may be met later, and readiness says so.
+      const { plan } = deployment.gates;
+      const policy = deployment.gates[gate];
+      if (gate !== 'plan' && (policy === plan || gate === 'force')) continue;
+      mistakes.push(...checkGate(inventory, policy, [...at, 'gates', gate]));
     }
+    mistakes.push(...checkNames(deployment, at));
   }
   return mistakes;
 }
@@ -67,7 +73,8 @@ function* checkDrSets(deployment: ParsedDeployment, at: readonly string[]): Gene
   for (const [set, members] of Object.entries(deployment.drSets)) {
     for (const [index, member] of members.entries()) {
       const path = [...at, 'drSets', set, index];
-      if (!Object.hasOwn(deployment.clusters, member)) yield { path, message: `this deployment has no cluster ${member}` };
+      if (!Object.hasOwn(deployment.clusters, member))
+        yield { path, message: `this deployment has no cluster ${member}` };
       const other = sets.get(member);
       if (other !== undefined) yield { path, message: `cluster ${member} is in DR set ${other} already` };
       sets.set(member, set);
@@ -92,13 +99,26 @@ function* checkCeremony(
   const seen = new Set<string>();
   for (const [index, holder] of holders.entries()) {
     const path = [...at, 'ceremony', 'holders', index];
-    if (!Object.hasOwn(inventory.people, holder)) yield { path, message: `${holder} is not among the people of this inventory` };
+    if (!Object.hasOwn(inventory.people, holder))
+      yield { path, message: `${holder} is not among the people of this inventory` };
     if (seen.has(holder)) yield { path, message: `${holder} is listed twice` };
     seen.add(holder);
   }
   const entries = Object.entries(deployment.clusters);
   if (tokenSource === 'batch' && !entries.some(([, cluster]) => cluster.batchToken !== undefined)) {
     yield { path: [...at, 'ceremony', 'tokenSource'], message: 'token source "batch" needs a batchToken on a cluster' };
+  }
+}
+
+function* checkNames(deployment: ParsedDeployment, at: readonly string[]): Generator<Mistake> {
+  const known = (cluster: string) => Object.hasOwn(deployment.clusters, cluster);
+  for (const [index, { cluster }] of deployment.wipeAllowList.entries()) {
+    if (known(cluster)) continue;
+    yield { path: [...at, 'wipeAllowList', index, 'cluster'], message: `this deployment has no cluster ${cluster}` };
+  }
+  for (const cluster of Object.keys(deployment.pathsFilters)) {
+    if (known(cluster)) continue;
+    yield { path: [...at, 'pathsFilters', cluster], message: `this deployment has no cluster ${cluster}` };
   }
 }
 

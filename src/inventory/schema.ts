@@ -115,6 +115,53 @@ const gate = z
   })
   .transform(({ validFor, ...rest }) => ({ ...rest, validForMs: validFor }));
 
+const defaultForce = (plan: z.output<typeof gate>) => ({ ...plan, approvals: Math.max(2, plan.approvals) });
+
+/** `plan` and `go` are given; every other gate takes the policy of `plan` where none is, and `force` two approvers. */
+const gates = z
+  .strictObject({
+    plan: gate,
+    go: gate,
+    promote: gate.optional(),
+    force: gate.optional(),
+    unfence: gate.optional(),
+    wipe: gate.optional(),
+    repoint: gate.optional(),
+    filter: gate.optional(),
+    revoke: gate.optional(),
+    disable: gate.optional(),
+    reindex: gate.optional(),
+    ceremony: gate.optional(),
+  })
+  .transform((given) => ({
+    plan: given.plan,
+    go: given.go,
+    promote: given.promote ?? given.plan,
+    force: given.force ?? defaultForce(given.plan),
+    unfence: given.unfence ?? given.plan,
+    wipe: given.wipe ?? given.plan,
+    repoint: given.repoint ?? given.plan,
+    filter: given.filter ?? given.plan,
+    revoke: given.revoke ?? given.plan,
+    disable: given.disable ?? given.plan,
+    reindex: given.reindex ?? given.plan,
+    ceremony: given.ceremony ?? given.plan,
+  }));
+
+/** Permission to wipe one cluster once: its name, its cluster ID and until when. */
+const wipePermission = z.strictObject({
+  cluster: name,
+  clusterId: z.string().min(1),
+  until: z.iso.datetime({ offset: true }),
+  ticket: z.string().min(1).optional(),
+});
+
+/** What a performance secondary must not see, or all that it may see. */
+const wantedFilter = z.union([
+  z.literal('none'),
+  z.strictObject({ mode: z.enum(['allow', 'deny']), paths: z.array(z.string().min(1)).min(1) }),
+]);
+
 const limits = z
   .strictObject({
     lagWalEntries: z.int().min(0).default(1000),
@@ -125,6 +172,15 @@ const limits = z
     serviceReady: duration.prefault('60s'),
     streaming: duration.prefault('10m'),
     merkleEvidence: duration.prefault('30s'),
+    /** How long the primary must have been silent before a failover. */
+    primaryGone: duration.prefault('30s'),
+    /** After a change of the primary, before a planned one. */
+    coolDown: duration.prefault('30m'),
+    /** More changes of the primary than this within `flappingWithin` block a planned one. */
+    flappingChanges: z.int().min(1).default(3),
+    flappingWithin: duration.prefault('24h'),
+    unseal: duration.prefault('4h'),
+    reindex: duration.prefault('12h'),
   })
   .transform((value) => ({
     lagWalEntries: value.lagWalEntries,
@@ -135,6 +191,12 @@ const limits = z
     serviceReadyMs: value.serviceReady,
     streamingMs: value.streaming,
     merkleEvidenceMs: value.merkleEvidence,
+    primaryGoneMs: value.primaryGone,
+    coolDownMs: value.coolDown,
+    flappingChanges: value.flappingChanges,
+    flappingWithinMs: value.flappingWithin,
+    unsealMs: value.unseal,
+    reindexMs: value.reindex,
   }));
 
 const commandHook = z
@@ -166,10 +228,11 @@ const deployment = z.strictObject({
   clusters: z.record(name, cluster).refine((value) => Object.keys(value).length > 0, 'a deployment has clusters'),
   drSets: z.record(name, z.array(name).min(1, 'a DR set has at least one cluster')),
   ceremony,
-  gates: z.strictObject({
-    plan: gate,
-    go: gate,
-  }),
+  gates,
+  /** Clusters that may be wiped by an onboarding; each entry serves once. */
+  wipeAllowList: z.array(wipePermission).default([]),
+  /** The wanted paths filter of each performance secondary. */
+  pathsFilters: z.record(name, wantedFilter).default({}),
   limits: limits.prefault({}),
   marker: z
     .strictObject({ path: z.string().regex(/^[^/\s]+(\/[^/\s]+)+$/, 'a path such as kv/runbooks-marker') })

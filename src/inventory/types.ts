@@ -1,4 +1,5 @@
 import type { z } from 'zod';
+import type { GateName } from '../contracts/plan';
 import type { Attestation } from '../contracts/run-facts';
 import type { PublicKeyEntry } from '../secrets/signing-keys';
 import type { credentialSource, ParsedInventory } from './schema';
@@ -30,6 +31,10 @@ export type ClusterEntry = Readonly<ParsedDeployment['clusters'][string]> & {
 /** Who must approve at a gate. Durations in milliseconds. */
 export type GatePolicy = Readonly<ParsedDeployment['gates']['plan']>;
 
+/** Permission to wipe one cluster once. */
+export type WipePermission = Readonly<ParsedDeployment['wipeAllowList'][number]>;
+export type WantedFilter = Readonly<ParsedDeployment['pathsFilters'][string]>;
+
 /** Lag limit in WAL entries, time limits in milliseconds. */
 export type Limits = Readonly<ParsedDeployment['limits']>;
 
@@ -50,7 +55,11 @@ export interface Deployment {
   /** Members of each DR set, as listed. Membership only, never roles. */
   readonly drSets: ReadonlyMap<string, readonly string[]>;
   readonly ceremony: CeremonyPolicy;
-  readonly gates: { readonly plan: GatePolicy; readonly go: GatePolicy };
+  readonly gates: Readonly<Record<GateName, GatePolicy>>;
+  /** Clusters that may be wiped; each entry serves once. */
+  readonly wipeAllowList: readonly WipePermission[];
+  /** The wanted paths filter of each performance secondary, by its name. */
+  readonly pathsFilters: Readonly<Record<string, WantedFilter>>;
   readonly limits: Limits;
   readonly marker: { readonly path: string };
   readonly hooks: {

@@ -38,7 +38,16 @@ export const recordedFact: z.ZodType<RunFact> = z.discriminatedUnion('kind', [
   z.object({
     kind: z.literal('phase'),
     at,
-    phase: z.enum(['checking', 'waiting-for-people', 'preparing', 'outage', 're-protecting', 'finishing', 'finished']),
+    phase: z.enum([
+      'checking',
+      'waiting-for-people',
+      'preparing',
+      'working',
+      'outage',
+      're-protecting',
+      'finishing',
+      'finished',
+    ]),
   }),
   z.object({
     kind: z.literal('gate'),

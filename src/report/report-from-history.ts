@@ -1,6 +1,7 @@
 import type { temporal } from '@temporalio/proto';
-import type { SwitchoverPlan } from '../contracts/plan';
-import { switchoverPlan } from '../contracts/plan';
+import { z } from 'zod';
+import { runbookPlan, switchoverPlan, switchoverPlanOf } from '../contracts/plan';
+import type { Plan, SwitchoverPlan } from '../contracts/plan';
 import type { Report } from '../contracts/report';
 import type { Finding } from '../contracts/run-facts';
 import type { ActivityRecord } from './activity-records';
@@ -25,8 +26,13 @@ function completed(run: RunRecord, type: string): readonly ActivityRecord[] {
   return run.activities.filter((activity) => activity.type === type && activity.state === 'completed');
 }
 
+/** What runbooks read and judged before they acted: the activities whose names begin with `assess`. */
+function assessments(run: RunRecord): readonly ActivityRecord[] {
+  return run.activities.filter(({ type, state }) => type.startsWith('assess') && state === 'completed');
+}
+
 function planOf(run: RunRecord): Report['plan'] {
-  for (const { result } of completed(run, 'assessDrSwitchover').toReversed()) {
+  for (const { result } of assessments(run).toReversed()) {
     const document = fieldsOf(result['plan']);
     const digest = textOf(document['digest']);
     const content = parsedPlan(textOf(document['text']));
@@ -35,10 +41,10 @@ function planOf(run: RunRecord): Report['plan'] {
   return undefined;
 }
 
-function parsedPlan(text: string | undefined): SwitchoverPlan | undefined {
+function parsedPlan(text: string | undefined): Plan | undefined {
   if (text === undefined) return undefined;
   try {
-    const parsed = switchoverPlan.safeParse(JSON.parse(text));
+    const parsed = z.union([switchoverPlan, runbookPlan]).safeParse(JSON.parse(text));
     return parsed.success ? parsed.data : undefined;
   } catch {
     return undefined;
@@ -46,9 +52,7 @@ function parsedPlan(text: string | undefined): SwitchoverPlan | undefined {
 }
 
 function preconditionsOf(run: RunRecord): Report['preconditions'] {
-  const last = run.activities.findLast(
-    ({ type, state }) => (type === 'assessDrSwitchover' || type === 'assessCeremony') && state === 'completed',
-  );
+  const last = assessments(run).at(-1);
   return readAll(recordedPrecondition, listOf(last?.result['preconditions'])).read;
 }
 
@@ -90,7 +94,7 @@ function tokensOf(run: RunRecord): Report['tokens'] {
 
 /** The last reading of the whole deployment; where there is none, the one that the plan was made from. */
 function finalStateOf(run: RunRecord): Report['finalState'] {
-  const last = completed(run, 'readDeployment').at(-1) ?? completed(run, 'assessDrSwitchover').at(-1);
+  const last = completed(run, 'readDeployment').at(-1) ?? assessments(run).at(-1);
   return readAll(recordedObservation, listOf(last?.result['observations'])).read;
 }
 
@@ -299,7 +303,7 @@ export function reportFromHistory(history: temporal.api.history.v1.IHistory, ide
     ...(withoutDrProtection && { withoutDrProtection }),
     tokens: tokensOf(run),
     finalState: finalStateOf(run),
-    leftToDo: leftToDoOf(run, facts, ending, plan?.content),
+    leftToDo: leftToDoOf(run, facts, ending, switchoverPlanOf(plan?.content)),
     historyEvents: run.eventCount,
   };
 }

@@ -1,5 +1,6 @@
 import type { ClusterObservation, ReplicationObservation } from '../contracts/observations';
-import type { PreconditionVerdict } from '../contracts/plan';
+import { switchoverPlanOf } from '../contracts/plan';
+import type { PreconditionVerdict, RunbookPlan } from '../contracts/plan';
 import type { Report } from '../contracts/report';
 import type { FindingSeverity } from '../contracts/run-facts';
 import { peopleSection, receiptsSection } from './people-sections';
@@ -52,11 +53,35 @@ function names(clusters: readonly { readonly cluster: string }[]): string {
   return clusters.length === 0 ? 'none' : clusters.map(({ cluster }) => cluster).join(', ');
 }
 
+const entry = (name: string, text: string): { name: string; value: Cell } => ({ name, value: plain(text) });
+
+function otherPlan(content: RunbookPlan, digest: string): Section {
+  return {
+    id: 'plan',
+    title: 'Plan',
+    blocks: [
+      {
+        kind: 'facts',
+        entries: [
+          ...content.clusters.map(({ cluster, clusterId, version, dr, performance }) =>
+            entry(cluster, `DR ${dr}, performance ${performance}, version ${version}, cluster ID ${clusterId}`),
+          ),
+          ...Object.entries(content.choices).map(([name, choice]) => entry(name, String(choice))),
+          entry('Digest', digest),
+        ],
+      },
+      { kind: 'list', items: content.warnings.map((text) => ({ label: toned('KNOW THIS', 'warning'), text })) },
+      { kind: 'list', items: content.steps.map((text) => ({ text })) },
+    ],
+  };
+}
+
 function plan({ plan: document }: Report): Section {
   if (!document)
     return { id: 'plan', title: 'Plan', blocks: [{ kind: 'paragraph', text: 'No plan is in the history.' }] };
-  const { content, digest } = document;
-  const entry = (name: string, text: string): { name: string; value: Cell } => ({ name, value: plain(text) });
+  const { digest } = document;
+  const content = switchoverPlanOf(document.content);
+  if (!content) return otherPlan(document.content as RunbookPlan, digest);
   return {
     id: 'plan',
     title: 'Plan',

@@ -1,3 +1,4 @@
+import { switchoverPlanOf } from '../contracts/plan';
 import type { Report } from '../contracts/report';
 import type { Attested } from '../contracts/run-facts';
 
@@ -60,7 +61,7 @@ function planned(report: Report): string {
 }
 
 function endedHeadline(report: Report): Headline {
-  const route = report.plan?.content;
+  const route = switchoverPlanOf(report.plan?.content);
   const what = `${report.runbook}${report.deployment === undefined ? '' : ` of ${report.deployment}`}`;
   const untouched = report.outage ? '' : ' Nothing was demoted or promoted.';
   switch (report.outcome) {

@@ -53,7 +53,8 @@ export function issueActivationToken(
     expiresAt,
   };
   const known: KnownSecondary = { id: request.id, certificate, expiresAt, activated: false };
-  const answer = request.publicKey === '' ? wrap(cluster, content, request, now) : encrypt(cluster, content, request.publicKey);
+  const answer =
+    request.publicKey === '' ? wrap(cluster, content, request, now) : encrypt(cluster, content, request.publicKey);
   cluster.setRole(kind, { ...role, knownSecondaries: [...role.knownSecondaries, known] }, now);
   return answer;
 }

@@ -2,7 +2,7 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { ActivationTokenResult, PathsFilterFacts } from '../../src/contracts/activity-results';
+import type { ActivationTokenResult, PathsFilterFacts } from '../../src/contracts/activities';
 import type { SimulatedCluster } from '../../src/simulator';
 import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
 

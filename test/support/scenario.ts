@@ -9,6 +9,7 @@ import pino from 'pino';
 import { stringify } from 'yaml';
 import { deploymentWorkflowId } from '../../src/contracts/names';
 import type { Report } from '../../src/contracts/report';
+import type { GateName } from '../../src/contracts/plan';
 import type { RunStatus, Waiting } from '../../src/contracts/run-status';
 import type { DecisionAction } from '../../src/contracts/signals';
 import { QUERIES } from '../../src/contracts/signals';
@@ -336,7 +337,7 @@ export class TestRun {
     );
   }
 
-  async approve(gate: 'plan' | 'go', name = 'grace', verdict: 'approve' | 'reject' = 'approve'): Promise<void> {
+  async approve(gate: GateName, name = 'grace', verdict: 'approve' | 'reject' = 'approve'): Promise<void> {
     const { planDigest } = await this.waitsFor('approval', (waiting) => waiting.gate === gate);
     await this.handle.signal(
       'approve',

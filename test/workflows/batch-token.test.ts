@@ -1,3 +1,4 @@
+import { switchoverPlanOf } from '../../src/contracts/plan';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -44,7 +45,7 @@ describe('where the operation tokens come from', () => {
       const report = await run.report();
 
       expect(report).toMatchObject({ outcome: 'completed', loss: { loss: 'none' }, tokens: [], leftToDo: [] });
-      expect(report.plan?.content.tokenSource).toBe('batch');
+      expect(switchoverPlanOf(report.plan?.content)?.tokenSource).toBe('batch');
       for (const cluster of ['east', 'west']) {
         expect(statuses(scenario, cluster, CHANGING.startAttempt)).toEqual([]);
         expect(scenario.service.cluster(cluster).snapshotState().operationTokens).toBe(0);
@@ -65,7 +66,7 @@ describe('where the operation tokens come from', () => {
       const report = await run.report();
 
       expect(report).toMatchObject({ outcome: 'completed', leftToDo: [] });
-      expect(report.plan?.content.tokenSource).toBe('ceremony');
+      expect(switchoverPlanOf(report.plan?.content)?.tokenSource).toBe('ceremony');
       expect(report.tokens.map(({ cluster, state }) => [cluster, state])).toEqual([
         ['east', 'kept'],
         ['west', 'deleted'],

@@ -44,26 +44,22 @@ const WAIT: ActivityOptions = {
 /** Needs the ceremony's keys: runs where they are. */
 const KEYS: ActivityOptions = { ...CHANGE, scheduleToStartTimeout: '30 seconds' };
 
-const OPTIONS: Partial<Record<keyof RunbookActivities, ActivityOptions>> = {
-  assessDrSwitchover: READ,
-  assessCeremony: READ,
-  readDeployment: READ,
-  describeRun: READ,
-  compareAfterDemotion: READ,
-  compareDynamicFilters: READ,
-  awaitCatchUp: WAIT,
-  awaitServiceReady: WAIT,
-  awaitDrStreaming: WAIT,
-  awaitPerformanceSecondaries: WAIT,
-  probeService: WAIT,
-  openEnvelopes: KEYS,
-  generateOperationToken: KEYS,
-  destroyCeremonyKeys: KEYS,
-};
+const KEY_ACTIVITIES: ReadonlySet<string> = new Set([
+  'openEnvelopes',
+  'generateOperationToken',
+  'generateRootToken',
+  'destroyCeremonyKeys',
+]);
 
-/** How Temporal runs an activity: always with few attempts and within a bounded time. */
+/**
+ * How Temporal runs an activity: always with few attempts and within a bounded time. What an activity does is in the
+ * verb of its name: the ones below only read, or only wait; every other verb may change something.
+ */
 export function activityOptions(name: string): ActivityOptions {
-  return OPTIONS[name as keyof RunbookActivities] ?? CHANGE;
+  if (KEY_ACTIVITIES.has(name)) return KEYS;
+  if (/^(assess|read|compare|describe|check)[A-Z]/.test(name)) return READ;
+  if (/^(await|probe|sample|follow)[A-Z]/.test(name)) return WAIT;
+  return CHANGE;
 }
 
 /** An activity as a step calls it: the step's context is added, the rest is its input. */

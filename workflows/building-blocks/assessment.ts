@@ -1,20 +1,20 @@
 import type { ClusterObservation } from '../../src/contracts/observations';
-import type { AssessSwitchoverResult, SwitchoverRoute } from '../../src/contracts/activities';
+import type { ApplicationFailure } from '@temporalio/workflow';
+import type { Assessment } from '../../src/contracts/activities';
 import type { PlanDocument } from '../../src/contracts/plan';
 import { stepFailure } from './failures';
 
 /** The plan and the route of an assessment that was not refused. */
-export function planned(assessed: AssessSwitchoverResult): {
-  readonly plan: PlanDocument;
-  readonly route: SwitchoverRoute;
-} {
+export function planned<R>(assessed: Assessment<R>): { readonly plan: PlanDocument; readonly route: R } {
   const { plan, route } = assessed;
-  if (!plan || !route) throw stepFailure('PRECONDITION_FAILED', 'No plan can be made of what was read.');
+  if (!plan || route === undefined) throw stepFailure('PRECONDITION_FAILED', 'No plan can be made of what was read.');
   return { plan, route };
 }
 
 /** Why the run must not go on, with what was observed and needed; undefined where everything holds. */
-export function refusalOf(assessed: AssessSwitchoverResult) {
+export function refusalOf(
+  assessed: Pick<Assessment<unknown>, 'preconditions' | 'plan'>,
+): ApplicationFailure | undefined {
   const failed = assessed.preconditions.filter((each) => each.verdict === 'fail');
   if (failed.length === 0 && assessed.plan) return undefined;
   const lines = failed.map(
@@ -29,7 +29,7 @@ export function refusalOf(assessed: AssessSwitchoverResult) {
 }
 
 /** How many preconditions hold, for the timeline. */
-export function verdictsInWords({ preconditions }: AssessSwitchoverResult): string {
+export function verdictsInWords({ preconditions }: Pick<Assessment<unknown>, 'preconditions'>): string {
   const count = (verdict: string) => preconditions.filter((each) => each.verdict === verdict).length;
   return `${count('ok')} ok, ${count('warn')} warnings, ${count('fail')} failed, ${count('not-checkable')} not checkable`;
 }

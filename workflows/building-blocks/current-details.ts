@@ -1,4 +1,4 @@
-import { switchoverPlan } from '../../src/contracts/plan';
+import { runbookPlan, switchoverPlan } from '../../src/contracts/plan';
 import type { RunStatus, TimelineStep, Waiting } from '../../src/contracts/run-status';
 
 /** Bytes. The server refuses details above 20,000; older steps give way first. */
@@ -9,6 +9,7 @@ const PHASE_WORDS: Record<RunStatus['phase'], string> = {
   checking: 'reading and checking; nothing is touched',
   'waiting-for-people': 'waiting for people; service is up',
   preparing: 'last checks; service is up',
+  working: 'changes are being made; service is up',
   outage: 'OUTAGE: no primary serves clients',
   're-protecting': 'service is back; protection is being restored',
   finishing: 'service is back; cleaning up',
@@ -40,8 +41,9 @@ function bytes(text: string): Uint8Array {
 /** What approvers approve, while a gate waits for them. */
 function planLines(status: RunStatus): string[] {
   if (!status.planText || !status.waiting.some((waiting) => waiting.for === 'approval')) return [];
-  const parsed = switchoverPlan.safeParse(parsedJson(status.planText));
-  if (!parsed.success) return [];
+  const content = parsedJson(status.planText);
+  const parsed = switchoverPlan.safeParse(content);
+  if (!parsed.success) return runbookPlanLines(content);
   const { from, to, reason, tokenSource, acceptLoss, onStuck, steps } = parsed.data;
   return [
     '#### The plan',
@@ -49,6 +51,24 @@ function planLines(status: RunStatus): string[] {
     `- **${from.cluster}** (${from.version}) becomes DR secondary, **${to.cluster}** (${to.version}) becomes DR primary`,
     `- Reason: ${reason}`,
     `- Operation tokens from: ${tokenSource}. Accepted loss: ${acceptLoss}. When stuck: ${onStuck}`,
+    ...steps.map((step) => `- ${step}`),
+    '',
+  ];
+}
+
+function runbookPlanLines(content: unknown): string[] {
+  const parsed = runbookPlan.safeParse(content);
+  if (!parsed.success) return [];
+  const { clusters, warnings, steps, choices, reason } = parsed.data;
+  return [
+    '#### The plan',
+    '',
+    `- Reason: ${reason}`,
+    ...clusters.map(
+      ({ cluster, version, dr, performance }) => `- **${cluster}** (${version}): DR ${dr}, performance ${performance}`,
+    ),
+    ...Object.entries(choices).map(([name, choice]) => `- ${name}: ${choice}`),
+    ...warnings.map((warning) => `- **Know this**: ${warning}`),
     ...steps.map((step) => `- ${step}`),
     '',
   ];
@@ -135,6 +155,14 @@ function waitingLines(waiting: Waiting, status: RunStatus, namespace: string): s
           name: 'YOUR-NAME',
           iat: 0,
         }),
+      ];
+    case 'window':
+      return [`**Approved; waits for its change window**, which begins ${new Date(waiting.until).toISOString()}.`];
+    case 'action':
+      return [
+        `**Waits until people have done this: ${waiting.what}**`,
+        '',
+        ...waiting.instructions.map((each) => `- ${each}`),
       ];
     case 'resume':
       return [`**Paused** by ${waiting.by}: ${waiting.reason}. \`runbook resume ${status.workflowId} --by YOUR-NAME\``];

@@ -5,6 +5,7 @@ import {
   TimeoutFailure,
   isCancellation,
 } from '@temporalio/workflow';
+import type { DrFailoverInput } from '../../src/contracts/runbook-inputs';
 
 /** What is known of a failed step. */
 export interface FailureFacts {
@@ -26,6 +27,14 @@ export class RunStopped extends Error {
   ) {
     super(`stopped by ${by}: ${reason}`);
     this.name = 'RunStopped';
+  }
+}
+
+/** A failover takes the run over: it becomes that failover, in the same execution. */
+export class TakenOver extends RunStopped {
+  constructor(readonly input: DrFailoverInput) {
+    super(input.requestedBy ?? 'unknown', `taken over by a failover: ${input.reason}`);
+    this.name = 'TakenOver';
   }
 }
 

@@ -1,6 +1,7 @@
 import { WorkflowExecutionAlreadyStartedError } from '@temporalio/common';
 import { ApplicationFailure, ParentClosePolicy, proxyActivities, startChild, workflowInfo } from '@temporalio/workflow';
 import type { RunbookActivities } from '../../src/contracts/activities';
+import type { DrFailoverInput } from '../../src/contracts/runbook-inputs';
 
 /** What a run that was started under another Workflow ID gives: where the real run is. */
 export interface HandedOver {
@@ -8,18 +9,25 @@ export interface HandedOver {
   readonly workflowId: string;
   readonly runId: string;
   readonly link?: string;
+  /** The runbook that was told to become this failover; its receipts say what came of it. */
+  readonly tookOver?: string;
 }
 
-const { describeRun } = proxyActivities<Pick<RunbookActivities, 'describeRun'>>({
+const { describeRun, requestTakeOver } = proxyActivities<Pick<RunbookActivities, 'describeRun' | 'requestTakeOver'>>({
   startToCloseTimeout: '10 seconds',
   scheduleToCloseTimeout: '30 seconds',
 });
 
 /**
  * Starts the real run under the Workflow ID that is the lock, to live on its own. Temporal allows one open run per ID:
- * where the lock is held this fails at once and names the holder.
+ * where the lock is held this fails at once and names the holder, or tells it to become the failover.
  */
-export async function handOver(workflowType: string, lockId: string, input: unknown): Promise<HandedOver> {
+export async function handOver(
+  workflowType: string,
+  lockId: string,
+  input: unknown,
+  takeOver: DrFailoverInput | undefined,
+): Promise<HandedOver> {
   try {
     const child = await startChild(workflowType, {
       workflowId: lockId,
@@ -33,11 +41,26 @@ export async function handOver(workflowType: string, lockId: string, input: unkn
   } catch (error) {
     if (!(error instanceof WorkflowExecutionAlreadyStartedError)) throw error;
     const holder = await describeRun({ workflowId: lockId });
+    if (takeOver && holder.type !== 'drFailover') {
+      await requestTakeOver({ workflowId: lockId, runId: holder.runId, input: takeOver });
+      return {
+        outcome: 'handed-over',
+        workflowId: lockId,
+        runId: holder.runId,
+        link: holder.link,
+        tookOver: holder.type,
+      };
+    }
     throw ApplicationFailure.create({
       type: 'LOCK_HELD',
       nonRetryable: true,
       message: `${lockId} is held by ${holder.type} (run ${holder.runId}, ${holder.status}). Nothing was touched.`,
-      details: [{ ...holder, next: `Look at it: runbook status ${lockId}. Start again when it has ended.` }],
+      details: [
+        {
+          ...holder,
+          next: `Look at it: runbook status ${lockId}. Start again when it has ended; a failover takes it over with {"takeOver": true}.`,
+        },
+      ],
     });
   }
 }

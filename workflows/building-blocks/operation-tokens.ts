@@ -22,6 +22,7 @@ export class OperationTokens {
     this.#deployment = deployment;
     this.#targets = targets;
     this.#ceremony = ceremony;
+    run.tokens = this;
     run.onEnd(() => this.#abandon());
   }
 

@@ -1,5 +1,6 @@
 import { setCurrentDetails, upsertMemo, upsertSearchAttributes, workflowInfo } from '@temporalio/workflow';
 import type { SiteFacts } from '../../src/contracts/activities';
+import type { RunbookName } from '../../src/contracts/names';
 import type { Finding, Receipt, RunFact, RunOutcome, RunPhase, StepContext } from '../../src/contracts/run-facts';
 import type { RunMemo, RunStatus, TimelineStep, Waiting } from '../../src/contracts/run-status';
 import { currentDetails } from './current-details';
@@ -37,9 +38,22 @@ export class RunState {
   readonly #receipted = new Map<Receipt['signal'], number>();
 
   constructor(
-    readonly runbook: string,
+    private runbookName: RunbookName,
     readonly deployment: string,
   ) {}
+
+  /** What the run is: another runbook than its workflow type once a failover took it over. */
+  get runbook(): RunbookName {
+    return this.runbookName;
+  }
+
+  become(runbook: RunbookName): void {
+    this.runbookName = runbook;
+    this.plan = undefined;
+    this.waiting.clear();
+    this.paused = false;
+    this.enterPhase('checking');
+  }
 
   get site(): SiteFacts {
     return this.#site;
@@ -196,5 +210,9 @@ function waitingInWords(waiting: Waiting): string {
       return `decision on parked step "${waiting.step}" (parking ${waiting.parkingNo}): ${waiting.code}`;
     case 'resume':
       return `resume (paused by ${waiting.by})`;
+    case 'window':
+      return `the change window (${new Date(waiting.until).toISOString()})`;
+    case 'action':
+      return waiting.what;
   }
 }

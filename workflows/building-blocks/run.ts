@@ -1,16 +1,19 @@
 import { CancellationScope, condition, workflowInfo } from '@temporalio/workflow';
 import type { ChangeResult } from '../../src/contracts/activities';
+import type { RunbookName } from '../../src/contracts/names';
 import type { RunControl } from '../../src/contracts/signals';
 import type { InboxItem } from '../../src/contracts/signals';
 import { stepCalls } from './activity-calls';
 import type { StepCalls } from './activity-calls';
 import type { FailureFacts } from './failures';
-import { OutageDecision, RunStopped, failureFacts, isStop } from './failures';
+import { OutageDecision, RunStopped, TakenOver, failureFacts, isStop } from './failures';
+import type { OperationTokens } from './operation-tokens';
 import type { Choice, Decision } from './parking';
 import { ABORT, LEAVE, Parking, RETRY } from './parking';
 import type { ControlSignal } from './run-controls';
 import { receiveControl } from './run-controls';
 import type { RunState, StepRecord } from './run-state';
+import { receiveTakeOver } from './take-over';
 import type { SignalInbox } from './signal-inbox';
 import { SignalPump } from './signal-pump';
 
@@ -41,6 +44,8 @@ export class StepFailed extends Error {
 export class Run {
   /** Who looks at the signals. */
   readonly signals: SignalPump;
+  /** The operation tokens of this run, and the key shares that make more of them. A failover goes on with them. */
+  tokens: OperationTokens | undefined;
   readonly #parking: Parking;
   #scope: CancellationScope | undefined;
   #stop: RunStopped | undefined;
@@ -58,6 +63,7 @@ export class Run {
     this.signals = new SignalPump(state, inbox);
     this.#parking = new Parking(state);
     this.signals.on('decide', (items) => this.#parking.decide(items));
+    this.signals.on('takeOver', (items) => Promise.resolve(items.forEach((item) => this.#takeOver(item))));
     for (const name of ['pause', 'resume', 'abort'] as const) {
       this.signals.on(name, (items) => Promise.resolve(items.forEach((item) => this.#control(name, item))));
     }
@@ -75,6 +81,16 @@ export class Run {
   stop(stop: RunStopped): RunStopped {
     this.#requestStop(stop);
     return stop;
+  }
+
+  /** The run goes on as the failover that took it over: what it was told before does not count any more. */
+  become(runbook: RunbookName): void {
+    this.#stop = undefined;
+    this.#pauseNow = undefined;
+    this.#pauseBefore.clear();
+    this.#shielded = false;
+    this.#interruptionChoices = undefined;
+    this.state.become(runbook);
   }
 
   /** Runs one named step; where it fails for good the run parks until a person decides. */
@@ -269,8 +285,8 @@ export class Run {
   }
 
   async #holdBefore(name: string): Promise<void> {
-    if (this.#shielded) return;
     this.#throwIfStopped();
+    if (this.#shielded) return;
     const named = this.#pauseBefore.get(name);
     if (named) {
       this.#pauseBefore.delete(name);
@@ -286,6 +302,7 @@ export class Run {
 
   /** Inside an outage a stop is a question, not an order: every answer but `leave` ends with service somewhere. */
   async #offerInterruption(record: StepRecord): Promise<void> {
+    this.#throwIfStopped();
     if (!this.#shielded || !this.#stop || !this.#interruptionChoices) return;
     const stop = this.#stop;
     const decision = await this.#parking.park(
@@ -316,13 +333,22 @@ export class Run {
     else this.#pauseNow = control;
   }
 
+  #takeOver(item: InboxItem): void {
+    const input = receiveTakeOver(this.state, item);
+    if (!input) return;
+    // More than an abort that waits to be asked about: no cluster may be primary for good.
+    this.#stop = undefined;
+    this.#requestStop(new TakenOver(input));
+  }
+
   #requestStop(stop: RunStopped): void {
     this.#stop ??= stop;
     this.#scope?.cancel();
   }
 
+  /** Inside an outage only a failover ends a wait: it goes on with what the run holds, until a cluster serves. */
   #stopNow(): RunStopped | undefined {
-    return this.#shielded ? undefined : this.#stop;
+    return this.#shielded && !(this.#stop instanceof TakenOver) ? undefined : this.#stop;
   }
 
   #throwIfStopped(): void {

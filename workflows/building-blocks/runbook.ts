@@ -8,15 +8,19 @@ import {
   workflowInfo,
 } from '@temporalio/workflow';
 import type { z } from 'zod';
-import type { Report } from '../../src/contracts/report';
+import { lockWorkflowId } from '../../src/contracts/names';
+import type { RunbookName } from '../../src/contracts/names';
+import type { Report, RunbookFindings } from '../../src/contracts/report';
 import type { Finding, RunOutcome } from '../../src/contracts/run-facts';
 import type { RunStatus } from '../../src/contracts/run-status';
+import type { DrFailoverInput } from '../../src/contracts/runbook-inputs';
 import { QUERIES, isUndecodable } from '../../src/contracts/signals';
 import { stepCalls } from './activity-calls';
-import { RunStopped, failureFacts } from './failures';
+import { RunStopped, TakenOver, failureFacts } from './failures';
 import type { HandedOver } from './lock';
 import { handOver, refuseTimeouts } from './lock';
 import { Run, StepFailed } from './run';
+import { takeOverOf } from './take-over';
 import { RunState } from './run-state';
 import { SignalInbox } from './signal-inbox';
 
@@ -26,24 +30,33 @@ export interface Ending {
   readonly leftToDo?: readonly string[];
   /** The run fails with this instead of completing; the report is written all the same. */
   readonly failure?: ApplicationFailure;
+  /** What the runbook found out, where finding out is what it is for. In the report as it is: never a secret. */
+  readonly result?: RunbookFindings;
 }
 
-export interface Runbook<I extends { readonly deployment: string; readonly dryRun: boolean }> {
-  readonly name: string;
+/** What the input of every runbook has. */
+export interface AnyInput {
+  readonly deployment: string;
+  readonly cluster?: string | undefined;
+  readonly dryRun?: boolean;
+}
+
+export interface Runbook<I extends AnyInput> {
+  readonly name: RunbookName;
   readonly input: z.ZodType<I>;
-  /** The Workflow ID that is the lock. */
-  readonly lockId: (input: I) => string;
   readonly body: (run: Run, input: I) => Promise<Ending>;
+  /**
+   * What the run becomes where a failover takes its lock over; what it holds, such as key shares, stays in hand. Absent
+   * for runs that no failover may take over.
+   */
+  readonly failOver?: (run: Run, input: DrFailoverInput) => Promise<Ending>;
 }
 
 /** The result of a run. */
 export type RunbookResult = Report | HandedOver | WithoutReport;
 
 /** Executes a runbook: handlers first, input, lock, body, clean-ups, report. */
-export async function executeRunbook<I extends { readonly deployment: string; readonly dryRun: boolean }>(
-  runbook: Runbook<I>,
-  raw: unknown,
-): Promise<RunbookResult> {
+export async function executeRunbook<I extends AnyInput>(runbook: Runbook<I>, raw: unknown): Promise<RunbookResult> {
   const inbox = new SignalInbox();
   inbox.registerHandlers();
   const known: { state?: RunState } = {};
@@ -55,8 +68,9 @@ export async function executeRunbook<I extends { readonly deployment: string; re
   });
   const input = readInput(runbook, raw);
   refuseTimeouts();
-  const lockId = runbook.lockId(input);
-  if (!input.dryRun && workflowInfo().workflowId !== lockId) return handOver(workflowInfo().workflowType, lockId, raw);
+  const lockId = lockWorkflowId(runbook.name, input);
+  if (input.dryRun !== true && lockId !== undefined && workflowInfo().workflowId !== lockId)
+    return handOver(workflowInfo().workflowType, lockId, raw, takeOverOf(runbook.name, input));
 
   const state = new RunState(runbook.name, input.deployment);
   known.state = state;
@@ -74,36 +88,40 @@ export async function executeRunbook<I extends { readonly deployment: string; re
   });
 }
 
-async function runBody<I extends { readonly deployment: string; readonly dryRun: boolean }>(
-  runbook: Runbook<I>,
-  run: Run,
-  input: I,
-): Promise<Ending> {
+async function runBody<I extends AnyInput>(runbook: Runbook<I>, run: Run, input: I): Promise<Ending> {
+  const { failOver } = runbook;
   try {
     return await runbook.body(run, input);
   } catch (error) {
-    if (error instanceof RunStopped)
-      return { outcome: 'aborted', leftToDo: [`The run was stopped by ${error.by}: ${error.reason}`] };
-    // What a step cannot deal with ends the run with its clean-ups; a defect of this code throws on and can be mended by a deploy.
-    const failure = error instanceof StepFailed ? error.failure : failureFacts(error);
-    if (!failure) throw error;
-    return {
-      // "Refused" says that nothing was touched.
-      outcome: run.state.outageSince === undefined ? 'refused' : 'aborted',
-      failure: ApplicationFailure.create({
-        type: failure.code,
-        message: failure.message,
-        nonRetryable: true,
-        details: [failure],
-      }),
-    };
+    if (!(error instanceof TakenOver) || !failOver) return endingOf(run, error);
+    run.become('drFailover');
+    try {
+      return await failOver(run, error.input);
+    } catch (later) {
+      return endingOf(run, later);
+    }
   }
 }
 
-function readInput<I extends { readonly deployment: string; readonly dryRun: boolean }>(
-  runbook: Runbook<I>,
-  raw: unknown,
-): I {
+/** What a step cannot deal with ends the run with its clean-ups; a defect of this code throws on and can be mended by a deploy. */
+function endingOf(run: Run, error: unknown): Ending {
+  if (error instanceof RunStopped)
+    return { outcome: 'aborted', leftToDo: [`The run was stopped by ${error.by}: ${error.reason}`] };
+  const failure = error instanceof StepFailed ? error.failure : failureFacts(error);
+  if (!failure) throw error;
+  return {
+    // "Refused" says that nothing was touched.
+    outcome: run.state.outageSince === undefined ? 'refused' : 'aborted',
+    failure: ApplicationFailure.create({
+      type: failure.code,
+      message: failure.message,
+      nonRetryable: true,
+      details: [failure],
+    }),
+  };
+}
+
+function readInput<I extends AnyInput>(runbook: Runbook<I>, raw: unknown): I {
   const refuse = (message: string, needed: string) =>
     ApplicationFailure.create({
       type: 'INVALID_INPUT',
@@ -138,7 +156,7 @@ async function writeReport(run: Run, ending: Ending): Promise<Report | WithoutRe
   const facts = state.drainFacts();
   const leftToDo = [...(ending.leftToDo ?? []), ...state.leftToDo];
   try {
-    const { report } = await call.composeReport({ outcome: ending.outcome, leftToDo, facts });
+    const { report } = await call.composeReport({ outcome: ending.outcome, leftToDo, result: ending.result, facts });
     step.state = 'done';
     return report;
   } catch (error) {
@@ -148,7 +166,7 @@ async function writeReport(run: Run, ending: Ending): Promise<Report | WithoutRe
     step.state = 'failed';
     const { workflowId, runId } = workflowInfo();
     const how = `The report could not be written (${failure.code}): "runbook report ${workflowId} --run-id ${runId}" makes it from the history.`;
-    return { outcome: ending.outcome, leftToDo: [...leftToDo, how], findings: state.findings };
+    return { outcome: ending.outcome, leftToDo: [...leftToDo, how], findings: state.findings, result: ending.result };
   } finally {
     step.endedAt = Date.now();
     state.show();
@@ -160,4 +178,5 @@ export interface WithoutReport {
   readonly outcome: RunOutcome;
   readonly leftToDo: readonly string[];
   readonly findings: readonly Finding[];
+  readonly result?: RunbookFindings;
 }

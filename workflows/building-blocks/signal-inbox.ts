@@ -11,6 +11,7 @@ const DESCRIPTIONS: Record<SignalName, string> = {
   decide: 'An operator decides what happens with a parked step: the JSON object that the current details show.',
   pause: 'Hold the run before its next step: {"by": "you", "reason": "why", "before": "optional name of a step"}',
   resume: 'Let a paused run go on: {"by": "you", "reason": "why"}',
+  takeOver: 'A failover takes this run over: sent by a run of drFailover that was started with "takeOver": true.',
   abort: 'End the run at its next safe point and clean up: {"by": "you", "reason": "why"}',
 };
 

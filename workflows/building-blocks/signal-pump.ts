@@ -8,7 +8,11 @@ import type { SignalInbox } from './signal-inbox';
 type Processor = (items: readonly InboxItem[]) => Promise<void>;
 
 /** Signals whose checks may take different time. */
-const LANES: readonly (readonly SignalName[])[] = [['share'], ['approve'], ['decide', 'pause', 'resume', 'abort']];
+const LANES: readonly (readonly SignalName[])[] = [
+  ['share'],
+  ['approve'],
+  ['decide', 'pause', 'resume', 'abort', 'takeOver'],
+];
 
 /** Gives each signal to whoever looks at its name, from the first await of a runbook until its end. */
 export class SignalPump {

@@ -4,6 +4,7 @@ import type { Command } from 'commander';
 import { WorkflowExecutionAlreadyStartedError } from '@temporalio/client';
 import { lockWorkflowId } from '../../contracts/names';
 import type { RunbookName } from '../../contracts/names';
+import { switchoverPlanOf } from '../../contracts/plan';
 import type { Precondition } from '../../contracts/plan';
 import type { Report } from '../../contracts/report';
 import { RunbookError } from '../../errors';
@@ -49,7 +50,7 @@ export function startCommand(host: CommandHost): Command {
       fields: { ...fieldsOf(options), requestedBy: requester(options) },
     });
     await withSession(context, options, async (session) => {
-      const workflowId = input.dryRun ? planWorkflowId(input) : lockWorkflowId(runbook, input);
+      const workflowId = startWorkflowId(runbook, input);
       const runId = await startRun(session, runbook, workflowId, input, taskQueueSetting(context.env));
       const link = runLink(context.env, session.namespace, { workflowId, runId });
       printResult(context, options, { runbook, workflowId, runId, ...(link === undefined ? {} : { link }) }, [
@@ -125,6 +126,14 @@ function requester({ requestedBy, input }: InputOptions): string | undefined {
   return requestedBy ?? (input === undefined ? userInfo().username : undefined);
 }
 
+/** The lock, where the runbook has one. A failover that takes another run's lock over is told by a run of its own. */
+function startWorkflowId(runbook: RunbookName, input: CheckedInput): string {
+  if (input.dryRun) return planWorkflowId(input);
+  const lock = lockWorkflowId(runbook, input);
+  const free = lock === undefined || (runbook === 'drFailover' && input.object['takeOver'] === true);
+  return free ? `${runbook}:${input.deployment}:${randomUUID()}` : lock;
+}
+
 /** A plan takes no lock: any ID will do that no other run has. */
 function planWorkflowId({ deployment, cluster }: CheckedInput): string {
   return `plan:${cluster ?? deployment}:${randomUUID()}`;
@@ -170,11 +179,16 @@ export function planLines(report: Pick<Report, 'plan' | 'preconditions' | 'runbo
   const content = report.plan?.content;
   const lines = ['Preconditions', ...preconditionLines(report.preconditions)];
   const failed = report.preconditions.filter(({ verdict }) => verdict === 'fail').length;
+  const switchover = switchoverPlanOf(content);
   if (content !== undefined) {
+    const { digest = '' } = report.plan ?? {};
     lines.push(
       '',
-      `Plan: ${content.from.cluster} (${content.from.version}) -> ${content.to.cluster} (${content.to.version}), token source ${content.tokenSource}, digest ${report.plan?.digest ?? ''}`,
+      switchover
+        ? `Plan: ${switchover.from.cluster} (${switchover.from.version}) -> ${switchover.to.cluster} (${switchover.to.version}), token source ${switchover.tokenSource}, digest ${digest}`
+        : `Plan of ${content.runbook}, digest ${digest}`,
     );
+    if ('warnings' in content) lines.push(...content.warnings.map((warning) => `  Know this: ${warning}`));
     lines.push(...content.steps.map((step, index) => `  ${index + 1}. ${step}`));
   }
   const verdict =

@@ -1,7 +1,7 @@
-import type { WalIndex } from './observations';
-import type { PlanDocument, SwitchoverAssessment } from './plan';
-import type { Finding } from './run-facts';
-import type { Sealed } from './sealed';
+import type { WalIndex } from '../observations';
+import type { GateName, PlanDocument, SwitchoverAssessment } from '../plan';
+import type { Finding } from '../run-facts';
+import type { Sealed } from '../sealed';
 
 /* What activities give and take beside names. Times are epoch milliseconds unless the name says otherwise. */
 
@@ -43,11 +43,16 @@ export interface GatePolicyFacts {
   readonly approvals: number;
 }
 
-export interface AssessSwitchoverResult extends SwitchoverAssessment {
+/** What was read, what stands against the run, and the plan where one can be made. `R`: what the workflow follows. */
+export interface Assessment<R> extends SwitchoverAssessment {
   readonly site: SiteFacts;
-  readonly gates: { readonly plan: GatePolicyFacts; readonly go: GatePolicyFacts };
+  readonly gates: Partial<Readonly<Record<GateName, GatePolicyFacts>>>;
   /** What the plan says, for the workflow to follow. */
-  readonly route?: SwitchoverRoute;
+  readonly route?: R;
+}
+
+export interface AssessSwitchoverResult extends Assessment<SwitchoverRoute> {
+  readonly gates: { readonly plan: GatePolicyFacts; readonly go: GatePolicyFacts };
 }
 
 export interface SwitchoverRoute {

@@ -14,31 +14,44 @@ import type {
   SiteFacts,
   StreamingResult,
   TokenDisposal,
-} from './activity-results';
-import type { CeremonyHandle, CeremonyTarget, Envelope, EnvelopeVerdict, OperationTokenReference } from './ceremony';
-import type { ClusterObservation, WalIndex } from './observations';
-import type { SwitchoverAssessment } from './plan';
-import type { Report } from './report';
-import type { Attested, Finding, RunFact, RunOutcome, StepContext } from './run-facts';
-import type { DrSwitchoverInput, TokenUse } from './runbook-inputs';
-import type { Sealed } from './sealed';
-import type { DecisionAction } from './signals';
+} from './results';
+import type { FailoverActivities } from './failover';
+import type { RejoinActivities } from './rejoin';
+import type { OnboardingActivities } from './onboarding';
+import type { PerformancePromotionActivities } from './performance-promotion';
+import type { FilterActivities } from './filters';
+import type { DecommissionActivities } from './decommission';
+import type { TreeActivities } from './trees';
+import type { TokenActivities } from './tokens';
+import type { ReadinessActivities } from './readiness';
+import type { PeopleActivities } from './people';
+import type { OnCluster, BetweenClusters, StepInput } from './inputs';
+import type { CeremonyHandle, CeremonyTarget, Envelope, EnvelopeVerdict, OperationTokenReference } from '../ceremony';
+import type { ClusterObservation, WalIndex } from '../observations';
+import type { SwitchoverAssessment } from '../plan';
+import type { Report, RunbookFindings } from '../report';
+import type { Attested, Finding, RunFact, RunOutcome } from '../run-facts';
+import type { DrFailoverInput, DrSwitchoverInput, TokenUse } from '../runbook-inputs';
+import type { Sealed } from '../sealed';
+import type { DecisionAction } from '../signals';
 
-export type * from './activity-results';
+export type * from './inputs';
+export type * from './results';
+export type * from './failover';
+export type * from './rejoin';
+export type * from './onboarding';
+export type * from './performance-promotion';
+export type * from './filters';
+export type * from './decommission';
+export type * from './trees';
+export type * from './tokens';
+export type * from './readiness';
+export type * from './people';
 
 /*
  * Every activity takes one object and gives one object. `step` says which step of the run it serves. Names only: no
  * address, path or credential passes through Temporal. Times are epoch milliseconds unless the name says otherwise.
  */
-
-interface StepInput {
-  readonly step: StepContext;
-}
-
-interface OnCluster extends StepInput {
-  readonly deployment: string;
-  readonly cluster: string;
-}
 
 export interface AssessSwitchoverInput extends StepInput {
   readonly input: DrSwitchoverInput;
@@ -48,15 +61,23 @@ export interface AssessSwitchoverInput extends StepInput {
   readonly ownFingerprint?: string;
 }
 
-/** A primary and one of its secondaries. */
-interface BetweenClusters extends StepInput {
-  readonly deployment: string;
-  readonly primary: string;
-  readonly secondary: string;
-}
-
 /** Every activity that the workers offer, by the name under which Temporal knows it. */
-export interface RunbookActivities {
+export interface RunbookActivities
+  extends
+    SwitchoverActivities,
+    FailoverActivities,
+    RejoinActivities,
+    OnboardingActivities,
+    PerformancePromotionActivities,
+    FilterActivities,
+    DecommissionActivities,
+    TreeActivities,
+    TokenActivities,
+    ReadinessActivities,
+    PeopleActivities {}
+
+/** The activities of the planned switchover, and what every runbook uses. */
+export interface SwitchoverActivities {
   // Reading and judging
   assessDrSwitchover(input: AssessSwitchoverInput): Promise<AssessSwitchoverResult>;
   readDeployment(
@@ -67,6 +88,12 @@ export interface RunbookActivities {
     readonly preconditions: SwitchoverAssessment['preconditions'];
     readonly site: SiteFacts;
   }>;
+  /** Tells the run that holds the lock to become this failover. */
+  requestTakeOver(input: {
+    readonly workflowId: string;
+    readonly runId: string;
+    readonly input: DrFailoverInput;
+  }): Promise<void>;
   describeRun(input: {
     readonly workflowId: string;
   }): Promise<{ readonly type: string; readonly runId: string; readonly status: string; readonly link?: string }>;
@@ -277,6 +304,7 @@ export interface RunbookActivities {
     input: StepInput & {
       readonly outcome: RunOutcome;
       readonly leftToDo: readonly string[];
+      readonly result?: RunbookFindings;
       /** All facts that no earlier activity carried. */
       readonly facts: readonly RunFact[];
     },

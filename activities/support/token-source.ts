@@ -1,0 +1,80 @@
+import type { ClusterObservation } from '../../src/contracts/observations';
+import type { Precondition } from '../../src/contracts/plan';
+import type { TokenSourceChoice } from '../../src/contracts/runbook-inputs';
+import type { Deployment } from '../../src/inventory';
+import type { ClusterAccess } from './clusters';
+import { readBatchToken } from './operation-token';
+import type { CredentialFacts } from './switchover-facts';
+import { ceremonyAccess, credentialFacts } from './switchover-facts';
+import { check } from './switchover-rule';
+import { batchTokenReady, freeSlotOn, holdersSuffice } from './switchover-token-rules';
+
+export interface TokenSourceRequest {
+  readonly deployment: Deployment;
+  /** The DR secondary on which the token is used. */
+  readonly secondary: ClusterAccess;
+  readonly observation: ClusterObservation;
+  /** Where the prepared batch token can be looked up; undefined while no primary answers. */
+  readonly primary: ClusterAccess | undefined;
+  readonly wanted: TokenSourceChoice | undefined;
+  /** Paths on which the token needs `update`, such as `sys/replication/dr/secondary/promote`. */
+  readonly paths: readonly string[];
+  /** The fingerprint of this run's own ceremony, whose attempt is not foreign. */
+  readonly ownFingerprint: string | undefined;
+  readonly signal: AbortSignal;
+}
+
+/**
+ * Where the token for a DR operation comes from, and whether that source is ready: the prepared batch token, looked up
+ * on the primary, or the key holders. Without a primary nothing can be said of a batch token beforehand: `auto` asks the
+ * holders then.
+ */
+export async function assessTokenSource(request: TokenSourceRequest): Promise<{
+  readonly source: 'batch' | 'ceremony';
+  readonly preconditions: readonly Precondition[];
+}> {
+  const { deployment, secondary, observation, primary, paths, signal } = request;
+  const wanted = request.wanted ?? deployment.ceremony.tokenSource;
+  const batch =
+    primary && wanted !== 'ceremony'
+      ? await credentialFacts(primary, () => readBatchToken(secondary), paths, signal)
+      : undefined;
+  const source = wanted === 'auto' ? (batch && isReady(batch, deployment) ? 'batch' : 'ceremony') : wanted;
+  if (source === 'batch') {
+    return {
+      source,
+      preconditions: batch
+        ? batchTokenReady(batch, observation.cluster, deployment, paths)
+        : [
+            {
+              name: 'batch token',
+              cluster: observation.cluster,
+              observed: 'no primary answers that could look it up',
+              needed: 'an orphan batch token that the former primary made',
+              verdict: 'not-checkable',
+            },
+          ],
+    };
+  }
+  const access = await ceremonyAccess(secondary, observation, signal);
+  return {
+    source,
+    preconditions: [
+      freeSlotOn(observation, request.ownFingerprint),
+      holdersSuffice(observation, deployment),
+      check(
+        'ceremony calls allowed',
+        observation.cluster,
+        access === 'not-needed' || access === 'accepted',
+        access,
+        'from version 2.0 a token that the DR secondary accepts',
+        `Give ceremonyCredential of ${observation.cluster} (a batch token, or a root token of the primary).`,
+      ),
+    ],
+  };
+}
+
+function isReady({ usable, type, ttlSeconds }: CredentialFacts, deployment: Deployment): boolean {
+  const livesOn = ttlSeconds === undefined || ttlSeconds * 1000 >= deployment.ceremony.batchMarginMs;
+  return usable && type === 'batch' && livesOn;
+}

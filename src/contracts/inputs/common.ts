@@ -1,0 +1,59 @@
+import { z } from 'zod';
+import { clusterName, deploymentName } from '../names';
+
+export { clusterName, deploymentName };
+
+/** A kind of replication. */
+export const replicationKind = z.enum(['dr', 'performance']);
+export type ReplicationKind = z.infer<typeof replicationKind>;
+
+/** Where the token for DR operations comes from (design: token source). */
+export const tokenSourceChoice = z.enum(['auto', 'batch', 'ceremony']);
+export type TokenSourceChoice = z.infer<typeof tokenSourceChoice>;
+
+/** What `secondary/promote` and the other DR operations are, as sealed tokens and invitations name them. */
+export const tokenUse = z.enum([
+  'dr.promote',
+  'dr.update-primary',
+  'dr.disable',
+  'dr.reindex',
+  'dr.merkle-check',
+  'dr.operation-token.delete',
+]);
+export type TokenUse = z.infer<typeof tokenUse>;
+
+/** How an activation token leaves the primary: encrypted to the secondary's public key, or response-wrapped. */
+export const activationForm = z.enum(['auto', 'public-key', 'wrapped']);
+export type ActivationForm = z.infer<typeof activationForm>;
+
+/** A paths filter of a performance secondary, as the interface takes it (4.2). */
+export const pathsFilter = z.strictObject({
+  mode: z.enum(['allow', 'deny']),
+  paths: z.array(z.string().min(1)).min(1, 'a filter without paths is written as "none"'),
+});
+
+const isoTime = z.iso.datetime({ offset: true });
+
+/** A change window: nothing is changed before `notBefore`, and nothing dangerous is begun after `notAfter`. */
+export const changeWindow = z
+  .strictObject({ notBefore: isoTime.optional(), notAfter: isoTime })
+  .refine(({ notBefore, notAfter }) => notBefore === undefined || Date.parse(notBefore) < Date.parse(notAfter), {
+    message: 'notBefore must be earlier than notAfter',
+  });
+export type ChangeWindow = z.infer<typeof changeWindow>;
+
+/** Members of the input of every runbook. */
+export const asked = {
+  /** A deployment of the inventory. */
+  deployment: deploymentName,
+  reason: z.string().trim().min(3).max(500),
+  /** Who asks. A claim, shown as such, unless authentication is on. */
+  requestedBy: z.string().trim().min(1).max(100).optional(),
+  /** A ticket or change number, for the report. */
+  ticket: z.string().trim().min(1).max(100).optional(),
+  /** Only reads, and returns the plan. Takes no lock. */
+  dryRun: z.boolean().default(false),
+};
+
+/** Members of the input of every runbook that changes something behind a gate. */
+export const askedForChange = { ...asked, window: changeWindow.optional() };

@@ -1,0 +1,30 @@
+import type { RunbookName } from '../../src/contracts/names';
+import type { TestRun } from './scenario';
+
+/** What every runbook is put through. `matrix-reporter.cjs` counts the tests of each kind and prints the table. */
+export type CellKind =
+  | 'no fault'
+  | 'refused'
+  | 'lost answer'
+  | 'parked, retry'
+  | 'parked, skip'
+  | 'parked, abort'
+  | 'abort at'
+  | 'taken over at';
+
+/** The title of a test that is a cell of the table of runbooks and faults. `about`: the call, step or wait. */
+export function cell(runbook: RunbookName, kind: CellKind, about = ''): string {
+  return `[${runbook}] ${kind}${about === '' ? '' : `: ${about}`}`;
+}
+
+/** History events that a run without a fault may take at most; docs/benchmarks.md has the same table. */
+export const EVENT_LIMITS: Partial<Readonly<Record<RunbookName, number>>> = {
+  drSwitchover: 200,
+};
+
+/** Guards the cost of a run without a fault, and prints it. */
+export async function expectFewEvents(runbook: RunbookName, run: TestRun): Promise<void> {
+  const events = await run.eventCount();
+  process.stderr.write(`history events of ${runbook} without a fault: ${events}\n`);
+  expect(events).toBeLessThanOrEqual(EVENT_LIMITS[runbook] ?? 0);
+}

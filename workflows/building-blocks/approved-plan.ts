@@ -1,0 +1,175 @@
+import type { Assessment, Authority } from '../../src/contracts/activities';
+import type { CeremonyTarget } from '../../src/contracts/ceremony';
+import type { GateName, PlanDocument } from '../../src/contracts/plan';
+import type { ChangeWindow } from '../../src/contracts/runbook-inputs';
+import type { StepCalls } from './activity-calls';
+import { planned, refusalOf, verdictsInWords } from './assessment';
+import { Ceremony } from './ceremony';
+import { RunStopped, stepFailure } from './failures';
+import { passGate } from './gates';
+import { OperationTokens } from './operation-tokens';
+import { inParallel } from './parallel';
+import type { Run } from './run';
+import type { Ending } from './runbook';
+
+/** What every input of a changing runbook has. */
+interface Asking {
+  readonly deployment: string;
+  readonly reason: string;
+  readonly requestedBy?: string | undefined;
+  readonly dryRun: boolean;
+  readonly window?: ChangeWindow | undefined;
+}
+
+/** Beside its own input, what an assessment is told. */
+export interface Again {
+  /** The fingerprint of our own ceremony, whose attempt is not foreign. */
+  readonly ownFingerprint?: string | undefined;
+}
+
+export interface PlanRequest<R> {
+  readonly input: Asking;
+  readonly assess: (call: StepCalls, again: Again) => Promise<Assessment<R>>;
+  /** The gate that approves the plan; undefined where this plan needs none. */
+  readonly gate: (assessed: Assessment<R>) => GateName | undefined;
+  /** The tokens for DR operations that the run will need; undefined where it needs none. */
+  readonly tokens?: (route: R) => TokenNeed | undefined;
+}
+
+export interface TokenNeed {
+  readonly source: 'batch' | 'ceremony';
+  readonly targets: readonly CeremonyTarget[];
+}
+
+/** A plan that people approved, with what is needed to carry it out. */
+export interface Approved<R> {
+  readonly route: R;
+  readonly assessed: Assessment<R>;
+  /** Plan and approvals, for the activities that verify them. */
+  readonly authority: Authority;
+  /** Absent where the runbook asked for none. */
+  readonly tokens: OperationTokens | undefined;
+}
+
+/**
+ * What every runbook begins with: read and judge; refuse with what was observed and needed; open the gate while the key
+ * holders are asked; wait for the window; read and judge again. A plan that changed meanwhile is asked for again.
+ *
+ * @returns how the run ends already: a dry run, or a refusal; else the approved plan
+ */
+export async function approvePlan<R>(run: Run, request: PlanRequest<R>): Promise<Approved<R> | Ending> {
+  const { input } = request;
+  let assessed = await run.step('Read and check the deployment', (call) => request.assess(call, {}), {
+    note: verdictsInWords,
+    // Nothing was touched: refused at once, so that the lock is free for the next try.
+    leaveToRunbook: () => true,
+  });
+  run.state.learnSite(assessed.site);
+  run.state.plan = assessed.plan;
+  if (input.dryRun) return { outcome: 'planned' };
+  const refusal = refusalOf(assessed);
+  if (refusal) return { outcome: 'refused', failure: refusal };
+
+  let { plan, route } = planned(assessed);
+  const gate = request.gate(assessed);
+  const need = request.tokens?.(route);
+  if (gate !== undefined || need?.source === 'ceremony') run.state.enterPhase('waiting-for-people');
+  const ceremony = need?.source === 'ceremony' ? askHolders(run, input, need.targets, plan) : undefined;
+  const tokens = need && new OperationTokens(run, input.deployment, need.targets, ceremony);
+  await ceremony?.invite();
+  const open = async (digest: string): Promise<readonly unknown[]> =>
+    gate === undefined ? [] : openGate(run, input, assessed, gate, digest);
+  let [approvals = []] = await inParallel<readonly unknown[]>([open(plan.digest), collectShares(ceremony)]);
+  await awaitWindow(run, input.window);
+
+  run.state.enterPhase('preparing');
+  // Nobody was waited for: what was read a moment ago still holds, and the activities read again before they act.
+  while (gate !== undefined || ceremony !== undefined) {
+    assessed = await run.step(
+      'Read and check again',
+      async (call) => {
+        const again = await request.assess(call, { ownFingerprint: ceremony?.fingerprint });
+        const stands = refusalOf(again);
+        if (stands) throw stands;
+        return again;
+      },
+      { note: verdictsInWords },
+    );
+    const now = planned(assessed);
+    route = now.route;
+    if (now.plan.digest === plan.digest) break;
+    if (request.tokens?.(route)?.source !== need?.source) {
+      throw stepFailure(
+        'PRECONDITION_FAILED',
+        'The source of the operation tokens changed while people were waited for.',
+        {
+          observed: request.tokens?.(route)?.source ?? 'none',
+          needed: need?.source ?? 'none',
+          next: 'Nothing was changed. Start again; the new plan says where the tokens come from.',
+        },
+      );
+    }
+    run.state.finding({
+      severity: 'warning',
+      code: 'plan-changed',
+      text: 'The deployment changed after the plan was approved; the new plan needs an approval of its own.',
+    });
+    plan = now.plan;
+    run.state.plan = plan;
+    approvals = await open(plan.digest);
+  }
+  return { route, assessed, authority: { plan, approvals }, tokens };
+}
+
+async function collectShares(ceremony: Ceremony | undefined): Promise<readonly unknown[]> {
+  await ceremony?.collect();
+  return [];
+}
+
+/** Opens one more gate over the same plan, such as `force`; gives the authority that holds its approvals too. */
+export async function approveFurther<R>(
+  run: Run,
+  input: Asking,
+  approved: Pick<Approved<R>, 'assessed' | 'authority'>,
+  gate: GateName,
+): Promise<Authority> {
+  const { plan, approvals } = approved.authority;
+  const more = await openGate(run, input, approved.assessed, gate, plan.digest);
+  return { plan, approvals: [...approvals, ...more] };
+}
+
+function openGate<R>(
+  run: Run,
+  { requestedBy }: Asking,
+  { gates }: Assessment<R>,
+  gate: GateName,
+  planDigest: string,
+): Promise<readonly unknown[]> {
+  const policy = gates[gate];
+  if (!policy) throw new TypeError(`the assessment tells no policy of gate ${gate}`);
+  return passGate(run, { gate, planDigest, policy, requestedBy: requestedBy ?? 'unknown' });
+}
+
+function askHolders(run: Run, input: Asking, targets: readonly CeremonyTarget[], plan: PlanDocument): Ceremony {
+  return new Ceremony(run, {
+    deployment: input.deployment,
+    runbook: run.state.runbook,
+    reason: input.reason,
+    requestedBy: input.requestedBy ?? 'unknown',
+    targets,
+    inputDigest: plan.digest,
+  });
+}
+
+/** Nothing is changed before the window begins, and nothing is begun after its end. */
+export async function awaitWindow(run: Run, window: ChangeWindow | undefined): Promise<void> {
+  if (!window) return;
+  const from = window.notBefore === undefined ? 0 : Date.parse(window.notBefore);
+  if (Date.now() < from) {
+    run.state.wait('window', { for: 'window', until: from });
+    await run.waitFor(() => false, from - Date.now());
+    run.state.waitOver('window');
+  }
+  if (Date.now() <= Date.parse(window.notAfter)) return;
+  throw run.stop(new RunStopped('the clock', `the change window ended at ${window.notAfter}; nothing was changed`));
+}

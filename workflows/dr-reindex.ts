@@ -1,0 +1,17 @@
+import type { DrReindexInput } from '../src/contracts/runbook-inputs';
+import { drReindexInput } from '../src/contracts/runbook-inputs';
+import { stepFailure } from './building-blocks/failures';
+import type { Run } from './building-blocks/run';
+import type { Ending, RunbookResult } from './building-blocks/runbook';
+import { executeRunbook } from './building-blocks/runbook';
+import { failOver } from './dr-failover';
+
+export async function drReindex(input: unknown): Promise<RunbookResult> {
+  return executeRunbook<DrReindexInput>({ name: 'drReindex', input: drReindexInput, body: carryOut, failOver }, input);
+}
+
+function carryOut(run: Run, input: DrReindexInput): Promise<Ending> {
+  void run;
+  void input;
+  return Promise.resolve({ outcome: 'refused', failure: stepFailure('INTERNAL', 'not there yet') });
+}

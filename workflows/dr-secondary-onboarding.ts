@@ -1,0 +1,20 @@
+import type { DrSecondaryOnboardingInput } from '../src/contracts/runbook-inputs';
+import { drSecondaryOnboardingInput } from '../src/contracts/runbook-inputs';
+import { stepFailure } from './building-blocks/failures';
+import type { Run } from './building-blocks/run';
+import type { Ending, RunbookResult } from './building-blocks/runbook';
+import { executeRunbook } from './building-blocks/runbook';
+import { failOver } from './dr-failover';
+
+export async function drSecondaryOnboarding(input: unknown): Promise<RunbookResult> {
+  return executeRunbook<DrSecondaryOnboardingInput>(
+    { name: 'drSecondaryOnboarding', input: drSecondaryOnboardingInput, body: carryOut, failOver },
+    input,
+  );
+}
+
+function carryOut(run: Run, input: DrSecondaryOnboardingInput): Promise<Ending> {
+  void run;
+  void input;
+  return Promise.resolve({ outcome: 'refused', failure: stepFailure('INTERNAL', 'not there yet') });
+}

@@ -1,0 +1,20 @@
+import type { PerformanceSecondaryOnboardingInput } from '../src/contracts/runbook-inputs';
+import { performanceSecondaryOnboardingInput } from '../src/contracts/runbook-inputs';
+import { stepFailure } from './building-blocks/failures';
+import type { Run } from './building-blocks/run';
+import type { Ending, RunbookResult } from './building-blocks/runbook';
+import { executeRunbook } from './building-blocks/runbook';
+import { failOver } from './dr-failover';
+
+export async function performanceSecondaryOnboarding(input: unknown): Promise<RunbookResult> {
+  return executeRunbook<PerformanceSecondaryOnboardingInput>(
+    { name: 'performanceSecondaryOnboarding', input: performanceSecondaryOnboardingInput, body: carryOut, failOver },
+    input,
+  );
+}
+
+function carryOut(run: Run, input: PerformanceSecondaryOnboardingInput): Promise<Ending> {
+  void run;
+  void input;
+  return Promise.resolve({ outcome: 'refused', failure: stepFailure('INTERNAL', 'not there yet') });
+}

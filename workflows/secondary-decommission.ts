@@ -1,0 +1,20 @@
+import type { SecondaryDecommissionInput } from '../src/contracts/runbook-inputs';
+import { secondaryDecommissionInput } from '../src/contracts/runbook-inputs';
+import { stepFailure } from './building-blocks/failures';
+import type { Run } from './building-blocks/run';
+import type { Ending, RunbookResult } from './building-blocks/runbook';
+import { executeRunbook } from './building-blocks/runbook';
+import { failOver } from './dr-failover';
+
+export async function secondaryDecommission(input: unknown): Promise<RunbookResult> {
+  return executeRunbook<SecondaryDecommissionInput>(
+    { name: 'secondaryDecommission', input: secondaryDecommissionInput, body: carryOut, failOver },
+    input,
+  );
+}
+
+function carryOut(run: Run, input: SecondaryDecommissionInput): Promise<Ending> {
+  void run;
+  void input;
+  return Promise.resolve({ outcome: 'refused', failure: stepFailure('INTERNAL', 'not there yet') });
+}
