@@ -1,4 +1,5 @@
 import type { ClusterObservation } from './observations';
+import type { ChangeWindow } from './inputs/common';
 import type { Plan, Precondition } from './plan';
 import type { Attested, Finding, Receipt, RunOutcome } from './run-facts';
 import type { SignalName } from './signals';
@@ -28,6 +29,8 @@ export interface ReportStep {
 export interface OutageSplit {
   readonly startedAt: string;
   readonly endedAt?: string;
+  /** Why it is counted from there, where that is not the demotion of this run. */
+  readonly startedBecause?: string;
   /** `probe`: the first success through the clients' address. `service-ready`: the new primary served a write. */
   readonly endedBy?: 'probe' | 'service-ready';
   readonly serviceReadyAt?: string;
@@ -56,6 +59,12 @@ export interface Report {
   readonly outcome: RunOutcome | 'running' | 'failed' | 'terminated' | 'cancelled' | 'timed-out';
   readonly reason?: string;
   readonly requestedBy?: Attested;
+  readonly ticket?: string;
+  readonly window?: ChangeWindow;
+  /** Every member of the input, with defaults; absent where the input is not one of this runbook. */
+  readonly asked?: Readonly<Record<string, unknown>>;
+  /** A failover took the run over: from then on it was one. */
+  readonly takenOver?: { readonly at: string; readonly by: string; readonly reason: string };
   readonly startedAt: string;
   readonly endedAt?: string;
   /** The last event that this report knows. */
@@ -105,7 +114,8 @@ export interface Report {
   readonly findings: readonly (Finding & { readonly at: string })[];
   readonly outage?: OutageSplit;
   readonly loss?: {
-    readonly loss: 'none' | 'bounded';
+    /** `unknown`: the old primary was gone, and no sample bounds what it had written. */
+    readonly loss: 'none' | 'bounded' | 'unknown';
     readonly why: string;
     readonly boundWalEntries?: string;
     readonly oldPrimaryRoot?: string;
@@ -113,6 +123,13 @@ export interface Report {
   };
   /** From the demotion until the first DR secondary streams again. */
   readonly withoutDrProtection?: { readonly from: string; readonly to?: string; readonly totalMs?: number };
+  /** Paths filters as they were read before and written by this run. `none`: there was none. */
+  readonly filters: readonly {
+    readonly id: string;
+    readonly secondary?: string;
+    readonly before?: string;
+    readonly after?: string;
+  }[];
   readonly tokens: readonly { readonly cluster: string; readonly state: string; readonly text: string }[];
   readonly finalState: readonly ClusterObservation[];
   /** What the runbook found out, such as the points of `readiness`. */

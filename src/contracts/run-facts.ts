@@ -68,6 +68,15 @@ export type RunFact = { readonly at: number } & (
       readonly by: Attested;
       readonly reason: string;
     }
+  /** Clients had no primary from then on, although this run demoted none. `since` is epoch milliseconds. */
+  | { readonly kind: 'outage-began'; readonly since: number; readonly why: string }
+  /** What was lost, where no comparison of both sides can tell. */
+  | {
+      readonly kind: 'loss';
+      readonly loss: 'none' | 'bounded' | 'unknown';
+      readonly boundWalEntries?: string;
+      readonly why: string;
+    }
   | { readonly kind: 'step-ended'; readonly step: string; readonly outcome: 'done' | 'already' | 'skipped' | 'failed' }
   | {
       readonly kind: 'control';

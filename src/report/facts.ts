@@ -20,6 +20,8 @@ export interface RunFacts {
   readonly stepsEnded: readonly FactOf<'step-ended'>[];
   readonly controls: readonly FactOf<'control'>[];
   readonly phases: readonly FactOf<'phase'>[];
+  readonly outagesBegan: readonly FactOf<'outage-began'>[];
+  readonly losses: readonly FactOf<'loss'>[];
   /** Facts that have none of the known shapes. */
   readonly unread: number;
 }
@@ -175,6 +177,8 @@ export function collectFacts(run: RunRecord): RunFacts {
     stepsEnded: ofKind(read, 'step-ended').toSorted(byTime),
     controls: ofKind(read, 'control').toSorted(byTime),
     phases: ofKind(read, 'phase').toSorted(byTime),
+    outagesBegan: ofKind(read, 'outage-began').toSorted(byTime),
+    losses: ofKind(read, 'loss').toSorted(byTime),
     unread: unread + inResults.unread,
   };
 }

@@ -21,9 +21,14 @@ function measuredAt(activity: ActivityRecord, member: string): number | undefine
   return Math.min(Math.max(at, activity.scheduledAt), activity.closedAt ?? Infinity);
 }
 
+/** The activities that leave clients without a primary. */
+const DEMOTIONS: readonly string[] = ['demoteDrPrimary', 'demotePerformancePrimary'];
+/** The activities that see a cluster serve. */
+const SERVICE_READY: readonly string[] = ['awaitServiceReady', 'awaitPerformanceServiceReady'];
+
 /** When the primary was demoted; `undefined` where the history proves that this run demoted nothing. */
 export function demotionOf(run: RunRecord): Demotion | undefined {
-  const tries = run.activities.filter(({ type }) => type === 'demoteDrPrimary');
+  const tries = run.activities.filter(({ type }) => DEMOTIONS.includes(type));
   const done = tries.find(
     (activity) => activity.state === 'completed' && measuredAt(activity, 'calledAt') !== undefined,
   );
@@ -63,13 +68,13 @@ interface OutageEvidence {
 /** A probe that still runs keeps the outage open: clients are not known to be served. */
 function evidenceOfEnd(run: RunRecord, since: number): OutageEvidence {
   const later = run.activities.filter(({ scheduledAt }) => scheduledAt >= since);
-  const first = (type: string, member: string): number | undefined =>
+  const first = (types: readonly string[], member: string): number | undefined =>
     later
-      .filter((activity) => activity.type === type && activity.state === 'completed')
+      .filter((activity) => types.includes(activity.type) && activity.state === 'completed')
       .map((activity) => measuredAt(activity, member))
       .find((at) => at !== undefined && at >= since);
-  const serviceReadyAt = first('awaitServiceReady', 'readyAt');
-  const probeAt = first('probeService', 'firstSuccessAt');
+  const serviceReadyAt = first(SERVICE_READY, 'readyAt');
+  const probeAt = first(['probeService'], 'firstSuccessAt');
   const probing = later.some(({ type, state }) => type === 'probeService' && state === 'running');
   const end: OutageEnd | undefined =
     probeAt !== undefined
@@ -146,23 +151,28 @@ function split(
 
 /** The outage with its split; without end and total where the history does not prove that service came back. */
 export function outageOf(run: RunRecord, facts: RunFacts): OutageSplit | undefined {
-  const demotion = demotionOf(run);
-  if (!demotion) return undefined;
-  const { end, serviceReadyAt, probeAt } = evidenceOfEnd(run, demotion.at);
-  const until = Math.max(demotion.at, end?.at ?? run.lastEventAt);
+  const [began] = facts.outagesBegan;
+  const at = demotionOf(run)?.at ?? began?.since;
+  if (at === undefined) return undefined;
+  // What was seen before the run knew of an outage that it did not cause says nothing of its end.
+  const { end, serviceReadyAt, probeAt } = evidenceOfEnd(run, Math.max(at, run.startedAt));
+  const until = Math.max(at, end?.at ?? run.lastEventAt);
   return {
-    startedAt: isoTime(demotion.at),
-    ...(end && { endedAt: isoTime(end.at), endedBy: end.by, totalMs: end.at - demotion.at }),
+    startedAt: isoTime(at),
+    ...(began?.since === at && { startedBecause: began.why }),
+    ...(end && { endedAt: isoTime(end.at), endedBy: end.by, totalMs: end.at - at }),
     ...(serviceReadyAt !== undefined && { serviceReadyAt: isoTime(serviceReadyAt) }),
     ...(probeAt !== undefined && { probeAt: isoTime(probeAt) }),
-    ...split(run, facts, { from: demotion.at, to: until }),
+    ...split(run, facts, { from: at, to: until }),
   };
 }
 
 /** From the demotion until a DR secondary streams again. */
-export function withoutDrProtectionOf(run: RunRecord): Report['withoutDrProtection'] {
-  const demotion = demotionOf(run);
-  if (!demotion) return undefined;
+export function withoutDrProtectionOf(run: RunRecord, facts: RunFacts): Report['withoutDrProtection'] {
+  const performance = run.runbook === 'performancePromotion';
+  const at = demotionOf(run)?.at ?? facts.outagesBegan[0]?.since;
+  if (at === undefined || performance) return undefined;
+  const demotion = { at };
   const streaming = run.activities
     .filter(
       ({ type, state, scheduledAt }) =>

@@ -75,6 +75,14 @@ export const recordedFact: z.ZodType<RunFact> = z.discriminatedUnion('kind', [
     by: attested,
     reason: z.string(),
   }),
+  z.object({ kind: z.literal('outage-began'), at, since: at, why: z.string() }),
+  z.object({
+    kind: z.literal('loss'),
+    at,
+    loss: z.enum(['none', 'bounded', 'unknown']),
+    boundWalEntries: z.string().optional(),
+    why: z.string(),
+  }),
   z.object({
     kind: z.literal('step-ended'),
     at,
@@ -84,7 +92,7 @@ export const recordedFact: z.ZodType<RunFact> = z.discriminatedUnion('kind', [
   z.object({
     kind: z.literal('control'),
     at,
-    control: z.enum(['pause', 'resume', 'abort', 'cancel']),
+    control: z.enum(['pause', 'resume', 'abort', 'cancel', 'take-over']),
     before: z.string().optional(),
     by: z.string(),
     reason: z.string(),

@@ -62,14 +62,16 @@ function split(outage: OutageSplit): string {
   return `<div class="split" aria-hidden="true">${bars}</div><ul class="legend">${legend}</ul>`;
 }
 
-function endOf({ startedAt, endedAt, endedBy, serviceReadyAt }: OutageSplit): string {
-  if (endedAt === undefined) return `Since ${timeText(startedAt)} UTC. No end is in the history; the split is so far.`;
+function endOf({ startedAt, startedBecause, endedAt, endedBy, serviceReadyAt }: OutageSplit): string {
+  const why = startedBecause === undefined ? '' : ` Counted from there because ${startedBecause}.`;
+  if (endedAt === undefined)
+    return `Since ${timeText(startedAt)} UTC.${why} No end is in the history; the split is so far.`;
   const by = endedBy === 'probe' ? 'the first success through the clients’ address' : 'the new primary serving a write';
   const ready =
     endedBy === 'probe' && serviceReadyAt !== undefined
       ? ` The primary served a write at ${timeText(serviceReadyAt)}.`
       : '';
-  return `From ${timeText(startedAt)} to ${timeText(endedAt)} UTC, ended by ${by}.${ready}`;
+  return `From ${timeText(startedAt)} to ${timeText(endedAt)} UTC, ended by ${by}.${ready}${why}`;
 }
 
 function paragraphOf({ text, tone }: Headline): string {
@@ -78,9 +80,13 @@ function paragraphOf({ text, tone }: Headline): string {
 
 function outageSection(report: Report): string {
   const { outage } = report;
-  const protection = protectionHeadline(report);
-  const after = [lossHeadline(report), ...(protection ? [protection] : [])].map(paragraphOf).join('');
-  if (!outage) return `<section id="outage"><h2>Outage</h2>${paragraphOf(outageHeadline(report))}${after}</section>`;
+  const lines = (...headlines: readonly (Headline | undefined)[]) =>
+    headlines.flatMap((line) => (line ? [paragraphOf(line)] : [])).join('');
+  const after = lines(lossHeadline(report), protectionHeadline(report));
+  if (!outage) {
+    const said = lines(outageHeadline(report)) + after;
+    return said === '' ? '' : `<section id="outage"><h2>Outage</h2>${said}</section>`;
+  }
   const total =
     outage.totalMs === undefined
       ? element('p', 'not ended', 'total bad')

@@ -73,15 +73,14 @@ function block(content: Block, report: Report): string {
  */
 export function renderMarkdown(report: Report): string {
   const title = `# ${escaped(`${report.runbook}${report.deployment === undefined ? '' : `: ${report.deployment}`}`)}`;
-  const protection = protectionHeadline(report);
   const top = [
     `**${escaped(headlineOf(report).text)}**`,
-    [outageHeadline(report), lossHeadline(report), ...(protection ? [protection] : [])]
-      .map(({ text, tone }) => `- ${cell({ text, tone })}`)
+    [outageHeadline(report), lossHeadline(report), protectionHeadline(report)]
+      .flatMap((line) => (line ? [`- ${cell(line)}`] : []))
       .join('\n'),
   ];
   const sections = sectionsOf(report).map((section) =>
     [`## ${section.title}`, ...section.blocks.map((content) => block(content, report))].join('\n\n'),
   );
-  return `${[title, ...top, ...sections].join('\n\n')}\n`;
+  return `${[title, ...top, ...sections].filter((part) => part !== '').join('\n\n')}\n`;
 }

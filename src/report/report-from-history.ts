@@ -13,6 +13,7 @@ import { fieldsOf, isoTime, listOf, textOf, textsOf } from './history-values';
 import { derivedLeftToDo, secretsLeft, workLeft } from './left-to-do';
 import { demotionOf, outageOf, withoutDrProtectionOf } from './outage';
 import { readAll, recordedObservation, recordedOutcome, recordedPrecondition } from './recorded-shapes';
+import { askedOf, filtersOf, resultOf } from './run-members';
 import { reportedSteps } from './steps';
 
 /** Which run a history is of: a history does not say it itself. */
@@ -56,8 +57,13 @@ function preconditionsOf(run: RunRecord): Report['preconditions'] {
   return readAll(recordedPrecondition, listOf(last?.result['preconditions'])).read;
 }
 
-function lossOf(run: RunRecord): Report['loss'] {
+function lossOf(run: RunRecord, facts: RunFacts): Report['loss'] {
   const evidence = completed(run, 'compareAfterDemotion').at(-1)?.result;
+  const told = facts.losses.at(-1);
+  if (told) {
+    const { loss, why, boundWalEntries } = told;
+    return { loss, why, ...(boundWalEntries !== undefined && { boundWalEntries }) };
+  }
   const loss = evidence?.['loss'];
   if (!evidence || (loss !== 'none' && loss !== 'bounded')) return undefined;
   const optional = (member: 'boundWalEntries' | 'oldPrimaryRoot' | 'newPrimaryRoot'): Record<string, string> => {
@@ -258,8 +264,8 @@ export function reportFromHistory(history: temporal.api.history.v1.IHistory, ide
   const deployment = textOf(run.input['deployment']) ?? textOf(run.memo['deployment']);
   const reason = textOf(run.input['reason']);
   const outage = outageOf(run, facts);
-  const loss = lossOf(run);
-  const withoutDrProtection = withoutDrProtectionOf(run);
+  const loss = lossOf(run, facts);
+  const withoutDrProtection = withoutDrProtectionOf(run, facts);
   return {
     schema: 'replication-runbooks/report/v1',
     runbook: run.runbook,
@@ -270,6 +276,7 @@ export function reportFromHistory(history: temporal.api.history.v1.IHistory, ide
     outcome: ending.outcome,
     ...(reason !== undefined && { reason }),
     ...(run.requestedBy && { requestedBy: run.requestedBy }),
+    ...askedOf(run, facts),
     startedAt: isoTime(run.startedAt),
     ...(ending.endedAt !== undefined && { endedAt: isoTime(ending.endedAt) }),
     asOfEvent: run.lastEventId,
@@ -301,8 +308,10 @@ export function reportFromHistory(history: temporal.api.history.v1.IHistory, ide
     ...(outage && { outage }),
     ...(loss && { loss }),
     ...(withoutDrProtection && { withoutDrProtection }),
+    filters: filtersOf(run),
     tokens: tokensOf(run),
     finalState: finalStateOf(run),
+    ...resultOf(run),
     leftToDo: leftToDoOf(run, facts, ending, switchoverPlanOf(plan?.content)),
     historyEvents: run.eventCount,
   };

@@ -3,6 +3,7 @@ import { switchoverPlanOf } from '../contracts/plan';
 import type { PreconditionVerdict, RunbookPlan } from '../contracts/plan';
 import type { Report } from '../contracts/report';
 import type { FindingSeverity } from '../contracts/run-facts';
+import { askedSections, filterSections, resultSections } from './found-sections';
 import { peopleSection, receiptsSection } from './people-sections';
 import type { Cell, Section } from './report-document';
 import { plain, toned } from './report-document';
@@ -228,6 +229,16 @@ function run(report: Report): Section {
         : toned('unknown', 'warning'),
     ],
     ['Reason', report.reason === undefined ? undefined : plain(report.reason)],
+    ['Ticket', report.ticket === undefined ? undefined : plain(report.ticket)],
+    ['Window', report.window && plain(`${report.window.notBefore ?? 'at once'} to ${report.window.notAfter}`)],
+    [
+      'Taken over',
+      report.takenOver &&
+        toned(
+          `became a drFailover at ${timeText(report.takenOver.at)}, asked by ${report.takenOver.by} (UNVERIFIED): ${report.takenOver.reason}`,
+          'warning',
+        ),
+    ],
     ['Started', plain(timeText(report.startedAt))],
     [
       'Ended',
@@ -257,12 +268,15 @@ export function sectionsOf(report: Report): readonly Section[] {
   return [
     findings(report),
     leftToDo(report),
+    ...resultSections(report),
     run(report),
+    ...askedSections(report),
     plan(report),
     preconditions(report),
     { id: 'timeline', title: 'Timeline', blocks: [{ kind: 'timeline' }] },
     peopleSection(report),
     receiptsSection(report),
+    ...filterSections(report),
     tokens(report),
     finalState(report),
   ];

@@ -60,10 +60,13 @@ function planned(report: Report): string {
   return failed === 0 ? 'every checked precondition holds' : `${count(failed, 'precondition')} failed`;
 }
 
+/** The runbooks that are about who is primary: a report says of them that there was no outage. */
+const CHANGES_PRIMARY: ReadonlySet<string> = new Set(['drSwitchover', 'drFailover', 'performancePromotion']);
+
 function endedHeadline(report: Report): Headline {
   const route = switchoverPlanOf(report.plan?.content);
   const what = `${report.runbook}${report.deployment === undefined ? '' : ` of ${report.deployment}`}`;
-  const untouched = report.outage ? '' : ' Nothing was demoted or promoted.';
+  const untouched = report.outage || !CHANGES_PRIMARY.has(report.runbook) ? '' : ' Nothing was demoted or promoted.';
   switch (report.outcome) {
     case 'completed':
       return {
@@ -115,8 +118,9 @@ export function headlineOf(report: Report): Headline {
 }
 
 /** How long clients had no primary. */
-export function outageHeadline({ outage }: Report): Headline {
-  if (!outage) return { text: 'No outage: this run demoted nothing.', tone: 'good' };
+export function outageHeadline({ runbook, outage }: Report): Headline | undefined {
+  if (!outage)
+    return CHANGES_PRIMARY.has(runbook) ? { text: 'No outage: this run demoted nothing.', tone: 'good' } : undefined;
   const split = `service ${durationText(outage.serviceMs ?? 0)}, machine ${durationText(outage.machineMs ?? 0)}, people ${durationText(outage.peopleMs ?? 0)}`;
   if (outage.totalMs === undefined || outage.endedAt === undefined) {
     return {
@@ -130,16 +134,16 @@ export function outageHeadline({ outage }: Report): Headline {
   };
 }
 
-/** What was lost, with the proof. */
-export function lossHeadline({ loss, outage }: Report): Headline {
+/** What was lost, with the proof; undefined for runs that can lose nothing. */
+export function lossHeadline({ runbook, loss, outage }: Report): Headline | undefined {
   if (loss?.loss === 'none') return { text: `Loss none. ${loss.why}`, tone: 'good' };
+  if (loss?.loss === 'unknown') return { text: `Loss unknown. ${loss.why}`, tone: 'bad' };
   if (loss) {
     const bound = loss.boundWalEntries === undefined ? '' : ` by ${loss.boundWalEntries} WAL entries at most`;
     return { text: `Loss bounded${bound}. ${loss.why}`, tone: 'warning' };
   }
-  return outage
-    ? { text: 'Loss: no comparison is in the history.', tone: 'warning' }
-    : { text: 'Loss none: nothing was demoted.', tone: 'good' };
+  if (outage) return { text: 'Loss: no comparison is in the history.', tone: 'warning' };
+  return CHANGES_PRIMARY.has(runbook) ? { text: 'Loss none: nothing was demoted.', tone: 'good' } : undefined;
 }
 
 /** How long no DR secondary streamed. */

@@ -115,7 +115,7 @@ describe('HTML', () => {
     const html = renderHtml(report(finishedSwitchover()));
     expect(html).toContain(`content="default-src 'none'; style-src 'unsafe-inline'"`);
     expect(html).not.toMatch(/<script|<link|<iframe|\son[a-z]+=|url\(|@import|\ssrc=/);
-    expect(html.match(/<section/g)).toHaveLength(11);
+    expect(html.match(/<section/g)).toHaveLength(12);
   });
 
   it('shows the split of the outage and marks what is only claimed', () => {

@@ -72,6 +72,12 @@ export class RunState {
     this.#facts.push({ ...fact, at: Date.now() });
   }
 
+  /** Clients have no primary: the run itself knows since when, and why it counts from there. */
+  outageBegan(since: number, why: string): void {
+    this.outageSince = since;
+    this.fact({ kind: 'outage-began', since, why });
+  }
+
   /** Takes the facts since the last call. */
   drainFacts(): RunFact[] {
     const facts = this.#facts;
