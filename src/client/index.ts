@@ -35,3 +35,4 @@ export type { CorruptedPage, MerkleReport, MerkleSubtree } from './merkle-report
 export type { KeyValueEndpoints } from './key-value-endpoints';
 export type { SysEndpoints } from './sys-endpoints';
 export type { Capabilities, CreatedToken, HaNode, Health, Leader, SealStatus, TokenFacts } from './sys-shapes';
+export type { AuditDevice, AutoSnapshotStatus, LicenceStatus } from './sys-site-shapes';

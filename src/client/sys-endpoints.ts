@@ -13,6 +13,8 @@ import {
   readTokenFacts,
 } from './sys-shapes';
 import type { Capabilities, CreatedToken, HaNode, Health, Leader, SealStatus, TokenFacts } from './sys-shapes';
+import { readAuditDevices, readAutoSnapshotStatus, readLicenceStatus } from './sys-site-shapes';
+import type { AuditDevice, AutoSnapshotStatus, LicenceStatus } from './sys-site-shapes';
 import type { CallOptions, Caller, RequestDescription } from './types';
 
 /** Statuses of `sys/health` that describe the node instead of failing the read. */
@@ -55,6 +57,22 @@ export class SysEndpoints {
   /** The nodes of the cluster as the active one sees them. Needs a token. */
   haStatus(options?: CallOptions): Promise<readonly HaNode[]> {
     return fetchAnswer(this.caller, read('sys/ha-status'), options, (body) => readHaNodes(body));
+  }
+
+  /** The audit devices. Needs a token with `read` and `sudo`. */
+  auditDevices(options?: CallOptions): Promise<readonly AuditDevice[]> {
+    return fetchAnswer(this.caller, read('sys/audit'), options, (body) => readAuditDevices(body));
+  }
+
+  /** The licence in use. Needs a token; a DR secondary answers with an operation token only. */
+  licenceStatus(options?: CallOptions): Promise<LicenceStatus> {
+    return fetchAnswer(this.caller, read('sys/license/status'), options, (body) => readLicenceStatus(body));
+  }
+
+  /** How the automatic snapshots of one configuration went. Needs a token. Enterprise, on raft storage. */
+  autoSnapshotStatus(parameters: { readonly name: string }, options?: CallOptions): Promise<AutoSnapshotStatus> {
+    const path = `sys/storage/raft/snapshot-auto/status/${segment('name', parameters.name)}`;
+    return fetchAnswer(this.caller, read(path), options, (body) => readAutoSnapshotStatus(body));
   }
 
   /** What the token of the call may do on each path, e.g. `['update', 'sudo']`. */

@@ -63,6 +63,15 @@ export class SimulatedCluster {
   rootToken = '';
   /** With the only audit sink blocked every authenticated call answers 500, while health says 200. */
   auditBlocked = false;
+  /** Audit devices by mount path; `sys/audit` lists them. */
+  readonly auditDevices = new Map<string, { readonly type: string; readonly local: boolean }>([
+    ['file/', { type: 'file', local: false }],
+    ['socket/', { type: 'socket', local: false }],
+  ]);
+  /** RFC3339; health and `sys/license/status` tell it. Undefined: they tell none, as the community edition. */
+  licenceExpiry: string | undefined = '2036-01-01T00:00:00Z';
+  /** Automatic snapshots by the name of their configuration: when the last one ended, ms, and its error. */
+  readonly automaticSnapshots = new Map<string, { readonly endedAt: number; readonly error: string }>();
   /** The server option `enable_unauthenticated_access` for token generation (from 2.0). */
   unauthenticatedGeneration = false;
   /** Off: standby nodes answer 307 instead of forwarding to the active one. */

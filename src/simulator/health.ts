@@ -103,11 +103,19 @@ function body(
     enterprise: true,
     ...(node.sealed ? {} : { cluster_name: `vault-${cluster.name}`, cluster_id: cluster.clusterId }),
     ...(active ? { last_wal: cluster.storage.lastWal } : {}),
-    license: { state: 'autoloaded', expiry_time: '2036-01-01T00:00:00Z', terminated: false },
+    ...licenceFields(cluster, now),
     echo_duration_ms: 0,
     clock_skew_ms: 0,
     replication_primary_canary_age_ms: 0,
   };
+}
+
+function licenceFields({ licenceExpiry }: SimulatedCluster, now: number): JsonObject {
+  if (licenceExpiry === undefined) {
+    return {};
+  }
+  const terminated = Date.parse(licenceExpiry) <= now;
+  return { license: { state: 'autoloaded', expiry_time: licenceExpiry, terminated } };
 }
 
 /** `sys/leader`. */

@@ -75,6 +75,29 @@ describe('the client against the simulated service', () => {
     expect(warnings).toEqual([]);
   });
 
+  it('reads audit devices, licence and automatic snapshots', async () => {
+    const east = clientOf('east');
+    const token = rootOf('east');
+    expect((await east.sys.auditDevices({ token })).map(({ path }) => path)).toEqual(['file/', 'socket/']);
+    expect((await east.sys.licenceStatus({ token })).expirationTime).toBe('2036-01-01T00:00:00Z');
+    const ended = service.now();
+    service.cluster('east').automaticSnapshots.set('hourly', { endedAt: ended, error: '' });
+    expect(await east.sys.autoSnapshotStatus({ name: 'hourly' }, { token })).toEqual({
+      lastSnapshotEnd: new Date(ended).toISOString(),
+      consecutiveErrors: 0,
+    });
+    expect(await failureOf(east.sys.autoSnapshotStatus({ name: 'daily' }, { token }))).toMatchObject({
+      code: 'NOT_FOUND',
+    });
+    const reader = service.cluster('east').createToken({ policies: ['default'] });
+    const asReader = { token: new Secret('service-token', reader) };
+    expect(await failureOf(east.sys.auditDevices(asReader))).toMatchObject({ code: 'PERMISSION_DENIED' });
+    service.cluster('east').licenceExpiry = undefined;
+    expect((await east.sys.health()).licence).toBeUndefined();
+    expect(await failureOf(east.sys.licenceStatus({ token }))).toMatchObject({ code: 'NOT_FOUND' });
+    expect(warnings).toEqual([]);
+  });
+
   it('knows what a token is and may do', async () => {
     const east = clientOf('east');
     const token = rootOf('east');

@@ -137,6 +137,40 @@ function haStatus(call: RouteCall): ServiceAnswer {
   return envelope(call.requestId, { nodes });
 }
 
+function listAuditDevices(call: RouteCall): ServiceAnswer {
+  const devices = [...call.cluster.auditDevices].map(([path, { type, local }]) => [
+    path,
+    { type, local, path, description: '', options: {} },
+  ]);
+  return envelope(call.requestId, Object.fromEntries(devices) as JsonObject);
+}
+
+function licenceStatus(call: RouteCall): ServiceAnswer {
+  const { licenceExpiry } = call.cluster;
+  if (licenceExpiry === undefined) {
+    throw new ServiceFault(404, ['1 error occurred:\n\t* unsupported path\n\n']);
+  }
+  const autoloaded = {
+    expiration_time: licenceExpiry,
+    termination_time: licenceExpiry,
+    start_time: '2026-01-01T00:00:00Z',
+  };
+  return envelope(call.requestId, { autoloading_used: true, autoloaded, persisted_autoload: autoloaded });
+}
+
+function automaticSnapshotStatus(call: RouteCall): ServiceAnswer {
+  const snapshot = call.cluster.automaticSnapshots.get(call.parameters['name'] ?? '');
+  if (snapshot === undefined) {
+    throw new ServiceFault(404, []);
+  }
+  return envelope(call.requestId, {
+    last_snapshot_start: new Date(snapshot.endedAt - 1_000).toISOString(),
+    last_snapshot_end: new Date(snapshot.endedAt).toISOString(),
+    last_snapshot_error: snapshot.error,
+    consecutive_errors: snapshot.error === '' ? 0 : 1,
+  });
+}
+
 /** System routes beside replication: mounts, namespaces, policies, rights, seal and leadership. */
 export const SYSTEM_ROUTES: readonly Route[] = [
   route(['GET'], 'sys/mounts', 'token', listMounts),
@@ -151,6 +185,9 @@ export const SYSTEM_ROUTES: readonly Route[] = [
   ]),
   route(['POST'], 'sys/capabilities-self', 'token', capabilitiesSelf),
   route(['GET'], 'sys/ha-status', 'token', haStatus),
+  route(['GET'], 'sys/audit', 'sudo', listAuditDevices),
+  route(['GET'], 'sys/license/status', 'token', licenceStatus),
+  route(['GET'], 'sys/storage/raft/snapshot-auto/status/:name', 'token', automaticSnapshotStatus),
   route(
     ['POST'],
     'sys/seal',
