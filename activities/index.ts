@@ -17,6 +17,7 @@ import { createPerformancePromotionActivities } from './performance-promotion';
 import { createFilterActivities } from './filters';
 import { createDecommissionActivities } from './decommission';
 import { createTreeActivities } from './trees';
+import { createWalSampleActivities } from './wal-samples';
 import { createTokenActivities } from './tokens';
 import { createReadinessActivities } from './readiness';
 import { Clusters } from './support/clusters';
@@ -43,6 +44,7 @@ export function createActivities(dependencies: ActivityDependencies): RunbookAct
     ...createFilterActivities(dependencies, clusters),
     ...createDecommissionActivities(dependencies, clusters),
     ...createTreeActivities(dependencies, clusters),
+    ...createWalSampleActivities(clusters),
     ...createTokenActivities(dependencies, clusters),
     ...createReadinessActivities(dependencies, clusters),
     ...createServiceReadinessActivities(clusters),

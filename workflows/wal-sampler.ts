@@ -1,16 +1,26 @@
 import type { WalSamplerInput } from '../src/contracts/runbook-inputs';
 import { walSamplerInput } from '../src/contracts/runbook-inputs';
-import { stepFailure } from './building-blocks/failures';
 import type { Run } from './building-blocks/run';
 import type { Ending, RunbookResult } from './building-blocks/runbook';
 import { executeRunbook } from './building-blocks/runbook';
 
+/**
+ * Records WAL indexes, lag, heartbeats and canaries of every cluster of a deployment, and the times in which one did not
+ * answer. Meant for a Temporal Schedule: one activity and no report, so that a run costs eleven events. Its result is
+ * read by the failover (loss bound), by readiness (lag trend) and by people.
+ */
 export async function walSampler(input: unknown): Promise<RunbookResult> {
-  return executeRunbook<WalSamplerInput>({ name: 'walSampler', input: walSamplerInput, body: carryOut }, input);
+  return executeRunbook<WalSamplerInput>({ name: 'walSampler', input: walSamplerInput, body: sample }, input);
 }
 
-function carryOut(run: Run, input: WalSamplerInput): Promise<Ending> {
-  void run;
-  void input;
-  return Promise.resolve({ outcome: 'refused', failure: stepFailure('INTERNAL', 'not there yet') });
+async function sample(run: Run, { deployment, samples, everySeconds }: WalSamplerInput): Promise<Ending> {
+  return run.stoppable(async () => {
+    const result = await run.step(
+      'Sample the WAL of every cluster',
+      (call) => call.sampleWal({ deployment, samples, everyMs: everySeconds * 1_000 }),
+      // Nobody waits for a scheduled run: it ends, and the next one begins, instead of parking.
+      { leaveToRunbook: () => true },
+    );
+    return { outcome: 'completed', result: { ...result }, withoutReport: true };
+  });
 }

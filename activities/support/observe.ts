@@ -92,7 +92,7 @@ async function observeAttempt(
 }
 
 /** A status together with the clock of the node that gave it: `server_time_utc` of its health, exact to a second. */
-async function withServerTime<S>(
+export async function withServerTime<S>(
   client: ServiceClient,
   node: string,
   signal: AbortSignal,

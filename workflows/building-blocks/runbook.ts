@@ -32,6 +32,17 @@ export interface Ending {
   readonly failure?: ApplicationFailure;
   /** What the runbook found out, where finding out is what it is for. In the report as it is: never a secret. */
   readonly result?: RunbookFindings;
+  /**
+   * For scheduled runs that only look and must cost few events: no report is written, and the result of the run is
+   * {@link FoundOut}. Where the run has something to report beside, such as a signal that came, the report is written.
+   */
+  readonly withoutReport?: boolean;
+}
+
+/** The result of a run that wrote no report because it found nothing beside what it looked for. */
+export interface FoundOut {
+  readonly outcome: RunOutcome;
+  readonly result: RunbookFindings | undefined;
 }
 
 /** What the input of every runbook has. */
@@ -53,7 +64,7 @@ export interface Runbook<I extends AnyInput> {
 }
 
 /** The result of a run. */
-export type RunbookResult = Report | HandedOver | WithoutReport;
+export type RunbookResult = Report | HandedOver | WithoutReport | FoundOut;
 
 /** Executes a runbook: handlers first, input, lock, body, clean-ups, report. */
 export async function executeRunbook<I extends AnyInput>(runbook: Runbook<I>, raw: unknown): Promise<RunbookResult> {
@@ -81,7 +92,7 @@ export async function executeRunbook<I extends AnyInput>(runbook: Runbook<I>, ra
     await run.cleanUpAll();
     run.signals.close();
     await pump;
-    const report = await writeReport(run, ending);
+    const report = foundOut(run, ending) ?? (await writeReport(run, ending));
     await condition(allHandlersFinished);
     if (ending.failure) throw ending.failure;
     return report;
@@ -145,6 +156,15 @@ function readInput<I extends AnyInput>(runbook: Runbook<I>, raw: unknown): I {
       : `${issue.path.join('.') || 'input'}: ${issue.message}`,
   );
   throw refuse(`The input of ${runbook.name} is wrong: ${problems.join('; ')}.`, problems.join('; '));
+}
+
+/** The result without a report, where the ending says so and nobody would miss anything. */
+function foundOut({ state }: Run, { withoutReport, failure, outcome, result }: Ending): FoundOut | undefined {
+  const more = state.findings.length + state.receipts.length + state.leftToDo.length;
+  if (withoutReport !== true || failure || more > 0) return undefined;
+  state.outcome = outcome;
+  state.enterPhase('finished');
+  return { outcome, result };
 }
 
 async function writeReport(run: Run, ending: Ending): Promise<Report | WithoutReport> {

@@ -24,13 +24,18 @@ export const merkleCheckInput = z.strictObject({
 export type MerkleCheckInput = z.infer<typeof merkleCheckInput>;
 
 /** The input of `walSampler`: records WAL indexes, lag and canary age. Meant for a Temporal Schedule. */
-export const walSamplerInput = z.strictObject({
-  deployment: deploymentName,
-  /** How many samples one run takes. */
-  samples: z.int().min(1).max(1_000).default(12),
-  /** Seconds between two samples. */
-  everySeconds: z.number().min(0.1).max(3_600).default(5),
-});
+export const walSamplerInput = z
+  .strictObject({
+    deployment: deploymentName,
+    /** How many samples one run takes. */
+    samples: z.int().min(1).max(1_000).default(12),
+    /** Seconds between two samples. */
+    everySeconds: z.number().min(0.1).max(3_600).default(5),
+  })
+  .refine(({ samples, everySeconds }) => samples * everySeconds <= 18_000, {
+    path: ['samples'],
+    message: 'all samples of a run must fit into 5 hours; a Schedule starts the next run',
+  });
 export type WalSamplerInput = z.infer<typeof walSamplerInput>;
 
 /** The input of `readiness`: whether a switchover and a failover would start now. Meant for a Temporal Schedule too. */
