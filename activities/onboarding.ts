@@ -1,12 +1,72 @@
 import type { OnboardingActivities } from '../src/contracts/activities';
+import { findCluster } from '../src/inventory';
 import type { ActivityDependencies } from './dependencies';
 import type { Clusters } from './support/clusters';
+import { execute, executeChange } from './support/execution';
+import { advertised, enablePrimaryOn, mayCall, primaryClusterAddrOf, primaryRules } from './support/onboarding-primary';
+import { kindName } from './support/onboarding-read';
+import { observeDeployment, planDocument, siteFacts } from './support/planning';
+import { CHANGE_TIMEOUT_MS } from './support/read-act-confirm';
 
+/** A cluster without replication becomes primary (interface 4.1, 4.2: `primary/enable`; facts 2.2). */
 export function createOnboardingActivities(
   dependencies: ActivityDependencies,
   clusters: Clusters,
-): OnboardingActivities {
-  void dependencies;
-  void clusters;
-  return {};
+): Pick<OnboardingActivities, 'assessPrimaryEnablement' | 'enableDrPrimary' | 'enablePerformancePrimary'> {
+  return {
+    assessPrimaryEnablement: execute(async ({ input }, { signal }) => {
+      const { kind, cluster } = input;
+      const deployment = clusters.deployment(input.deployment);
+      const entry = findCluster(deployment, cluster);
+      const observations = await observeDeployment(clusters, input.deployment, signal);
+      const base = { observations, site: siteFacts(dependencies), gates: {} };
+      const primary = observations.find((each) => each.cluster === cluster);
+      if (!primary) return { ...base, preconditions: [] };
+      const path = `sys/replication/${kind}/primary/enable`;
+      const preconditions = [
+        ...primaryRules(deployment, kind, primary, observations),
+        ...(primary[kind]?.mode === 'disabled' && primary.dr?.mode !== 'secondary'
+          ? await mayCall(clusters.access(entry), { [path]: ['update'] }, signal)
+          : []),
+      ];
+      return {
+        ...base,
+        preconditions,
+        route: { kind, cluster },
+        plan: planDocument({
+          runbook: 'primaryEnablement',
+          input,
+          clusters: [primary],
+          operations: [],
+          warnings: [
+            `${cluster} restarts its subsystems: requests to it fail for some seconds. Nothing of it is wiped.`,
+            `Ending this replication again (replicationTeardown) cuts every secondary off that was added meanwhile.`,
+          ],
+          steps: [
+            `Enable ${cluster} as ${kindName(kind)} primary; its secondaries are given ${advertised(entry)}`,
+            'Read the final state',
+          ],
+          choices: { kind },
+        }),
+      };
+    }),
+
+    enableDrPrimary: executeChange(async ({ deployment, cluster }, execution) => {
+      const access = clusters.of(deployment, cluster);
+      const token = await access.credential();
+      const options = { token, signal: execution.signal, timeoutMs: CHANGE_TIMEOUT_MS };
+      const primaryClusterAddr = primaryClusterAddrOf(access.entry);
+      const enable = () => access.client.dr.primary.enable({ primaryClusterAddr }, options);
+      return enablePrimaryOn(clusters, execution, { kind: 'dr', access, enable });
+    }),
+
+    enablePerformancePrimary: executeChange(async ({ deployment, cluster }, execution) => {
+      const access = clusters.of(deployment, cluster);
+      const token = await access.credential();
+      const options = { token, signal: execution.signal, timeoutMs: CHANGE_TIMEOUT_MS };
+      const primaryClusterAddr = primaryClusterAddrOf(access.entry);
+      const enable = () => access.client.performance.primary.enable({ primaryClusterAddr }, options);
+      return enablePrimaryOn(clusters, execution, { kind: 'performance', access, enable });
+    }),
+  };
 }

@@ -1,11 +1,17 @@
 import type { PrimaryEnablementInput } from '../src/contracts/runbook-inputs';
 import { primaryEnablementInput } from '../src/contracts/runbook-inputs';
-import { stepFailure } from './building-blocks/failures';
+import { approvePlan } from './building-blocks/approved-plan';
+import { rolesInWords } from './building-blocks/assessment';
 import type { Run } from './building-blocks/run';
 import type { Ending, RunbookResult } from './building-blocks/runbook';
 import { executeRunbook } from './building-blocks/runbook';
 import { failOver } from './dr-failover';
+import { enablePrimary } from './onboarding';
 
+/**
+ * A cluster without replication of a kind becomes primary of it. Nothing is wiped and nobody is cut off, so that no gate
+ * is needed; `replicationTeardown` undoes it.
+ */
 export async function primaryEnablement(input: unknown): Promise<RunbookResult> {
   return executeRunbook<PrimaryEnablementInput>(
     { name: 'primaryEnablement', input: primaryEnablementInput, body: carryOut, failOver },
@@ -14,7 +20,28 @@ export async function primaryEnablement(input: unknown): Promise<RunbookResult> 
 }
 
 function carryOut(run: Run, input: PrimaryEnablementInput): Promise<Ending> {
-  void run;
-  void input;
-  return Promise.resolve({ outcome: 'refused', failure: stepFailure('INTERNAL', 'not there yet') });
+  const { deployment, kind, cluster } = input;
+  return run.stoppable(async () => {
+    // 1. Read and judge: disabled for this kind, no DR secondary, no other primary.
+    const approved = await approvePlan(run, {
+      input,
+      assess: (call) => call.assessPrimaryEnablement({ input }),
+      gate: () => undefined,
+    });
+    if ('outcome' in approved) return approved;
+
+    // 2. Enable.
+    run.state.enterPhase('working');
+    await enablePrimary(run, deployment, kind, cluster);
+
+    // 3. The last look is in the report.
+    run.state.enterPhase('finishing');
+    await run.skippableStep(
+      'Read the final state',
+      'the report has no final state',
+      (call) => call.readDeployment({ deployment }),
+      { note: rolesInWords },
+    );
+    return { outcome: 'completed', leftToDo: [] };
+  });
 }
