@@ -8,6 +8,7 @@ import type * as keysModule from './commands/keys';
 import type * as programsModule from './commands/programs';
 import type * as reportModule from './commands/report';
 import type * as runsModule from './commands/runs';
+import type * as runbooksModule from './commands/runbooks';
 import type * as scanModule from './commands/scan';
 import type * as shareModule from './commands/share';
 import type * as startModule from './commands/start';
@@ -29,6 +30,10 @@ export const COMMANDS: readonly CommandGroup[] = [
       const { startCommand, planCommand } = require('./commands/start') as typeof startModule;
       return [planCommand(host), startCommand(host)];
     },
+  },
+  {
+    names: ['runbooks'],
+    load: (host) => [(require('./commands/runbooks') as typeof runbooksModule).runbooksCommand(host)],
   },
   {
     names: ['list', 'status'],

@@ -1,5 +1,5 @@
 import type { RunStatus, Waiting } from '../contracts/run-status';
-import { commandsFor } from './next-commands';
+import { commandsFor } from '../contracts/next-commands';
 import { receiptLine, waitingHeadline } from './render-status';
 import type { RunView } from './run-view';
 import { clock, inWords } from './text';

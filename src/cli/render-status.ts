@@ -1,6 +1,6 @@
 import type { Receipt } from '../contracts/run-facts';
 import type { RunStatus, TimelineStep, Waiting } from '../contracts/run-status';
-import { commandsFor } from './next-commands';
+import { commandsFor } from '../contracts/next-commands';
 import type { RunView } from './run-view';
 import { attestedName, clock, columns, inWords } from './text';
 

@@ -1,12 +1,4 @@
-/** A word as a shell takes it, quoted only where it must be. */
-export function shellWord(word: string): string {
-  return /^[A-Za-z0-9_@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;
-}
-
-/** A command line with each word quoted as needed. */
-export function shellLine(...words: readonly string[]): string {
-  return words.map(shellWord).join(' ');
-}
+export { shellLine, shellWord } from '../contracts/next-commands';
 
 /** A duration for people: `850 ms`, `3.2 s`, `4 min 10 s`, `2 h 5 min`. */
 export function inWords(milliseconds: number): string {

@@ -68,5 +68,5 @@ function valueCell(value: unknown): Cell {
     const tone = TONES[value];
     return tone ? toned(value, tone) : plain(value);
   }
-  return plain(typeof value === 'object' ? JSON.stringify(value) : String(value as number | boolean));
+  return plain(JSON.stringify(value));
 }

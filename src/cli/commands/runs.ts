@@ -3,7 +3,7 @@ import { RUNBOOK_NAMES } from '../../contracts/names';
 import { newCommand, printResult, withServerOptions, withSession } from '../command';
 import type { CommandHost, ServerOptions } from '../command';
 import { EXIT } from '../exit-codes';
-import { nextCommands } from '../next-commands';
+import { nextCommands } from '../../contracts/next-commands';
 import { statusLines } from '../render-status';
 import { readRunView } from '../run-view';
 import { columns } from '../text';

@@ -12,6 +12,7 @@ import { taskQueueSetting } from '../../worker/settings';
 import { newCommand, printResult, withServerOptions, withSession } from '../command';
 import type { CommandHost, ServerOptions } from '../command';
 import { EXIT, exitCodeOfOutcome } from '../exit-codes';
+import { inputFields } from '../input-fields';
 import { readRunView } from '../run-view';
 import { buildInput, runbookName } from '../run-input';
 import type { CheckedInput } from '../run-input';
@@ -21,6 +22,12 @@ import { runLink } from '../web-ui';
 
 interface InputOptions extends ServerOptions {
   readonly input?: string;
+  readonly set?: readonly string[];
+  readonly primary?: string;
+  readonly secondary?: string;
+  readonly kind?: string;
+  readonly ticket?: string;
+  readonly takeOver?: boolean;
   readonly deployment?: string;
   readonly cluster?: string;
   readonly uses?: string;
@@ -41,13 +48,13 @@ export function startCommand(host: CommandHost): Command {
     'runbook start drSwitchover --deployment payments --to west --reason "planned maintenance"',
     `runbook start drSwitchover --input '{"deployment":"payments","to":"west","reason":"planned maintenance"}'`,
     'runbook start drSwitchover --input @switchover.json',
-  ]).argument('<runbook>', 'drSwitchover or operationTokenCeremony');
+  ]).argument('<runbook>', 'such as drSwitchover; "runbook runbooks" lists them');
   return withServerOptions(withInputOptions(command)).action(async (name: string, options: InputOptions) => {
     const { context } = host;
     const runbook = runbookName(name);
     const input = await buildInput(context, runbook, {
       input: options.input,
-      fields: { ...fieldsOf(options), requestedBy: requester(options) },
+      fields: { ...fieldsOf(options), requestedBy: requester(runbook, options) },
     });
     await withSession(context, options, async (session) => {
       const workflowId = startWorkflowId(runbook, input);
@@ -68,11 +75,11 @@ export function planCommand(host: CommandHost): Command {
     'plan',
     'only read, and show the plan: preconditions with observed and needed values, steps',
     ['runbook plan drSwitchover --deployment payments --to west --reason "planned maintenance"'],
-  ).argument('<runbook>', 'drSwitchover or operationTokenCeremony');
+  ).argument('<runbook>', 'such as drSwitchover; "runbook runbooks" lists them');
   return withServerOptions(withInputOptions(command)).action(async (name: string, options: InputOptions) => {
     const { context } = host;
     const runbook = runbookName(name);
-    const fields = { ...fieldsOf(options), requestedBy: requester(options), dryRun: true };
+    const fields = { ...fieldsOf(options), requestedBy: requester(runbook, options), dryRun: true };
     const input = await buildInput(context, runbook, { input: options.input, fields });
     await withSession(context, options, async (session) => {
       const workflowId = planWorkflowId(input);
@@ -88,42 +95,72 @@ export function planCommand(host: CommandHost): Command {
 function withInputOptions(command: Command): Command {
   return command
     .option('--input <json>', 'the whole input: JSON, @file, or @- for standard input; the options below win')
+    .option(
+      '--set <field=value>',
+      'any field of the input ("runbook runbooks NAME" lists them); JSON or text',
+      collect,
+      [],
+    )
     .option('--deployment <name>', 'deployment of the inventory')
-    .option('--to <cluster>', 'drSwitchover: the DR secondary that becomes primary')
-    .option('--from <cluster>', 'drSwitchover: the DR primary, compared with what is read')
-    .option('--cluster <name>', 'operationTokenCeremony: the cluster that gets a token')
+    .option('--to <cluster>', 'the cluster that becomes primary')
+    .option('--from <cluster>', 'the primary, compared with what is read')
+    .option('--cluster <name>', 'the cluster that it is about')
+    .option('--primary <cluster>', 'the primary of a secondary that it is about')
+    .option('--secondary <cluster>', 'the secondary that it is about')
+    .option('--kind <kind>', 'dr or performance')
     .option('--uses <list>', 'operationTokenCeremony: what the token is for, comma-separated (dr.promote, ...)')
     .option('--reason <text>', 'why; shown to holders and approvers')
+    .option('--ticket <number>', 'a ticket or change number, for the report')
     .option('--requested-by <name>', 'who asks (default: the user of this machine); a claim, shown as such')
     .option('--token-source <source>', 'auto, batch or ceremony')
     .option('--go <mode>', 'required (default) or auto')
     .option('--on-stuck <choice>', 'promote-back (default) or park')
     .option('--accept-loss <loss>', 'none (default) or bounded')
-    .option('--acknowledge-newer-secondary', 'the old primary stays out until it is upgraded');
+    .option('--acknowledge-newer-secondary', 'the old primary stays out until it is upgraded')
+    .option('--take-over', 'drFailover: the run that holds the lock becomes this failover');
 }
 
-function fieldsOf(options: InputOptions): Record<string, unknown> {
-  const { deployment, cluster, to, from, reason, tokenSource, go, onStuck, acceptLoss, acknowledgeNewerSecondary } =
-    options;
-  const uses = options.uses?.split(',').map((use) => use.trim());
-  return {
-    deployment,
-    cluster,
-    uses,
-    to,
-    from,
-    reason,
-    tokenSource,
-    go,
-    onStuck,
-    acceptLoss,
-    acknowledgeNewerSecondary,
-  };
+function collect(field: string, before: readonly string[]): readonly string[] {
+  return [...before, field];
 }
 
-/** An input given as a whole says itself who asks, or says nothing. */
-function requester({ requestedBy, input }: InputOptions): string | undefined {
-  return requestedBy ?? (input === undefined ? userInfo().username : undefined);
+function fieldsOf({ input: _input, set, uses, ...options }: InputOptions): Record<string, unknown> {
+  const {
+    json: _json,
+    debug: _debug,
+    address: _address,
+    namespace: _namespace,
+    profile: _profile,
+    ...fields
+  } = options;
+  return { ...fields, uses: uses?.split(',').map((use) => use.trim()), ...setFields(set ?? []) };
+}
+
+/** `--set field=value`: JSON where it is JSON, else text. */
+function setFields(set: readonly string[]): Record<string, unknown> {
+  return Object.fromEntries(
+    set.map((each) => {
+      const cut = each.indexOf('=');
+      if (cut < 1) {
+        throw new RunbookError('INVALID_INPUT', 'A --set has no field name.', { needed: '--set field=value' });
+      }
+      return [each.slice(0, cut), jsonOrText(each.slice(cut + 1))];
+    }),
+  );
+}
+
+function jsonOrText(text: string): unknown {
+  try {
+    return JSON.parse(text) as unknown;
+  } catch {
+    return text;
+  }
+}
+
+/** An input given as a whole says itself who asks, or says nothing; a runbook that asks nobody has no such field. */
+function requester(runbook: RunbookName, { requestedBy, input }: InputOptions): string | undefined {
+  const asks = inputFields(runbook).some(({ name }) => name === 'requestedBy');
+  return requestedBy ?? (input === undefined && asks ? userInfo().username : undefined);
 }
 
 /** The lock, where the runbook has one. A failover that takes another run's lock over is told by a run of its own. */

@@ -1,0 +1,31 @@
+import type { Command } from 'commander';
+import { RUNBOOK_NAMES } from '../../contracts/names';
+import { RUNBOOK_PURPOSES } from '../../contracts/runbook-purposes';
+import { newCommand, printResult } from '../command';
+import type { CommandHost, CommonOptions } from '../command';
+import { inputFields } from '../input-fields';
+import { runbookName } from '../run-input';
+import { columns } from '../text';
+
+/** `runbook runbooks`: what there is, and the fields of one runbook's input. Needs no server. */
+export function runbooksCommand({ context }: CommandHost): Command {
+  return newCommand('runbooks', 'the runbooks, or the input fields of one', [
+    'runbook runbooks',
+    'runbook runbooks drFailover',
+  ])
+    .argument('[runbook]', 'one of them: prints every field of its input')
+    .action((name: string | undefined, options: CommonOptions) => {
+      if (name === undefined) {
+        const all = RUNBOOK_NAMES.map((each) => ({ name: each, purpose: RUNBOOK_PURPOSES[each] }));
+        printResult(context, options, all, columns(all.map((each) => [each.name, each.purpose])));
+        return;
+      }
+      const runbook = runbookName(name);
+      const fields = inputFields(runbook);
+      printResult(context, options, { runbook, purpose: RUNBOOK_PURPOSES[runbook], fields }, [
+        `${runbook}: ${RUNBOOK_PURPOSES[runbook]}`,
+        '',
+        ...columns(fields.map((field) => [`  ${field.name}`, field.type, field.needed ? 'needed' : field.otherwise])),
+      ]);
+    });
+}
