@@ -5,6 +5,7 @@ import { readDr } from './dr-roles';
 import type { Clusters } from './support/clusters';
 import { execute, executeChange } from './support/execution';
 import { describeReplication, heartbeatAge, isAlive } from './support/observe';
+import { kindName, readKind } from './support/onboarding-read';
 import { CHANGE_TIMEOUT_MS, awaitState } from './support/read-act-confirm';
 
 /** Reads in a row that must show the marker's WAL index. */
@@ -15,7 +16,7 @@ export function createDataEvidenceActivities(
   clusters: Clusters,
 ): Pick<RunbookActivities, 'writeMarker' | 'awaitCatchUp' | 'compareAfterDemotion'> {
   return {
-    writeMarker: executeChange(async ({ deployment, cluster }, { signal, run }) => {
+    writeMarker: executeChange(async ({ deployment, cluster, kind = 'dr' }, { signal, run }) => {
       const access = clusters.of(deployment, cluster);
       const { path } = clusters.deployment(deployment).marker;
       const token = await access.credential();
@@ -26,19 +27,23 @@ export function createDataEvidenceActivities(
         { value, run: run.rid },
         { token, signal, timeoutMs: CHANGE_TIMEOUT_MS },
       );
-      const dr = await readDr(access, signal);
-      if (dr.mode !== 'primary' || dr.lastWal === undefined) {
-        throw new RunbookError('PRECONDITION_FAILED', `${cluster} does not tell its last DR WAL index.`, {
-          cluster,
-          observed: describeReplication(dr),
-          needed: 'a primary that tells last_dr_wal',
-          next: 'Version 1.4 or later of the service is needed.',
-        });
+      const replication = await readKind(access, kind, signal);
+      if (replication.mode !== 'primary' || replication.lastWal === undefined) {
+        throw new RunbookError(
+          'PRECONDITION_FAILED',
+          `${cluster} does not tell its last ${kindName(kind)} WAL index.`,
+          {
+            cluster,
+            observed: describeReplication(replication),
+            needed: `a primary that tells last_${kind}_wal`,
+            next: 'Version 1.4 or later of the service is needed.',
+          },
+        );
       }
-      return { path, value, wal: dr.lastWal, at: Date.now() };
+      return { path, value, wal: replication.lastWal, at: Date.now() };
     }),
 
-    awaitCatchUp: execute(async ({ deployment, primary, secondary, wal }, execution) => {
+    awaitCatchUp: execute(async ({ deployment, primary, secondary, wal, kind = 'dr' }, execution) => {
       const { signal } = execution;
       const access = clusters.of(deployment, secondary);
       const { limits } = clusters.deployment(deployment);
@@ -46,7 +51,7 @@ export function createDataEvidenceActivities(
       let samples = 0;
       let reachedInARow = 0;
       const state = await awaitState(execution, {
-        read: () => readDr(access, signal),
+        read: () => readKind(access, kind, signal),
         until: (dr) => {
           samples += 1;
           const reached =
@@ -61,7 +66,7 @@ export function createDataEvidenceActivities(
         needed: `last_remote_wal of ${secondary} at least ${wal}, streaming, connected, fresh heartbeat`,
         cluster: secondary,
       });
-      const source = await readDr(clusters.of(deployment, primary), signal);
+      const source = await readKind(clusters.of(deployment, primary), kind, signal);
       return {
         target: wal,
         reached: state.lastRemoteWal ?? '0',

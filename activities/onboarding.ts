@@ -26,7 +26,11 @@ export function createOnboardingActivities(
       const preconditions = [
         ...primaryRules(deployment, kind, primary, observations),
         ...(primary[kind]?.mode === 'disabled' && primary.dr?.mode !== 'secondary'
-          ? await mayCall(clusters.access(entry), { [path]: ['update'] }, signal)
+          ? await mayCall(
+              clusters.access(entry),
+              { [path]: ['update'], [deployment.marker.path]: ['create|update'] },
+              signal,
+            )
           : []),
       ];
       return {
@@ -44,6 +48,7 @@ export function createOnboardingActivities(
           ],
           steps: [
             `Enable ${cluster} as ${kindName(kind)} primary; its secondaries are given ${advertised(entry)}`,
+            `See that ${cluster} takes a write`,
             'Read the final state',
           ],
           choices: { kind },

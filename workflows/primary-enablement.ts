@@ -34,7 +34,15 @@ function carryOut(run: Run, input: PrimaryEnablementInput): Promise<Ending> {
     run.state.enterPhase('working');
     await enablePrimary(run, deployment, kind, cluster);
 
-    // 3. The last look is in the report.
+    // 3. Service is back after the restart that this brings.
+    await run.skippableStep(
+      `See that ${cluster} takes a write`,
+      `whether ${cluster} serves again after its restart was not seen`,
+      (call) => call.writeMarker({ deployment, cluster, kind }),
+      { note: ({ wal }) => `last WAL ${wal}` },
+    );
+
+    // 4. The last look is in the report.
     run.state.enterPhase('finishing');
     await run.skippableStep(
       'Read the final state',

@@ -2,7 +2,7 @@ import type { ClusterObservation, ReplicationObservation } from '../../src/contr
 import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
 import { RunbookError } from '../../src/errors';
 import type { ClusterAccess } from './clusters';
-import { observeReplication } from './observe';
+import { observeReplication, readActive } from './observe';
 
 /** What a cluster is for both kinds of replication, by its active node. */
 export interface BothKinds {
@@ -27,7 +27,22 @@ export async function readBothKinds({ client, entry }: ClusterAccess, signal: Ab
     });
   }
   // Ages of heartbeats are not asked for here.
-  return { dr: observeReplication(status.dr, undefined), performance: observeReplication(status.performance, undefined) };
+  return {
+    dr: observeReplication(status.dr, undefined),
+    performance: observeReplication(status.performance, undefined),
+  };
+}
+
+/** One kind, of the active node, with the ages of heartbeats. */
+export function readKind(
+  access: ClusterAccess,
+  kind: ReplicationKind,
+  signal: AbortSignal,
+): Promise<ReplicationObservation> {
+  const { client } = access;
+  return readActive(access, signal, (node) =>
+    kind === 'dr' ? client.dr.status({ node, signal }) : client.performance.status({ node, signal }),
+  );
 }
 
 /** A kind of replication in a sentence. */

@@ -25,13 +25,14 @@ import type { TreeActivities } from './trees';
 import type { TokenActivities } from './tokens';
 import type { ReadinessActivities } from './readiness';
 import type { PeopleActivities } from './people';
+import type { NotificationActivities } from './notifications';
 import type { OnCluster, BetweenClusters, StepInput } from './inputs';
 import type { CeremonyHandle, CeremonyTarget, Envelope, EnvelopeVerdict, OperationTokenReference } from '../ceremony';
 import type { ClusterObservation, WalIndex } from '../observations';
 import type { SwitchoverAssessment } from '../plan';
 import type { Report, RunbookFindings } from '../report';
 import type { Attested, Finding, RunFact, RunOutcome } from '../run-facts';
-import type { DrFailoverInput, DrSwitchoverInput, TokenUse } from '../runbook-inputs';
+import type { DrFailoverInput, DrSwitchoverInput, ReplicationKind, TokenUse } from '../runbook-inputs';
 import type { Sealed } from '../sealed';
 import type { DecisionAction } from '../signals';
 
@@ -47,6 +48,7 @@ export type * from './trees';
 export type * from './tokens';
 export type * from './readiness';
 export type * from './people';
+export type * from './notifications';
 
 /*
  * Every activity takes one object and gives one object. `step` says which step of the run it serves. Names only: no
@@ -74,7 +76,8 @@ export interface RunbookActivities
     TreeActivities,
     TokenActivities,
     ReadinessActivities,
-    PeopleActivities {}
+    PeopleActivities,
+    NotificationActivities {}
 
 /** The activities of the planned switchover, and what every runbook uses. */
 export interface SwitchoverActivities {
@@ -199,21 +202,28 @@ export interface SwitchoverActivities {
   ): Promise<{ readonly disposals: readonly TokenDisposal[]; readonly findings: readonly Finding[] }>;
 
   // Hooks of the inventory
+  /** `from`: the cluster that is or was primary, which `fence` is about; `to`: the one that clients are led to. */
   runHook(
     input: StepInput & {
       readonly deployment: string;
-      readonly hook: 'quiesce' | 'traffic' | 'release';
+      readonly hook: 'quiesce' | 'traffic' | 'release' | 'fence';
       readonly from: string;
       readonly to: string;
     },
   ): Promise<ChangeResult>;
+  /** The `dump` hook, which may run for hours: saves what `from` holds. */
+  awaitDump(
+    input: StepInput & { readonly deployment: string; readonly from: string; readonly to: string },
+  ): Promise<ChangeResult>;
   probeService(input: StepInput & { readonly deployment: string; readonly budgetMs?: number }): Promise<ProbeResult>;
 
   // Switchover
-  writeMarker(input: OnCluster): Promise<MarkerResult>;
+  /** `kind`: whose WAL index is told and waited for; `dr` where none is given. */
+  writeMarker(input: OnCluster & { readonly kind?: ReplicationKind }): Promise<MarkerResult>;
   awaitCatchUp(
     input: BetweenClusters & {
       readonly wal: WalIndex;
+      readonly kind?: ReplicationKind;
     },
   ): Promise<CatchUpResult>;
   demoteDrPrimary(
@@ -280,9 +290,18 @@ export interface SwitchoverActivities {
   }>;
   /** Reads on the primary what the secondary must not get, under its former id and under its cluster ID. */
   readPathsFilter(input: BetweenClusters): Promise<PathsFilterResult>;
-  /** Writes the filter where it is absent or different, then reads it back. `done`: it had to be written. */
+  /**
+   * Writes the filter where it is absent or different, then reads it back. `done`: it had to be written. Where the
+   * secondary may see more afterwards it demands the approval of gate `filter`.
+   */
   writePathsFilter(
-    input: OnCluster & { readonly id: string; readonly filter: PathsFilterFacts },
+    input: OnCluster & {
+      readonly id: string;
+      readonly filter: PathsFilterFacts;
+      /** Whose filter it is, and the plan that allows it; needed where it widens. */
+      readonly secondary?: string;
+      readonly authority?: Authority;
+    },
   ): Promise<ChangeResult>;
   issuePerformanceActivationToken(input: BetweenClusters): Promise<ActivationTokenResult>;
   updatePerformancePrimary(
