@@ -5,6 +5,7 @@ import { createDataEvidenceActivities } from './data-evidence';
 import type { ActivityDependencies } from './dependencies';
 import { createDrRoleActivities } from './dr-roles';
 import { createDrSecondaryActivities } from './dr-secondary';
+import { createNotificationActivities } from './notifications';
 import { createOperationTokenDisposalActivities } from './operation-token-disposal';
 import { createPeopleActivities } from './people';
 import { createPerformanceSecondaryActivities } from './performance-secondary';
@@ -15,6 +16,7 @@ import { createRejoinActivities } from './dr-rejoin';
 import { createOnboardingActivities } from './onboarding';
 import { createPerformancePromotionActivities } from './performance-promotion';
 import { createFilterActivities } from './filters';
+import { createHookActivities } from './hooks';
 import { createDecommissionActivities } from './decommission';
 import { createTreeActivities } from './trees';
 import { createWalSampleActivities } from './wal-samples';
@@ -34,6 +36,7 @@ export function createActivities(dependencies: ActivityDependencies): RunbookAct
     ...createDrRoleActivities(dependencies, clusters),
     ...createDrSecondaryActivities(dependencies, clusters),
     ...createOperationTokenDisposalActivities(dependencies, clusters),
+    ...createNotificationActivities(dependencies),
     ...createPeopleActivities(dependencies),
     ...createPerformanceSecondaryActivities(dependencies, clusters),
     ...createRunReportActivities(dependencies),
@@ -48,5 +51,6 @@ export function createActivities(dependencies: ActivityDependencies): RunbookAct
     ...createTokenActivities(dependencies, clusters),
     ...createReadinessActivities(dependencies, clusters),
     ...createServiceReadinessActivities(clusters),
+    ...createHookActivities(clusters),
   };
 }

@@ -70,6 +70,7 @@ export const ERROR_CODES = {
     false,
   ),
   CONFIRMATION_TIMEOUT: facts('The call was accepted but the expected state was not seen within the budget.', true),
+  HOOK_FAILED: facts('A hook of the inventory said that it failed, or did not end in time.', false, false),
   STATE_DIVERGED: facts('The observed state contradicts what the runbook did; a person must look.'),
   // Documents, secrets and the ceremony
   DOCUMENT_INVALID: facts('A signed document does not verify.'),

@@ -2,6 +2,7 @@ export { loadInventory, parseInventory } from './load';
 export { drSetOf, findCluster, findDeployment, holdersOf } from './lookup';
 export { describeSource, readCredential, readSecret, readSigningKey } from './credentials';
 export type {
+  CallHook,
   CeremonyPolicy,
   ClusterEntry,
   CommandHook,
@@ -9,8 +10,10 @@ export type {
   Deployment,
   GatePolicy,
   HookEntry,
+  HookName,
   Inventory,
   Limits,
+  NotificationTarget,
   Person,
   ProbeHook,
 } from './types';

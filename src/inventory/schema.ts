@@ -1,58 +1,9 @@
 import { z } from 'zod';
 import { parsePublicKey } from '../secrets/signing-keys';
-
-const NAME = /^[a-z0-9-]+$/;
-const UNITS: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
-
-/** A name of a deployment, cluster, DR set, group or person. */
-export const name = z.string().regex(NAME, 'a name consists of lower-case letters, digits and hyphens');
-
-/** A duration such as `500ms`, `30s`, `10m`, `4h` or `7d`, as milliseconds. */
-export const duration = z.string('a duration is a number with a unit, such as 30s').transform((text, context) => {
-  const [, amount, unit = ''] = /^(\d{1,9})(ms|s|m|h|d)$/.exec(text) ?? [];
-  const milliseconds = Number(amount) * (UNITS[unit] ?? Number.NaN);
-  if (milliseconds > 0) return milliseconds;
-  context.addIssue({ code: 'custom', message: 'a duration is a positive number with a unit: ms, s, m, h or d' });
-  return z.NEVER;
-});
-
-function isLoopback(hostname: string): boolean {
-  return hostname === 'localhost' || hostname === '[::1]' || /^127(\.\d{1,3}){3}$/.test(hostname);
-}
-
-/** An origin: scheme, host and port, without path or credentials. HTTPS, or HTTP on loopback. */
-const origin = z.string().transform((text, context) => {
-  const url = URL.canParse(text) ? new URL(text) : undefined;
-  const fail = (message: string) => {
-    context.addIssue({ code: 'custom', message });
-    return z.NEVER;
-  };
-  if (url === undefined || (url.protocol !== 'https:' && url.protocol !== 'http:'))
-    return fail('not an http(s) address');
-  if (url.username !== '' || url.password !== '') return fail('an address holds no user name and no password');
-  if (url.pathname !== '/' || url.search !== '' || url.hash !== '') return fail('an address holds no path');
-  if (url.protocol === 'http:' && !isLoopback(url.hostname))
-    return fail('plain http is allowed on loopback addresses only');
-  return url.origin;
-});
-
-/** Where a secret is read from. `file` is read again at every use. Never an inline value. */
-export const credentialSource = z
-  .unknown()
-  .superRefine((value, context) => {
-    if (typeof value === 'object' && value !== null && ('approle' in value || 'kubernetes' in value)) {
-      context.addIssue({ code: 'custom', message: 'approle and kubernetes are not available in this version' });
-    }
-  })
-  .pipe(
-    z.union(
-      [
-        z.strictObject({ env: z.string().regex(/^[A-Za-z_][A-Za-z0-9_]*$/) }),
-        z.strictObject({ file: z.string().startsWith('/') }),
-      ],
-      'a source is { env: VARIABLE } or { file: /absolute/path }; the secret itself never stands in the inventory',
-    ),
-  );
+import { hooks } from './hook-schema';
+import { notifications, people } from './notification-schema';
+import { readiness } from './readiness-schema';
+import { credentialSource, duration, name, origin } from './schema-values';
 
 const publicKey = z.string().transform((line, context) => {
   const key = parsePublicKey(line.trim());
@@ -199,30 +150,6 @@ const limits = z
     reindexMs: value.reindex,
   }));
 
-const commandHook = z
-  .strictObject({
-    command: z
-      .array(z.string().min(1))
-      .min(1)
-      .refine((words) => words[0]?.startsWith('/'), {
-        message: 'a command starts with the absolute path of a program',
-      }),
-    timeout: duration.prefault('30s'),
-  })
-  .transform(({ command, timeout }) => ({ kind: 'command' as const, command, timeoutMs: timeout }));
-
-const probeHook = z
-  .strictObject({
-    url: z.url({ protocol: /^https?$/ }).refine((text) => {
-      const url = new URL(text);
-      return url.protocol === 'https:' || isLoopback(url.hostname);
-    }, 'plain http is allowed on loopback addresses only'),
-    expectStatus: z.array(z.int().min(100).max(599)).min(1).default([200]),
-    timeout: duration.prefault('5s'),
-    caFile: z.string().startsWith('/', 'a file is given by its absolute path').optional(),
-  })
-  .transform(({ timeout, ...rest }) => ({ kind: 'probe' as const, ...rest, timeoutMs: timeout }));
-
 const deployment = z.strictObject({
   laboratory: z.boolean().default(false),
   clusters: z.record(name, cluster).refine((value) => Object.keys(value).length > 0, 'a deployment has clusters'),
@@ -237,14 +164,10 @@ const deployment = z.strictObject({
   marker: z
     .strictObject({ path: z.string().regex(/^[^/\s]+(\/[^/\s]+)+$/, 'a path such as kv/runbooks-marker') })
     .default({ path: 'kv/runbooks-marker' }),
-  hooks: z
-    .strictObject({
-      quiesce: commandHook.optional(),
-      release: commandHook.optional(),
-      traffic: commandHook.optional(),
-      probe: probeHook.optional(),
-    })
-    .default({}),
+  hooks,
+  notifications,
+  people,
+  readiness: readiness.prefault({}),
 });
 
 /** The inventory file (docs/inventory.md). Members only; what members say of each other is checked in `checks.ts`. */

@@ -2,7 +2,8 @@ import type { z } from 'zod';
 import type { GateName } from '../contracts/plan';
 import type { Attestation } from '../contracts/run-facts';
 import type { PublicKeyEntry } from '../secrets/signing-keys';
-import type { credentialSource, ParsedInventory } from './schema';
+import type { ParsedInventory } from './schema';
+import type { credentialSource } from './schema-values';
 
 type ParsedDeployment = ParsedInventory['deployments'][string];
 
@@ -38,10 +39,17 @@ export type WantedFilter = Readonly<ParsedDeployment['pathsFilters'][string]>;
 /** Lag limit in WAL entries, time limits in milliseconds. */
 export type Limits = Readonly<ParsedDeployment['limits']>;
 
-/** A hook: a program to run, or an address to probe. */
-export type HookEntry = NonNullable<ParsedDeployment['hooks']['quiesce' | 'probe']>;
+/** What a hook is for; the probe only looks. */
+export type HookName = Exclude<keyof ParsedDeployment['hooks'], 'probe'>;
+/** A hook: a program to run on the worker, or an HTTP call. */
+export type HookEntry = NonNullable<ParsedDeployment['hooks'][HookName]>;
 export type CommandHook = Extract<HookEntry, { kind: 'command' }>;
-export type ProbeHook = Extract<HookEntry, { kind: 'probe' }>;
+export type CallHook = Extract<HookEntry, { kind: 'call' }>;
+/** The address through which clients reach the service. */
+export type ProbeHook = NonNullable<ParsedDeployment['hooks']['probe']>;
+
+/** Somebody who is told of what happens in runs. Times in milliseconds. */
+export type NotificationTarget = Readonly<ParsedDeployment['notifications'][number]>;
 
 /** Who is asked for key shares, and for how long. Durations in milliseconds. */
 export type CeremonyPolicy = Readonly<ParsedDeployment['ceremony']>;
@@ -62,12 +70,12 @@ export interface Deployment {
   readonly pathsFilters: Readonly<Record<string, WantedFilter>>;
   readonly limits: Limits;
   readonly marker: { readonly path: string };
-  readonly hooks: {
-    readonly quiesce?: CommandHook | undefined;
-    readonly release?: CommandHook | undefined;
-    readonly traffic?: CommandHook | undefined;
-    readonly probe?: ProbeHook | undefined;
-  };
+  readonly hooks: Readonly<Partial<Record<HookName, HookEntry>>> & { readonly probe?: ProbeHook | undefined };
+  readonly notifications: readonly NotificationTarget[];
+  /** When people who are waited for are reminded, and when others are told. */
+  readonly people: Readonly<ParsedDeployment['people']>;
+  /** What `readiness` compares with, and what people attest for it. Durations in milliseconds. */
+  readonly readiness: Readonly<ParsedDeployment['readiness']>;
 }
 
 /** What the worker knows of the site. It states membership, never roles. */

@@ -19,7 +19,7 @@ import type { FailoverActivities } from './failover';
 import type { RejoinActivities } from './rejoin';
 import type { OnboardingActivities } from './onboarding';
 import type { PerformancePromotionActivities } from './performance-promotion';
-import type { FilterActivities } from './filters';
+import type { FilterActivities, FilterChangeResult } from './filters';
 import type { DecommissionActivities } from './decommission';
 import type { TreeActivities } from './trees';
 import type { TokenActivities } from './tokens';
@@ -268,6 +268,8 @@ export interface SwitchoverActivities {
     input: BetweenClusters & {
       readonly token: OperationTokenReference;
       readonly activation: ActivationTokenResult;
+      /** Of a plan that allows to re-point it, which is then verified. */
+      readonly authority?: Authority;
     },
   ): Promise<ChangeResult>;
   awaitDrStreaming(
@@ -302,11 +304,13 @@ export interface SwitchoverActivities {
       readonly secondary?: string;
       readonly authority?: Authority;
     },
-  ): Promise<ChangeResult>;
+  ): Promise<FilterChangeResult>;
   issuePerformanceActivationToken(input: BetweenClusters): Promise<ActivationTokenResult>;
   updatePerformancePrimary(
     input: BetweenClusters & {
       readonly activation: ActivationTokenResult;
+      /** Of a plan that allows to re-point it, which is then verified. */
+      readonly authority?: Authority;
     },
   ): Promise<ChangeResult>;
   /** Compares both sides with each other and with the filter that must be there. */
