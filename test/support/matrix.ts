@@ -1,4 +1,5 @@
 import type { RunbookName } from '../../src/contracts/names';
+import { saveHistory } from './histories';
 import type { TestRun } from './scenario';
 
 /** What every runbook is put through. `matrix-reporter.cjs` counts the tests of each kind and prints the table. */
@@ -20,10 +21,13 @@ export function cell(runbook: RunbookName, kind: CellKind, about = ''): string {
 /** History events that a run without a fault may take at most; docs/benchmarks.md has the same table. */
 export const EVENT_LIMITS: Partial<Readonly<Record<RunbookName, number>>> = {
   drSwitchover: 200,
+  primaryEnablement: 60,
+  walSampler: 11,
 };
 
-/** Guards the cost of a run without a fault, and prints it. */
+/** Guards the cost of a run without a fault, and prints it; where histories are recorded, its history is kept. */
 export async function expectFewEvents(runbook: RunbookName, run: TestRun): Promise<void> {
+  await saveHistory(runbook, run.handle);
   const events = await run.eventCount();
   process.stderr.write(`history events of ${runbook} without a fault: ${events}\n`);
   expect(events).toBeLessThanOrEqual(EVENT_LIMITS[runbook] ?? 0);

@@ -1,0 +1,171 @@
+import type { Report } from '../../src/contracts/report';
+import { loseAnswer, statuses } from '../support/faults';
+import { Lane, Lanes, LANE_TEST_MS } from '../support/lane';
+import { cell, expectFewEvents } from '../support/matrix';
+import { Scenario } from '../support/scenario';
+import type { TestRun } from '../support/scenario';
+
+jest.setTimeout(LANE_TEST_MS);
+
+const NAME = 'primaryEnablement';
+const SEAL = { shares: 5, threshold: 3 };
+const ENABLE = (kind: string) => `POST /v1/sys/replication/${kind}/primary/enable`;
+const MARKER = 'POST /v1/kv/runbooks-marker';
+
+const one = (name: string) => ({ name, nodes: 1, seal: SEAL });
+
+/** East and west without replication, in one DR set. */
+const fresh = new Lane(() =>
+  Scenario.start({
+    topology: { clusters: ['east', 'west', 'north'].map(one), dr: [] },
+    drSets: { main: ['east', 'west'], other: ['north'] },
+    cluster: (name) => (name === 'north' ? { advertisedClusterAddress: 'https://lb.example:8201' } : {}),
+    limits: { serviceReady: '8s' },
+  }),
+);
+
+/** East is DR primary of west and performance primary of europe, which has no DR secondary of its own yet. */
+const layered = new Lane(() =>
+  Scenario.start({
+    topology: {
+      clusters: ['east', 'west', 'europe', 'europe-dr'].map(one),
+      performance: { primary: 'east', secondaries: [{ name: 'europe' }] },
+      dr: [{ primary: 'east', secondaries: ['west'] }],
+    },
+    drSets: { main: ['east', 'west'], eu: ['europe', 'europe-dr'] },
+    limits: { serviceReady: '8s' },
+  }),
+);
+
+function enable(scenario: Scenario, kind: string, cluster: string, more = {}): Promise<TestRun> {
+  const input = { deployment: scenario.name, reason: 'a test', requestedBy: 'olga', kind, cluster, ...more };
+  return scenario.startRunbook(NAME, input);
+}
+
+function enabling({ steps }: Report): Partial<Report['steps'][number]['activities'][number]> {
+  return steps.find(({ name }) => name.startsWith('Enable'))?.activities[0] ?? {};
+}
+
+const roles = (scenario: Scenario, cluster: string) => {
+  const { dr, performance } = scenario.service.cluster(cluster).snapshotState();
+  return [dr.mode, performance.mode];
+};
+
+describe('enabling a primary', () => {
+  const lanes = new Lanes(fresh, layered);
+  beforeAll(() => lanes.start());
+  afterAll(() => lanes.ended());
+
+  it(
+    cell(NAME, 'no fault', 'DR, after a dry run that only reads; enabling it again finds it there'),
+    fresh.test(async (scenario) => {
+      const dry = await enable(scenario, 'dr', 'east', { dryRun: true });
+      expect(await dry.report()).toMatchObject({ outcome: 'planned' });
+      expect(statuses(scenario, 'east', ENABLE('dr'))).toEqual([]);
+
+      const run = await enable(scenario, 'dr', 'east');
+      const report = await run.report();
+      expect(report).toMatchObject({ outcome: 'completed', leftToDo: [], parkings: [], findings: [] });
+      expect(roles(scenario, 'east')).toEqual(['primary', 'disabled']);
+      expect(enabling(report).observed).toContain('the node address');
+      await expectFewEvents(NAME, run);
+
+      const again = await (await enable(scenario, 'dr', 'east')).report();
+      expect(enabling(again).outcome).toBe('already');
+      expect(statuses(scenario, 'east', ENABLE('dr'))).toEqual([200]);
+    }),
+  );
+
+  it(
+    cell(NAME, 'refused', 'a second primary in one set'),
+    fresh.test(async (scenario) => {
+      const failure = await (await enable(scenario, 'dr', 'west')).failure();
+      expect(failure.code).toBe('PRECONDITION_FAILED');
+      expect(failure.message).toContain('east is primary');
+      expect(statuses(scenario, 'west', ENABLE('dr'))).toEqual([]);
+    }),
+  );
+
+  it(
+    cell(NAME, 'lost answer', 'performance/primary/enable, on a DR primary'),
+    fresh.test(async (scenario) => {
+      loseAnswer(scenario, 'east', ENABLE('performance'));
+      const report = await (await enable(scenario, 'performance', 'east')).report();
+      expect(report).toMatchObject({ outcome: 'completed', parkings: [] });
+      expect(statuses(scenario, 'east', ENABLE('performance'))).toEqual([0]);
+      expect(roles(scenario, 'east')).toEqual(['primary', 'primary']);
+      // One performance set for the whole deployment.
+      const failure = await (await enable(scenario, 'performance', 'north')).failure();
+      expect(failure.message).toContain('east is primary');
+    }),
+  );
+
+  it(
+    cell(NAME, 'lost answer', 'dr/primary/enable, with the advertised address of the inventory'),
+    fresh.test(async (scenario) => {
+      loseAnswer(scenario, 'north', ENABLE('dr'));
+      const report = await (await enable(scenario, 'dr', 'north')).report();
+      expect(report).toMatchObject({ outcome: 'completed', parkings: [] });
+      expect(statuses(scenario, 'north', ENABLE('dr'))).toEqual([0]);
+      const { dr } = scenario.service.cluster('north').snapshotState();
+      expect(dr).toMatchObject({ mode: 'primary' });
+      expect(scenario.service.cluster('north').role('dr')).toMatchObject({
+        advertisedAddress: 'https://lb.example:8201',
+      });
+      expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
+    }),
+  );
+
+  it(
+    cell(NAME, 'refused', 'a DR secondary, for both kinds'),
+    layered.test(async (scenario) => {
+      for (const kind of ['dr', 'performance']) {
+        const failure = await (await enable(scenario, kind, 'west')).failure();
+        expect(failure).toMatchObject({ code: 'PRECONDITION_FAILED' });
+        expect(failure.message).toContain('no DR secondary (west)');
+        expect(statuses(scenario, 'west', ENABLE(kind))).toEqual([]);
+      }
+      // Nor does a performance secondary become a second performance primary.
+      const failure = await (await enable(scenario, 'performance', 'europe')).failure();
+      expect(failure.message).toContain('needed disabled or primary');
+    }),
+  );
+
+  it(
+    cell(NAME, 'parked, abort', 'the service refuses'),
+    layered.test(async (scenario) => {
+      scenario.service.faults.add({ cluster: 'europe', endpoint: ENABLE('dr'), action: { status: 403 }, times: 9 });
+      const run = await enable(scenario, 'dr', 'europe');
+      await run.decide('abort', 'Enable europe as DR primary');
+      expect(await run.report()).toMatchObject({ outcome: 'aborted' });
+      expect(roles(scenario, 'europe')).toEqual(['disabled', 'secondary']);
+    }),
+  );
+
+  it(
+    cell(NAME, 'parked, retry', 'a performance secondary becomes DR primary of its own DR secondary'),
+    layered.test(async (scenario) => {
+      const refusal = { cluster: 'europe', endpoint: ENABLE('dr'), action: { status: 403 }, times: 9 } as const;
+      const fault = scenario.service.faults.add(refusal);
+      const run = await enable(scenario, 'dr', 'europe');
+      await run.waitsFor('decision');
+      fault.remove();
+      await run.decide('retry');
+      expect(await run.report()).toMatchObject({ outcome: 'completed' });
+      expect(roles(scenario, 'europe')).toEqual(['primary', 'secondary']);
+    }),
+  );
+
+  it(
+    cell(NAME, 'parked, skip', 'the write that shows that it serves'),
+    layered.test(async (scenario) => {
+      scenario.service.faults.add({ cluster: 'east', endpoint: MARKER, action: { status: 403 }, times: 9 });
+      const run = await enable(scenario, 'performance', 'east');
+      await run.decide('skip');
+      const report = await run.report();
+      expect(report.outcome).toBe('completed');
+      expect(report.leftToDo).toEqual([expect.stringContaining('whether east serves again')]);
+      expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
+    }),
+  );
+});
