@@ -107,7 +107,8 @@ function isCancellationOf(error: unknown): boolean {
   return (
     error instanceof CancelledFailure ||
     isRunbookError(error, 'REQUEST_CANCELLED') ||
-    (error instanceof Error && error.name === 'AbortError')
+    // By its name: an error of a module of Node may come from another realm.
+    (error as { readonly name?: unknown } | undefined)?.name === 'AbortError'
   );
 }
 

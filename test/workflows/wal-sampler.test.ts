@@ -1,0 +1,133 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { readWalSamples } from '../../activities/support/wal-samples';
+import { walSamplerIdPrefix } from '../../src/contracts/wal-samples';
+import type { WalSampling } from '../../src/contracts/wal-samples';
+import { cell, expectFewEvents } from '../support/matrix';
+import { Scenario } from '../support/scenario';
+import type { TestRun } from '../support/scenario';
+
+/**
+ * `walSampler` changes nothing and asks nobody: there are no lost answers, nothing parks (a failure ends the run, so that
+ * the Schedule's next one begins), and it holds no lock that a failover could take over. What is left: no fault, refused,
+ * and an abort while it samples.
+ */
+describe('walSampler', () => {
+  let scenario: Scenario;
+  let counter = 0;
+  beforeAll(async () => {
+    scenario = await Scenario.start();
+  });
+  afterAll(() => scenario.stop());
+
+  const start = (input: Readonly<Record<string, unknown>> = {}): Promise<TestRun> => {
+    counter += 1;
+    const id = `${walSamplerIdPrefix(scenario.name)}${counter}`;
+    return scenario.startRunbook(
+      'walSampler',
+      { deployment: scenario.name, samples: 4, everySeconds: 0.3, ...input },
+      id,
+    );
+  };
+  const resultOf = async (run: TestRun) =>
+    (await run.handle.result()) as { readonly outcome: string; readonly result: WalSampling };
+  const read = () =>
+    readWalSamples(
+      { temporal: scenario.client, log: { warn: () => undefined } as never },
+      scenario.name,
+      new AbortController().signal,
+    );
+
+  it(cell('walSampler', 'no fault'), async () => {
+    const run = await start();
+    const { outcome, result } = await resultOf(run);
+
+    expect(outcome).toBe('completed');
+    expect(result).toMatchObject({ deployment: scenario.name, taken: 4, silences: [] });
+    expect(result.samples).toHaveLength(4);
+    for (const { clusters } of result.samples) {
+      expect(clusters.map(({ cluster, answered }) => [cluster, answered])).toEqual([
+        ['east', true],
+        ['west', true],
+      ]);
+      const [east, west] = clusters;
+      expect(east?.dr).toMatchObject({ mode: 'primary', lastWal: expect.stringMatching(/^\d+$/) as string });
+      expect(west?.dr).toMatchObject({
+        mode: 'secondary',
+        state: 'stream-wals',
+        connected: true,
+        lastRemoteWal: expect.stringMatching(/^\d+$/) as string,
+        heartbeatAgeMs: expect.any(Number) as number,
+      });
+      expect(Math.abs(west?.clockSkewMs ?? Infinity)).toBeLessThanOrEqual(2_000);
+    }
+    expect(result.lags).toEqual([
+      expect.objectContaining({ kind: 'dr', primary: 'east', secondary: 'west', samples: 4 }),
+    ]);
+    await expectFewEvents('walSampler', run);
+    // Nothing but unauthenticated reads reached the service.
+    expect(scenario.service.calls.filter(({ method }) => method !== 'GET')).toEqual([]);
+  });
+
+  /** As the page of the runbook says: the Schedule adds the time to the Workflow ID. */
+  const startScheduled = async (input: Readonly<Record<string, unknown>>): Promise<TestRun> => {
+    const schedule = await scenario.client.schedule.create({
+      scheduleId: `wal-sampler-${scenario.name}`,
+      spec: {},
+      action: {
+        type: 'startWorkflow',
+        workflowType: 'walSampler',
+        workflowId: `${walSamplerIdPrefix(scenario.name)}scheduled`,
+        taskQueue: scenario.taskQueue,
+        args: [{ deployment: scenario.name, ...input }],
+      },
+    });
+    await schedule.trigger();
+    for (const deadline = Date.now() + 20_000; Date.now() < deadline; await delay(50)) {
+      const [started] = (await schedule.describe()).info.recentActions;
+      if (started?.action.type !== 'startWorkflow') continue;
+      await schedule.delete();
+      return scenario.attach(started.action.workflow.workflowId);
+    }
+    throw new Error('the Schedule started nothing');
+  };
+
+  it('started by a Schedule: a cluster that is down is a sample, and its silence is told', async () => {
+    await scenario.service.cluster('west').kill();
+    const run = await startScheduled({ samples: 6, everySeconds: 0.3 });
+    await delay(500);
+    await scenario.service.cluster('west').restart();
+    const { outcome, result } = await resultOf(run);
+
+    expect(outcome).toBe('completed');
+    expect(result.silences).toEqual([expect.objectContaining({ cluster: 'west' })]);
+    expect(result.samples[0]?.clusters[1]).toEqual({
+      cluster: 'west',
+      answered: false,
+      error: expect.any(String) as string,
+    });
+  });
+
+  it('results of closed runs of this deployment are found again, oldest first', async () => {
+    const looked = Date.now() + 10_000;
+    let found = await read();
+    while (found.length < 10 && Date.now() < looked) {
+      await delay(100);
+      found = await read();
+    }
+    expect(found).toHaveLength(10);
+    expect(found.map(({ at }) => at)).toEqual(found.map(({ at }) => at).sort((a, b) => a - b));
+  });
+
+  it(cell('walSampler', 'refused', 'unknown deployment'), async () => {
+    const run = await start({ deployment: 'elsewhere' });
+    expect(await run.failure()).toMatchObject({ code: 'UNKNOWN_DEPLOYMENT' });
+  });
+
+  it(cell('walSampler', 'abort at', 'sampling'), async () => {
+    const run = await start({ samples: 100, everySeconds: 10 });
+    await run.until('sampling', ({ steps }) => steps.length > 0);
+    await run.handle.signal('abort', { by: 'grace', reason: 'enough' });
+    expect(await run.report()).toMatchObject({ outcome: 'aborted' });
+    expect(await scenario.leaks()).toEqual([]);
+  });
+});
