@@ -1,30 +1,10 @@
-import { mkdirSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
-import { historyToJSON } from '@temporalio/common/lib/proto-utils';
-import type { WorkflowHandle } from '@temporalio/client';
 import { Worker } from '@temporalio/worker';
 import type { WorkflowBundleOption } from '@temporalio/worker';
 import { PAYLOAD_CONVERTER_PATH } from '../../src/worker/workflow-code';
+import type { RecordedHistory } from '../support/histories';
+import { readHistory, recordedHistories, recordedVersion, saveHistory } from '../support/histories';
 import { pair, Scenario } from '../support/scenario';
 import { workflowBundle } from '../support/workflow-bundle';
-
-/** One folder for each released version; `RECORD_HISTORIES=<version>` records anew. */
-const HISTORIES = join(__dirname, '..', 'histories');
-const record = process.env['RECORD_HISTORIES'];
-
-interface RecordedHistory {
-  readonly events: {
-    readonly workflowExecutionStartedEventAttributes?: { workflowId: string };
-    readonly activityTaskScheduledEventAttributes?: { activityType: { name: string } };
-  }[];
-}
-
-const recorded = (): string[] =>
-  readdirSync(HISTORIES, { recursive: true, encoding: 'utf8' })
-    .filter((file) => file.endsWith('.json'))
-    .sort();
-const read = (file: string): RecordedHistory =>
-  JSON.parse(readFileSync(join(HISTORIES, file), 'utf8')) as RecordedHistory;
 
 /** The Workflow ID decides: a run under another one than the lock hands over. */
 async function replay(bundle: WorkflowBundleOption, history: RecordedHistory): Promise<void> {
@@ -36,33 +16,26 @@ async function replay(bundle: WorkflowBundleOption, history: RecordedHistory): P
   );
 }
 
-async function save(name: string, handle: WorkflowHandle): Promise<void> {
-  mkdirSync(join(HISTORIES, record ?? ''), { recursive: true });
-  // Stack traces name the machine's folders.
-  const text = historyToJSON(await handle.fetchHistory()).replaceAll(`${join(__dirname, '..', '..')}/`, '');
-  writeFileSync(join(HISTORIES, record ?? '', `${name}.json`), text);
-}
-
 describe('recorded histories', () => {
   let bundle: WorkflowBundleOption;
   beforeAll(async () => {
     bundle = await workflowBundle();
-    if (record !== undefined) await recordAll();
+    if (recordedVersion !== undefined) await recordAll();
   });
 
   it('exist for a finished switchover and for one that parked and was aborted', () => {
-    expect(recorded().map((file) => file.replace(/^.*\//, ''))).toEqual(
-      expect.arrayContaining(['switchover-completed.json', 'switchover-parked-aborted.json']),
+    expect(recordedHistories().map((file) => file.replace(/^.*\//, ''))).toEqual(
+      expect.arrayContaining(['drSwitchover.json.gz', 'drSwitchover-parked-aborted.json.gz']),
     );
   });
 
   it('replay with the workflows of this version', async () => {
-    for (const file of recorded()) await replay(bundle, read(file));
+    for (const file of recordedHistories()) await replay(bundle, readHistory(file));
   });
 
   it('fail to replay where the order of steps differs', async () => {
-    const [file] = recorded().filter((each) => each.endsWith('switchover-completed.json'));
-    const history = read(file ?? '');
+    const [file] = recordedHistories().filter((each) => each.endsWith('/drSwitchover.json.gz'));
+    const history = readHistory(file ?? '');
     const scheduled = history.events.flatMap(
       ({ activityTaskScheduledEventAttributes: attributes }) => attributes ?? [],
     );
@@ -84,13 +57,13 @@ async function recordAll(): Promise<void> {
     await parked.waitsFor('decision', (waiting) => waiting.parkingNo === 2);
     await parked.decide('abort');
     await parked.report();
-    await save('switchover-parked-aborted', parked.handle);
+    await saveHistory('drSwitchover-parked-aborted', parked.handle);
 
     scenario.service.cluster('west').holdStream('dr', false);
     const completed = await scenario.start();
     await completed.people();
     await completed.report();
-    await save('switchover-completed', completed.handle);
+    await saveHistory('drSwitchover', completed.handle);
   } finally {
     await scenario.stop();
   }
