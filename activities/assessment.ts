@@ -24,7 +24,7 @@ export function createAssessmentActivities(
 ): Pick<RunbookActivities, 'assessDrSwitchover' | 'readDeployment' | 'assessCeremony'> {
   const { inventory } = dependencies;
   const observeAll = (deployment: string, signal: AbortSignal) => observeDeployment(clusters, deployment, signal);
-  const site = () => siteFacts(dependencies);
+  const site = (deployment: string) => siteFacts(dependencies, deployment);
 
   return {
     readDeployment: execute(async ({ deployment }, { signal }) => ({
@@ -37,7 +37,7 @@ export function createAssessmentActivities(
       const observations = await observeAll(input.deployment, signal);
       const base = {
         observations,
-        site: site(),
+        site: site(input.deployment),
         gates: {
           plan: gateFacts(inventory, deployment, 'plan'),
           go: gateFacts(inventory, deployment, 'go', input.go === 'required'),
@@ -86,7 +86,11 @@ export function createAssessmentActivities(
       const deployment = findDeployment(inventory, name);
       const access = clusters.access(findCluster(deployment, cluster));
       const observation = await observeCluster(access, signal);
-      return { observation, preconditions: await judgeCeremony(deployment, observation, access, uses), site: site() };
+      return {
+        observation,
+        preconditions: await judgeCeremony(deployment, observation, access, uses),
+        site: site(name),
+      };
     }),
   };
 }

@@ -19,7 +19,7 @@ export function createOnboardingActivities(
       const deployment = clusters.deployment(input.deployment);
       const entry = findCluster(deployment, cluster);
       const observations = await observeDeployment(clusters, input.deployment, signal);
-      const base = { observations, site: siteFacts(dependencies), gates: {} };
+      const base = { observations, site: siteFacts(dependencies, input.deployment), gates: {} };
       const primary = observations.find((each) => each.cluster === cluster);
       if (!primary) return { ...base, preconditions: [] };
       const path = `sys/replication/${kind}/primary/enable`;

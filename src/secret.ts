@@ -12,7 +12,9 @@ export type SecretKind =
   | 'key-share'
   | 'one-time-password'
   | 'private-key'
-  | 'passphrase';
+  | 'passphrase'
+  /** The address of a webhook, or a key with which anyone may page. */
+  | 'notification-secret';
 
 /**
  * A value that must never be readable in a log, an error, a result, a heartbeat or an argument. Every way of printing it

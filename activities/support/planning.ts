@@ -1,4 +1,5 @@
 import type { GatePolicyFacts, SiteFacts } from '../../src/contracts/activities';
+import { NOTIFICATION_EVENTS } from '../../src/contracts/notifications';
 import type { ClusterObservation } from '../../src/contracts/observations';
 import type { AllowedOperation, GateName, PlanDocument, RunbookPlan } from '../../src/contracts/plan';
 import type { RunbookName } from '../../src/contracts/names';
@@ -17,8 +18,15 @@ export function observeDeployment(
   return Promise.all(clusters.all(deployment).map((access) => observeCluster(access, signal)));
 }
 
-export function siteFacts({ inventory, searchAttributesRegistered }: ActivityDependencies): SiteFacts {
-  return { searchAttributesRegistered, uiAddress: inventory.temporal.uiAddress };
+export function siteFacts(
+  { inventory, searchAttributesRegistered }: ActivityDependencies,
+  deployment: string,
+): SiteFacts {
+  const site = { searchAttributesRegistered, uiAddress: inventory.temporal.uiAddress };
+  const { notifications: targets = [], people } = inventory.deployments.get(deployment) ?? {};
+  if (targets.length === 0 || !people) return site;
+  const events = NOTIFICATION_EVENTS.filter((event) => targets.some((target) => target.events.includes(event)));
+  return { ...site, notifications: { events, ...people } };
 }
 
 /** What the workflow needs of a gate's policy, to wait and to say who is missing. */

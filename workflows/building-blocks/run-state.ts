@@ -4,6 +4,7 @@ import type { RunbookName } from '../../src/contracts/names';
 import type { Finding, Receipt, RunFact, RunOutcome, RunPhase, StepContext } from '../../src/contracts/run-facts';
 import type { RunMemo, RunStatus, TimelineStep, Waiting } from '../../src/contracts/run-status';
 import { currentDetails } from './current-details';
+import { Notifications } from './notifications';
 
 /** Receipts kept in memory for the status query; all of them are in the history. */
 const RECEIPTS_SHOWN = 100;
@@ -31,6 +32,8 @@ export class RunState {
   outageSince: number | undefined;
   serviceBackAt: number | undefined;
   acknowledgedRunId: string | undefined;
+  /** Tells people outside of the run; silent until the site is known. */
+  readonly notifications: Notifications = new Notifications(this);
   #site: SiteFacts = { searchAttributesRegistered: false };
   #facts: RunFact[] = [];
   #lastMemo = '';
@@ -51,6 +54,7 @@ export class RunState {
     this.runbookName = runbook;
     this.plan = undefined;
     this.waiting.clear();
+    this.notifications.allWaitsOver();
     this.paused = false;
     this.enterPhase('checking');
   }
@@ -65,6 +69,7 @@ export class RunState {
     if (site.searchAttributesRegistered) {
       upsertSearchAttributes({ RunbookDeployment: [this.deployment], RunbookName: [this.runbook] });
     }
+    this.notifications.begin(site.notifications);
   }
 
   /** Keeps a fact for the report: it travels in the input of the next activity. */
@@ -132,18 +137,24 @@ export class RunState {
   }
 
   enterPhase(phase: RunPhase): void {
+    const from = this.phase;
     this.phase = phase;
     this.fact({ kind: 'phase', phase });
+    this.notifications.phaseChanged(from, phase);
     this.publish();
   }
 
   wait(key: string, waiting: Waiting): void {
+    const began = !this.waiting.has(key);
     this.waiting.set(key, waiting);
+    if (began) this.notifications.waitBegan(key, waiting);
     this.publish();
   }
 
   waitOver(key: string): void {
-    if (this.waiting.delete(key)) this.show();
+    if (!this.waiting.delete(key)) return;
+    this.notifications.waitOver(key);
+    this.show();
   }
 
   status(): RunStatus {

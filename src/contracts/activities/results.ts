@@ -1,3 +1,4 @@
+import type { NotificationFacts } from '../notifications';
 import type { WalIndex } from '../observations';
 import type { GateName, PlanDocument, SwitchoverAssessment } from '../plan';
 import type { Finding } from '../run-facts';
@@ -33,6 +34,8 @@ export interface SiteFacts {
   readonly searchAttributesRegistered: boolean;
   /** Base of links to the Web UI, where the inventory gives one. */
   readonly uiAddress?: string;
+  /** Absent where nobody outside of the run is told anything. */
+  readonly notifications?: NotificationFacts;
 }
 
 export interface GatePolicyFacts {

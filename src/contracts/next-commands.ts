@@ -1,0 +1,66 @@
+import type { RunStatus, Waiting } from './run-status';
+
+/** Something that a person can do next, with the exact command. */
+export interface NextCommand {
+  readonly who: string;
+  readonly command: string;
+  readonly effect?: string;
+}
+
+const WHO = 'YOUR-NAME';
+
+/** A word as a shell takes it, quoted only where it must be. */
+export function shellWord(word: string): string {
+  return /^[A-Za-z0-9_@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;
+}
+
+/** A command line with each word quoted as needed. */
+export function shellLine(...words: readonly string[]): string {
+  return words.map(shellWord).join(' ');
+}
+
+/** The exact command for each person that a run waits for. */
+export function nextCommands(status: Pick<RunStatus, 'workflowId' | 'waiting'>): NextCommand[] {
+  return status.waiting.flatMap((waiting) => commandsFor(status.workflowId, waiting));
+}
+
+/** The exact commands for one thing that a run waits for. */
+export function commandsFor(workflowId: string, waiting: Waiting): NextCommand[] {
+  switch (waiting.for) {
+    case 'shares':
+      return waiting.missingHolders.map((holder) => ({
+        who: holder,
+        command: shellLine('runbook', 'share', workflowId, '--holder', holder),
+      }));
+    case 'approval':
+      return [
+        {
+          who: waiting.missing.join('; ') || 'an approver',
+          command: shellLine('runbook', 'approve', workflowId, '--gate', waiting.gate, '--name', WHO),
+        },
+      ];
+    case 'decision':
+      return waiting.choices.map(({ action, effect }) => ({
+        who: 'an operator',
+        command: shellLine(
+          'runbook',
+          'decide',
+          workflowId,
+          '--step',
+          waiting.step,
+          '--action',
+          action,
+          '--reason',
+          'WHY',
+          '--name',
+          WHO,
+        ),
+        effect,
+      }));
+    case 'window':
+    case 'action':
+      return [];
+    case 'resume':
+      return [{ who: 'an operator', command: shellLine('runbook', 'resume', workflowId, '--by', WHO) }];
+  }
+}

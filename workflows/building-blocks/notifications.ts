@@ -1,0 +1,215 @@
+import { CancellationScope, condition, proxyActivities } from '@temporalio/workflow';
+import type { RunbookActivities } from '../../src/contracts/activities';
+import type { Notification, NotificationEvent, NotificationFacts } from '../../src/contracts/notifications';
+import type { RunOutcome, RunPhase } from '../../src/contracts/run-facts';
+import type { Waiting } from '../../src/contracts/run-status';
+import { failureFacts } from './failures';
+import type { RunState } from './run-state';
+
+/** Reminders at the configured interval; after so many of one wait the interval doubles each time. */
+const STEADY_REMINDERS = 6;
+const LONGEST_INTERVAL_MS = 6 * 3_600_000;
+/** What is still under way when the run ends may take this long; people wait for the lock. */
+const LAST_WAIT_MS = 15_000;
+
+/**
+ * Its own few attempts within a short time: the activity itself tries each target again, and another attempt of Temporal,
+ * after a lost worker, would tell the others twice.
+ */
+const { notify } = proxyActivities<Pick<RunbookActivities, 'notify'>>({
+  startToCloseTimeout: '30 seconds',
+  scheduleToCloseTimeout: '1 minute',
+  heartbeatTimeout: '10 seconds',
+  retry: { maximumAttempts: 2, initialInterval: '2 seconds' },
+  summary: 'Tell people outside of the run',
+});
+
+type Told = Pick<Notification, 'event' | 'severity' | 'subject' | 'text'> & Partial<Notification>;
+
+/**
+ * Tells people outside of the run what happens. In the background: nothing here is awaited by a step, a target that is
+ * down becomes one finding, and a site without targets costs no history event.
+ */
+export class Notifications {
+  readonly #state: RunState;
+  #site: NotificationFacts | undefined;
+  #silent = false;
+  #startedAs: string | undefined;
+  #number = 0;
+  #pending = 0;
+  readonly #failed = new Set<string>();
+  /** What is waited for, each with a mark of its own: a matter that ended and began anew is another one. */
+  readonly #open = new Map<string, symbol>();
+  #protectedAgain = false;
+
+  constructor(state: RunState) {
+    this.#state = state;
+  }
+
+  /** For runs that touch nothing, such as a dry run. */
+  silence(): void {
+    this.#silent = true;
+  }
+
+  /** Takes what the workers' inventory says; from here on people are told. */
+  begin(site: NotificationFacts | undefined): void {
+    if (this.#silent || !site) return;
+    this.#site = site;
+    const { runbook } = this.#state;
+    if (this.#startedAs === runbook) return;
+    const text =
+      this.#startedAs === undefined
+        ? `${runbook} was started.`
+        : `${this.#startedAs} was taken over: it goes on as ${runbook}.`;
+    this.#startedAs = runbook;
+    this.#tell({ event: 'started', severity: 'info', subject: 'run', text });
+    for (const [key, waiting] of this.#state.waiting) this.waitBegan(key, waiting);
+  }
+
+  /** The run waits for people. A parked step is told at once; inside an outage it is meant to wake somebody. */
+  waitBegan(key: string, waiting: Waiting): void {
+    // The clock is waited for, not people.
+    if (!this.#site || waiting.for === 'window') return;
+    const mark = Symbol(key);
+    this.#open.set(key, mark);
+    const event = waiting.for === 'decision' ? 'parked' : 'waiting-for-people';
+    const severity = this.#inOutage ? 'critical' : event === 'parked' ? 'warning' : 'info';
+    const inOutage = this.#inOutage ? ' No cluster serves clients.' : '';
+    const text = `${this.#state.runbook} ${inWords(waiting)}.${inOutage}`;
+    this.#tell({ event, severity, subject: `wait:${key}`, text, waiting });
+    void CancellationScope.nonCancellable(() => this.#remind(this.#required, key, mark));
+  }
+
+  waitOver(key: string): void {
+    this.#open.delete(key);
+  }
+
+  allWaitsOver(): void {
+    this.#open.clear();
+  }
+
+  phaseChanged(from: RunPhase, to: RunPhase): void {
+    if (to === 'outage' && from !== 'outage') {
+      const text = 'The outage began: no cluster serves clients.';
+      this.#tell({ event: 'outage-started', severity: 'critical', subject: 'outage', text });
+    } else if (from === 'outage' && this.#state.serviceBackAt !== undefined) {
+      this.#tell({ event: 'service-ready', severity: 'info', subject: 'outage', text: 'Service is back.' });
+    }
+  }
+
+  /** A DR secondary streams from the new primary. Only the first one is told. */
+  protectedAgain(secondary: string, primary: string): void {
+    if (this.#protectedAgain) return;
+    this.#protectedAgain = true;
+    const text = `${secondary} streams from ${primary}: there is DR protection again.`;
+    this.#tell({ event: 'protected-again', severity: 'info', subject: 'protection', text });
+  }
+
+  finished(outcome: RunOutcome, leftToDo: readonly string[]): void {
+    this.#open.clear();
+    const critical = this.#inOutage || this.#state.findings.some((each) => each.severity === 'critical');
+    const severity = critical ? 'critical' : outcome === 'completed' && leftToDo.length === 0 ? 'info' : 'warning';
+    const text = `${this.#state.runbook} ended: ${outcome}.${this.#inOutage ? ' It was ended inside the outage.' : ''}`;
+    this.#tell({ event: 'finished', severity, subject: 'run', text, outcome, leftToDo });
+  }
+
+  /** Waits, for a short time, for what is under way; what is not known to be told then becomes a finding. */
+  async settle(): Promise<void> {
+    if (this.#pending === 0 || (await condition(() => this.#pending === 0, LAST_WAIT_MS))) return;
+    this.#state.finding({
+      severity: 'info',
+      code: 'notification-pending',
+      text: `${this.#pending} notifications were still under way when the run ended.`,
+    });
+  }
+
+  get #inOutage(): boolean {
+    return this.#state.outageSince !== undefined && this.#state.serviceBackAt === undefined;
+  }
+
+  get #required(): NotificationFacts {
+    if (!this.#site) throw new TypeError('the site is not known yet');
+    return this.#site;
+  }
+
+  async #remind(site: NotificationFacts, key: string, mark: symbol): Promise<void> {
+    const since = Date.now();
+    const wants = (event: NotificationEvent) => site.events.includes(event);
+    let reminders = 0;
+    let remindAt = wants('reminder') ? since + site.remindAfterMs : Infinity;
+    let escalateAt = wants('escalation') ? since + site.escalateAfterMs : Infinity;
+    for (;;) {
+      const next = Math.min(remindAt, escalateAt);
+      if (next === Infinity) return;
+      const over = () => this.#open.get(key) !== mark;
+      if (await condition(over, Math.max(1, next - Date.now()))) return;
+      const waiting = this.#state.waiting.get(key);
+      if (!waiting) return;
+      const text = `${this.#state.runbook} still ${inWords(waiting)}, since ${new Date(since).toISOString()}.`;
+      const about = { subject: `wait:${key}`, text, waiting };
+      const now = Date.now();
+      if (now >= escalateAt) {
+        escalateAt = Infinity;
+        this.#tell({ event: 'escalation', severity: this.#inOutage ? 'critical' : 'warning', ...about });
+      }
+      if (now >= remindAt) {
+        reminders += 1;
+        const doubled = site.remindAfterMs * 2 ** Math.max(0, reminders - STEADY_REMINDERS);
+        remindAt = now + Math.min(doubled, Math.max(site.remindAfterMs, LONGEST_INTERVAL_MS));
+        this.#tell({ event: 'reminder', severity: this.#inOutage ? 'critical' : 'info', ...about });
+      }
+    }
+  }
+
+  #tell(told: Told): void {
+    if (!this.#site?.events.includes(told.event)) return;
+    this.#number += 1;
+    const { deployment, runbook } = this.#state;
+    const notification = { ...told, runbook, number: this.#number, at: Date.now() };
+    this.#pending += 1;
+    void CancellationScope.nonCancellable(() => this.#deliver(deployment, notification)).then(() => {
+      this.#pending -= 1;
+    });
+  }
+
+  /** Never throws: what cannot be told must not stop what is done. */
+  async #deliver(deployment: string, notification: Notification): Promise<void> {
+    try {
+      const { failed } = await notify({ deployment, notification });
+      for (const { target, kind, why } of failed)
+        this.#noteFailed(target, `${target} (${kind}) was not told that ${notification.event}: ${why}.`);
+    } catch (error) {
+      const code = failureFacts(error)?.code ?? 'INTERNAL';
+      this.#noteFailed('', `Nobody was told that ${notification.event} (${code}).`);
+    }
+  }
+
+  /** One finding per target: the first failure tells it all. */
+  #noteFailed(target: string, text: string): void {
+    if (this.#failed.has(target)) return;
+    this.#failed.add(target);
+    this.#state.finding({
+      severity: 'warning',
+      code: 'notification-failed',
+      text,
+      next: 'Put the target in order, in the inventory or where it runs. The run does not depend on it.',
+    });
+  }
+}
+
+function inWords(waiting: Waiting): string {
+  switch (waiting.for) {
+    case 'approval':
+      return `waits for approval of gate ${waiting.gate}`;
+    case 'shares':
+      return `waits for ${waiting.threshold} key shares`;
+    case 'decision':
+      return `is parked at "${waiting.step}" (${waiting.code}) and waits for a decision`;
+    case 'resume':
+      return `is paused by ${waiting.by} and waits to be resumed`;
+    case 'window':
+      return 'waits for its change window';
+    case 'action':
+      return `waits until people have done this: ${waiting.what}`;
+  }
+}
