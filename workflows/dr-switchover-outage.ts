@@ -1,12 +1,14 @@
 import type { Authority, MarkerResult, SwitchoverRoute } from '../src/contracts/activities';
-import type { ClusterObservation, WalIndex } from '../src/contracts/observations';
+import type { WalIndex } from '../src/contracts/observations';
 import type { DrSwitchoverInput } from '../src/contracts/runbook-inputs';
 import { rolesInWords } from './building-blocks/assessment';
 import { OutageDecision, TakenOver, isStop } from './building-blocks/failures';
+import { lastLook } from './building-blocks/last-look';
 import type { OperationTokens } from './building-blocks/operation-tokens';
 import { LEAVE, PROMOTE_BACK, PROMOTE_SECONDARY } from './building-blocks/parking';
 import type { Run } from './building-blocks/run';
 import { StepFailed } from './building-blocks/run';
+import { serviceBack } from './building-blocks/service-back';
 
 /** Where service is after the outage. */
 export type Served = 'new' | 'old' | 'nowhere';
@@ -39,7 +41,15 @@ export async function changePrimary(
       case 'new':
       case 'old':
         run.offerOnStop(undefined);
-        await serviceBack(run, input, route, next === 'new' ? route.to : route.from, route.from, marker);
+        await serviceBack(run, {
+          deployment: input.deployment,
+          primary: next === 'new' ? route.to : route.from,
+          from: next === 'new' ? route.from : route.to,
+          credentialOf: route.from,
+          marker,
+          hooks: route.hooks,
+          release: route.hooks.quiesce && route.hooks.release,
+        });
         return next;
     }
   }
@@ -137,14 +147,7 @@ async function promoteOld({ run, input, route, authority, tokens }: Outage): Pro
 
 /** A person ended the run inside the outage: the report says what was read last, never what is hoped. */
 async function leave(run: Run, deployment: string, { from, to }: SwitchoverRoute): Promise<'nowhere'> {
-  let seen: readonly ClusterObservation[] = [];
-  await run.cleanUp('Read the roles', async (call) => {
-    seen = (await call.readDeployment({ deployment })).observations.filter(({ cluster }) =>
-      [from, to].includes(cluster),
-    );
-  });
-  const primaries = seen.filter(({ dr }) => dr?.mode === 'primary').map(({ cluster }) => cluster);
-  const silent = [from, to].filter((cluster) => !seen.some((each) => each.cluster === cluster && each.dr));
+  const { primaries, silent } = await lastLook(run, deployment, [from, to]);
   const text =
     primaries.length > 0
       ? `The run was ended inside the outage. ${primaries.join(' and ')} said to be primary.`
@@ -161,49 +164,4 @@ async function leave(run: Run, deployment: string, { from, to }: SwitchoverRoute
   });
   run.state.leftToDo.push(`${text} ${next}`);
   return 'nowhere';
-}
-
-/** Step 4: B serves; traffic is led there; the outage ends. */
-async function serviceBack(
-  run: Run,
-  input: DrSwitchoverInput,
-  route: SwitchoverRoute,
-  primary: string,
-  credentialOf: string,
-  marker: MarkerResult,
-): Promise<void> {
-  const { deployment } = input;
-  const ready = await run.skippableStep(
-    `Wait until ${primary} serves`,
-    `go on; that ${primary} serves is then not proven`,
-    (call) => call.awaitServiceReady({ deployment, cluster: primary, credentialOf, marker }),
-    { note: ({ stableActiveNode }) => `active node ${stableActiveNode}, marker read, write done`, choices: [] },
-  );
-  run.state.noteFindings(ready?.findings);
-  const from = primary === route.to ? route.from : route.to;
-  if (route.hooks.traffic) {
-    await run.skippableStep(
-      'Lead the clients to the new primary',
-      'clients keep calling the old address until somebody leads them over by hand',
-      (call) => call.runHook({ deployment, hook: 'traffic', from, to: primary }),
-      { choices: [] },
-    );
-  }
-  if (route.hooks.quiesce && route.hooks.release) {
-    await run.skippableStep(
-      'Release the clients',
-      'clients stay quiesced until somebody lets them through by hand',
-      (call) => call.runHook({ deployment, hook: 'release', from, to: primary }),
-      { choices: [] },
-    );
-  }
-  if (route.hooks.probe) {
-    await run.skippableStep(
-      "Probe the clients' address",
-      'whether clients reach the new primary is not proven',
-      (call) => call.probeService({ deployment }),
-      { choices: [] },
-    );
-  }
-  if (ready) run.state.serviceBackAt = Date.now();
 }

@@ -78,7 +78,7 @@ async function switchOver(run: Run, input: DrSwitchoverInput): Promise<Ending> {
 
   // 5.-7. Protection, followers, tokens, final state.
   return run.stoppable(async () => {
-    const leftToDo = await restoreProtection(run, deployment, route, tokens, served);
+    const leftToDo = await protect(run, deployment, route, tokens, served);
     await finish(run, deployment, tokens);
     if (served === 'new') return { outcome: 'completed', leftToDo };
     const why = `${route.from} is primary again; it had every write before its demotion. Find out why ${route.to} did not become primary before the next try.`;
@@ -186,6 +186,7 @@ async function proveCaughtUp(
   let go = firstGo;
   const { from: oldPrimary, to: newPrimary } = route;
   if (route.hooks.quiesce) {
+    run.clientsHeld = true;
     run.onEnd(async () => {
       if (run.state.outageSince !== undefined || !route.hooks.release) return;
       await run.cleanUp('Release the clients', async (call) => {
@@ -230,6 +231,25 @@ async function markAndWait(
     },
   );
   return marker;
+}
+
+/** Steps 5 and 6: the former primary, where its version lets it, and every other secondary follow the new one. */
+async function protect(
+  run: Run,
+  deployment: string,
+  { from, to, rejoin, otherDrSecondaries, performanceSecondaries }: SwitchoverRoute,
+  tokens: OperationTokens,
+  served: 'new' | 'old',
+): Promise<string[]> {
+  const [primary, former] = served === 'new' ? [to, from] : [from, to];
+  const rejoins = served === 'old' || rejoin;
+  const drSecondaries = [...(rejoins ? [former] : []), ...otherDrSecondaries];
+  const left = await restoreProtection(run, { deployment, primary, drSecondaries, performanceSecondaries, tokens });
+  if (rejoins) return left;
+  return [
+    ...left,
+    `${former} stays out until it is upgraded to the version of ${primary}; then give it an activation token from ${primary}.`,
+  ];
 }
 
 /** Step 7: nothing of ours stays behind, and the last look is in the report. */

@@ -62,7 +62,15 @@ export const approvalPayload = z.strictObject({
 export type ApprovalPayload = z.infer<typeof approvalPayload>;
 
 /** What may be decided about a parked step, or about an interruption inside the outage. */
-export const DECISION_ACTIONS = ['retry', 'skip', 'abort', 'promote-secondary', 'promote-back', 'leave'] as const;
+export const DECISION_ACTIONS = [
+  'retry',
+  'skip',
+  'abort',
+  'promote-secondary',
+  'promote-back',
+  'force',
+  'leave',
+] as const;
 export type DecisionAction = (typeof DECISION_ACTIONS)[number];
 
 /** `runbooks-decision-v1` (protocol.md). */

@@ -32,7 +32,12 @@ export interface PlanRequest<R> {
   readonly assess: (call: StepCalls, again: Again) => Promise<Assessment<R>>;
   /** The gate that approves the plan; undefined where this plan needs none. */
   readonly gate: (assessed: Assessment<R>) => GateName | undefined;
-  /** The tokens for DR operations that the run will need; undefined where it needs none. */
+  /** What must be known before the gate opens and may take its time; the key holders are asked meanwhile. */
+  readonly beforeGate?: (assessed: Assessment<R>) => Promise<void>;
+  /**
+   * The tokens for DR operations that the run will need, first the one without which it is pointless; undefined where it
+   * needs none.
+   */
   readonly tokens?: (route: R) => TokenNeed | undefined;
 }
 
@@ -59,11 +64,17 @@ export interface Approved<R> {
  */
 export async function approvePlan<R>(run: Run, request: PlanRequest<R>): Promise<Approved<R> | Ending> {
   const { input } = request;
-  let assessed = await run.step('Read and check the deployment', (call) => request.assess(call, {}), {
-    note: verdictsInWords,
-    // Nothing was touched: refused at once, so that the lock is free for the next try.
-    leaveToRunbook: () => true,
-  });
+  // A run that was taken over may hold a ceremony: its attempt is ours.
+  const ownFingerprint = run.tokens?.ceremony?.fingerprint;
+  let assessed = await run.step(
+    'Read and check the deployment',
+    (call) => request.assess(call, ownFingerprint === undefined ? {} : { ownFingerprint }),
+    {
+      note: verdictsInWords,
+      // Nothing was touched: refused at once, so that the lock is free for the next try.
+      leaveToRunbook: () => true,
+    },
+  );
   run.state.learnSite(assessed.site);
   run.state.plan = assessed.plan;
   if (input.dryRun) return { outcome: 'planned' };
@@ -74,11 +85,13 @@ export async function approvePlan<R>(run: Run, request: PlanRequest<R>): Promise
   const gate = request.gate(assessed);
   const need = request.tokens?.(route);
   if (gate !== undefined || need?.source === 'ceremony') run.state.enterPhase('waiting-for-people');
-  const ceremony = need?.source === 'ceremony' ? askHolders(run, input, need.targets, plan) : undefined;
-  const tokens = need && new OperationTokens(run, input.deployment, need.targets, ceremony);
-  await ceremony?.invite();
-  const open = async (digest: string): Promise<readonly unknown[]> =>
-    gate === undefined ? [] : openGate(run, input, assessed, gate, digest);
+  const tokens = need && tokensFor(run, input, need, plan);
+  const ceremony = tokens?.ceremony;
+  await ceremony?.ready();
+  const open = async (digest: string): Promise<readonly unknown[]> => {
+    await request.beforeGate?.(assessed);
+    return gate === undefined ? [] : openGate(run, input, assessed, gate, digest);
+  };
   let [approvals = []] = await inParallel<readonly unknown[]>([open(plan.digest), collectShares(ceremony)]);
   await awaitWindow(run, input.window);
 
@@ -150,15 +163,23 @@ function openGate<R>(
   return passGate(run, { gate, planDigest, policy, requestedBy: requestedBy ?? 'unknown' });
 }
 
-function askHolders(run: Run, input: Asking, targets: readonly CeremonyTarget[], plan: PlanDocument): Ceremony {
-  return new Ceremony(run, {
-    deployment: input.deployment,
-    runbook: run.state.runbook,
-    reason: input.reason,
-    requestedBy: input.requestedBy ?? 'unknown',
-    targets,
-    inputDigest: plan.digest,
-  });
+/** New tokens; or those of a run that was taken over, where its holders were asked for what is needed first. */
+function tokensFor(run: Run, input: Asking, { source, targets }: TokenNeed, plan: PlanDocument): OperationTokens {
+  const [first] = targets;
+  const held = run.tokens;
+  if (held && first && held.covers(first) && (held.ceremony === undefined) === (source === 'batch')) return held;
+  const ceremony =
+    source === 'ceremony'
+      ? new Ceremony(run, {
+          deployment: input.deployment,
+          runbook: run.state.runbook,
+          reason: input.reason,
+          requestedBy: input.requestedBy ?? 'unknown',
+          targets,
+          inputDigest: plan.digest,
+        })
+      : undefined;
+  return new OperationTokens(run, input.deployment, targets, ceremony);
 }
 
 /** Nothing is changed before the window begins, and nothing is begun after its end. */

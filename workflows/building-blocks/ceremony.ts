@@ -29,6 +29,9 @@ interface HeldEnvelope {
   readonly envelope: Envelope;
 }
 
+/** Shares are asked for anew where less than this is left to collect the missing ones. */
+const COLLECTING_LEFT_MS = 60_000;
+
 /** Codes after which the keys cannot be used any more: the holders are asked again, in a new epoch. */
 const KEYS_LOST = new Set(['WORKER_UNREACHABLE', 'KEY_RECORD_MISSING']);
 
@@ -48,6 +51,7 @@ export class Ceremony {
   /** Code of the failure with which the keys turned out to be gone while shares were collected. */
   #keysLost: string | undefined;
   #inviting: Promise<void> | undefined;
+  #closed = false;
   /** What people may decide while shares are collected inside an outage. */
   #waysOut: readonly Choice[] = [LEAVE];
 
@@ -59,6 +63,20 @@ export class Ceremony {
   /** The fingerprint that tells our generation attempt from another's. */
   get fingerprint(): string | undefined {
     return this.#fingerprint;
+  }
+
+  /** Whether the holders were asked for this, so that nobody has to be asked again. */
+  covers({ cluster, uses }: CeremonyTarget): boolean {
+    const target = this.#request.targets.find((each) => each.cluster === cluster);
+    return !this.#closed && target !== undefined && uses.every((use) => target.uses.includes(use));
+  }
+
+  /** Invites the holders, unless an earlier part of the run did and they can still answer. */
+  async ready(): Promise<void> {
+    const handle = this.#handle;
+    const complete = this.#held.length >= this.#needed;
+    if (handle && (complete || Date.now() < handle.collectUntil - COLLECTING_LEFT_MS)) return;
+    await this.invite();
   }
 
   /** Makes keys and invitation; from here on envelopes are accepted. */
@@ -187,6 +205,7 @@ export class Ceremony {
 
   /** Destroys the keys: recorded envelopes cannot be opened any more. */
   async close(): Promise<void> {
+    this.#closed = true;
     const ceremony = this.#handle;
     if (!ceremony) return;
     this.#run.signals.on('share', undefined);
@@ -202,6 +221,7 @@ export class Ceremony {
 
   /** As {@link close}, for a run that ends early: a failure becomes a finding and never holds the lock. */
   async abandon(): Promise<void> {
+    this.#closed = true;
     const ceremony = this.#handle;
     if (!ceremony) return;
     this.#run.signals.on('share', undefined);

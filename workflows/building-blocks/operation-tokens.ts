@@ -14,16 +14,21 @@ export class OperationTokens {
   readonly #deployment: string;
   readonly #targets: readonly CeremonyTarget[];
   /** Absent where the batch token is the source. */
-  readonly #ceremony: Ceremony | undefined;
+  readonly ceremony: Ceremony | undefined;
   readonly #made = new Map<string, OperationTokenReference>();
 
   constructor(run: Run, deployment: string, targets: readonly CeremonyTarget[], ceremony: Ceremony | undefined) {
     this.#run = run;
     this.#deployment = deployment;
     this.#targets = targets;
-    this.#ceremony = ceremony;
+    this.ceremony = ceremony;
     run.tokens = this;
     run.onEnd(() => this.#abandon());
+  }
+
+  /** Whether a token for these uses can be had without asking anyone. */
+  covers(target: CeremonyTarget): boolean {
+    return this.ceremony === undefined || this.ceremony.covers(target);
   }
 
   /**
@@ -47,17 +52,17 @@ export class OperationTokens {
     choices: readonly Choice[] | undefined,
     skipEffect: string | undefined,
   ): Promise<OperationTokenReference | undefined> {
-    if (!this.#ceremony) return { source: 'batch', cluster };
+    if (!this.ceremony) return { source: 'batch', cluster };
     const held = this.#made.get(cluster);
     if (held) return held;
-    const token = await this.#ceremony.generate(cluster, this.#usesOn(cluster), { choices, skipEffect });
+    const token = await this.ceremony.generate(cluster, this.#usesOn(cluster), { choices, skipEffect });
     if (token) this.#made.set(cluster, token);
     return token;
   }
 
   /** Deletes what was made and proves it; destroys the keys meanwhile, which deletion does not need. */
   async dispose(): Promise<void> {
-    await inParallel([this.#delete(), this.#ceremony?.close() ?? Promise.resolve()]);
+    await inParallel([this.#delete(), this.ceremony?.close() ?? Promise.resolve()]);
   }
 
   async #delete(): Promise<void> {
@@ -83,7 +88,7 @@ export class OperationTokens {
         this.#run.state.noteFindings(findings);
       });
     }
-    await this.#ceremony?.abandon();
+    await this.ceremony?.abandon();
   }
 
   #usesOn(cluster: string): readonly TokenUse[] {

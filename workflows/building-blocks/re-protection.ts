@@ -1,5 +1,5 @@
 import { ApplicationFailure } from '@temporalio/workflow';
-import type { ActivationTokenResult, ChangeResult, SwitchoverRoute } from '../../src/contracts/activities';
+import type { ActivationTokenResult, ChangeResult } from '../../src/contracts/activities';
 import type { OperationTokens } from './operation-tokens';
 import { inParallel } from './parallel';
 import type { Choice } from './parking';
@@ -40,6 +40,7 @@ async function followAsDrSecondary(
     (call) => call.awaitDrStreaming({ deployment, primary, secondary }),
     { note: (result) => result.observed, choices: [STOP_HERE] },
   );
+  if (streaming) run.state.notifications.protectedAgain(secondary, primary);
   return streaming !== undefined;
 }
 
@@ -210,26 +211,23 @@ async function seenFollowing(
   return { asked: seen !== undefined, has: (cluster) => following.includes(cluster) };
 }
 
+/** Who is to follow the new primary, and with which tokens. */
+export interface Protecting {
+  readonly deployment: string;
+  readonly primary: string;
+  readonly drSecondaries: readonly string[];
+  readonly performanceSecondaries: readonly string[];
+  readonly tokens: OperationTokens;
+}
+
 /** After a change of the primary: each secondary in parallel and on its own. Gives what people still have to do. */
 export async function restoreProtection(
   run: Run,
-  deployment: string,
-  route: SwitchoverRoute,
-  tokens: OperationTokens,
-  served: 'new' | 'old',
+  { deployment, primary, drSecondaries, performanceSecondaries, tokens }: Protecting,
 ): Promise<string[]> {
-  const [primary, former] = served === 'new' ? [route.to, route.from] : [route.from, route.to];
-  const rejoins = served === 'old' || route.rejoin;
-  const secondaries = [...(rejoins ? [former] : []), ...route.otherDrSecondaries];
   const notFollowing = await inParallel<string[]>([
-    followAll(run, deployment, primary, secondaries, tokens),
-    performanceFollows(run, deployment, route.performanceSecondaries, primary),
+    followAll(run, deployment, primary, drSecondaries, tokens),
+    performanceFollows(run, deployment, performanceSecondaries, primary),
   ]);
-  const left = notFollowing.flat();
-  return rejoins
-    ? left
-    : [
-        ...left,
-        `${former} stays out until it is upgraded to the version of ${primary}; then give it an activation token from ${primary}.`,
-      ];
+  return notFollowing.flat();
 }

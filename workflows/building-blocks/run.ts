@@ -46,6 +46,8 @@ export class Run {
   readonly signals: SignalPump;
   /** The operation tokens of this run, and the key shares that make more of them. A failover goes on with them. */
   tokens: OperationTokens | undefined;
+  /** Clients were told to hold off: whoever ends with a primary lets them through. */
+  clientsHeld = false;
   readonly #parking: Parking;
   #scope: CancellationScope | undefined;
   #stop: RunStopped | undefined;
@@ -131,7 +133,19 @@ export class Run {
     done: () => boolean,
     timeoutMs: number,
   ): Promise<Decision | undefined> {
-    return this.#parking.park(step, failure, choices, (decided) => condition(() => decided() || done(), timeoutMs));
+    return this.#parking.park(step, failure, choices, (decided) => this.waitFor(() => decided() || done(), timeoutMs));
+  }
+
+  /** Parks beside a step, which has ended: says what failed and what each choice does, until a decision or a stop. */
+  async park(step: string, failure: FailureFacts, choices: readonly Choice[]): Promise<Decision> {
+    const decision = await this.#parking.park(step, failure, choices, (ready) => this.waitFor(ready));
+    if (!decision) throw new TypeError('parking ended without a decision');
+    return decision;
+  }
+
+  /** Gives the failover that asked for this run and was not heard yet, because nothing was left to stop. */
+  get pendingTakeOver(): TakenOver | undefined {
+    return this.#stop instanceof TakenOver ? this.#stop : undefined;
   }
 
   /** Waits until `ready`, or until the run is stopped. Gives false when `timeoutMs` passed first. */
@@ -257,6 +271,8 @@ export class Run {
           case 'leave':
             this.#end(record, 'failed', failure.code);
             throw new OutageDecision(decision.action);
+          case 'force':
+            throw new TypeError(`step ${name} offers no force`, { cause: error });
         }
       }
     }

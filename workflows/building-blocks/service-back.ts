@@ -1,0 +1,57 @@
+import type { MarkerResult } from '../../src/contracts/activities';
+import type { Run } from './run';
+
+/** The cluster that was promoted, and how it is seen and told that it serves. */
+export interface Serving {
+  readonly deployment: string;
+  readonly primary: string;
+  /** The cluster that clients called before. */
+  readonly from: string;
+  /** The cluster of the same DR set whose credential, from before the change, is used. */
+  readonly credentialOf: string;
+  /** Written before the change; absent where nothing could be written any more. */
+  readonly marker?: MarkerResult | undefined;
+  readonly hooks: { readonly traffic: boolean; readonly probe: boolean };
+  /** Whether clients are held off and have to be let through. */
+  readonly release: boolean;
+}
+
+/** The end of an outage: the new primary serves, clients are led there, and a probe through their address succeeds. */
+export async function serviceBack(run: Run, serving: Serving): Promise<void> {
+  const { deployment, primary, from, credentialOf, marker, hooks } = serving;
+  const ready = await run.skippableStep(
+    `Wait until ${primary} serves`,
+    `go on; that ${primary} serves is then not proven`,
+    (call) => call.awaitServiceReady({ deployment, cluster: primary, credentialOf, marker }),
+    {
+      note: ({ stableActiveNode }) => `active node ${stableActiveNode},${marker ? ' marker read,' : ''} write done`,
+      choices: [],
+    },
+  );
+  run.state.noteFindings(ready?.findings);
+  if (hooks.traffic) {
+    await run.skippableStep(
+      'Lead the clients to the new primary',
+      'clients keep calling the old address until somebody leads them over by hand',
+      (call) => call.runHook({ deployment, hook: 'traffic', from, to: primary }),
+      { choices: [] },
+    );
+  }
+  if (serving.release) {
+    await run.skippableStep(
+      'Release the clients',
+      'clients stay quiesced until somebody lets them through by hand',
+      (call) => call.runHook({ deployment, hook: 'release', from, to: primary }),
+      { choices: [] },
+    );
+  }
+  if (hooks.probe) {
+    await run.skippableStep(
+      "Probe the clients' address",
+      'whether clients reach the new primary is not proven',
+      (call) => call.probeService({ deployment }),
+      { choices: [] },
+    );
+  }
+  if (ready) run.state.serviceBackAt = Date.now();
+}
