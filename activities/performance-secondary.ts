@@ -2,14 +2,15 @@ import type { DynamicFilter } from '../src/client';
 import type { PathsFilterFacts, RunbookActivities } from '../src/contracts/activities';
 import { RunbookError, isRunbookError } from '../src/errors';
 import type { ActivityDependencies } from './dependencies';
-import type { ClusterAccess, Clusters } from './support/clusters';
+import type { Clusters } from './support/clusters';
 import type { Execution } from './support/execution';
 import { execute, executeChange } from './support/execution';
 import type { Joining } from './support/join-secondary';
 import { clusterAddressesOf, follows, issueFor, updatePrimaryWith } from './support/join-secondary';
-import { describeReplication, isAlive, readActive } from './support/observe';
+import { describeReplication, isAlive } from './support/observe';
 import { awaitClusterId } from './support/operation-token';
-import { CHANGE_TIMEOUT_MS, awaitState, readActConfirm } from './support/read-act-confirm';
+import { beforeOf, demandApproval, describeFilter, readPerformance } from './support/paths-filters';
+import { CHANGE_TIMEOUT_MS, awaitState, beforeSending, readActConfirm } from './support/read-act-confirm';
 
 const FILTER_BUDGET_MS = 30_000;
 const COMPARE_BUDGET_MS = 20_000;
@@ -107,12 +108,14 @@ export function createPerformanceSecondaryActivities(
       return { id, filter, observed: describeFilter(filter) };
     }),
 
-    writePathsFilter: executeChange(async ({ deployment, cluster, id, filter }, execution) => {
+    writePathsFilter: executeChange(async (input, execution) => {
+      const { deployment, cluster, id, filter } = input;
       const { signal } = execution;
       const access = clusters.of(deployment, cluster);
       const token = await access.credential();
       const filters = access.client.performance.primary.pathsFilter;
       const wanted = describeFilter(filter);
+      let before: PathsFilterFacts | undefined;
       const changed = await readActConfirm(execution, {
         read: () => filters.read(id, { token, signal }),
         until: (found) => describeFilter(found) === wanted,
@@ -120,10 +123,17 @@ export function createPerformanceSecondaryActivities(
         describe: describeFilter,
         needed: `under ${id}: ${wanted}`,
         cluster,
-        act: () => filters.write(id, filter, { token, signal, timeoutMs: CHANGE_TIMEOUT_MS }),
+        allow: (found) => {
+          before = found;
+        },
+        act: async () => {
+          await beforeSending(() => demandApproval(dependencies, clusters, execution, input, before ?? 'none', filter));
+          execution.throwIfCancelled();
+          return filters.write(id, filter, { token, signal, timeoutMs: CHANGE_TIMEOUT_MS });
+        },
       });
       const { outcome, calledAt, calls } = changed;
-      return { outcome, observed: wanted, calledAt, confirmedAt: Date.now(), calls };
+      return { outcome, observed: wanted, calledAt, confirmedAt: Date.now(), calls, ...beforeOf(calls, before) };
     }),
 
     issuePerformanceActivationToken: executeChange(async (input, execution) => {
@@ -201,17 +211,7 @@ function comesFrom(dynamic: DynamicFilter | undefined, { paths }: PathsFilterFac
   return dynamic !== undefined && [...dynamic.mounts, ...dynamic.namespaces].every(below);
 }
 
-/** Equal for filters that mean the same. */
-function describeFilter(filter: PathsFilterFacts | undefined): string {
-  if (!filter) return 'no paths filter';
-  return `${filter.mode} ${[...new Set(filter.paths)].sort().join(', ') || 'nothing'}`;
-}
-
 function dynamicText(filter: DynamicFilter | undefined): string {
   if (!filter) return 'none';
   return `mounts ${[...filter.mounts].sort().join(', ') || 'none'}, namespaces ${[...filter.namespaces].sort().join(', ') || 'none'}`;
-}
-
-function readPerformance(access: ClusterAccess, signal: AbortSignal) {
-  return readActive(access, signal, (node) => access.client.performance.status({ node, signal }));
 }

@@ -48,7 +48,9 @@ export function filtersOf(run: RunRecord): Report['filters'] {
     const secondary = textOf(input['secondary']);
     if (secondary !== undefined) filter.secondary ??= secondary;
     if (type === 'readPathsFilter') filter.before ??= filterText(result['filter']);
+    if (result['before'] !== undefined) filter.before ??= filterText(result['before']);
     if (type === 'writePathsFilter') filter.after = filterText(input['filter']);
+    if (type === 'deletePathsFilter') filter.after = filterText(undefined);
   }
   return [...filters].map(([id, filter]) => ({ id, ...filter }));
 }

@@ -1,3 +1,58 @@
-/** Wanted paths filters and what is there (interface 4.2). */
-// eslint-disable-next-line @typescript-eslint/no-empty-object-type -- filled next
-export interface FilterActivities {}
+import type { FilterReconciliationInput } from '../runbook-inputs';
+import type { StepInput, OnCluster, OnDeployment } from './inputs';
+import type { Assessment, Authority, ChangeResult, PathsFilterFacts } from './results';
+
+/** The paths filter of a performance secondary; `none` where it gets everything. */
+export type FilterState = PathsFilterFacts | 'none';
+
+/** One filter that becomes another. A secondary has two where the primary knows it by another id than its cluster ID. */
+export interface FilterChange {
+  readonly secondary: string;
+  /** The id under which the primary keeps the filter. */
+  readonly id: string;
+  readonly before: FilterState;
+  readonly wanted: FilterState;
+}
+
+/** The filters that the primary has for one secondary. */
+export interface SecondaryFilters {
+  readonly secondary: string;
+  /** The id that counts: the one that the primary knows the secondary by. */
+  readonly id: string;
+  /** Under this id and, where it is another one, under the cluster ID. */
+  readonly filters: readonly { readonly id: string; readonly filter: FilterState }[];
+  /** Whether it follows this primary now; else its filter is kept for when it does. */
+  readonly attached: boolean;
+}
+
+/** What `filterReconciliation` follows. */
+export interface FilterRoute {
+  readonly primary: string;
+  readonly secondaries: readonly (SecondaryFilters & {
+    /** Absent where nobody said what it should be: it is left as it is. */
+    readonly wanted?: FilterState;
+  })[];
+  readonly changes: readonly FilterChange[];
+}
+
+/** What a change of a filter found out. */
+export interface FilterChangeResult extends ChangeResult {
+  /** What was there; absent where nothing had to be changed. */
+  readonly before?: FilterState;
+}
+
+/** Wanted paths filters and what is there (interface 4.2; facts 6). */
+export interface FilterActivities {
+  /** Reads every filter of the primary, and says what each change would newly send and what it would delete. */
+  assessFilterReconciliation(
+    input: StepInput & { readonly input: FilterReconciliationInput },
+  ): Promise<Assessment<FilterRoute>>;
+  /** Deletes a filter: the secondary gets everything. Demands the approval of gate `filter`. */
+  deletePathsFilter(
+    input: OnCluster & { readonly id: string; readonly secondary: string; readonly authority: Authority },
+  ): Promise<FilterChangeResult>;
+  /** The filters of these secondaries as they are. */
+  readPathsFilters(
+    input: OnDeployment & { readonly primary: string; readonly secondaries: readonly string[] },
+  ): Promise<{ readonly secondaries: readonly SecondaryFilters[] }>;
+}

@@ -239,6 +239,7 @@ export interface SwitchoverActivities {
       readonly oldPrimary: string;
       readonly newPrimary: string;
       readonly walBefore?: WalIndex;
+      readonly kind?: ReplicationKind;
     },
   ): Promise<LossEvidence>;
   promoteDrSecondary(
