@@ -1,12 +1,10 @@
-import { ApplicationFailure } from '@temporalio/workflow';
-import type { ActivationTokenResult, ChangeResult } from '../../src/contracts/activities';
+import type { StepCalls } from './activity-calls';
+import type { JoinUnit } from './join-unit';
+import { carryOutUnit } from './join-unit';
 import type { OperationTokens } from './operation-tokens';
 import { inParallel } from './parallel';
 import type { Choice } from './parking';
 import type { Run } from './run';
-
-/** How often the unit of public key, activation token and update-primary is done again before the step parks. */
-const UNIT_TRIES = 3;
 
 const STOP_HERE: Choice = {
   action: 'abort',
@@ -109,44 +107,17 @@ async function repointPerformanceSecondary(
   return follows.has(secondary) && after !== undefined && compared?.equal === true;
 }
 
-interface Unit {
-  readonly issue: () => Promise<ActivationTokenResult>;
-  readonly use: (activation: ActivationTokenResult) => Promise<ChangeResult>;
-}
-
-/** Public key, activation token and update-primary are one unit: where the token was of no use, all three again. */
+/** Public key, activation token and update-primary as one step, which people may skip. */
 async function repeatUnit(
   run: Run,
   name: string,
   effect: string,
-  unit: (call: Parameters<Parameters<Run['step']>[1]>[0]) => Unit,
+  unit: (call: StepCalls) => JoinUnit,
 ): Promise<boolean> {
-  const joined = await run.skippableStep(
-    name,
-    effect,
-    async (call) => {
-      const { issue, use } = unit(call);
-      for (let tries = 1; ; tries += 1) {
-        const result = await use(await issue());
-        if (result.outcome !== 'not-done') return result;
-        if (tries === UNIT_TRIES) {
-          throw ApplicationFailure.create({
-            type: 'STATE_DIVERGED',
-            nonRetryable: true,
-            message: `The activation token could not be used ${UNIT_TRIES} times in a row. The last one: ${result.observed}.`,
-            details: [
-              {
-                observed: result.observed,
-                needed: 'an active node that stays active and takes the token',
-                next: 'Find out why the secondary does not take it, then retry: the id of an unused token is revoked first.',
-              },
-            ],
-          });
-        }
-      }
-    },
-    { note: (result) => result.observed, choices: [STOP_HERE] },
-  );
+  const joined = await run.skippableStep(name, effect, (call) => carryOutUnit(unit(call)), {
+    note: (result) => result.observed,
+    choices: [STOP_HERE],
+  });
   return joined !== undefined;
 }
 
