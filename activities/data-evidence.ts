@@ -1,7 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { LossEvidence, RunbookActivities } from '../src/contracts/activities';
 import { RunbookError, isRunbookError } from '../src/errors';
-import { readDr } from './dr-roles';
 import type { Clusters } from './support/clusters';
 import { execute, executeChange } from './support/execution';
 import { describeReplication, heartbeatAge, isAlive } from './support/observe';
@@ -78,14 +77,14 @@ export function createDataEvidenceActivities(
     }),
 
     compareAfterDemotion: execute(
-      async ({ deployment, oldPrimary, newPrimary, walBefore }, execution): Promise<LossEvidence> => {
+      async ({ deployment, oldPrimary, newPrimary, walBefore, kind = 'dr' }, execution): Promise<LossEvidence> => {
         const { signal } = execution;
         const { limits } = clusters.deployment(deployment);
         let reached: string | undefined;
         const roots = async () => {
           const [former, next] = await Promise.all([
-            readDr(clusters.of(deployment, oldPrimary), signal),
-            readDr(clusters.of(deployment, newPrimary), signal),
+            readKind(clusters.of(deployment, oldPrimary), kind, signal),
+            readKind(clusters.of(deployment, newPrimary), kind, signal),
           ]);
           reached = next.lastRemoteWal ?? reached;
           return { oldPrimaryRoot: former.merkleRoot, newPrimaryRoot: next.merkleRoot };

@@ -70,6 +70,7 @@ export const OPERATION_GATES = {
   'dr.secondary.disable': 'disable',
   'dr.secondary.forget-primary': 'revoke',
   'dr.secondary.reindex': 'reindex',
+  'dr.secondary.repoint-by-token': 'repoint',
   'performance.primary.demote': 'promote',
   'performance.primary.disable': 'disable',
   'performance.primary.revoke-secondary': 'revoke',
@@ -80,6 +81,8 @@ export const OPERATION_GATES = {
   'performance.secondary.disable': 'disable',
   'performance.secondary.forget-primary': 'revoke',
   'performance.secondary.repoint-by-token': 'repoint',
+  // Part of a promotion that was approved as a whole: nobody is asked again.
+  'performance.secondary.repoint-after-promotion': 'promote',
   'hook.unfence': 'unfence',
   'root-token.generate': 'ceremony',
 } as const satisfies Readonly<Record<string, GateName>>;

@@ -1,3 +1,87 @@
+import type { StepInput, OnCluster, BetweenClusters } from './inputs';
+import type {
+  Assessment,
+  Authority,
+  ChangeResult,
+  DemoteResult,
+  MarkerResult,
+  PathsFilterFacts,
+  ServiceReadyResult,
+} from './results';
+import type { WalIndex } from '../observations';
+import type { PerformancePromotionInput, ReplicationKind, SecondaryRepointingInput } from '../runbook-inputs';
+
+/** The filter that a secondary must have, under the id of its next activation token. */
+export interface KnownFilter {
+  /** The cluster ID of the secondary. */
+  readonly id: string;
+  /** Absent where it has none. */
+  readonly filter?: PathsFilterFacts;
+}
+
+/** What `secondaryRepointing` follows. */
+export interface RepointingRoute {
+  readonly kind: ReplicationKind;
+  readonly primary: string;
+  readonly secondary: string;
+  readonly form: 'token' | 'addresses';
+  /** Where the operation token comes from; absent where none is needed. */
+  readonly tokenSource?: 'batch' | 'ceremony';
+  /** Of a performance secondary. */
+  readonly filter?: KnownFilter;
+  /** The id under which the primary that it follows now keeps it, where that one is another cluster that answers. */
+  readonly formerPrimary?: { readonly cluster: string; readonly id: string };
+}
+
+/** What `performancePromotion` follows. */
+export interface PromotionRoute {
+  readonly mode: 'planned' | 'unplanned';
+  readonly to: string;
+  /** Absent where the primary is gone and nobody can tell which cluster it was. */
+  readonly from?: string;
+  readonly repoint: 'token' | 'addresses';
+  /** Every other secondary, and the old primary where it joins again, with the filters that they must have. */
+  readonly followers: readonly (KnownFilter & { readonly cluster: string; readonly form: 'token' | 'addresses' })[];
+  /** The old primary stays out, because its version is older. */
+  readonly staysOut: boolean;
+  readonly hooks: { readonly quiesce: boolean; readonly release: boolean };
+}
+
+/** Merkle roots as status tells them. */
+export interface RootComparison {
+  /** `equal` proves that both hold the same; anything else proves nothing while the primary takes writes. */
+  readonly verdict: 'equal' | 'not-seen-equal' | 'not-readable' | 'not-comparable';
+  readonly observed: string;
+}
+
 /** A performance secondary becomes primary, and secondaries follow another primary (facts 8.5, 8.6). */
-// eslint-disable-next-line @typescript-eslint/no-empty-object-type -- filled next
-export interface PerformancePromotionActivities {}
+export interface PerformancePromotionActivities {
+  assessSecondaryRepointing(
+    input: StepInput & { readonly input: SecondaryRepointingInput; readonly ownFingerprint?: string | undefined },
+  ): Promise<Assessment<RepointingRoute>>;
+  assessPerformancePromotion(
+    input: StepInput & { readonly input: PerformancePromotionInput },
+  ): Promise<Assessment<PromotionRoute>>;
+
+  /** Gives the secondary the cluster addresses of the primary. Its id, certificate and filter stay. */
+  updatePerformancePrimaryByAddresses(input: BetweenClusters): Promise<ChangeResult>;
+  /** @param input.filtered - the secondary has a paths filter: its root differs by design */
+  compareMerkleRoots(
+    input: BetweenClusters & { readonly kind: ReplicationKind; readonly filtered: boolean },
+  ): Promise<RootComparison>;
+
+  /** Demotes the performance primary once `successor` has every write up to `reached`. */
+  demotePerformancePrimary(
+    input: OnCluster & { readonly authority: Authority; readonly successor: string; readonly reached?: WalIndex },
+  ): Promise<DemoteResult>;
+  promotePerformanceSecondary(
+    input: OnCluster & {
+      readonly authority: Authority;
+      /** The cluster that must not be primary; absent where nobody can tell which one was. */
+      readonly otherCluster?: string;
+      /** Promotes although the service refuses. Needs the `force` gate. */
+      readonly force?: boolean;
+    },
+  ): Promise<ChangeResult>;
+  awaitPerformanceServiceReady(input: OnCluster & { readonly marker?: MarkerResult }): Promise<ServiceReadyResult>;
+}

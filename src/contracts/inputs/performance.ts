@@ -11,6 +11,8 @@ export const performancePromotionInput = z.strictObject({
   mode: z.enum(['planned', 'unplanned']).default('planned'),
   /** How the other secondaries are re-pointed; addresses need no filter to be written again. */
   repoint: z.enum(['token', 'addresses']).default('token'),
+  /** Planned: the greatest loss at which the promotion goes on; otherwise the old primary is promoted back. */
+  acceptLoss: z.enum(['none', 'bounded']).default('none'),
   /** Unplanned: promotes although a usable DR secondary of the failed primary could be promoted instead. */
   overrideDrSecondary: z.boolean().default(false),
   /** Whether the `force` gate may be opened at all. */
