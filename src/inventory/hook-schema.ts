@@ -65,6 +65,8 @@ const hook = (longestMs = LONGEST_MS) => {
 function mistakesOf(issue: z.core.$ZodIssue): { readonly path: readonly PropertyKey[]; readonly message: string }[] {
   if (issue.code === 'unrecognized_keys')
     return issue.keys.map((key) => ({ path: [...issue.path, key], message: 'unknown field' }));
+  if (issue.code === 'invalid_key')
+    return [{ path: issue.path, message: issue.issues[0]?.message ?? 'not the name of a header' }];
   const missing = issue.code === 'invalid_type' && issue.message.endsWith('received undefined');
   return [{ path: issue.path, message: missing ? 'missing' : issue.message }];
 }

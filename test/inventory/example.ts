@@ -42,5 +42,10 @@ deployments:
     marker: { path: kv/runbooks-marker }
     hooks:
       quiesce: { command: [/opt/quiesce, '--all'], timeout: 20s }
+      fence:
+        url: https://firewall.example/fence
+        headers: { authorization: { env: FENCE_TOKEN } }
+        idempotent: true
+      dump: { command: [/opt/dump], timeout: 2h }
       probe: { url: 'https://payments.example/health', expectStatus: [200, 204] }
 `;

@@ -52,7 +52,17 @@ describe('an inventory', () => {
       },
       limits: { lagWalEntries: 500, heartbeatAgeMs: 15_000, catchUpMs: 60_000, streamingMs: 600_000 },
       hooks: {
-        quiesce: { kind: 'command', command: ['/opt/quiesce', '--all'], timeoutMs: 20_000 },
+        quiesce: { kind: 'command', command: ['/opt/quiesce', '--all'], timeoutMs: 20_000, idempotent: false },
+        fence: {
+          kind: 'call',
+          url: 'https://firewall.example/fence',
+          method: 'POST',
+          headers: { authorization: { env: 'FENCE_TOKEN' } },
+          expectStatus: [200, 201, 202, 204],
+          timeoutMs: 30_000,
+          idempotent: true,
+        },
+        dump: { kind: 'command', timeoutMs: 7_200_000 },
         probe: { kind: 'probe', expectStatus: [200, 204] },
       },
     });
@@ -170,6 +180,31 @@ describe('mistakes', () => {
       'not available in this version',
     ],
     ['a relative hook', '/opt/quiesce', 'quiesce', 'absolute path of a program'],
+    [
+      'a hook that is a command and a call',
+      "quiesce: { command: [/opt/quiesce, '--all'], timeout: 20s }",
+      'quiesce: { url: "https://hooks.example/quiesce", command: [/opt/quiesce] }',
+      'hooks.quiesce.command: unknown field',
+    ],
+    [
+      'a header in the inventory itself',
+      "quiesce: { command: [/opt/quiesce, '--all'], timeout: 20s }",
+      'quiesce: { url: "https://hooks.example/quiesce", headers: { authorization: Bearer-1 } }',
+      'the secret itself never stands in the inventory',
+    ],
+    [
+      'a header that the call sets itself',
+      "quiesce: { command: [/opt/quiesce, '--all'], timeout: 20s }",
+      'quiesce: { url: "https://hooks.example/quiesce", headers: { Host: { env: HOST } } }',
+      'the call sets this header itself',
+    ],
+    [
+      'a hook over plain http beyond loopback',
+      "quiesce: { command: [/opt/quiesce, '--all'], timeout: 20s }",
+      'quiesce: { url: "http://hooks.example/quiesce" }',
+      'plain http is allowed on loopback addresses only',
+    ],
+    ['a hook that takes longer than an attempt may', 'timeout: 20s', 'timeout: 20m', 'takes at most 150 s'],
     ['another version', 'version: 1', 'version: 2', 'inventories of version 1'],
   ])('%s', (_what, from, to, message) => {
     const found = mistakes(changed(from, to));

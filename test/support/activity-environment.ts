@@ -54,6 +54,8 @@ type Result<K extends keyof RunbookActivities> = Awaited<ReturnType<RunbookActiv
 export interface CallOptions {
   readonly run?: RunContext;
   readonly step?: Partial<StepContext>;
+  /** Which attempt of Temporal this is; 1 where none is given. */
+  readonly attempt?: number;
   /** Given the way to cancel the activity before it starts. */
   readonly onStart?: (cancel: () => void) => void;
 }
@@ -163,6 +165,7 @@ export class ActivityBench {
         activityType: name,
         workflowNamespace: run.ns,
         workflowExecution: { workflowId: run.wid, runId: run.rid },
+        ...(options.attempt === undefined ? {} : { attempt: options.attempt }),
       },
       { logger: new DefaultLogger('ERROR') },
     );

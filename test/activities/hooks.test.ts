@@ -1,0 +1,264 @@
+/** Hooks stop, lead and fence clients: commands and calls, with their output; a probe proves that clients are served. */
+import { readFile, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import type { IncomingHttpHeaders, Server, ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
+
+const CANARY = 'hvs.canaryOfAHook0123456789';
+const HEADER = 'a-password-in-words-only';
+const script = (text: string, more: object = {}) => ({ command: ['/bin/sh', '-c', text], timeout: '20s', ...more });
+type HookOf = 'quiesce' | 'release' | 'traffic' | 'fence';
+const hook = (name: HookOf) => ({ deployment: DEPLOYMENT, hook: name, from: 'east', to: 'west' }) as const;
+
+let bench: ActivityBench;
+let receiver: Server;
+let address: string;
+let answer: (response: ServerResponse) => void;
+const got: { readonly method?: string; readonly headers: IncomingHttpHeaders; readonly body: string }[] = [];
+
+beforeAll(async () => {
+  receiver = createServer((request, response) => {
+    let body = '';
+    request.on('data', (chunk: Buffer) => (body += chunk.toString()));
+    request.on('end', () => {
+      got.push({ method: request.method, headers: request.headers, body });
+      answer(response);
+    });
+  });
+  await new Promise<void>((resolve) => receiver.listen(0, '127.0.0.1', resolve));
+  address = `http://127.0.0.1:${(receiver.address() as AddressInfo).port}/hooks`;
+  process.env['TEST_HOOK_HEADER'] = `Bearer ${HEADER}`;
+  bench = await ActivityBench.start({
+    deployment: {
+      hooks: {
+        quiesce: script('echo quiet; echo "and $RUNBOOK_FACTS"'),
+        traffic: script(`echo ${CANARY}; echo ${CANARY} >&2; exit 3`),
+        release: { url: address, headers: { authorization: { env: 'TEST_HOOK_HEADER' } }, timeout: '1s' },
+        fence: { url: address, method: 'PUT', idempotent: true, expectStatus: [204], timeout: '1s' },
+        dump: script('echo saved'),
+        probe: { url: address, expectStatus: [200, 204] },
+      },
+    },
+    limits: { serviceReady: '1s' },
+  });
+  bench.canary('what a hook writes', CANARY);
+  bench.canary('a header', HEADER);
+});
+afterAll(async () => {
+  await bench.stop();
+  await new Promise((resolve) => receiver.close(resolve));
+});
+beforeEach(() => {
+  got.length = 0;
+  answer = (response) => response.writeHead(204).end();
+});
+afterEach(() => expect(bench.leaks()).toEqual([]));
+
+/** A bench with one hook of its own. */
+async function withQuiesce<T>(entry: object, body: (own: ActivityBench) => Promise<T>): Promise<T> {
+  const own = await ActivityBench.start({ deployment: { hooks: { quiesce: entry } } });
+  try {
+    return await body(own);
+  } finally {
+    await own.stop();
+  }
+}
+
+describe('a command', () => {
+  it('runs once, ends well with exit code 0, and its output is in the result', async () => {
+    const result = await bench.call('runHook', hook('quiesce'));
+    expect(result).toMatchObject({ outcome: 'done', calls: 1 });
+    expect(result.observed).toMatch(/^quiesce hook ended with exit code 0; its output: quiet\nand \{"hook":"quiesce"/);
+    expect(await bench.call('awaitDump', { deployment: DEPLOYMENT, from: 'east', to: 'west' })).toMatchObject({
+      observed: 'dump hook ended with exit code 0; its output: saved',
+    });
+  });
+
+  it('that fails says its exit code and its output, redacted', async () => {
+    expect(await bench.failure('runHook', hook('traffic'))).toMatchObject({
+      code: 'HOOK_FAILED',
+      retryable: false,
+      details: {
+        observed: 'exit 3; its output: [redacted token]\n[redacted token]',
+        outcomeKnown: false,
+        next: expect.stringContaining('retry runs it again') as string,
+      },
+    });
+  });
+
+  it('shows the last lines of much output, and no rest of a line whose beginning is cut off', async () => {
+    const lines = 'i=0; while [ $i -lt 9000 ]; do echo "line $i of many"; i=$((i+1)); done';
+    await withQuiesce(script(lines), async (own) => {
+      const { observed } = await own.call('runHook', hook('quiesce'));
+      expect(observed.length).toBeLessThan(2_200);
+      expect(observed).toMatch(/; its output: \.\.\. line \d+ of many\n/);
+      expect(observed).toMatch(/line 8999 of many$/);
+    });
+    await withQuiesce(script('head -c 60000 /dev/zero | tr "\\0" x'), async (own) => {
+      expect((await own.call('runHook', hook('quiesce'))).observed).toBe('quiesce hook ended with exit code 0');
+    });
+  });
+
+  it('that does not end is ended with all that it started, and nobody claims to know what it did', async () => {
+    await withQuiesce(script('echo begun; sleep 600 & sleep 600', { timeout: '200ms' }), async (own) => {
+      expect(await own.failure('runHook', hook('quiesce'))).toMatchObject({
+        code: 'OUTCOME_UNKNOWN',
+        message: expect.stringContaining('still running after 0.2 s, ended') as string,
+        details: { observed: 'still running after 0.2 s, ended; its output: begun', outcomeKnown: false },
+      });
+    });
+  });
+
+  it('that is cancelled ends as cancelled, not as failed', async () => {
+    await withQuiesce({ command: ['/bin/sleep', '600'], timeout: '60s' }, async (own) => {
+      const failure = await own.failure('runHook', hook('quiesce'), {
+        onStart: (cancel) => void setTimeout(cancel, 50),
+      });
+      expect(failure.code).toBe('CancelledFailure');
+    });
+  });
+
+  it('that cannot be started did nothing for certain, and one that is not listed has nothing to do', async () => {
+    await withQuiesce({ command: ['/nowhere/hook'], timeout: '5s' }, async (own) => {
+      expect(await own.failure('runHook', hook('quiesce'))).toMatchObject({
+        code: 'HOOK_FAILED',
+        details: { observed: 'exit ENOENT', outcomeKnown: true },
+      });
+      expect((await own.call('runHook', hook('traffic'))).outcome).toBe('already');
+    });
+  });
+
+  it('sees where it is and who is who, and none of the environment of the worker', async () => {
+    const secret = 'canary-of-the-workers-environment';
+    process.env['RUNBOOKS_SEAL_KEYS'] = secret;
+    process.env['SOME_TOKEN'] = secret;
+    const file = join(bench.directory, 'environment');
+    await writeFile(file, '');
+    await withQuiesce(script(`env > ${file}`), (own) => own.call('runHook', hook('quiesce')));
+    delete process.env['RUNBOOKS_SEAL_KEYS'];
+    delete process.env['SOME_TOKEN'];
+    const seen = await readFile(file, 'utf8');
+    expect(seen).toContain('RUNBOOK_HOOK=quiesce');
+    expect(seen).toContain('RUNBOOK_FROM=east');
+    expect(seen).toContain('RUNBOOK_TO=west');
+    expect(seen).not.toContain(secret);
+    expect(seen).not.toContain(HEADER);
+  });
+});
+
+describe('a call', () => {
+  it('sends the facts and the headers of its sources, and takes an expected status', async () => {
+    answer = (response) => response.writeHead(200).end(`let through, ${HEADER}`);
+    const result = await bench.call('runHook', hook('release'));
+    expect(result.observed).toBe('release hook ended with status 200; its output: let through, [redacted]');
+    expect(got).toHaveLength(1);
+    expect(got[0]).toMatchObject({ method: 'POST', headers: { authorization: `Bearer ${HEADER}` } });
+    expect(JSON.parse(got[0]?.body ?? '')).toEqual({
+      hook: 'release',
+      deployment: DEPLOYMENT,
+      from: 'east',
+      to: 'west',
+      workflowId: bench.run.wid,
+      runId: bench.run.rid,
+      step: 'a step',
+      key: got[0]?.headers['idempotency-key'],
+    });
+  });
+
+  it('fails with any other status, and follows no redirect', async () => {
+    answer = (response) => response.writeHead(307, { location: address }).end();
+    expect(await bench.failure('runHook', hook('release'))).toMatchObject({
+      code: 'HOOK_FAILED',
+      retryable: false,
+      details: { observed: 'status 307', needed: 'status 200 or 201 or 202 or 204' },
+    });
+    expect(got).toHaveLength(1);
+  });
+
+  it('whose answer is lost is not repeated unless it is declared idempotent', async () => {
+    answer = (response) => response.destroy();
+    expect(await bench.failure('runHook', hook('release'))).toMatchObject({
+      code: 'OUTCOME_UNKNOWN',
+      retryable: false,
+      details: { observed: expect.stringContaining('the answer was lost') as string, outcomeKnown: false },
+    });
+    expect(await bench.failure('runHook', hook('fence'))).toMatchObject({ code: 'HOOK_FAILED', retryable: true });
+    answer = () => undefined;
+    expect(await bench.failure('runHook', hook('release'))).toMatchObject({
+      code: 'OUTCOME_UNKNOWN',
+      details: { observed: 'no answer within 1 s' },
+    });
+  });
+
+  it('that could not be sent did nothing for certain, nor did one whose header is not there', async () => {
+    await withQuiesce({ url: 'http://127.0.0.1:1/', timeout: '2s' }, async (own) => {
+      expect(await own.failure('runHook', hook('quiesce'))).toMatchObject({
+        code: 'HOOK_FAILED',
+        details: { observed: 'not sent (ECONNREFUSED)', outcomeKnown: true },
+      });
+    });
+    await withQuiesce({ url: address, headers: { 'x-key': { env: 'NO_SUCH_VARIABLE' } } }, async (own) => {
+      expect(await own.failure('runHook', hook('quiesce'))).toMatchObject({
+        code: 'CREDENTIAL_UNAVAILABLE',
+        retryable: false,
+        details: { outcomeKnown: true },
+      });
+    });
+    expect(got).toEqual([]);
+  });
+});
+
+describe('a try after one that was lost with its worker', () => {
+  it('asks people where the hook is not idempotent, without running it', async () => {
+    expect(await bench.failure('runHook', hook('release'), { attempt: 2 })).toMatchObject({
+      code: 'OUTCOME_UNKNOWN',
+      retryable: false,
+      message: expect.stringContaining('an earlier try of it began') as string,
+      details: { outcomeKnown: false },
+    });
+    expect(got).toEqual([]);
+  });
+
+  it('runs an idempotent hook again, which its receiver can tell by the key; a second failure asks people', async () => {
+    await bench.call('runHook', hook('fence'));
+    expect(await bench.call('runHook', hook('fence'), { attempt: 2 })).toMatchObject({ outcome: 'done' });
+    const keys = got.map(({ method, headers }) => [method, headers['idempotency-key']]);
+    expect(keys).toHaveLength(2);
+    expect(keys[0]).toEqual(keys[1]);
+    answer = (response) => response.writeHead(503).end('busy');
+    expect(await bench.failure('runHook', hook('fence'), { attempt: 2 })).toMatchObject({
+      code: 'HOOK_FAILED',
+      retryable: false,
+      details: { observed: 'status 503; its output: busy', outcomeKnown: false },
+    });
+  });
+});
+
+describe('the probe', () => {
+  const statuses = (...list: number[]) => {
+    const left = [...list];
+    answer = (response) => response.writeHead(left.length > 1 ? (left.shift() ?? 0) : (left[0] ?? 0)).end(CANARY);
+  };
+
+  it('succeeds with the first expected status, and counts its tries', async () => {
+    statuses(503, 429, 200);
+    expect(await bench.call('probeService', { deployment: DEPLOYMENT })).toMatchObject({ tries: 3 });
+  });
+
+  it('fails with the last status within its budget, and shows nothing of the body', async () => {
+    statuses(503);
+    const failure = await bench.failure('probeService', { deployment: DEPLOYMENT, budgetMs: 300 });
+    expect(failure).toMatchObject({ code: 'CONFIRMATION_TIMEOUT', details: { observed: 'status 503' } });
+  });
+
+  it('refuses to claim anything where the inventory has none, and says that nobody answers', async () => {
+    const dead = await ActivityBench.start({ deployment: { hooks: { probe: { url: 'http://127.0.0.1:1/' } } } });
+    const bare = await ActivityBench.start();
+    const ask = { deployment: DEPLOYMENT, budgetMs: 100 };
+    expect((await bare.failure('probeService', ask)).code).toBe('PRECONDITION_FAILED');
+    expect((await dead.failure('probeService', ask)).details['observed']).toContain('UNREACHABLE');
+    await Promise.all([dead.stop(), bare.stop()]);
+  });
+});
