@@ -169,17 +169,30 @@ function activitiesOf(factory: ts.FunctionDeclaration): readonly (readonly [stri
   );
 }
 
+/**
+ * What a runbook reaches only in name: a failover that takes it over is a runbook of its own, and only those ask for
+ * operation tokens whose own file speaks of them.
+ */
+function notItsOwn(name: string, { syntax }: SourceFile): ReadonlySet<string> {
+  return new Set([
+    ...(name === 'drFailover' ? [] : ['failOver']),
+    ...(/\b(tokens|Ceremony)\b/.test(syntax.getText()) ? [] : ['OperationTokens', 'Ceremony']),
+  ]);
+}
+
 /** Runbooks by name, with the text of everything that they reach in the workflows. */
 export function runbookTexts(): ReadonlyMap<string, string> {
   const sources = readSources('workflows');
   return new Map(
     RUNBOOK_NAMES.map((name) => {
-      const [path, node] =
+      const [source, node] =
         [...sources.values()].flatMap((each) => {
           const found = each.declarations.get(name);
-          return found ? [[each.path, found] as const] : [];
+          return found ? [[each, found] as const] : [];
         })[0] ?? [];
-      return [name, path && node ? reach(sources, path, node).map(textOf).join('\n') : ''] as const;
+      if (!source || !node) return [name, ''] as const;
+      const reached = reach(sources, source.path, node, notItsOwn(name, source));
+      return [name, reached.map(textOf).join('\n')] as const;
     }),
   );
 }

@@ -37,8 +37,15 @@ export function textOf(node: ts.Node): string {
 /**
  * Everything that a declaration reaches through the names that it uses, itself first: other declarations of its file,
  * and through imports those of other files that were read.
+ *
+ * @param except - names that are not followed
  */
-export function reach(sources: ReadonlyMap<string, SourceFile>, path: string, from: ts.Node): readonly ts.Node[] {
+export function reach(
+  sources: ReadonlyMap<string, SourceFile>,
+  path: string,
+  from: ts.Node,
+  except: ReadonlySet<string> = new Set(),
+): readonly ts.Node[] {
   const reached = new Set<ts.Node>();
   const visit = (file: string, node: ts.Node): void => {
     if (reached.has(node)) return;
@@ -46,6 +53,7 @@ export function reach(sources: ReadonlyMap<string, SourceFile>, path: string, fr
     const source = sources.get(file);
     if (!source) return;
     for (const name of identifiersIn(node)) {
+      if (except.has(name)) continue;
       const local = source.declarations.get(name);
       if (local) visit(file, local);
       for (const each of source.imports) {
