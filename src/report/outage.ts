@@ -139,7 +139,11 @@ function split(
   facts: RunFacts,
   outage: Interval,
 ): Pick<OutageSplit, 'serviceMs' | 'machineMs' | 'peopleMs'> {
-  const activities = union(run.activities.flatMap((activity) => activityInterval(activity, outage.to) ?? []));
+  const activities = union(
+    run.activities
+      .filter(({ type }) => type !== 'notify')
+      .flatMap((activity) => activityInterval(activity, outage.to) ?? []),
+  );
   const pauses = difference(union(pauseIntervals(facts.controls, outage.to)), activities);
   const waits = [...gateIntervals(facts.gates, outage.to), ...parkingIntervals(facts, outage.to), ...pauses];
   const people = clipped(union(waits), outage);

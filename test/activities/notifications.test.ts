@@ -1,0 +1,191 @@
+/** Who is told what, in which form; and that a target that is down costs nobody else anything. */
+import type { Notification } from '../../src/contracts/notifications';
+import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
+import { MailServer, WebhookServer } from '../support/notification-servers';
+
+const SECRET_PATH = 'T0000/B1111/sEcReTpAtHoFaWeBhOoK';
+const ROUTING_KEY = 'R0utingK3yOfThePagerThatIsSecret';
+const PASSWORD = 'the-mail-password-of-the-runbooks';
+
+describe('notify', () => {
+  let bench: ActivityBench;
+  let hook: WebhookServer;
+  let chat: WebhookServer;
+  let pager: WebhookServer;
+  let mail: MailServer;
+  beforeAll(async () => {
+    [hook, chat, pager] = await Promise.all([WebhookServer.start(), WebhookServer.start(), WebhookServer.start()]);
+    mail = await MailServer.start();
+    process.env['TEST_HOOK_URL'] = `${hook.origin}/${SECRET_PATH}`;
+    process.env['TEST_HOOK_TOKEN'] = 'bearer-token-of-the-hook';
+    process.env['TEST_CHAT_URL'] = `${chat.origin}/${SECRET_PATH}`;
+    process.env['TEST_ROUTING_KEY'] = ROUTING_KEY;
+    process.env['TEST_MAIL_PASSWORD'] = PASSWORD;
+    const timeout = '300ms';
+    bench = await ActivityBench.start({
+      deployment: {
+        notifications: [
+          { name: 'hook', kind: 'webhook', url: { env: 'TEST_HOOK_URL' }, token: { env: 'TEST_HOOK_TOKEN' }, timeout },
+          { name: 'chat', kind: 'slack', url: { env: 'TEST_CHAT_URL' }, timeout, events: ['parked', 'finished'] },
+          {
+            name: 'pager',
+            kind: 'pagerduty',
+            routingKey: { env: 'TEST_ROUTING_KEY' },
+            url: `${pager.origin}/v2/enqueue`,
+            timeout,
+          },
+          {
+            name: 'mail',
+            kind: 'email',
+            host: '127.0.0.1',
+            port: mail.port,
+            security: 'none',
+            username: 'runbooks',
+            password: { env: 'TEST_MAIL_PASSWORD' },
+            from: 'runbooks@example.com',
+            to: ['on-call@example.com', 'audit@example.com'],
+            events: ['parked', 'started'],
+          },
+        ],
+      },
+    });
+    for (const [name, value] of Object.entries({ SECRET_PATH, ROUTING_KEY, PASSWORD })) bench.canary(name, value);
+    bench.canary('bearer', 'bearer-token-of-the-hook');
+  });
+  afterAll(async () => {
+    await Promise.all([bench.stop(), hook.stop(), chat.stop(), pager.stop(), mail.stop()]);
+  });
+  beforeEach(() => {
+    for (const server of [hook, chat, pager]) {
+      server.posted.length = 0;
+      server.answers = [200];
+    }
+    mail.mails.length = 0;
+    mail.refuseRecipients = false;
+  });
+
+  const parked: Notification = {
+    event: 'parked',
+    severity: 'critical',
+    runbook: 'drSwitchover',
+    number: 4,
+    subject: 'wait:parked:1',
+    text: 'drSwitchover is parked at "Promote west" <now>.',
+    at: Date.UTC(2026, 0, 2, 3, 4, 5),
+    waiting: {
+      for: 'decision',
+      step: 'Promote west',
+      parkingNo: 1,
+      code: 'CONFIRMATION_TIMEOUT',
+      message: 'not seen; the token was hvs.CAESIJ1234567890abcdefGHIJKL',
+      next: 'look at west',
+      choices: [{ action: 'retry', effect: 'again' }],
+    },
+  };
+  const notify = (notification: Notification) => bench.call('notify', { deployment: DEPLOYMENT, notification });
+
+  it('tells every target that wants the event, each in its own form', async () => {
+    expect(await notify(parked)).toEqual({ told: 4, failed: [] });
+
+    const command =
+      "runbook decide deployment:payments --step 'Promote west' --action retry --reason WHY --name YOUR-NAME";
+    const [posted] = hook.posted;
+    expect(posted?.path).toBe(`/${SECRET_PATH}`);
+    expect(posted?.headers.authorization).toBe('Bearer bearer-token-of-the-hook');
+    expect(posted?.body).toMatchObject({
+      schema: 'replication-runbooks/notification/v1',
+      event: 'parked',
+      severity: 'critical',
+      at: '2026-01-02T03:04:05.000Z',
+      deployment: DEPLOYMENT,
+      workflowId: bench.run.wid,
+      runId: bench.run.rid,
+      commands: [{ who: 'an operator', command, effect: 'again' }],
+    });
+    expect(chat.posted[0]?.body['text']).toContain('*[CRITICAL] payments: drSwitchover is parked');
+    expect(chat.posted[0]?.body['text']).toContain('&lt;now&gt;');
+    expect(pager.posted[0]?.body).toMatchObject({
+      routing_key: ROUTING_KEY,
+      event_action: 'trigger',
+      dedup_key: expect.stringContaining(`${bench.run.rid}/4`) as string,
+      payload: { severity: 'critical', source: DEPLOYMENT, class: 'parked', component: 'drSwitchover' },
+    });
+    expect(mail.mails).toHaveLength(1);
+    expect(mail.mails[0]).toMatchObject({
+      from: 'runbooks@example.com',
+      to: ['on-call@example.com', 'audit@example.com'],
+      credentials: `\0runbooks\0${PASSWORD}`,
+    });
+    expect(mail.mails[0]?.data).toMatch(/^Subject: .*CRITICAL.*payments/m);
+    expect(mail.mails[0]?.data.replaceAll('=\n', '')).toContain('runbook decide deployment:payments');
+    // What a step's message let through is taken out, whatever the target.
+    const told = [hook.posted, chat.posted, pager.posted, mail.mails].map((each) => JSON.stringify(each)).join('');
+    expect(told).not.toContain('CAESIJ1234567890');
+  });
+
+  it('an outage is one alert, which service-ready resolves; no other alert hides behind an earlier one', async () => {
+    const outage = { runbook: 'drSwitchover', subject: 'outage', text: 'The outage began.', at: 1 } as const;
+    await notify({ ...outage, event: 'outage-started', severity: 'critical', number: 1 });
+    await notify({ ...parked, number: 2 });
+    await notify({ ...parked, number: 3, event: 'escalation' });
+    await notify({ ...outage, event: 'service-ready', severity: 'info', number: 4 });
+    const [began, first, second, ready] = pager.posted.map(({ body }) => body);
+    expect([began, first, second, ready].map((body) => body?.['event_action'])).toEqual([
+      'trigger',
+      'trigger',
+      'trigger',
+      'resolve',
+    ]);
+    expect(ready?.['dedup_key']).toBe(began?.['dedup_key']);
+    expect(new Set([began, first, second].map((body) => body?.['dedup_key'])).size).toBe(3);
+  });
+
+  it('only who wants an event is told of it', async () => {
+    const finished = { ...parked, event: 'finished', waiting: undefined, outcome: 'completed' } as const;
+    expect(await notify({ ...finished, leftToDo: ['revoke the token'] })).toEqual({ told: 2, failed: [] });
+    expect(hook.posted[0]?.body).toMatchObject({
+      outcome: 'completed',
+      details: ['Left to do: revoke the token'],
+      commands: [{ command: `runbook report ${bench.run.wid} --run-id ${bench.run.rid}` }],
+    });
+    expect([chat.posted.length, pager.posted.length, mail.mails.length]).toEqual([1, 0, 0]);
+  });
+
+  it('a target that is down is named with the reason and nothing else, and the others are told', async () => {
+    hook.answers = ['hang'];
+    chat.answers = [404];
+    pager.answers = [503, 202];
+    mail.refuseRecipients = true;
+    const { told, failed } = await notify(parked);
+    expect(told).toBe(1);
+    expect(failed).toEqual([
+      { target: 'hook', kind: 'webhook', why: 'no answer within 0.3 s' },
+      { target: 'chat', kind: 'slack', why: 'it answered 404' },
+      { target: 'mail', kind: 'email', why: 'EENVELOPE' },
+    ]);
+    // What may pass is tried once more; what was refused for good is not.
+    expect([hook.posted.length, chat.posted.length, pager.posted.length]).toEqual([2, 1, 2]);
+  });
+
+  it('a redirect is not followed, and a source that is gone is a target that is down', async () => {
+    hook.answers = [302];
+    const url = process.env['TEST_CHAT_URL'];
+    process.env['TEST_CHAT_URL'] = 'http://hooks.example.com/plain-text';
+    const insecure = await notify(parked);
+    delete process.env['TEST_CHAT_URL'];
+    const { failed } = await notify(parked);
+    process.env['TEST_CHAT_URL'] = url;
+    expect(insecure.failed).toContainEqual({
+      target: 'chat',
+      kind: 'slack',
+      why: 'Its address is not an https address.',
+    });
+    expect(failed.map(({ target }) => target)).toEqual(['hook', 'chat']);
+    expect(failed[1]?.why).toContain('environment variable TEST_CHAT_URL');
+    expect(hook.posted.map(({ path }) => path)).not.toContain('/elsewhere');
+  });
+
+  it('no address, key, password or token of a target stands readable in what the activity emits', () => {
+    expect(bench.leaks()).toEqual([]);
+  });
+});
