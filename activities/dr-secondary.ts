@@ -11,6 +11,7 @@ import { issueFor, readPrimary, updatePrimaryWith } from './support/join-seconda
 import { describeReplication, heartbeatAge, isAlive } from './support/observe';
 import { awaitClusterId, openOperationToken } from './support/operation-token';
 import { CHANGE_TIMEOUT_MS, awaitState } from './support/read-act-confirm';
+import { verifyRepointing } from './support/repoint-authority';
 
 /** How long a secondary that does not answer is waited for before its step parks, ms. */
 const ANSWER_BUDGET_MS = 30_000;
@@ -54,6 +55,7 @@ export function createDrSecondaryActivities(
     updateDrPrimary: executeChange(async (input, execution) => {
       const joining = await joiningOf(input, execution);
       const { target, clusterId } = joining;
+      if (input.authority) await verifyRepointing(dependencies, execution, input.deployment, joining, input.authority);
       await readPrimary(joining);
       return updatePrimaryWith(dependencies, execution, joining, input.activation, async () => {
         const use = 'dr.update-primary';

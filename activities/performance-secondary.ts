@@ -11,6 +11,7 @@ import { describeReplication, isAlive } from './support/observe';
 import { awaitClusterId } from './support/operation-token';
 import { beforeOf, demandApproval, describeFilter, readPerformance } from './support/paths-filters';
 import { CHANGE_TIMEOUT_MS, awaitState, beforeSending, readActConfirm } from './support/read-act-confirm';
+import { verifyRepointing } from './support/repoint-authority';
 
 const FILTER_BUDGET_MS = 30_000;
 const COMPARE_BUDGET_MS = 20_000;
@@ -156,6 +157,7 @@ export function createPerformanceSecondaryActivities(
 
     updatePerformancePrimary: executeChange(async (input, execution) => {
       const joining = await joiningOf(input, execution);
+      if (input.authority) await verifyRepointing(dependencies, execution, input.deployment, joining, input.authority);
       const { target } = joining;
       return updatePrimaryWith(dependencies, execution, joining, input.activation, async () => {
         const token = await target.credential();

@@ -1,3 +1,4 @@
+import type { Authority, KnownFilter } from '../../src/contracts/activities';
 import type { StepCalls } from './activity-calls';
 import type { JoinUnit } from './join-unit';
 import { carryOutUnit } from './join-unit';
@@ -6,10 +7,19 @@ import { inParallel } from './parallel';
 import type { Choice } from './parking';
 import type { Run } from './run';
 
-const STOP_HERE: Choice = {
+export const STOP_HERE: Choice = {
   action: 'abort',
   effect: 'end the run here: service stays up, what is not re-protected yet is listed in the report',
 };
+
+/** Who is to follow whom. */
+export interface Following {
+  readonly deployment: string;
+  readonly primary: string;
+  readonly secondary: string;
+  /** Of a plan that allows this, where it is no part of a change of the DR primary. */
+  readonly authority?: Authority;
+}
 
 /**
  * Makes `secondary` follow `primary` as DR secondary: operation token, public key, activation token, update-primary,
@@ -17,19 +27,18 @@ const STOP_HERE: Choice = {
  *
  * @returns whether it streams; false where people skipped it
  */
-async function followAsDrSecondary(
+export async function followAsDrSecondary(
   run: Run,
   tokens: OperationTokens,
-  deployment: string,
-  primary: string,
-  secondary: string,
+  { deployment, primary, secondary, authority }: Following,
 ): Promise<boolean> {
+  const authorised = authority === undefined ? {} : { authority };
   const effect = `${secondary} stays without a primary; repeat it later with an activation token from ${primary}`;
   const token = await tokens.ofUnlessSkipped(secondary, effect);
   if (!token) return false;
   const joined = await repeatUnit(run, `Point ${secondary} at ${primary}`, effect, (call) => ({
     issue: () => call.issueDrActivationToken({ deployment, primary, secondary, token }),
-    use: (activation) => call.updateDrPrimary({ deployment, primary, secondary, token, activation }),
+    use: (activation) => call.updateDrPrimary({ deployment, primary, secondary, token, activation, ...authorised }),
   }));
   if (!joined) return false;
   const streaming = await run.skippableStep(
@@ -42,25 +51,32 @@ async function followAsDrSecondary(
   return streaming !== undefined;
 }
 
-/**
- * Re-points a performance secondary that does not follow by itself. Its paths filter is read first, written under the id
- * of the new token before that is used, so that what was filtered never leaves, and made sure of again after it:
- * update-primary may drop it.
- *
- * @returns whether it follows with its filter; false where people skipped a step or it did not come
- */
-async function repointPerformanceSecondary(
-  run: Run,
-  deployment: string,
-  primary: string,
-  secondary: string,
-): Promise<boolean> {
-  const found = await run.skippableStep(
+/** Reads what the primary keeps for the secondary; `undefined` where people skipped it. */
+async function readFilterOf(run: Run, { deployment, primary, secondary }: Following): Promise<KnownFilter | undefined> {
+  return run.skippableStep(
     `Read the paths filter of ${secondary}`,
     `${secondary} is not re-pointed: it would receive what its filter kept away from it`,
     (call) => call.readPathsFilter({ deployment, primary, secondary }),
     { note: (result) => result.observed, choices: [STOP_HERE] },
   );
+}
+
+/**
+ * Re-points a performance secondary by token. Its paths filter is read first, written under the id of the new token
+ * before that is used, so that what was filtered never leaves, and made sure of again after it: update-primary may drop
+ * it.
+ *
+ * @param known - the filter that it must have, where an approved plan says so; else it is read on the primary
+ * @returns whether it follows with its filter; false where people skipped a step or it did not come
+ */
+export async function repointPerformanceSecondary(
+  run: Run,
+  following: Following,
+  known?: KnownFilter,
+): Promise<boolean> {
+  const { deployment, primary, secondary, authority } = following;
+  const authorised = authority === undefined ? {} : { authority };
+  const found = known ?? (await readFilterOf(run, following));
   if (!found) return false;
   const { id, filter } = found;
   const writeFilter = async (when: string): Promise<'done' | 'already' | 'no filter' | undefined> => {
@@ -77,7 +93,7 @@ async function repointPerformanceSecondary(
   const effect = `${secondary} keeps looking for the old primary`;
   const joined = await repeatUnit(run, `Point ${secondary} at ${primary} (performance)`, effect, (call) => ({
     issue: () => call.issuePerformanceActivationToken({ deployment, primary, secondary }),
-    use: (activation) => call.updatePerformancePrimary({ deployment, primary, secondary, activation }),
+    use: (activation) => call.updatePerformancePrimary({ deployment, primary, secondary, activation, ...authorised }),
   }));
   const after = await writeFilter('after update-primary');
   if (after === 'done') {
@@ -90,6 +106,16 @@ async function repointPerformanceSecondary(
   }
   if (!joined) return false;
   const follows = await seenFollowing(run, deployment, primary, [secondary], `Wait until ${secondary} follows`);
+  const equal = await sameFilterOnBothSides(run, following, found);
+  return follows.has(secondary) && after !== undefined && equal;
+}
+
+/** Compares the dynamic filter on both sides, and with the filter that must be there. */
+export async function sameFilterOnBothSides(
+  run: Run,
+  { deployment, primary, secondary }: Following,
+  { id, filter }: KnownFilter,
+): Promise<boolean> {
   const compared = await run.skippableStep(
     `Compare the dynamic filter of ${secondary} on both sides`,
     'whether both sides filter the same is not known',
@@ -104,7 +130,7 @@ async function repointPerformanceSecondary(
       next: `Compare the paths filter of ${secondary} with what it must not see, before clients write again.`,
     });
   }
-  return follows.has(secondary) && after !== undefined && compared?.equal === true;
+  return compared?.equal === true;
 }
 
 /** Public key, activation token and update-primary as one step, which people may skip. */
@@ -130,7 +156,7 @@ async function followAll(
   tokens: OperationTokens,
 ): Promise<string[]> {
   const followed = await inParallel(
-    secondaries.map((secondary) => followAsDrSecondary(run, tokens, deployment, primary, secondary)),
+    secondaries.map((secondary) => followAsDrSecondary(run, tokens, { deployment, primary, secondary })),
   );
   return secondaries
     .filter((_, index) => !followed[index])
@@ -153,7 +179,8 @@ async function performanceFollows(
   const left: string[] = [];
   for (const cluster of secondaries) {
     if (follows.has(cluster)) continue;
-    if (follows.asked && (await repointPerformanceSecondary(run, deployment, primary, cluster))) continue;
+    if (follows.asked && (await repointPerformanceSecondary(run, { deployment, primary, secondary: cluster })))
+      continue;
     left.push(
       `${cluster} was not seen following ${primary} with its filter. Read its performance status; if it does not follow, write its paths filter on ${primary} first, then use a performance activation token with update-primary on ${cluster}, then write the filter again.`,
     );
@@ -162,7 +189,7 @@ async function performanceFollows(
 }
 
 /** The performance secondaries that were seen following. `asked` is false where people skipped the step. */
-async function seenFollowing(
+export async function seenFollowing(
   run: Run,
   deployment: string,
   primary: string,
