@@ -54,12 +54,16 @@ export function runIdOf(events: readonly HistoryEvent[]): string | undefined {
   return first?.originalExecutionRunId ?? undefined;
 }
 
-/** Results of the completed activities of a type, oldest first. */
-export function activityResults(events: readonly HistoryEvent[], type: string): unknown[] {
+/** Results of the completed activities of a type, or of the types that are wanted, oldest first. */
+export function activityResults(
+  events: readonly HistoryEvent[],
+  type: string | ((name: string) => boolean),
+): unknown[] {
+  const wanted = typeof type === 'string' ? (name: string) => name === type : type;
   const scheduled = new Set(
     events.flatMap((event) => {
       const attributes = event.activityTaskScheduledEventAttributes;
-      return attributes?.activityType?.name === type ? [String(event.eventId)] : [];
+      return wanted(attributes?.activityType?.name ?? '') ? [String(event.eventId)] : [];
     }),
   );
   return events.flatMap((event) => {

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { Command } from 'commander';
-import { switchoverPlan } from '../../contracts/plan';
+import { GATE_NAMES } from '../../contracts/plan';
 import type { PlanDocument } from '../../contracts/plan';
 import { SIGNALS } from '../../contracts/signals';
 import type { ApprovalPayload } from '../../contracts/signals';
@@ -13,6 +13,7 @@ import type { GivingOptions } from '../give-signal';
 import { activityResults, fetchEvents } from '../history';
 import { signingKey } from '../holder-key';
 import type { SigningOptions } from '../holder-key';
+import { approvalLines } from '../render-plan';
 import { describe, queryStatus } from '../run-view';
 import type { TemporalSession } from '../temporal';
 import { shellLine } from '../text';
@@ -34,7 +35,7 @@ export function approveCommand(host: CommandHost): Command {
     'runbook approve deployment:payments --gate plan --name ada --reject --comment "wrong window"',
   ])
     .argument('<workflowId>')
-    .requiredOption('--gate <gate>', 'plan or go')
+    .requiredOption('--gate <gate>', `the gate that waits: ${GATE_NAMES.join(', ')}`)
     .requiredOption('--name <name>', 'your name as the inventory lists it')
     .option('--reject', 'reject instead of approving')
     .option('--comment <text>', 'shown in the report')
@@ -45,6 +46,7 @@ export function approveCommand(host: CommandHost): Command {
     .option(...PRINT_OPTION);
   return withServerOptions(command).action(async (workflowId: string, options: ApproveOptions) => {
     const { context } = host;
+    requireGate(options.gate);
     await withSession(context, options, async (session) => {
       const { runId, plan } = await planUnderApproval(session, workflowId);
       if (options.planDigest !== undefined && options.planDigest !== plan.digest) {
@@ -94,7 +96,7 @@ async function planUnderApproval(
   const plan =
     status?.planText !== undefined && status.planDigest !== undefined
       ? { text: status.planText, digest: status.planDigest }
-      : activityResults(await fetchEvents(client, run), 'assessDrSwitchover')
+      : activityResults(await fetchEvents(client, run), (type) => type.startsWith('assess'))
           .map(recordedPlan)
           .findLast((found) => found !== undefined);
   if (plan === undefined) {
@@ -118,25 +120,10 @@ function recordedPlan(result: unknown): PlanDocument | undefined {
   return typeof text === 'string' && typeof digest === 'string' ? { text, digest } : undefined;
 }
 
-function approvalLines({ text, digest }: PlanDocument, gate: string): string[] {
-  const parsed = switchoverPlan.safeParse(JSON.parse(text));
-  if (!parsed.success) return [`Gate "${gate}", plan ${digest}:`, text];
-  const { data: plan } = parsed;
-  const named = (list: readonly { readonly cluster: string }[]): string =>
-    list.map(({ cluster }) => cluster).join(', ') || 'none';
-  return [
-    `Gate "${gate}" of ${plan.runbook}, deployment ${plan.deployment}, plan ${digest}`,
-    `  Reason            ${plan.reason}`,
-    `  From              ${plan.from.cluster} (${plan.from.version}, ${plan.from.clusterId})`,
-    `  To                ${plan.to.cluster} (${plan.to.version}, ${plan.to.clusterId})`,
-    `  Other DR          ${named(plan.otherDrSecondaries)}`,
-    `  Performance       ${named(plan.performanceSecondaries)}`,
-    `  Old primary       ${plan.rejoin ? 'rejoins as DR secondary' : 'stays out until it is upgraded'}`,
-    `  Token source      ${plan.tokenSource}`,
-    `  Go                ${plan.go === 'auto' ? 'this approval is enough' : 'asked for once more right before the outage'}`,
-    `  If it is stuck    ${plan.onStuck === 'promote-back' ? 'the old primary is promoted back' : 'the run parks and asks'}`,
-    `  Accepted loss     ${plan.acceptLoss}`,
-    '  Steps',
-    ...plan.steps.map((step, index) => `    ${index + 1}. ${step}`),
-  ];
+/** A mistyped gate would be signed and refused by the run; it is named here, before anything is asked. */
+function requireGate(gate: string): void {
+  if (GATE_NAMES.some((name) => name === gate)) return;
+  throw new RunbookError('INVALID_INPUT', `There is no gate "${gate}". Nothing was sent.`, {
+    needed: `one of: ${GATE_NAMES.join(', ')}`,
+  });
 }

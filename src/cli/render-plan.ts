@@ -1,0 +1,58 @@
+import { runbookPlan, switchoverPlan } from '../contracts/plan';
+import type { PlanDocument, RunbookPlan, SwitchoverPlan } from '../contracts/plan';
+import { columns } from './text';
+
+/** What an approver sees before the question: the plan in plain words; its text as it is where it has no known shape. */
+export function approvalLines({ text, digest }: PlanDocument, gate: string): string[] {
+  const content: unknown = JSON.parse(text);
+  const switchover = switchoverPlan.safeParse(content);
+  if (switchover.success) return switchoverLines(switchover.data, digest, gate);
+  const plan = runbookPlan.safeParse(content);
+  if (plan.success) return planLines(plan.data, digest, gate);
+  return [`Gate "${gate}", plan ${digest}:`, text];
+}
+
+function switchoverLines(plan: SwitchoverPlan, digest: string, gate: string): string[] {
+  const named = (list: readonly { readonly cluster: string }[]): string =>
+    list.map(({ cluster }) => cluster).join(', ') || 'none';
+  return [
+    `Gate "${gate}" of ${plan.runbook}, deployment ${plan.deployment}, plan ${digest}`,
+    `  Reason            ${plan.reason}`,
+    `  From              ${plan.from.cluster} (${plan.from.version}, ${plan.from.clusterId})`,
+    `  To                ${plan.to.cluster} (${plan.to.version}, ${plan.to.clusterId})`,
+    `  Other DR          ${named(plan.otherDrSecondaries)}`,
+    `  Performance       ${named(plan.performanceSecondaries)}`,
+    `  Old primary       ${plan.rejoin ? 'rejoins as DR secondary' : 'stays out until it is upgraded'}`,
+    `  Token source      ${plan.tokenSource}`,
+    `  Go                ${plan.go === 'auto' ? 'this approval is enough' : 'asked for once more right before the outage'}`,
+    `  If it is stuck    ${plan.onStuck === 'promote-back' ? 'the old primary is promoted back' : 'the run parks and asks'}`,
+    `  Accepted loss     ${plan.acceptLoss}`,
+    '  Steps',
+    ...plan.steps.map((step, index) => `    ${index + 1}. ${step}`),
+  ];
+}
+
+function planLines(plan: RunbookPlan, digest: string, gate: string): string[] {
+  const { clusters, operations, warnings, steps, choices } = plan;
+  return [
+    `Gate "${gate}" of ${plan.runbook}, deployment ${plan.deployment}, plan ${digest}`,
+    `  Reason: ${plan.reason}`,
+    ...columns(
+      clusters.map(({ cluster, clusterId, version, dr, performance }) => [
+        `  ${cluster}`,
+        `DR ${dr}, performance ${performance}`,
+        version,
+        clusterId,
+      ]),
+    ),
+    ...Object.entries(choices).map(([name, choice]) => `  ${name}: ${choice}`),
+    ...warnings.map((warning) => `  KNOW THIS: ${warning}`),
+    '  What the approval allows, and nothing else',
+    ...operations.map(
+      ({ operation, on, with: other, detail }) =>
+        `    ${operation} on ${on.cluster}${other ? ` with ${other.cluster}` : ''}${detail === undefined ? '' : ` (${detail})`}`,
+    ),
+    '  Steps',
+    ...steps.map((step, index) => `    ${index + 1}. ${step}`),
+  ];
+}
