@@ -1,11 +1,18 @@
+import type { TeardownRoute } from '../src/contracts/activities';
 import type { ReplicationTeardownInput } from '../src/contracts/runbook-inputs';
 import { replicationTeardownInput } from '../src/contracts/runbook-inputs';
-import { stepFailure } from './building-blocks/failures';
+import type { Approved, TokenNeed } from './building-blocks/approved-plan';
+import { approvePlan } from './building-blocks/approved-plan';
+import { rolesInWords } from './building-blocks/assessment';
 import type { Run } from './building-blocks/run';
 import type { Ending, RunbookResult } from './building-blocks/runbook';
 import { executeRunbook } from './building-blocks/runbook';
 import { failOver } from './dr-failover';
 
+/**
+ * One kind of replication ends on one cluster, primary or secondary. The other kind stays as it is, and no data is
+ * wiped; but what replicated with it can do so again only after a wipe, which the plan names secondary by secondary.
+ */
 export async function replicationTeardown(input: unknown): Promise<RunbookResult> {
   return executeRunbook<ReplicationTeardownInput>(
     { name: 'replicationTeardown', input: replicationTeardownInput, body: carryOut, failOver },
@@ -14,7 +21,103 @@ export async function replicationTeardown(input: unknown): Promise<RunbookResult
 }
 
 function carryOut(run: Run, input: ReplicationTeardownInput): Promise<Ending> {
-  void run;
-  void input;
-  return Promise.resolve({ outcome: 'refused', failure: stepFailure('INTERNAL', 'not there yet') });
+  return run.stoppable(() => tearDown(run, input));
+}
+
+async function tearDown(run: Run, input: ReplicationTeardownInput): Promise<Ending> {
+  const { deployment, kind, cluster } = input;
+
+  // 0./1. Read the role and who is cut off; gate `disable` while the key holders are asked.
+  const approved = await approvePlan<TeardownRoute>(run, {
+    input,
+    assess: (call, again) => call.assessReplicationTeardown({ input, ...again }),
+    gate: ({ gates }) => (gates.disable?.needed === true ? 'disable' : undefined),
+    tokens: tokenNeed,
+  });
+  if ('outcome' in approved) return approved;
+  const { route, tokens } = approved;
+
+  // 2. The role ends.
+  if (route.role !== 'disabled') await disable(run, input, approved);
+
+  // 3. Every node says so; nothing of ours stays behind; the last look is in the report.
+  await run.skippableStep(
+    `See on every node of ${cluster} that it is disabled`,
+    `whether every node of ${cluster} ended its replication is not known`,
+    (call) => call.awaitReplicationDisabled({ deployment, cluster, kind }),
+    { note: ({ observed }) => observed },
+  );
+  run.state.enterPhase('finishing');
+  await tokens?.dispose();
+  await run.skippableStep(
+    'Read the final state',
+    'the report has no final state',
+    (call) => call.readDeployment({ deployment }),
+    { note: rolesInWords },
+  );
+  return {
+    outcome: 'completed',
+    leftToDo: leftToDo(input, route),
+    result: {
+      cluster,
+      kind,
+      was: route.role,
+      cutOff: route.cutOff,
+      undo: undoInWords(input, route),
+    },
+  };
+}
+
+/** A DR secondary does nothing without an operation token. */
+function tokenNeed({ tokenSource, cluster }: TeardownRoute): TokenNeed | undefined {
+  if (tokenSource === undefined) return undefined;
+  return { source: tokenSource, targets: [{ cluster, uses: ['dr.disable', 'dr.operation-token.delete'] }] };
+}
+
+/** Step 2. */
+async function disable(
+  run: Run,
+  { deployment, kind, cluster }: ReplicationTeardownInput,
+  { route, authority, tokens }: Approved<TeardownRoute>,
+): Promise<void> {
+  const token = tokens && (await tokens.of(cluster));
+  run.state.enterPhase('working');
+  const ending = { deployment, cluster, authority };
+  await run.step(
+    `Disable ${kind === 'dr' ? 'DR' : 'performance'} replication on ${cluster}`,
+    (call) => {
+      if (route.role === 'primary')
+        return kind === 'dr' ? call.disableDrPrimary(ending) : call.disablePerformancePrimary(ending);
+      if (kind === 'performance') return call.disablePerformanceSecondary(ending);
+      if (token === undefined) throw new TypeError('a DR secondary was reached without an operation token');
+      return call.disableDrSecondary({ ...ending, token });
+    },
+    { note: ({ observed }) => observed },
+  );
+}
+
+/** What the others still believe, and how to end that. */
+function leftToDo({ kind, cluster }: ReplicationTeardownInput, { cutOff, knownBy }: TeardownRoute): string[] {
+  return [
+    ...cutOff.map(({ id, cluster: name }) =>
+      name === undefined
+        ? `The secondary with the id ${id} is not in the inventory: disable its replication, or wipe it and onboard it elsewhere.`
+        : `${name} is still a secondary and looks for ${cluster}: end that with replicationTeardown {"kind": "${kind}", "cluster": "${name}"}, or wipe it and onboard it to another primary.`,
+    ),
+    ...(knownBy
+      ? [
+          `${knownBy.primary} still knows ${cluster}: revoke it with secondaryDecommission {"kind": "${kind}", "primary": "${knownBy.primary}", "id": "${knownBy.id}", "afterwards": "nothing"}${kind === 'dr' ? ', with "acknowledgeLastSecondary": true where no other DR secondary is connected' : ''}.`,
+        ]
+      : []),
+  ];
+}
+
+function undoInWords({ kind, cluster }: ReplicationTeardownInput, { role, cutOff }: TeardownRoute): string {
+  if (role === 'disabled') return 'Nothing was changed.';
+  const onboarding = kind === 'dr' ? 'drSecondaryOnboarding' : 'performanceSecondaryOnboarding';
+  if (role === 'secondary') return `There is no way back but ${onboarding}, which wipes ${cluster}.`;
+  const again = `primaryEnablement makes ${cluster} a primary again, of a new replication set`;
+  return cutOff.length === 0
+    ? `${again}.`
+    : `${again}; each of its ${cutOff.length} former secondaries then needs ${onboarding}, which wipes it.`;
 }

@@ -1,11 +1,18 @@
+import type { Authority, DecommissionRoute } from '../src/contracts/activities';
 import type { SecondaryDecommissionInput } from '../src/contracts/runbook-inputs';
 import { secondaryDecommissionInput } from '../src/contracts/runbook-inputs';
-import { stepFailure } from './building-blocks/failures';
+import type { Approved, TokenNeed } from './building-blocks/approved-plan';
+import { approveFurther, approvePlan } from './building-blocks/approved-plan';
+import { rolesInWords } from './building-blocks/assessment';
 import type { Run } from './building-blocks/run';
 import type { Ending, RunbookResult } from './building-blocks/runbook';
 import { executeRunbook } from './building-blocks/runbook';
 import { failOver } from './dr-failover';
 
+/**
+ * A secondary is cut off for good: revoked on its primary, then made to forget the primary, or its replication disabled.
+ * The secondary keeps its data; nothing is wiped.
+ */
 export async function secondaryDecommission(input: unknown): Promise<RunbookResult> {
   return executeRunbook<SecondaryDecommissionInput>(
     { name: 'secondaryDecommission', input: secondaryDecommissionInput, body: carryOut, failOver },
@@ -14,7 +21,150 @@ export async function secondaryDecommission(input: unknown): Promise<RunbookResu
 }
 
 function carryOut(run: Run, input: SecondaryDecommissionInput): Promise<Ending> {
-  void run;
-  void input;
-  return Promise.resolve({ outcome: 'refused', failure: stepFailure('INTERNAL', 'not there yet') });
+  return run.stoppable(() => decommission(run, input));
+}
+
+async function decommission(run: Run, input: SecondaryDecommissionInput): Promise<Ending> {
+  // 0./1. Read and judge; gate `revoke` while the key holders are asked; then gate `disable`, where that is to follow.
+  const approved = await approvePlan<DecommissionRoute>(run, {
+    input,
+    assess: (call, again) => call.assessSecondaryDecommission({ input, ...again }),
+    gate: ({ route }) => (route && !route.known && route.afterwards === 'disable' ? 'disable' : 'revoke'),
+    tokens: tokenNeed,
+  });
+  if ('outcome' in approved) return approved;
+  const { route, tokens } = approved;
+  const authority = await withDisableGate(run, input, approved);
+  // The token is in hand before anything is changed: without it the secondary would be left half done.
+  const token = route.secondary !== undefined && tokens ? await tokens.of(route.secondary) : undefined;
+
+  // 2. The primary's side.
+  run.state.enterPhase('working');
+  if (route.known) await cutOff(run, input, route, authority);
+
+  // 3. The secondary's side.
+  const left = await settle(run, input, route, authority, token);
+
+  // 4. Nothing of ours stays behind, and the last look is in the report.
+  run.state.enterPhase('finishing');
+  await tokens?.dispose();
+  await run.skippableStep(
+    'Read the final state',
+    'the report has no final state',
+    (call) => call.readDeployment({ deployment: input.deployment }),
+    { note: rolesInWords },
+  );
+  return { outcome: 'completed', leftToDo: [...left, ...filterLeft(input, route)] };
+}
+
+/** A DR secondary does nothing without an operation token. */
+function tokenNeed({ tokenSource, secondary, afterwards }: DecommissionRoute): TokenNeed | undefined {
+  if (tokenSource === undefined || secondary === undefined) return undefined;
+  const use = afterwards === 'disable' ? 'dr.disable' : 'dr.update-primary';
+  return { source: tokenSource, targets: [{ cluster: secondary, uses: [use, 'dr.operation-token.delete'] }] };
+}
+
+/** Both approvals before the first change: a rejection of the second leaves nothing half done. */
+async function withDisableGate(
+  run: Run,
+  input: SecondaryDecommissionInput,
+  approved: Approved<DecommissionRoute>,
+): Promise<Authority> {
+  const { route, authority } = approved;
+  if (route.afterwards !== 'disable' || !route.known) return authority;
+  run.state.enterPhase('waiting-for-people');
+  return approveFurther(run, input, approved, 'disable');
+}
+
+/** Step 2: revoked, and seen to be gone. */
+async function cutOff(
+  run: Run,
+  { deployment, kind }: SecondaryDecommissionInput,
+  { primary: cluster, id, secondary }: DecommissionRoute,
+  authority: Authority,
+): Promise<void> {
+  await run.step(
+    `Revoke ${secondary ?? id} on ${cluster}`,
+    (call) => {
+      const revocation = { deployment, cluster, id, secondary, authority };
+      return kind === 'dr' ? call.revokeDrSecondary(revocation) : call.revokePerformanceSecondary(revocation);
+    },
+    { note: ({ observed }) => observed },
+  );
+  await run.skippableStep(
+    `See that ${secondary ?? id} is gone`,
+    `whether ${secondary ?? id} is disconnected from ${cluster} is not known`,
+    (call) => call.awaitSecondaryGone({ deployment, cluster, kind, id, secondary }),
+    { note: ({ observed }) => observed },
+  );
+}
+
+/** Step 3. Gives what people have to do themselves. */
+async function settle(
+  run: Run,
+  { deployment, kind, secondary: named }: SecondaryDecommissionInput,
+  { id, secondary: cluster, afterwards }: DecommissionRoute,
+  authority: Authority,
+  token: Awaited<ReturnType<NonNullable<Run['tokens']>['of']>> | undefined,
+): Promise<string[]> {
+  const words = kind === 'dr' ? 'DR' : 'performance';
+  if (cluster === undefined) {
+    const name = named ?? `the secondary with the id ${id}`;
+    return [
+      `Nothing was done on ${name}: on it, send update-primary with "token": "" so that it forgets its primary, or disable its ${words} replication. It keeps a copy of the data until then and after: erase it where it is not wanted.`,
+    ];
+  }
+  if (afterwards === 'nothing')
+    return [
+      `${cluster} is still a ${words} secondary with a copy of the data and looks for its primary: disable it with replicationTeardown {"kind": "${kind}", "cluster": "${cluster}"}, or erase it.`,
+    ];
+  if (afterwards === 'forget-primary') {
+    await run.skippableStep(
+      `Make ${cluster} forget its primary`,
+      `${cluster} goes on looking for a primary that refuses it`,
+      (call) => {
+        if (kind === 'performance') return call.forgetPerformancePrimary({ deployment, cluster, authority });
+        return call.forgetDrPrimary({ deployment, cluster, authority, token: needed(token) });
+      },
+      { note: ({ observed }) => observed },
+    );
+    return [];
+  }
+  const disabled = await run.skippableStep(
+    `Disable ${words} replication on ${cluster}`,
+    `${cluster} stays a ${words} secondary and looks for a primary that refuses it`,
+    (call) => {
+      if (kind === 'performance') return call.disablePerformanceSecondary({ deployment, cluster, authority });
+      return call.disableDrSecondary({ deployment, cluster, authority, token: needed(token) });
+    },
+    { note: ({ observed }) => observed },
+  );
+  if (disabled)
+    await run.skippableStep(
+      `See on every node of ${cluster} that it is disabled`,
+      `whether every node of ${cluster} ended its replication is not known`,
+      (call) => call.awaitReplicationDisabled({ deployment, cluster, kind }),
+      { note: ({ observed }) => observed },
+    );
+  return [];
+}
+
+/** The filter of a revoked performance secondary is not touched: it keeps data away should the id be used again. */
+function filterLeft(
+  { deployment }: SecondaryDecommissionInput,
+  { primary, id, secondary, filterLeft: filter }: DecommissionRoute,
+): string[] {
+  if (filter === undefined) return [];
+  const how =
+    secondary === undefined
+      ? `DELETE sys/replication/performance/primary/paths-filter/${id} on ${primary}`
+      : `start filterReconciliation with ${JSON.stringify({ deployment, primary, filters: { [secondary]: 'none' }, reason: `${secondary} was decommissioned` })}`;
+  return [
+    `The paths filter of ${id} is still on ${primary} (${filter}), so that nothing more is sent should the id be used again. To delete it, ${how}.`,
+  ];
+}
+
+function needed<T>(token: T | undefined): T {
+  if (token === undefined) throw new TypeError('a DR secondary was reached without an operation token');
+  return token;
 }

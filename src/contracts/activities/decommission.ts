@@ -1,3 +1,91 @@
-/** Secondaries are revoked, and replication ends (interface 4.1, 4.2). */
-// eslint-disable-next-line @typescript-eslint/no-empty-object-type -- filled next
-export interface DecommissionActivities {}
+import type { OperationTokenReference } from '../ceremony';
+import type { ReplicationKind, ReplicationTeardownInput, SecondaryDecommissionInput } from '../runbook-inputs';
+import type { OnCluster, OnDeployment, StepInput } from './inputs';
+import type { Assessment, Authority, ChangeResult } from './results';
+
+/** What `secondaryDecommission` follows. */
+export interface DecommissionRoute {
+  readonly primary: string;
+  /** The id by which the primary knows the secondary. */
+  readonly id: string;
+  /** Whether the primary knows the id; else it was revoked before, and only the secondary's side is left. */
+  readonly known: boolean;
+  /** The cluster of the inventory that has this id and answers; absent where there is none. */
+  readonly secondary?: string;
+  readonly afterwards: SecondaryDecommissionInput['afterwards'];
+  /** Where the operation token for the DR secondary comes from; absent where none is needed. */
+  readonly tokenSource?: 'batch' | 'ceremony';
+  /** The paths filter that stays on the primary under this id, in words. */
+  readonly filterLeft?: string;
+}
+
+/** A secondary that loses its primary for good. */
+export interface CutOff {
+  readonly id: string;
+  /** Its name in the inventory, where it is known. */
+  readonly cluster?: string;
+}
+
+/** What `replicationTeardown` follows. */
+export interface TeardownRoute {
+  readonly cluster: string;
+  /** The role that ends. `disabled`: there is nothing to end. */
+  readonly role: 'primary' | 'secondary' | 'disabled';
+  readonly tokenSource?: 'batch' | 'ceremony';
+  /** Of a primary: every secondary that it knows. */
+  readonly cutOff: readonly CutOff[];
+  /** Of a secondary: the primary that still knows it, and by which id. */
+  readonly knownBy?: { readonly primary: string; readonly id: string };
+}
+
+/** One operation on a DR secondary, which needs a token made for it. */
+interface OnDrSecondary extends OnCluster {
+  readonly token: OperationTokenReference;
+  readonly authority: Authority;
+}
+
+interface Approved extends OnCluster {
+  readonly authority: Authority;
+}
+
+interface Revocation extends Approved {
+  /** `cluster` is the primary, `id` what it knows the secondary by. */
+  readonly id: string;
+  /** The cluster of the inventory that has this id and answers. */
+  readonly secondary?: string;
+}
+
+/**
+ * Secondaries are revoked, and replication ends (interface 4.1, 4.2; facts 2.4, 2.6, 2.10, 8.7). Every change but the
+ * waits demands the approval of its gate and looks at the role itself right before it acts.
+ */
+export interface DecommissionActivities {
+  assessSecondaryDecommission(
+    input: StepInput & { readonly input: SecondaryDecommissionInput; readonly ownFingerprint?: string },
+  ): Promise<Assessment<DecommissionRoute>>;
+  assessReplicationTeardown(
+    input: StepInput & { readonly input: ReplicationTeardownInput; readonly ownFingerprint?: string },
+  ): Promise<Assessment<TeardownRoute>>;
+
+  /** Refuses the only connected DR secondary unless the approved plan says that it is acknowledged. */
+  revokeDrSecondary(input: Revocation): Promise<ChangeResult>;
+  revokePerformanceSecondary(input: Revocation): Promise<ChangeResult>;
+  /** Waits until the primary sees no peer with this id and, where it is given, the secondary sees no primary. */
+  awaitSecondaryGone(
+    input: OnCluster & { readonly kind: ReplicationKind; readonly id: string; readonly secondary?: string },
+  ): Promise<{ readonly observed: string }>;
+
+  /** Stays a secondary without any primary (`update-primary` with a blank token). Refuses one that is connected. */
+  forgetDrPrimary(input: OnDrSecondary): Promise<ChangeResult>;
+  forgetPerformancePrimary(input: Approved): Promise<ChangeResult>;
+
+  /** Refuses where the primary knows other secondaries than those that were approved to be cut off. */
+  disableDrPrimary(input: Approved): Promise<ChangeResult>;
+  disablePerformancePrimary(input: Approved): Promise<ChangeResult>;
+  disableDrSecondary(input: OnDrSecondary): Promise<ChangeResult>;
+  disablePerformanceSecondary(input: Approved): Promise<ChangeResult>;
+  /** Waits until every node says that this kind of replication is disabled. */
+  awaitReplicationDisabled(
+    input: OnDeployment & { readonly cluster: string; readonly kind: ReplicationKind },
+  ): Promise<{ readonly observed: string }>;
+}
