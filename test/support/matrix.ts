@@ -22,7 +22,13 @@ export function cell(runbook: RunbookName, kind: CellKind, about = ''): string {
 export const EVENT_LIMITS: Partial<Readonly<Record<RunbookName, number>>> = {
   drSwitchover: 200,
   primaryEnablement: 60,
+  filterReconciliation: 60,
+  secondaryDecommission: 150,
+  replicationTeardown: 80,
   walSampler: 11,
+  merkleCheck: 100,
+  drReindex: 120,
+  operationTokenDisposal: 60,
 };
 
 /** Guards the cost of a run without a fault, and prints it; where histories are recorded, its history is kept. */
