@@ -1,4 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
 import { RunbookError, isRunbookError } from '../../src/errors';
 import { activityRecords } from '../../src/report';
 import type { RunContext } from '../../src/secrets';
@@ -10,15 +11,23 @@ import { CHANGE_TIMEOUT_MS } from './read-act-confirm';
 const SETTLE_MS = CHANGE_TIMEOUT_MS + 1_000;
 const SETTLE_POLL_MS = 500;
 
+/** The activities that demote and promote, by the kind of replication. */
+const ROLE_CHANGES = {
+  dr: { demote: 'demoteDrPrimary', promote: 'promoteDrSecondary' },
+  performance: { demote: 'demotePerformancePrimary', promote: 'promotePerformanceSecondary' },
+} as const;
+
 /** What is remembered between proofs of one activity. */
 export interface ProofMemory {
+  /** Whose role it is about; `dr` where nothing is given. */
+  readonly kind?: ReplicationKind;
   /** How long a promotion in doubt must be without effect, ms. */
   readonly settleMs?: number;
   /** A promotion in doubt was seen to have had no effect. */
   settled?: boolean;
 }
 
-/** What the nodes of a cluster say of its DR mode. */
+/** What the nodes of a cluster say of its mode. */
 export interface RoleOpinions {
   /** What the node says that is active by the agreement of all; undefined where there is none or it does not know. */
   readonly active: string | undefined;
@@ -41,37 +50,44 @@ export async function proveNotPrimary(
   memory: ProofMemory = {},
 ): Promise<void> {
   const { name } = other.entry;
-  const first = await askRole(other, signal);
-  refusePrimary(name, first);
+  const { kind = 'dr' } = memory;
+  const { demote, promote } = ROLE_CHANGES[kind];
+  const first = await askRole(other, signal, kind);
+  refusePrimary(name, first, kind);
   const history = await dependencies.temporal.workflow.getHandle(run.wid, run.rid).fetchHistory();
   const records = activityRecords(history);
-  const promotions = records.filter((record) => record.cluster === name && record.type === 'promoteDrSecondary');
+  const promotions = records.filter((record) => record.cluster === name && record.type === promote);
   if (promotions.some((record) => record.outcome === 'running'))
     throw unproven(name, first, `a promotion of ${name} is under way`);
 
   if (saysSecondary(first)) {
     const inDoubt = promotions.some((record) => record.outcome !== 'completed' && record.outcomeKnown !== true);
     if (!inDoubt || memory.settled) return;
-    await awaitSettled(other, signal, memory.settleMs ?? SETTLE_MS);
+    await awaitSettled(other, signal, kind, memory.settleMs ?? SETTLE_MS);
     memory.settled = true;
     return;
   }
   // Whichever side was demoted: a demotion also looks at the other side, which must be a live secondary then.
-  const demoted = records.some((record) => record.type === 'demoteDrPrimary' && record.outcome === 'completed');
+  const demoted = records.some((record) => record.type === demote && record.outcome === 'completed');
   const refused = promotions.every((record) => record.outcome === 'failed' && record.outcomeKnown === true);
   if (refused && demoted) return;
   throw unproven(name, first, 'nothing in this run proves that it is not primary');
 }
 
 /** A promotion whose outcome is not known may take effect late: its target must stay a secondary for longer than that. */
-async function awaitSettled(other: ClusterAccess, signal: AbortSignal, settleMs: number): Promise<void> {
+async function awaitSettled(
+  other: ClusterAccess,
+  signal: AbortSignal,
+  kind: ReplicationKind,
+  settleMs: number,
+): Promise<void> {
   const { name } = other.entry;
   const until = Date.now() + settleMs;
   for (;;) {
     await delay(Math.min(SETTLE_POLL_MS, settleMs), undefined, { signal });
     const began = Date.now();
-    const said = await askRole(other, signal);
-    refusePrimary(name, said);
+    const said = await askRole(other, signal, kind);
+    refusePrimary(name, said, kind);
     if (!saysSecondary(said))
       throw unproven(name, said, `a promotion of ${name} without an answer may still take effect`);
     if (began > until) return;
@@ -83,14 +99,18 @@ function saysSecondary({ active }: RoleOpinions): boolean {
 }
 
 /** @throws RunbookError STATE_DIVERGED where any node says that it is primary */
-export function refusePrimary(name: string, { nodes }: RoleOpinions): void {
+export function refusePrimary(name: string, { nodes }: RoleOpinions, kind: ReplicationKind = 'dr'): void {
   if (nodes.includes('primary')) {
-    throw new RunbookError('STATE_DIVERGED', `${name} is still DR primary: promoting another cluster would make two.`, {
-      cluster: name,
-      observed: 'primary',
-      needed: 'secondary or disabled',
-      next: `Demote ${name} first, or decide promote-back.`,
-    });
+    throw new RunbookError(
+      'STATE_DIVERGED',
+      `${name} is still ${kind === 'dr' ? 'DR' : kind} primary: promoting another cluster would make two.`,
+      {
+        cluster: name,
+        observed: 'primary',
+        needed: 'secondary or disabled',
+        next: `Demote ${name} first, or decide promote-back.`,
+      },
+    );
   }
   if (nodes.includes('bootstrapping')) throw unproven(name, { active: undefined, nodes }, 'its role is changing');
 }
@@ -105,13 +125,17 @@ function unproven(name: string, said: RoleOpinions, why: string): RunbookError {
 }
 
 /** Asks every node: a returning old active node may hold another opinion than the rest. */
-export async function askRole({ entry, client }: ClusterAccess, signal: AbortSignal): Promise<RoleOpinions> {
+export async function askRole(
+  { entry, client }: ClusterAccess,
+  signal: AbortSignal,
+  kind: ReplicationKind = 'dr',
+): Promise<RoleOpinions> {
+  const status = (node: string) =>
+    kind === 'dr' ? client.dr.status({ node, signal }) : client.performance.status({ node, signal });
   client.forgetActiveNode();
   const [activeNode, ...nodes] = await Promise.all([
     orElse(undefined, () => client.activeNode({ signal })),
-    ...entry.addresses.map((node) =>
-      orElse('does not answer', async () => (await client.dr.status({ node, signal })).mode),
-    ),
+    ...entry.addresses.map((node) => orElse('does not answer', async () => (await status(node)).mode)),
   ]);
   const active = activeNode === undefined ? undefined : nodes[entry.addresses.indexOf(activeNode)];
   return { active: active === 'unknown' || active === 'does not answer' ? undefined : active, nodes };

@@ -29,8 +29,8 @@ export interface RepointingRoute {
   readonly tokenSource?: 'batch' | 'ceremony';
   /** Of a performance secondary. */
   readonly filter?: KnownFilter;
-  /** The id under which the primary that it follows now keeps it, where that one is another cluster that answers. */
-  readonly formerPrimary?: { readonly cluster: string; readonly id: string };
+  /** By addresses: the id that it has, and keeps. */
+  readonly addressesId?: string;
 }
 
 /** What `performancePromotion` follows. */
