@@ -18,5 +18,7 @@ export interface ActivityDependencies {
   /** Where the ledger of generated tokens lives: it outlives runs. */
   readonly ledgerDirectory: string;
   readonly searchAttributesRegistered: boolean;
+  /** `host:port` of the Temporal server, where the worker connected itself. */
+  readonly temporalAddress?: string | undefined;
   readonly log: Logger;
 }

@@ -1,16 +1,29 @@
 import type { ReadinessInput } from '../src/contracts/runbook-inputs';
 import { readinessInput } from '../src/contracts/runbook-inputs';
-import { stepFailure } from './building-blocks/failures';
+import { readinessLines, verdictWords } from '../src/contracts/readiness';
 import type { Run } from './building-blocks/run';
 import type { Ending, RunbookResult } from './building-blocks/runbook';
 import { executeRunbook } from './building-blocks/runbook';
 
+/** Would a switchover and a failover start now? Changes nothing, opens no gate, and runs beside every other run. */
 export async function readiness(input: unknown): Promise<RunbookResult> {
   return executeRunbook<ReadinessInput>({ name: 'readiness', input: readinessInput, body: carryOut }, input);
 }
 
-function carryOut(run: Run, input: ReadinessInput): Promise<Ending> {
-  void run;
-  void input;
-  return Promise.resolve({ outcome: 'refused', failure: stepFailure('INTERNAL', 'not there yet') });
+function carryOut(run: Run, { deployment }: ReadinessInput): Promise<Ending> {
+  return run.stoppable(async () => {
+    const { site, readiness: found } = await run.step(
+      'Check readiness',
+      (call) => call.assessReadiness({ deployment }),
+      {
+        note: ({ readiness: { switchover, failover, score } }) =>
+          `switchover ${verdictWords(switchover)}, failover ${verdictWords(failover)}, score ${score}`,
+        // Nothing was touched: a check that cannot be made ends at once, so that the next one of the schedule can begin.
+        leaveToRunbook: () => true,
+      },
+    );
+    run.state.learnSite(site);
+    run.state.summarise(readinessLines(found));
+    return { outcome: 'completed', result: { ...found } };
+  });
 }

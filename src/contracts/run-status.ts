@@ -1,4 +1,5 @@
 import type { RunbookName } from './names';
+import type { GateName } from './plan';
 import type { Attested, Finding, Receipt, RunOutcome, RunPhase } from './run-facts';
 import type { DecisionAction } from './signals';
 
@@ -6,7 +7,7 @@ import type { DecisionAction } from './signals';
 export type Waiting =
   | {
       readonly for: 'approval';
-      readonly gate: string;
+      readonly gate: GateName;
       readonly planDigest: string;
       readonly missing: readonly string[];
       readonly approved: readonly Attested[];
@@ -69,6 +70,8 @@ export interface RunStatus {
   readonly steps: readonly TimelineStep[];
   readonly receipts: readonly Receipt[];
   readonly findings: readonly Finding[];
+  /** What a run that finds something out has found so far, the worst first: Markdown, one item each. */
+  readonly summary?: readonly string[];
   /** The newest invitation (JWS), where a ceremony is under way. Public: it holds no secret. */
   readonly invitation?: string;
 }

@@ -16,4 +16,5 @@ export type {
   NotificationTarget,
   Person,
   ProbeHook,
+  WantedFilter,
 } from './types';

@@ -97,6 +97,7 @@ export async function startWorker(options: WorkerOptions = {}): Promise<RunningW
       reportDirectory: settings.reportDirectory,
       ledgerDirectory: settings.ledgerDirectory,
       searchAttributesRegistered: await searchAttributesRegistered(connection, namespace),
+      temporalAddress: opened?.address,
       log,
     });
     const common = {
@@ -149,13 +150,14 @@ export async function startWorker(options: WorkerOptions = {}): Promise<RunningW
 
 async function connect(
   env: NodeJS.ProcessEnv,
-): Promise<{ connection: NativeConnection; namespace: string | undefined }> {
+): Promise<{ connection: NativeConnection; namespace: string | undefined; address: string | undefined }> {
   const overrideEnvVars = Object.fromEntries(
     Object.entries(env).flatMap(([name, value]) => (value === undefined ? [] : [[name, value]])),
   );
   const { connectionOptions, namespace } = loadClientConnectConfig({ overrideEnvVars });
   try {
-    return { connection: await NativeConnection.connect(connectionOptions), namespace };
+    const { address } = connectionOptions;
+    return { connection: await NativeConnection.connect(connectionOptions), namespace, address };
   } catch (cause) {
     throw new RunbookError(
       'TEMPORAL_UNAVAILABLE',

@@ -2,6 +2,8 @@ import { randomUUID } from 'node:crypto';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { Readable } from 'node:stream';
+import { WorkflowNotFoundError } from '@temporalio/client';
 import type { Client } from '@temporalio/client';
 import type { temporal } from '@temporalio/proto';
 import { MockActivityEnvironment } from '@temporalio/testing';
@@ -68,6 +70,10 @@ export class ActivityBench {
   readonly emitted: string[] = [];
   /** The run's own history, for the activities that read it. */
   history: temporal.api.history.v1.IHistory = { events: [] };
+  /** Open runs by Workflow ID. Where nothing is set every ID has one. */
+  openRuns: ReadonlyMap<string, { readonly type: string; readonly runId: string; readonly memo?: object }> | undefined;
+  /** Closed runs with their results, newest first. A query finds those whose Workflow ID it quotes. */
+  closedRuns: readonly { readonly workflowId: string; readonly runId: string; readonly result: unknown }[] = [];
 
   private constructor(
     readonly service: SimulatedService,
@@ -304,16 +310,28 @@ export class ActivityBench {
     await rm(this.directory, { recursive: true, force: true });
   }
 
-  /** The activities read nothing of Temporal but the run's own history and the description of another run. */
+  /** Of Temporal the activities read the run's own history, descriptions of other runs, and results of closed ones. */
   #temporal(): Client {
     const workflow = {
-      getHandle: () => ({
+      getHandle: (workflowId: string, runId?: string) => ({
         fetchHistory: () => Promise.resolve(this.history),
-        describe: () =>
-          Promise.resolve({ type: 'drSwitchover', runId: this.run.rid, status: { code: 1, name: 'RUNNING' } }),
+        describe: () => this.#describe(workflowId),
+        result: () => Promise.resolve(this.closedRuns.find((run) => run.runId === runId)?.result),
       }),
+      list: ({ query }: { readonly query: string }) =>
+        Readable.from(this.closedRuns.filter(({ workflowId }) => query.includes(`"${workflowId}`))),
     };
-    return { workflow } as unknown as Client;
+    const run = <T>(_limit: unknown, body: () => Promise<T>): Promise<T> => body();
+    return { workflow, withAbortSignal: run, withDeadline: run } as unknown as Client;
+  }
+
+  #describe(workflowId: string): Promise<unknown> {
+    const status = { code: 1, name: 'RUNNING' };
+    if (this.openRuns === undefined) return Promise.resolve({ type: 'drSwitchover', runId: this.run.rid, status });
+    const open = this.openRuns.get(workflowId);
+    return open === undefined
+      ? Promise.reject(new WorkflowNotFoundError('no such run', workflowId, undefined))
+      : Promise.resolve({ ...open, status });
   }
 }
 

@@ -4,6 +4,7 @@ import type { RunStatus, TimelineStep, Waiting } from '../../src/contracts/run-s
 /** Bytes. The server refuses details above 20,000; older steps give way first. */
 const MAX_BYTES = 15_000;
 const RECEIPTS_SHOWN = 5;
+const SUMMARY_SHOWN = 20;
 
 const PHASE_WORDS: Record<RunStatus['phase'], string> = {
   checking: 'reading and checking; nothing is touched',
@@ -27,11 +28,19 @@ export function currentDetails(status: RunStatus, namespace: string): string {
   for (const finding of status.findings.filter((each) => each.severity !== 'info')) {
     lines.push(`**Finding (${finding.severity})**: ${finding.text}${finding.next ? ` Next: ${finding.next}` : ''}`, '');
   }
-  lines.push(...planLines(status), ...receiptLines(status), '#### Steps', '');
+  lines.push(...summaryLines(status), ...planLines(status), ...receiptLines(status), '#### Steps', '');
   const head = lines.join('\n');
   const steps = status.steps.map(stepLine);
   while (steps.length > 1 && bytes(`${head}\n${steps.join('\n')}`).length > MAX_BYTES) steps.shift();
   return new TextDecoder().decode(bytes(`${head}\n${steps.join('\n')}`).slice(0, MAX_BYTES));
+}
+
+/** As many as fit beside the rest; the last line says how many do not. */
+function summaryLines({ summary = [] }: RunStatus): string[] {
+  if (summary.length === 0) return [];
+  const shown = summary.slice(0, SUMMARY_SHOWN).map((line) => `- ${line}`);
+  const more = summary.length - shown.length;
+  return [...shown, ...(more > 0 ? [`- and ${more} more: see the result`] : []), ''];
 }
 
 function bytes(text: string): Uint8Array {

@@ -24,6 +24,7 @@ export class RunState {
   /** What people still have to do after this run, beside what its ending says. */
   readonly leftToDo: string[] = [];
   readonly waiting = new Map<string, Waiting>();
+  #summary: readonly string[] = [];
   phase: RunPhase = 'checking';
   outcome: RunOutcome | undefined;
   paused = false;
@@ -136,6 +137,12 @@ export class RunState {
     this.fact({ kind: 'receipt', ...receipt });
   }
 
+  /** What was found out, for the top of the details: Markdown, one item each, the worst first. */
+  summarise(lines: readonly string[]): void {
+    this.#summary = lines;
+    this.show();
+  }
+
   enterPhase(phase: RunPhase): void {
     const from = this.phase;
     this.phase = phase;
@@ -175,6 +182,7 @@ export class RunState {
       steps: this.steps,
       receipts: this.receipts,
       findings: this.findings,
+      ...(this.#summary.length === 0 ? {} : { summary: this.#summary }),
       invitation: this.invitation,
     };
   }

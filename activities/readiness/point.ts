@@ -1,0 +1,83 @@
+import type { PointVerdict, ReadinessAbout, ReadinessPoint, ReadinessSource } from '../../src/contracts/readiness';
+import { isRunbookError } from '../../src/errors';
+import { redact } from '../../src/secrets';
+
+/** One thing to look at, before it was looked at. */
+export interface Question {
+  /** Stable, kebab case. */
+  readonly id: string;
+  readonly cluster?: string;
+  readonly source: ReadinessSource;
+  readonly needed: string;
+  /** Who can do what, where the answer is not good. */
+  readonly next?: string;
+}
+
+/** One verdict for both, or one for each; a question left out is not concerned. */
+export type Verdicts =
+  PointVerdict | { readonly switchover?: PointVerdict | undefined; readonly failover?: PointVerdict | undefined };
+
+/** The points of one question. Two where switchover and failover are judged differently. Pure. */
+export function judged(
+  question: Question,
+  verdicts: Verdicts,
+  observed: string,
+  more: { readonly reason?: string | undefined; readonly next?: string; readonly source?: ReadinessSource } = {},
+): ReadinessPoint[] {
+  const { switchover, failover } =
+    typeof verdicts === 'string' ? { switchover: verdicts, failover: verdicts } : verdicts;
+  const make = (about: ReadinessAbout, verdict: PointVerdict): ReadinessPoint => {
+    const next = more.next ?? question.next;
+    return {
+      id: question.id,
+      about,
+      ...(question.cluster === undefined ? {} : { cluster: question.cluster }),
+      verdict,
+      source: more.source ?? question.source,
+      observed: redact(observed),
+      needed: question.needed,
+      ...(more.reason === undefined ? {} : { reason: redact(more.reason) }),
+      ...(verdict === 'ok' || next === undefined ? {} : { next }),
+    };
+  };
+  if (switchover !== undefined && switchover === failover) return [make('both', switchover)];
+  return [
+    ...(switchover === undefined ? [] : [make('switchover', switchover)]),
+    ...(failover === undefined ? [] : [make('failover', failover)]),
+  ];
+}
+
+/** `ok` where it holds, else the given verdicts; what is concerned by none of them is concerned by neither. */
+export function holds(
+  question: Question,
+  good: boolean,
+  otherwise: Verdicts,
+  observed: string,
+  more: { readonly reason?: string | undefined; readonly next?: string; readonly source?: ReadinessSource } = {},
+): ReadinessPoint[] {
+  if (!good) return judged(question, otherwise, observed, more);
+  const concerned =
+    typeof otherwise === 'string'
+      ? 'ok'
+      : {
+          switchover: otherwise.switchover && ('ok' as const),
+          failover: otherwise.failover && ('ok' as const),
+        };
+  return judged(question, concerned, observed, { ...more, reason: undefined });
+}
+
+/** It cannot be known beforehand at all. Counts neither for nor against. */
+export function notCheckable(question: Question, reason: string): ReadinessPoint[] {
+  return judged(question, 'not-checkable', 'not checkable', { reason, source: 'not-checkable' });
+}
+
+/** It could be known, and was not this time: never taken for good. */
+export function unread(question: Question, code: string, reason?: string): ReadinessPoint[] {
+  return judged(question, 'not-checkable', `could not be read: ${code}`, reason === undefined ? {} : { reason });
+}
+
+/** What an error may be told as: a code of the family, or the name of a defect; never its text. */
+export function codeOf(error: unknown): string {
+  if (isRunbookError(error)) return error.code;
+  return `INTERNAL (${error instanceof Error ? error.name : 'unknown'})`;
+}
