@@ -48,7 +48,7 @@ export interface PromotionRoute {
 }
 
 /** Merkle roots as status tells them. */
-export interface RootComparison {
+export interface RootsVerdict {
   /** `equal` proves that both hold the same; anything else proves nothing while the primary takes writes. */
   readonly verdict: 'equal' | 'not-seen-equal' | 'not-readable' | 'not-comparable';
   readonly observed: string;
@@ -68,7 +68,7 @@ export interface PerformancePromotionActivities {
   /** @param input.filtered - the secondary has a paths filter: its root differs by design */
   compareMerkleRoots(
     input: BetweenClusters & { readonly kind: ReplicationKind; readonly filtered: boolean },
-  ): Promise<RootComparison>;
+  ): Promise<RootsVerdict>;
 
   /** Demotes the performance primary once `successor` has every write up to `reached`. */
   demotePerformancePrimary(
