@@ -1,4 +1,5 @@
 import { deploymentWorkflowId } from '../contracts/names';
+import type { GateName } from '../contracts/plan';
 import { startFormLink } from '../cli/web-ui';
 import { shellLine } from '../cli/text';
 import { DEPLOYMENT } from './payments';
@@ -20,31 +21,22 @@ export function signingWords({ keyFile, passphraseFile }: DemoPerson): string[] 
 }
 
 /** The words after `runbook` with which a holder gives the share without being asked anything. */
-export function shareWords(holder: DemoPerson): string[] {
-  const words = [
-    'share',
-    deploymentWorkflowId(DEPLOYMENT),
-    '--holder',
-    holder.name,
-    ...signingWords(holder),
-    '--confirm',
-    'west',
-  ];
+export function shareWords(
+  holder: DemoPerson,
+  workflowId = deploymentWorkflowId(DEPLOYMENT),
+  firstTarget = 'west',
+): string[] {
+  const words = ['share', workflowId, '--holder', holder.name, ...signingWords(holder), '--confirm', firstTarget];
   return holder.shareFile === undefined ? words : [...words, '--share-file', holder.shareFile];
 }
 
 /** The words after `runbook` with which an approver approves a gate without being asked anything. */
-export function approveWords(approver: DemoPerson, gate: 'plan' | 'go'): string[] {
-  return [
-    'approve',
-    deploymentWorkflowId(DEPLOYMENT),
-    '--gate',
-    gate,
-    '--name',
-    approver.name,
-    ...signingWords(approver),
-    '--yes',
-  ];
+export function approveWords(
+  approver: DemoPerson,
+  gate: GateName,
+  workflowId = deploymentWorkflowId(DEPLOYMENT),
+): string[] {
+  return ['approve', workflowId, '--gate', gate, '--name', approver.name, ...signingWords(approver), '--yes'];
 }
 
 /** The exact commands and links for a person who plays all the parts. */

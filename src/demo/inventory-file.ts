@@ -13,17 +13,19 @@ export interface InventoryFacts {
   readonly uiAddress?: string;
   readonly namespace: string;
   /** Programs and address of the clients' side; absent where nobody writes. */
-  readonly hooks?: {
-    readonly quiesce: readonly string[];
-    readonly release: readonly string[];
-    readonly traffic: readonly string[];
-    readonly probe: string;
-  };
+  readonly hooks?: { readonly command: readonly string[]; readonly probe: string };
+  /** Clusters that may be wiped once. */
+  readonly wipes?: readonly { readonly cluster: string; readonly clusterId: string }[];
+  readonly pathsFilters?: Readonly<Record<string, unknown>>;
 }
+
+/** Simulated clusters have nothing to lose. */
+const WIPES_END = '2099-12-31T00:00:00Z';
 
 /** The inventory file (docs/inventory.md) of the demonstration. */
 export function inventoryText(facts: InventoryFacts): string {
-  const { deployment, clusters, drSets, people, signingKeyFile, uiAddress, namespace, hooks } = facts;
+  const { deployment, clusters, drSets, people, signingKeyFile, uiAddress, namespace, hooks, wipes, pathsFilters } =
+    facts;
   return stringify({
     version: 1,
     temporal: { namespace, ...(uiAddress === undefined ? {} : { uiAddress }) },
@@ -52,13 +54,20 @@ export function inventoryText(facts: InventoryFacts): string {
           plan: { approvals: 1, groups: ['approvers'], excludeRequester: true, validFor: '4h' },
           go: { approvals: 1, groups: ['approvers'], excludeRequester: true, validFor: '10m' },
         },
+        wipeAllowList: (wipes ?? []).map((wipe) => ({ ...wipe, until: WIPES_END })),
+        pathsFilters: pathsFilters ?? {},
+        // A deployment of a demonstration is switched over and back within minutes.
+        limits: { coolDown: '1s', flappingChanges: 100, primaryGone: '10s', heartbeatAge: '5s' },
         ...(hooks === undefined
           ? {}
           : {
               hooks: {
-                quiesce: { command: [...hooks.quiesce], timeout: '15s' },
-                release: { command: [...hooks.release], timeout: '15s' },
-                traffic: { command: [...hooks.traffic], timeout: '15s' },
+                ...Object.fromEntries(
+                  ['quiesce', 'release', 'traffic', 'fence', 'unfence', 'dump'].map((name) => [
+                    name,
+                    { command: [...hooks.command], timeout: '15s', idempotent: true },
+                  ]),
+                ),
                 probe: { url: hooks.probe, expectStatus: [200] },
               },
             }),

@@ -4,12 +4,14 @@ import { processContext } from '../cli/context';
 import { guideLines } from './guide';
 import { rehearse } from './rehearse';
 import { startStage } from './stage';
+import { tour } from './tour';
 
 const USAGE = `npm run demo                    a planned switchover of a simulated deployment, all people played; ends by itself
-npm run demo -- --interactive   the same, but you play the people; runs until Ctrl-C`;
+npm run demo -- --tour          every runbook once, one after the other, all people played; ends by itself
+npm run demo -- --interactive   the same deployment, but you play the people; runs until Ctrl-C`;
 
 async function main(words: readonly string[]): Promise<number> {
-  const unknown = words.filter((word) => word !== '--interactive');
+  const unknown = words.filter((word) => !['--interactive', '--tour'].includes(word));
   if (unknown.length > 0) {
     console.error(USAGE);
     return unknown.every((word) => word === '--help' || word === '-h') ? 0 : 2;
@@ -25,7 +27,9 @@ async function main(words: readonly string[]): Promise<number> {
       await Promise.race([aborted(stop.signal), stage.worker.ended]);
       return stop.signal.aborted ? 0 : 1;
     }
-    const well = await rehearse(stage, say, stop.signal);
+    const well = words.includes('--tour')
+      ? await tour(stage, say, stop.signal)
+      : await rehearse(stage, say, stop.signal);
     say(
       `  Demonstration: ${well ? 'all as it should be' : 'NOT as it should be'}, ${((Date.now() - begin) / 1000).toFixed(1)} s`,
     );

@@ -16,7 +16,7 @@ import { paymentsTopology } from './topology';
 export const DEPLOYMENT = 'payments';
 /** The environment for which the workers' key is pinned. */
 export const ENVIRONMENT = 'demo';
-const DR_SETS = { main: ['east', 'west', 'north'], europe: ['europe', 'europe-dr'] } as const;
+const DR_SETS = { main: ['east', 'west', 'north', 'spare'], europe: ['europe', 'europe-dr'] } as const;
 const TOKEN_LIFE_MS = 24 * 3_600_000;
 
 export interface PaymentsOptions {
@@ -85,7 +85,9 @@ export async function startPayments(options: PaymentsOptions): Promise<Payments>
       signingKeyFile,
       namespace: options.namespace,
       ...(options.uiAddress === undefined ? {} : { uiAddress: options.uiAddress }),
-      hooks: { quiesce: hook, release: hook, traffic: hook, probe: `${clientsAddress}/probe` },
+      wipes: [service.cluster('spare').snapshotState()].map(({ name, clusterId }) => ({ cluster: name, clusterId })),
+      pathsFilters: { europe: { mode: 'deny', paths: ['us-customers/'] }, spare: 'none' },
+      hooks: { command: hook, probe: `${clientsAddress}/probe` },
     });
     await writeFile(inventoryFile, text, { mode: 0o600 });
     const environment = {
@@ -152,10 +154,14 @@ async function writeCredentials(
   const folder = join(directory, 'tokens');
   await mkdir(folder, { mode: 0o700 });
   const east = service.cluster('east');
-  east.writePolicy('runbooks', [
-    { path: 'sys/replication/*', capabilities: [...ALL, 'sudo'] },
-    { path: 'kv/*', capabilities: ALL },
-  ]);
+  for (const cluster of [east, service.cluster('spare')]) {
+    cluster.writePolicy('runbooks', [
+      { path: 'sys/replication/*', capabilities: [...ALL, 'sudo'] },
+      { path: 'sys/audit', capabilities: ['read', 'sudo'] },
+      { path: 'sys/license/status', capabilities: ['read'] },
+      { path: 'kv/*', capabilities: ALL },
+    ]);
+  }
   east.writePolicy('clients', [
     { path: 'secret/*', capabilities: ALL },
     { path: 'kv/*', capabilities: ALL },
@@ -170,7 +176,13 @@ async function writeCredentials(
     'europe',
     service.cluster('europe').createToken({ policies: ['runbooks'], ttlMs: TOKEN_LIFE_MS }),
   );
+  const spare = await write(
+    'spare',
+    service.cluster('spare').createToken({ policies: ['runbooks'], ttlMs: TOKEN_LIFE_MS }),
+  );
   const clientsToken = east.createToken({ policies: ['clients'], ttlMs: TOKEN_LIFE_MS });
   const clientsTokenFile = await write('clients', clientsToken);
-  return { fileOf: (cluster) => (cluster.startsWith('europe') ? europe : main), clientsToken, clientsTokenFile };
+  const fileOf = (cluster: string): string =>
+    cluster === 'spare' ? spare : cluster.startsWith('europe') ? europe : main;
+  return { fileOf, clientsToken, clientsTokenFile };
 }

@@ -58,7 +58,9 @@ export async function startStage({ reportDirectory, say }: StageOptions): Promis
       RUNBOOKS_TEMPORAL_HTTP: server.httpAddress,
     };
     const environmentFile = await writeEnvironment(payments.directory, environment);
-    say('Simulated service east (primary), west and north (DR secondaries), europe (performance secondary), europe-dr');
+    say(
+      'Simulated service east (primary), west and north (DR secondaries), europe (performance secondary), europe-dr, spare',
+    );
     children.start('writer', demoCommand('writer'), {
       env: {
         WRITER_ADDRESS: payments.clientsAddress,

@@ -45,11 +45,18 @@ async function probe(): Promise<number> {
 }
 
 describe('the simulated deployment of the demonstration', () => {
-  it('has an inventory without mistakes: five clusters in two DR sets, five holders', async () => {
+  it('has an inventory without mistakes: six clusters in two DR sets, five holders', async () => {
     const inventory = await loadInventory(payments.inventoryFile);
     const deployment = inventory.deployments.get('payments');
-    expect([...(deployment?.clusters.keys() ?? [])].sort()).toEqual(['east', 'europe', 'europe-dr', 'north', 'west']);
-    expect(deployment?.drSets.get('main')).toEqual(['east', 'west', 'north']);
+    expect([...(deployment?.clusters.keys() ?? [])].sort()).toEqual([
+      'east',
+      'europe',
+      'europe-dr',
+      'north',
+      'spare',
+      'west',
+    ]);
+    expect(deployment?.drSets.get('main')).toEqual(['east', 'west', 'north', 'spare']);
     expect(deployment?.ceremony.holders).toHaveLength(5);
   });
 

@@ -1,4 +1,5 @@
 import type { GatePolicyFacts } from '../../src/contracts/activities';
+import type { GateName } from '../../src/contracts/plan';
 import type { Attested } from '../../src/contracts/run-facts';
 import type { InboxItem } from '../../src/contracts/signals';
 import { localChecks } from './activity-calls';
@@ -7,7 +8,7 @@ import type { Run } from './run';
 
 /** A point where the run waits for people to approve what comes next. */
 export interface GateRequest {
-  readonly gate: string;
+  readonly gate: GateName;
   readonly planDigest: string;
   readonly policy: GatePolicyFacts;
   readonly requestedBy: string;

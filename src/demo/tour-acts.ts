@@ -1,0 +1,104 @@
+import { generateKey } from 'openpgp';
+import type { RunbookName } from '../contracts/names';
+import type { Payments } from './payments';
+
+/** One run of the tour. */
+export interface Act {
+  readonly runbook: RunbookName;
+  /** Why now, in a few words. */
+  readonly title: string;
+  /** The input, beside deployment, reason and requester. */
+  readonly input: (
+    payments: Payments,
+  ) => Readonly<Record<string, unknown>> | Promise<Readonly<Record<string, unknown>>>;
+  /** What happens to the simulated clusters before it. */
+  readonly before?: (payments: Payments) => void | Promise<void>;
+}
+
+/** Every runbook once, in an order in which each finds what it is for; the deployment is at the end as at the beginning. */
+export const ACTS: readonly Act[] = [
+  {
+    runbook: 'walSampler',
+    title: 'samples, for readiness and for a failover',
+    input: () => ({ samples: 4, everySeconds: 0.25 }),
+  },
+  { runbook: 'readiness', title: 'would a switchover and a failover start now?', input: () => ({}) },
+  {
+    runbook: 'filterReconciliation',
+    title: 'europe must not see secret/ either',
+    input: () => ({ filters: { europe: { mode: 'deny', paths: ['us-customers/', 'secret/'] } } }),
+  },
+  {
+    runbook: 'filterReconciliation',
+    title: 'and back to what the inventory wants: wider, so a gate',
+    input: () => ({}),
+  },
+  { runbook: 'merkleCheck', title: 'is the tree of west sound?', input: () => ({ cluster: 'west' }) },
+  { runbook: 'drReindex', title: 'it is made anew all the same', input: () => ({ cluster: 'west', force: true }) },
+  {
+    runbook: 'secondaryRepointing',
+    title: 'north gets a new activation token',
+    input: () => ({ kind: 'dr', primary: 'east', secondary: 'north' }),
+  },
+  {
+    runbook: 'secondaryRepointing',
+    title: 'europe follows by addresses',
+    input: () => ({ kind: 'performance', primary: 'east', secondary: 'europe', form: 'addresses' }),
+  },
+  {
+    runbook: 'drSecondaryOnboarding',
+    title: 'spare is wiped and becomes a DR secondary',
+    input: () => ({ primary: 'east', secondary: 'spare' }),
+  },
+  {
+    runbook: 'secondaryDecommission',
+    title: 'spare leaves again',
+    input: () => ({ kind: 'dr', primary: 'east', secondary: 'spare', afterwards: 'disable' }),
+  },
+  {
+    runbook: 'primaryEnablement',
+    title: 'spare becomes a DR primary',
+    input: () => ({ kind: 'dr', cluster: 'spare' }),
+  },
+  { runbook: 'replicationTeardown', title: 'and ends it', input: () => ({ kind: 'dr', cluster: 'spare' }) },
+  {
+    runbook: 'operationTokenCeremony',
+    title: 'a token for north, as a run of its own',
+    input: () => ({ cluster: 'north', uses: ['dr.update-primary'] }),
+  },
+  { runbook: 'operationTokenDisposal', title: 'which is deleted and proven dead', input: () => ({}) },
+  {
+    runbook: 'rootTokenCeremony',
+    title: 'a root token of east that only its recipient can read',
+    input: async () => ({ cluster: 'east', recipientPgpKey: await recipientKey() }),
+  },
+  {
+    runbook: 'drFailover',
+    title: 'east is gone',
+    before: async ({ service }) => service.cluster('east').kill(),
+    input: () => ({ to: 'west' }),
+  },
+  {
+    runbook: 'drRejoin',
+    title: 'east is back, and thinks that it is primary',
+    before: async ({ service }) => service.cluster('east').restart(),
+    input: () => ({ cluster: 'east' }),
+  },
+  { runbook: 'drSwitchover', title: 'back to east', input: () => ({ to: 'east', go: 'auto' }) },
+  {
+    runbook: 'performanceSecondaryOnboarding',
+    title: 'spare is wiped and becomes a performance secondary',
+    input: () => ({ primary: 'east', secondary: 'spare', filter: 'none' }),
+  },
+  {
+    runbook: 'performancePromotion',
+    title: 'spare becomes the performance primary',
+    input: () => ({ to: 'spare' }),
+  },
+];
+
+/** The public key of somebody who gets a root token: base64 of the binary key. */
+async function recipientKey(): Promise<string> {
+  const { publicKey } = await generateKey({ userIDs: [{ name: 'olga' }], format: 'binary', type: 'ecc' });
+  return Buffer.from(publicKey).toString('base64');
+}
