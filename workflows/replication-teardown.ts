@@ -37,8 +37,11 @@ async function tearDown(run: Run, input: ReplicationTeardownInput): Promise<Endi
   if ('outcome' in approved) return approved;
   const { route, tokens } = approved;
 
-  // 2. The role ends.
-  if (route.role !== 'disabled') await disable(run, input, approved);
+  // 2. The role ends. A run that is stopped afterwards says what is left all the same.
+  if (route.role !== 'disabled') {
+    await disable(run, input, approved);
+    run.state.leftToDo.push(...leftToDo(input, route));
+  }
 
   // 3. Every node says so; nothing of ours stays behind; the last look is in the report.
   await run.skippableStep(
@@ -57,7 +60,6 @@ async function tearDown(run: Run, input: ReplicationTeardownInput): Promise<Endi
   );
   return {
     outcome: 'completed',
-    leftToDo: leftToDo(input, route),
     result: {
       cluster,
       kind,

@@ -38,12 +38,12 @@ async function decommission(run: Run, input: SecondaryDecommissionInput): Promis
   // The token is in hand before anything is changed: without it the secondary would be left half done.
   const token = route.secondary !== undefined && tokens ? await tokens.of(route.secondary) : undefined;
 
-  // 2. The primary's side.
+  // 2. The primary's side. From here on a run that is stopped says what is left.
   run.state.enterPhase('working');
   if (route.known) await cutOff(run, input, route, authority);
 
   // 3. The secondary's side.
-  const left = await settle(run, input, route, authority, token);
+  await settle(run, input, route, authority, token);
 
   // 4. Nothing of ours stays behind, and the last look is in the report.
   run.state.enterPhase('finishing');
@@ -54,7 +54,7 @@ async function decommission(run: Run, input: SecondaryDecommissionInput): Promis
     (call) => call.readDeployment({ deployment: input.deployment }),
     { note: rolesInWords },
   );
-  return { outcome: 'completed', leftToDo: [...left, ...filterLeft(input, route)] };
+  return { outcome: 'completed' };
 }
 
 /** A DR secondary does nothing without an operation token. */
@@ -79,10 +79,12 @@ async function withDisableGate(
 /** Step 2: revoked, and seen to be gone. */
 async function cutOff(
   run: Run,
-  { deployment, kind }: SecondaryDecommissionInput,
-  { primary: cluster, id, secondary }: DecommissionRoute,
+  input: SecondaryDecommissionInput,
+  route: DecommissionRoute,
   authority: Authority,
 ): Promise<void> {
+  const { deployment, kind } = input;
+  const { primary: cluster, id, secondary } = route;
   await run.step(
     `Revoke ${secondary ?? id} on ${cluster}`,
     (call) => {
@@ -91,6 +93,7 @@ async function cutOff(
     },
     { note: ({ observed }) => observed },
   );
+  run.state.leftToDo.push(secondarySide(input, route), ...filterLeft(input, route));
   await run.skippableStep(
     `See that ${secondary ?? id} is gone`,
     `whether ${secondary ?? id} is disconnected from ${cluster} is not known`,
@@ -99,54 +102,66 @@ async function cutOff(
   );
 }
 
-/** Step 3. Gives what people have to do themselves. */
+/** Step 3: what is done on the secondary is not left to people any more. */
 async function settle(
   run: Run,
-  { deployment, kind, secondary: named }: SecondaryDecommissionInput,
-  { id, secondary: cluster, afterwards }: DecommissionRoute,
+  input: SecondaryDecommissionInput,
+  route: DecommissionRoute,
   authority: Authority,
   token: Awaited<ReturnType<NonNullable<Run['tokens']>['of']>> | undefined,
-): Promise<string[]> {
-  const words = kind === 'dr' ? 'DR' : 'performance';
-  if (cluster === undefined) {
-    const name = named ?? `the secondary with the id ${id}`;
-    return [
-      `Nothing was done on ${name}: on it, send update-primary with "token": "" so that it forgets its primary, or disable its ${words} replication. It keeps a copy of the data until then and after: erase it where it is not wanted.`,
-    ];
-  }
-  if (afterwards === 'nothing')
-    return [
-      `${cluster} is still a ${words} secondary with a copy of the data and looks for its primary: disable it with replicationTeardown {"kind": "${kind}", "cluster": "${cluster}"}, or erase it.`,
-    ];
+): Promise<void> {
+  const { deployment, kind } = input;
+  const { secondary: cluster, afterwards } = route;
+  if (cluster === undefined || afterwards === 'nothing') return;
+  const ending = { deployment, cluster, authority };
+  const done = () => {
+    const at = run.state.leftToDo.indexOf(secondarySide(input, route));
+    if (at >= 0) run.state.leftToDo.splice(at, 1);
+  };
   if (afterwards === 'forget-primary') {
-    await run.skippableStep(
+    const forgotten = await run.skippableStep(
       `Make ${cluster} forget its primary`,
       `${cluster} goes on looking for a primary that refuses it`,
-      (call) => {
-        if (kind === 'performance') return call.forgetPerformancePrimary({ deployment, cluster, authority });
-        return call.forgetDrPrimary({ deployment, cluster, authority, token: needed(token) });
-      },
+      (call) =>
+        kind === 'performance'
+          ? call.forgetPerformancePrimary(ending)
+          : call.forgetDrPrimary({ ...ending, token: needed(token) }),
       { note: ({ observed }) => observed },
     );
-    return [];
+    if (forgotten) done();
+    return;
   }
   const disabled = await run.skippableStep(
-    `Disable ${words} replication on ${cluster}`,
-    `${cluster} stays a ${words} secondary and looks for a primary that refuses it`,
-    (call) => {
-      if (kind === 'performance') return call.disablePerformanceSecondary({ deployment, cluster, authority });
-      return call.disableDrSecondary({ deployment, cluster, authority, token: needed(token) });
-    },
+    `Disable ${inWords(kind)} replication on ${cluster}`,
+    `${cluster} stays a ${inWords(kind)} secondary and looks for a primary that refuses it`,
+    (call) =>
+      kind === 'performance'
+        ? call.disablePerformanceSecondary(ending)
+        : call.disableDrSecondary({ ...ending, token: needed(token) }),
     { note: ({ observed }) => observed },
   );
-  if (disabled)
-    await run.skippableStep(
-      `See on every node of ${cluster} that it is disabled`,
-      `whether every node of ${cluster} ended its replication is not known`,
-      (call) => call.awaitReplicationDisabled({ deployment, cluster, kind }),
-      { note: ({ observed }) => observed },
-    );
-  return [];
+  if (!disabled) return;
+  done();
+  await run.skippableStep(
+    `See on every node of ${cluster} that it is disabled`,
+    `whether every node of ${cluster} ended its replication is not known`,
+    (call) => call.awaitReplicationDisabled({ deployment, cluster, kind }),
+    { note: ({ observed }) => observed },
+  );
+}
+
+const inWords = (kind: SecondaryDecommissionInput['kind']) => (kind === 'dr' ? 'DR' : 'performance');
+
+/** What is left to do on the secondary once its primary has revoked it. */
+function secondarySide(
+  { kind, secondary: named }: SecondaryDecommissionInput,
+  { id, secondary: cluster }: DecommissionRoute,
+): string {
+  if (cluster === undefined) {
+    const name = named ?? `the secondary with the id ${id}`;
+    return `Nothing was done on ${name}: on it, send update-primary with "token": "" so that it forgets its primary, or disable its ${inWords(kind)} replication. It keeps a copy of the data either way: erase it where it is not wanted.`;
+  }
+  return `${cluster} is still a ${inWords(kind)} secondary with a copy of the data and looks for its primary: start secondaryDecommission for it again, or disable it with replicationTeardown {"kind": "${kind}", "cluster": "${cluster}"}.`;
 }
 
 /** The filter of a revoked performance secondary is not touched: it keeps data away should the id be used again. */

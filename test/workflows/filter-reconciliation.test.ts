@@ -1,0 +1,216 @@
+import type { Report } from '../../src/contracts/report';
+import { loseAnswer, statuses } from '../support/faults';
+import { Lane, Lanes, LANE_TEST_MS } from '../support/lane';
+import { cell, expectFewEvents } from '../support/matrix';
+import { Scenario } from '../support/scenario';
+import type { TestRun } from '../support/scenario';
+
+jest.setTimeout(LANE_TEST_MS);
+
+const NAME = 'filterReconciliation';
+const SEAL = { shares: 5, threshold: 3 };
+const deny = (...paths: string[]) => ({ mode: 'deny' as const, paths });
+const allow = (...paths: string[]) => ({ mode: 'allow' as const, paths });
+const BASE = '/v1/sys/replication/performance';
+
+/** East is performance primary of europe, whose filter keeps American customers away, and of asia, which gets everything. */
+const world = new Lane(() =>
+  Scenario.start({
+    topology: {
+      mounts: ['kv/', 'secret/', 'us-customers/', 'eu-customers/'],
+      clusters: ['east', 'europe', 'asia'].map((name) => ({ name, nodes: 1, seal: SEAL })),
+      performance: {
+        primary: 'east',
+        secondaries: [{ name: 'europe', filter: deny('us-customers/') }, { name: 'asia' }],
+      },
+      dr: [],
+    },
+    drSets: { main: ['east'], eu: ['europe'], ap: ['asia'] },
+    deployment: { pathsFilters: { europe: deny('us-customers'), asia: allow('kv/', 'eu-customers/') } },
+    limits: { streaming: '1500ms' },
+  }),
+);
+
+/** What people still read of what was sent or removed, kept between the tests. */
+const reports: string[] = [];
+
+function reconcile(scenario: Scenario, input: Readonly<Record<string, unknown>> = {}): Promise<TestRun> {
+  return scenario.startRunbook(NAME, { deployment: scenario.name, reason: 'a test', requestedBy: 'olga', ...input });
+}
+
+async function ended(run: TestRun): Promise<Report> {
+  const report = await run.report();
+  reports.push(JSON.stringify(report));
+  return report;
+}
+
+const idOf = (scenario: Scenario, cluster: string) => scenario.service.cluster(cluster).clusterId;
+const filterOf = (scenario: Scenario, cluster: string) =>
+  scenario.service.cluster('east').filterOf(idOf(scenario, cluster));
+const pathOf = (scenario: Scenario, cluster: string) => `${BASE}/primary/paths-filter/${idOf(scenario, cluster)}`;
+
+function warnings({ plan }: Report): readonly string[] {
+  return plan && 'warnings' in plan.content ? plan.content.warnings : [];
+}
+
+function undoOf({ result }: Report): Readonly<Record<string, unknown>> {
+  return (result?.['undo'] as { readonly input: Readonly<Record<string, unknown>> }).input;
+}
+
+describe('paths filters become what is wanted', () => {
+  const lanes = new Lanes(world);
+  let undo: Readonly<Record<string, unknown>>;
+  beforeAll(() => lanes.start());
+  afterAll(() => lanes.ended());
+
+  it(
+    cell(NAME, 'no fault', 'from the inventory, what only narrows needs nobody; a dry run only reads'),
+    world.test(async (scenario) => {
+      const dry = await reconcile(scenario, { dryRun: true });
+      expect(await dry.report()).toMatchObject({ outcome: 'planned', gates: [] });
+      expect(filterOf(scenario, 'asia')).toBeUndefined();
+
+      const run = await reconcile(scenario);
+      const report = await ended(run);
+      expect(report).toMatchObject({ outcome: 'completed', leftToDo: [], parkings: [], gates: [] });
+      expect(filterOf(scenario, 'europe')).toEqual(deny('us-customers/'));
+      expect(filterOf(scenario, 'asia')).toEqual(allow('eu-customers/', 'kv/'));
+      // Europe was as wanted but for the writing of its path.
+      expect(scenario.calls('east', pathOf(scenario, 'europe'))).toBe(0);
+      expect(warnings(report)).toEqual([
+        'Deleted on asia: everything except eu-customers/, kv/. Its clients lose these paths at once.',
+      ]);
+      expect(report.result).toMatchObject({
+        before: { europe: deny('us-customers/'), asia: 'none' },
+        after: { europe: deny('us-customers/'), asia: allow('eu-customers/', 'kv/') },
+        undo: { runbook: NAME, input: { primary: 'east', filters: { asia: 'none' } } },
+      });
+      expect(report.filters).toContainEqual(
+        expect.objectContaining({ secondary: 'asia', before: 'none', after: 'allow eu-customers/, kv/' }),
+      );
+      undo = undoOf(report);
+      await expectFewEvents(NAME, run);
+    }),
+  );
+
+  it(
+    cell(NAME, 'abort at', 'gate filter'),
+    world.test(async (scenario) => {
+      const run = await reconcile(scenario, undo);
+      await run.waitsFor('approval', ({ gate }) => gate === 'filter');
+      await run.handle.signal('abort', { by: 'olga', reason: 'not today' });
+      expect(await ended(run)).toMatchObject({ outcome: 'aborted', controls: [{ control: 'abort', by: 'olga' }] });
+      expect(filterOf(scenario, 'asia')).toEqual(allow('eu-customers/', 'kv/'));
+    }),
+  );
+
+  it(
+    cell(NAME, 'lost answer', 'DELETE paths-filter'),
+    world.test(async (scenario) => {
+      const lost = loseAnswer(scenario, 'east', `DELETE ${pathOf(scenario, 'asia')}`);
+      // The undo of the first run, as its report gives it.
+      const run = await reconcile(scenario, undo);
+      await run.approve('filter');
+      const report = await ended(run);
+      expect(lost.hits).toBe(1);
+      expect(report).toMatchObject({ outcome: 'completed', leftToDo: [], parkings: [] });
+      expect(statuses(scenario, 'east', `DELETE ${pathOf(scenario, 'asia')}`)).toEqual([0]);
+      expect(filterOf(scenario, 'asia')).toBeUndefined();
+      expect(warnings(report)).toEqual([
+        'The filter of asia is deleted: nothing is kept away from it any more.',
+        'Newly sent to asia: everything except eu-customers/, kv/. What it has received cannot be called back.',
+      ]);
+      expect(report.gates).toMatchObject([{ gate: 'filter', state: 'approved' }]);
+    }),
+  );
+
+  it(
+    cell(NAME, 'lost answer', 'POST paths-filter'),
+    world.test(async (scenario) => {
+      const lost = loseAnswer(scenario, 'east', `POST ${pathOf(scenario, 'europe')}`);
+      const run = await reconcile(scenario, {
+        filters: { europe: deny('us-customers/', 'secret/'), asia: deny('kv/') },
+      });
+      const report = await ended(run);
+      expect(lost.hits).toBe(1);
+      expect(report).toMatchObject({ outcome: 'completed', leftToDo: [], parkings: [], gates: [] });
+      expect(statuses(scenario, 'east', `POST ${pathOf(scenario, 'europe')}`)).toEqual([0]);
+      expect(filterOf(scenario, 'europe')).toEqual(deny('secret/', 'us-customers/'));
+      expect(filterOf(scenario, 'asia')).toEqual(deny('kv/'));
+    }),
+  );
+
+  it(
+    cell(NAME, 'refused', 'a secondary that does not answer, and a primary that is none'),
+    world.test(async (scenario) => {
+      const none = await (await reconcile(scenario, { primary: 'asia' })).failure();
+      expect(none).toMatchObject({ code: 'PRECONDITION_FAILED' });
+      expect(none.message).toContain('asia is a performance primary');
+      await scenario.service.cluster('asia').kill();
+      const silent = await (await reconcile(scenario, { filters: { asia: 'none' } })).failure();
+      expect(silent.message).toContain('asia answers');
+      await scenario.service.cluster('asia').restart();
+      expect(scenario.service.calls.filter(({ method }) => method !== 'GET' && method !== 'POST')).toEqual([]);
+    }),
+  );
+
+  it(
+    cell(NAME, 'parked, retry', 'the service refuses a filter; it also tells what it was'),
+    world.test(async (scenario) => {
+      const endpoint = `POST ${pathOf(scenario, 'europe')}`;
+      scenario.service.faults.add({ cluster: 'east', endpoint, action: { status: 403 } });
+      const run = await reconcile(scenario, { filters: { europe: allow('kv/', 'us-customers/') } });
+      await run.approve('filter');
+      await run.decide('retry');
+      const report = await ended(run);
+      expect(report).toMatchObject({ outcome: 'completed', leftToDo: [] });
+      expect(report.parkings).toMatchObject([{ code: 'PERMISSION_DENIED', decision: { action: 'retry' } }]);
+      expect(filterOf(scenario, 'europe')).toEqual(allow('kv/', 'us-customers/'));
+    }),
+  );
+
+  it(
+    cell(NAME, 'parked, skip', 'the secondary does not tell its dynamic filter'),
+    world.test(async (scenario) => {
+      const endpoint = `GET ${BASE}/secondary/dynamic-filter/${idOf(scenario, 'europe')}`;
+      scenario.service.faults.add({ cluster: 'europe', endpoint, action: { status: 403 }, times: Infinity });
+      const run = await reconcile(scenario, { filters: { europe: allow('kv/') } });
+      await run.decide('skip', 'Compare the dynamic filter of europe on both sides');
+      const report = await ended(run);
+      expect(report.outcome).toBe('completed');
+      expect(report.leftToDo).toEqual([expect.stringContaining('whether both sides filter the same is not known')]);
+      expect(filterOf(scenario, 'europe')).toEqual(allow('kv/'));
+    }),
+  );
+
+  it(
+    cell(NAME, 'parked, abort', 'after the first of two filters: the report says how to bring it back'),
+    world.test(async (scenario) => {
+      const endpoint = `POST ${pathOf(scenario, 'asia')}`;
+      scenario.service.faults.add({ cluster: 'east', endpoint, action: { status: 403 }, times: Infinity });
+      const run = await reconcile(scenario, {
+        filters: { europe: allow('kv/', 'secret/'), asia: allow('secret/', 'kv/') },
+      });
+      await run.approve('filter');
+      await run.decide('abort');
+      const report = await ended(run);
+      expect(report.outcome).toBe('aborted');
+      const [finding] = report.findings.filter(({ code }) => code === 'filters-before');
+      expect(finding?.text).toContain('europe allow kv/');
+      expect(finding?.next).toContain('"asia":{"mode":"deny","paths":["kv/"]}');
+      expect(filterOf(scenario, 'asia')).toEqual(deny('kv/'));
+    }),
+  );
+
+  it(
+    'nothing to change is a run of its own: it reads, compares and completes',
+    world.test(async (scenario) => {
+      const run = await reconcile(scenario, { filters: { asia: deny('kv') } });
+      const report = await ended(run);
+      expect(report).toMatchObject({ outcome: 'completed', leftToDo: [], gates: [], parkings: [] });
+      expect(report.result).not.toHaveProperty('undo');
+      expect(scenario.calls('east', pathOf(scenario, 'asia'))).toBe(0);
+      expect(await scenario.leaks(reports)).toEqual([]);
+    }),
+  );
+});
