@@ -1,9 +1,169 @@
-import type { RejoinActivities } from '../src/contracts/activities';
+import type { RejoinActivities, RejoinRoute } from '../src/contracts/activities';
+import type { ReplicationObservation } from '../src/contracts/observations';
+import { RunbookError } from '../src/errors';
+import { drSetOf, findCluster } from '../src/inventory';
 import type { ActivityDependencies } from './dependencies';
-import type { Clusters } from './support/clusters';
+import { readDr } from './dr-roles';
+import { verifyOperation } from './support/authority';
+import type { ClusterAccess, Clusters } from './support/clusters';
+import { execute, executeChange } from './support/execution';
+import { describeReplication } from './support/observe';
+import { readBothKinds } from './support/onboarding-read';
+import { awaitClusterId } from './support/operation-token';
+import { gateFacts, observeDeployment, siteFacts } from './support/planning';
+import { askRole, refusePrimary } from './support/prove-not-primary';
+import { CHANGE_TIMEOUT_MS, beforeSending, readActConfirm } from './support/read-act-confirm';
+import { rejoinPlan, rejoinTokens } from './support/rejoin-plan';
+import { connectedTo, judgeRejoin, servingPrimary } from './support/rejoin-rules';
+import { runHook } from './support/run-hook';
+import { splitFindings, splitLoss } from './support/split-loss';
+import { readWalSamples } from './support/wal-samples';
 
+/** A former primary is back: it is demoted before it is let out, and then joins the primary that serves (facts 8.4). */
 export function createRejoinActivities(dependencies: ActivityDependencies, clusters: Clusters): RejoinActivities {
-  void dependencies;
-  void clusters;
-  return {};
+  const { inventory } = dependencies;
+
+  return {
+    assessDrRejoin: execute(async ({ input, ownFingerprint }, { signal }) => {
+      const deployment = clusters.deployment(input.deployment);
+      const entry = findCluster(deployment, input.cluster);
+      const observations = await observeDeployment(clusters, input.deployment, signal);
+      const base = {
+        observations,
+        site: siteFacts(dependencies, input.deployment),
+        gates: {
+          plan: gateFacts(inventory, deployment, 'plan'),
+          unfence: gateFacts(inventory, deployment, 'unfence'),
+        },
+      };
+      const { members } = drSetOf(deployment, input.cluster);
+      const inSet = observations.filter((each) => members.includes(each.cluster));
+      const former = inSet.find((each) => each.cluster === input.cluster);
+      const primary = servingPrimary(input.cluster, input.primary, inSet);
+      if (!former || 'verdict' in primary) return { ...base, preconditions: 'verdict' in primary ? [primary] : [] };
+
+      const judged = judgeRejoin({ deployment, former, primary });
+      const mode = former.dr?.mode;
+      if (mode !== 'primary' && mode !== 'secondary') return { ...base, preconditions: judged };
+      const source = clusters.of(input.deployment, primary.cluster);
+      const { tokenSource, preconditions } = await rejoinTokens({
+        deployment,
+        former: { access: clusters.access(entry), observation: former },
+        primary: source,
+        wanted: input.tokenSource,
+        ownFingerprint,
+        signal,
+      });
+      const route: RejoinRoute = {
+        cluster: input.cluster,
+        primary: primary.cluster,
+        former: mode,
+        tokenSource,
+        hooks: { dump: deployment.hooks.dump !== undefined, unfence: deployment.hooks.unfence !== undefined },
+      };
+      return {
+        ...base,
+        preconditions: [...judged, ...preconditions],
+        route,
+        plan: rejoinPlan(input, route, former, primary),
+      };
+    }),
+
+    describeSplit: execute(async ({ deployment, primary, secondary }, { signal }) => {
+      const access = clusters.of(deployment, secondary);
+      const [seen, samples] = await Promise.all([
+        readBothKinds(access, signal),
+        readWalSamples(dependencies, deployment, signal),
+      ]);
+      const loss = splitLoss(samples, secondary, primary, seen.dr);
+      const amount =
+        loss.atMostWalEntries === undefined ? 'how much is unknown' : `at most ${loss.atMostWalEntries} WAL entries`;
+      return {
+        ...loss,
+        observed: `${secondary} wrote after the split: ${amount} (${loss.why})`,
+        findings: splitFindings({ former: secondary, primary, amount, why: loss.why, connected: connectedTo(seen) }),
+      };
+    }),
+
+    demoteFormerPrimary: executeChange(async ({ deployment, primary, secondary: cluster, authority }, execution) => {
+      const { signal, run } = execution;
+      const { limits } = clusters.deployment(deployment);
+      const [access, other] = [clusters.of(deployment, cluster), clusters.of(deployment, primary)];
+      const on = { cluster, clusterId: await awaitClusterId(access, execution, limits.demoteMs) };
+      const successor = { cluster: primary, clusterId: await awaitClusterId(other, execution, limits.demoteMs) };
+      const doing = { operation: 'dr.primary.demote', on, with: successor } as const;
+      await verifyOperation(inventory, run, deployment, authority, doing);
+      const token = await access.credential();
+
+      const changed = await readActConfirm(execution, {
+        read: () => readDr(access, signal),
+        until: (dr) => dr.mode === 'secondary',
+        budgetMs: limits.demoteMs,
+        describe: describeReplication,
+        needed: `${cluster} is a DR secondary`,
+        cluster,
+        allow: (dr) => {
+          if (dr.mode === 'primary') return;
+          throw new RunbookError('PRECONDITION_FAILED', `${cluster} is neither DR primary nor DR secondary.`, {
+            cluster,
+            observed: dr.mode,
+            needed: 'primary',
+          });
+        },
+        act: async () => {
+          // The last look: demoting the only primary would leave clients without one.
+          await beforeSending(() => requireServing(other, signal, `${cluster} was not demoted`));
+          execution.throwIfCancelled();
+          return access.client.dr.primary.demote({ token, signal, timeoutMs: CHANGE_TIMEOUT_MS });
+        },
+      });
+      refusePrimary(cluster, await askRole(access, signal));
+      return {
+        outcome: changed.outcome,
+        observed: `${cluster}: ${describeReplication(changed.state)}`,
+        calledAt: changed.calledAt,
+        confirmedAt: Date.now(),
+        calls: changed.calls,
+      };
+    }),
+
+    unfenceFormerPrimary: executeChange(async ({ deployment, primary, secondary, authority, step }, execution) => {
+      const { signal, run } = execution;
+      const { limits } = clusters.deployment(deployment);
+      const [access, other] = [clusters.of(deployment, secondary), clusters.of(deployment, primary)];
+      const on = { cluster: secondary, clusterId: await awaitClusterId(access, execution, limits.demoteMs) };
+      const successor = { cluster: primary, clusterId: await awaitClusterId(other, execution, limits.demoteMs) };
+      const doing = { operation: 'hook.unfence', on, with: successor } as const;
+      await verifyOperation(inventory, run, deployment, authority, doing);
+      const said = await askRole(access, signal);
+      refusePrimary(secondary, said);
+      if (said.active !== 'secondary') {
+        throw new RunbookError('PRECONDITION_FAILED', `${secondary} stays fenced: it is not proven to be demoted.`, {
+          cluster: secondary,
+          observed: `active node ${said.active ?? 'silent'}; nodes ${said.nodes.join(', ')}`,
+          needed: 'its active node says secondary, and no node says primary',
+          next: `Look at ${secondary}; do not unfence it by hand before it says secondary.`,
+        });
+      }
+      await requireServing(other, signal, `${secondary} stays fenced`);
+      return runHook(clusters, { deployment, hook: 'unfence', from: secondary, to: primary, step }, execution);
+    }),
+  };
+}
+
+/** The cluster must serve as DR primary now. */
+async function requireServing(
+  access: ClusterAccess,
+  signal: AbortSignal,
+  consequence: string,
+): Promise<ReplicationObservation> {
+  const dr = await readDr(access, signal);
+  if (dr.mode === 'primary' && dr.state !== 'idle') return dr;
+  const { name } = access.entry;
+  throw new RunbookError('PRECONDITION_FAILED', `${name} does not serve as DR primary; ${consequence}.`, {
+    cluster: name,
+    observed: describeReplication(dr),
+    needed: 'primary, running',
+    next: `Find out which cluster clients write to. Retry only where ${name} serves again.`,
+  });
 }

@@ -1,3 +1,41 @@
-/** A former primary comes back after a failover: demotion, what it wrote, unfencing (design 8). */
-// eslint-disable-next-line @typescript-eslint/no-empty-object-type -- filled next
-export interface RejoinActivities {}
+import type { WalIndex } from '../observations';
+import type { Finding } from '../run-facts';
+import type { DrRejoinInput } from '../runbook-inputs';
+import type { BetweenClusters, StepInput } from './inputs';
+import type { Assessment, Authority, ChangeResult } from './results';
+
+/** What a rejoin follows. */
+export interface RejoinRoute {
+  /** The former primary. */
+  readonly cluster: string;
+  /** The primary that serves. */
+  readonly primary: string;
+  /** What the former primary still takes itself for: `secondary` where it was demoted already. */
+  readonly former: 'primary' | 'secondary';
+  readonly tokenSource: 'batch' | 'ceremony';
+  readonly hooks: { readonly dump: boolean; readonly unfence: boolean };
+}
+
+/** What a former primary wrote after another cluster had become primary, as far as it can be known. */
+export interface SplitFacts {
+  /** Its `last_dr_wal`; absent where it does not tell one, as after its demotion. */
+  readonly wal?: WalIndex;
+  /** WAL entries that the primary lacks, at most; absent where no sample bounds them. */
+  readonly atMostWalEntries?: string;
+  readonly why: string;
+  readonly observed: string;
+  readonly findings: readonly Finding[];
+}
+
+/** A former primary comes back after a failover: `secondary` is the former primary, `primary` the one that serves. */
+export interface RejoinActivities {
+  assessDrRejoin(
+    input: StepInput & { readonly input: DrRejoinInput; readonly ownFingerprint?: string | undefined },
+  ): Promise<Assessment<RejoinRoute>>;
+  /** Bounds what is lost by its joining with the samples of `walSampler`, where there are some. */
+  describeSplit(input: BetweenClusters): Promise<SplitFacts>;
+  /** Demotes the former primary (interface 4.1); refuses unless the other one serves as primary right before the call. */
+  demoteFormerPrimary(input: BetweenClusters & { readonly authority: Authority }): Promise<ChangeResult>;
+  /** The `unfence` hook; refuses while any node of the former primary says that it is primary. */
+  unfenceFormerPrimary(input: BetweenClusters & { readonly authority: Authority }): Promise<ChangeResult>;
+}
