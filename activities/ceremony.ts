@@ -6,25 +6,24 @@ import { isUndecodable } from '../src/contracts/signals';
 import type { Attested, Finding } from '../src/contracts/run-facts';
 import { RunbookError } from '../src/errors';
 import { holdersOf } from '../src/inventory';
-import type { CeremonyFacts, InvitationTarget, KeyRecord, RunContext } from '../src/secrets';
+import type { CeremonyFacts, InvitationTarget } from '../src/secrets';
 import {
   checkEnvelopes,
   createInvitation,
   documentDigest,
   inspectEnvelope,
-  openShares,
+  openToken,
   readOwnInvitation,
   sealValue,
 } from '../src/secrets';
 import type { ActivityDependencies } from './dependencies';
-import { runBurst } from './support/burst';
+import { badShareFindings, burstOfCeremony, ownRecord } from './support/ceremony-burst';
 import type { Clusters } from './support/clusters';
-import { ceremonyToken } from './support/clusters';
 import { execute, executeChange } from './support/execution';
 import { awaitClusterId, readClusterId } from './support/operation-token';
 import { personLookup } from './support/people';
 import { fileDigest, readThreshold } from './support/ceremony-facts';
-import { GenerationRecord, orphanFinding } from './support/generation-record';
+import { orphanFinding } from './support/generation-record';
 import { TokenLedger } from './support/token-ledger';
 
 /** How long a sealed operation token can be opened. The token itself has no lifetime. */
@@ -45,13 +44,6 @@ export function createCeremonyActivities(dependencies: ActivityDependencies, clu
   const person = personLookup(inventory);
   const ledger = new TokenLedger(dependencies.ledgerDirectory);
 
-  const ownRecord = async (cid: string, epoch: number, run: RunContext): Promise<KeyRecord> => {
-    const record = await keyRecords.read(cid, epoch);
-    if (record.run.ns === run.ns && record.run.wid === run.wid && record.run.rid === run.rid) return record;
-    throw new RunbookError('KEY_RECORD_MISSING', 'The keys of this ceremony were made for another run.', {
-      next: 'The run asks the holders again with a new invitation.',
-    });
-  };
   const ceremonyFacts = async (ceremony: CeremonyHandle): Promise<CeremonyFacts> => {
     const { invitation } = await readOwnInvitation(ceremony, signingKey);
     const { cid, epoch, holders, exp } = invitation;
@@ -131,7 +123,7 @@ export function createCeremonyActivities(dependencies: ActivityDependencies, clu
     }),
 
     openEnvelopes: execute(async ({ ceremony, held, arrived }, { run }) => {
-      const record = await ownRecord(ceremony.cid, ceremony.epoch, run);
+      const record = await ownRecord(dependencies, ceremony, run);
       const receipts = await checkEnvelopes(record, [...held, ...arrived.map(({ envelope }) => envelope)], person);
       const verdicts = arrived.map(({ arrival }, index) => {
         const receipt = receipts[held.length + index];
@@ -143,8 +135,8 @@ export function createCeremonyActivities(dependencies: ActivityDependencies, clu
 
     generateOperationToken: executeChange(async (input, execution) => {
       const { deployment, cluster, ceremony, uses, envelopes } = input;
-      const { run, signal } = execution;
-      const record = await ownRecord(ceremony.cid, ceremony.epoch, run);
+      const { run } = execution;
+      const record = await ownRecord(dependencies, ceremony, run);
       const access = clusters.of(deployment, cluster);
       const clusterId = await awaitClusterId(access, execution, clusters.deployment(deployment).limits.promoteMs);
       const { invitation } = await readOwnInvitation(record, signingKey);
@@ -167,39 +159,17 @@ export function createCeremonyActivities(dependencies: ActivityDependencies, clu
           },
         );
       }
-      const { shares } = await openShares(record, envelopes, person);
-      if (shares.length < record.threshold) {
-        throw new RunbookError('SHARES_MISSING', `Only ${shares.length} of ${record.threshold} key shares verify.`, {
-          observed: `${shares.length}`,
-          needed: `${record.threshold}`,
-        });
-      }
-      await keyRecords.markFirstBurst(record.cid, record.epoch, Date.now());
-      const { version } = await access.client.sys.health({ signal });
-      const tokenOfCall = await ceremonyToken(access, version);
-      const generation = await GenerationRecord.begin(ledger, {
+      const { result, generation } = await burstOfCeremony(dependencies, ledger, execution, {
+        kind: 'operation-token',
         deployment,
-        cluster,
+        access,
         clusterId,
-        run,
-        cid: record.cid,
-      });
-      const result = await runBurst(execution, {
-        endpoints: access.client.dr.secondary.generateOperationToken,
-        cluster,
         record,
-        shares,
-        threshold: record.threshold,
-        token: tokenOfCall,
-        onOrphan: () => generation.orphaned(),
-        findings: generation.findings(),
-      }).catch(async (error: unknown): Promise<never> => {
-        // The pending entries of this site stay where they cannot be closed: the next attempt tells of them.
-        await generation
-          .withoutToken()
-          .then(() => generation.told())
-          .catch(() => undefined);
-        throw error;
+        envelopes,
+        endpoints: access.client.dr.secondary.generateOperationToken,
+        key: record.keys,
+        mayBeThere: true,
+        receive: (encoded) => openToken(record.keys, 'operation-token', encoded.reveal()),
       });
       const spec = { kind: 'operation-token', cluster, clusterId, uses, expSeconds: SEALED_SECONDS } as const;
       const token = await sealValue(sealKeyring, run, spec, result.token).catch(
@@ -236,7 +206,7 @@ export function createCeremonyActivities(dependencies: ActivityDependencies, clu
 
 /** The token exists and cannot be kept: nothing may try again on its own, each try would leave another one. */
 function orphaned(cluster: string, error: unknown): RunbookError {
-  const { text, next } = orphanFinding(cluster, 'it could not be sealed');
+  const { text, next } = orphanFinding('operation-token', cluster, 'it could not be sealed');
   return new RunbookError('TOKEN_ORPHANED', text, {
     cluster,
     observed: error instanceof RunbookError ? error.code : 'a defect of this program',
@@ -253,13 +223,4 @@ function notInLedger(cluster: string): Finding {
     text: `The operation token of ${cluster} was generated, and the ledger of this worker could not be written afterwards.`,
     next: `This run deletes the token at its end. Should it be terminated before, delete the token with operation-token/delete; put the worker's ledger directory in order.`,
   };
-}
-
-function badShareFindings(cluster: string, holders: readonly string[]): Finding[] {
-  return holders.map((holder) => ({
-    severity: 'warning',
-    code: 'bad-share',
-    text: `The key share of ${holder} is not one of ${cluster}'s: proven by sets that differ in it alone.`,
-    next: `${holder} looks for the right share before the next event.`,
-  }));
 }

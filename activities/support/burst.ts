@@ -1,11 +1,9 @@
-import type { GenerationAttempt, GenerationEndpoints } from '../../src/client';
+import type { GeneratedTokenKind, GenerationAttempt, GenerationEndpoints } from '../../src/client';
 import type { Finding } from '../../src/contracts/run-facts';
 import { RunbookError, isRunbookError } from '../../src/errors';
 import type { Secret } from '../../src/secret';
-import type { KeyRecord, OpenedShare } from '../../src/secrets';
-import { openToken } from '../../src/secrets';
+import type { OpenedShare } from '../../src/secrets';
 import type { Execution } from './execution';
-import { orphanFinding } from './generation-record';
 import { CHANGE_TIMEOUT_MS, awaitState } from './read-act-confirm';
 
 /** Attempts that one burst may lose to leader changes and lost answers before it gives up. */
@@ -18,24 +16,44 @@ const CANCELLATIONS: ReadonlySet<unknown> = new Set(['CancelledFailure', 'AbortE
 /** Between two reads while there is no active node: a burst is short, and the outage waits for it. */
 const READ_POLL_MS = 100;
 
-type Attempt = GenerationAttempt<'operation-token'>;
+/** The OpenPGP key to which the service encrypts the token, and by which our attempt is told from another's. */
+export interface AttemptKey {
+  /** Base64 of the binary public key. */
+  readonly pgpPublicKey: string;
+  /** Lower-case hexadecimal. */
+  readonly pgpFingerprint: string;
+}
 
-export interface Burst {
-  readonly endpoints: GenerationEndpoints<'operation-token'>;
+/** @typeParam T - what is made of the encoded token */
+export interface Burst<K extends GeneratedTokenKind, T> {
+  readonly endpoints: GenerationEndpoints<K>;
   readonly cluster: string;
-  readonly record: KeyRecord;
+  readonly key: AttemptKey;
+  /**
+   * False where an attempt with our key that is there before we started any must be somebody else's: a recipient may use
+   * the same key by hand.
+   */
+  readonly mayBeThere: boolean;
   readonly shares: readonly OpenedShare[];
   readonly threshold: number;
   /** X-Vault-Token of the calls, where the service asks for one. */
   readonly token: Secret | undefined;
+  /** Takes the answer of the last share. Throws where nobody can use it: the token is then one that nobody holds. */
+  readonly receive: (encoded: Secret<K>) => Promise<T>;
   /** Called as soon as a token may exist that nobody holds, however the burst ends. */
   readonly onOrphan: () => Promise<void>;
+  /** What people must know of such a token. */
+  readonly orphan: (how: string) => Finding;
   /** What earlier attempts left behind, to be told with the result. */
   readonly findings: readonly Finding[];
 }
 
-export interface BurstResult {
-  readonly token: Secret<'operation-token'>;
+/** The part of a burst that its calls need. */
+type Calling<K extends GeneratedTokenKind> = Pick<Burst<K, unknown>, 'endpoints' | 'cluster' | 'key' | 'token'>;
+type Orphaning = Pick<Burst<GeneratedTokenKind, unknown>, 'orphan' | 'onOrphan'>;
+
+export interface BurstResult<T> {
+  readonly token: T;
   readonly attempts: number;
   readonly findings: readonly Finding[];
   readonly badShares: readonly string[];
@@ -44,14 +62,14 @@ export interface BurstResult {
 /** What the burst has to tell, and whether a last share was given whose outcome is not settled yet. */
 interface Course {
   readonly findings: Finding[];
+  /** Whether this burst, or one before it, started an attempt. */
+  started: boolean;
   lastShareInDoubt: boolean;
 }
 
 /** What became of one set of shares. */
-type SetOutcome =
-  | { readonly kind: 'token'; readonly token: Secret<'operation-token'> }
-  | { readonly kind: 'rejected' }
-  | { readonly kind: 'lost' };
+type SetOutcome<T> =
+  { readonly kind: 'token'; readonly token: T } | { readonly kind: 'rejected' } | { readonly kind: 'lost' };
 
 /**
  * Turns shares into a token in one short burst (interface section 3, facts 5 and 11). The attempt is told from another's
@@ -60,19 +78,22 @@ type SetOutcome =
  *
  * @throws RunbookError ATTEMPT_FOREIGN, SHARES_REJECTED, ATTEMPT_LOST
  */
-export async function runBurst(execution: Execution, burst: Burst): Promise<BurstResult> {
-  const course: Course = { findings: [...burst.findings], lastShareInDoubt: false };
+export async function runBurst<K extends GeneratedTokenKind, T>(
+  execution: Execution,
+  burst: Burst<K, T>,
+): Promise<BurstResult<T>> {
+  const course: Course = { findings: [...burst.findings], started: burst.mayBeThere, lastShareInDoubt: false };
   try {
     return await tryAllSets(execution, burst, course);
   } catch (error) {
     // The slot is the service's only one: whatever went wrong, ours does not stay in it.
-    await cancelOwn(burst).catch(() => undefined);
+    if (course.started) await cancelOwn(burst).catch(() => undefined);
     throw withOrphans(await settle(error, burst, course), course.findings);
   }
 }
 
 /** What ended the burst may have ended it between the last share and the look at what it did. */
-async function settle(error: unknown, burst: Burst, course: Course): Promise<unknown> {
+async function settle(error: unknown, burst: Orphaning, course: Course): Promise<unknown> {
   if (!course.lastShareInDoubt) return error;
   try {
     await noteOrphan(burst, course, 'what the last share did could not be read');
@@ -103,7 +124,11 @@ function withOrphans(error: unknown, [orphaned]: readonly Finding[]): unknown {
   });
 }
 
-async function tryAllSets(execution: Execution, burst: Burst, course: Course): Promise<BurstResult> {
+async function tryAllSets<K extends GeneratedTokenKind, T>(
+  execution: Execution,
+  burst: Burst<K, T>,
+  course: Course,
+): Promise<BurstResult<T>> {
   const rejected: (readonly OpenedShare[])[] = [];
   let attempts = 0;
   for (const set of setsOf(burst.shares, burst.threshold).slice(0, MAX_SUBSETS)) {
@@ -141,13 +166,13 @@ async function tryAllSets(execution: Execution, burst: Burst, course: Course): P
   );
 }
 
-async function trySet(
+async function trySet<K extends GeneratedTokenKind, T>(
   execution: Execution,
-  burst: Burst,
+  burst: Burst<K, T>,
   set: readonly OpenedShare[],
   course: Course,
-): Promise<SetOutcome> {
-  const started = await startOwn(execution, burst);
+): Promise<SetOutcome<T>> {
+  const started = await startOwn(execution, burst, course);
   let nonce = started.nonce;
   for (const [index, share] of set.entries()) {
     for (let tries = 1; ; tries += 1) {
@@ -185,14 +210,18 @@ async function trySet(
 }
 
 /** Starts our attempt. An attempt of ours that is there already is cancelled first; another's never. */
-async function startOwn(execution: Execution, burst: Burst): Promise<Attempt> {
-  const { endpoints, record, cluster } = burst;
+async function startOwn<K extends GeneratedTokenKind>(
+  execution: Execution,
+  burst: Calling<K>,
+  course: Course,
+): Promise<GenerationAttempt<K>> {
+  const { endpoints, key, cluster } = burst;
   const options = { token: burst.token, signal: execution.signal, timeoutMs: CHANGE_TIMEOUT_MS };
   for (let tries = 0; ; tries += 1) {
     execution.throwIfCancelled();
     const present = await readAttempt(execution, burst);
     if (present.started) {
-      if (present.pgpFingerprint !== record.keys.pgpFingerprint) {
+      if (present.pgpFingerprint !== key.pgpFingerprint || !course.started) {
         throw new RunbookError('ATTEMPT_FOREIGN', `Somebody else's generation attempt is under way on ${cluster}.`, {
           cluster,
           observed: `attempt with ${present.pgpFingerprint ? `key ${present.pgpFingerprint}` : 'a one-time password'}, progress ${present.progress} of ${present.required}`,
@@ -212,8 +241,9 @@ async function startOwn(execution: Execution, burst: Burst): Promise<Attempt> {
       await tolerate(() => endpoints.cancelAttempt(options));
       continue;
     }
+    course.started = true;
     try {
-      return await endpoints.startAttempt({ pgpKey: record.keys.pgpPublicKey }, options);
+      return await endpoints.startAttempt({ pgpKey: key.pgpPublicKey }, options);
     } catch (error) {
       if (!isRunbookError(error)) throw error;
       const own = await readOwn(execution, burst);
@@ -225,8 +255,8 @@ async function startOwn(execution: Execution, burst: Burst): Promise<Attempt> {
   }
 }
 
-type Given =
-  | { readonly kind: 'attempt'; readonly attempt: Attempt }
+type Given<K extends GeneratedTokenKind> =
+  | { readonly kind: 'attempt'; readonly attempt: GenerationAttempt<K> }
   | { readonly kind: 'refused' }
   /** The service takes nothing from us. */
   | { readonly kind: 'denied'; readonly error: RunbookError }
@@ -234,11 +264,15 @@ type Given =
   | { readonly kind: 'unclear'; readonly outcomeKnown: boolean };
 
 /** Whether the share may have completed the attempt without telling us the token. */
-function mayHaveCompleted(answer: Given): boolean {
+function mayHaveCompleted(answer: Given<GeneratedTokenKind>): boolean {
   return answer.kind === 'attempt' || (answer.kind === 'unclear' && !answer.outcomeKnown);
 }
 
-async function give(burst: Burst, key: Secret<'key-share'>, nonce: string): Promise<Given> {
+async function give<K extends GeneratedTokenKind>(
+  burst: Calling<K>,
+  key: Secret<'key-share'>,
+  nonce: string,
+): Promise<Given<K>> {
   try {
     const attempt = await burst.endpoints.update({ key, nonce }, { token: burst.token, timeoutMs: CHANGE_TIMEOUT_MS });
     return { kind: 'attempt', attempt };
@@ -249,10 +283,14 @@ async function give(burst: Burst, key: Secret<'key-share'>, nonce: string): Prom
   }
 }
 
-async function openOrLose(burst: Burst, attempt: Attempt, course: Course): Promise<SetOutcome> {
+async function openOrLose<K extends GeneratedTokenKind, T>(
+  burst: Burst<K, T>,
+  attempt: GenerationAttempt<K>,
+  course: Course,
+): Promise<SetOutcome<T>> {
   if (attempt.encodedToken === undefined) return { kind: 'lost' };
   try {
-    const token = await openToken(burst.record.keys, 'operation-token', attempt.encodedToken.reveal());
+    const token = await burst.receive(attempt.encodedToken);
     course.lastShareInDoubt = false;
     return { kind: 'token', token };
   } catch {
@@ -262,12 +300,18 @@ async function openOrLose(burst: Burst, attempt: Attempt, course: Course): Promi
 }
 
 /** Our attempt as the service shows it now; undefined where none of ours is under way. */
-async function readOwn(execution: Execution, burst: Burst): Promise<Attempt | undefined> {
+async function readOwn<K extends GeneratedTokenKind>(
+  execution: Execution,
+  burst: Calling<K>,
+): Promise<GenerationAttempt<K> | undefined> {
   const seen = await readAttempt(execution, burst);
-  return seen.started && seen.pgpFingerprint === burst.record.keys.pgpFingerprint ? seen : undefined;
+  return seen.started && seen.pgpFingerprint === burst.key.pgpFingerprint ? seen : undefined;
 }
 
-function readAttempt(execution: Execution, burst: Burst): Promise<Attempt> {
+function readAttempt<K extends GeneratedTokenKind>(
+  execution: Execution,
+  burst: Calling<K>,
+): Promise<GenerationAttempt<K>> {
   return awaitState(execution, {
     read: () => burst.endpoints.readAttempt({ token: burst.token, signal: execution.signal }),
     until: () => true,
@@ -280,10 +324,10 @@ function readAttempt(execution: Execution, burst: Burst): Promise<Attempt> {
 }
 
 /** Frees the single slot, where the attempt in it is ours. */
-async function cancelOwn(burst: Burst): Promise<void> {
+async function cancelOwn<K extends GeneratedTokenKind>(burst: Calling<K>): Promise<void> {
   await tolerate(async () => {
     const seen = await burst.endpoints.readAttempt({ token: burst.token });
-    if (seen.started && seen.pgpFingerprint === burst.record.keys.pgpFingerprint)
+    if (seen.started && seen.pgpFingerprint === burst.key.pgpFingerprint)
       await burst.endpoints.cancelAttempt({ token: burst.token });
   });
 }
@@ -296,9 +340,9 @@ async function tolerate(call: () => Promise<unknown>): Promise<void> {
   }
 }
 
-async function noteOrphan({ cluster, onOrphan }: Burst, course: Course, how: string): Promise<void> {
+async function noteOrphan({ orphan, onOrphan }: Orphaning, course: Course, how: string): Promise<void> {
   course.lastShareInDoubt = false;
-  course.findings.push(orphanFinding(cluster, how));
+  course.findings.push(orphan(how));
   await onOrphan();
 }
 

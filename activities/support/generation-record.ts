@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import type { GeneratedTokenKind } from '../../src/client';
 import type { Finding } from '../../src/contracts/run-facts';
 import type { Sealed } from '../../src/contracts/sealed';
 import type { RunContext } from '../../src/secrets';
@@ -6,6 +7,7 @@ import type { LedgerEntry, TokenLedger } from './token-ledger';
 
 /** Whose token is being made. */
 export interface GenerationSubject {
+  readonly kind: GeneratedTokenKind;
   readonly deployment: string;
   readonly cluster: string;
   readonly clusterId: string;
@@ -38,7 +40,7 @@ export class GenerationRecord {
 
   /** Notes the burst before it begins. Entries of earlier attempts that died in theirs become {@link findings}. */
   static async begin(ledger: TokenLedger, subject: GenerationSubject): Promise<GenerationRecord> {
-    const { run, cluster, cid } = subject;
+    const { run, cluster, cid, kind } = subject;
     const earlier = (await ledger.open()).filter(
       (entry) =>
         entry.state === 'pending' &&
@@ -46,6 +48,7 @@ export class GenerationRecord {
         entry.wid === run.wid &&
         entry.rid === run.rid &&
         entry.cluster === cluster &&
+        (entry.kind ?? 'operation-token') === kind &&
         entry.cid === cid,
     );
     const pending = newEntry(subject);
@@ -56,7 +59,7 @@ export class GenerationRecord {
   /** What earlier attempts may have left behind. */
   findings(): Finding[] {
     return this.#earlier.map((entry) =>
-      orphanFinding(entry.cluster, `a worker ended in the middle of giving shares, ${entry.at}`),
+      orphanFinding(this.#subject.kind, entry.cluster, `a worker ended in the middle of giving shares, ${entry.at}`),
     );
   }
 
@@ -79,6 +82,11 @@ export class GenerationRecord {
     await this.#mark(this.#pending, 'orphan');
   }
 
+  /** The token is in the hands of its recipient, and of nobody here. */
+  async handedOver(): Promise<void> {
+    await this.#ledger.remove(this.#pending);
+  }
+
   /** The burst ended without a token: what stays in the ledger is what it orphaned. */
   async withoutToken(): Promise<void> {
     if (this.#settled) await this.#ledger.remove(this.#pending);
@@ -94,7 +102,15 @@ export class GenerationRecord {
   }
 }
 
-export function orphanFinding(cluster: string, how: string): Finding {
+export function orphanFinding(kind: GeneratedTokenKind, cluster: string, how: string): Finding {
+  if (kind === 'root-token') {
+    return {
+      severity: 'critical',
+      code: 'orphan-root-token',
+      text: `A root token of ${cluster} may exist that nobody holds: ${how}.`,
+      next: `A root token has no lifetime. Go through auth/token/accessors of ${cluster} and revoke by accessor each token with policy root whose creation time is that of this run; look for its use in the audit log.`,
+    };
+  }
   return {
     severity: 'critical',
     code: 'orphan-token',
@@ -103,10 +119,11 @@ export function orphanFinding(cluster: string, how: string): Finding {
   };
 }
 
-function newEntry({ deployment, cluster, clusterId, run, cid }: GenerationSubject): LedgerEntry {
+function newEntry({ kind, deployment, cluster, clusterId, run, cid }: GenerationSubject): LedgerEntry {
   return {
     version: 1,
     id: randomUUID(),
+    ...(kind === 'operation-token' ? {} : { kind }),
     deployment,
     cluster,
     clusterId,

@@ -7,6 +7,8 @@ import { errnoOf } from '../../src/secrets/errno';
 const entrySchema = z.strictObject({
   version: z.literal(1),
   id: z.uuid(),
+  /** An operation token where it is not said. */
+  kind: z.enum(['operation-token', 'root-token']).optional(),
   deployment: z.string(),
   cluster: z.string(),
   clusterId: z.string(),

@@ -1,15 +1,9 @@
-import { uuid4 } from '@temporalio/workflow';
-import type { CeremonyHandle, CeremonyTarget, Envelope, OperationTokenReference } from '../../src/contracts/ceremony';
-import type { InboxItem } from '../../src/contracts/signals';
+import type { CeremonyTarget, OperationTokenReference } from '../../src/contracts/ceremony';
 import type { TokenUse } from '../../src/contracts/runbook-inputs';
-import { localChecks, stepCalls } from './activity-calls';
 import type { StepCalls } from './activity-calls';
-import { OutageDecision, RunStopped, failureFacts } from './failures';
-import type { Choice } from './parking';
-import { LEAVE } from './parking';
-import type { Run, StepOptions } from './run';
-import { StepFailed } from './run';
-import { receiveVerdicts } from './share-receipts';
+import type { Run } from './run';
+import type { Parked } from './share-collection';
+import { ShareCollection } from './share-collection';
 
 export interface CeremonyRequest {
   readonly deployment: string;
@@ -21,136 +15,23 @@ export interface CeremonyRequest {
   readonly inputDigest: string;
 }
 
-type GenerateTokenResult = Awaited<ReturnType<StepCalls['generateOperationToken']>>;
-
-interface HeldEnvelope {
-  readonly holder: string;
-  readonly seq: number;
-  readonly envelope: Envelope;
-}
-
-/** Shares are asked for anew where less than this is left to collect the missing ones. */
-const COLLECTING_LEFT_MS = 60_000;
-
-/** Codes after which the keys cannot be used any more: the holders are asked again, in a new epoch. */
-const KEYS_LOST = new Set(['WORKER_UNREACHABLE', 'KEY_RECORD_MISSING']);
-
-/**
- * Collects sealed key shares from separate holders and turns them into operation tokens, for several clusters from one
- * ask. Shares stay sealed until enough are in hand, and then go to the service in one short burst per cluster.
- */
-export class Ceremony {
-  readonly #run: Run;
+/** Turns collected key shares into operation tokens, for several clusters from one ask. */
+export class Ceremony extends ShareCollection {
   readonly #request: CeremonyRequest;
-  readonly #cid = uuid4();
-  #handle: CeremonyHandle | undefined;
-  #fingerprint: string | undefined;
-  #held: HeldEnvelope[] = [];
-  /** Envelopes needed before the next burst: more than the threshold once the service rejected some. */
-  #needed = 0;
-  /** Code of the failure with which the keys turned out to be gone while shares were collected. */
-  #keysLost: string | undefined;
-  #inviting: Promise<void> | undefined;
-  #closed = false;
-  /** What people may decide while shares are collected inside an outage. */
-  #waysOut: readonly Choice[] = [LEAVE];
 
   constructor(run: Run, request: CeremonyRequest) {
-    this.#run = run;
+    super(run, request.deployment);
     this.#request = request;
-  }
-
-  /** The fingerprint that tells our generation attempt from another's. */
-  get fingerprint(): string | undefined {
-    return this.#fingerprint;
   }
 
   /** Whether the holders were asked for this, so that nobody has to be asked again. */
   covers({ cluster, uses }: CeremonyTarget): boolean {
     const target = this.#request.targets.find((each) => each.cluster === cluster);
-    return !this.#closed && target !== undefined && uses.every((use) => target.uses.includes(use));
-  }
-
-  /** Invites the holders, unless an earlier part of the run did and they can still answer. */
-  async ready(): Promise<void> {
-    const handle = this.#handle;
-    const complete = this.#held.length >= this.#needed;
-    if (handle && (complete || Date.now() < handle.collectUntil - COLLECTING_LEFT_MS)) return;
-    await this.invite();
-  }
-
-  /** Makes keys and invitation; from here on envelopes are accepted. */
-  async invite(): Promise<void> {
-    const epoch = (this.#handle?.epoch ?? 0) + 1;
-    const name = epoch === 1 ? 'Invite the key holders' : `Invite the key holders again (epoch ${epoch})`;
-    const made = await this.#run.step(
-      name,
-      (call) => call.createCeremony({ ...this.#request, epoch, cid: this.#cid }),
-      {
-        note: (ceremony) => `${ceremony.threshold} of ${ceremony.holders.length} holders needed`,
-      },
-    );
-    const { fingerprint, ...handle } = made;
-    this.#handle = handle;
-    this.#fingerprint = fingerprint;
-    this.#held = [];
-    this.#needed = handle.threshold;
-    this.#keysLost = undefined;
-    this.#run.state.invitation = handle.invitation;
-    this.#run.signals.on('share', (items) => this.#receive(items));
-  }
-
-  /** Waits until enough envelopes are in hand. People are waited for here. */
-  async collect(): Promise<void> {
-    while (this.#held.length < this.#needed) {
-      const handle = this.#required();
-      await this.#collectOnce(handle);
-      if (this.#keysLost !== undefined) await this.#inviteAgain(this.#keysLost, handle.epoch);
-    }
-  }
-
-  async #collectOnce(handle: CeremonyHandle): Promise<void> {
-    this.#show();
-    const done = () => this.#held.length >= this.#needed || this.#keysLost !== undefined;
-    const leftMs = Math.max(1000, handle.collectUntil - Date.now());
-    if (this.#run.inOutage) return this.#collectInOutage(done, leftMs);
-    const inTime = await this.#run.waitFor(done, leftMs);
-    this.#run.state.waitOver('shares');
-    if (!inTime) {
-      throw this.#run.stop(
-        new RunStopped(
-          'the clock',
-          `only ${this.#held.length} of ${this.#needed} key shares came in time; not yet: ${this.#missing().join(', ')}`,
-        ),
-      );
-    }
-  }
-
-  /** No cluster is primary: the clock never ends this wait, and people may go another way meanwhile. */
-  async #collectInOutage(done: () => boolean, leftMs: number): Promise<void> {
-    const decision = await this.#run.decisionWhile(
-      'Collect key shares in the outage',
-      {
-        code: 'SHARES_MISSING',
-        message: 'No cluster is primary, and the token for the next promotion needs key shares again.',
-        next: 'The holders give their shares; or decide for another way.',
-        outcomeKnown: true,
-      },
-      this.#waysOut,
-      done,
-      leftMs,
-    );
-    this.#run.state.waitOver('shares');
-    if (decision) {
-      const { action } = decision;
-      throw new OutageDecision(action === 'promote-secondary' || action === 'promote-back' ? action : 'leave');
-    }
-    if (!done()) this.#keysLost = 'EXPIRED';
+    return !this.closed && target !== undefined && uses.every((use) => target.uses.includes(use));
   }
 
   /**
-   * One burst: starts the attempt, sends the shares, takes the token. Asks for a further share only where one was
-   * rejected.
+   * The token of one cluster, by one burst.
    *
    * @param parked - choices beside `retry` where the burst parks; with `skipEffect` people may skip it
    * @returns undefined where it was skipped
@@ -158,190 +39,21 @@ export class Ceremony {
   async generate(
     cluster: string,
     uses: readonly TokenUse[],
-    parked: { readonly choices?: readonly Choice[]; readonly skipEffect?: string } = {},
+    parked: Parked = {},
   ): Promise<OperationTokenReference | undefined> {
-    this.#waysOut = parked.choices ?? [LEAVE];
-    for (;;) {
-      const ceremony = this.#required();
-      try {
-        const name = `Generate operation token on ${cluster}`;
-        const burst = (call: StepCalls) =>
-          call.generateOperationToken({
-            deployment: this.#request.deployment,
-            cluster,
-            ceremony,
-            uses,
-            envelopes: this.#held.map((held) => held.envelope),
-          });
-        const options: StepOptions<GenerateTokenResult> = {
-          note: (made) => (made.attempts > 1 ? `${made.attempts} attempts` : undefined),
-          choices: parked.choices,
-          leaveToRunbook: (failure) => failure.code === 'SHARES_REJECTED' || KEYS_LOST.has(failure.code),
-        };
-        const result =
-          parked.skipEffect === undefined
-            ? await this.#run.step(name, burst, options)
-            : await this.#run.skippableStep(name, parked.skipEffect, burst, options);
-        if (!result) return undefined;
-        this.#run.state.noteFindings(result.findings);
-        return { source: 'sealed', cluster, value: result.token };
-      } catch (error) {
-        if (!(error instanceof StepFailed)) throw error;
-        if (KEYS_LOST.has(error.failure.code)) {
-          await this.#inviteAgain(error.failure.code, ceremony.epoch);
-        } else {
-          this.#run.state.finding({
-            severity: 'warning',
-            code: 'shares-rejected',
-            text: `${cluster} rejected the key shares at the threshold. ${error.failure.message}`,
-            next: 'A holder corrects his share, or one more holder gives his: subsets are then tried until the bad one is proven.',
-          });
-          this.#needed = this.#held.length + 1;
-        }
-        await this.collect();
-      }
-    }
-  }
-
-  /** Destroys the keys: recorded envelopes cannot be opened any more. */
-  async close(): Promise<void> {
-    this.#closed = true;
-    const ceremony = this.#handle;
-    if (!ceremony) return;
-    this.#run.signals.on('share', undefined);
-    this.#run.state.invitation = undefined;
-    await this.#run.skippableStep(
-      'Destroy the ceremony keys',
-      'the sweeper of the worker destroys them when the invitation has expired',
-      (call) => call.destroyCeremonyKeys({ ceremony }),
-      { note: (result) => result.text },
+    const { deployment } = this.#request;
+    const made = await this.burst(
+      {
+        name: `Generate operation token on ${cluster}`,
+        cluster,
+        call: (call, shares) => call.generateOperationToken({ deployment, cluster, uses, ...shares }),
+      },
+      parked,
     );
-    this.#handle = undefined;
+    return made && { source: 'sealed', cluster, value: made.token };
   }
 
-  /** As {@link close}, for a run that ends early: a failure becomes a finding and never holds the lock. */
-  async abandon(): Promise<void> {
-    this.#closed = true;
-    const ceremony = this.#handle;
-    if (!ceremony) return;
-    this.#run.signals.on('share', undefined);
-    this.#handle = undefined;
-    await this.#run.cleanUp('Destroy the ceremony keys', async (call) => {
-      await call.destroyCeremonyKeys({ ceremony });
-    });
+  protected create(call: StepCalls, round: { readonly epoch: number; readonly cid: string }) {
+    return call.createCeremony({ ...this.#request, ...round });
   }
-
-  /** A new epoch; branches that find the same keys lost share it, so that nobody is asked twice. */
-  async #inviteAgain(code: string, lostEpoch: number): Promise<void> {
-    if (this.#required().epoch !== lostEpoch) return;
-    this.#inviting ??= this.#newEpoch(code, lostEpoch);
-    try {
-      await this.#inviting;
-    } finally {
-      this.#inviting = undefined;
-    }
-  }
-
-  async #newEpoch(code: string, lostEpoch: number): Promise<void> {
-    this.#run.state.finding({
-      severity: 'warning',
-      code: 'ceremony-keys-lost',
-      text: `The keys of epoch ${lostEpoch} cannot be used (${code}); the holders are asked again.`,
-    });
-    await this.invite();
-  }
-
-  async #receive(items: readonly InboxItem[]): Promise<void> {
-    const handle = this.#required();
-    try {
-      const { verdicts } = await localChecks.inspectEnvelopes({
-        deployment: this.#request.deployment,
-        ceremony: handle,
-        arrived: items.map(({ arrival, receivedAt, input }) => ({ arrival, receivedAt, input })),
-      });
-      receiveVerdicts(
-        this.#run.state,
-        verdicts.filter((verdict) => verdict.code !== 'accepted'),
-      );
-      const fresh = verdicts.flatMap((verdict) => {
-        const item = items.find((each) => each.arrival === verdict.arrival);
-        const envelope = envelopeOf(item?.input);
-        return verdict.code === 'accepted' && item && envelope !== undefined
-          ? [{ arrival: item.arrival, receivedAt: item.receivedAt, envelope }]
-          : [];
-      });
-      if (fresh.length > 0) await this.#open(handle, fresh);
-    } catch (error) {
-      const failure = failureFacts(error);
-      if (!failure) throw error;
-      const lost = KEYS_LOST.has(failure.code);
-      if (lost) this.#keysLost = failure.code;
-      receiveVerdicts(
-        this.#run.state,
-        items.map(({ arrival }) => ({
-          arrival,
-          code: lost ? 'keys-gone' : 'not-checked',
-          text: lost
-            ? 'refused: the keys of this ceremony are gone; a new invitation follows'
-            : `could not be checked now (${failure.code}); send it again`,
-        })),
-      );
-    }
-    if (this.#run.state.waiting.has('shares')) this.#show();
-  }
-
-  async #open(
-    ceremony: CeremonyHandle,
-    arrived: readonly { readonly arrival: number; readonly receivedAt: number; readonly envelope: Envelope }[],
-  ): Promise<void> {
-    const call = stepCalls('Check key shares', () => this.#run.state.sideContext('Check key shares'));
-    const { verdicts } = await call.openEnvelopes({
-      deployment: this.#request.deployment,
-      ceremony,
-      held: this.#held.map((held) => held.envelope),
-      arrived,
-    });
-    receiveVerdicts(this.#run.state, verdicts);
-    for (const { arrival, code, holder, seq } of verdicts) {
-      const envelope = arrived.find((each) => each.arrival === arrival)?.envelope;
-      if (code !== 'accepted' || !holder || seq === undefined || envelope === undefined) continue;
-      const held = this.#held.findIndex((each) => each.holder === holder.name);
-      // A corrected share takes the place of the old one and makes a rejected set worth another try.
-      if (held >= 0) {
-        this.#held.splice(held, 1);
-        this.#needed = Math.max(ceremony.threshold, Math.min(this.#needed, this.#held.length + 1));
-      }
-      this.#held.push({ holder: holder.name, seq, envelope });
-    }
-  }
-
-  #show(): void {
-    const handle = this.#required();
-    this.#run.state.wait('shares', {
-      for: 'shares',
-      cid: handle.cid,
-      epoch: handle.epoch,
-      held: this.#held.map((held) => held.holder),
-      missingHolders: this.#missing(),
-      threshold: this.#needed,
-      until: handle.collectUntil,
-    });
-  }
-
-  #missing(): string[] {
-    return this.#required().holders.filter((name) => !this.#held.some((held) => held.holder === name));
-  }
-
-  #required(): CeremonyHandle {
-    if (!this.#handle) throw new TypeError('the ceremony has no invitation yet');
-    return this.#handle;
-  }
-}
-
-/** An envelope as it travels: the JWS, alone or as `{document: "<JWS>"}`, or the plain object of a holder without a key. */
-function envelopeOf(input: unknown): Envelope | undefined {
-  if (typeof input === 'string') return input;
-  if (typeof input !== 'object' || input === null) return undefined;
-  const members = input as Record<string, unknown>;
-  return typeof members['document'] === 'string' ? members['document'] : members;
 }

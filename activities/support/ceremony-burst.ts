@@ -1,0 +1,108 @@
+import type { GeneratedTokenKind, GenerationEndpoints } from '../../src/client';
+import type { Envelope } from '../../src/contracts/ceremony';
+import type { Finding } from '../../src/contracts/run-facts';
+import { RunbookError } from '../../src/errors';
+import type { Secret } from '../../src/secret';
+import type { KeyRecord, RunContext } from '../../src/secrets';
+import { openShares } from '../../src/secrets';
+import type { ActivityDependencies } from '../dependencies';
+import type { AttemptKey, BurstResult } from './burst';
+import { runBurst } from './burst';
+import type { ClusterAccess } from './clusters';
+import { ceremonyToken } from './clusters';
+import type { Execution } from './execution';
+import { GenerationRecord, orphanFinding } from './generation-record';
+import { personLookup } from './people';
+import type { TokenLedger } from './token-ledger';
+
+/** The keys of a ceremony of this very run. @throws RunbookError KEY_RECORD_MISSING */
+export async function ownRecord(
+  { keyRecords }: ActivityDependencies,
+  { cid, epoch }: { readonly cid: string; readonly epoch: number },
+  run: RunContext,
+): Promise<KeyRecord> {
+  const record = await keyRecords.read(cid, epoch);
+  if (record.run.ns === run.ns && record.run.wid === run.wid && record.run.rid === run.rid) return record;
+  throw new RunbookError('KEY_RECORD_MISSING', 'The keys of this ceremony were made for another run.', {
+    next: 'The run asks the holders again with a new invitation.',
+  });
+}
+
+/** What the holders were asked for, and what is made of it. */
+export interface CeremonyBurst<K extends GeneratedTokenKind, T> {
+  readonly kind: K;
+  readonly deployment: string;
+  readonly access: ClusterAccess;
+  readonly clusterId: string;
+  readonly record: KeyRecord;
+  readonly envelopes: readonly Envelope[];
+  readonly endpoints: GenerationEndpoints<K>;
+  readonly key: AttemptKey;
+  readonly mayBeThere: boolean;
+  readonly receive: (encoded: Secret<K>) => Promise<T>;
+}
+
+/**
+ * Opens the envelopes and turns the shares into a token by one burst. The ledger knows of the token before it exists.
+ *
+ * @returns the result, and the ledger's entry for the caller to settle
+ * @throws RunbookError SHARES_MISSING, and those of the burst
+ */
+export async function burstOfCeremony<K extends GeneratedTokenKind, T>(
+  dependencies: ActivityDependencies,
+  ledger: TokenLedger,
+  execution: Execution,
+  request: CeremonyBurst<K, T>,
+): Promise<{ readonly result: BurstResult<T>; readonly generation: GenerationRecord }> {
+  const { kind, deployment, access, clusterId, record, envelopes, endpoints, key, mayBeThere, receive } = request;
+  const { run, signal } = execution;
+  const cluster = access.entry.name;
+  const { shares } = await openShares(record, envelopes, personLookup(dependencies.inventory));
+  if (shares.length < record.threshold) {
+    throw new RunbookError('SHARES_MISSING', `Only ${shares.length} of ${record.threshold} key shares verify.`, {
+      observed: `${shares.length}`,
+      needed: `${record.threshold}`,
+    });
+  }
+  await dependencies.keyRecords.markFirstBurst(record.cid, record.epoch, Date.now());
+  const { version } = await access.client.sys.health({ signal });
+  const token = await ceremonyToken(access, version);
+  const generation = await GenerationRecord.begin(ledger, {
+    kind,
+    deployment,
+    cluster,
+    clusterId,
+    run,
+    cid: record.cid,
+  });
+  const result = await runBurst(execution, {
+    endpoints,
+    cluster,
+    key,
+    mayBeThere,
+    shares,
+    threshold: record.threshold,
+    token,
+    receive,
+    onOrphan: () => generation.orphaned(),
+    orphan: (how) => orphanFinding(kind, cluster, how),
+    findings: generation.findings(),
+  }).catch(async (error: unknown): Promise<never> => {
+    // The pending entries of this site stay where they cannot be closed: the next attempt tells of them.
+    await generation
+      .withoutToken()
+      .then(() => generation.told())
+      .catch(() => undefined);
+    throw error;
+  });
+  return { result, generation };
+}
+
+export function badShareFindings(cluster: string, holders: readonly string[]): Finding[] {
+  return holders.map((holder) => ({
+    severity: 'warning',
+    code: 'bad-share',
+    text: `The key share of ${holder} is not one of ${cluster}'s: proven by sets that differ in it alone.`,
+    next: `${holder} looks for the right share before the next event.`,
+  }));
+}
