@@ -164,7 +164,7 @@ async function trustedRoots(caFile: string | undefined): Promise<string | undefi
 
 /** The code of a library's error; its message may quote the address or the answer. */
 function connectionFailure(error: unknown): string {
-  for (let each: unknown = error; each instanceof Error; each = each.cause) {
+  for (let each: unknown = error; typeof each === 'object' && each !== null; each = 'cause' in each && each.cause) {
     if ('code' in each && typeof each.code === 'string' && /^[A-Z][A-Z0-9_]{2,40}$/.test(each.code)) return each.code;
   }
   return 'the connection failed';

@@ -80,7 +80,7 @@ describe('notifications of a run', () => {
   });
 
   it('a step that parks inside the outage is told at once, and is meant to wake somebody', async () => {
-    scenario.service.faults.add({ cluster: 'west', endpoint: CHANGING.demote, status: 403, times: 1 });
+    scenario.service.faults.add({ cluster: 'west', endpoint: CHANGING.demote, action: { status: 403 } });
     const run = await scenario.start({ to: 'east', go: 'auto' });
     await run.people({ go: false });
     const parked = await run.waitsFor('decision');
@@ -100,6 +100,7 @@ describe('notifications of a run', () => {
     const refused = await scenario.start({ to: 'east' });
     await refused.failure();
     await refused.until('told', () => events().length === 2);
-    expect(up.posted.at(-1)?.body).toMatchObject({ event: 'finished', outcome: 'refused', severity: 'warning' });
+    expect(events().sort()).toEqual(['finished', 'started']);
+    expect(await told(refused, 'finished')).toMatchObject({ outcome: 'refused', severity: 'warning' });
   });
 });
