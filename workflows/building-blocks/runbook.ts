@@ -56,6 +56,8 @@ export interface Runbook<I extends AnyInput> {
   readonly name: RunbookName;
   readonly input: z.ZodType<I>;
   readonly body: (run: Run, input: I) => Promise<Ending>;
+  /** For scheduled runs that only look: nobody outside is told that they ran. */
+  readonly quiet?: boolean;
   /**
    * What the run becomes where a failover takes its lock over; what it holds, such as key shares, stays in hand. Absent
    * for runs that no failover may take over.
@@ -85,11 +87,14 @@ export async function executeRunbook<I extends AnyInput>(runbook: Runbook<I>, ra
 
   const state = new RunState(runbook.name, input.deployment);
   known.state = state;
+  if (input.dryRun === true || runbook.quiet === true) state.notifications.silence();
   const run = new Run(state, inbox);
   return CancellationScope.nonCancellable(async () => {
     const pump = run.signals.pump();
     const ending = await runBody(runbook, run, input);
     await run.cleanUpAll();
+    state.notifications.finished(ending.outcome, [...(ending.leftToDo ?? []), ...state.leftToDo]);
+    await state.notifications.settle();
     run.signals.close();
     await pump;
     const report = foundOut(run, ending) ?? (await writeReport(run, ending));
@@ -101,16 +106,24 @@ export async function executeRunbook<I extends AnyInput>(runbook: Runbook<I>, ra
 
 async function runBody<I extends AnyInput>(runbook: Runbook<I>, run: Run, input: I): Promise<Ending> {
   const { failOver } = runbook;
+  let taken: TakenOver;
   try {
-    return await runbook.body(run, input);
+    const ending = await runbook.body(run, input);
+    // It was asked for when nothing was left to stop.
+    const asked = run.pendingTakeOver;
+    if (!asked || !failOver) return ending;
+    taken = asked;
   } catch (error) {
     if (!(error instanceof TakenOver) || !failOver) return endingOf(run, error);
-    run.become('drFailover');
-    try {
-      return await failOver(run, error.input);
-    } catch (later) {
-      return endingOf(run, later);
-    }
+    taken = error;
+  }
+  run.become('drFailover');
+  try {
+    const ending = await failOver(run, taken.input);
+    // What the run was before may have changed something.
+    return ending.outcome === 'refused' ? { ...ending, outcome: 'aborted' } : ending;
+  } catch (error) {
+    return endingOf(run, error);
   }
 }
 
