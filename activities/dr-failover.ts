@@ -1,9 +1,147 @@
-import type { FailoverActivities } from '../src/contracts/activities';
+import type { Assessment, FailoverActivities, FailoverLoss, FailoverRoute } from '../src/contracts/activities';
+import type { ClusterObservation } from '../src/contracts/observations';
+import type { Precondition } from '../src/contracts/plan';
+import type { Finding } from '../src/contracts/run-facts';
+import { findDeployment } from '../src/inventory';
 import type { ActivityDependencies } from './dependencies';
+import { promoteLostPrimarysHeir } from './dr-failover-promotion';
 import type { Clusters } from './support/clusters';
+import { execute, executeChange } from './support/execution';
+import { readSigns, signsText, spokeAgainst, witnesses } from './support/failover-evidence';
+import { failoverPlan } from './support/failover-plan';
+import { judgeSuccessor } from './support/failover-rules';
+import { findFailoverSides } from './support/failover-sides';
+import { judgeSigns, lastHeardAt, observerOf, signsAgree } from './support/failover-signs';
+import { heartbeatAge } from './support/observe';
+import { gateFacts, observeDeployment, siteFacts } from './support/planning';
+import { awaitState } from './support/read-act-confirm';
+import { PROMOTE, UPDATE_PRIMARY } from './support/switchover-facts';
+import { assessTokenSource } from './support/token-source';
+import { lossBound, readWalSamples } from './support/wal-samples';
 
+/** Beside the silence that is waited for: how long the signs may take to agree, ms. */
+const SIGNS_BUDGET_MS = 30_000;
+
+/** Unplanned change of the DR primary: the evidence, and the promotion of a secondary (interface 4.1: `dr/secondary/promote`). */
 export function createFailoverActivities(dependencies: ActivityDependencies, clusters: Clusters): FailoverActivities {
-  void dependencies;
-  void clusters;
-  return {};
+  const { inventory } = dependencies;
+  const promote = promoteLostPrimarysHeir(dependencies, clusters);
+  return {
+    assessDrFailover: execute(async ({ input, ownFingerprint }, { signal }): Promise<Assessment<FailoverRoute>> => {
+      const deployment = findDeployment(inventory, input.deployment);
+      const [observations, samples] = await Promise.all([
+        observeDeployment(clusters, input.deployment, signal),
+        readWalSamples(dependencies, input.deployment, signal),
+      ]);
+      const base = {
+        observations,
+        site: siteFacts(dependencies, input.deployment),
+        gates: {
+          promote: gateFacts(inventory, deployment, 'promote'),
+          force: gateFacts(inventory, deployment, 'force'),
+        },
+      };
+      const found = findFailoverSides(deployment, input, observations);
+      if ('refused' in found) return { ...base, preconditions: [found.refused] };
+      const { from, to } = found;
+      const [lost, heir] = [clusters.of(input.deployment, from.cluster), clusters.of(input.deployment, to.cluster)];
+      const bound = lossBound(samples, from.cluster, to.cluster, { at: to.at, received: to.dr?.lastRemoteWal });
+      const loss: FailoverLoss =
+        bound.bound === undefined
+          ? { loss: 'unknown', why: `bound unknown: ${bound.why}; ${lastWords(to)}` }
+          : { loss: 'bounded', boundWalEntries: bound.bound, why: `${bound.why}; ${lastWords(to)}` };
+      const [{ source, preconditions }, credentialReadable] = await Promise.all([
+        assessTokenSource({
+          deployment,
+          secondary: heir,
+          observation: to,
+          primary: undefined,
+          wanted: input.tokenSource,
+          paths: [PROMOTE, UPDATE_PRIMARY],
+          ownFingerprint,
+          signal,
+        }),
+        lost.credential().then(
+          () => true,
+          () => false,
+        ),
+      ]);
+      const signs = judgeSigns({ ...witnesses(found), primaryGoneMs: deployment.limits.primaryGoneMs });
+      const successor = judgeSuccessor({ ...found, input, deployment, loss, credentialReadable });
+      const hook = deployment.hooks.fence !== undefined && input.fencing !== 'attested';
+      const heard = lastHeardAt([observerOf(to, 'dr'), ...witnesses(found).observers]);
+      const route: FailoverRoute = {
+        from: from.cluster,
+        to: to.cluster,
+        otherDrSecondaries: found.others.map(({ cluster }) => cluster),
+        silentDrSecondaries: found.silent.map(({ cluster }) => cluster),
+        performanceSecondaries: found.performanceSecondaries.map(({ cluster }) => cluster),
+        tokenSource: source,
+        fencing: hook ? 'hook' : 'attested',
+        hooks: {
+          traffic: deployment.hooks.traffic !== undefined,
+          probe: deployment.hooks.probe !== undefined,
+          release: deployment.hooks.release !== undefined,
+        },
+        ...(heard === undefined ? {} : { lastHeardAt: heard }),
+        loss,
+        findings: findingsFor(from.cluster, loss, [...signs, ...successor]),
+      };
+      return {
+        ...base,
+        preconditions: [...signs, ...successor, ...preconditions],
+        route,
+        plan: failoverPlan(input, found, lost.entry, route),
+      };
+    }),
+
+    awaitPrimaryGone: execute(async ({ deployment, from, to }, execution) => {
+      const { primaryGoneMs } = clusters.deployment(deployment).limits;
+      const signs = await awaitState(execution, {
+        read: async () => {
+          const judged = await readSigns(clusters, deployment, { from, to }, execution.signal);
+          const [silence] = judged;
+          if (silence?.verdict === 'fail') throw spokeAgainst([silence]);
+          return judged;
+        },
+        until: signsAgree,
+        budgetMs: primaryGoneMs + SIGNS_BUDGET_MS,
+        describe: signsText,
+        needed: `every sign that ${from} is gone`,
+        cluster: from,
+        pollMs: 500,
+      });
+      return { observed: signsText(signs), at: Date.now() };
+    }),
+
+    promoteAfterFailover: executeChange((input, execution) => promote(input, execution, false)),
+    forcePromoteAfterFailover: executeChange((input, execution) => promote(input, execution, true)),
+  };
+}
+
+function lastWords({ cluster, dr }: ClusterObservation): string {
+  const age = heartbeatAge(dr);
+  const heard = age === undefined ? 'tells no heartbeat' : `heard its last heartbeat ${Math.round(age / 1000)} s ago`;
+  return `${cluster} ${heard} and has last remote WAL ${dr?.lastRemoteWal ?? 'not told'}`;
+}
+
+/** Shown to the approvers beside the plan, which holds nothing that changes by itself. */
+function findingsFor(from: string, loss: FailoverLoss, judged: readonly Precondition[]): Finding[] {
+  const attested = judged.filter(({ verdict, name }) => verdict === 'not-checkable' && name !== 'loss bound');
+  const warned = judged.filter(({ verdict, next }) => verdict === 'warn' && next !== undefined);
+  return [
+    { severity: loss.loss === 'bounded' ? 'info' : 'warning', code: 'loss-bound', text: loss.why },
+    ...attested.map(({ name, observed, next }) => ({
+      severity: 'warning' as const,
+      code: 'sign-attested-by-people',
+      text: `"${name}" could not be read: ${observed}.`,
+      next: next ?? `The approvers of gate promote attest that ${from} is gone.`,
+    })),
+    ...warned.map(({ name, cluster, observed, next }) => ({
+      severity: 'warning' as const,
+      code: 'failover-warning',
+      text: `${name}${cluster === undefined ? '' : ` (${cluster})`}: ${observed}.`,
+      ...(next === undefined ? {} : { next }),
+    })),
+  ];
 }

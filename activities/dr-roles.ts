@@ -175,7 +175,7 @@ function mayTakeOver(dr: ReplicationObservation, heartbeatAgeMs: number, reached
 }
 
 /** Asks a member of the DR set that the switchover is not about: it must not be primary; silent, it is only reported. */
-async function lookAtMember(access: ClusterAccess, signal: AbortSignal): Promise<Finding[]> {
+export async function lookAtMember(access: ClusterAccess, signal: AbortSignal): Promise<Finding[]> {
   const { name } = access.entry;
   const said = await askRole(access, signal);
   refusePrimary(name, said);

@@ -1,16 +1,225 @@
+import type { Authority, FailoverRoute } from '../src/contracts/activities';
 import type { DrFailoverInput } from '../src/contracts/runbook-inputs';
 import { drFailoverInput } from '../src/contracts/runbook-inputs';
-import { stepFailure } from './building-blocks/failures';
+import { approveFurther, approvePlan } from './building-blocks/approved-plan';
+import { rolesInWords } from './building-blocks/assessment';
+import { RunStopped } from './building-blocks/failures';
+import type { FailureFacts } from './building-blocks/failures';
+import { lastLook } from './building-blocks/last-look';
+import type { OperationTokens } from './building-blocks/operation-tokens';
+import type { Choice } from './building-blocks/parking';
+import { RETRY } from './building-blocks/parking';
+import { restoreProtection } from './building-blocks/re-protection';
 import type { Run } from './building-blocks/run';
 import type { Ending, RunbookResult } from './building-blocks/runbook';
 import { executeRunbook } from './building-blocks/runbook';
+import { promoteAndServe } from './dr-failover-outage';
 
+/**
+ * Unplanned DR failover: A, the DR primary, is gone, and B, one of its DR secondaries, takes its place. The outage has
+ * begun before the run: holders are asked at once, while the evidence is still gathered, and nothing is promoted without
+ * both signs that A is gone and people who attest that it is fenced.
+ */
 export async function drFailover(input: unknown): Promise<RunbookResult> {
   return executeRunbook<DrFailoverInput>({ name: 'drFailover', input: drFailoverInput, body: failOver }, input);
 }
 
-export function failOver(run: Run, input: DrFailoverInput): Promise<Ending> {
-  void run;
-  void input;
-  return Promise.resolve({ outcome: 'refused', failure: stepFailure('INTERNAL', 'not there yet') });
+/** The body, also for a run of another runbook that a failover took over: it goes on with the shares and tokens held. */
+export async function failOver(run: Run, input: DrFailoverInput): Promise<Ending> {
+  // 0.-1. Evidence, plan and loss bound; the holders in parallel; gate promote; the evidence again.
+  const progress: Progress = { promoted: false, finished: false };
+  const approved = await run.stoppable(() =>
+    approvePlan<FailoverRoute>(run, {
+      input,
+      assess: (call, again) => call.assessDrFailover({ input, ...again }),
+      beforeGate: ({ route }) => gatherEvidence(run, input, needed(route), progress),
+      gate: () => 'promote',
+      tokens: tokensFor,
+    }),
+  );
+  if ('outcome' in approved) return approved;
+  const { route } = approved;
+  const tokens = needed(approved.tokens);
+
+  // 2. B's token, and the fence: the last things that can be stopped at will.
+  const token = await run.stoppable(async () => {
+    const made = await tokens.of(route.to);
+    await fence(run, input.deployment, route);
+    return made;
+  });
+
+  // 3.-4. From the promotion until B serves nothing stops the run. Where B refuses for certain, people decide.
+  let authority: Authority = approved.authority;
+  let force = false;
+  for (;;) {
+    run.state.enterPhase('outage');
+    const stuck = await run.shielded(() => promoteAndServe(run, input, route, { token, authority, force }));
+    if (!stuck) break;
+    const next = await run.stoppable(() => decide(run, input, route, stuck));
+    if (next !== 'force' || force) continue;
+    authority = await run.stoppable(() => approveFurther(run, input, approved, 'force'));
+    force = true;
+  }
+  progress.promoted = true;
+  run.state.enterPhase('re-protecting');
+
+  // 5.-7. Secondaries, tokens, final state.
+  const ending = await run.stoppable(() => finish(run, input, route, tokens));
+  progress.finished = true;
+  return ending;
+}
+
+/** How far the run came, for what must be told however it ends. */
+interface Progress {
+  route?: FailoverRoute;
+  promoted: boolean;
+  finished: boolean;
+}
+
+/** B first: without its token the rest is pointless. */
+function tokensFor({ tokenSource, to, otherDrSecondaries }: FailoverRoute) {
+  return {
+    source: tokenSource,
+    targets: [
+      { cluster: to, uses: ['dr.promote', 'dr.operation-token.delete'] as const },
+      ...otherDrSecondaries.map((cluster) => ({
+        cluster,
+        uses: ['dr.update-primary', 'dr.operation-token.delete'] as const,
+      })),
+    ],
+  };
+}
+
+/** Step 1, beside the holders: what approvers must know is told, and the signs are given time to agree. */
+async function gatherEvidence(
+  run: Run,
+  { deployment }: DrFailoverInput,
+  route: FailoverRoute,
+  progress: Progress,
+): Promise<void> {
+  const { from, to, lastHeardAt, loss, findings } = route;
+  if (!progress.route) run.onEnd(() => tellWhatIsLeft(run, deployment, progress));
+  progress.route = route;
+  // The outage of a run that was taken over inside of its own began there.
+  if (run.state.outageSince === undefined) {
+    const [since, why] =
+      lastHeardAt === undefined
+        ? [Date.now(), `no secondary tells when it heard ${from} last: counted from this run`]
+        : [lastHeardAt, `the last heartbeat of ${from} that a secondary heard`];
+    run.state.outageBegan(since, why);
+  }
+  run.state.fact({ kind: 'loss', ...loss });
+  for (const finding of findings) run.state.finding(finding);
+  await run.step(`Make sure that ${from} is gone`, (call) => call.awaitPrimaryGone({ deployment, from, to }), {
+    note: ({ observed }) => observed,
+  });
+}
+
+/** Step 2: nobody may reach the old primary when it comes back. Attested fencing is in the plan that was approved. */
+async function fence(run: Run, deployment: string, { from, to, fencing }: FailoverRoute): Promise<void> {
+  if (fencing === 'attested') return;
+  await run.skippableStep(
+    `Fence ${from}`,
+    `nothing but the word of those who approved says that ${from} is cut off`,
+    (call) => call.runHook({ deployment, hook: 'fence', from, to }),
+    { note: ({ observed }) => observed },
+  );
+}
+
+const FORCE: Choice = {
+  action: 'force',
+  effect: 'ask for a forced promotion at gate force: what the cluster knows to lack is given up',
+};
+
+/** Step 3, where B was refused for certain and nothing is under way: more time, the force gate, or the end. */
+async function decide(
+  run: Run,
+  { offerForce }: DrFailoverInput,
+  { to }: FailoverRoute,
+  failure: FailureFacts,
+): Promise<'retry' | 'force'> {
+  const abort: Choice = { action: 'abort', effect: 'end the run here: this run leaves no cluster as primary' };
+  // Force leaves out one check of the service: it helps against that refusal alone.
+  const offered = offerForce && failure.code === 'NOT_CAUGHT_UP' ? [FORCE] : [];
+  const { action, by, reason } = await run.park(`Promote ${to}`, failure, [RETRY, ...offered, abort]);
+  if (action === 'abort') throw run.stop(new RunStopped(by.name, reason));
+  return action === 'force' ? 'force' : 'retry';
+}
+
+/** Steps 5 to 7: everybody who answers follows B; nothing of ours stays behind; what is left has a command. */
+async function finish(
+  run: Run,
+  input: DrFailoverInput,
+  route: FailoverRoute,
+  tokens: OperationTokens,
+): Promise<Ending> {
+  const { deployment } = input;
+  const { from, to, otherDrSecondaries, performanceSecondaries, silentDrSecondaries } = route;
+  const covered = (cluster: string) => tokens.covers({ cluster, uses: ['dr.update-primary'] });
+  const later = [...silentDrSecondaries, ...otherDrSecondaries.filter((cluster) => !covered(cluster))];
+  const notFollowing = await restoreProtection(run, {
+    deployment,
+    primary: to,
+    drSecondaries: otherDrSecondaries.filter(covered),
+    performanceSecondaries,
+    tokens,
+  });
+  run.state.enterPhase('finishing');
+  await tokens.dispose();
+  await run.skippableStep(
+    'Read the final state',
+    'the report has no final state',
+    (call) => call.readDeployment({ deployment }),
+    { note: rolesInWords },
+  );
+  return {
+    outcome: 'completed',
+    leftToDo: [...notFollowing, ...later.map((cluster) => notRepointed(cluster, to)), rejoinLater(deployment, route)],
+    result: { from, to, fencing: route.fencing, loss: route.loss },
+  };
+}
+
+/** Where the run ends early: who said last to be primary, or who does not follow yet. */
+async function tellWhatIsLeft(run: Run, deployment: string, { route, promoted, finished }: Progress): Promise<void> {
+  if (!route || finished) return;
+  if (promoted) {
+    run.state.leftToDo.push(
+      ...[...route.otherDrSecondaries, ...route.silentDrSecondaries].map((cluster) => notRepointed(cluster, route.to)),
+      ...route.performanceSecondaries.map(
+        (cluster) => `Read the performance status of ${cluster}; where it does not follow ${route.to}, re-point it.`,
+      ),
+      rejoinLater(deployment, route),
+    );
+    return;
+  }
+  const { primaries, silent } = await lastLook(run, deployment, [route.from, route.to]);
+  const served = primaries.join(' and ');
+  const [code, text, next] =
+    primaries.length > 0
+      ? [
+          'failover-ended-early',
+          `The failover ended; ${served} said to be primary.`,
+          `See that clients reach ${served}.`,
+        ]
+      : [
+          'no-primary',
+          `The failover ended with no cluster seen as primary${silent.length > 0 ? `; ${silent.join(' and ')} did not answer` : ''}.`,
+          'Clients have no primary. Start drFailover again, or bring the old primary back.',
+        ];
+  run.state.finding({ severity: 'critical', code, text, next });
+  run.state.leftToDo.push(`${text} ${next}`);
+}
+
+function notRepointed(cluster: string, to: string): string {
+  return `${cluster} was not re-pointed: when it answers, issue an activation token on ${to} and use it with update-primary on ${cluster}.`;
+}
+
+function rejoinLater(deployment: string, { from, to }: FailoverRoute): string {
+  const rejoin = { deployment, cluster: from, primary: to, reason: `${from} is back after the failover to ${to}` };
+  return `Keep ${from} fenced. When it answers again: runbook start drRejoin --input '${JSON.stringify(rejoin)}'`;
+}
+
+function needed<T>(value: T | undefined): T {
+  if (value === undefined) throw new TypeError('the assessment gave no route, or no tokens were asked for');
+  return value;
 }

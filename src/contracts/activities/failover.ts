@@ -1,3 +1,60 @@
+import type { OperationTokenReference } from '../ceremony';
+import type { WalIndex } from '../observations';
+import type { Finding } from '../run-facts';
+import type { DrFailoverInput } from '../runbook-inputs';
+import type { OnCluster, OnDeployment, StepInput } from './inputs';
+import type { Assessment, Authority, ChangeResult } from './results';
+
+/** What is known beforehand of what a failover loses. Changes by itself: never in a plan. */
+export interface FailoverLoss {
+  readonly loss: 'bounded' | 'unknown';
+  readonly why: string;
+  /** WAL entries, decimal, that the old primary had told of and the new one has not received. */
+  readonly boundWalEntries?: WalIndex;
+}
+
+/** What the workflow follows, and what people are shown beside the plan. */
+export interface FailoverRoute {
+  /** The primary that is gone. */
+  readonly from: string;
+  readonly to: string;
+  /** Other DR secondaries of the set that answer: they get an activation token from the new primary. */
+  readonly otherDrSecondaries: readonly string[];
+  /** Those that do not: people re-point them later. */
+  readonly silentDrSecondaries: readonly string[];
+  readonly performanceSecondaries: readonly string[];
+  readonly tokenSource: 'batch' | 'ceremony';
+  /** `attested`: whoever approves gate `promote` says so. */
+  readonly fencing: 'hook' | 'attested';
+  readonly hooks: { readonly traffic: boolean; readonly probe: boolean; readonly release: boolean };
+  /** When a secondary heard the primary last, epoch ms of the worker; absent where none tells it. */
+  readonly lastHeardAt?: number;
+  readonly loss: FailoverLoss;
+  /** What approvers must know beside the plan. */
+  readonly findings: readonly Finding[];
+}
+
+interface AfterFailover extends OnCluster {
+  /** The primary that is gone: the activity looks for its signs again itself. */
+  readonly otherCluster: string;
+  readonly token: OperationTokenReference;
+  readonly authority: Authority;
+}
+
 /** Unplanned change of the DR primary: evidence that it is gone, loss bound, promotion, force (design 8). */
-// eslint-disable-next-line @typescript-eslint/no-empty-object-type -- filled next
-export interface FailoverActivities {}
+export interface FailoverActivities {
+  assessDrFailover(
+    input: StepInput & {
+      readonly input: DrFailoverInput;
+      /** The fingerprint of our own ceremony, whose attempt is not foreign. */
+      readonly ownFingerprint?: string;
+    },
+  ): Promise<Assessment<FailoverRoute>>;
+  /** Waits until every sign says that the primary is gone, and for long enough. Fails where it answers. */
+  awaitPrimaryGone(
+    input: OnDeployment & { readonly from: string; readonly to: string },
+  ): Promise<{ readonly observed: string; readonly at: number }>;
+  promoteAfterFailover(input: AfterFailover): Promise<ChangeResult>;
+  /** As {@link promoteAfterFailover}, but the service's own safety checks are left out: what is not there is lost. */
+  forcePromoteAfterFailover(input: AfterFailover): Promise<ChangeResult>;
+}

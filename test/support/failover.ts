@@ -1,0 +1,68 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { demotePrimary, joinSet } from '../../src/simulator/role-changes';
+import { writable } from './faults';
+import type { Scenario, TestRun } from './scenario';
+
+/** Budgets of a failover that tests can wait out. */
+export const FAILOVER_LIMITS = {
+  primaryGone: '1s',
+  demote: '3s',
+  promote: '2s',
+  merkleEvidence: '1s',
+  catchUp: '2s',
+  serviceReady: '3s',
+  streaming: '5s',
+} as const;
+
+/** Starts a failover of a deployment whose primary is gone. */
+export function startFailover(scenario: Scenario, input: Readonly<Record<string, unknown>> = {}): Promise<TestRun> {
+  return scenario.startRunbook('drFailover', {
+    deployment: scenario.name,
+    reason: 'a test of the failover',
+    requestedBy: 'olga',
+    ...input,
+  });
+}
+
+/** Everything that people do in a failover without a fault. */
+export async function failoverPeople(run: TestRun, shares: readonly string[] = ['ada', 'bert', 'cleo']): Promise<void> {
+  for (const holder of shares) await run.share(holder);
+  await run.approve('promote');
+}
+
+/** Brings the lost primary back as DR secondary of the new one, past every interface: what a rejoin leaves. */
+export async function bringBack(scenario: Scenario, former: string, primary: string): Promise<void> {
+  const { service } = scenario;
+  const [back, source] = [service.cluster(former), service.cluster(primary)];
+  await back.restart();
+  service.advance();
+  if (back.role('dr').mode === 'primary') demotePrimary(back, 'dr');
+  const role = source.role('dr');
+  if (role.mode !== 'primary') throw new Error(`${primary} is no primary`);
+  const certificate = `${former}-${service.now()}`;
+  const known = { id: back.clusterId, certificate, expiresAt: service.now() + 1_800_000, activated: true };
+  const others = role.knownSecondaries.filter(({ id }) => id !== back.clusterId);
+  source.setRole('dr', { ...role, knownSecondaries: [...others, known] }, service.now());
+  joinSet(back, 'dr', {
+    setId: role.setId,
+    secondaryId: back.clusterId,
+    certificate,
+    primaryClusterAddress: source.clusterAddress,
+    source,
+  });
+  const deadline = Date.now() + 10_000;
+  for (;;) {
+    const { dr } = back.snapshotState();
+    if (dr.mode === 'secondary' && dr.state === 'stream-wals' && dr.connectedTo === primary) break;
+    if (Date.now() > deadline) throw new Error(`${former} does not follow ${primary}: ${JSON.stringify(dr)}`);
+    await delay(20);
+  }
+  // A write streams, so that the last remote WAL says something.
+  source.write('kv/after-coming-back', { at: service.now() });
+}
+
+/** Only this cluster takes a client's write. The lost primary may still believe to be one. */
+export async function expectServesAlone(scenario: Scenario, cluster: string): Promise<void> {
+  expect(scenario.service.cluster(cluster).snapshotState().dr.mode).toBe('primary');
+  expect(await writable(scenario)).toEqual([cluster]);
+}
