@@ -1,0 +1,48 @@
+/** Every runbook has a page that is true: it is linked, its JSON starts the runbook, and it names every field. */
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { inputFields } from '../src/cli/input-fields';
+import { RUNBOOK_NAMES } from '../src/contracts/names';
+import { GATE_NAMES, OPERATION_GATES } from '../src/contracts/plan';
+import { RUNBOOK_INPUTS } from '../src/contracts/runbook-inputs';
+import { RUNBOOK_PURPOSES } from '../src/contracts/runbook-purposes';
+import { ROOT, codeBlocks, page } from './support/documents';
+
+const README = page('README.md').text;
+
+/** `drFailover` stands in docs/runbooks/dr-failover.md. */
+function pathOf(runbook: string): string {
+  return `docs/runbooks/${runbook.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}.md`;
+}
+
+describe.each(RUNBOOK_NAMES)('the page of %s', (name) => {
+  it('exists, and the README links it in a row with its purpose', () => {
+    expect(existsSync(join(ROOT, pathOf(name)))).toBe(true);
+    const row = README.split('\n').find((line) => line.startsWith(`| \`${name}\` | `));
+    expect(row).toContain(RUNBOOK_PURPOSES[name]);
+    expect(row).toContain(`(${pathOf(name)})`);
+  });
+
+  it('has a JSON object that the runbook takes', () => {
+    const [first] = codeBlocks(page(pathOf(name)), 'json');
+    expect(RUNBOOK_INPUTS[name].safeParse(JSON.parse(first ?? '{}')).error).toBeUndefined();
+  });
+
+  it('names every field of its input', () => {
+    const { text } = page(pathOf(name));
+    const missing = inputFields(name).filter((field) => !text.includes(`\`${field.name}\``));
+    expect(missing.map((field) => field.name)).toEqual([]);
+  });
+
+  it('says when to use it, what it asks of whom, what it changes, how to undo it', () => {
+    const text = page(pathOf(name)).text.toLowerCase();
+    for (const words of ['when to use it', 'what it asks of whom', 'what it changes', 'how to undo']) {
+      expect([words, text.includes(words)]).toEqual([words, true]);
+    }
+  });
+});
+
+it('every gate belongs to a dangerous operation, or is asked for by the planned switchover alone', () => {
+  const used = new Set<string>([...Object.values(OPERATION_GATES), 'plan', 'go']);
+  expect(GATE_NAMES.filter((gate) => !used.has(gate))).toEqual([]);
+});
