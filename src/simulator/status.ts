@@ -3,6 +3,7 @@ import type { JsonObject } from './json';
 import type { PrimaryRole, SecondaryRole } from './roles';
 import type { ReplicationKind } from './storage';
 import type { ReplicationStream } from './stream';
+import { checksMerkleTrees } from './versions';
 
 /** Go's zero time in seconds since the epoch: "never". */
 const NEVER = '-62135596800';
@@ -45,8 +46,9 @@ function treeFields(cluster: SimulatedCluster, kind: ReplicationKind): JsonObjec
   return {
     merkle_root: cluster.storage.rootOf(kind),
     last_reindex_epoch: reindex === undefined || running ? '0' : String(Math.floor(reindex.endsAt / 1_000)),
-    corrupted_merkle_tree: cluster.corruptedPages !== undefined,
-    last_corruption_check_epoch: NEVER,
+    ...(checksMerkleTrees(cluster.version)
+      ? { corrupted_merkle_tree: cluster.corruptedPages !== undefined, last_corruption_check_epoch: NEVER }
+      : {}),
     ssct_generation_counter: 0,
     ...(running ? reindexFields(reindex, now) : {}),
   };

@@ -12,3 +12,8 @@ export function compareVersions(a: string, b: string): number {
 export function authenticatesTokenGeneration(version: string): boolean {
   return compareVersions(version, '2.0.0') >= 0;
 }
+
+/** Merkle checks, and what the status says of corruption, came with 1.15. */
+export function checksMerkleTrees(version: string): boolean {
+  return compareVersions(version, '1.15.0') >= 0;
+}

@@ -21,6 +21,8 @@ export function cell(runbook: RunbookName, kind: CellKind, about = ''): string {
 /** History events that a run without a fault may take at most; docs/benchmarks.md has the same table. */
 export const EVENT_LIMITS: Partial<Readonly<Record<RunbookName, number>>> = {
   drSwitchover: 200,
+  drRejoin: 200,
+  secondaryRepointing: 130,
   primaryEnablement: 60,
   filterReconciliation: 60,
   secondaryDecommission: 150,

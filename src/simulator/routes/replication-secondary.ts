@@ -19,6 +19,7 @@ import {
 } from '../role-changes';
 import { ServiceFault } from '../service-fault';
 import type { ReplicationKind } from '../storage';
+import { checksMerkleTrees } from '../versions';
 import { KINDS, replicationRoute, roleChangeAnswer, type Credential, type Route, type RouteCall } from './route';
 
 const FOUND_SECONDARY =
@@ -94,6 +95,9 @@ function reindex(call: RouteCall): ServiceAnswer {
 }
 
 function merkleCheck(call: RouteCall): ServiceAnswer {
+  if (!checksMerkleTrees(call.cluster.version)) {
+    throw new ServiceFault(404, []);
+  }
   const corrupted = call.cluster.corruptedPages;
   const trees: JsonObject = {};
   for (const [index, tree] of (['replicated', 'local'] as const).entries()) {
