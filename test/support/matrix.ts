@@ -22,7 +22,7 @@ export function cell(runbook: RunbookName, kind: CellKind, about = ''): string {
 export const EVENT_LIMITS: Partial<Readonly<Record<RunbookName, number>>> = {
   drSwitchover: 200,
   drRejoin: 200,
-  secondaryRepointing: 130,
+  secondaryRepointing: 136,
   primaryEnablement: 60,
   filterReconciliation: 60,
   secondaryDecommission: 150,

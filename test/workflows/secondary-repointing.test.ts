@@ -1,0 +1,280 @@
+import type { Report } from '../../src/contracts/report';
+import { runbookPlan } from '../../src/contracts/plan';
+import { changeDrPrimaryByHand, joinDrByHand } from '../support/by-hand';
+import { CHANGING, loseAnswer, statuses } from '../support/faults';
+import { Lane, Lanes, LANE_TEST_MS } from '../support/lane';
+import { cell, expectFewEvents } from '../support/matrix';
+import { SHORT_LIMITS } from '../support/outage';
+import type { ScenarioOptions, TestRun } from '../support/scenario';
+import { Scenario } from '../support/scenario';
+
+jest.setTimeout(LANE_TEST_MS);
+
+const RUNBOOK = 'secondaryRepointing';
+const PERFORMANCE = '/v1/sys/replication/performance';
+const UPDATE = `POST ${PERFORMANCE}/secondary/update-primary`;
+const TOKEN = `POST ${PERFORMANCE}/primary/secondary-token`;
+const FILTER = { mode: 'deny' as const, paths: ['us-customers/'] };
+
+const cluster = (name: string) => ({ name, nodes: 1, seal: { shares: 5, threshold: 3 } });
+const readings = { performanceSecondariesFollow: false, leaderChangeChance: 0 };
+
+/** East with two DR secondaries. */
+const dr = new Lane(() =>
+  Scenario.start({
+    limits: { ...SHORT_LIMITS, heartbeatAge: '2s' },
+    topology: {
+      readings,
+      clusters: ['east', 'west', 'north'].map(cluster),
+      dr: [{ primary: 'east', secondaries: ['west', 'north'] }],
+    },
+    drSets: { main: ['east', 'west', 'north'] },
+  }),
+);
+
+/**
+ * East with a DR secondary, and europe, which is performance secondary of east and DR primary of europe-dr at once. It
+ * does not follow by itself where east and west change roles.
+ */
+function payments(): ScenarioOptions {
+  return {
+    limits: { ...SHORT_LIMITS, streaming: '2s', heartbeatAge: '2s' },
+    topology: {
+      readings,
+      mounts: ['kv/', 'secret/', 'us-customers/'],
+      clusters: ['east', 'west', 'europe', 'europe-dr'].map(cluster),
+      performance: { primary: 'east', secondaries: [{ name: 'europe', filter: FILTER }] },
+      dr: [
+        { primary: 'east', secondaries: ['west'] },
+        { primary: 'europe', secondaries: ['europe-dr'] },
+      ],
+    },
+    drSets: { main: ['east', 'west'], eu: ['europe', 'europe-dr'] },
+  };
+}
+const performance = new Lane(() => Scenario.start(payments()));
+
+const snapshot = (scenario: Scenario, name: string) => scenario.service.cluster(name).snapshotState();
+
+function start(scenario: Scenario, input: Readonly<Record<string, unknown>>): Promise<TestRun> {
+  const base = { deployment: scenario.name, reason: 'a test of re-pointing', requestedBy: 'olga' };
+  return scenario.startRunbook(RUNBOOK, { ...base, ...input });
+}
+
+const europeTo = (primary: string, form: 'token' | 'addresses') => ({
+  kind: 'performance',
+  primary,
+  secondary: 'europe',
+  form,
+});
+
+/** What is kept away from europe does not reach it, what is not does; and its own DR secondary has what it has. */
+async function expectFiltered(scenario: Scenario, primary: string): Promise<void> {
+  const stamp = `${primary} ${scenario.service.now()}`;
+  scenario.service.cluster(primary).write('us-customers/smith', { stamp });
+  scenario.service.cluster(primary).write('secret/for-all', { stamp });
+  const [europe, copy] = [scenario.service.cluster('europe'), scenario.service.cluster('europe-dr')];
+  const deadline = Date.now() + 10_000;
+  while (copy.read('secret/for-all')?.['stamp'] !== stamp && Date.now() < deadline)
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  for (const each of [europe, copy]) {
+    expect(each.read('secret/for-all')).toEqual({ stamp });
+    expect(each.read('us-customers/smith')).toBeUndefined();
+  }
+}
+
+/** The former DR primary joins its set again, and becomes DR primary. */
+async function changeBack(scenario: Scenario, from: string, to: string): Promise<void> {
+  await joinDrByHand(scenario, from, to);
+  await changeDrPrimaryByHand(scenario, from, to);
+}
+
+describe('a secondary that is to follow another primary', () => {
+  const lanes = new Lanes(dr, performance);
+  beforeAll(() => lanes.start());
+  afterAll(() => lanes.ended());
+
+  describe('for DR', () => {
+    const north = { kind: 'dr', primary: 'west', secondary: 'north' };
+
+    it(
+      cell(RUNBOOK, 'refused', 'DR by addresses, and where there is nothing to do'),
+      dr.test(async (scenario) => {
+        const run = await start(scenario, { ...north, primary: 'east', form: 'addresses' });
+        const { code, message } = await run.failure();
+        expect(code).toBe('PRECONDITION_FAILED');
+        expect(message).toContain('addresses are not allowed on a demoted DR cluster');
+        const again = await (await start(scenario, { ...north, primary: 'east' })).failure();
+        expect(again.message).toContain('something to do');
+        expect(scenario.calls('north', 'update-primary')).toBe(0);
+        await changeDrPrimaryByHand(scenario, 'east', 'west');
+      }),
+    );
+
+    let report: Report;
+    it(
+      cell(RUNBOOK, 'no fault', 'DR, by token'),
+      dr.test(async (scenario) => {
+        const run = await start(scenario, north);
+        for (const holder of ['ada', 'bert', 'cleo']) await run.share(holder);
+        await run.approve('repoint');
+        report = await run.report();
+
+        expect(report).toMatchObject({ outcome: 'completed', parkings: [], leftToDo: [] });
+        expect(snapshot(scenario, 'north').dr).toMatchObject({ connectedTo: 'west', state: 'stream-wals' });
+        expect(snapshot(scenario, 'north').operationTokens).toBe(0);
+        expect(report.tokens).toEqual([expect.objectContaining({ cluster: 'north', state: 'deleted' })]);
+        expect(report.steps.map(({ name }) => name)).toContain('Compare the Merkle roots of west and north');
+        // East stays what it was: a demoted cluster that follows nobody.
+        expect(snapshot(scenario, 'east').dr.connectedTo).toBeUndefined();
+        await expectFewEvents(RUNBOOK, run);
+      }),
+    );
+
+    const REVOKE = 'POST /v1/sys/replication/dr/primary/revoke-secondary';
+    const lost = dr.test(async (scenario) => {
+      const faults = [
+        loseAnswer(scenario, 'west', CHANGING.secondaryToken),
+        loseAnswer(scenario, 'west', REVOKE),
+        loseAnswer(scenario, 'east', CHANGING.updatePrimary),
+        loseAnswer(scenario, 'east', CHANGING.startAttempt),
+        loseAnswer(scenario, 'east', CHANGING.giveShare),
+        loseAnswer(scenario, 'east', CHANGING.deleteToken),
+      ];
+      const run = await start(scenario, { ...north, secondary: 'east' });
+      for (const holder of ['ada', 'bert', 'cleo']) await run.share(holder);
+      await run.approve('repoint');
+      report = await run.report();
+      expect(faults.map(({ hits }) => hits)).toEqual(faults.map(() => 1));
+      expect(report).toMatchObject({ outcome: 'completed', parkings: [], leftToDo: [] });
+      expect(snapshot(scenario, 'east').dr).toMatchObject({ connectedTo: 'west', state: 'stream-wals' });
+      expect(snapshot(scenario, 'east').operationTokens).toBe(0);
+      expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
+    });
+    it(cell(RUNBOOK, 'lost answer', 'DR update-primary'), lost);
+    it.each(['DR secondary-token', 'DR revoke-secondary', 'attempt', 'update', 'operation-token/delete'])(
+      cell(RUNBOOK, 'lost answer', '%s'),
+      lost,
+    );
+  });
+
+  describe('for performance', () => {
+    it(
+      cell(RUNBOOK, 'refused', 'a version with a known defect, unless acknowledged'),
+      performance.test(async (scenario) => {
+        await changeDrPrimaryByHand(scenario, 'east', 'west');
+        const clusters = [...scenario.service.clusters.values()];
+        const versions = clusters.map(({ version }) => version);
+        for (const each of clusters) each.version = '1.13.4+ent';
+        const byAddresses = await (await start(scenario, europeTo('west', 'addresses'))).failure();
+        expect(byAddresses.message).toContain('update-primary-addresses-panic');
+        const byToken = await (await start(scenario, europeTo('west', 'token'))).failure();
+        expect(byToken.message).toContain('update-primary-data-loss');
+        const dry = await start(scenario, { ...europeTo('west', 'token'), acknowledgeKnownBugs: true, dryRun: true });
+        const { outcome, plan } = await dry.report();
+        expect(outcome).toBe('planned');
+        expect(runbookPlan.parse(plan?.content).warnings.join(' ')).toContain('update-primary-data-loss');
+        clusters.forEach((each, index) => (each.version = versions[index] ?? ''));
+        expect(scenario.calls('europe', 'update-primary')).toBe(0);
+      }),
+    );
+
+    it(
+      cell(RUNBOOK, 'abort at', 'the repoint gate; the plan names what may be exposed'),
+      performance.test(async (scenario) => {
+        const run = await start(scenario, europeTo('west', 'token'));
+        await run.waitsFor('approval', ({ gate }) => gate === 'repoint');
+        await run.handle.signal('abort', { by: 'grace', reason: 'not today' });
+        const report = await run.report();
+        expect(report.outcome).toBe('aborted');
+        const { warnings, choices } = runbookPlan.parse(report.plan?.content);
+        expect(warnings.join(' ')).toContain('may receive what is kept away from it: us-customers/');
+        expect(choices).toMatchObject({ filter: 'deny us-customers/', form: 'token' });
+        expect(scenario.calls('west', 'secondary-token')).toBe(0);
+      }),
+    );
+
+    const refuseUpdate = (scenario: Scenario) =>
+      scenario.service.faults.add({ cluster: 'europe', endpoint: UPDATE, action: { status: 403 }, times: Infinity });
+    const GIVE = 'Give europe the addresses of west';
+
+    it(
+      cell(RUNBOOK, 'parked, abort', 'update-primary by addresses'),
+      performance.test(async (scenario) => {
+        refuseUpdate(scenario);
+        const run = await start(scenario, europeTo('west', 'addresses'));
+        await run.decide('abort', GIVE);
+        expect((await run.report()).outcome).toBe('aborted');
+      }),
+    );
+
+    it(
+      cell(RUNBOOK, 'parked, skip', 'update-primary by addresses'),
+      performance.test(async (scenario) => {
+        refuseUpdate(scenario);
+        const run = await start(scenario, europeTo('west', 'addresses'));
+        await run.decide('skip', GIVE);
+        const report = await run.report();
+        expect(report.outcome).toBe('completed');
+        expect(report.leftToDo.join('\n')).toContain('europe was not seen following west');
+        expect(snapshot(scenario, 'europe').performance.connectedTo).toBeUndefined();
+      }),
+    );
+
+    it(
+      cell(RUNBOOK, 'parked, retry', 'update-primary by addresses'),
+      performance.test(async (scenario) => {
+        const refused = refuseUpdate(scenario);
+        const run = await start(scenario, europeTo('west', 'addresses'));
+        await run.waitsFor('decision');
+        refused.remove();
+        await run.decide('retry', GIVE);
+        const report = await run.report();
+        expect(report).toMatchObject({ outcome: 'completed', leftToDo: [] });
+        // A promoted DR secondary of the performance primary knows europe already: nothing is issued, nobody is asked.
+        expect(report.gates).toEqual([]);
+        expect(scenario.calls('west', 'secondary-token')).toBe(0);
+        expect(snapshot(scenario, 'europe').performance).toMatchObject({ connectedTo: 'west', state: 'stream-wals' });
+        await expectFiltered(scenario, 'west');
+      }),
+    );
+
+    let report: Report;
+    const lostByToken = performance.test(async (scenario) => {
+      // East serves again, and europe still knows west only.
+      await changeBack(scenario, 'west', 'east');
+      const id = snapshot(scenario, 'europe').clusterId;
+      const faults = [
+        loseAnswer(scenario, 'east', `POST ${PERFORMANCE}/primary/paths-filter/${id}`),
+        loseAnswer(scenario, 'east', TOKEN),
+        loseAnswer(scenario, 'europe', UPDATE),
+      ];
+      const run = await start(scenario, europeTo('east', 'token'));
+      await run.approve('repoint');
+      report = await run.report();
+      expect(faults.map(({ hits }) => hits)).toEqual([1, 1, 1]);
+      expect(report).toMatchObject({ outcome: 'completed', parkings: [], leftToDo: [] });
+      expect(statuses(scenario, 'europe', UPDATE)).toEqual([0]);
+      expect(snapshot(scenario, 'europe').performance).toMatchObject({ connectedTo: 'east', state: 'stream-wals' });
+      expect(snapshot(scenario, 'east').filters).toContain(id);
+      await expectFiltered(scenario, 'east');
+    });
+    it(cell(RUNBOOK, 'lost answer', 'performance update-primary by token'), lostByToken);
+    it.each(['performance secondary-token', 'paths-filter'])(cell(RUNBOOK, 'lost answer', '%s'), lostByToken);
+
+    it(
+      cell(RUNBOOK, 'lost answer', 'update-primary by addresses'),
+      performance.test(async (scenario) => {
+        await changeBack(scenario, 'east', 'west');
+        const lost = loseAnswer(scenario, 'europe', UPDATE);
+        const run = await start(scenario, europeTo('west', 'addresses'));
+        report = await run.report();
+        expect(lost.hits).toBe(1);
+        expect(report).toMatchObject({ outcome: 'completed', parkings: [], leftToDo: [], gates: [] });
+        expect(statuses(scenario, 'europe', UPDATE)).toEqual([0]);
+        await expectFiltered(scenario, 'west');
+        expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
+      }),
+    );
+  });
+});
