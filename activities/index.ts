@@ -14,6 +14,9 @@ import { createServiceReadinessActivities } from './service-readiness';
 import { createFailoverActivities } from './dr-failover';
 import { createRejoinActivities } from './dr-rejoin';
 import { createOnboardingActivities } from './onboarding';
+import { createOnboardingAssessmentActivities } from './onboarding-assessment';
+import { createOnboardingJoiningActivities } from './onboarding-joining';
+import { createOnboardingWatchingActivities } from './onboarding-watching';
 import { createPerformancePromotionActivities } from './performance-promotion';
 import { createFilterActivities } from './filters';
 import { createHookActivities } from './hooks';
@@ -43,6 +46,9 @@ export function createActivities(dependencies: ActivityDependencies): RunbookAct
     ...createFailoverActivities(dependencies, clusters),
     ...createRejoinActivities(dependencies, clusters),
     ...createOnboardingActivities(dependencies, clusters),
+    ...createOnboardingAssessmentActivities(dependencies, clusters),
+    ...createOnboardingJoiningActivities(dependencies, clusters),
+    ...createOnboardingWatchingActivities(clusters),
     ...createPerformancePromotionActivities(dependencies, clusters),
     ...createFilterActivities(dependencies, clusters),
     ...createDecommissionActivities(dependencies, clusters),

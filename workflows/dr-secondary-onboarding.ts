@@ -1,11 +1,23 @@
 import type { DrSecondaryOnboardingInput } from '../src/contracts/runbook-inputs';
 import { drSecondaryOnboardingInput } from '../src/contracts/runbook-inputs';
-import { stepFailure } from './building-blocks/failures';
+import { approvePlan } from './building-blocks/approved-plan';
 import type { Run } from './building-blocks/run';
 import type { Ending, RunbookResult } from './building-blocks/runbook';
 import { executeRunbook } from './building-blocks/runbook';
 import { failOver } from './dr-failover';
+import {
+  enablePrimary,
+  enableSecondary,
+  followUntilStreaming,
+  lastLookAt,
+  proveReplication,
+  registerLeftovers,
+} from './onboarding';
 
+/**
+ * A cluster without replication becomes DR secondary. **Everything on it is wiped**, so that it must stand on the wipe
+ * allow-list of the inventory and gate `wipe` must approve.
+ */
 export async function drSecondaryOnboarding(input: unknown): Promise<RunbookResult> {
   return executeRunbook<DrSecondaryOnboardingInput>(
     { name: 'drSecondaryOnboarding', input: drSecondaryOnboardingInput, body: carryOut, failOver },
@@ -14,7 +26,47 @@ export async function drSecondaryOnboarding(input: unknown): Promise<RunbookResu
 }
 
 function carryOut(run: Run, input: DrSecondaryOnboardingInput): Promise<Ending> {
-  void run;
-  void input;
-  return Promise.resolve({ outcome: 'refused', failure: stepFailure('INTERNAL', 'not there yet') });
+  const { deployment } = input;
+  return run.stoppable(async () => {
+    // 1. Read and judge; people approve that this cluster is wiped.
+    const approved = await approvePlan(run, {
+      input,
+      assess: (call) => call.assessDrSecondaryOnboarding({ input }),
+      gate: () => 'wipe',
+    });
+    if ('outcome' in approved) return approved;
+    const { route, authority } = approved;
+    const { primary, secondary, kind } = route;
+
+    // 2. A primary to follow.
+    run.state.enterPhase('working');
+    if (route.enablesPrimary) await enablePrimary(run, deployment, kind, primary);
+
+    // 3. The wipe: activation token and enable.
+    const joining = registerLeftovers(run, route);
+    await enableSecondary(run, deployment, route, authority);
+
+    // 4. People unseal its standbys, and the first copy comes to its end.
+    joining.streams = await followUntilStreaming(run, deployment, route);
+
+    // 5. A write arrives.
+    await proveReplication(run, deployment, route);
+
+    // 6. What is left.
+    await lastLookAt(run, deployment, route);
+    run.state.finding({
+      severity: 'info',
+      code: 'secondary-credentials-gone',
+      text: `Credentials, root token and audit devices of ${secondary} are gone with its data: those of ${primary} count for it, and work there once it is promoted.`,
+      next: `Give the credential of ${secondary} in the inventory a token of ${primary}; it is first used after a promotion.`,
+    });
+    return { outcome: 'completed', leftToDo: leftToDo(primary, secondary) };
+  });
+}
+
+function leftToDo(primary: string, secondary: string): string[] {
+  return [
+    `The credential of ${secondary} in the inventory is void: let it be read from where a token of ${primary} is kept.`,
+    `Where batch tokens are used for DR operations, make one on ${primary} for ${secondary} and name it as batchToken of ${secondary} in the inventory.`,
+  ];
 }

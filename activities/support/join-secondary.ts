@@ -22,6 +22,8 @@ const NOT_TAKEN: ReadonlySet<string> = new Set(['OUTCOME_UNKNOWN', 'CONFIRMATION
 /** A secondary that is to follow a primary, for one kind of replication. */
 export interface Joining {
   readonly kind: 'dr' | 'performance';
+  /** What the activation token is for; `update-primary` where nothing is given. */
+  readonly use?: 'update-primary' | 'enable';
   readonly source: ClusterAccess;
   readonly target: ClusterAccess;
   /** `sys/health` cluster_id of the secondary: the id of its token and of its filter. */
@@ -114,7 +116,7 @@ export async function updatePrimaryWith(
     kind: 'activation-token',
     cluster: secondary,
     clusterId,
-    use: useOf(kind),
+    use: useOf(joining),
     expectedSource: primary,
   });
   if (activation.keyNode !== undefined && (await target.client.activeNode({ signal })) !== activation.keyNode)
@@ -189,17 +191,19 @@ function isAttached(
   return follows(replication, clusterAddresses) && isAlive(replication, heartbeatAgeMs);
 }
 
-function useOf(kind: Joining['kind']): string {
-  return `${kind}.update-primary`;
+/** What a sealed activation token may be opened for. */
+export function useOf({ kind, use = 'update-primary' }: Joining): string {
+  return `${kind}.${use}`;
 }
 
 /** Seals an activation token for the one activity that uses it. */
 function sealActivationToken(
   dependencies: ActivityDependencies,
   run: Execution['run'],
-  { kind, source, target, clusterId }: Joining,
+  joining: Joining,
   token: ActivationToken,
 ) {
+  const { source, target, clusterId } = joining;
   return sealValue(
     dependencies.sealKeyring,
     run,
@@ -207,7 +211,7 @@ function sealActivationToken(
       kind: 'activation-token',
       cluster: target.entry.name,
       clusterId,
-      uses: [useOf(kind)],
+      uses: [useOf(joining)],
       src: source.entry.name,
       expSeconds: ACTIVATION_TOKEN_SECONDS,
     },

@@ -1,6 +1,11 @@
-import type { PrimaryEnablementInput, ReplicationKind } from '../runbook-inputs';
-import type { OnCluster, StepInput } from './inputs';
-import type { Assessment, ChangeResult } from './results';
+import type {
+  DrSecondaryOnboardingInput,
+  PerformanceSecondaryOnboardingInput,
+  PrimaryEnablementInput,
+  ReplicationKind,
+} from '../runbook-inputs';
+import type { BetweenClusters, OnCluster, StepInput } from './inputs';
+import type { ActivationTokenResult, Assessment, Authority, ChangeResult, PathsFilterFacts } from './results';
 
 /** A cluster becomes a secondary, or a primary: enabling, wiping, unsealing (design 9). */
 export interface OnboardingActivities {
@@ -11,9 +16,85 @@ export interface OnboardingActivities {
   enableDrPrimary(input: OnCluster): Promise<ChangeResult>;
   /** The same for performance replication (interface 4.2). */
   enablePerformancePrimary(input: OnCluster): Promise<ChangeResult>;
+
+  assessDrSecondaryOnboarding(
+    input: StepInput & { readonly input: DrSecondaryOnboardingInput },
+  ): Promise<Assessment<SecondaryOnboardingRoute>>;
+  assessPerformanceSecondaryOnboarding(
+    input: StepInput & { readonly input: PerformanceSecondaryOnboardingInput },
+  ): Promise<Assessment<SecondaryOnboardingRoute>>;
+
+  /** Issues the activation token for `secondary/enable`: its id is the cluster ID of the secondary. */
+  issueDrEnableToken(input: IssueEnableToken): Promise<ActivationTokenResult>;
+  issuePerformanceEnableToken(input: IssueEnableToken): Promise<ActivationTokenResult>;
+  /** **Wipes the cluster** and makes it DR secondary (interface 4.1). Uses up its wipe permission. */
+  enableDrSecondary(input: EnableSecondary): Promise<ChangeResult>;
+  /** **Wipes the cluster** and makes it performance secondary (interface 4.2). */
+  enablePerformanceSecondary(input: EnableSecondary & { readonly filter?: PathsFilterFacts }): Promise<ChangeResult>;
+
+  /** The seal of every node of a cluster, and what people need to unseal them. */
+  readSeals(input: OnCluster): Promise<SealsResult>;
+  /** Polls until every node is unsealed; people unseal them meanwhile. */
+  awaitUnsealed(input: OnCluster): Promise<SealsResult>;
+  /** Watches the first copy until the secondary streams. Ends early where nodes seal themselves. */
+  followBootstrap(
+    input: BetweenClusters & {
+      readonly kind: ReplicationKind;
+      /** People chose to leave nodes sealed. */
+      readonly sealedIsKnown?: boolean;
+    },
+  ): Promise<BootstrapResult>;
+  /** Whether the cluster takes the workers' credential for it, which a wipe made void. */
+  checkCredential(input: OnCluster): Promise<{ readonly observed: string }>;
 }
 
 export interface PrimaryEnablementRoute {
   readonly kind: ReplicationKind;
   readonly cluster: string;
+}
+
+/** What `drSecondaryOnboarding` and `performanceSecondaryOnboarding` follow. */
+export interface SecondaryOnboardingRoute {
+  readonly kind: ReplicationKind;
+  readonly primary: string;
+  readonly secondary: string;
+  /** `sys/health` cluster_id of the secondary before it is wiped: the id of its activation token and of its filter. */
+  readonly id: string;
+  /** Whether the primary has to be enabled first. */
+  readonly enablesPrimary: boolean;
+  readonly form: 'auto' | 'public-key' | 'wrapped';
+  /** The paths filter that it gets; absent where it gets everything. */
+  readonly filter?: PathsFilterFacts;
+}
+
+export interface IssueEnableToken extends BetweenClusters {
+  readonly form: SecondaryOnboardingRoute['form'];
+}
+
+export interface EnableSecondary extends BetweenClusters {
+  readonly activation: ActivationTokenResult;
+  readonly authority: Authority;
+}
+
+export interface SealsResult {
+  readonly nodes: readonly {
+    readonly address: string;
+    /** Absent where the node does not answer. */
+    readonly sealed?: boolean;
+    /** Key shares that were given to this node so far. */
+    readonly progress?: number;
+  }[];
+  /** Key shares that a node needs; a secondary has the primary's. */
+  readonly threshold?: number;
+  readonly shares?: number;
+  readonly observed: string;
+}
+
+export interface BootstrapResult {
+  /** `sealed`: nodes sealed themselves and wait for people. */
+  readonly verdict: 'streaming' | 'sealed';
+  /** The phases that were seen, in order. */
+  readonly phases: readonly string[];
+  readonly at: number;
+  readonly observed: string;
 }
