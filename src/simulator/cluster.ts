@@ -47,7 +47,7 @@ interface RoleChange {
 /** One cluster: its nodes, its storage, its roles, and the handles that tests and the demo use to disturb it. */
 export class SimulatedCluster {
   /** `sys/health` `cluster_id`. */
-  readonly clusterId: string;
+  clusterId: string;
   readonly nodes: readonly SimulatedNode[];
   readonly storage: Storage;
   readonly tokens: TokenStore;

@@ -25,6 +25,8 @@ export interface Readings {
   encryptedTokenExpires: boolean;
   /** `secondary/enable` seals the standby nodes, which then need the primary's key shares. */
   standbysSealOnEnable: boolean;
+  /** `secondary/enable` wipes the `cluster_id` of `sys/health` too, and the cluster makes itself another one. */
+  enableChangesClusterId: boolean;
   /** A sealed node does not count towards the quorum of its cluster. */
   sealedNodesBreakQuorum: boolean;
   /** `state` stays `stream-wals` although the primary is gone. */
@@ -64,6 +66,7 @@ export const HARSH_READINGS: Readings = {
   publicKeyLostOnLeaderChange: true,
   encryptedTokenExpires: true,
   standbysSealOnEnable: true,
+  enableChangesClusterId: true,
   sealedNodesBreakQuorum: true,
   streamWalsWithDeadPrimary: true,
   zeroRemoteWalAfterSync: true,

@@ -142,6 +142,9 @@ export function enableSecondary(
   changed(cluster, () => {
     cluster.storage.wipe();
     joinSet(cluster, kind, content);
+    if (cluster.readings.enableChangesClusterId) {
+      cluster.clusterId = cluster.random.uuid();
+    }
     if (cluster.readings.standbysSealOnEnable) {
       for (const node of cluster.nodes) {
         node.sealed = node.sealed || node !== cluster.leadership.active;

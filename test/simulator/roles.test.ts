@@ -45,7 +45,9 @@ describe.each<ReplicationKind>(['dr', 'performance'])('%s roles', (kind) => {
     expect((await post('b', kind, 'primary/demote')).status).toBe(400);
 
     const token = await activationToken('a', kind, 'b-id');
+    const idBefore = service.cluster('b').clusterId;
     const joined = await post('b', kind, 'secondary/enable', { token });
+    expect(service.cluster('b').clusterId).not.toBe(idBefore);
     expect(joined.textAt('warnings', 0)).toContain('successfully found secondary information');
     await eventually(() => (service.cluster('b').snapshotState()[kind].state === 'stream-wals' ? true : undefined));
     expect(service.cluster('a').snapshotState()[kind].knownSecondaries).toEqual(['b-id']);

@@ -37,8 +37,9 @@ export interface ScenarioOptions {
   /** Clusters and sets; east (primary) and west (DR secondary), one node each, where nothing is given. */
   readonly topology?: Partial<Topology>;
   readonly drSets?: Readonly<Record<string, readonly string[]>>;
-  /** Members of the deployment in the inventory, beside clusters. */
-  readonly deployment?: Readonly<Record<string, unknown>>;
+  /** Members of the deployment in the inventory, beside clusters; a function where they name what the service made. */
+  readonly deployment?:
+    Readonly<Record<string, unknown>> | ((service: SimulatedService) => Readonly<Record<string, unknown>>);
   readonly limits?: Readonly<Record<string, unknown>>;
   /** How a person's documents are attested; `signed` where nothing is given. */
   readonly attestation?: 'signed' | 'claimed';
@@ -179,7 +180,7 @@ export class Scenario {
             go: { approvals: 1, groups: ['approvers'], validFor: '10m' },
           },
           limits: { heartbeatAge: '5s', promote: '5s', merkleEvidence: '2s', ...options.limits },
-          ...options.deployment,
+          ...(typeof options.deployment === 'function' ? options.deployment(this.service) : options.deployment),
         },
       },
     });
