@@ -1,9 +1,117 @@
 import type { TokenActivities } from '../src/contracts/activities';
+import { RunbookError } from '../src/errors';
+import { holdersOf } from '../src/inventory';
+import type { RecipientKey } from '../src/secrets';
+import { createInvitation, isEncryptedOnlyTo, readOwnInvitation, readRecipientKey } from '../src/secrets';
 import type { ActivityDependencies } from './dependencies';
+import { verifyOperation } from './support/authority';
+import { badShareFindings, burstOfCeremony, ownRecord } from './support/ceremony-burst';
+import { fileDigest } from './support/ceremony-facts';
 import type { Clusters } from './support/clusters';
+import { ceremonyToken } from './support/clusters';
+import { execute, executeChange } from './support/execution';
+import { awaitClusterId, readClusterId } from './support/operation-token';
+import { assessRootToken } from './support/root-token-assessment';
+import { TokenLedger } from './support/token-ledger';
 
+/** Root tokens from key shares (`sys/generate-root`: the same flow as interface section 3; facts 5, 10, 11). */
 export function createTokenActivities(dependencies: ActivityDependencies, clusters: Clusters): TokenActivities {
-  void dependencies;
-  void clusters;
-  return {};
+  const { inventory, keyRecords, signingKey } = dependencies;
+  const ledger = new TokenLedger(dependencies.ledgerDirectory);
+  return {
+    assessRootTokenCeremony: execute(({ input }, { signal }) => assessRootToken(dependencies, clusters, input, signal)),
+
+    createRootTokenCeremony: executeChange(async (input, { run, signal }) => {
+      const { cluster, reason, runbook, requestedBy, epoch, cid, inputDigest } = input;
+      const deployment = clusters.deployment(input.deployment);
+      const access = clusters.of(input.deployment, cluster);
+      const recipient = await usable(input.recipientPgpKey);
+      const { version } = await access.client.sys.health({ signal });
+      const token = await ceremonyToken(access, version);
+      const { required } = await access.client.sys.generateRoot.readAttempt({ token, signal });
+      const { invitation, jws, keyHome } = await createInvitation(keyRecords, signingKey, run, {
+        kind: 'root-token',
+        targets: [
+          {
+            cluster,
+            clusterId: await readClusterId(access, signal),
+            addresses: [...access.entry.addresses],
+            caSha256: await fileDigest(access.entry.caFile),
+            uses: ['root-token.generate'],
+          },
+        ],
+        requestedBy: { name: requestedBy, how: 'claimed' },
+        ...{ reason, runbook, inputDigest, epoch, cid },
+        holders: holdersOf(inventory, deployment).map(({ name }) => name),
+        threshold: required,
+        pgp: recipient.fingerprint,
+        collectForMs: deployment.ceremony.collectForMs,
+        useForMs: deployment.ceremony.useForMs,
+      });
+      const { holders, threshold, exp, pgp } = invitation;
+      return {
+        ...{ cid: invitation.cid, epoch: invitation.epoch, keyHome, invitation: jws, holders, threshold },
+        collectUntil: exp * 1000,
+        fingerprint: pgp,
+      };
+    }),
+
+    generateRootToken: executeChange(async (input, execution) => {
+      const { deployment, cluster, ceremony, authority, envelopes } = input;
+      const { run } = execution;
+      const recipient = await usable(input.recipientPgpKey);
+      const record = await ownRecord(dependencies, ceremony, run);
+      const access = clusters.of(deployment, cluster);
+      const clusterId = await awaitClusterId(access, execution, clusters.deployment(deployment).limits.serviceReadyMs);
+      const { invitation } = await readOwnInvitation(record, signingKey);
+      const target = invitation.targets.find((each) => each.cluster === cluster);
+      if (
+        invitation.kind !== 'root-token' ||
+        invitation.pgp !== recipient.fingerprint ||
+        target?.clusterId !== clusterId
+      ) {
+        throw new RunbookError('DOCUMENT_INVALID', `The holders were not asked for this root token of ${cluster}.`, {
+          cluster,
+          observed: `${invitation.kind} for ${invitation.pgp} on cluster ID ${target?.clusterId ?? 'none'}`,
+          needed: `root-token for ${recipient.fingerprint} on cluster ID ${clusterId}`,
+        });
+      }
+      await verifyOperation(inventory, run, deployment, authority, {
+        operation: 'root-token.generate',
+        on: { cluster, clusterId },
+        detail: recipient.fingerprint,
+      });
+      const { result, generation } = await burstOfCeremony(dependencies, ledger, execution, {
+        kind: 'root-token',
+        ...{ deployment, access, clusterId, record, envelopes },
+        endpoints: access.client.sys.generateRoot,
+        key: { pgpPublicKey: recipient.pgpPublicKey, pgpFingerprint: recipient.fingerprint },
+        // The recipient may be generating one by hand, with the very same key.
+        mayBeThere: record.firstBurst !== undefined,
+        receive: async (encoded) => {
+          const encryptedToken = encoded.reveal();
+          if (await isEncryptedOnlyTo(recipient, encryptedToken)) return encryptedToken;
+          throw new RunbookError('RESPONSE_INVALID', 'The encoded token is not encrypted to the recipient alone.');
+        },
+      });
+      await generation.handedOver().catch(() => undefined);
+      await generation.told().catch(() => undefined);
+      const { token: encryptedToken, attempts, badShares } = result;
+      return {
+        ...{ encryptedToken, attempts, badShares },
+        findings: [...result.findings, ...badShareFindings(cluster, badShares)],
+      };
+    }),
+  };
+}
+
+/** @throws RunbookError PRECONDITION_FAILED where nothing can be encrypted to the key */
+async function usable(text: string): Promise<RecipientKey> {
+  const recipient = await readRecipientKey(text);
+  if (!('refused' in recipient)) return recipient;
+  throw new RunbookError('PRECONDITION_FAILED', "The recipient's key cannot be used.", {
+    observed: recipient.refused,
+    needed: 'an OpenPGP public key of version 4 that can encrypt',
+    next: 'Start again with such a key; nothing was touched.',
+  });
 }

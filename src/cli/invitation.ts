@@ -2,10 +2,9 @@ import { homedir } from 'node:os';
 import { join } from 'node:path';
 import type { Client } from '@temporalio/client';
 import { QUERIES } from '../contracts/signals';
-import type { TokenUse } from '../contracts/runbook-inputs';
 import { RunbookError } from '../errors';
 import { readPins, spokenFingerprint, verifyInvitation } from '../secrets';
-import type { Invitation } from '../secrets';
+import type { Invitation, InvitationUse } from '../secrets';
 import { activityResults, fetchEvents } from './history';
 import type { RunReference } from './history';
 import { queryRun } from './run-view';
@@ -100,14 +99,20 @@ function signerOf(jws: string): string | undefined {
   }
 }
 
-const USES: Record<TokenUse, string> = {
+const USES: Record<InvitationUse, string> = {
   'dr.promote': 'promote it to DR primary',
   'dr.update-primary': 'point it to another primary',
   'dr.disable': 'DISABLE replication on it',
   'dr.reindex': 'reindex it',
   'dr.merkle-check': 'check its Merkle tree',
   'dr.operation-token.delete': 'delete that token again',
+  'root-token.generate': 'do ANYTHING on it, without an end',
 };
+
+/** A fingerprint in groups, to be read aloud. */
+function spelled(fingerprint: string): string {
+  return (fingerprint.match(/.{1,4}/g) ?? []).join(' ');
+}
 
 /** Every member of an invitation, in plain words, for the holder to read before he gives his share. */
 export function invitationLines({ invitation, environment, digest }: CheckedInvitation, now = Date.now()): string[] {
@@ -131,6 +136,11 @@ export function invitationLines({ invitation, environment, digest }: CheckedInvi
     `  Then used for  at most ${inWords(useFor * 1000)}, after which the key that opens your share is destroyed`,
     `  Key kept in    ${erasure === 'memory' ? 'memory' : 'a file system that may keep traces (erasure: best effort)'}`,
     `  Recipient      ${invitation.recipient.slice(0, 20)}... ; OpenPGP ${invitation.pgp}`,
+    ...(kind === 'root-token'
+      ? [
+          `  THE TOKEN goes to whoever has the private key of OpenPGP ${spelled(invitation.pgp)}: compare it with that person`,
+        ]
+      : []),
     `  Ceremony       ${invitation.cid}, epoch ${epoch}, input ${invitation.inputDigest}, invitation ${digest}`,
   ];
 }

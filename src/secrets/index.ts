@@ -13,12 +13,21 @@ export {
   thumbprint,
 } from './signing-keys';
 export type { PublicKeyEntry, SigningKey } from './signing-keys';
+export { isEncryptedOnlyTo, readRecipientKey } from './recipient-keys';
+export type { RecipientKey } from './recipient-keys';
 export { createCeremonyKeys, openToken } from './ceremony-keys';
 export type { CeremonyKeys } from './ceremony-keys';
 export { KeyRecords } from './key-records';
 export type { DestroyedRecord, Erasure, KeyRecord, KeyStorage, NewKeyRecord } from './key-records';
 export { createInvitation, readOwnInvitation, verifyInvitation } from './invitation';
-export type { CreatedInvitation, Invitation, InvitationFacts, InvitationTarget, PinnedKey } from './invitation';
+export type {
+  CreatedInvitation,
+  Invitation,
+  InvitationFacts,
+  InvitationTarget,
+  InvitationUse,
+  PinnedKey,
+} from './invitation';
 export { parseShare } from './key-shares';
 export { createEnvelope, inspectEnvelope } from './envelope';
 export type { Arrival, CeremonyFacts, EnvelopePayload } from './envelope';

@@ -9,13 +9,17 @@ import type { RunContext } from './sealing';
 import { importPublicKey } from './signing-keys';
 import type { PublicKeyEntry, SigningKey } from './signing-keys';
 
+/** What a target's token may be used for; a root token is asked for as such. */
+export const invitationUse = z.enum([...tokenUse.options, 'root-token.generate']);
+export type InvitationUse = z.infer<typeof invitationUse>;
+
 const invitationTarget = z.strictObject({
   cluster: z.string(),
   clusterId: z.string(),
   addresses: z.array(z.string()).min(1),
   /** SHA-256 (hexadecimal) of the CA file, empty where system roots are used. */
   caSha256: z.string(),
-  uses: z.array(tokenUse).min(1),
+  uses: z.array(invitationUse).min(1),
 });
 
 /** The invitation's members (protocol: "Invitation"). Times in seconds since 1970. */
@@ -34,6 +38,7 @@ export const invitationPayload = z.strictObject({
   holders: z.array(z.string()).min(1),
   threshold: z.int().min(1),
   recipient: z.string().startsWith('age1pq1'),
+  /** Fingerprint of the OpenPGP key to which the token is encrypted: the ceremony's, or the recipient's. */
   pgp: z.string().regex(/^[0-9a-f]{40}$/),
   erasure: z.enum(['memory', 'best-effort']),
   iat: z.int(),
@@ -52,6 +57,8 @@ export interface InvitationFacts extends Pick<Invitation, 'kind' | 'targets' | '
   readonly epoch: number;
   /** The ceremony that this epoch belongs to; a new one where it is not given. */
   readonly cid?: string;
+  /** Fingerprint of the recipient's OpenPGP key, where the token is not for us; the ceremony's own otherwise. */
+  readonly pgp?: string;
   readonly collectForMs: number;
   readonly useForMs: number;
 }
@@ -107,7 +114,7 @@ export async function createInvitation(
     holders: [...facts.holders],
     threshold: facts.threshold,
     recipient: keys.recipient,
-    pgp: keys.pgpFingerprint,
+    pgp: facts.pgp ?? keys.pgpFingerprint,
     erasure: records.erasure,
     iat,
     exp: iat + Math.ceil(facts.collectForMs / 1000),
@@ -144,7 +151,8 @@ async function findExisting(
   );
   for (const record of found) {
     const { invitation, digest } = await readOwnInvitation(record, signingKey);
-    if (record.state === 'collecting' && record.exp * 1000 > now && sameQuestion(invitation, facts)) {
+    const sameRecipient = facts.pgp === undefined || facts.pgp === invitation.pgp;
+    if (record.state === 'collecting' && record.exp * 1000 > now && sameRecipient && sameQuestion(invitation, facts)) {
       return { jws: record.invitation, digest, invitation };
     }
   }
