@@ -229,6 +229,7 @@ export abstract class ShareCollection {
     if (!ceremony) return;
     this.#run.signals.on('share', undefined);
     this.#handle = undefined;
+    this.#run.state.waitOver('shares');
     await this.#run.cleanUp('Destroy the ceremony keys', async (call) => {
       await call.destroyCeremonyKeys({ ceremony });
     });
@@ -290,7 +291,8 @@ export abstract class ShareCollection {
         })),
       );
     }
-    if (this.#run.state.waiting.has('shares')) this.#show();
+    // A share that was being checked when the run was stopped comes after the end of the ceremony.
+    if (this.#handle && this.#run.state.waiting.has('shares')) this.#show();
   }
 
   async #open(
