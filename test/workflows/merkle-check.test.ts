@@ -202,7 +202,7 @@ describe('merkleCheck', () => {
       const slow = scenario.service.faults.add({
         cluster: 'west',
         endpoint: MERKLE_CHECK,
-        action: { delayMs: 20_000 },
+        action: { delayMs: 4_000 },
         times: Infinity,
       });
       const run = await start(scenario);
