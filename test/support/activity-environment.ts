@@ -319,7 +319,7 @@ export class ActivityBench {
         result: () => Promise.resolve(this.closedRuns.find((run) => run.runId === runId)?.result),
       }),
       list: ({ query }: { readonly query: string }) =>
-        Readable.from(this.closedRuns.filter(({ workflowId }) => query.includes(`"${workflowId}`))),
+        Readable.from(this.closedRuns.filter(({ workflowId }) => queryNames(query, workflowId))),
     };
     const run = <T>(_limit: unknown, body: () => Promise<T>): Promise<T> => body();
     return { workflow, withAbortSignal: run, withDeadline: run } as unknown as Client;
@@ -333,6 +333,12 @@ export class ActivityBench {
       ? Promise.reject(new WorkflowNotFoundError('no such run', workflowId, undefined))
       : Promise.resolve({ ...open, status });
   }
+}
+
+/** Whether a query asks for this Workflow ID, or for what it begins with. */
+function queryNames(query: string, workflowId: string): boolean {
+  const [, how, quoted = ''] = /WorkflowId (=|STARTS_WITH) "([^"]+)"/.exec(query) ?? [];
+  return how === '=' ? workflowId === quoted : how === 'STARTS_WITH' && workflowId.startsWith(quoted);
 }
 
 /** What of an error Temporal would store, or a test may look at. */

@@ -1,0 +1,292 @@
+/** The pure parts of readiness: what readings mean, what a reading that fails means, and how checks are compared. */
+import { judgeCertificates } from '../../activities/readiness/certificates';
+import { judgeFilters } from '../../activities/readiness/filters';
+import type { Look } from '../../activities/readiness/look';
+import { inspect, TooSlow, within } from '../../activities/readiness/look';
+import { judgePeople } from '../../activities/readiness/people';
+import { judgeReplication } from '../../activities/readiness/replication';
+import { judgeIndependence, judgeKeyStorage, judgeLedger, skewOf } from '../../activities/readiness/site';
+import { changesSince, scoreOf, summarise } from '../../activities/readiness/summary';
+import { worldOf } from '../../activities/readiness/world';
+import type { ClusterView, World } from '../../activities/readiness/world';
+import type { ReplicationObservation } from '../../src/contracts/observations';
+import type { ReadinessPoint } from '../../src/contracts/readiness';
+import { readinessLines } from '../../src/contracts/readiness';
+import { RunbookError } from '../../src/errors';
+import { parseInventory } from '../../src/inventory';
+import type { Inventory } from '../../src/inventory';
+import { EXAMPLE } from '../inventory/example';
+import { pointsOf } from '../support/readiness';
+
+const DAY_MS = 86_400_000;
+const inventory = parseInventory(EXAMPLE, 'inventory.yaml');
+const payments = deploymentOf(inventory);
+
+function deploymentOf({ deployments }: Inventory) {
+  const deployment = deployments.get('payments');
+  if (!deployment) throw new Error('no deployment payments');
+  return deployment;
+}
+
+function view(name: string, dr: Partial<ReplicationObservation>, drRoots: readonly string[] = ['root']) {
+  const observation = {
+    cluster: name,
+    at: 1,
+    reachable: true,
+    nodes: [{ address: 'https://n:8200', reachable: true, initialized: true, sealed: false, version: '1.21.8' }],
+    attempt: { started: false, progress: 0, required: 3 },
+    dr: { mode: 'disabled', peers: [], ...dr },
+    performance: { mode: 'disabled', peers: [] },
+  };
+  return { name, observation, healths: [], activeNodes: ['https://n:8200'], drRoots };
+}
+
+function pair(west: Partial<ReplicationObservation>, westRoots?: readonly string[]): World {
+  return worldOf(payments, [
+    view('east', { mode: 'primary', state: 'running', setId: 's', lastWal: '90', corruptedMerkleTree: false }),
+    view('west', { mode: 'secondary', state: 'stream-wals', setId: 's', ...west }, westRoots),
+  ]);
+}
+
+const secondary = (world: World): ClusterView => {
+  const found = world.clusters.find(({ name }) => name === 'west');
+  if (!found) throw new Error('no west');
+  return found;
+};
+const find = (points: readonly ReadinessPoint[], id: string) => points.filter((point) => point.id === id);
+
+describe('lag', () => {
+  const lag = (world: World) => find(judgeReplication(world, []), 'lag');
+
+  it('an index of 0 after a first copy is no lag where the trees are equal', () => {
+    expect(lag(pair({ lastRemoteWal: '0' }))).toMatchObject([{ verdict: 'ok', about: 'both' }]);
+  });
+
+  it('an index of 0 with another tree is not called lag, and not called good', () => {
+    expect(lag(pair({ lastRemoteWal: '0' }, ['another root']))).toMatchObject([
+      { verdict: 'fail', about: 'switchover', reason: expect.stringContaining('not lag') as string },
+      { verdict: 'warn', about: 'failover' },
+    ]);
+  });
+
+  it('is the difference of the indexes of the same set, never negative', () => {
+    expect(lag(pair({ lastRemoteWal: '88' }))).toMatchObject([{ verdict: 'ok', observed: '2 WAL entries' }]);
+    expect(lag(pair({ lastRemoteWal: '95' }))).toMatchObject([{ verdict: 'ok', observed: '0 WAL entries' }]);
+  });
+});
+
+describe('people', () => {
+  const judge = (text: string) => {
+    const changed = parseInventory(text, 'inventory.yaml');
+    const world = { ...pair({}), deployment: deploymentOf(changed) };
+    return judgePeople(changed, world);
+  };
+
+  it('a gate that nobody but the requester could approve is red only where nobody else may ask', () => {
+    // ada is the only approver of the example, and its gates do not exclude the requester.
+    expect(find(judge(EXAMPLE), 'gate.plan')).toMatchObject([{ verdict: 'ok', about: 'switchover' }]);
+    const excluding = EXAMPLE.replace(
+      'plan: { approvals: 1, groups: [approvers], excludeRequester: false',
+      'plan: { approvals: 1, groups: [approvers], excludeRequester: true',
+    );
+    expect(excluding).not.toBe(EXAMPLE);
+    const [point] = find(judge(excluding), 'gate.plan');
+    expect(point).toMatchObject({ verdict: 'ok', observed: expect.stringContaining('where ada asks') as string });
+  });
+
+  it('force needs two people', () => {
+    expect(find(judge(EXAMPLE), 'gate.force')).toMatchObject([{ verdict: 'fail', about: 'failover' }]);
+  });
+
+  it('holders that are as many as the threshold are a warning, fewer are red, claims are named', () => {
+    expect(find(judge(EXAMPLE), 'holders.main')).toMatchObject([{ verdict: 'warn', observed: '3 listed, 3 needed' }]);
+    expect(find(judge(EXAMPLE.replace('[ben, cyd, dan]', '[ben, cyd]')), 'holders.main')).toMatchObject([
+      { verdict: 'fail' },
+    ]);
+    const [proven] = find(judge(EXAMPLE), 'holders-proven');
+    expect(proven).toMatchObject({ verdict: 'warn', observed: expect.stringContaining('ben') as string });
+  });
+});
+
+describe('the site', () => {
+  it('equal hosts disprove independence; only people can attest it', () => {
+    const [host] = payments.clusters.get('east')?.addresses.map((each) => new URL(each).hostname) ?? [];
+    const elsewhere = { temporal: 'temporal.example:7233', worker: ['worker-1', '10.9.9.9'] };
+    expect(judgeIndependence(payments, elsewhere)).toMatchObject([
+      { verdict: 'not-checkable', source: 'not-checkable' },
+    ]);
+    const attested = { ...payments, readiness: { ...payments.readiness, independent: true } };
+    expect(judgeIndependence(attested, elsewhere)).toMatchObject([{ verdict: 'ok', source: 'attested' }]);
+    for (const shared of [
+      { ...elsewhere, temporal: `${host}:7233` },
+      { ...elsewhere, worker: [String(host)] },
+    ]) {
+      expect(judgeIndependence(attested, shared)).toMatchObject([
+        { verdict: 'warn', about: 'switchover' },
+        { verdict: 'fail', about: 'failover' },
+      ]);
+    }
+  });
+
+  it('tokens of the run that works are its own matter; orphans never are', () => {
+    const entry = {
+      version: 1,
+      id: 'x',
+      deployment: 'payments',
+      cluster: 'west',
+      clusterId: 'c',
+      ns: 'n',
+      wid: 'w',
+    } as const;
+    const of = (state: 'alive' | 'orphan' | 'kept', rid: string) => ({ ...entry, state, rid, at: '' });
+    expect(judgeLedger([of('alive', 'now')], 'now')[0]?.verdict).toBe('ok');
+    expect(judgeLedger([of('alive', 'before')], 'now')[0]?.verdict).toBe('warn');
+    expect(judgeLedger([of('kept', 'before')], undefined)[0]?.verdict).toBe('warn');
+    expect(judgeLedger([of('orphan', 'now')], 'now')[0]?.verdict).toBe('warn');
+  });
+
+  it('keys on a disk are a warning outside of laboratories', () => {
+    expect(judgeKeyStorage('memory', false)[0]?.verdict).toBe('ok');
+    expect(judgeKeyStorage('best-effort', true)[0]?.verdict).toBe('ok');
+    expect(judgeKeyStorage('best-effort', false)[0]?.verdict).toBe('warn');
+  });
+
+  it('a second of the server explains up to a second, and the way there and back the rest', () => {
+    expect(skewOf(10_000, 10_400, 10_500)).toBe(0);
+    expect(skewOf(10_000, 10_998, 11_200)).toBe(0);
+    expect(skewOf(20_000, 10_400, 10_500)).toBe(9_500);
+    expect(skewOf(10_000, 20_000, 20_100)).toBe(-9_001);
+  });
+});
+
+describe('certificates and filters', () => {
+  const west = secondary(pair({}));
+  it.each([
+    ['ok', { validTo: 60 * DAY_MS }],
+    ['warn', { validTo: 10 * DAY_MS }],
+    ['fail', { validTo: -DAY_MS }],
+    ['fail', { validTo: 60 * DAY_MS, refused: 'DEPTH_ZERO_SELF_SIGNED_CERT' }],
+    ['not-checkable', { validTo: Number.NaN }],
+  ])('%s for %p', (verdict, seen) => {
+    const points = judgeCertificates(west, [{ address: 'https://n:8200', ...seen }], 21 * DAY_MS, 0);
+    expect(points[0]?.verdict).toBe(verdict);
+  });
+
+  it('the certificate that ends first counts', () => {
+    const seen = [60, 5, 90].map((days) => ({ address: `https://n${days}:8200`, validTo: days * DAY_MS }));
+    expect(judgeCertificates(west, seen, 21 * DAY_MS, 0)[0]?.observed).toBe('https://n5:8200: 5 days left');
+  });
+
+  it('paths are compared in the form of the service, and both ids must agree', () => {
+    const wanted = { mode: 'allow' as const, paths: ['b', 'a/'] };
+    const there = { mode: 'allow' as const, paths: ['a/', 'b/'] };
+    expect(judgeFilters(west, wanted, [there])[0]?.verdict).toBe('ok');
+    expect(judgeFilters(west, 'none', [undefined])[0]?.verdict).toBe('ok');
+    expect(judgeFilters(west, 'none', [there])[0]?.verdict).toBe('warn');
+    expect(judgeFilters(west, wanted, [there, { ...there, mode: 'deny' }])[0]).toMatchObject({ verdict: 'warn' });
+  });
+});
+
+describe('a reading that fails', () => {
+  const look = { signal: new AbortController().signal, now: 0 } as Look;
+  const question = { id: 'x', cluster: 'west', source: 'api', needed: 'y' } as const;
+
+  it('is a point that is not checkable and names the code, never nothing and never ok', async () => {
+    const failing = () => Promise.reject(new RunbookError('PERMISSION_DENIED', 'a text with a secret'));
+    const points = await inspect(look, [question], failing, () => []);
+    expect(points).toMatchObject([
+      { verdict: 'not-checkable', source: 'api', observed: 'could not be read: PERMISSION_DENIED' },
+    ]);
+    expect(JSON.stringify(points)).not.toContain('secret');
+    const broken = await inspect(
+      look,
+      [question],
+      () => Promise.resolve(1),
+      () => {
+        throw new TypeError('a defect with a secret');
+      },
+    );
+    expect(broken).toMatchObject([{ verdict: 'not-checkable', observed: 'could not be read: INTERNAL (TypeError)' }]);
+  });
+
+  it('never hangs, not even where the reading does not heed its signal', async () => {
+    await expect(within(look, () => new Promise(() => undefined), 20)).rejects.toBeInstanceOf(TooSlow);
+  });
+
+  it('ends with the activity where that is cancelled', async () => {
+    const cancelled = AbortSignal.abort(new Error('cancelled'));
+    const reading = () => Promise.reject(new Error('aborted'));
+    await expect(inspect({ ...look, signal: cancelled }, [question], reading, () => [])).rejects.toThrow('aborted');
+  });
+});
+
+describe('score, verdicts and comparison', () => {
+  const point = (verdict: ReadinessPoint['verdict'], more: Partial<ReadinessPoint> = {}): ReadinessPoint => {
+    return { id: 'a', about: 'both', verdict, source: 'api', observed: 'o', needed: 'n', ...more };
+  };
+
+  it('a warning counts half; what nobody can know counts neither way; what was not read counts against', () => {
+    const beyond = point('not-checkable', { source: 'not-checkable' });
+    expect(scoreOf([point('ok'), beyond])).toBe(100);
+    expect(scoreOf([point('ok'), point('warn')])).toBe(75);
+    expect(scoreOf([point('ok'), point('not-checkable')])).toBe(50);
+    expect(scoreOf([beyond])).toBe(0);
+  });
+
+  it('one good DR secondary is enough; another one that is not is a warning; a general defect concerns all', () => {
+    const deployment = { ...payments, drSets: new Map([['main', ['east', 'west', 'north']]]) };
+    const secondaryState = { mode: 'secondary', state: 'stream-wals' };
+    const world = worldOf(deployment, [
+      view('east', { mode: 'primary' }),
+      view('west', secondaryState),
+      view('north', secondaryState),
+    ]);
+    const verdicts = (points: readonly ReadinessPoint[]) => {
+      const { switchover, failover, candidates } = summarise(world, points, undefined, 0);
+      return [switchover, failover, ...candidates.map((each) => each.switchover)];
+    };
+    expect(verdicts([point('fail', { cluster: 'north' })])).toEqual([
+      'ready-with-warnings',
+      'ready-with-warnings',
+      'ready',
+      'not-ready',
+    ]);
+    expect(verdicts([point('fail', { cluster: 'north' }), point('fail', { cluster: 'west' })])[0]).toBe('not-ready');
+    expect(verdicts([point('fail', { cluster: 'east', about: 'switchover' })])).toEqual([
+      'not-ready',
+      'ready',
+      'not-ready',
+      'not-ready',
+    ]);
+  });
+
+  it('tells what became worse first, the same change of both questions once, and nothing of new points', () => {
+    const before = [point('ok'), point('fail', { id: 'b' }), point('ok', { id: 'c', cluster: 'west' })];
+    const now = [
+      point('ok', { id: 'b' }),
+      point('warn'),
+      point('fail', { id: 'c', cluster: 'west', about: 'switchover' }),
+      point('warn', { id: 'c', cluster: 'west', about: 'failover' }),
+      point('fail', { id: 'new' }),
+    ];
+    expect(changesSince(before, now)).toEqual([
+      { change: 'worse', id: 'a', about: 'both', before: 'ok', now: 'warn' },
+      { change: 'worse', id: 'c', cluster: 'west', about: 'switchover', before: 'ok', now: 'fail' },
+      { change: 'worse', id: 'c', cluster: 'west', about: 'failover', before: 'ok', now: 'warn' },
+      { change: 'better', id: 'b', about: 'both', before: 'fail', now: 'ok' },
+    ]);
+  });
+
+  it('the first lines for people hold the verdicts, the changes, and every red point before the warnings', () => {
+    const result = summarise(
+      pair({}),
+      [point('warn', { id: 'w' }), point('fail', { id: 'f' }), point('ok')],
+      undefined,
+      0,
+    );
+    const lines = readinessLines(result);
+    expect(lines[0]).toBe('Switchover: **not ready**. Failover: **not ready**. Score 50 of 100.');
+    expect(lines.slice(1).map((line) => line.slice(0, 10))).toEqual(['**fail** f', '**warn** w']);
+    expect(pointsOf(result, 'fail')).toEqual(['f both']);
+  });
+});

@@ -1,0 +1,132 @@
+/** Readiness of a layout with both kinds of replication, over TLS, on service version 2.0, with a batch token. */
+import { join } from 'node:path';
+import type { ReadinessResult } from '../../src/contracts/readiness';
+import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
+import { pointsOf } from '../support/readiness';
+
+jest.setTimeout(60_000);
+
+const VERSION = '2.0.3+ent';
+const FIXTURES = join(__dirname, '../simulator/fixtures');
+const CERTIFICATE = join(FIXTURES, 'loopback-certificate.pem');
+const BATCH_POLICY = ['promote', 'update-primary'].map((each) => ({
+  path: `sys/replication/dr/secondary/${each}`,
+  capabilities: ['update'],
+}));
+
+/** Credentials come from variables, so that each test can change one. */
+const variable = (name: string, what: string) => `TEST_READINESS_${name}_${what}`.toUpperCase();
+const given: string[] = [];
+function give(name: string, what: 'credential' | 'ceremony' | 'batch', value: string): void {
+  given.push(variable(name, what));
+  process.env[variable(name, what)] = value;
+}
+
+describe('a DR set, its performance secondary, and the DR secondary of that', () => {
+  let bench: ActivityBench;
+  const check = async (): Promise<ReadinessResult> =>
+    (await bench.call('assessReadiness', { deployment: DEPLOYMENT })).readiness;
+  const point = ({ points }: ReadinessResult, id: string, cluster?: string) =>
+    points.find((each) => each.id === id && each.cluster === cluster);
+
+  beforeAll(async () => {
+    const cluster = { nodes: 1, version: VERSION, seal: { shares: 5, threshold: 3 } };
+    bench = await ActivityBench.start({
+      topology: {
+        clusters: ['east', 'west', 'eu', 'euro'].map((name) => ({ name, ...cluster })),
+        dr: [
+          { primary: 'east', secondaries: ['west'] },
+          { primary: 'eu', secondaries: ['euro'] },
+        ],
+        performance: { primary: 'east', secondaries: [{ name: 'eu', filter: { mode: 'deny', paths: ['secret/'] } }] },
+        tls: { certificateFile: CERTIFICATE, keyFile: join(FIXTURES, 'loopback-key.pem') },
+      },
+      drSets: { main: ['east', 'west'], europe: ['eu', 'euro'] },
+      cluster: (name) => ({
+        caFile: CERTIFICATE,
+        credential: { env: variable(name, 'credential') },
+        ceremonyCredential: { env: variable(name, 'ceremony') },
+        ...(name === 'west' ? { batchToken: { env: variable(name, 'batch') } } : {}),
+      }),
+      deployment: {
+        laboratory: true,
+        pathsFilters: { eu: { mode: 'deny', paths: ['secret'] } },
+        readiness: { independent: true, snapshots: { takenAt: new Date().toISOString() } },
+      },
+    });
+    bench.openRuns = new Map();
+    for (const { name, rootToken } of bench.service.clusters.values()) {
+      give(name, 'credential', rootToken);
+      give(name, 'ceremony', rootToken);
+    }
+    bench.cluster('east').writePolicy('dr-operations', BATCH_POLICY);
+    give('west', 'batch', bench.cluster('east').createToken({ policies: ['dr-operations'], type: 'batch' }));
+    bench.service.advance();
+  });
+  afterAll(async () => {
+    for (const name of given) delete process.env[name];
+    await bench.stop();
+  });
+
+  it('judges every set for itself; certificates, filters and batch token are seen', async () => {
+    const result = await check();
+    expect(pointsOf(result, 'fail')).toEqual([]);
+    expect(pointsOf(result, 'warn')).toEqual(['lag-trend (euro) both', 'lag-trend (west) both', 'wal-sampler both']);
+    expect(result.candidates.map(({ drSet, cluster }) => `${drSet}: ${cluster}`)).toEqual([
+      'main: west',
+      'europe: euro',
+    ]);
+    expect(point(result, 'certificate', 'west')).toMatchObject({ verdict: 'ok', source: 'api' });
+    expect(point(result, 'paths-filter', 'eu')).toMatchObject({ verdict: 'ok', observed: 'deny secret/' });
+    expect(point(result, 'token-source', 'west')?.observed).toContain('batch token, 3');
+    expect(point(result, 'token-source', 'euro')?.observed).toBe('ceremony of the key holders');
+    expect(point(result, 'stored-credential', 'west')?.observed).toBe(`accepted by ${VERSION}`);
+    expect(point(result, 'one-performance-primary')).toMatchObject({ verdict: 'ok', observed: 'east' });
+    expect(point(result, 'snapshot', 'east')).toMatchObject({ verdict: 'ok', source: 'attested' });
+    expect(point(result, 'credential-rights', 'east')?.observed).toContain('all 9 paths');
+  });
+
+  it('without any stored credential that a DR secondary of version 2.0 accepts, failover is red', async () => {
+    const east = bench.cluster('east');
+    const batch = process.env[variable('west', 'batch')] ?? '';
+    give('west', 'batch', east.createToken({ policies: ['dr-operations'], type: 'batch', ttlMs: 60_000 }));
+    give('west', 'ceremony', east.createToken({ policies: ['default'] }));
+    const result = await check();
+    give('west', 'batch', batch);
+    expect(pointsOf(result, 'fail')).toEqual(['stored-credential (west) both', 'token-source (west) both']);
+    expect(result.failover).toBe('not-ready');
+    expect(point(result, 'stored-credential', 'west')?.observed).toBe(`refused by ${VERSION}`);
+    expect(point(result, 'token-source', 'west')?.observed).toContain('lives long enough');
+
+    // The batch token is such a credential, and makes a ceremony unnecessary.
+    const withBatch = await check();
+    give('west', 'ceremony', east.rootToken);
+    expect(pointsOf(withBatch, 'fail')).toEqual([]);
+    expect(point(withBatch, 'stored-credential', 'west')?.observed).toBe('the batch token');
+  });
+
+  it('a batch token whose policy is gone leaves the ceremony, and says so; a dropped filter is seen', async () => {
+    const east = bench.cluster('east');
+    east.writePolicy('dr-operations', []);
+    east.storage.write(`cluster/filter/${bench.cluster('eu').clusterId}`, null, bench.service.now());
+    const result = await check();
+    east.writePolicy('dr-operations', BATCH_POLICY);
+    expect(point(result, 'token-source', 'west')).toMatchObject({ verdict: 'warn' });
+    expect(point(result, 'token-source', 'west')?.observed).toMatch(/^ceremony; the batch token is of no use/);
+    expect(point(result, 'paths-filter', 'eu')).toMatchObject({
+      verdict: 'warn',
+      observed: 'none',
+      needed: 'deny secret/',
+    });
+  });
+
+  it('two primaries in one set are a split, whoever answers', async () => {
+    const [east, west] = [bench.cluster('east').role('dr'), bench.cluster('west')];
+    if (east.mode !== 'primary') throw new Error('east is no primary');
+    west.setRole('dr', { ...east, knownSecondaries: [] }, bench.service.now());
+    const result = await check();
+    expect(pointsOf(result, 'fail')).toContain('one-dr-primary.main both');
+    expect([result.switchover, result.failover]).toEqual(['not-ready', 'not-ready']);
+    expect(bench.leaks()).toEqual([]);
+  });
+});

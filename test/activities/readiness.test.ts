@@ -1,0 +1,409 @@
+/** Every point of a readiness check: good where all is well, and the red one that each fault must give. */
+import { randomUUID } from 'node:crypto';
+import { mkdir, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { Agent, request } from 'undici';
+import type { ReadinessResult } from '../../src/contracts/readiness';
+import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
+import { closedSampling, pointsOf, SOUND_VERSION } from '../support/readiness';
+
+jest.setTimeout(60_000);
+
+const ATTEMPT = '/v1/sys/replication/dr/secondary/generate-operation-token/attempt';
+
+async function check(bench: ActivityBench): Promise<ReadinessResult> {
+  return (await bench.call('assessReadiness', { deployment: DEPLOYMENT })).readiness;
+}
+
+/** Until every cluster has an active node again. */
+async function settled(bench: ActivityBench): Promise<void> {
+  for (const cluster of bench.service.clusters.values()) {
+    while (cluster.leadership.serving(bench.service.now()) === undefined) {
+      bench.service.advance();
+      await delay(5);
+    }
+  }
+}
+
+type Undo = () => unknown;
+
+interface Fault {
+  readonly name: string;
+  readonly arrange: (bench: ActivityBench) => Undo | Promise<Undo>;
+  /** All of them, and no other. */
+  readonly fail?: readonly string[];
+  readonly warn?: readonly string[];
+  /** Not read this time. */
+  readonly unread?: readonly string[];
+  readonly switchover: ReadinessResult['switchover'];
+  readonly failover: ReadinessResult['failover'];
+}
+
+/** A credential of the inventory becomes another token. */
+async function credentialBecomes(bench: ActivityBench, token: string): Promise<Undo> {
+  const file = join(bench.directory, 'token');
+  if (token.trim() !== '') bench.canary(`credential ${randomUUID()}`, token);
+  await writeFile(file, token);
+  return () => writeFile(file, bench.cluster('east').rootToken);
+}
+
+async function ledgerHolds(bench: ActivityBench, state: string): Promise<Undo> {
+  await mkdir(bench.ledgerDirectory, { recursive: true });
+  const id = randomUUID();
+  const file = join(bench.ledgerDirectory, `${id}.json`);
+  const run = { ns: 'default', wid: `deployment:${DEPLOYMENT}`, rid: 'an-earlier-run' };
+  const entry = { version: 1, id, deployment: DEPLOYMENT, cluster: 'west', clusterId: 'x', ...run, state };
+  await writeFile(file, JSON.stringify({ ...entry, at: new Date().toISOString() }));
+  return () => rm(file);
+}
+
+async function call(address: string, method: 'POST' | 'DELETE', body: object): Promise<void> {
+  const dispatcher = new Agent();
+  const answer = await request(`${address}${ATTEMPT}`, { dispatcher, method, body: JSON.stringify(body) });
+  await answer.body.dump();
+  await dispatcher.close();
+  expect(answer.statusCode).toBeLessThan(300);
+}
+
+const READY = 'ready';
+const WARNED = 'ready-with-warnings';
+const NOT = 'not-ready';
+
+const FAULTS: readonly Fault[] = [
+  {
+    name: 'a node of the DR secondary is gone',
+    arrange: async ({ service }) => {
+      await service.cluster('west').killNode(2);
+      return () => service.cluster('west').startNode(2);
+    },
+    fail: ['nodes-reachable (west) switchover'],
+    warn: ['nodes-reachable (west) failover'],
+    switchover: NOT,
+    failover: WARNED,
+  },
+  {
+    name: 'two of three nodes of the DR secondary are sealed',
+    arrange: ({ service }) => {
+      const west = service.cluster('west');
+      [1, 2].forEach((index) => west.sealNode(index));
+      return () => [1, 2].forEach((index) => west.unsealNode(index));
+    },
+    fail: ['nodes-unsealed (west) switchover', 'quorum (west) both', 'stable-active-node (west) both'],
+    switchover: NOT,
+    failover: NOT,
+  },
+  {
+    name: 'leadership of the primary moves while it is looked at',
+    arrange: ({ service }) => {
+      const east = service.cluster('east');
+      const before = east.nodes.findIndex((node) => node === east.leadership.active);
+      service.faults.add({
+        cluster: 'east',
+        endpoint: 'GET /v1/sys/leader',
+        when: 'after',
+        skip: 4,
+        action: () => east.leaderChange((before + 1) % 3),
+      });
+      return () => service.faults.clear();
+    },
+    fail: ['stable-active-node (east) switchover'],
+    switchover: NOT,
+    failover: READY,
+  },
+  {
+    name: 'the link between both is cut',
+    arrange: ({ service }) => {
+      service.partition('east', 'west');
+      return () => service.heal();
+    },
+    fail: ['heartbeat (west) switchover'],
+    warn: ['heartbeat (west) failover'],
+    switchover: NOT,
+    failover: WARNED,
+  },
+  {
+    name: 'the DR secondary lags',
+    arrange: ({ service }) => {
+      const [east, west] = [service.cluster('east'), service.cluster('west')];
+      west.holdStream('dr', true);
+      for (let write = 0; write < 40; write += 1) east.write('kv/app', { write });
+      return () => west.holdStream('dr', false);
+    },
+    fail: ['lag (west) switchover'],
+    warn: ['lag (west) failover'],
+    switchover: NOT,
+    failover: WARNED,
+  },
+  {
+    name: 'its lag grows',
+    arrange: (bench) => {
+      const before = bench.closedRuns;
+      bench.closedRuns = [closedSampling(DEPLOYMENT, [10, 200, 500])];
+      return () => (bench.closedRuns = before);
+    },
+    warn: ['lag-trend (west) both'],
+    switchover: WARNED,
+    failover: WARNED,
+  },
+  {
+    name: 'nobody samples',
+    arrange: (bench) => {
+      const before = bench.closedRuns;
+      bench.closedRuns = [closedSampling(DEPLOYMENT, [0, 0], Date.now() - 3_600_000)];
+      return () => (bench.closedRuns = before);
+    },
+    warn: ['wal-sampler both'],
+    switchover: WARNED,
+    failover: WARNED,
+  },
+  {
+    name: 'the Merkle tree of the DR secondary is corrupted',
+    arrange: ({ service }) => {
+      service.cluster('west').corruptedPages = { tree: 'replicated', page: 1, subpages: [1] };
+      return () => (service.cluster('west').corruptedPages = undefined);
+    },
+    fail: ['merkle-tree (west) both'],
+    switchover: NOT,
+    failover: NOT,
+  },
+  {
+    name: 'the DR secondary reindexes',
+    arrange: ({ service }) => {
+      const now = service.now();
+      service.cluster('west').reindex = { startedAt: now, endsAt: now + 60_000 };
+      return () => (service.cluster('west').reindex = undefined);
+    },
+    fail: ['reindex (west) both'],
+    switchover: NOT,
+    failover: NOT,
+  },
+  {
+    name: 'the DR secondary is older',
+    arrange: ({ service }) => {
+      service.cluster('west').version = '1.20.13+ent';
+      return () => (service.cluster('west').version = SOUND_VERSION);
+    },
+    fail: ['versions-order (west) both'],
+    warn: ['known-bugs (west) both'],
+    switchover: NOT,
+    failover: NOT,
+  },
+  {
+    name: 'the DR secondary is newer, with a known defect on the primary',
+    arrange: ({ service }) => {
+      service.cluster('east').version = '1.21.4+ent';
+      return () => (service.cluster('east').version = SOUND_VERSION);
+    },
+    warn: ['known-bugs (east) both', 'versions-order (west) both'],
+    switchover: WARNED,
+    failover: WARNED,
+  },
+  {
+    name: 'the only audit device blocks',
+    arrange: ({ service }) => {
+      service.cluster('east').auditBlocked = true;
+      return () => (service.cluster('east').auditBlocked = false);
+    },
+    fail: ['credential-life (east) switchover', 'credential-life (west) both'],
+    unread: ['audit-devices (east) both', 'snapshot (east) both'],
+    switchover: NOT,
+    failover: NOT,
+  },
+  {
+    name: 'there is one audit device',
+    arrange: ({ service }) => {
+      const { auditDevices } = service.cluster('east');
+      auditDevices.delete('socket/');
+      return () => auditDevices.set('socket/', { type: 'socket', local: false });
+    },
+    warn: ['audit-devices (east) both'],
+    switchover: WARNED,
+    failover: WARNED,
+  },
+  {
+    name: 'nothing is audited',
+    arrange: ({ service }) => {
+      const { auditDevices } = service.cluster('east');
+      const devices = [...auditDevices];
+      auditDevices.clear();
+      return () => devices.forEach(([path, device]) => auditDevices.set(path, device));
+    },
+    fail: ['audit-devices (east) both'],
+    switchover: NOT,
+    failover: NOT,
+  },
+  {
+    name: 'the licence of the DR secondary has ended, that of the primary will soon',
+    arrange: ({ service }) => {
+      const [east, west] = [service.cluster('east'), service.cluster('west')];
+      const before = east.licenceExpiry;
+      east.licenceExpiry = new Date(service.now() + 3 * 86_400_000).toISOString();
+      west.licenceExpiry = new Date(service.now() - 86_400_000).toISOString();
+      return () => (east.licenceExpiry = west.licenceExpiry = before);
+    },
+    fail: ['licence (west) both'],
+    warn: ['licence (east) both'],
+    switchover: NOT,
+    failover: NOT,
+  },
+  {
+    name: 'the last snapshot is old',
+    arrange: ({ service }) => {
+      const { automaticSnapshots } = service.cluster('east');
+      automaticSnapshots.set('hourly', { endedAt: service.now() - 30 * 3_600_000, error: '' });
+      return () => automaticSnapshots.set('hourly', { endedAt: service.now(), error: '' });
+    },
+    warn: ['snapshot (east) both'],
+    switchover: WARNED,
+    failover: WARNED,
+  },
+  {
+    name: 'somebody else generates a token in the slot',
+    arrange: async ({ service }) => {
+      const { apiAddress } = service.cluster('west');
+      await call(apiAddress, 'POST', {});
+      return () => call(apiAddress, 'DELETE', {});
+    },
+    fail: ['generation-slot (west) both'],
+    switchover: NOT,
+    failover: NOT,
+  },
+  {
+    name: 'the credential lacks rights',
+    arrange: async (bench) => credentialBecomes(bench, bench.cluster('east').createToken({ policies: ['default'] })),
+    fail: ['credential-rights (east) switchover', 'credential-rights (west) both'],
+    unread: ['audit-devices (east) both', 'snapshot (east) both'],
+    switchover: NOT,
+    failover: NOT,
+  },
+  {
+    name: 'the credential ends soon',
+    arrange: async (bench) =>
+      credentialBecomes(bench, bench.cluster('east').createToken({ policies: ['root'], ttlMs: 600_000 })),
+    fail: ['credential-life (east) switchover', 'credential-life (west) both'],
+    switchover: NOT,
+    failover: NOT,
+  },
+  {
+    name: 'the source of the credential is empty',
+    arrange: async (bench) => credentialBecomes(bench, '\n'),
+    fail: ['credential-life (east) switchover', 'credential-life (west) both'],
+    unread: ['audit-devices (east) both', 'snapshot (east) both'],
+    switchover: NOT,
+    failover: NOT,
+  },
+  {
+    name: 'another run of the deployment works',
+    arrange: (bench) => {
+      const memo = { phase: 'waiting-for-people' };
+      bench.openRuns = new Map([[`deployment:${DEPLOYMENT}`, { type: 'drSwitchover', runId: 'run-1', memo }]]);
+      return () => (bench.openRuns = new Map());
+    },
+    fail: ['lock switchover'],
+    warn: ['lock failover'],
+    switchover: NOT,
+    failover: WARNED,
+  },
+  {
+    name: 'a ceremony of its own is open',
+    arrange: (bench) => {
+      bench.openRuns = new Map([['ceremony:west', { type: 'operationTokenCeremony', runId: 'run-2' }]]);
+      return () => (bench.openRuns = new Map());
+    },
+    warn: ['ceremony-run (west) both'],
+    switchover: WARNED,
+    failover: WARNED,
+  },
+  {
+    name: 'an earlier run left an orphan token',
+    arrange: (bench) => ledgerHolds(bench, 'orphan'),
+    warn: ['token-ledger both'],
+    switchover: WARNED,
+    failover: WARNED,
+  },
+  {
+    name: 'an earlier run left a living token',
+    arrange: (bench) => ledgerHolds(bench, 'alive'),
+    warn: ['token-ledger both'],
+    switchover: WARNED,
+    failover: WARNED,
+  },
+  {
+    name: 'the primary is gone: no switchover, but a failover would start',
+    arrange: async ({ service }) => {
+      await service.cluster('east').kill();
+      return async () => service.cluster('east').restart();
+    },
+    fail: [
+      'heartbeat (west) switchover',
+      'nodes-reachable (east) switchover',
+      'one-dr-primary.main switchover',
+      'quorum (east) switchover',
+      'stable-active-node (east) switchover',
+    ],
+    switchover: NOT,
+    failover: WARNED,
+  },
+  {
+    name: 'the clocks of the service go wrong (they stay so)',
+    arrange: ({ service }) => {
+      service.advanceClock(120_000);
+      return () => undefined;
+    },
+    fail: ['clock (west) both'],
+    warn: ['clock (east) both'],
+    switchover: NOT,
+    failover: NOT,
+  },
+];
+
+describe('one deployment of two clusters', () => {
+  let bench: ActivityBench;
+  beforeAll(async () => {
+    const cluster = { nodes: 3, version: SOUND_VERSION, seal: { shares: 5, threshold: 3 } };
+    bench = await ActivityBench.start({
+      topology: {
+        clusters: ['east', 'west'].map((name) => ({ name, ...cluster })),
+        dr: [{ primary: 'east', secondaries: ['west'] }],
+        timing: { canaryMs: 1_000 },
+      },
+      deployment: { laboratory: true, readiness: { independent: true, snapshots: { automatic: 'hourly' } } },
+      limits: { lagWalEntries: 20 },
+    });
+    bench.openRuns = new Map();
+    bench.closedRuns = [closedSampling(DEPLOYMENT, [0, 3, 0])];
+    bench.cluster('east').automaticSnapshots.set('hourly', { endedAt: bench.service.now(), error: '' });
+  });
+  afterAll(() => bench.stop());
+
+  it('is ready where all is well, changes nothing, and says what cannot be known', async () => {
+    const result = await check(bench);
+    expect([pointsOf(result, 'fail'), pointsOf(result, 'warn')]).toEqual([[], []]);
+    expect(result).toMatchObject({ switchover: READY, failover: READY, score: 100, changes: [] });
+    expect(result.candidates).toEqual([{ drSet: 'main', cluster: 'west', switchover: READY, failover: READY }]);
+    expect(pointsOf(result, 'not-checkable')).toEqual(['certificate (east) both', 'certificate (west) both']);
+    expect(bench.changes().filter((each) => !each.endsWith('POST /v1/sys/capabilities-self'))).toEqual([]);
+  });
+
+  it.each(FAULTS)('$name', async ({ arrange, fail = [], warn, unread, switchover, failover }) => {
+    const undo = await arrange(bench);
+    const result = await check(bench);
+    await undo();
+    await settled(bench);
+    expect(pointsOf(result, 'fail')).toEqual(fail);
+    if (warn) expect(pointsOf(result, 'warn')).toEqual(expect.arrayContaining([...warn]));
+    if (unread) expect(pointsOf(result, 'not-checkable')).toEqual(expect.arrayContaining([...unread]));
+    expect([result.switchover, result.failover]).toEqual([switchover, failover]);
+    // Red points come first, and each says what is needed and who can do what.
+    expect(result.points[0]?.verdict).not.toBe('ok');
+    for (const { verdict, needed, next } of result.points) {
+      expect(needed).not.toBe('');
+      if (verdict === 'fail') expect(next).toBeDefined();
+    }
+  });
+
+  it('nothing secret is told', () => {
+    expect(bench.leaks()).toEqual([]);
+  });
+});

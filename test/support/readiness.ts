@@ -1,0 +1,38 @@
+import type { ReadinessPoint, ReadinessResult } from '../../src/contracts/readiness';
+import type { WalSample } from '../../src/contracts/wal-samples';
+import { walSamplerIdPrefix } from '../../src/contracts/wal-samples';
+
+/** A version without a defect that concerns changes of roles. */
+export const SOUND_VERSION = '1.21.8+ent';
+
+/** Points with a verdict, as `id (cluster) about`, sorted. */
+export function pointsOf({ points }: Pick<ReadinessResult, 'points'>, verdict: ReadinessPoint['verdict']): string[] {
+  return points
+    .filter((point) => point.verdict === verdict)
+    .map(pointName)
+    .sort();
+}
+
+export function pointName({ id, cluster, about }: ReadinessPoint): string {
+  return `${id}${cluster === undefined ? '' : ` (${cluster})`} ${about}`;
+}
+
+/** A closed run of `walSampler` whose samples, a minute apart, tell these lags of west behind east; the last one is now. */
+export function closedSampling(deployment: string, lags: readonly number[], now = Date.now()) {
+  const samples = lags.map((lag, index): WalSample => {
+    const replication = { setId: 'set', connected: true };
+    return {
+      at: now - (lags.length - 1 - index) * 60_000,
+      clusters: [
+        { cluster: 'east', answered: true, dr: { ...replication, mode: 'primary', lastWal: '5000' } },
+        {
+          cluster: 'west',
+          answered: true,
+          dr: { ...replication, mode: 'secondary', lastRemoteWal: String(5000 - lag) },
+        },
+      ],
+    };
+  });
+  const result = { deployment, from: now, to: now, taken: lags.length, samples, lags: [], silences: [] };
+  return { workflowId: `${walSamplerIdPrefix(deployment)}1`, runId: `sampling-${lags.join('-')}`, result: { result } };
+}
