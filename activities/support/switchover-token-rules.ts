@@ -22,7 +22,9 @@ export function freeSlotOn({ cluster, attempt }: ClusterObservation, ownFingerpr
       needed: 'free',
       verdict: 'not-checkable',
     };
-  const foreign = attempt.started && attempt.fingerprint !== ownFingerprint;
+  // An attempt with a one-time password has no fingerprint: it is nobody's of ours.
+  const own = ownFingerprint !== undefined && attempt.fingerprint === ownFingerprint;
+  const foreign = attempt.started && !own;
   return check(
     'generation slot free',
     cluster,

@@ -171,6 +171,12 @@ const NOT_OK: readonly (readonly [string, Partial<SwitchoverWorld>, Precondition
   ],
   [
     'generation slot free',
+    { to: to({}, { attempt: { started: true, progress: 0, required: 3 } }) },
+    'fail',
+    'somebody else, progress 0 of 3',
+  ],
+  [
+    'generation slot free',
     { to: to({}, { attempt: { started: true, progress: 0, required: 3 } }), ownFingerprint: 'ours' },
     'fail',
     'somebody else',
