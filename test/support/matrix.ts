@@ -20,10 +20,13 @@ export function cell(runbook: RunbookName, kind: CellKind, about = ''): string {
 
 /** History events that a run without a fault may take at most; docs/benchmarks.md has the same table. */
 export const EVENT_LIMITS: Partial<Readonly<Record<RunbookName, number>>> = {
+  drSecondaryOnboarding: 120,
   drSwitchover: 200,
-  drRejoin: 200,
+  drFailover: 135,
+  drRejoin: 175,
   secondaryRepointing: 136,
-  primaryEnablement: 60,
+  performanceSecondaryOnboarding: 130,
+  primaryEnablement: 42,
   filterReconciliation: 60,
   secondaryDecommission: 150,
   replicationTeardown: 80,
@@ -31,6 +34,7 @@ export const EVENT_LIMITS: Partial<Readonly<Record<RunbookName, number>>> = {
   merkleCheck: 100,
   drReindex: 120,
   operationTokenDisposal: 60,
+  rootTokenCeremony: 90,
 };
 
 /** Guards the cost of a run without a fault, and prints it; where histories are recorded, its history is kept. */

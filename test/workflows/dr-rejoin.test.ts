@@ -1,0 +1,281 @@
+import type { Report } from '../../src/contracts/report';
+import { walSamplerIdPrefix } from '../../src/contracts/wal-samples';
+import { CHANGING, drPrimaries, expectServiceOn, loseAnswer, statuses } from '../support/faults';
+import { LANE_TEST_MS, Lane, Lanes } from '../support/lane';
+import { cell, expectFewEvents } from '../support/matrix';
+import { Scenario } from '../support/scenario';
+import type { TestRun } from '../support/scenario';
+import { HookReceiver, splitPrimaries } from '../support/split';
+
+jest.setTimeout(LANE_TEST_MS);
+
+const NAME = 'drRejoin';
+const SEAL = { shares: 5, threshold: 3 };
+const LIMITS = { demote: '2s', streaming: '5s', merkleEvidence: '1s' };
+let hooks: HookReceiver;
+
+/** East and west with hooks; each test splits them anew, so that the former primary is west where east was before. */
+const hooked = new Lane(() =>
+  Scenario.start({
+    limits: LIMITS,
+    deployment: {
+      hooks: {
+        dump: { url: hooks.url('dump'), timeout: '5s' },
+        unfence: { url: hooks.url('unfence'), timeout: '5s' },
+      },
+    },
+  }),
+);
+
+/** Without hooks; south is another DR secondary, and north one whose replication was disabled. */
+const byPeople = new Lane(() =>
+  Scenario.start({
+    limits: LIMITS,
+    topology: {
+      clusters: ['east', 'west', 'south', 'north'].map((name) => ({ name, nodes: 1, seal: SEAL })),
+      dr: [{ primary: 'east', secondaries: ['west', 'south'] }],
+    },
+  }),
+);
+
+const role = (scenario: Scenario, cluster: string) => scenario.service.cluster(cluster).snapshotState().dr;
+
+function rejoin(scenario: Scenario, cluster: string, more: object = {}): Promise<TestRun> {
+  const input = { deployment: scenario.name, cluster, reason: 'it is back', requestedBy: 'olga', ...more };
+  return scenario.startRunbook(NAME, input);
+}
+
+/** Shares and the plan's approval, which attests the fence. */
+async function approved(scenario: Scenario, cluster: string): Promise<TestRun> {
+  const run = await rejoin(scenario, cluster);
+  await run.people({ go: false });
+  return run;
+}
+
+const step = (report: Report, name: string) => report.steps.find((each) => each.name.startsWith(name));
+const findings = ({ findings: all }: Report) => all.map(({ code }) => code);
+
+describe('a former primary comes back', () => {
+  const lanes = new Lanes(hooked, byPeople);
+  beforeAll(async () => {
+    hooks = await HookReceiver.start();
+    lanes.start();
+  });
+  afterAll(async () => {
+    await lanes.ended();
+    await hooks.stop();
+  });
+
+  it(
+    cell(NAME, 'no fault', 'it takes itself for the primary while the other one serves'),
+    hooked.test(async (scenario) => {
+      const { service } = scenario;
+      service.cluster('east').write('secret/before-the-split', { on: 'east' });
+      const sampling = { deployment: scenario.name, samples: 2, everySeconds: 0.2 };
+      await (await scenario.startRunbook('walSampler', sampling, `${walSamplerIdPrefix(scenario.name)}1`)).report();
+      await splitPrimaries(scenario, 'east', 'west');
+      let unfencedAs = '';
+      hooks.on('unfence', () => {
+        unfencedAs = role(scenario, 'east').mode;
+        service.heal();
+        return 204;
+      });
+
+      const dry = await (await rejoin(scenario, 'east', { dryRun: true })).report();
+      expect(dry.outcome).toBe('planned');
+      expect(dry.plan?.content).toMatchObject({
+        operations: [
+          { operation: 'dr.primary.demote', on: { cluster: 'east' }, with: { cluster: 'west' } },
+          { operation: 'hook.unfence', on: { cluster: 'east' }, with: { cluster: 'west' } },
+        ],
+        warnings: expect.arrayContaining([expect.stringContaining('attests that east is still fenced')]) as string[],
+      });
+
+      const run = await approved(scenario, 'east');
+      // Demoted before it is let out.
+      await run.waitsFor('approval', ({ gate }) => gate === 'unfence');
+      expect(role(scenario, 'east').mode).toBe('secondary');
+      await run.approve('unfence', 'henry');
+      const report = await run.report();
+
+      expect(report).toMatchObject({ outcome: 'completed', parkings: [] });
+      expect(report.outage).toBeUndefined();
+      expect(report.result).toMatchObject({
+        formerPrimary: 'east',
+        primary: 'west',
+        wasDemotedBefore: false,
+        streams: true,
+        merkleRoots: 'equal',
+        lostWalEntriesAtMost: expect.stringMatching(/^[1-9]\d*$/) as string,
+      });
+      expect(findings(report)).toEqual(['writes-after-split-lost', 'leases-of-two-primaries']);
+      expect(report.leftToDo).toEqual([expect.stringContaining('start drSwitchover')]);
+      expect(hooks.calls).toEqual(['dump', 'unfence']);
+      expect(unfencedAs).toBe('secondary');
+      expect(statuses(scenario, 'east', 'POST /v1/sys/replication/dr/primary/disable')).toEqual([]);
+      expect(role(scenario, 'east')).toMatchObject({ mode: 'secondary', state: 'stream-wals', connectedTo: 'west' });
+      expect(service.cluster('east').read('secret/after-the-split')).toEqual({ on: 'west' });
+      await expectServiceOn(scenario, 'west');
+      await expectFewEvents(NAME, run);
+    }),
+  );
+
+  const lost: Record<string, readonly number[]> = {};
+  it.each([
+    ['demote', [0]],
+    ['startAttempt', [0]],
+    ['giveShare', [0, 200, 200]],
+    // The token whose answer was lost is revoked before another one is issued.
+    ['secondaryToken', [0, 200]],
+    ['updatePrimary', [0]],
+    // A deleted token is proven to be refused.
+    ['deleteToken', [0, 403, 403, 403]],
+  ] as const)(`${cell(NAME, 'lost answer')}: %s`, async (call, expected) => {
+    await losing();
+    expect(lost[call]?.slice(0, 1)).toEqual([0]);
+    expect(lost[call]).toEqual(expected);
+  });
+  const losing = hooked.test(async (scenario) => {
+    await splitPrimaries(scenario, 'west', 'east');
+    const { demote, startAttempt, giveShare, updatePrimary, deleteToken } = CHANGING;
+    const onFormer = { demote, startAttempt, giveShare, updatePrimary, deleteToken };
+    for (const endpoint of Object.values(onFormer)) loseAnswer(scenario, 'west', endpoint);
+    loseAnswer(scenario, 'east', CHANGING.secondaryToken);
+    const run = await approved(scenario, 'west');
+    await run.approve('unfence', 'henry');
+    const report = await run.report();
+    expect(report).toMatchObject({ outcome: 'completed', parkings: [], result: { streams: true } });
+    for (const [name, endpoint] of Object.entries(onFormer)) lost[name] = statuses(scenario, 'west', endpoint);
+    lost['secondaryToken'] = statuses(scenario, 'east', CHANGING.secondaryToken);
+    expect(role(scenario, 'west')).toMatchObject({ mode: 'secondary', connectedTo: 'east' });
+    expect(scenario.service.cluster('west').snapshotState().operationTokens).toBeLessThanOrEqual(1);
+    await expectServiceOn(scenario, 'east');
+  });
+
+  it(
+    cell(NAME, 'parked, abort', 'the primary dies before the demotion: the only one left is not demoted'),
+    hooked.test(async (scenario) => {
+      await splitPrimaries(scenario, 'east', 'west');
+      hooks.on('dump', async () => {
+        await scenario.service.cluster('west').kill();
+        return 204;
+      });
+      const run = await approved(scenario, 'east');
+      await run.decide('abort', 'Demote east');
+      const report = await run.report();
+      expect(report).toMatchObject({ outcome: 'aborted', parkings: [expect.objectContaining({ step: 'Demote east' })] });
+      expect(report.leftToDo).toContainEqual(expect.stringContaining('start drRejoin again'));
+      expect(statuses(scenario, 'east', CHANGING.demote)).toEqual([]);
+      expect(role(scenario, 'east').mode).toBe('primary');
+      await scenario.service.cluster('west').restart();
+    }),
+  );
+
+  it(
+    cell(NAME, 'parked, skip', 'the dump hook fails; its output is shown'),
+    hooked.test(async (scenario) => {
+      hooks.on('dump', () => 500);
+      const run = await approved(scenario, 'east');
+      const parked = await run.waitsFor('decision', (waiting) => waiting.step === 'Save what east holds');
+      expect(parked).toMatchObject({ code: 'HOOK_FAILED', observed: 'status 500' });
+      await run.decide('skip');
+      await run.approve('unfence', 'henry');
+      const report = await run.report();
+      expect(report.outcome).toBe('completed');
+      expect(report.leftToDo).toContainEqual(expect.stringContaining('lost without a copy'));
+      expect(step(report, 'Demote east')?.outcome).toBe('done');
+      expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
+    }),
+  );
+
+  it(
+    cell(NAME, 'refused', 'no other cluster is primary'),
+    byPeople.test(async (scenario) => {
+      const failure = await (await rejoin(scenario, 'east')).failure();
+      expect(failure.code).toBe('PRECONDITION_FAILED');
+      expect(failure.message).toContain('one other DR primary serves');
+      expect(statuses(scenario, 'east', CHANGING.demote)).toEqual([]);
+    }),
+  );
+
+  it(
+    cell(NAME, 'refused', 'it follows already, or its replication is disabled: then it must be onboarded'),
+    byPeople.test(async (scenario) => {
+      const follows = await (await rejoin(scenario, 'west')).failure();
+      expect(JSON.stringify(follows.details)).toContain('There is nothing to do: west follows east');
+      const disabled = await (await rejoin(scenario, 'north')).failure();
+      expect(JSON.stringify(disabled.details)).toContain('drSecondaryOnboarding');
+      const other = await (await rejoin(scenario, 'west', { primary: 'south' })).failure();
+      expect(other.message).toContain('south is DR primary');
+    }),
+  );
+
+  it(
+    cell(NAME, 'abort at', 'gate unfence; a secondary that was connected to it is a critical finding'),
+    byPeople.test(async (scenario) => {
+      await splitPrimaries(scenario, 'east', 'west');
+      const run = await approved(scenario, 'east');
+      await run.waitsFor('action');
+      await run.handle.signal('abort', { by: 'olga', reason: 'not today' });
+      const report = await run.report();
+      expect(report.outcome).toBe('aborted');
+      expect(report.preconditions).toContainEqual(
+        expect.objectContaining({ name: 'no secondary is connected to it', verdict: 'warn' }),
+      );
+      expect(report.findings).toContainEqual(
+        expect.objectContaining({ code: 'former-primary-not-fenced', severity: 'critical' }),
+      );
+      expect(report.result).toBeUndefined();
+      expect(report.leftToDo).toEqual(
+        expect.arrayContaining([
+          expect.stringContaining('east is fenced, as far as this run knows'),
+          expect.stringContaining('start drRejoin again'),
+        ]),
+      );
+      expect(role(scenario, 'east').mode).toBe('secondary');
+      expect(drPrimaries(scenario)).toEqual(['west']);
+    }),
+  );
+
+  it(
+    cell(NAME, 'abort at', 'gate plan'),
+    byPeople.test(async (scenario) => {
+      const run = await rejoin(scenario, 'east');
+      await run.waitsFor('approval', ({ gate }) => gate === 'plan');
+      await run.handle.signal('abort', { by: 'olga', reason: 'not today' });
+      expect(await run.report()).toMatchObject({ outcome: 'aborted' });
+      expect(statuses(scenario, 'east', CHANGING.updatePrimary)).toEqual([]);
+    }),
+  );
+
+  it(
+    cell(NAME, 'parked, retry', 'demoted before, unfenced by people'),
+    byPeople.test(async (scenario) => {
+      const fault = scenario.service.faults.add({
+        cluster: 'west',
+        endpoint: CHANGING.secondaryToken,
+        action: { status: 403 },
+        times: Infinity,
+      });
+      const run = await approved(scenario, 'east');
+      expect((await run.status()).planText).not.toContain('dr.primary.demote');
+      const { instructions } = await run.waitsFor('action');
+      expect(instructions.join(' ')).toContain('approve gate "unfence"');
+      scenario.service.heal();
+      await run.approve('unfence', 'henry');
+      await run.waitsFor('decision', (waiting) => waiting.step === 'Point east at west');
+      fault.remove();
+      await run.decide('retry', 'Point east at west');
+      const report = await run.report();
+      expect(report).toMatchObject({
+        outcome: 'completed',
+        result: { wasDemotedBefore: true, streams: true, lostWalEntriesAtMost: 'unknown' },
+      });
+      expect(step(report, 'Demote')).toBeUndefined();
+      expect(statuses(scenario, 'east', CHANGING.demote)).toEqual([]);
+      expect(role(scenario, 'east')).toMatchObject({ mode: 'secondary', connectedTo: 'west' });
+      expect(drPrimaries(scenario)).toEqual(['west']);
+      expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
+    }),
+  );
+});
