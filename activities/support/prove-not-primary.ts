@@ -10,6 +10,8 @@ import { CHANGE_TIMEOUT_MS } from './read-act-confirm';
 /** Longer than a promotion without an answer can be under way. */
 const SETTLE_MS = CHANGE_TIMEOUT_MS + 1_000;
 const SETTLE_POLL_MS = 500;
+/** Standbys mirror the active node and lag behind it right after a role change. */
+const LAG_MS = 5_000;
 
 /** The activities that demote and promote, by the kind of replication. */
 const ROLE_CHANGES = {
@@ -23,6 +25,8 @@ export interface ProofMemory {
   readonly kind?: ReplicationKind;
   /** How long a promotion in doubt must be without effect, ms. */
   readonly settleMs?: number;
+  /** How long a standby may go on telling the role that the cluster had, ms. */
+  readonly lagMs?: number;
   /** A promotion in doubt was seen to have had no effect. */
   settled?: boolean;
 }
@@ -52,7 +56,7 @@ export async function proveNotPrimary(
   const { name } = other.entry;
   const { kind = 'dr' } = memory;
   const { demote, promote } = ROLE_CHANGES[kind];
-  const first = await askRole(other, signal, kind);
+  const first = await askOnceSettled(other, signal, kind, memory.lagMs ?? LAG_MS);
   refusePrimary(name, first, kind);
   const history = await dependencies.temporal.workflow.getHandle(run.wid, run.rid).fetchHistory();
   const records = activityRecords(history);
@@ -72,6 +76,24 @@ export async function proveNotPrimary(
   const refused = promotions.every((record) => record.outcome === 'failed' && record.outcomeKnown === true);
   if (refused && demoted) return;
   throw unproven(name, first, 'nothing in this run proves that it is not primary');
+}
+
+/**
+ * Asks every node; where only standbys say primary while the active node says that it is none, they are asked again for
+ * a while: right after a demotion they tell what was.
+ */
+async function askOnceSettled(
+  other: ClusterAccess,
+  signal: AbortSignal,
+  kind: ReplicationKind,
+  lagMs: number,
+): Promise<RoleOpinions> {
+  const until = Date.now() + lagMs;
+  for (;;) {
+    const said = await askRole(other, signal, kind);
+    if (!saysSecondary(said) || !said.nodes.includes('primary') || Date.now() >= until) return said;
+    await delay(Math.min(SETTLE_POLL_MS, lagMs), undefined, { signal });
+  }
 }
 
 /** A promotion whose outcome is not known may take effect late: its target must stay a secondary for longer than that. */

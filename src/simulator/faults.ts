@@ -17,6 +17,8 @@ export type FaultAction =
 export interface Fault {
   /** Name of a cluster; any where absent. */
   readonly cluster?: string;
+  /** Index of the node that is called; any where absent. */
+  readonly node?: number;
   /** `METHOD /v1/path` in full, or a pattern over that text. */
   readonly endpoint: string | RegExp;
   /** Before or after the call's effect. `lose-answer` and `glue-documents` are always after. Default `before`. */
@@ -52,10 +54,12 @@ class ActiveFault implements FaultHandle {
   }
 
   /** Whether this call is hit; counts it. */
-  hit(cluster: string, endpoint: string): boolean {
+  hit(cluster: string, node: number, endpoint: string): boolean {
     const { fault } = this;
     const fits = typeof fault.endpoint === 'string' ? fault.endpoint === endpoint : fault.endpoint.test(endpoint);
-    if (!fits || (fault.cluster !== undefined && fault.cluster !== cluster) || this.hits >= (fault.times ?? 1)) {
+    const here =
+      (fault.cluster === undefined || fault.cluster === cluster) && (fault.node === undefined || fault.node === node);
+    if (!fits || !here || this.hits >= (fault.times ?? 1)) {
       return false;
     }
     this.#seen += 1;
@@ -89,9 +93,9 @@ export class FaultInjector {
   }
 
   /** Actions for a call at one of its two moments. */
-  take(cluster: string, endpoint: string, when: 'before' | 'after'): FaultAction[] {
+  take(cluster: string, node: number, endpoint: string, when: 'before' | 'after'): FaultAction[] {
     return this.#faults
-      .filter((active) => momentOf(active.fault) === when && active.hit(cluster, endpoint))
+      .filter((active) => momentOf(active.fault) === when && active.hit(cluster, node, endpoint))
       .map(({ fault }) => fault.action);
   }
 }

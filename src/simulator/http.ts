@@ -121,12 +121,16 @@ async function answerWithFaults(
   text: string,
 ): Promise<Delivery> {
   const endpoint = `${method} ${url.pathname}`;
-  const early = await applyFaults(service.faults.take(cluster.name, endpoint, 'before'), cluster, undefined);
+  const early = await applyFaults(
+    service.faults.take(cluster.name, node.index, endpoint, 'before'),
+    cluster,
+    undefined,
+  );
   if (early !== undefined) {
     return early;
   }
   const answer = await answerOrFault(cluster, node, incoming, method, url, text);
-  const late = await applyFaults(service.faults.take(cluster.name, endpoint, 'after'), cluster, answer);
+  const late = await applyFaults(service.faults.take(cluster.name, node.index, endpoint, 'after'), cluster, answer);
   return late ?? { answer, glued: false };
 }
 

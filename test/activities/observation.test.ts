@@ -209,7 +209,7 @@ describe('the proof that a cluster is not primary', () => {
     const dependencies = { temporal: client } as unknown as ActivityDependencies;
     const signal = new AbortController().signal;
     try {
-      await proveNotPrimary(dependencies, bench.run, clusters.of(DEPLOYMENT, 'east'), signal, { settleMs });
+      await proveNotPrimary(dependencies, bench.run, clusters.of(DEPLOYMENT, 'east'), signal, { settleMs, lagMs: 300 });
       return 'proven';
     } catch (error) {
       return failedOf(error).code;
@@ -344,10 +344,28 @@ describe('the proof that a cluster is not primary', () => {
       expect(said).toEqual({ active: undefined, nodes: ['unknown', 'secondary', 'secondary'] });
     });
 
-    it('one node that says primary is enough to refuse', async () => {
-      says('primary', { times: 1 });
-      says('secondary', { skip: 1 });
+    it('one node that goes on saying primary is enough to refuse', async () => {
+      says('secondary');
+      bench.service.faults.add({
+        cluster: 'east',
+        node: 2,
+        endpoint: status,
+        action: { status: 200, body: { data: { mode: 'primary' } } },
+        times: Infinity,
+      });
       expect(await prove(demoted())).toBe('STATE_DIVERGED');
+    });
+
+    it('a standby that says primary for a moment after the demotion is asked again', async () => {
+      says('secondary');
+      bench.service.faults.add({
+        cluster: 'east',
+        node: 2,
+        endpoint: status,
+        action: { status: 200, body: { data: { mode: 'primary' } } },
+        times: 1,
+      });
+      expect(await prove(demoted())).toBe('proven');
     });
 
     it('a promotion in doubt must stay without effect for longer than its request can be under way', async () => {
