@@ -1,0 +1,223 @@
+import { CHANGING, loseAnswer, statuses } from '../support/faults';
+import { Lane, Lanes, LANE_TEST_MS } from '../support/lane';
+import { cell, expectFewEvents } from '../support/matrix';
+import { Scenario } from '../support/scenario';
+import type { TestRun } from '../support/scenario';
+
+jest.setTimeout(LANE_TEST_MS);
+
+const DR = '/v1/sys/replication/dr/secondary';
+const MERKLE_CHECK = `POST ${DR}/merkle-check`;
+const REINDEX = `POST ${DR}/reindex`;
+
+/** `drReindex`: the check first, the gate, the reindex followed to its end, the check after. */
+const open = () => Scenario.start({ topology: { timing: { reindexMs: 1_200 } } });
+const first = new Lane(open);
+const second = new Lane(open);
+
+const start = (scenario: Scenario, input: Readonly<Record<string, unknown>> = {}): Promise<TestRun> =>
+  scenario.startRunbook('drReindex', {
+    deployment: scenario.name,
+    cluster: 'west',
+    reason: 'a test of the reindex',
+    requestedBy: 'olga',
+    ...input,
+  });
+
+const corrupt = (scenario: Scenario) => {
+  const west = scenario.service.cluster('west');
+  west.corruptedPages = { tree: 'replicated', page: 5, subpages: [28] };
+  west.reindex = undefined;
+};
+
+async function people(run: TestRun): Promise<void> {
+  for (const holder of ['ada', 'bert', 'cleo']) await run.share(holder);
+  await run.approve('reindex');
+}
+
+const tokensOf = (scenario: Scenario) => scenario.service.cluster('west').snapshotState().operationTokens;
+
+describe('drReindex', () => {
+  const lanes = new Lanes(first, second);
+  beforeAll(() => lanes.start());
+  afterAll(() => lanes.ended());
+
+  it(
+    cell('drReindex', 'no fault'),
+    first.test(async (scenario) => {
+      corrupt(scenario);
+      const run = await start(scenario, { skipFlush: true });
+      await people(run);
+      const report = await run.report();
+
+      expect(report).toMatchObject({
+        outcome: 'completed',
+        parkings: [],
+        result: {
+          before: { verdict: 'corrupted' },
+          reindex: { epoch: expect.any(Number) as number, followedForMs: expect.any(Number) as number },
+          after: { verdict: 'sound' },
+        },
+      });
+      expect(report.leftToDo).toEqual([expect.stringContaining('Kill no node of west')]);
+      const plan = report.plan?.content;
+      if (!plan || !('operations' in plan)) throw new Error('no plan');
+      expect(plan.operations).toEqual([
+        expect.objectContaining({
+          operation: 'dr.secondary.reindex',
+          detail: 'diff=false, force=false, skip_flush=true',
+        }),
+      ]);
+      expect(plan.warnings.join(' ')).toMatch(/only DR secondary.*skip_flush: .*may be killed/);
+      expect(statuses(scenario, 'west', REINDEX)).toEqual([200]);
+      expect(tokensOf(scenario)).toBe(0);
+      await expectFewEvents('drReindex', run);
+    }),
+  );
+
+  it(
+    cell('drReindex', 'lost answer', 'attempt start, share, merkle-check, reindex, token deletion'),
+    first.test(async (scenario) => {
+      corrupt(scenario);
+      const lost = [
+        loseAnswer(scenario, 'west', CHANGING.startAttempt),
+        loseAnswer(scenario, 'west', CHANGING.giveShare),
+        loseAnswer(scenario, 'west', MERKLE_CHECK, 2),
+        loseAnswer(scenario, 'west', REINDEX),
+        loseAnswer(scenario, 'west', CHANGING.deleteToken),
+      ];
+      const run = await start(scenario);
+      await people(run);
+      const report = await run.report();
+      expect(lost.map(({ hits }) => hits)).toEqual([1, 1, 1, 1, 1]);
+      expect(report).toMatchObject({ outcome: 'completed', parkings: [], leftToDo: [] });
+      expect(report.findings.map(({ code }) => code)).toEqual(['merkle-tree-corrupted']);
+      expect(statuses(scenario, 'west', REINDEX)).toEqual([0]);
+      expect(tokensOf(scenario)).toBe(0);
+    }),
+  );
+
+  it(
+    cell('drReindex', 'parked, retry', 'a reindex that got lost is started again'),
+    first.test(async (scenario) => {
+      corrupt(scenario);
+      const west = scenario.service.cluster('west');
+      const run = await start(scenario);
+      await people(run);
+      await run.until('the reindex', () => west.reindex !== undefined);
+      // A node was killed.
+      west.reindex = undefined;
+      const parked = await run.waitsFor('decision');
+      expect(parked).toMatchObject({ step: 'Reindex west', code: 'STATE_DIVERGED' });
+      await run.decide('retry');
+      expect(await run.report()).toMatchObject({
+        outcome: 'completed',
+        leftToDo: [],
+        result: { after: { verdict: 'sound' } },
+      });
+      expect(statuses(scenario, 'west', REINDEX)).toEqual([200, 200]);
+    }),
+  );
+
+  it(
+    cell('drReindex', 'parked, skip', 'the check after'),
+    first.test(async (scenario) => {
+      corrupt(scenario);
+      scenario.service.faults.add({ cluster: 'west', endpoint: MERKLE_CHECK, action: { status: 400 }, skip: 2 });
+      const run = await start(scenario);
+      await people(run);
+      await run.decide('skip', 'Check the Merkle tree of west after');
+      const report = await run.report();
+      expect(report).toMatchObject({ outcome: 'completed', result: { after: { verdict: 'skipped' } } });
+      expect(report.leftToDo).toEqual([expect.stringContaining('whether the reindex helped is not known')]);
+      expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
+    }),
+  );
+
+  it(
+    cell('drReindex', 'refused', 'a sound tree, without force; with force it is reindexed'),
+    second.test(async (scenario) => {
+      const run = await start(scenario);
+      await people(run);
+      expect(await run.failure()).toMatchObject({
+        code: 'PRECONDITION_FAILED',
+        message: expect.stringContaining('is sound') as string,
+      });
+      expect(statuses(scenario, 'west', REINDEX)).toEqual([]);
+      expect(tokensOf(scenario)).toBe(0);
+
+      const forced = await start(scenario, { force: true, diff: true });
+      await people(forced);
+      expect(await forced.report()).toMatchObject({
+        outcome: 'completed',
+        result: { before: { verdict: 'sound' }, after: { verdict: 'sound' } },
+      });
+      expect(statuses(scenario, 'west', REINDEX)).toEqual([200]);
+    }),
+  );
+
+  it(
+    cell('drReindex', 'refused', 'a primary, a failover under way, a reindex under way, a rejected gate'),
+    second.test(async (scenario) => {
+      const [east, west] = [scenario.service.cluster('east'), scenario.service.cluster('west')];
+      const refusal = async (input = {}) => (await (await start(scenario, input)).failure()).message;
+      expect(await refusal({ cluster: 'east' })).toContain('DR secondary (east): observed primary');
+      west.reindex = { startedAt: Date.now(), endsAt: Date.now() + 3_600_000 };
+      expect(await refusal()).toContain('no reindex under way');
+      west.reindex = undefined;
+      await east.kill();
+      expect(await refusal()).toContain('no change of the primary under way');
+      await east.restart();
+      expect(await (await start(scenario, { dryRun: true })).report()).toMatchObject({ outcome: 'planned' });
+
+      const run = await start(scenario);
+      await run.approve('reindex', 'grace', 'reject');
+      expect(await run.report().catch(() => undefined)).not.toMatchObject({ outcome: 'completed' });
+      expect(statuses(scenario, 'west', REINDEX)).toEqual([]);
+    }),
+  );
+
+  it(
+    cell('drReindex', 'parked, abort', 'the reindex'),
+    second.test(async (scenario) => {
+      corrupt(scenario);
+      scenario.service.faults.add({ cluster: 'west', endpoint: REINDEX, action: { status: 400 }, times: Infinity });
+      const run = await start(scenario);
+      await people(run);
+      expect(await run.waitsFor('decision')).toMatchObject({ step: 'Reindex west', code: 'BAD_REQUEST' });
+      await run.decide('abort');
+      expect(await run.report()).toMatchObject({ outcome: 'aborted' });
+      expect(tokensOf(scenario)).toBe(0);
+    }),
+  );
+
+  it(
+    cell('drReindex', 'abort at', 'approvals and key shares'),
+    second.test(async (scenario) => {
+      const run = await start(scenario);
+      await run.waitsFor('approval');
+      await run.waitsFor('shares');
+      await run.handle.signal('abort', { by: 'grace', reason: 'not today' });
+      expect(await run.report()).toMatchObject({ outcome: 'aborted' });
+      expect(statuses(scenario, 'west', CHANGING.startAttempt)).toEqual([]);
+    }),
+  );
+
+  it(
+    cell('drReindex', 'abort at', 'the reindex'),
+    second.test(async (scenario) => {
+      corrupt(scenario);
+      const west = scenario.service.cluster('west');
+      const run = await start(scenario);
+      await people(run);
+      await run.until('the reindex', () => west.reindex !== undefined);
+      west.reindex = { startedAt: Date.now(), endsAt: Date.now() + 3_600_000 };
+      await run.handle.signal('abort', { by: 'grace', reason: 'too slow' });
+      const report = await run.report();
+      expect(report).toMatchObject({ outcome: 'aborted' });
+      expect(report.leftToDo).toContainEqual(expect.stringContaining('it cannot be cancelled'));
+      expect(tokensOf(scenario)).toBe(0);
+      expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
+    }),
+  );
+});
