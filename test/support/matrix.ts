@@ -34,7 +34,7 @@ export const EVENT_LIMITS: Partial<Readonly<Record<RunbookName, number>>> = {
   merkleCheck: 101,
   drReindex: 123,
   operationTokenDisposal: 60,
-  rootTokenCeremony: 90,
+  rootTokenCeremony: 102,
 };
 
 /** Guards the cost of a run without a fault, and prints it; where histories are recorded, its history is kept. */
