@@ -1,0 +1,209 @@
+import type { Report } from '../../src/contracts/report';
+import { loseAnswer, statuses } from '../support/faults';
+import { Lane, Lanes, LANE_TEST_MS } from '../support/lane';
+import { cell, expectFewEvents } from '../support/matrix';
+import { Scenario } from '../support/scenario';
+import type { TestRun } from '../support/scenario';
+
+jest.setTimeout(LANE_TEST_MS);
+
+const NAME = 'replicationTeardown';
+const SEAL = { shares: 5, threshold: 3 };
+const disable = (kind: string, role: string) => `POST /v1/sys/replication/${kind}/${role}/disable`;
+
+/**
+ * East is DR primary of west and performance primary of europe; europe is performance secondary and DR primary of
+ * europe-dr at once.
+ */
+const world = new Lane(() =>
+  Scenario.start({
+    topology: {
+      clusters: [
+        ...['east', 'west', 'europe-dr'].map((name) => ({ name, nodes: 1, seal: SEAL })),
+        { name: 'europe', nodes: 3, seal: SEAL },
+      ],
+      performance: { primary: 'east', secondaries: [{ name: 'europe' }] },
+      dr: [
+        { primary: 'east', secondaries: ['west'] },
+        { primary: 'europe', secondaries: ['europe-dr'] },
+      ],
+    },
+    drSets: { main: ['east', 'west'], eu: ['europe', 'europe-dr'] },
+    limits: { streaming: '3s', demote: '3s' },
+  }),
+);
+
+const told: string[] = [];
+
+function tearDown(scenario: Scenario, kind: string, cluster: string, more = {}): Promise<TestRun> {
+  const input = { deployment: scenario.name, reason: 'a test', requestedBy: 'olga', kind, cluster, ...more };
+  return scenario.startRunbook(NAME, input);
+}
+
+async function ended(run: TestRun): Promise<Report> {
+  const report = await run.report();
+  told.push(JSON.stringify(report));
+  return report;
+}
+
+async function shares(run: TestRun): Promise<void> {
+  for (const holder of ['ada', 'bert', 'cleo']) await run.share(holder);
+}
+
+const state = (scenario: Scenario, cluster: string) => scenario.service.cluster(cluster).snapshotState();
+
+function warnings({ plan }: Report): string {
+  return plan && 'warnings' in plan.content ? plan.content.warnings.join('\n') : '';
+}
+
+describe('one kind of replication ends on one cluster', () => {
+  const lanes = new Lanes(world);
+  beforeAll(() => lanes.start());
+  afterAll(() => lanes.ended());
+
+  it(
+    cell(NAME, 'refused', 'performance replication of a DR secondary, and a cluster that does not answer'),
+    world.test(async (scenario) => {
+      const inherited = await (await tearDown(scenario, 'performance', 'west')).failure();
+      expect(inherited.message).toContain('no DR secondary (west)');
+      await scenario.service.cluster('west').kill();
+      const silent = await (await tearDown(scenario, 'dr', 'west')).failure();
+      expect(silent.message).toContain('DR role readable (west)');
+      await scenario.service.cluster('west').restart();
+    }),
+  );
+
+  it(
+    cell(NAME, 'abort at', 'gate disable'),
+    world.test(async (scenario) => {
+      const run = await tearDown(scenario, 'dr', 'europe');
+      await run.waitsFor('approval', ({ gate }) => gate === 'disable');
+      await run.handle.signal('abort', { by: 'olga', reason: 'the wrong cluster' });
+      expect(await ended(run)).toMatchObject({ outcome: 'aborted', controls: [{ control: 'abort' }] });
+      expect(state(scenario, 'europe-dr').dr.connectedTo).toBe('europe');
+    }),
+  );
+
+  it(
+    cell(NAME, 'no fault', 'a DR primary that is performance secondary too: only the named kind ends'),
+    world.test(async (scenario) => {
+      const run = await tearDown(scenario, 'dr', 'europe');
+      await run.approve('disable');
+      const report = await ended(run);
+      expect(report).toMatchObject({ outcome: 'completed', parkings: [], gates: [{ gate: 'disable' }] });
+      const { clusterId } = state(scenario, 'europe-dr');
+      expect(warnings(report)).toContain(`europe-dr (id ${clusterId}) is cut off for good`);
+      expect(warnings(report)).toContain('The performance replication of europe (secondary) stays as it is.');
+      expect(report.leftToDo).toEqual([expect.stringContaining('europe-dr is still a secondary')]);
+      expect(report.result).toMatchObject({ was: 'primary', cutOff: [{ id: clusterId, cluster: 'europe-dr' }] });
+      expect(state(scenario, 'europe')).toMatchObject({
+        dr: { mode: 'disabled' },
+        performance: { mode: 'secondary', connectedTo: 'east', state: 'stream-wals' },
+      });
+      await expectFewEvents(NAME, run);
+    }),
+  );
+
+  it(
+    cell(NAME, 'lost answer', disable('dr', 'secondary')),
+    world.test(async (scenario) => {
+      const lost = loseAnswer(scenario, 'europe-dr', disable('dr', 'secondary'));
+      // Its primary is gone: nobody can look a batch token up, the holders are asked.
+      const run = await tearDown(scenario, 'dr', 'europe-dr');
+      await shares(run);
+      await run.approve('disable');
+      const report = await ended(run);
+      expect(lost.hits).toBe(1);
+      expect(report).toMatchObject({ outcome: 'completed', parkings: [], leftToDo: [], result: { was: 'secondary' } });
+      expect(statuses(scenario, 'europe-dr', disable('dr', 'secondary'))).toEqual([0]);
+      expect(state(scenario, 'europe-dr').dr.mode).toBe('disabled');
+    }),
+  );
+
+  it(
+    cell(NAME, 'parked, skip', 'a node that is down cannot say that it is disabled'),
+    world.test(async (scenario) => {
+      const lost = loseAnswer(scenario, 'europe', disable('performance', 'secondary'));
+      const { activeNode = 0 } = state(scenario, 'europe');
+      await scenario.service.cluster('europe').killNode((activeNode + 1) % 3);
+      const run = await tearDown(scenario, 'performance', 'europe');
+      await run.approve('disable');
+      await run.decide('skip', 'See on every node of europe that it is disabled');
+      const report = await ended(run);
+      expect(lost.hits).toBe(1);
+      expect(report.outcome).toBe('completed');
+      expect(report.leftToDo.join('\n')).toContain('whether every node of europe ended its replication is not known');
+      expect(report.leftToDo.join('\n')).toContain('east still knows europe: revoke it with secondaryDecommission');
+      expect(state(scenario, 'europe').performance.mode).toBe('disabled');
+    }),
+  );
+
+  it(
+    cell(NAME, 'lost answer', disable('performance', 'secondary')),
+    world.test(async (scenario) => {
+      await scenario.service.cluster('europe').restart();
+      const run = await tearDown(scenario, 'performance', 'europe');
+      // It is done already: nobody is asked, and every node is looked at again.
+      const report = await ended(run);
+      expect(report).toMatchObject({ outcome: 'completed', gates: [], leftToDo: [], result: { was: 'disabled' } });
+      expect(statuses(scenario, 'europe', disable('performance', 'secondary'))).toEqual([]);
+    }),
+  );
+
+  it(
+    cell(NAME, 'parked, abort', 'the service refuses: nothing is changed'),
+    world.test(async (scenario) => {
+      const endpoint = disable('dr', 'primary');
+      scenario.service.faults.add({ cluster: 'east', endpoint, action: { status: 403 } });
+      const run = await tearDown(scenario, 'dr', 'east');
+      await run.approve('disable');
+      await run.decide('abort');
+      expect(await ended(run)).toMatchObject({ outcome: 'aborted' });
+      expect(state(scenario, 'west').dr.connectedTo).toBe('east');
+    }),
+  );
+
+  it(
+    cell(NAME, 'parked, retry', 'the service refuses once; a connected DR secondary is cut off behind the gate'),
+    world.test(async (scenario) => {
+      const endpoint = disable('dr', 'primary');
+      scenario.service.faults.add({ cluster: 'east', endpoint, action: { status: 403 } });
+      const lost = loseAnswer(scenario, 'east', endpoint);
+      const run = await tearDown(scenario, 'dr', 'east');
+      await run.approve('disable');
+      await run.decide('retry');
+      const report = await ended(run);
+      expect(lost.hits).toBe(1);
+      expect(report).toMatchObject({ outcome: 'completed', parkings: [{ code: 'PERMISSION_DENIED' }] });
+      expect(report.preconditions).toContainEqual(
+        expect.objectContaining({ name: 'nobody is cut off', verdict: 'warn' }),
+      );
+      expect(warnings(report)).toContain('east has no DR secondary afterwards');
+      expect(state(scenario, 'east')).toMatchObject({ dr: { mode: 'disabled' }, performance: { mode: 'primary' } });
+    }),
+  );
+
+  it(
+    cell(NAME, 'lost answer', disable('dr', 'primary')),
+    world.test((scenario) => {
+      expect(state(scenario, 'west').dr).toMatchObject({ mode: 'secondary', connectedTo: undefined });
+      return Promise.resolve();
+    }),
+  );
+
+  it(
+    cell(NAME, 'lost answer', disable('performance', 'primary')),
+    world.test(async (scenario) => {
+      const lost = loseAnswer(scenario, 'east', disable('performance', 'primary'));
+      const run = await tearDown(scenario, 'performance', 'east');
+      await run.approve('disable');
+      const report = await ended(run);
+      expect(lost.hits).toBe(1);
+      expect(report).toMatchObject({ outcome: 'completed', parkings: [] });
+      // East knows europe until it is revoked, although europe has ended its side.
+      expect(report.result).toMatchObject({ cutOff: [{ cluster: 'europe' }] });
+      expect(state(scenario, 'east').performance.mode).toBe('disabled');
+      expect(await scenario.leaks(told)).toEqual([]);
+    }),
+  );
+});
