@@ -1,0 +1,304 @@
+import { loseAnswer, statuses } from '../support/faults';
+import { Lane, Lanes, LANE_TEST_MS } from '../support/lane';
+import { cell, expectFewEvents } from '../support/matrix';
+import { instructionsOf, permission, unsealAll, usedPermissions } from '../support/onboarding';
+import { at } from '../support/outage';
+import { Scenario } from '../support/scenario';
+import type { TestRun } from '../support/scenario';
+
+jest.setTimeout(LANE_TEST_MS);
+
+const NAME = 'drSecondaryOnboarding';
+const SEAL = { shares: 5, threshold: 3 };
+const DR = '/v1/sys/replication/dr';
+const ENABLE_PRIMARY = `POST ${DR}/primary/enable`;
+const PUBLIC_KEY = `POST ${DR}/secondary/generate-public-key`;
+const SECONDARY_TOKEN = `POST ${DR}/primary/secondary-token`;
+const REVOKE = `POST ${DR}/primary/revoke-secondary`;
+const ENABLE = `POST ${DR}/secondary/enable`;
+
+const one = (name: string, nodes = 1) => ({ name, nodes, seal: SEAL });
+const LIMITS = { catchUp: '2s', streaming: '4s', serviceReady: '8s', unseal: '40s', merkleEvidence: '1s' };
+const EXPIRED = '2020-01-01T00:00:00Z';
+
+/** East without replication; west with three nodes and the others may be wiped. */
+const joining = new Lane(() => {
+  const names = ['west', 'north', 'south'];
+  return Scenario.start({
+    topology: { clusters: [one('east'), one('west', 3), one('north'), one('south')], dr: [] },
+    drSets: { main: ['east', ...names] },
+    deployment: (service) => ({ wipeAllowList: names.map((name) => permission(service, name)) }),
+    limits: LIMITS,
+  });
+});
+
+/** East is performance primary and wants DR secondaries; every answer of the joins is lost. */
+const losing = new Lane(() => {
+  const names = ['west', 'north'];
+  return Scenario.start({
+    topology: {
+      clusters: [one('east'), one('west', 3), one('north', 3), one('europe')],
+      performance: { primary: 'east', secondaries: [{ name: 'europe' }] },
+      dr: [],
+    },
+    drSets: { main: ['east', ...names], eu: ['europe'] },
+    deployment: (service) => ({ wipeAllowList: names.map((name) => permission(service, name)) }),
+    limits: LIMITS,
+  });
+});
+
+/** East is DR primary of west; nothing of the others may be wiped, each for a reason of its own. */
+const refusing = new Lane(() =>
+  Scenario.start({
+    topology: {
+      clusters: [
+        ...['east', 'west', 'unlisted', 'expired', 'mistaken', 'spent', 'alien', 'far', 'busy'].map((name) =>
+          one(name),
+        ),
+        { ...one('old'), version: '1.20.9+ent' },
+      ],
+      performance: { primary: 'far', secondaries: [{ name: 'busy' }] },
+      dr: [{ primary: 'east', secondaries: ['west'] }],
+    },
+    drSets: {
+      main: ['east', 'west', 'unlisted', 'expired', 'mistaken', 'spent', 'busy', 'old'],
+      other: ['alien'],
+      far: ['far'],
+    },
+    deployment: (service) => ({
+      wipeAllowList: [
+        { ...permission(service, 'expired'), until: EXPIRED },
+        { ...permission(service, 'mistaken'), clusterId: 'the-id-of-another-one' },
+        ...['west', 'spent', 'alien', 'busy', 'old'].map((name) => permission(service, name)),
+      ],
+    }),
+    limits: LIMITS,
+  }),
+);
+
+function onboard(
+  scenario: Scenario,
+  secondary: string,
+  more: Readonly<Record<string, unknown>> = {},
+): Promise<TestRun> {
+  const input = {
+    deployment: scenario.name,
+    reason: 'a test',
+    requestedBy: 'olga',
+    primary: 'east',
+    secondary,
+    ...more,
+  };
+  return scenario.startRunbook(NAME, input);
+}
+
+const snapshot = (scenario: Scenario, cluster: string) => scenario.service.cluster(cluster).snapshotState();
+
+/** What was on the cluster is gone, and it has what its primary has. */
+function expectJoined(scenario: Scenario, cluster: string): void {
+  expect(snapshot(scenario, cluster).dr).toMatchObject({ connectedTo: 'east', state: 'stream-wals' });
+  expect(scenario.service.cluster(cluster).read('secret/own')).toBeUndefined();
+  expect(scenario.service.cluster(cluster).read('secret/of-east')).toEqual({ is: 'east' });
+}
+
+function plant(scenario: Scenario, ...clusters: readonly string[]): void {
+  for (const cluster of clusters) scenario.service.cluster(cluster).write('secret/own', { is: cluster });
+  scenario.service.cluster('east').write('secret/of-east', { is: 'east' });
+}
+
+/** Nothing was sent to the cluster, and it still has what it had. */
+function expectUntouched(scenario: Scenario, cluster: string): void {
+  expect(statuses(scenario, cluster, ENABLE)).toEqual([]);
+  expect(scenario.calls('east', 'primary/secondary-token')).toBe(0);
+}
+
+describe('a new DR secondary', () => {
+  const lanes = new Lanes(joining, losing, refusing);
+  beforeAll(() => lanes.start());
+  afterAll(() => lanes.ended());
+
+  it(
+    cell(NAME, 'no fault', 'the primary is enabled first, and sealed standbys wait for the key shares of the primary'),
+    joining.test(async (scenario) => {
+      plant(scenario, 'west', 'north', 'south');
+      const dry = await onboard(scenario, 'west', { dryRun: true });
+      expect(await dry.report()).toMatchObject({ outcome: 'planned' });
+      const idBefore = scenario.service.cluster('west').clusterId;
+      const run = await onboard(scenario, 'west');
+      const { planText = '' } = await run.until('a plan', (status) => status.planText !== undefined && status);
+      expect(planText).toContain(`west (cluster ID ${idBefore}) is WIPED`);
+      expect(planText).toContain('unseal keys of west are gone');
+      expectUntouched(scenario, 'west');
+      await run.approve('wipe');
+
+      const { instructions } = await instructionsOf(run);
+      const sealed = scenario.service.cluster('west').nodes.filter((node) => node.sealed);
+      expect(sealed).toHaveLength(2);
+      for (const { address } of sealed)
+        expect(instructions.join('\n')).toContain(`${address}: its holders give 3 of the 5 key shares of east`);
+      expect(instructions.join('\n')).toContain('1 of 3 nodes are unsealed, 2 are needed for a quorum');
+      // The former key shares open nothing.
+      expect((await unsealAll(scenario, 'west', 'north')).filter((status) => status === 400)).toHaveLength(2);
+      await unsealAll(scenario, 'west', 'east');
+
+      const report = await run.report();
+      expect(report).toMatchObject({ outcome: 'completed', parkings: [] });
+      expectJoined(scenario, 'west');
+      expect(snapshot(scenario, 'east').dr.knownSecondaries).toEqual([idBefore]);
+      expect(statuses(scenario, 'west', ENABLE)).toEqual([200]);
+      expect(await usedPermissions(scenario)).toBe(1);
+      expect(report.findings.map(({ code }) => code)).toEqual(['cluster-id-changed', 'secondary-credentials-gone']);
+      expect(report.leftToDo[0]).toContain('The credential of west');
+      await expectFewEvents(NAME, run);
+      expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
+    }),
+  );
+
+  it(
+    cell(NAME, 'parked, retry', 'an enable that the service refuses; the permission serves the whole run'),
+    joining.test(async (scenario) => {
+      const fault = scenario.service.faults.add({
+        cluster: 'north',
+        endpoint: ENABLE,
+        action: { status: 403 },
+        times: 9,
+      });
+      const run = await onboard(scenario, 'north', { form: 'wrapped' });
+      await run.approve('wipe');
+      await run.waitsFor('decision');
+      fault.remove();
+      await run.decide('retry');
+      const report = await run.report();
+      expect(report.outcome).toBe('completed');
+      expectJoined(scenario, 'north');
+      expect(statuses(scenario, 'north', PUBLIC_KEY)).toEqual([]);
+      // The id of the token that nobody used was revoked before another one was issued.
+      expect(statuses(scenario, 'east', REVOKE)).toEqual([200]);
+    }),
+  );
+
+  it(
+    cell(NAME, 'parked, skip', 'a write that does not arrive'),
+    joining.test(async (scenario) => {
+      at(scenario, 'before', 'east', 'POST /v1/kv/runbooks-marker', () =>
+        scenario.service.cluster('south').holdStream('dr', true),
+      );
+      const run = await onboard(scenario, 'south');
+      await run.approve('wipe');
+      await run.decide('skip', 'See the marker arrive on south');
+      const report = await run.report();
+      scenario.service.cluster('south').holdStream('dr', false);
+      expect(report.outcome).toBe('completed');
+      expect(report.leftToDo.join('\n')).toContain('no write of east was seen to arrive on south');
+      expect(report.findings.map(({ code }) => code)).toContain('merkle-roots-not-proven-equal');
+    }),
+  );
+
+  it(
+    cell(NAME, 'lost answer', 'primary/enable, generate-public-key and secondary-token'),
+    losing.test(async (scenario) => {
+      plant(scenario, 'west', 'north');
+      loseAnswer(scenario, 'east', ENABLE_PRIMARY);
+      loseAnswer(scenario, 'west', PUBLIC_KEY);
+      loseAnswer(scenario, 'east', SECONDARY_TOKEN);
+      const run = await onboard(scenario, 'west');
+      await run.approve('wipe');
+      await instructionsOf(run);
+      await unsealAll(scenario, 'west', 'east');
+      expect(await run.report()).toMatchObject({ outcome: 'completed', parkings: [] });
+      expectJoined(scenario, 'west');
+      expect(statuses(scenario, 'east', ENABLE_PRIMARY)).toEqual([0]);
+      // A token that nobody holds is revoked, and issued again.
+      expect(statuses(scenario, 'east', SECONDARY_TOKEN)).toEqual([0, 200]);
+      expect(statuses(scenario, 'east', REVOKE)).toEqual([200]);
+      expect(statuses(scenario, 'west', ENABLE)).toEqual([200]);
+    }),
+  );
+
+  it(
+    cell(NAME, 'lost answer', 'secondary/enable, whose effect is seen by the nodes that sealed themselves'),
+    losing.test(async (scenario) => {
+      // The key is lost with its node before the token is used: all of the unit is done again.
+      at(scenario, 'after', 'east', SECONDARY_TOKEN, () => scenario.service.cluster('north').leaderChange());
+      loseAnswer(scenario, 'east', REVOKE);
+      loseAnswer(scenario, 'north', ENABLE);
+      const run = await onboard(scenario, 'north');
+      await run.approve('wipe');
+      await instructionsOf(run);
+      expect(snapshot(scenario, 'north').nodes.filter(({ sealed }) => sealed)).toHaveLength(2);
+      await unsealAll(scenario, 'north', 'east');
+      const report = await run.report();
+      expect(report).toMatchObject({ outcome: 'completed', parkings: [] });
+      expectJoined(scenario, 'north');
+      expect(statuses(scenario, 'north', ENABLE)).toEqual([0]);
+      expect(statuses(scenario, 'north', PUBLIC_KEY)).toEqual([200, 200]);
+      expect(statuses(scenario, 'east', REVOKE)).toEqual([0]);
+      expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
+    }),
+  );
+
+  const REFUSALS: readonly (readonly [secondary: string, observed: string, next: string])[] = [
+    ['unlisted', 'unlisted is not on the list', 'wipeAllowList: {cluster: unlisted, clusterId: '],
+    ['expired', `expired at ${EXPIRED}`, 'An entry serves one run'],
+    ['mistaken', 'listed for cluster ID the-id-of-another-one', 'wipeAllowList'],
+    ['old', 'east 1.21.4+ent; old 1.20.9+ent', 'Upgrade old first'],
+    ['alien', 'DR set other', 'drSets'],
+    ['busy', 'DR disabled, performance secondary', 'What replicates is never wiped'],
+    ['west', 'DR secondary, performance disabled', 'What replicates is never wiped'],
+    ['east', 'primary east, secondary east', 'never its own secondary'],
+  ];
+  for (const [secondary, observed, next] of REFUSALS) {
+    it(
+      cell(NAME, 'refused', `${secondary}: ${observed}`),
+      refusing.test(async (scenario) => {
+        const failure = await (await onboard(scenario, secondary)).failure();
+        expect(failure.code).toBe('PRECONDITION_FAILED');
+        expect(failure.message).toContain(observed);
+        expect(JSON.stringify(failure.details)).toContain(next);
+        expectUntouched(scenario, secondary);
+      }),
+    );
+  }
+
+  it(
+    cell(NAME, 'refused', 'rejected at gate wipe: nothing is wiped, and the permission is still there'),
+    refusing.test(async (scenario) => {
+      plant(scenario, 'spent');
+      const run = await onboard(scenario, 'spent');
+      await run.approve('wipe', 'henry', 'reject');
+      expect(await run.report()).toMatchObject({ outcome: 'aborted' });
+      expectUntouched(scenario, 'spent');
+      expect(await usedPermissions(scenario)).toBe(0);
+    }),
+  );
+
+  it(
+    cell(NAME, 'abort at', 'gate wipe'),
+    refusing.test(async (scenario) => {
+      const run = await onboard(scenario, 'spent');
+      await run.waitsFor('approval');
+      await run.handle.signal('abort', { by: 'olga', reason: 'not today' });
+      expect(await run.report()).toMatchObject({ outcome: 'aborted' });
+      expectUntouched(scenario, 'spent');
+    }),
+  );
+
+  it(
+    cell(NAME, 'parked, abort', 'an enable that the service refuses; its permission is used up'),
+    refusing.test(async (scenario) => {
+      scenario.service.faults.add({ cluster: 'spent', endpoint: ENABLE, action: { status: 403 }, times: 9 });
+      const run = await onboard(scenario, 'spent');
+      await run.approve('wipe');
+      await run.decide('abort', 'Enable spent as DR secondary of east');
+      const report = await run.report();
+      expect(report.outcome).toBe('aborted');
+      expect(report.leftToDo.join('\n')).toContain('spent was not seen streaming');
+      expect(scenario.service.cluster('spent').read('secret/own')).toEqual({ is: 'spent' });
+
+      const failure = await (await onboard(scenario, 'spent')).failure();
+      expect(failure.message).toContain('used by run');
+      expect(statuses(scenario, 'spent', ENABLE)).toEqual([403]);
+      expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
+    }),
+  );
+});
