@@ -50,15 +50,18 @@ export async function bringBack(scenario: Scenario, former: string, primary: str
     primaryClusterAddress: source.clusterAddress,
     source,
   });
+  // A write streams, so that the last remote WAL says something.
+  const stamp = { at: service.now() };
   const deadline = Date.now() + 10_000;
-  for (;;) {
+  for (let written = false; JSON.stringify(back.read('kv/after-coming-back')) !== JSON.stringify(stamp); ) {
     const { dr } = back.snapshotState();
-    if (dr.mode === 'secondary' && dr.state === 'stream-wals' && dr.connectedTo === primary) break;
+    if (!written && dr.mode === 'secondary' && dr.state === 'stream-wals' && dr.connectedTo === primary) {
+      source.write('kv/after-coming-back', stamp);
+      written = true;
+    }
     if (Date.now() > deadline) throw new Error(`${former} does not follow ${primary}: ${JSON.stringify(dr)}`);
     await delay(20);
   }
-  // A write streams, so that the last remote WAL says something.
-  source.write('kv/after-coming-back', { at: service.now() });
 }
 
 /** Only this cluster takes a client's write. The lost primary may still believe to be one. */

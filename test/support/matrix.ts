@@ -31,6 +31,7 @@ export const EVENT_LIMITS: Partial<Readonly<Record<RunbookName, number>>> = {
   secondaryDecommission: 135,
   replicationTeardown: 60,
   walSampler: 11,
+  readiness: 24,
   merkleCheck: 101,
   drReindex: 123,
   operationTokenDisposal: 60,

@@ -1,0 +1,171 @@
+import { randomUUID } from 'node:crypto';
+import { CHANGING } from '../support/faults';
+import { FAILOVER_LIMITS, bringBack, expectServesAlone } from '../support/failover';
+import { LANE_TEST_MS, Lane, Lanes } from '../support/lane';
+import { cell } from '../support/matrix';
+import { at, parksInTime, underWay } from '../support/outage';
+import { replayRun } from '../support/replay';
+import { Scenario } from '../support/scenario';
+import type { TestRun } from '../support/scenario';
+
+jest.setTimeout(LANE_TEST_MS);
+
+const planned = new Lane(() => Scenario.start({ limits: FAILOVER_LIMITS }));
+const outages = new Lane(() => Scenario.start({ limits: FAILOVER_LIMITS }));
+
+const ask = (scenario: Scenario, input: Readonly<Record<string, unknown>> = {}) =>
+  scenario.startRunbook(
+    'drFailover',
+    { deployment: scenario.name, reason: 'the primary is gone', requestedBy: 'olga', ...input },
+    `ui-${randomUUID()}`,
+  );
+
+/** Starts a failover that takes the lock over, and sees that the run became one. */
+async function takeOver(scenario: Scenario, run: TestRun): Promise<void> {
+  const starter = await ask(scenario, { takeOver: true });
+  const { runId } = await run.handle.describe();
+  expect(await starter.handle.result()).toMatchObject({ outcome: 'handed-over', runId, tookOver: 'drSwitchover' });
+  await run.until('the failover', ({ runbook }) => runbook === 'drFailover');
+}
+
+const invitations = (report: { readonly steps: readonly { readonly name: string }[] }) =>
+  report.steps.filter(({ name }) => name.startsWith('Invite the key holders')).length;
+
+describe('a failover that takes the lock over', () => {
+  const lanes = new Lanes(planned, outages);
+  beforeAll(() => lanes.start());
+  afterAll(() => lanes.ended());
+
+  it(
+    `${cell('drSwitchover', 'taken over at', 'gate plan, with shares in hand')}: nobody is asked for a share again; only with takeOver, and never from a failover`,
+    planned.test(async (scenario) => {
+      const run = await scenario.start();
+      for (const holder of ['ada', 'bert', 'cleo']) await run.share(holder);
+      await run.until(
+        'three shares',
+        ({ receipts }) => receipts.filter(({ signal }) => signal === 'share').length === 3,
+      );
+      await scenario.service.cluster('east').kill();
+
+      const refused = await (await ask(scenario)).failure();
+      expect(refused.code).toBe('LOCK_HELD');
+      expect(JSON.stringify(refused.details)).toContain('{\\"takeOver\\": true}');
+      expect((await run.status()).runbook).toBe('drSwitchover');
+
+      await takeOver(scenario, run);
+      await run.waitsFor('approval', ({ gate }) => gate === 'promote');
+      const { waiting } = await run.status();
+      expect(waiting.map((each) => each.for)).toEqual(['approval']);
+
+      // The signal itself: a failover is a failover already.
+      await run.handle.signal('takeOver', { deployment: scenario.name, reason: 'once more' });
+      await run.until('the receipt', ({ receipts }) => receipts.some(({ code }) => code === 'failover-already'));
+      await run.approve('promote');
+      const report = await run.report();
+
+      expect(report).toMatchObject({ outcome: 'completed', parkings: [], takenOver: { by: 'olga' } });
+      expect(report.receipts.filter(({ signal }) => signal === 'share')).toHaveLength(3);
+      expect(invitations(report)).toBe(1);
+      await expectServesAlone(scenario, 'west');
+      await replayRun(run);
+      expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
+    }),
+  );
+
+  it(
+    cell('drSwitchover', 'taken over at', 'pause'),
+    planned.test(async (scenario) => {
+      await bringBack(scenario, 'east', 'west');
+      const run = await scenario.start({ to: 'east', acknowledgeFlapping: true });
+      await run.waitsFor('approval', ({ gate }) => gate === 'plan');
+      await run.handle.signal('pause', { by: 'grace', reason: 'lunch', before: 'Read and check again' });
+      await run.people({ go: false });
+      await run.waitsFor('resume');
+      await scenario.service.cluster('west').kill();
+      await takeOver(scenario, run);
+      await run.approve('promote');
+      const report = await run.report();
+
+      expect(report).toMatchObject({ outcome: 'completed', parkings: [] });
+      expect(invitations(report)).toBe(1);
+      await expectServesAlone(scenario, 'east');
+      await replayRun(run);
+    }),
+  );
+
+  it(
+    `${cell('drSwitchover', 'taken over at', 'parked step')}; a failover under way is not taken over`,
+    planned.test(async (scenario) => {
+      await bringBack(scenario, 'west', 'east');
+      scenario.service.cluster('west').holdStream('dr', true);
+      const run = await underWay(scenario, { acknowledgeFlapping: true });
+      await run.waitsFor('decision', ({ step }) => step === 'Wait until west has it');
+      scenario.service.cluster('west').holdStream('dr', false);
+      await expectServesAlone(scenario, 'east');
+      await scenario.service.cluster('east').kill();
+      await takeOver(scenario, run);
+      await run.approve('promote');
+      const report = await run.report();
+      expect(report.outcome).toBe('completed');
+      expect(report.parkings.map(({ step }) => step)).toEqual(['Wait until west has it']);
+      expect(invitations(report)).toBe(1);
+      await expectServesAlone(scenario, 'west');
+
+      await bringBack(scenario, 'east', 'west');
+      await scenario.service.cluster('west').kill();
+      const failover = await scenario.startRunbook('drFailover', { deployment: scenario.name, reason: 'again' });
+      await failover.waitsFor('shares');
+      expect((await (await ask(scenario, { takeOver: true })).failure()).code).toBe('LOCK_HELD');
+      await failover.handle.signal('abort', { by: 'grace', reason: 'seen' });
+      expect((await failover.report()).outcome).toBe('aborted');
+      expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
+    }),
+  );
+
+  it(
+    cell('drSwitchover', 'taken over at', 'a parked step inside of the outage'),
+    outages.test(async (scenario) => {
+      // Dead with its demotion: whether it was demoted is not known to the switchover.
+      at(scenario, 'after', 'east', CHANGING.demote, (east) => east.kill());
+      const run = await underWay(scenario, { onStuck: 'park' });
+      await parksInTime(run, ({ step }) => step === 'Demote east');
+      await takeOver(scenario, run);
+      await run.approve('promote');
+      const report = await run.report();
+
+      expect(report).toMatchObject({ outcome: 'completed', takenOver: { by: 'olga' } });
+      expect(invitations(report)).toBe(1);
+      expect(scenario.calls('west', 'dr/secondary/promote')).toBe(1);
+      // The outage is the switchover's own: it began with the demotion.
+      expect(report.outage?.totalMs).toBeGreaterThan(0);
+      await expectServesAlone(scenario, 'west');
+      await replayRun(run);
+      expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
+    }),
+  );
+
+  it(
+    cell('drSwitchover', 'taken over at', 'a refused promotion inside of the outage'),
+    outages.test(async (scenario) => {
+      await bringBack(scenario, 'east', 'west');
+      const refusal = scenario.service.faults.add({
+        cluster: 'east',
+        endpoint: CHANGING.promote,
+        action: { status: 503 },
+        times: Infinity,
+      });
+      const run = await underWay(scenario, { to: 'east', onStuck: 'park', acknowledgeFlapping: true });
+      await parksInTime(run, ({ step }) => step === 'Promote east');
+      // The demoted primary answers: that it is none is proven, and the silence has lasted.
+      refusal.remove();
+      await takeOver(scenario, run);
+      await run.approve('promote');
+      const report = await run.report();
+
+      expect(report).toMatchObject({ outcome: 'completed', result: { from: 'west', to: 'east' } });
+      expect(invitations(report)).toBe(1);
+      await expectServesAlone(scenario, 'east');
+      expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
+    }),
+  );
+});

@@ -1,0 +1,253 @@
+import type { Report } from '../../src/contracts/report';
+import { CHANGING, signalled, statuses } from '../support/faults';
+import { FAILOVER_LIMITS, bringBack, expectServesAlone, failoverPeople, startFailover } from '../support/failover';
+import { LANE_TEST_MS, Lane, Lanes } from '../support/lane';
+import { cell, expectFewEvents } from '../support/matrix';
+import { actions, at } from '../support/outage';
+import { Scenario, pair } from '../support/scenario';
+
+jest.setTimeout(LANE_TEST_MS);
+
+const plain = new Lane(() => Scenario.start({ topology: pair(3), limits: FAILOVER_LIMITS }));
+const stuck = new Lane(() => Scenario.start({ limits: { ...FAILOVER_LIMITS, promote: '1s' } }));
+const waits = new Lane(() =>
+  Scenario.start({
+    limits: FAILOVER_LIMITS,
+    deployment: { hooks: { traffic: { command: ['/bin/false'], timeout: '5s' } } },
+  }),
+);
+
+const codes = ({ findings }: Report) => findings.map(({ code }) => code);
+
+describe('an unplanned DR failover', () => {
+  const lanes = new Lanes(plain, stuck, waits);
+  beforeAll(() => lanes.start());
+  afterAll(() => lanes.ended());
+
+  it(
+    cell('drFailover', 'no fault'),
+    plain.test(async (scenario) => {
+      await scenario.service.cluster('east').kill();
+      const run = await startFailover(scenario);
+      await failoverPeople(run);
+      const report = await run.report();
+
+      expect(report).toMatchObject({ outcome: 'completed', parkings: [], loss: { loss: 'unknown' } });
+      expect(report.loss?.why).toContain('bound unknown');
+      expect(report.outage?.startedBecause).toContain('the last heartbeat of east');
+      expect(report.outage?.totalMs).toBeGreaterThan(0);
+      expect(report.outage?.peopleMs).toBeGreaterThan(0);
+      // Nobody else of this deployment can say that east is gone, and no hook fences it.
+      expect(codes(report)).toEqual(expect.arrayContaining(['loss-bound', 'sign-attested-by-people', 'token-kept']));
+      expect(JSON.stringify(report.plan?.content)).toContain('Whoever approves attests that it is fenced');
+      expect(report.leftToDo).toEqual([expect.stringContaining('runbook start drRejoin --input')]);
+      const [, rejoin = ''] = /--input '(.*)'/.exec(report.leftToDo[0] ?? '') ?? [];
+      expect(JSON.parse(rejoin)).toMatchObject({ deployment: scenario.name, cluster: 'east', primary: 'west' });
+      expect(report.result).toMatchObject({ from: 'east', to: 'west', fencing: 'attested' });
+      expect(statuses(scenario, 'west', CHANGING.promote)).toEqual([200]);
+      await expectServesAlone(scenario, 'west');
+      await expectFewEvents('drFailover', run);
+      expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
+    }),
+  );
+
+  describe('is refused, and nothing is touched,', () => {
+    const refused = async (scenario: Scenario, input: Readonly<Record<string, unknown>> = {}) => {
+      const failure = await (await startFailover(scenario, input)).failure();
+      expect(failure.code).toBe('PRECONDITION_FAILED');
+      expect(scenario.calls('west', CHANGING.startAttempt.replace('POST /v1/sys/', ''))).toBe(0);
+      return JSON.stringify(failure);
+    };
+
+    it(
+      cell('drFailover', 'refused', 'the primary answers, a second sign is missing, another cluster is primary'),
+      plain.test(async (scenario) => {
+        await bringBack(scenario, 'east', 'west');
+        expect(await refused(scenario, { from: 'west' })).toContain('drSwitchover');
+        expect(await refused(scenario)).toContain('drSwitchover');
+        expect(await refused(scenario, { from: 'east', to: 'west' })).toContain('west is DR primary of the set');
+        // Only the way from here to the primary is broken: its secondary hears it.
+        scenario.service.faults.add({ cluster: 'west', endpoint: /./, action: 'reset', times: Infinity });
+        const unheard = await refused(scenario);
+        expect(unheard).toContain('heartbeats of the primary stopped');
+        expect(unheard).toContain('east still hears west');
+        scenario.service.faults.clear();
+        await expectServesAlone(scenario, 'west');
+      }),
+    );
+
+    it(
+      'a dry run tells plan and evidence, and takes no lock',
+      plain.test(async (scenario) => {
+        await scenario.service.cluster('west').kill();
+        const report = await (await startFailover(scenario, { dryRun: true })).report();
+        expect(report.outcome).toBe('planned');
+        expect(report.preconditions.map(({ name }) => name)).toEqual(
+          expect.arrayContaining(['the primary does not answer', 'heartbeats of the primary stopped', 'loss bound']),
+        );
+        expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
+      }),
+    );
+  });
+
+  describe('where the secondary knows to lack writes', () => {
+    /** West hears of a write that it never gets. */
+    const fallBehind = async (scenario: Scenario) => {
+      const { service } = scenario;
+      service.cluster('west').holdStream('dr', true);
+      service.cluster('east').write('secret/late', { at: service.now() });
+      await new Promise((resolve) => setTimeout(resolve, 3 * service.timing.heartbeatMs));
+      service.advance();
+      await service.cluster('east').kill();
+    };
+    const parked = (run: Awaited<ReturnType<typeof startFailover>>, after = 0) =>
+      run.waitsFor('decision', ({ step, parkingNo }) => step === 'Promote west' && parkingNo > after);
+
+    it(
+      cell('drFailover', 'parked, abort', 'promotion refused'),
+      stuck.test(async (scenario) => {
+        await fallBehind(scenario);
+        const run = await startFailover(scenario, { offerForce: false });
+        await failoverPeople(run);
+        const waiting = await parked(run);
+        expect(waiting.code).toBe('NOT_CAUGHT_UP');
+        expect(actions(waiting)).toEqual(['retry', 'abort']);
+        await run.decide('abort');
+        const report = await run.report();
+
+        expect(report.outcome).toBe('aborted');
+        expect(report.findings[0]).toMatchObject({ severity: 'critical', code: 'no-primary' });
+        expect(report.leftToDo).toContainEqual(
+          expect.stringContaining('no cluster seen as primary; east did not answer'),
+        );
+        expect(scenario.service.cluster('west').snapshotState().operationTokens).toBe(0);
+      }),
+    );
+
+    it(
+      cell('drFailover', 'abort at', 'gate force'),
+      stuck.test(async (scenario) => {
+        const run = await startFailover(scenario);
+        await failoverPeople(run);
+        expect(actions(await parked(run))).toEqual(['retry', 'force', 'abort']);
+        await run.decide('force');
+        await run.waitsFor('approval', ({ gate }) => gate === 'force');
+        await run.handle.signal('abort', { by: 'grace', reason: 'second thoughts' });
+        const report = await run.report();
+
+        expect(report.outcome).toBe('aborted');
+        expect(codes(report)).toContain('no-primary');
+        expect(scenario.service.calls.some(({ body }) => body['force'] === true)).toBe(false);
+      }),
+    );
+
+    it(
+      `${cell('drFailover', 'parked, retry', 'promotion refused')}; force needs two approvers`,
+      stuck.test(async (scenario) => {
+        const run = await startFailover(scenario);
+        await failoverPeople(run);
+        const first = await parked(run);
+        await run.decide('retry');
+        await parked(run, first.parkingNo);
+        // Never force of itself, however long it is refused.
+        expect(scenario.service.calls.some(({ body }) => body['force'] === true)).toBe(false);
+        await run.decide('force');
+        await run.approve('force', 'grace');
+        await run.waitsFor('approval', ({ gate, approved }) => gate === 'force' && approved.length === 1);
+        expect(scenario.service.calls.some(({ body }) => body['force'] === true)).toBe(false);
+        await run.approve('force', 'henry');
+        const report = await run.report();
+
+        expect(report).toMatchObject({ outcome: 'completed' });
+        expect(report.gates.map(({ gate, state, by }) => [gate, state, by.length])).toEqual([
+          ['promote', 'approved', 1],
+          ['force', 'approved', 2],
+        ]);
+        await expectServesAlone(scenario, 'west');
+        expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
+      }),
+    );
+  });
+
+  describe('while people are waited for', () => {
+    it(
+      cell('drFailover', 'abort at', 'shares and gate promote'),
+      waits.test(async (scenario) => {
+        await scenario.service.cluster('east').kill();
+        const run = await startFailover(scenario);
+        await run.share('ada');
+        await run.waitsFor('approval', ({ gate }) => gate === 'promote');
+        await run.handle.signal('abort', { by: 'grace', reason: 'east is only rebooting' });
+        const report = await run.report();
+
+        expect(report).toMatchObject({ outcome: 'aborted', gates: [{ gate: 'promote', state: 'opened' }] });
+        expect(codes(report)).toContain('no-primary');
+        expect(scenario.calls('west', 'dr/secondary/promote')).toBe(0);
+        await scenario.service.cluster('east').restart();
+        await expectServesAlone(scenario, 'east');
+      }),
+    );
+
+    it(
+      'a primary that comes back is not followed by a promotion: the evidence is read again',
+      waits.test(async (scenario) => {
+        await scenario.service.cluster('east').kill();
+        const run = await startFailover(scenario);
+        for (const holder of ['ada', 'bert', 'cleo']) await run.share(holder);
+        await run.waitsFor('approval', ({ gate }) => gate === 'promote');
+        await scenario.service.cluster('east').restart();
+        await run.approve('promote');
+        const waiting = await run.waitsFor('decision');
+        expect([waiting.step, waiting.code]).toEqual(['Read and check again', 'PRECONDITION_FAILED']);
+        expect(waiting.message).toContain('east: primary, running');
+        await run.decide('abort');
+        const report = await run.report();
+
+        expect(report.outcome).toBe('aborted');
+        expect(codes(report)).toContain('failover-ended-early');
+        expect(report.leftToDo).toContainEqual(expect.stringContaining('east said to be primary'));
+        expect(scenario.calls('west', 'dr/secondary/promote')).toBe(0);
+        await expectServesAlone(scenario, 'east');
+      }),
+    );
+
+    it(
+      `${cell('drFailover', 'parked, skip', 'traffic hook')}; a primary that comes back right before the call is seen by the promotion itself`,
+      waits.test(async (scenario) => {
+        await scenario.service.cluster('east').kill();
+        const back = signalled();
+        at(
+          scenario,
+          'after',
+          'west',
+          CHANGING.giveShare,
+          async () => {
+            await scenario.service.cluster('east').restart();
+            back.resolve();
+          },
+          3,
+        );
+        const run = await startFailover(scenario);
+        await failoverPeople(run);
+        await back.promise;
+        const refused = await run.waitsFor('decision', ({ step }) => step === 'Promote west');
+        expect(refused.code).toBe('STATE_DIVERGED');
+        expect(actions(refused)).toEqual(['retry', 'abort']);
+        expect(scenario.calls('west', 'dr/secondary/promote')).toBe(0);
+        await expectServesAlone(scenario, 'east');
+        await scenario.service.cluster('east').kill();
+        // The silence must last again before anything is promoted.
+        await new Promise((resolve) => setTimeout(resolve, 2_500));
+        await run.decide('retry');
+        const traffic = await run.waitsFor('decision', ({ step }) => step === 'Lead the clients to the new primary');
+        await expectServesAlone(scenario, 'west');
+        await run.decide('skip', traffic.step);
+        const report = await run.report();
+
+        expect(report.outcome).toBe('completed');
+        expect(report.leftToDo).toContainEqual(expect.stringContaining('clients keep calling the old address'));
+        expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
+      }),
+    );
+  });
+});
