@@ -1,0 +1,169 @@
+/** The activities that cut a secondary off or end replication look at authority and role themselves, right before they act. */
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Authority } from '../../src/contracts/activities';
+import type { GateName } from '../../src/contracts/plan';
+import { replicationTeardownInput, secondaryDecommissionInput } from '../../src/contracts/runbook-inputs';
+import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
+
+let bench: ActivityBench;
+let directory: string;
+/** East is DR primary of west and north, and performance primary of europe, which is DR primary of europe-dr. */
+beforeAll(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'decommission-'));
+  bench = await ActivityBench.start({
+    topology: {
+      readings: { leaderChangeChance: 0 },
+      clusters: ['east', 'west', 'north', 'europe', 'europe-dr'].map((name) => ({
+        name,
+        nodes: 1,
+        seal: { shares: 5, threshold: 3 },
+      })),
+      performance: { primary: 'east', secondaries: [{ name: 'europe' }] },
+      dr: [
+        { primary: 'east', secondaries: ['west', 'north'] },
+        { primary: 'europe', secondaries: ['europe-dr'] },
+      ],
+    },
+    drSets: { main: ['east', 'west', 'north'], eu: ['europe', 'europe-dr'] },
+    cluster: (name) => (name.startsWith('europe') ? { credential: { file: join(directory, 'token') } } : {}),
+    limits: { streaming: '800ms', demote: '1500ms' },
+  });
+  await writeFile(join(directory, 'token'), bench.cluster('europe').rootToken, { mode: 0o600 });
+});
+afterAll(async () => {
+  expect(bench.leaks()).toEqual([]);
+  await bench.stop();
+  await rm(directory, { recursive: true });
+});
+beforeEach(() => {
+  bench.service.faults.clear();
+  bench.service.calls.length = 0;
+});
+afterEach(() => expect(bench.changes().filter((call) => !/capabilities|public-key/.test(call))).toEqual([]));
+
+const asked = { deployment: DEPLOYMENT, reason: 'a test' };
+const idOf = (name: string) => bench.cluster(name).clusterId;
+
+async function approved(plan: Authority['plan'] | undefined, ...gates: GateName[]): Promise<Authority> {
+  if (!plan) throw new Error('no plan');
+  return { plan, approvals: await Promise.all(gates.map((gate) => bench.approval(gate, plan.digest))) };
+}
+
+async function decommissioning(input: Readonly<Record<string, unknown>>, ...gates: GateName[]): Promise<Authority> {
+  const parsed = secondaryDecommissionInput.parse({ ...asked, kind: 'dr', primary: 'east', ...input });
+  const { plan } = await bench.call('assessSecondaryDecommission', { input: parsed });
+  return approved(plan, ...gates);
+}
+
+async function teardown(input: Readonly<Record<string, unknown>>, ...gates: GateName[]): Promise<Authority> {
+  const { plan } = await bench.call('assessReplicationTeardown', {
+    input: replicationTeardownInput.parse({ ...asked, ...input }),
+  });
+  return approved(plan, ...gates);
+}
+
+describe('nothing happens without exactly this approval', () => {
+  it('a revocation needs gate revoke, for this id of this secondary of this primary', async () => {
+    const revoke = (authority: Authority, more = {}) =>
+      bench.failure('revokeDrSecondary', {
+        deployment: DEPLOYMENT,
+        cluster: 'east',
+        id: idOf('west'),
+        secondary: 'west',
+        authority,
+        ...more,
+      });
+    const unapproved = await revoke(await decommissioning({ secondary: 'west' }));
+    expect(unapproved).toMatchObject({ code: 'NOT_APPROVED', retryable: false, details: { outcomeKnown: true } });
+    expect(await revoke(await decommissioning({ secondary: 'west' }, 'disable'))).toMatchObject({
+      code: 'NOT_APPROVED',
+    });
+    // The plan of another secondary, of another primary, and without the secondary that it names.
+    const authority = await decommissioning({ secondary: 'west' }, 'revoke');
+    expect(await revoke(await decommissioning({ secondary: 'north' }, 'revoke'))).toMatchObject({
+      code: 'NOT_APPROVED',
+    });
+    expect(await revoke(authority, { id: idOf('north'), secondary: 'north' })).toMatchObject({ code: 'NOT_APPROVED' });
+    expect(await revoke(authority, { secondary: undefined })).toMatchObject({ code: 'NOT_APPROVED' });
+    // An id that is not that of the secondary is noticed before.
+    expect(await revoke(authority, { id: idOf('north') })).toMatchObject({ code: 'PRECONDITION_FAILED' });
+  });
+
+  it('forgetting the primary needs gate revoke, and a secondary that is not connected any more', async () => {
+    const authority = await decommissioning({ secondary: 'west' }, 'revoke');
+    const token = await bench.operationToken('west', ['dr.update-primary']);
+    const connected = await bench.failure('forgetDrPrimary', {
+      deployment: DEPLOYMENT,
+      cluster: 'west',
+      token,
+      authority,
+    });
+    expect(connected).toMatchObject({ code: 'PRECONDITION_FAILED', retryable: false });
+    expect(connected.message).toContain('is connected to its primary');
+  });
+
+  it.each(['disableDrPrimary', 'disablePerformancePrimary'] as const)('%s needs gate disable', async (name) => {
+    const kind = name === 'disableDrPrimary' ? 'dr' : 'performance';
+    const disable = (authority: Authority, cluster = 'east') =>
+      bench.failure(name, { deployment: DEPLOYMENT, cluster, authority });
+    expect(await disable(await teardown({ kind, cluster: 'east' }))).toMatchObject({ code: 'NOT_APPROVED' });
+    const other = kind === 'dr' ? 'performance' : 'dr';
+    expect(await disable(await teardown({ kind: other, cluster: 'east' }, 'disable'))).toMatchObject({
+      code: 'NOT_APPROVED',
+    });
+  });
+
+  it('disabling a DR secondary needs gate disable as well as an operation token', async () => {
+    const token = await bench.operationToken('west', ['dr.disable']);
+    const authority = await teardown({ kind: 'dr', cluster: 'west' });
+    const input = { deployment: DEPLOYMENT, cluster: 'west', token };
+    expect(await bench.failure('disableDrSecondary', { ...input, authority })).toMatchObject({ code: 'NOT_APPROVED' });
+    const wrongUse = await bench.operationToken('west', ['dr.promote']);
+    const good = await teardown({ kind: 'dr', cluster: 'west' }, 'disable');
+    const refused = await bench.failure('disableDrSecondary', { ...input, token: wrongUse, authority: good });
+    expect(refused).toMatchObject({ code: 'SEALED_VALUE_INVALID', details: { outcomeKnown: true } });
+  });
+});
+
+describe('what changed since the approval counts', () => {
+  it('a primary that knows another secondary than those that were approved is not disabled', async () => {
+    const authority = await teardown({ kind: 'dr', cluster: 'europe' }, 'disable');
+    const europe = bench.cluster('europe');
+    const role = europe.effectiveRole('dr');
+    if (role.mode !== 'primary') throw new Error('europe is no DR primary');
+    const more = { id: 'new', certificate: 'c', expiresAt: 0, activated: false };
+    europe.setRole('dr', { ...role, knownSecondaries: [...role.knownSecondaries, more] }, bench.service.now());
+    const failed = await bench.failure('disableDrPrimary', { deployment: DEPLOYMENT, cluster: 'europe', authority });
+    europe.setRole('dr', role, bench.service.now());
+    expect(failed).toMatchObject({ code: 'NOT_APPROVED' });
+    expect(failed.message).toContain(`cuts off ${[idOf('europe-dr'), 'new'].sort().join(', ')}`);
+  });
+
+  it('the only DR secondary that is still connected is not revoked, although another one was when it was approved', async () => {
+    const authority = await decommissioning({ secondary: 'west' }, 'revoke');
+    await bench.cluster('north').kill();
+    bench.service.advanceClock(10_000);
+    const input = { deployment: DEPLOYMENT, cluster: 'east', id: idOf('west'), secondary: 'west', authority };
+    const failed = await bench.failure('revokeDrSecondary', input);
+    expect(failed).toMatchObject({ code: 'PRECONDITION_FAILED', details: { outcomeKnown: true } });
+    expect(failed.details['next']).toContain('acknowledgeLastSecondary');
+    await bench.cluster('north').restart();
+  });
+
+  it('the performance role of a DR secondary is not taken for disabled', async () => {
+    const authority = await teardown({ kind: 'performance', cluster: 'europe' }, 'disable');
+    const input = { deployment: DEPLOYMENT, cluster: 'europe-dr', authority };
+    const failed = await bench.failure('disablePerformanceSecondary', input);
+    expect(failed).toMatchObject({ code: 'PRECONDITION_FAILED' });
+    expect(failed.message).toContain("its performance role is its primary's");
+  });
+
+  it('a secondary that is still connected is not gone', async () => {
+    const gone = { deployment: DEPLOYMENT, cluster: 'east', kind: 'dr' as const, id: idOf('west'), secondary: 'west' };
+    const failed = await bench.failure('awaitSecondaryGone', gone);
+    expect(failed).toMatchObject({ code: 'CONFIRMATION_TIMEOUT', retryable: false });
+    expect(failed.details['observed']).toContain(`east knows ${idOf('west')} and is connected to it`);
+  });
+});

@@ -1,0 +1,163 @@
+/** Who may see more needs an approval of exactly that; what only narrows needs nobody. The activities decide it themselves. */
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Authority, FilterState, PathsFilterFacts } from '../../src/contracts/activities';
+import { filterReconciliationInput } from '../../src/contracts/runbook-inputs';
+import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
+
+const deny = (...paths: string[]): PathsFilterFacts => ({ mode: 'deny', paths });
+const KNOWN = 'eu-cluster';
+
+let bench: ActivityBench;
+let directory: string;
+/** East is performance primary of europe, which it knows by another id than its cluster ID, and of asia. */
+beforeAll(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'filters-'));
+  bench = await ActivityBench.start({
+    topology: {
+      mounts: ['kv/', 'secret/', 'us-customers/'],
+      readings: { leaderChangeChance: 0 },
+      clusters: ['east', 'europe', 'asia'].map((name) => ({ name, nodes: 1, seal: { shares: 5, threshold: 3 } })),
+      performance: {
+        primary: 'east',
+        secondaries: [
+          { name: 'europe', filter: deny('us-customers/') },
+          { name: 'asia', filter: deny('kv/') },
+        ],
+      },
+      dr: [],
+    },
+    drSets: { main: ['east'], eu: ['europe'], ap: ['asia'] },
+    cluster: (name) => (name === 'east' ? {} : { credential: { file: join(directory, name) } }),
+  });
+  for (const name of ['europe', 'asia'])
+    await writeFile(join(directory, name), bench.cluster(name).rootToken, { mode: 0o600 });
+  renameEurope();
+});
+afterAll(async () => {
+  expect(bench.leaks()).toEqual([]);
+  await bench.stop();
+  await rm(directory, { recursive: true });
+});
+
+/** The activation token of europe was issued for an id of its own. */
+function renameEurope(): void {
+  const [east, europe] = [bench.cluster('east'), bench.cluster('europe')];
+  const [primary, secondary] = [east.effectiveRole('performance'), europe.effectiveRole('performance')];
+  if (primary.mode !== 'primary' || secondary.mode !== 'secondary') throw new Error('not the roles of the topology');
+  const now = bench.service.now();
+  const knownSecondaries = primary.knownSecondaries.map((each) =>
+    each.id === europe.clusterId ? { ...each, id: KNOWN } : each,
+  );
+  east.setRole('performance', { ...primary, knownSecondaries }, now);
+  europe.setRole('performance', { ...secondary, secondaryId: KNOWN }, now);
+}
+
+const idOf = (name: string) => bench.cluster(name).clusterId;
+const assess = (filters: Readonly<Record<string, unknown>>) =>
+  bench.call('assessFilterReconciliation', {
+    input: filterReconciliationInput.parse({ deployment: DEPLOYMENT, reason: 'a test', filters }),
+  });
+const there = (id: string) => bench.cluster('east').filterOf(id);
+
+async function authorityFor(filters: Readonly<Record<string, unknown>>): Promise<Authority> {
+  const { plan } = await assess(filters);
+  if (!plan) throw new Error('no plan');
+  return { plan, approvals: [await bench.approval('filter', plan.digest)] };
+}
+
+describe('a secondary that the primary knows by another id than its cluster ID', () => {
+  it('has its filter looked for, and written, under both', async () => {
+    const { route, gates, preconditions } = await assess({ europe: deny('us-customers') });
+    expect(route?.changes).toEqual([{ secondary: 'europe', id: KNOWN, before: 'none', wanted: deny('us-customers/') }]);
+    // Under the id that counts there was none: everything was sent. To write one narrows.
+    expect(gates.filter?.needed).toBe(false);
+    expect(route?.secondaries.find(({ secondary }) => secondary === 'europe')).toMatchObject({
+      id: KNOWN,
+      filters: [
+        { id: KNOWN, filter: 'none' },
+        { id: idOf('europe'), filter: deny('us-customers/') },
+      ],
+    });
+    expect(preconditions.filter(({ verdict }) => verdict === 'fail')).toEqual([]);
+  });
+
+  it('has deleted what is there, under whichever id, with one approval', async () => {
+    const { route, plan } = await assess({ europe: 'none' });
+    expect(route?.changes.map(({ id }) => id)).toEqual([idOf('europe')]);
+    expect(JSON.parse(plan?.text ?? '{}')).toMatchObject({
+      operations: [
+        {
+          operation: 'performance.primary.paths-filter',
+          on: { cluster: 'east', clusterId: idOf('east') },
+          with: { cluster: 'europe', clusterId: idOf('europe') },
+          detail: 'no paths filter',
+        },
+      ],
+    });
+  });
+});
+
+describe('writing and deleting a filter', () => {
+  const write = (
+    filter: PathsFilterFacts,
+    more: { readonly secondary?: string; readonly authority?: Authority } = {},
+  ) => ({
+    deployment: DEPLOYMENT,
+    cluster: 'east',
+    id: idOf('asia'),
+    filter,
+    ...more,
+  });
+
+  it('what only narrows is written without anybody', async () => {
+    const before: FilterState = deny('kv/');
+    const input = write(deny('kv/', 'secret/'));
+    expect(await bench.call('writePathsFilter', input)).toMatchObject({ outcome: 'done', before });
+  });
+
+  it('what widens is refused without an approval, with that of another filter and of another secondary', async () => {
+    bench.service.calls.length = 0;
+    const wanted = deny('secret/');
+    const refused = { code: 'NOT_APPROVED', retryable: false, details: { outcomeKnown: true } };
+    expect(await bench.failure('writePathsFilter', write(wanted))).toMatchObject(refused);
+    for (const authority of [
+      await authorityFor({ asia: deny('kv/') }),
+      await authorityFor({ europe: wanted }),
+      { ...(await authorityFor({ asia: wanted })), approvals: [] },
+    ]) {
+      const input = write(wanted, { secondary: 'asia', authority });
+      expect(await bench.failure('writePathsFilter', input)).toMatchObject(refused);
+    }
+    // An approval for one secondary does not serve another one's filter.
+    const authority = await authorityFor({ asia: wanted });
+    const other = await bench.failure('deletePathsFilter', {
+      ...{ deployment: DEPLOYMENT, cluster: 'east', id: idOf('europe'), secondary: 'asia' },
+      authority: await authorityFor({ asia: 'none' }),
+    });
+    expect(other.message).toContain(`${idOf('europe')} is not an id of asia`);
+    expect(bench.changes().filter((call) => call.includes('paths-filter/'))).toEqual([]);
+    expect(there(idOf('asia'))).toEqual(deny('kv/', 'secret/'));
+
+    const input = write(wanted, { secondary: 'asia', authority });
+    expect(await bench.call('writePathsFilter', input)).toMatchObject({ outcome: 'done', observed: 'deny secret/' });
+    expect(await bench.call('writePathsFilter', write(wanted))).toMatchObject({ outcome: 'already', calls: 0 });
+  });
+
+  it('a filter is deleted with its approval only', async () => {
+    const input = { deployment: DEPLOYMENT, cluster: 'east', id: idOf('asia'), secondary: 'asia' };
+    const refused = await bench.failure('deletePathsFilter', {
+      ...input,
+      authority: await authorityFor({ asia: deny('a/') }),
+    });
+    expect(refused).toMatchObject({ code: 'NOT_APPROVED' });
+    const authority = await authorityFor({ asia: 'none' });
+    expect(await bench.call('deletePathsFilter', { ...input, authority })).toMatchObject({
+      outcome: 'done',
+      before: deny('secret/'),
+    });
+    expect(there(idOf('asia'))).toBeUndefined();
+    expect(await bench.call('deletePathsFilter', { ...input, authority })).toMatchObject({ outcome: 'already' });
+  });
+});
