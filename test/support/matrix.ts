@@ -20,18 +20,18 @@ export function cell(runbook: RunbookName, kind: CellKind, about = ''): string {
 
 /** History events that a run without a fault may take at most; docs/benchmarks.md has the same table. */
 export const EVENT_LIMITS: Partial<Readonly<Record<RunbookName, number>>> = {
-  drSecondaryOnboarding: 120,
+  drSecondaryOnboarding: 109,
   drSwitchover: 200,
   drFailover: 135,
   drRejoin: 175,
   secondaryRepointing: 136,
-  performanceSecondaryOnboarding: 130,
+  performanceSecondaryOnboarding: 138,
   primaryEnablement: 42,
   filterReconciliation: 50,
   secondaryDecommission: 135,
   replicationTeardown: 60,
   walSampler: 11,
-  readiness: 24,
+  readiness: 20,
   merkleCheck: 101,
   drReindex: 123,
   operationTokenDisposal: 60,

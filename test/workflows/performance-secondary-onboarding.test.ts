@@ -1,0 +1,288 @@
+import { writeFile } from 'node:fs/promises';
+import { loseAnswer, statuses } from '../support/faults';
+import { Lane, Lanes, LANE_TEST_MS } from '../support/lane';
+import { cell, expectFewEvents } from '../support/matrix';
+import { instructionsOf, permission, unsealAll, usedPermissions } from '../support/onboarding';
+import { Scenario } from '../support/scenario';
+import type { TestRun } from '../support/scenario';
+
+jest.setTimeout(LANE_TEST_MS);
+
+const NAME = 'performanceSecondaryOnboarding';
+const SEAL = { shares: 5, threshold: 3 };
+const PERFORMANCE = '/v1/sys/replication/performance';
+const ENABLE_PRIMARY = `POST ${PERFORMANCE}/primary/enable`;
+const SECONDARY_TOKEN = `POST ${PERFORMANCE}/primary/secondary-token`;
+const ENABLE = `POST ${PERFORMANCE}/secondary/enable`;
+const DENY = { mode: 'deny' as const, paths: ['us-customers/'] };
+const LIMITS = { catchUp: '2s', streaming: '4s', serviceReady: '8s', unseal: '40s', merkleEvidence: '1s' };
+const NEW_SECONDARIES = ['europe', 'asia', 'africa', 'oceania'];
+
+const one = (name: string, nodes = 1) => ({ name, nodes, seal: SEAL });
+
+/** East is DR primary of west; the continents may be wiped, and the inventory says what europe may see. */
+function continents(more: Readonly<Record<string, unknown>> = {}, performance = false): () => Promise<Scenario> {
+  return () =>
+    Scenario.start({
+      topology: {
+        mounts: ['kv/', 'secret/', 'us-customers/'],
+        clusters: [one('east'), one('west'), one('europe', 3), one('asia'), one('africa', 3), one('oceania')],
+        dr: [{ primary: 'east', secondaries: ['west'] }],
+        ...(performance ? { performance: { primary: 'east', secondaries: [] } } : {}),
+      },
+      drSets: { main: ['east', 'west'], ...Object.fromEntries(NEW_SECONDARIES.map((name) => [`${name}-set`, [name]])) },
+      deployment: (service) => ({
+        wipeAllowList: NEW_SECONDARIES.map((name) => permission(service, name)),
+        pathsFilters: { europe: DENY, africa: 'none' },
+        ...more,
+      }),
+      limits: LIMITS,
+    });
+}
+
+const joining = new Lane(continents());
+const losing = new Lane(continents({}, true));
+
+function onboard(
+  scenario: Scenario,
+  secondary: string,
+  more: Readonly<Record<string, unknown>> = {},
+): Promise<TestRun> {
+  const input = {
+    deployment: scenario.name,
+    reason: 'a test',
+    requestedBy: 'olga',
+    primary: 'east',
+    secondary,
+    ...more,
+  };
+  return scenario.startRunbook(NAME, input);
+}
+
+const snapshot = (scenario: Scenario, cluster: string) => scenario.service.cluster(cluster).snapshotState();
+
+/** The place of the first call of an endpoint on a cluster, in the order of all calls. */
+function orderOf(scenario: Scenario, cluster: string, endpoint: string): number {
+  return scenario.service.calls.findIndex(
+    (call) => call.cluster === cluster && `${call.method} ${call.path}` === endpoint,
+  );
+}
+
+/** People make a token on the new secondary and put it where the inventory reads it. */
+async function giveCredential(scenario: Scenario, cluster: string): Promise<void> {
+  const token = scenario.service.cluster(cluster).createToken({ policies: ['root'] });
+  await writeFile(scenario.tokenFileOf(cluster), token, { mode: 0o600 });
+}
+
+function plant(scenario: Scenario, cluster: string): void {
+  scenario.service.cluster(cluster).write('secret/own', { is: cluster });
+  scenario.service.cluster('east').write('secret/of-east', { is: 'east' });
+  scenario.service.cluster('east').write('us-customers/smith', { is: 'secret' });
+}
+
+function expectJoined(scenario: Scenario, cluster: string): void {
+  expect(snapshot(scenario, cluster).performance).toMatchObject({ connectedTo: 'east', state: 'stream-wals' });
+  expect(scenario.service.cluster(cluster).read('secret/own')).toBeUndefined();
+  expect(scenario.service.cluster(cluster).read('secret/of-east')).toEqual({ is: 'east' });
+}
+
+describe('a new performance secondary', () => {
+  const lanes = new Lanes(joining, losing);
+  beforeAll(() => lanes.start());
+  afterAll(() => lanes.ended());
+
+  it(
+    cell(NAME, 'no fault', 'filtered from before the first byte, on a DR primary that becomes performance primary'),
+    joining.test(async (scenario) => {
+      plant(scenario, 'europe');
+      const id = scenario.service.cluster('europe').clusterId;
+      const filterPath = `POST ${PERFORMANCE}/primary/paths-filter/${id}`;
+      const run = await onboard(scenario, 'europe');
+      const { planText = '' } = await run.until('a plan', (status) => status.planText !== undefined && status);
+      expect(planText).toContain(`europe (cluster ID ${id}) is WIPED`);
+      expect(planText).toContain('deny us-customers/');
+      await run.approve('wipe');
+      const { instructions } = await instructionsOf(run);
+      expect(instructions.join('\n')).toContain('3 of the 5 key shares of east');
+      await unsealAll(scenario, 'europe', 'east');
+
+      // The workers' credential went with the data: people make another one.
+      const parked = await run.waitsFor('decision');
+      expect(parked).toMatchObject({
+        step: 'Look whether europe takes a credential again',
+        code: 'CREDENTIAL_UNAVAILABLE',
+      });
+      await giveCredential(scenario, 'europe');
+      await run.decide('retry');
+      const report = await run.report();
+
+      expect(report.outcome).toBe('completed');
+      expectJoined(scenario, 'europe');
+      expect(scenario.service.cluster('europe').read('us-customers/smith')).toBeUndefined();
+      expect(orderOf(scenario, 'east', filterPath)).toBeLessThan(orderOf(scenario, 'east', SECONDARY_TOKEN));
+      expect(snapshot(scenario, 'east').filters).toEqual([id]);
+      expect(snapshot(scenario, 'europe').performance.secondaryId).toBe(id);
+      const compared = report.steps.find(({ name }) => name.startsWith('Compare the dynamic filter'));
+      expect(compared?.activities[0]?.observed).toContain('the same on both sides: mounts us-customers/');
+      expect(report.findings.map(({ code }) => code)).toEqual([
+        'cluster-id-changed',
+        'secondary-credentials-gone',
+        'merkle-roots-not-proven-equal',
+      ]);
+      expect(report.leftToDo).toEqual([
+        expect.stringContaining('audit/local-file {"type":"file","local":true'),
+        expect.stringContaining('sys/mounts/<path> {"type":"kv","local":true}'),
+      ]);
+      await expectFewEvents(NAME, run);
+      expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
+    }),
+  );
+
+  it(
+    cell(NAME, 'parked, skip', 'nobody made a token on the new secondary'),
+    joining.test(async (scenario) => {
+      const run = await onboard(scenario, 'asia', { filter: { mode: 'allow', paths: ['secret/', 'kv/'] } });
+      await run.approve('wipe');
+      await run.decide('skip', 'Look whether asia takes a credential again');
+      const report = await run.report();
+      expect(report.outcome).toBe('completed');
+      expect(report.leftToDo.join('\n')).toContain('the dynamic filter of asia was not compared on both sides');
+      expect(report.leftToDo[0]).toContain(
+        `runbook start rootTokenCeremony --input '{"deployment":"${scenario.name}","cluster":"asia"`,
+      );
+      expect(scenario.calls('asia', 'dynamic-filter')).toBe(0);
+    }),
+  );
+
+  it(
+    cell(NAME, 'abort at', 'the wait for people who unseal'),
+    joining.test(async (scenario) => {
+      const run = await onboard(scenario, 'africa');
+      await run.approve('wipe');
+      await instructionsOf(run);
+      await run.handle.signal('abort', { by: 'olga', reason: 'the holders are asleep' });
+      const report = await run.report();
+      expect(report.outcome).toBe('aborted');
+      expect(report.leftToDo.join('\n')).toContain('unseal its nodes with key shares of east');
+      expect(statuses(scenario, 'africa', ENABLE)).toEqual([200]);
+      expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
+    }),
+  );
+
+  it(
+    cell(NAME, 'refused', 'the inventory does not say what it may see'),
+    losing.test(async (scenario) => {
+      const failure = await (await onboard(scenario, 'oceania')).failure();
+      expect(failure.code).toBe('PRECONDITION_FAILED');
+      expect(JSON.stringify(failure.details)).toContain('pathsFilters: {oceania: none}');
+      expect(statuses(scenario, 'oceania', ENABLE)).toEqual([]);
+    }),
+  );
+
+  it(
+    cell(NAME, 'refused', 'a wider filter than the one that stands under its id'),
+    losing.test(async (scenario) => {
+      const id = scenario.service.cluster('oceania').clusterId;
+      const east = scenario.service.cluster('east');
+      const stored = { type: 'filter', filter: DENY } as const;
+      east.storage.write(`cluster/filter/${id}`, stored, scenario.service.now());
+      const failure = await (await onboard(scenario, 'oceania', { filter: 'none' })).failure();
+      expect(failure.message).toContain('no wider than the filter that stands');
+      east.storage.write(`cluster/filter/${id}`, null, scenario.service.now());
+    }),
+  );
+
+  for (const [primary, secondary, why] of [
+    ['west', 'europe', 'no DR secondary (west)'],
+    ['east', 'west', 'no replication of any kind (west)'],
+    ['asia', 'europe', 'east is primary'],
+  ] as const) {
+    it(
+      cell(NAME, 'refused', `primary ${primary}, secondary ${secondary}`),
+      losing.test(async (scenario) => {
+        const failure = await (await onboard(scenario, secondary, { primary, filter: 'none' })).failure();
+        expect(failure.message).toContain(why);
+        expect(statuses(scenario, secondary, ENABLE)).toEqual([]);
+      }),
+    );
+  }
+
+  it(
+    cell(NAME, 'lost answer', 'primary/paths-filter, generate-public-key and secondary-token'),
+    losing.test(async (scenario) => {
+      plant(scenario, 'asia');
+      const id = scenario.service.cluster('asia').clusterId;
+      const filterPath = `POST ${PERFORMANCE}/primary/paths-filter/${id}`;
+      loseAnswer(scenario, 'east', filterPath);
+      loseAnswer(scenario, 'asia', `POST ${PERFORMANCE}/secondary/generate-public-key`);
+      loseAnswer(scenario, 'east', SECONDARY_TOKEN);
+      const run = await onboard(scenario, 'asia', { filter: DENY });
+      await run.approve('wipe');
+      await run.decide('skip');
+      const report = await run.report();
+      expect(report.outcome).toBe('completed');
+      expectJoined(scenario, 'asia');
+      expect(scenario.service.cluster('asia').read('us-customers/smith')).toBeUndefined();
+      expect(statuses(scenario, 'east', filterPath)).toEqual([0]);
+      expect(statuses(scenario, 'east', SECONDARY_TOKEN)).toEqual([0, 200]);
+      expect(statuses(scenario, 'east', ENABLE_PRIMARY)).toEqual([]);
+    }),
+  );
+
+  it(
+    cell(NAME, 'lost answer', 'secondary/enable and revoke-secondary'),
+    losing.test(async (scenario) => {
+      const revoke = `POST ${PERFORMANCE}/primary/revoke-secondary`;
+      loseAnswer(scenario, 'east', SECONDARY_TOKEN);
+      loseAnswer(scenario, 'east', revoke);
+      loseAnswer(scenario, 'oceania', ENABLE);
+      const run = await onboard(scenario, 'oceania', { filter: 'none' });
+      await run.approve('wipe');
+      const report = await run.report();
+      expect(report).toMatchObject({ outcome: 'completed', parkings: [] });
+      expectJoined(scenario, 'oceania');
+      expect(statuses(scenario, 'oceania', ENABLE)).toEqual([0]);
+      expect(statuses(scenario, 'east', revoke)).toEqual([0]);
+      // Without a filter nothing needs the credential, and both sides can be compared as they are.
+      expect(report.findings.map(({ code }) => code)).not.toContain('merkle-roots-not-proven-equal');
+    }),
+  );
+
+  it(
+    cell(NAME, 'parked, retry', 'an enable that the service refuses'),
+    losing.test(async (scenario) => {
+      const fault = scenario.service.faults.add({
+        cluster: 'europe',
+        endpoint: ENABLE,
+        action: { status: 403 },
+        times: 9,
+      });
+      const run = await onboard(scenario, 'europe', { filter: 'none', form: 'wrapped' });
+      await run.approve('wipe');
+      await run.waitsFor('decision');
+      fault.remove();
+      await run.decide('retry');
+      await instructionsOf(run);
+      await unsealAll(scenario, 'europe', 'east');
+      expect(await run.report()).toMatchObject({ outcome: 'completed' });
+      expectJoined(scenario, 'europe');
+    }),
+  );
+
+  it(
+    cell(NAME, 'parked, abort', 'an enable that the service refuses'),
+    losing.test(async (scenario) => {
+      const before = await usedPermissions(scenario);
+      scenario.service.faults.add({ cluster: 'africa', endpoint: ENABLE, action: { status: 403 }, times: 9 });
+      const run = await onboard(scenario, 'africa');
+      await run.approve('wipe');
+      await run.decide('abort');
+      const report = await run.report();
+      expect(report.outcome).toBe('aborted');
+      expect(await usedPermissions(scenario)).toBe(before + 1);
+      const failure = await (await onboard(scenario, 'africa')).failure();
+      expect(failure.message).toContain('used by run');
+      expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
+    }),
+  );
+});
