@@ -1,0 +1,195 @@
+import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { WipePermissions, findPermission, permissionVerdict } from '../../activities/support/wipe-permissions';
+import type { ActivationTokenResult, Authority } from '../../src/contracts/activities';
+import { startSimulatedService } from '../../src/simulator';
+import type { Topology } from '../../src/simulator';
+import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
+
+const SEED = 5;
+const LATER = '2100-01-01T00:00:00Z';
+const FILTER = { mode: 'deny' as const, paths: ['us-customers/'] };
+const ASKED = { deployment: DEPLOYMENT, reason: 'a test', requestedBy: 'olga', dryRun: false, primary: 'east' };
+
+/** East is performance primary and DR primary of west; north and south may be wiped. */
+const TOPOLOGY: Topology = {
+  seed: SEED,
+  pace: 'quick',
+  mounts: ['kv/', 'us-customers/'],
+  clusters: ['east', 'west', 'north', 'south', 'europe'].map((name) => ({
+    name,
+    nodes: 1,
+    seal: { shares: 5, threshold: 3 },
+  })),
+  performance: { primary: 'east', secondaries: [] },
+  dr: [{ primary: 'east', secondaries: ['west'] }],
+};
+
+let directory: string;
+let bench: ActivityBench;
+let ids: Readonly<Record<string, string>>;
+
+beforeAll(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'onboarding-'));
+  // The same seed gives the same cluster IDs and tokens: the inventory is written before the service starts.
+  const twin = await startSimulatedService(TOPOLOGY);
+  const clusters = [...twin.clusters.values()];
+  ids = Object.fromEntries(clusters.map(({ name, clusterId }) => [name, clusterId]));
+  for (const { name, rootToken } of clusters) await writeFile(join(directory, name), rootToken, { mode: 0o600 });
+  await twin.stop();
+  bench = await ActivityBench.start({
+    topology: TOPOLOGY,
+    drSets: { main: ['east', 'west', 'north', 'south'], eu: ['europe'] },
+    deployment: {
+      wipeAllowList: ['north', 'south', 'europe'].map((cluster) => ({
+        cluster,
+        clusterId: ids[cluster],
+        until: LATER,
+      })),
+      pathsFilters: { europe: FILTER },
+    },
+    cluster: (name) => ({ credential: { file: join(directory, name) } }),
+  });
+});
+afterAll(async () => {
+  await bench.stop();
+  await rm(directory, { recursive: true, force: true });
+});
+
+async function planFor(secondary: string, approved = true): Promise<Authority> {
+  const input = { ...ASKED, secondary, form: 'auto' as const };
+  const { plan, preconditions } =
+    secondary === 'europe'
+      ? await bench.call('assessPerformanceSecondaryOnboarding', { input: { ...input, filter: 'inventory' } })
+      : await bench.call('assessDrSecondaryOnboarding', { input });
+  expect(preconditions.filter(({ verdict }) => verdict === 'fail')).toEqual([]);
+  if (!plan) throw new Error('no plan');
+  return { plan, approvals: approved ? [await bench.approval('wipe', plan.digest)] : [] };
+}
+
+function issue(secondary: string): Promise<ActivationTokenResult> {
+  const both = { deployment: DEPLOYMENT, primary: 'east', secondary, form: 'auto' as const };
+  return secondary === 'europe'
+    ? bench.call('issuePerformanceEnableToken', both)
+    : bench.call('issueDrEnableToken', both);
+}
+
+const permissions = () => new WipePermissions(bench.ledgerDirectory);
+const entry = (cluster: string) => ({ cluster, clusterId: ids[cluster] ?? '', until: LATER });
+const enables = (cluster: string) => bench.calls(cluster, 'secondary/enable');
+
+describe('the wipe of a cluster', () => {
+  it('is refused where nobody approved it, or something else was approved, and uses up no permission', async () => {
+    const north = await planFor('north');
+    const activation = await issue('north');
+    const both = { deployment: DEPLOYMENT, primary: 'east', secondary: 'north', activation };
+    const text = north.plan.text.replace('"reason":"a test"', '"reason":"another"');
+    const forged: readonly Authority[] = [
+      await planFor('north', false),
+      await planFor('south'),
+      { plan: { text, digest: north.plan.digest }, approvals: north.approvals },
+      {
+        plan: north.plan,
+        approvals: [await bench.approval('wipe', north.plan.digest, 'grace', { rid: 'another-run' })],
+      },
+      { plan: north.plan, approvals: [await bench.approval('disable', north.plan.digest)] },
+      { plan: north.plan, approvals: [await bench.approval('wipe', north.plan.digest, 'olga')] },
+    ];
+    for (const authority of forged)
+      expect(await bench.failure('enableDrSecondary', { ...both, authority })).toMatchObject({ code: 'NOT_APPROVED' });
+    // Approved for DR replication is not approved for performance replication.
+    const other = { ...both, authority: north };
+    expect(await bench.failure('enablePerformanceSecondary', other)).toMatchObject({ code: 'NOT_APPROVED' });
+    expect(enables('north')).toBe(0);
+    expect(await permissions().use(DEPLOYMENT, entry('north'))).toBeUndefined();
+  });
+
+  it('is refused where another run used the permission', async () => {
+    const authority = await planFor('south');
+    const activation = await issue('south');
+    await permissions().take(DEPLOYMENT, entry('south'), { ...bench.run, rid: 'another-run' });
+    const both = { deployment: DEPLOYMENT, primary: 'east', secondary: 'south' };
+    const failure = await bench.failure('enableDrSecondary', { ...both, activation, authority });
+    expect(failure).toMatchObject({ code: 'PRECONDITION_FAILED', retryable: false });
+    expect(failure.message).toContain('used by run another-run');
+    expect(failure.details['next']).toContain(`wipeAllowList: {cluster: south, clusterId: ${ids['south']}`);
+    expect(enables('south')).toBe(0);
+  });
+
+  it('is refused where the paths filter is not the one that was approved', async () => {
+    const authority = await planFor('europe');
+    const activation = await issue('europe');
+    const id = ids['europe'] ?? '';
+    const both = { deployment: DEPLOYMENT, primary: 'east', secondary: 'europe', activation, authority };
+    const input = { ...both, filter: FILTER };
+    expect(await bench.failure('enablePerformanceSecondary', input)).toMatchObject({
+      code: 'PRECONDITION_FAILED',
+      details: { observed: `no paths filter under ${id}`, needed: `deny us-customers/ under ${id}` },
+    });
+    expect(await bench.failure('enablePerformanceSecondary', both)).toMatchObject({ code: 'NOT_APPROVED' });
+    expect(enables('europe')).toBe(0);
+    expect(await permissions().use(DEPLOYMENT, entry('europe'))).toBeUndefined();
+  });
+
+  it('is refused where the cluster began to replicate after the approval; the token that was issued stays unused', async () => {
+    const authority = await planFor('north');
+    const activation = await issue('north');
+    bench
+      .cluster('north')
+      .setRole(
+        'performance',
+        { mode: 'primary', setId: 'a-set', advertisedAddress: '', knownSecondaries: [] },
+        bench.service.now(),
+      );
+    const both = { deployment: DEPLOYMENT, primary: 'east', secondary: 'north' };
+    const failure = await bench.failure('enableDrSecondary', { ...both, activation, authority });
+    expect(failure).toMatchObject({
+      code: 'PRECONDITION_FAILED',
+      details: { observed: 'DR disabled, performance primary' },
+    });
+    expect(enables('north')).toBe(0);
+    expect(bench.leaks()).toEqual([]);
+  });
+});
+
+describe('a permission to wipe', () => {
+  const runOf = (rid: string) => ({ ...bench.run, rid });
+  const once = { cluster: 'once', clusterId: 'an-id', until: LATER };
+
+  it('goes to one of several runs, which keeps it', async () => {
+    const tries = await Promise.allSettled(
+      ['a', 'b', 'c', 'd'].map(async (rid) => {
+        await permissions().take(DEPLOYMENT, once, runOf(rid));
+        return rid;
+      }),
+    );
+    const [winner] = tries.flatMap((each) => (each.status === 'fulfilled' ? [each.value] : []));
+    expect(tries.filter(({ status }) => status === 'fulfilled')).toHaveLength(1);
+    await permissions().take(DEPLOYMENT, once, runOf(winner ?? ''));
+    const deployment = bench.inventory.deployments.get(DEPLOYMENT);
+    if (!deployment) throw new Error('no deployment');
+    const listed = { ...deployment, wipeAllowList: [once] };
+    const find = (rid: string) => findPermission(permissions(), listed, 'once', 'an-id', runOf(rid));
+    expect(await find(winner ?? '')).toMatchObject({ takenByRun: true });
+    const others = await find('another');
+    expect(permissionVerdict(DEPLOYMENT, 'once', 'an-id', others)).toMatchObject({ verdict: 'fail' });
+    // A new entry of the inventory, which differs by its time, is a new permission.
+    const renewed = { ...listed, wipeAllowList: [once, { ...once, until: '2100-01-02T00:00:00Z' }] };
+    expect(await findPermission(permissions(), renewed, 'once', 'an-id', runOf('another'))).toMatchObject({
+      takenByRun: false,
+      permission: { until: '2100-01-02T00:00:00Z' },
+    });
+  });
+
+  it('counts as used where its record cannot be read', async () => {
+    const torn = { ...once, cluster: 'torn' };
+    await permissions().take(DEPLOYMENT, torn, runOf('a'));
+    const kept = join(bench.ledgerDirectory, 'wipe-permissions');
+    for (const name of await readdir(kept)) await writeFile(join(kept, name), '{', { mode: 0o600 });
+    expect(await permissions().use(DEPLOYMENT, torn)).toBe('unreadable');
+    await expect(permissions().take(DEPLOYMENT, torn, runOf('a'))).rejects.toMatchObject({
+      code: 'PRECONDITION_FAILED',
+    });
+  });
+});
