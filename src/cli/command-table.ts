@@ -6,6 +6,7 @@ import type * as decideModule from './commands/decide';
 import type * as inventoryModule from './commands/inventory';
 import type * as keysModule from './commands/keys';
 import type * as programsModule from './commands/programs';
+import type * as readinessModule from './commands/readiness';
 import type * as reportModule from './commands/report';
 import type * as runsModule from './commands/runs';
 import type * as runbooksModule from './commands/runbooks';
@@ -34,6 +35,10 @@ export const COMMANDS: readonly CommandGroup[] = [
   {
     names: ['runbooks'],
     load: (host) => [(require('./commands/runbooks') as typeof runbooksModule).runbooksCommand(host)],
+  },
+  {
+    names: ['readiness'],
+    load: (host) => [(require('./commands/readiness') as typeof readinessModule).readinessCommand(host)],
   },
   {
     names: ['list', 'status'],

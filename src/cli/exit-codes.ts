@@ -1,5 +1,6 @@
 import type { ErrorCode } from '../errors';
-import { isRunbookError } from '../errors';
+import type { ReadinessResult } from '../contracts/readiness';
+import { reportOfError } from './print-error';
 
 /** Exit codes of the `runbook` command. `docs/cli.md` is the same table for people. */
 export const EXIT = {
@@ -17,6 +18,8 @@ export const EXIT = {
   notFound: 5,
   /** The run ended, but not as asked for: aborted or rolled back. */
   otherEnd: 6,
+  /** `readiness`: ready, with warnings. */
+  warned: 7,
 } as const;
 export type ExitCode = (typeof EXIT)[keyof typeof EXIT];
 
@@ -36,9 +39,10 @@ const NOT_FOUND: readonly ErrorCode[] = ['UNKNOWN_DEPLOYMENT', 'UNKNOWN_CLUSTER'
 
 /** The exit code that belongs to an error. */
 export function exitCodeOf(error: unknown): ExitCode {
-  if (!isRunbookError(error)) return EXIT.failed;
-  if (NOT_FOUND.includes(error.code)) return EXIT.notFound;
-  return REFUSALS.includes(error.code) ? EXIT.refused : EXIT.failed;
+  // A run that failed tells its code by the failure that it ended with.
+  const { code } = reportOfError(error);
+  if (NOT_FOUND.some((each) => each === code)) return EXIT.notFound;
+  return REFUSALS.some((each) => each === code) ? EXIT.refused : EXIT.failed;
 }
 
 /** The exit code that belongs to the outcome of a run. */
@@ -47,4 +51,14 @@ export function exitCodeOfOutcome(outcome: string): ExitCode {
   if (outcome === 'refused') return EXIT.refused;
   if (outcome === 'aborted' || outcome === 'rolled-back') return EXIT.otherEnd;
   return outcome === 'running' ? EXIT.pending : EXIT.failed;
+}
+
+/** The exit code that belongs to what a readiness check found: for one of its questions, or for both. */
+export function exitCodeOfReadiness(
+  result: Pick<ReadinessResult, 'switchover' | 'failover'>,
+  about?: 'switchover' | 'failover',
+): ExitCode {
+  const verdicts = about === undefined ? [result.switchover, result.failover] : [result[about]];
+  if (verdicts.includes('not-ready')) return EXIT.refused;
+  return verdicts.includes('ready-with-warnings') ? EXIT.warned : EXIT.ok;
 }

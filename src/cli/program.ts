@@ -26,7 +26,7 @@ A switchover, by the people who do it:
   anybody    runbook status deployment:payments
 
 Exit codes: 0 done, 1 failed, 2 wrong command line, 3 refused, 4 not finished or no answer yet, 5 not found,
-6 the run ended otherwise (aborted, rolled back).`,
+6 the run ended otherwise (aborted, rolled back), 7 ready with warnings (readiness).`,
     );
   const one = COMMANDS.find(({ names }) => names.some((name) => name === only));
   for (const { load } of one === undefined ? COMMANDS : [one]) {

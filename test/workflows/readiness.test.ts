@@ -1,0 +1,147 @@
+/** The check of readiness as a run: its verdict, its comparison with the last one, and beside a run that works. */
+import { setTimeout as delay } from 'node:timers/promises';
+import type { ReadinessResult } from '../../src/contracts/readiness';
+import { readinessResult } from '../../src/contracts/readiness';
+import type { Report } from '../../src/contracts/report';
+import { walSamplerIdPrefix } from '../../src/contracts/wal-samples';
+import { cli } from '../cli/support';
+import { cell, expectFewEvents } from '../support/matrix';
+import { pointsOf, SOUND_VERSION } from '../support/readiness';
+import { replayRun } from '../support/replay';
+import { pair, Scenario } from '../support/scenario';
+
+jest.setTimeout(90_000);
+
+/** A point that can never be known is neither good nor bad; of a laboratory on one machine these. */
+const BEYOND_KNOWING = ['certificate (east) both', 'certificate (west) both'];
+
+describe('readiness', () => {
+  let scenario: Scenario;
+  const id = () => `readiness:${scenario.name}`;
+  const start = () => scenario.startRunbook('readiness', { deployment: scenario.name }, id());
+  const foundBy = (report: Report): ReadinessResult => readinessResult.parse(report.result);
+
+  /** Until Temporal's visibility store tells that the runs under an ID, or that begin with it, have closed. */
+  async function untilListed(query: string, count: number): Promise<void> {
+    const deadline = Date.now() + 20_000;
+    for (;;) {
+      let seen = 0;
+      const closed = scenario.client.workflow.list({ query: `${query} AND ExecutionStatus = "Completed"` });
+      for await (const run of closed) seen += run.workflowId === '' ? 0 : 1;
+      if (seen >= count) return;
+      if (Date.now() > deadline) throw new Error(`not listed: ${query}`);
+      await delay(100);
+    }
+  }
+
+  beforeAll(async () => {
+    scenario = await Scenario.start({
+      topology: pair(1, SOUND_VERSION),
+      deployment: {
+        laboratory: true,
+        readiness: { independent: true, snapshots: { takenAt: new Date().toISOString() } },
+      },
+    });
+    const sampling = { deployment: scenario.name, samples: 3, everySeconds: 0.1 };
+    const prefix = walSamplerIdPrefix(scenario.name);
+    await (await scenario.startRunbook('walSampler', sampling, `${prefix}1`)).handle.result();
+    await untilListed(`WorkflowId = "${prefix}1"`, 1);
+  });
+  afterAll(() => scenario.stop());
+
+  let firstRun: string;
+  it(cell('readiness', 'no fault', 'ready'), async () => {
+    const first = await start();
+    const report = await first.report();
+    firstRun = report.runId;
+    const result = foundBy(report);
+    expect([pointsOf(result, 'fail'), pointsOf(result, 'warn')]).toEqual([[], []]);
+    expect(pointsOf(result, 'not-checkable')).toEqual(BEYOND_KNOWING);
+    expect(report).toMatchObject({ outcome: 'completed', runbook: 'readiness', leftToDo: [] });
+    expect(result).toMatchObject({ switchover: 'ready', failover: 'ready', score: 100 });
+    expect(result.comparedWith).toBeUndefined();
+    expect((await first.status()).summary).toEqual(['Switchover: **ready**. Failover: **ready**. Score 100 of 100.']);
+    expect(scenario.service.calls.filter(({ method, path }) => method !== 'GET' && !path.endsWith('-self'))).toEqual(
+      [],
+    );
+    await expectFewEvents('readiness', first);
+    await replayRun(first);
+  });
+
+  it(cell('readiness', 'refused', 'a deployment that nobody knows'), async () => {
+    const unknown = `${scenario.name}-x`;
+    const run = await scenario.startRunbook('readiness', { deployment: unknown }, `readiness:${unknown}`);
+    const failure = await run.failure();
+    expect(failure.code).toBe('UNKNOWN_DEPLOYMENT');
+    expect(failure.message).toContain(unknown);
+    const { TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE } = scenario.environment;
+    const env = { TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE, RUNBOOKS_TASK_QUEUE: scenario.taskQueue };
+    const told = await cli(['readiness', unknown], { env });
+    expect([told.code, told.err]).toEqual([5, expect.stringContaining('UNKNOWN_DEPLOYMENT')]);
+    expect((await cli(['readiness', 'No Name'], { env })).code).toBe(3);
+  });
+
+  it(cell('readiness', 'abort at', 'the reading'), async () => {
+    scenario.service.faults.add({ endpoint: 'GET /v1/sys/audit', action: { delayMs: 6_000 } });
+    const run = await start();
+    const deadline = Date.now() + 20_000;
+    while (scenario.service.calls.every(({ path }) => !path.endsWith('capabilities-self')) && Date.now() < deadline)
+      await delay(50);
+    await run.handle.signal('abort', { by: 'olga', reason: 'not now' });
+    const report = await run.report();
+    expect(report.outcome).toBe('aborted');
+    expect(report.result).toBeUndefined();
+    expect(report.leftToDo.join()).toContain('olga');
+    scenario.service.faults.clear();
+  });
+
+  it('beside a run that works it says which one holds the lock, does not disturb it, and tells what became worse', async () => {
+    // The aborted check closed too; it has no verdict, and is passed over.
+    await untilListed(`WorkflowId = "${id()}"`, 2);
+    const working = await scenario.start();
+    await working.waitsFor('approval');
+    await working.waitsFor('shares');
+    const { runId } = await working.handle.describe();
+    const before = await working.eventCount();
+
+    const { TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE } = scenario.environment;
+    const env = { TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE, RUNBOOKS_TASK_QUEUE: scenario.taskQueue };
+    const { code, out } = await cli(['readiness', scenario.name, '--json'], { env });
+    expect(code).toBe(3);
+    const result = readinessResult.parse(JSON.parse(out));
+    expect(pointsOf(result, 'fail')).toEqual(['lock switchover']);
+    expect(pointsOf(result, 'warn')).toEqual(['lock failover']);
+    expect([result.switchover, result.failover]).toEqual(['not-ready', 'ready-with-warnings']);
+    const [lock] = result.points;
+    expect(lock?.observed).toBe(`held by drSwitchover, run ${runId}, waiting-for-people`);
+    expect(result.comparedWith).toMatchObject({ runId: firstRun, score: 100 });
+    expect(result.changes).toEqual([
+      { change: 'worse', id: 'lock', about: 'switchover', before: 'ok', now: 'fail' },
+      { change: 'worse', id: 'lock', about: 'failover', before: 'ok', now: 'warn' },
+    ]);
+    const check = scenario.attach(id());
+    expect((await check.status()).summary?.[1]).toBe('worse: lock, ok before, fail now');
+
+    const failover = await cli(['readiness', scenario.name, '--about', 'failover'], { env });
+    expect(failover.code).toBe(7);
+    expect(failover.out).toContain('Switchover: not ready. Failover: ready with warnings.');
+    expect(failover.out).toMatch(/Red\n +lock +switchover +held by drSwitchover/);
+
+    // The run did not notice: no event, still waiting, and it goes on as if nothing had been.
+    expect(await working.eventCount()).toBe(before);
+    await working.people();
+    expect((await working.report()).outcome).toBe('completed');
+    expect(await scenario.leaks([out, failover.out])).toEqual([]);
+  });
+
+  it('after the switchover it judges the new roles', async () => {
+    const result = foundBy(await (await start()).report());
+    expect(result.candidates.map(({ cluster }) => cluster)).toEqual(['east']);
+    expect(result.points.filter(({ verdict }) => verdict === 'fail')).toEqual([]);
+    expect(result.changes.filter(({ id: about }) => about === 'lock')).toEqual([
+      { change: 'better', id: 'lock', about: 'switchover', before: 'fail', now: 'ok' },
+      { change: 'better', id: 'lock', about: 'failover', before: 'warn', now: 'ok' },
+    ]);
+    expect(await scenario.leaks([JSON.stringify(result)])).toEqual([]);
+  });
+});
