@@ -1,20 +1,156 @@
+import type { Authority, MarkerResult, PromotionRoute } from '../src/contracts/activities';
 import type { PerformancePromotionInput } from '../src/contracts/runbook-inputs';
 import { performancePromotionInput } from '../src/contracts/runbook-inputs';
-import { stepFailure } from './building-blocks/failures';
+import type { Approved } from './building-blocks/approved-plan';
+import { approveFurther, approvePlan } from './building-blocks/approved-plan';
+import { ABORT } from './building-blocks/parking';
 import type { Run } from './building-blocks/run';
+import { StepFailed } from './building-blocks/run';
 import type { Ending, RunbookResult } from './building-blocks/runbook';
 import { executeRunbook } from './building-blocks/runbook';
 import { failOver } from './dr-failover';
+import { followNewPrimary, performanceRolesInWords } from './performance-promotion-followers';
+import { changePerformancePrimary, performanceServiceBack } from './performance-promotion-outage';
 
+/**
+ * A performance secondary becomes the performance primary. Planned: the old primary answers and is demoted first, and is
+ * promoted back where that ends well for nobody else. Unplanned: it is gone, and has no DR secondary that would keep
+ * every token and lease.
+ */
 export async function performancePromotion(input: unknown): Promise<RunbookResult> {
   return executeRunbook<PerformancePromotionInput>(
-    { name: 'performancePromotion', input: performancePromotionInput, body: carryOut, failOver },
+    { name: 'performancePromotion', input: performancePromotionInput, body: promote, failOver },
     input,
   );
 }
 
-function carryOut(run: Run, input: PerformancePromotionInput): Promise<Ending> {
-  void run;
-  void input;
-  return Promise.resolve({ outcome: 'refused', failure: stepFailure('INTERNAL', 'not there yet') });
+type Promotion = Approved<PromotionRoute>;
+
+async function promote(run: Run, input: PerformancePromotionInput): Promise<Ending> {
+  // 0.-1. Read everything; refuse unless everything needed was observed; the plan gate.
+  const approved = await run.stoppable(() =>
+    approvePlan<PromotionRoute>(run, {
+      input,
+      assess: (call) => call.assessPerformancePromotion({ input }),
+      gate: () => 'promote',
+    }),
+  );
+  if ('outcome' in approved) return approved;
+  return input.mode === 'planned' ? promotePlanned(run, input, approved) : promoteUnplanned(run, input, approved);
+}
+
+async function promotePlanned(run: Run, input: PerformancePromotionInput, approved: Promotion): Promise<Ending> {
+  const { route, authority } = approved;
+  const { deployment } = input;
+
+  // 2. Until the demotion a stop or a failure leaves the old primary serving.
+  const marker = await run.stoppable(() => proveCaughtUp(run, deployment, route));
+
+  // 3.-4. Without a primary, from the demotion until a cluster serves. A stop is offered as a choice.
+  const served = await run.shielded(() => changePerformancePrimary(run, input, route, authority, marker));
+  if (served === 'nowhere') return { outcome: 'aborted' };
+
+  // 5. The others follow.
+  return run.stoppable(async () => {
+    const leftToDo = await finish(run, deployment, route, authority, served);
+    if (served === 'new') return { outcome: 'completed', leftToDo };
+    const why = `${route.from} is performance primary again. Find out why ${route.to} did not become it before the next try.`;
+    return { outcome: 'rolled-back', leftToDo: [why, ...leftToDo] };
+  });
+}
+
+function promoteUnplanned(run: Run, input: PerformancePromotionInput, approved: Promotion): Promise<Ending> {
+  const { route } = approved;
+  const { deployment } = input;
+  return run.stoppable(async () => {
+    // 2. Promote; where that is refused for as long as its budget lasts, `force` has a gate of its own.
+    run.state.outageBegan(Date.now(), `${route.from} is gone; since when is not known to this run`);
+    run.state.enterPhase('outage');
+    const authority = await promoteLost(run, input, approved);
+    // 3. See that it serves. 4. The others follow.
+    await performanceServiceBack(run, { deployment, primary: route.to });
+    return { outcome: 'completed', leftToDo: await finish(run, deployment, route, authority, 'new') };
+  });
+}
+
+/** Every write up to the marker is on the new primary. */
+async function proveCaughtUp(run: Run, deployment: string, { from, to, hooks }: PromotionRoute): Promise<MarkerResult> {
+  if (hooks.quiesce) {
+    run.onEnd(async () => {
+      if (run.state.outageSince !== undefined || !hooks.release) return;
+      await run.cleanUp('Release the clients', async (call) => {
+        await call.runHook({ deployment, hook: 'release', from: to, to: from });
+      });
+    });
+    await run.step('Quiesce the clients', (call) => call.runHook({ deployment, hook: 'quiesce', from, to }));
+  }
+  const kind = 'performance';
+  const marker = await run.step(
+    `Write a marker on ${from}`,
+    (call) => call.writeMarker({ deployment, cluster: from, kind }),
+    { note: ({ wal }) => `last_performance_wal ${wal}` },
+  );
+  await run.step(
+    `Wait until ${to} has it`,
+    (call) => call.awaitCatchUp({ deployment, primary: from, secondary: to, wal: marker.wal, kind }),
+    { note: ({ reached, target }) => `last_remote_wal ${reached}, needed ${target}` },
+  );
+  return marker;
+}
+
+/** Promotes without a primary; by force only where that was refused without a doubt, and people approved it. */
+async function promoteLost(run: Run, input: PerformancePromotionInput, approved: Promotion): Promise<Authority> {
+  const { deployment } = input;
+  const { to: cluster, from: otherCluster } = approved.route;
+  const { authority } = approved;
+  try {
+    await run.step(
+      `Promote ${cluster}`,
+      (call) => call.promotePerformanceSecondary({ deployment, cluster, otherCluster, authority }),
+      {
+        note: ({ observed }) => observed,
+        choices: [ABORT],
+        leaveToRunbook: ({ code, outcomeKnown }) => input.offerForce && outcomeKnown && REFUSALS.includes(code),
+      },
+    );
+    return authority;
+  } catch (error) {
+    if (!(error instanceof StepFailed)) throw error;
+    run.state.finding({
+      severity: 'warning',
+      code: 'promotion-refused',
+      text: `${cluster} refused to be promoted for as long as its budget lasted: ${error.failure.message}`,
+      next: `Approve gate "force" only where it is accepted that what ${cluster} lacks is lost.`,
+    });
+  }
+  const forced = await approveFurther(run, input, approved, 'force');
+  // DANGER: what the secondary lacks is lost.
+  await run.step(
+    `Promote ${cluster} by force`,
+    (call) => call.promotePerformanceSecondary({ deployment, cluster, otherCluster, authority: forced, force: true }),
+    { note: ({ observed }) => observed, choices: [ABORT] },
+  );
+  return forced;
+}
+
+/** "Not in sync", as the service says it. */
+const REFUSALS: readonly string[] = ['NOT_CAUGHT_UP', 'SERVICE_UNAVAILABLE', 'BAD_REQUEST'];
+
+async function finish(
+  run: Run,
+  deployment: string,
+  route: PromotionRoute,
+  authority: Authority,
+  served: 'new' | 'old',
+): Promise<string[]> {
+  run.state.enterPhase('re-protecting');
+  const left = await followNewPrimary(run, deployment, route, authority, served);
+  run.state.enterPhase('finishing');
+  await run.skippableStep(
+    'Read the final state',
+    'the report has no final state',
+    (call) => call.readDeployment({ deployment }),
+    { note: performanceRolesInWords },
+  );
+  return left;
 }

@@ -33,17 +33,28 @@ export interface RepointingRoute {
   readonly addressesId?: string;
 }
 
+/** A secondary that is to follow the new primary, with the filter that it must have there. */
+export interface Follower extends KnownFilter {
+  readonly cluster: string;
+}
+
 /** What `performancePromotion` follows. */
 export interface PromotionRoute {
   readonly mode: 'planned' | 'unplanned';
+  /** The performance primary, or the one that is gone. */
+  readonly from: string;
   readonly to: string;
-  /** Absent where the primary is gone and nobody can tell which cluster it was. */
-  readonly from?: string;
   readonly repoint: 'token' | 'addresses';
-  /** Every other secondary, and the old primary where it joins again, with the filters that they must have. */
-  readonly followers: readonly (KnownFilter & { readonly cluster: string; readonly form: 'token' | 'addresses' })[];
-  /** The old primary stays out, because its version is older. */
-  readonly staysOut: boolean;
+  /** Every other secondary that answers. */
+  readonly others: readonly Follower[];
+  /** The others that do not answer: people re-point them later. */
+  readonly silent: readonly string[];
+  /** The old primary, with the filter that it gets as a secondary; absent where it stays out. */
+  readonly old?: Follower;
+  /** Why it stays out. */
+  readonly staysOut?: string;
+  /** The new primary as it is now, for where it stays a secondary. */
+  readonly heir: Follower;
   readonly hooks: { readonly quiesce: boolean; readonly release: boolean };
 }
 
@@ -77,8 +88,8 @@ export interface PerformancePromotionActivities {
   promotePerformanceSecondary(
     input: OnCluster & {
       readonly authority: Authority;
-      /** The cluster that must not be primary; absent where nobody can tell which one was. */
-      readonly otherCluster?: string;
+      /** The cluster that must not be primary, in whose place this one is promoted. */
+      readonly otherCluster: string;
       /** Promotes although the service refuses. Needs the `force` gate. */
       readonly force?: boolean;
     },

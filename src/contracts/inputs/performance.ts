@@ -15,8 +15,10 @@ export const performancePromotionInput = z.strictObject({
   acceptLoss: z.enum(['none', 'bounded']).default('none'),
   /** Unplanned: promotes although a usable DR secondary of the failed primary could be promoted instead. */
   overrideDrSecondary: z.boolean().default(false),
-  /** Whether the `force` gate may be opened at all. */
+  /** Unplanned: whether the `force` gate may be opened at all. */
   offerForce: z.boolean().default(true),
+  /** Re-points the others although a version of the service has a known defect in update-primary (facts 8.11). */
+  acknowledgeKnownBugs: z.boolean().default(false),
 });
 export type PerformancePromotionInput = z.infer<typeof performancePromotionInput>;
 

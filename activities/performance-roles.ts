@@ -1,0 +1,226 @@
+import type { PerformancePromotionActivities } from '../src/contracts/activities';
+import type { ReplicationObservation } from '../src/contracts/observations';
+import { RunbookError, isRunbookError } from '../src/errors';
+import type { ActivityDependencies } from './dependencies';
+import { verifyOperation } from './support/authority';
+import type { ClusterAccess, Clusters } from './support/clusters';
+import type { Execution } from './support/execution';
+import { executeChange } from './support/execution';
+import { describeReplication, isAlive } from './support/observe';
+import { primaryClusterAddrOf } from './support/onboarding-primary';
+import { readKind } from './support/onboarding-read';
+import { awaitClusterId } from './support/operation-token';
+import { judgeGone } from './support/performance-gone';
+import { observeDeployment } from './support/planning';
+import { inPlaceOf } from './support/promotion-plan';
+import type { ProofMemory } from './support/prove-not-primary';
+import { askRole, proveNotPrimary, refusePrimary } from './support/prove-not-primary';
+import { CHANGE_TIMEOUT_MS, beforeSending, readActConfirm } from './support/read-act-confirm';
+
+type RoleActivities = Pick<PerformancePromotionActivities, 'demotePerformancePrimary' | 'promotePerformanceSecondary'>;
+type Promotion = Parameters<RoleActivities['promotePerformanceSecondary']>[0];
+
+/** "Not in sync" is 503, or 400 by another reading (facts 2, row 32): waited for, and never turned into force. */
+const NOT_YET: ReadonlySet<string> = new Set([
+  'NOT_CAUGHT_UP',
+  'SERVICE_UNAVAILABLE',
+  'BAD_REQUEST',
+  'NO_ACTIVE_NODE',
+  'UNREACHABLE',
+]);
+
+/** The two role changes of performance replication (interface 4.2: `primary/demote`, `secondary/promote`). */
+export function createPerformanceRoleActivities(
+  dependencies: ActivityDependencies,
+  clusters: Clusters,
+): RoleActivities {
+  return {
+    demotePerformancePrimary: executeChange(async (input, execution) => {
+      const { deployment, cluster, authority, successor, reached } = input;
+      const { signal, run } = execution;
+      const { limits } = clusters.deployment(deployment);
+      const [access, next] = [clusters.of(deployment, cluster), clusters.of(deployment, successor)];
+      const [clusterId, nextId] = await Promise.all(
+        [access, next].map((each) => awaitClusterId(each, execution, limits.demoteMs)),
+      );
+      await verifyOperation(dependencies.inventory, run, deployment, authority, {
+        operation: 'performance.primary.demote',
+        on: { cluster, clusterId: clusterId ?? '' },
+        with: { cluster: successor, clusterId: nextId ?? '' },
+      });
+      const token = await access.credential();
+      let walBefore: string | undefined;
+      const changed = await readActConfirm(execution, {
+        read: () => readKind(access, 'performance', signal),
+        until: (state) => state.mode === 'secondary',
+        budgetMs: limits.demoteMs,
+        describe: describeReplication,
+        needed: `${cluster} is a performance secondary`,
+        cluster,
+        allow: (state) => {
+          if (state.mode !== 'primary') throw wrongRole(cluster, 'primary', state);
+          walBefore = state.lastWal ?? walBefore;
+        },
+        act: async () => {
+          // The last look before the point of no return: the successor must be there and must be a live secondary.
+          const seen = await beforeSending(() => readKind(next, 'performance', signal));
+          const ready =
+            seen.mode === 'secondary' &&
+            seen.state === 'stream-wals' &&
+            isAlive(seen, limits.heartbeatAgeMs) &&
+            (reached === undefined || BigInt(seen.lastRemoteWal ?? '0') >= BigInt(reached));
+          if (!ready) throw notReady(cluster, successor, seen, reached);
+          execution.throwIfCancelled();
+          return access.client.performance.primary.demote({ token, signal, timeoutMs: CHANGE_TIMEOUT_MS });
+        },
+      });
+      await refuseSecondPrimary(clusters, deployment, cluster, changed.state.setId, signal);
+      return {
+        outcome: changed.outcome,
+        observed: `${cluster}: ${describeReplication(changed.state)}; no other performance primary in its set`,
+        calledAt: changed.calledAt,
+        confirmedAt: Date.now(),
+        calls: changed.calls,
+        walBefore,
+      };
+    }),
+
+    promotePerformanceSecondary: executeChange(async (input, execution) => {
+      const { deployment, cluster, otherCluster, authority, force = false } = input;
+      const { signal, run } = execution;
+      const { limits } = clusters.deployment(deployment);
+      const access = clusters.of(deployment, cluster);
+      const clusterId = await awaitClusterId(access, execution, limits.promoteMs);
+      const { choices } = await verifyOperation(dependencies.inventory, run, deployment, authority, {
+        operation: force ? 'performance.secondary.promote-force' : 'performance.secondary.promote',
+        on: { cluster, clusterId },
+        detail: inPlaceOf(otherCluster),
+      });
+      const memory: ProofMemory = { kind: 'performance' };
+      const prove =
+        choices['mode'] === 'unplanned'
+          ? () => demandGone(dependencies, clusters, execution, input, choices['overrideDrSecondary'] === true, memory)
+          : () => proveNotPrimary(dependencies, run, clusters.of(deployment, otherCluster), signal, memory);
+      const token = await access.credential();
+      const changed = await readActConfirm(execution, {
+        read: () => readKind(access, 'performance', signal),
+        until: (state) => state.mode === 'primary',
+        budgetMs: limits.promoteMs,
+        describe: describeReplication,
+        needed: `${cluster} is performance primary`,
+        cluster,
+        allow: (state) => {
+          if (state.mode !== 'secondary') throw wrongRole(cluster, 'secondary', state);
+        },
+        notYet: (error) => NOT_YET.has(error.code),
+        act: async () => {
+          await beforeSending(async () => {
+            const state = await readKind(access, 'performance', signal);
+            await refuseSecondPrimary(clusters, deployment, cluster, state.setId, signal);
+            await prove();
+          });
+          execution.throwIfCancelled();
+          const primaryClusterAddr = primaryClusterAddrOf(access.entry);
+          return access.client.performance.secondary.promote(
+            { primaryClusterAddr, ...(force ? { force: true } : {}) },
+            { token, signal, timeoutMs: CHANGE_TIMEOUT_MS },
+          );
+        },
+      });
+      return {
+        outcome: changed.outcome,
+        observed: `${cluster}: ${describeReplication(changed.state)}`,
+        calledAt: changed.calledAt,
+        confirmedAt: Date.now(),
+        calls: changed.calls,
+      };
+    }),
+  };
+}
+
+/** The last look of an unplanned promotion: the primary says nothing or is a secondary, and every sign is still there. */
+async function demandGone(
+  dependencies: ActivityDependencies,
+  clusters: Clusters,
+  { signal, run }: Execution,
+  { deployment: name, cluster, otherCluster }: Promotion,
+  overrideDrSecondary: boolean,
+  memory: ProofMemory,
+): Promise<void> {
+  const lost = clusters.of(name, otherCluster);
+  const said = await askRole(lost, signal, 'performance');
+  refusePrimary(otherCluster, said, 'performance');
+  if (said.active !== undefined) return proveNotPrimary(dependencies, run, lost, signal, memory);
+  const observations = await observeDeployment(clusters, name, signal);
+  const [from, to] = [otherCluster, cluster].map((each) => observations.find((seen) => seen.cluster === each));
+  if (!from || !to) throw new TypeError('a cluster of the deployment was not read');
+  const deployment = clusters.deployment(name);
+  const against = judgeGone({ deployment, from, to, observations, overrideDrSecondary }).filter(
+    ({ verdict }) => verdict === 'fail',
+  );
+  const [first] = against;
+  if (!first) return;
+  throw new RunbookError('PRECONDITION_FAILED', `It is not sure any more that ${otherCluster} is gone.`, {
+    cluster: first.cluster,
+    observed: against.map((each) => `${each.name}: ${each.observed}`).join('; '),
+    needed: against.map((each) => each.needed).join('; '),
+    next: first.next,
+  });
+}
+
+/** No other cluster of the set says that it is primary. One that cannot be read was shown in the plan. */
+async function refuseSecondPrimary(
+  clusters: Clusters,
+  deployment: string,
+  cluster: string,
+  setId: string | undefined,
+  signal: AbortSignal,
+): Promise<void> {
+  const others = clusters.all(deployment).filter(({ entry }) => entry.name !== cluster);
+  const primaries = await Promise.all(others.map((other) => primaryOf(other, setId, signal)));
+  const [primary] = primaries.filter((name) => name !== undefined);
+  if (primary === undefined) return;
+  throw new RunbookError('STATE_DIVERGED', `${primary} is performance primary of the same set.`, {
+    cluster: primary,
+    observed: 'primary',
+    needed: `no performance primary beside ${cluster}`,
+    next: 'Do not promote anything. Find out which of them clients write to.',
+  });
+}
+
+async function primaryOf(
+  access: ClusterAccess,
+  setId: string | undefined,
+  signal: AbortSignal,
+): Promise<string | undefined> {
+  try {
+    const state = await readKind(access, 'performance', signal);
+    return state.mode === 'primary' && state.setId === setId ? access.entry.name : undefined;
+  } catch (error) {
+    if (!isRunbookError(error) || error.code === 'REQUEST_CANCELLED') throw error;
+    return undefined;
+  }
+}
+
+function wrongRole(cluster: string, needed: 'primary' | 'secondary', state: ReplicationObservation): RunbookError {
+  return new RunbookError('PRECONDITION_FAILED', `${cluster} is no performance ${needed}.`, {
+    cluster,
+    observed: describeReplication(state),
+    needed,
+    retryable: state.mode === 'unknown',
+  });
+}
+
+function notReady(
+  cluster: string,
+  successor: string,
+  seen: ReplicationObservation,
+  reached: string | undefined,
+): RunbookError {
+  return new RunbookError('PRECONDITION_FAILED', `${successor} could not take over; ${cluster} was not demoted.`, {
+    cluster: successor,
+    observed: describeReplication(seen),
+    needed: `secondary, stream-wals, connected, fresh heartbeat${reached === undefined ? '' : `, last remote WAL at least ${reached}`}`,
+    next: `Find out why ${successor} is not ready, then retry.`,
+  });
+}

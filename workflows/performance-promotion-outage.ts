@@ -1,0 +1,208 @@
+import type { Authority, MarkerResult, PromotionRoute } from '../src/contracts/activities';
+import type { ClusterObservation } from '../src/contracts/observations';
+import type { PerformancePromotionInput } from '../src/contracts/runbook-inputs';
+import { OutageDecision, TakenOver, isStop } from './building-blocks/failures';
+import type { Choice } from './building-blocks/parking';
+import { LEAVE, PROMOTE_BACK } from './building-blocks/parking';
+import type { Run } from './building-blocks/run';
+import { StepFailed } from './building-blocks/run';
+import { performanceRolesInWords } from './performance-promotion-followers';
+
+const GO_ON: Choice = {
+  action: 'promote-secondary',
+  effect: 'go on: promote the new performance primary and finish the run',
+};
+
+interface Outage {
+  readonly run: Run;
+  readonly input: PerformancePromotionInput;
+  readonly route: PromotionRoute;
+  readonly authority: Authority;
+  /** Its WAL index is what the new primary was seen to have. */
+  readonly marker: MarkerResult;
+}
+
+type Next = 'promote-secondary' | 'promote-back' | 'leave' | 'new' | 'old';
+
+/**
+ * From the demotion until a cluster serves no cluster takes writes of shared data. Ends with one performance primary, or
+ * with what a person decided.
+ */
+export async function changePerformancePrimary(
+  run: Run,
+  input: PerformancePromotionInput,
+  route: PromotionRoute,
+  authority: Authority,
+  marker: MarkerResult,
+): Promise<'new' | 'old' | 'nowhere'> {
+  const outage: Outage = { run, input, route, authority, marker };
+  run.state.outageSince = Date.now();
+  run.state.enterPhase('outage');
+  run.offerOnStop([GO_ON, PROMOTE_BACK, LEAVE]);
+  let next = await nextOf(outage, () => demote(outage));
+  for (;;) {
+    switch (next) {
+      case 'promote-secondary':
+        next = await nextOf(outage, () => promoteNew(outage));
+        break;
+      case 'promote-back':
+        next = await nextOf(outage, () => promoteOld(outage));
+        break;
+      case 'leave':
+        await leave(outage);
+        return 'nowhere';
+      case 'new':
+      case 'old':
+        run.offerOnStop(undefined);
+        await serve(outage, next);
+        return next;
+    }
+  }
+}
+
+/** Where a part fails without a doubt about its outcome, the old primary, which holds every write, serves again. */
+async function nextOf({ run, route }: Outage, part: () => Promise<Next>): Promise<Next> {
+  try {
+    return await part();
+  } catch (error) {
+    if (error instanceof TakenOver) {
+      const text = `A failover took this run over while no cluster was known to be performance primary: promote ${route.from} (it holds every write) or ${route.to}, never both.`;
+      run.state.finding({ severity: 'critical', code: 'no-performance-primary', text });
+      run.state.leftToDo.push(text);
+      throw error;
+    }
+    if (error instanceof OutageDecision) return error.choice;
+    if (error instanceof StepFailed) return 'promote-back';
+    if (isStop(error)) return 'leave';
+    throw error;
+  }
+}
+
+/** The demotion, and what it cost. */
+async function demote({ run, input, route, authority, marker }: Outage): Promise<Next> {
+  const { deployment } = input;
+  const { from: oldPrimary, to: newPrimary } = route;
+  // DANGER: from here on no cluster is performance primary.
+  const demoted = await run.step(
+    `Demote ${oldPrimary}`,
+    (call) =>
+      call.demotePerformancePrimary({
+        deployment,
+        cluster: oldPrimary,
+        successor: newPrimary,
+        authority,
+        reached: marker.wal,
+      }),
+    { note: ({ observed }) => observed, choices: [PROMOTE_BACK, LEAVE] },
+  );
+  run.state.noteFindings(demoted.findings);
+  const { walBefore } = demoted;
+  const evidence = await run.skippableStep(
+    'Compare the data of both clusters',
+    'go on and promote the new primary; whether something was lost is then not known',
+    (call) => call.compareAfterDemotion({ deployment, oldPrimary, newPrimary, walBefore, kind: 'performance' }),
+    { note: ({ loss, why }) => `loss ${loss}: ${why}`, choices: [PROMOTE_BACK, LEAVE] },
+  );
+  if (evidence?.loss !== 'bounded' || input.acceptLoss === 'bounded') return 'promote-secondary';
+  run.state.finding({
+    severity: 'warning',
+    code: 'loss-not-excluded',
+    text: `The plan accepts no loss, and none could not be proven: ${evidence.why}`,
+  });
+  return 'promote-back';
+}
+
+/** Refused without a doubt: the old primary is promoted back. With a doubt a person decides. */
+async function promoteNew({ run, input, route, authority }: Outage): Promise<Next> {
+  const { from: otherCluster, to: cluster } = route;
+  await run.step(
+    `Promote ${cluster}`,
+    (call) => call.promotePerformanceSecondary({ deployment: input.deployment, cluster, otherCluster, authority }),
+    {
+      note: ({ observed }) => observed,
+      choices: [PROMOTE_BACK, LEAVE],
+      endsWithPrimary: true,
+      leaveToRunbook: (failure) => failure.outcomeKnown,
+    },
+  );
+  return 'new';
+}
+
+/** That the new one is not primary is proven in the activity. */
+async function promoteOld({ run, input, route, authority }: Outage): Promise<Next> {
+  const { from: cluster, to: otherCluster } = route;
+  const { deployment } = input;
+  const choices = [GO_ON, LEAVE];
+  run.offerOnStop(undefined);
+  const { observations } = await run.step('Read the roles', (call) => call.readDeployment({ deployment }), {
+    note: performanceRolesInWords,
+    choices,
+  });
+  // It was never demoted, or is primary again.
+  if (observations.find((each) => each.cluster === cluster)?.performance?.mode === 'primary') return 'old';
+  await run.step(
+    `Promote ${cluster} back`,
+    (call) => call.promotePerformanceSecondary({ deployment, cluster, otherCluster, authority }),
+    { note: ({ observed }) => observed, choices, endsWithPrimary: true },
+  );
+  return 'old';
+}
+
+/** Service is back when the cluster was seen to serve; clients that were held are let through. */
+async function serve({ run, input, route, marker }: Outage, served: 'new' | 'old'): Promise<void> {
+  const { deployment } = input;
+  const { from, to, heir, hooks } = route;
+  const [primary, other] = served === 'new' ? [to, from] : [from, to];
+  // A filter may keep the marker's path away from the new primary.
+  const arrived = served === 'old' || heir.filter === undefined;
+  await performanceServiceBack(run, { deployment, primary, ...(arrived ? { marker } : {}) });
+  if (!hooks.quiesce || !hooks.release) return;
+  await run.skippableStep(
+    'Release the clients',
+    'clients stay quiesced until somebody lets them through by hand',
+    (call) => call.runHook({ deployment, hook: 'release', from: other, to: primary }),
+    { choices: [] },
+  );
+}
+
+/** Waits until the performance primary serves reads and writes. */
+export async function performanceServiceBack(
+  run: Run,
+  {
+    deployment,
+    primary,
+    marker,
+  }: { readonly deployment: string; readonly primary: string; readonly marker?: MarkerResult },
+): Promise<void> {
+  const ready = await run.skippableStep(
+    `Wait until ${primary} serves`,
+    `go on; that ${primary} serves is then not proven`,
+    (call) => call.awaitPerformanceServiceReady({ deployment, cluster: primary, ...(marker ? { marker } : {}) }),
+    {
+      note: ({ stableActiveNode }) => `active node ${stableActiveNode},${marker ? ' marker read,' : ''} write done`,
+      choices: [],
+    },
+  );
+  run.state.noteFindings(ready?.findings);
+  if (ready) run.state.serviceBackAt = Date.now();
+}
+
+/** A person ended the run without a performance primary: the report says what was read last, never what is hoped. */
+async function leave({ run, input, route }: Outage): Promise<void> {
+  const { from, to } = route;
+  let seen: readonly ClusterObservation[] = [];
+  await run.cleanUp('Read the roles', async (call) => {
+    seen = (await call.readDeployment({ deployment: input.deployment })).observations;
+  });
+  const primaries = seen.filter(({ performance }) => performance?.mode === 'primary').map(({ cluster }) => cluster);
+  const some = primaries.length > 0;
+  const text = some
+    ? `The run was ended inside the change of roles. ${primaries.join(' and ')} said to be performance primary.`
+    : 'The run was ended inside the change of roles with no cluster seen as performance primary.';
+  const next = some
+    ? `Promote nothing. Re-point the other secondaries to ${primaries.join(', ')} with secondaryRepointing, and let quiesced clients through.`
+    : `Read both clusters first. Then promote ${from} (it holds every write) or ${to} by hand, never both.`;
+  const code = some ? 'ended-in-outage' : 'no-performance-primary';
+  run.state.finding({ severity: 'critical', code, text, next });
+  run.state.leftToDo.push(`${text} ${next}`);
+}
