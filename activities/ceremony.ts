@@ -21,7 +21,8 @@ import { badShareFindings, burstOfCeremony, ownRecord } from './support/ceremony
 import type { Clusters } from './support/clusters';
 import { execute, executeChange } from './support/execution';
 import { awaitClusterId, readClusterId } from './support/operation-token';
-import { personLookup } from './support/people';
+import { needsSender, personLookup } from './support/people';
+import { Senders } from './support/senders';
 import { fileDigest, readThreshold } from './support/ceremony-facts';
 import { orphanFinding } from './support/generation-record';
 import { TokenLedger } from './support/token-ledger';
@@ -106,7 +107,10 @@ export function createCeremonyActivities(dependencies: ActivityDependencies, clu
       };
     }),
 
-    inspectEnvelopes: execute(async ({ ceremony, arrived }) => {
+    inspectEnvelopes: execute(async ({ ceremony, arrived }, { run, local }) => {
+      if (local && ceremony && arrived.some(({ input }) => needsSender(inventory, input)))
+        return { verdicts: [], needsSenders: true };
+      const senders = new Senders(run);
       const facts = ceremony && (await ceremonyFacts(ceremony));
       const verdicts: EnvelopeVerdict[] = [];
       for (const { arrival, receivedAt, input } of arrived) {
@@ -115,7 +119,16 @@ export function createCeremonyActivities(dependencies: ActivityDependencies, clu
           verdicts.push({ arrival, code: 'undecodable', text });
           continue;
         }
-        const receipt = await inspectEnvelope(input, { ceremony: facts ?? NO_CEREMONY, person, receivedAt });
+        const context = { ceremony: facts ?? NO_CEREMONY, person, receivedAt };
+        let receipt = await inspectEnvelope(input, context);
+        if (facts && receipt.verdict === 'wrong-signer' && needsSender(inventory, input)) {
+          const sender = await sentBy(senders, arrival, input);
+          if ('refused' in sender) {
+            verdicts.push({ ...verdictOf(arrival, receipt), text: sender.refused });
+            continue;
+          }
+          receipt = await inspectEnvelope(input, { ...context, principal: sender.principal });
+        }
         const told = facts !== undefined || receipt.verdict === 'plain-text-share';
         verdicts.push(told ? verdictOf(arrival, receipt) : { arrival, code: 'no-ceremony', text: NO_CEREMONY_TEXT });
       }
@@ -202,6 +215,23 @@ export function createCeremonyActivities(dependencies: ActivityDependencies, clu
       };
     }),
   };
+}
+
+/** Who sent a share, for holders whom only that attests. */
+async function sentBy(
+  senders: Senders,
+  arrival: number,
+  input: unknown,
+): Promise<{ readonly principal: string } | { readonly refused: string }> {
+  try {
+    const principal = await senders.of('share', arrival, input);
+    return principal === undefined
+      ? { refused: 'refused: the server recorded nobody as its sender: is authentication on?' }
+      : { principal };
+  } catch (error) {
+    if (!(error instanceof RunbookError)) throw error;
+    return { refused: error.message };
+  }
 }
 
 /** The token exists and cannot be kept: nothing may try again on its own, each try would leave another one. */

@@ -22,6 +22,8 @@ export interface Execution {
   readonly signal: AbortSignal;
   /** The run in whose name this activity acts, from the activity's own context and never from input. */
   readonly run: RunContext;
+  /** A local activity: part of a workflow task, which must be short. */
+  readonly local: boolean;
   /** Kept by `readActConfirm`, read by {@link executeChange}. */
   readonly doubt: Doubt;
   /** Shown in the pending activity until it ends. Never holds a secret. */
@@ -52,6 +54,7 @@ export function execute<I extends object, R>(
         wid: info.workflowExecution?.workflowId ?? '',
         rid: info.workflowExecution?.runId ?? '',
       },
+      local: info.isLocal,
       doubt: { mayHaveSent: info.attempt > 1, since: Date.now() },
       progress: (text) => {
         progress = redact(text);

@@ -5,10 +5,32 @@ import type { Attested } from '../../src/contracts/run-facts';
 import type { GateName } from '../../src/contracts/plan';
 import { findDeployment } from '../../src/inventory';
 import type { CountedApproval, RunContext, VerifiedApproval } from '../../src/secrets';
-import { evaluateGate, verifyApproval } from '../../src/secrets';
+import { claimedPerson, evaluateGate, verifyApproval } from '../../src/secrets';
+import { Senders } from './senders';
 
 export function personLookup(inventory: Inventory): PersonLookup {
   return (name) => inventory.people.get(name);
+}
+
+/**
+ * Whether what arrived names a person whom only the server's record of the sender attests: the history has to be read for
+ * it, which takes longer than a local activity may.
+ */
+export function needsSender(inventory: Inventory, input: unknown): boolean {
+  const name = claimedPerson(withSignal(input)?.approval ?? input);
+  return name !== undefined && inventory.people.get(name)?.attestation === 'principal';
+}
+
+/** An approval that the server's record of its sender attests, with the number of the signal that brought it. */
+export interface ApprovalOfSender {
+  readonly approval: unknown;
+  readonly arrival: number;
+}
+
+function withSignal(document: unknown): ApprovalOfSender | undefined {
+  if (typeof document !== 'object' || document === null || Object.keys(document).length !== 2) return undefined;
+  const { approval, arrival } = document as Partial<ApprovalOfSender>;
+  return approval !== undefined && typeof arrival === 'number' ? { approval, arrival } : undefined;
 }
 
 /** Verifies documents for one gate; those that do not verify are left out. */
@@ -20,9 +42,13 @@ export async function verifiedApprovals(
   documents: readonly unknown[],
 ): Promise<VerifiedApproval[]> {
   const verified: VerifiedApproval[] = [];
+  const senders = new Senders(run);
   for (const document of documents) {
     try {
-      verified.push(await verifyApproval(document, { run, person: personLookup(inventory), gate, planDigest: digest }));
+      const { approval, arrival } = withSignal(document) ?? { approval: document, arrival: undefined };
+      const principal = arrival === undefined ? undefined : () => senders.of('approve', arrival, approval);
+      const context = { run, person: personLookup(inventory), gate, planDigest: digest, principal };
+      verified.push(await verifyApproval(approval, context));
     } catch (error) {
       if (!(error instanceof RunbookError)) throw error;
     }

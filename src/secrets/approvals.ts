@@ -16,8 +16,11 @@ import type { SigningKey } from './signing-keys';
 export interface DocumentContext {
   readonly run: RunContext;
   readonly person: PersonLookup;
-  /** The server's principal on the signal's event, where authentication is on. */
-  readonly principal?: string;
+  /**
+   * The server's principal on the signal's event, where authentication is on; a function is asked for it only where the
+   * inventory demands it of the person.
+   */
+  readonly principal?: string | (() => Promise<string | undefined>);
 }
 
 /** An approval that fits its gate and its plan, by a person of the inventory. */
@@ -127,11 +130,11 @@ async function readAttested<T extends Attestable>(
   const payload = signed === undefined ? claimed : parsePayload(schema, signed.payload);
   if (signed === undefined && person.attestation === 'signed')
     refuse('the inventory demands a signature of this person');
-  if (
-    person.attestation === 'principal' &&
-    (context.principal === undefined || context.principal !== person.principal)
-  ) {
-    refuse('the server did not see this person send it');
+  if (person.attestation === 'principal') {
+    const { principal } = context;
+    const sender = typeof principal === 'function' ? await principal() : principal;
+    if (sender === undefined) refuse('the server recorded nobody as its sender: is authentication on?');
+    if (sender !== person.principal) refuse('the server saw somebody else send it');
   }
   const { ns, wid, rid } = context.run;
   if (payload.ns !== ns || payload.wid !== wid) refuse('it is for another workflow');
@@ -146,6 +149,16 @@ async function readAttested<T extends Attestable>(
         .digest('base64url'),
     how: person.attestation,
   };
+}
+
+/** The name in a document of any type, unverified: only to tell how that person's documents are attested. */
+export function claimedPerson(input: unknown): string | undefined {
+  const document = unwrapDocument(input);
+  const members = typeof document === 'string' ? unverifiedPayload(document) : document;
+  if (typeof members !== 'object' || members === null) return undefined;
+  const { name, holder } = members as { readonly name?: unknown; readonly holder?: unknown };
+  const claimed = name ?? holder;
+  return typeof claimed === 'string' ? claimed : undefined;
 }
 
 function parsePayload<T>(schema: z.ZodType<T>, value: unknown): T {

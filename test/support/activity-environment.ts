@@ -37,6 +37,8 @@ export interface BenchOptions {
   /** Members of the deployment in the inventory, beside clusters. */
   readonly deployment?: Readonly<Record<string, unknown>>;
   readonly limits?: Readonly<Record<string, unknown>>;
+  /** Members of a person in the inventory, who signs otherwise. */
+  readonly person?: (name: string) => Readonly<Record<string, unknown>> | undefined;
   /** Members of a cluster in the inventory. */
   readonly cluster?: (name: string) => Readonly<Record<string, unknown>>;
 }
@@ -56,6 +58,8 @@ type Result<K extends keyof RunbookActivities> = Awaited<ReturnType<RunbookActiv
 export interface CallOptions {
   readonly run?: RunContext;
   readonly step?: Partial<StepContext>;
+  /** As a local activity. */
+  readonly local?: boolean;
   /** Which attempt of Temporal this is; 1 where none is given. */
   readonly attempt?: number;
   /** Given the way to cancel the activity before it starts. */
@@ -169,11 +173,12 @@ export class ActivityBench {
     const environment = new MockActivityEnvironment(
       {
         activityType: name,
+        isLocal: options.local === true,
         workflowNamespace: run.ns,
         workflowExecution: { workflowId: run.wid, runId: run.rid },
         ...(options.attempt === undefined ? {} : { attempt: options.attempt }),
       },
-      { logger: new DefaultLogger('ERROR') },
+      { logger: new DefaultLogger('ERROR'), client: this.#temporal() },
     );
     environment.on('heartbeat', (details) => this.emitted.push(JSON.stringify(details)));
     const step: StepContext = { name: 'a step', number: 1, attempt: 1, originalRunId: run.rid, ...options.step };
@@ -378,7 +383,7 @@ function inventoryText(
     people: Object.fromEntries(
       [...people.values()].map(({ name, groups, publicKey }) => [
         name,
-        { groups: [...groups], attestation: 'signed', publicKeys: [publicKey] },
+        { groups: [...groups], ...(options.person?.(name) ?? { attestation: 'signed', publicKeys: [publicKey] }) },
       ]),
     ),
     deployments: {

@@ -92,10 +92,27 @@ export function stepCalls(summary: string, context: () => StepContext): StepCall
   });
 }
 
-/** Checks of what people sent: local, because they are short and many. */
-export const localChecks = proxyLocalActivities<
-  Pick<RunbookActivities, 'checkApprovals' | 'checkDecisions' | 'inspectEnvelopes'>
->({
+type Checks = Pick<RunbookActivities, 'checkApprovals' | 'checkDecisions' | 'inspectEnvelopes'>;
+
+const short = proxyLocalActivities<Checks>({
   startToCloseTimeout: '10 seconds',
   retry: { initialInterval: '200 milliseconds', maximumAttempts: 3 },
 });
+const reading = proxyActivities<Checks>({ ...READ, summary: 'Read who sent what' });
+
+/** Asks locally first; where a person is attested by the server's record of the sender, the history has to be read. */
+async function checked<I, R extends { readonly needsSenders?: boolean }>(
+  locally: (input: I) => Promise<R>,
+  withHistory: (input: I) => Promise<R>,
+  input: I,
+): Promise<R> {
+  const result = await locally(input);
+  return result.needsSenders === true ? withHistory(input) : result;
+}
+
+/** Checks of what people sent: local as a rule, because they are short and many. */
+export const localChecks: Checks = {
+  checkApprovals: (input) => checked(short.checkApprovals, reading.checkApprovals, input),
+  checkDecisions: (input) => checked(short.checkDecisions, reading.checkDecisions, input),
+  inspectEnvelopes: (input) => checked(short.inspectEnvelopes, reading.inspectEnvelopes, input),
+};

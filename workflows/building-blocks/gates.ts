@@ -87,7 +87,8 @@ async function checkApprovals(run: Run, request: GateRequest, accepted: unknown[
     for (const { arrival, accepted: counts, code, text, by } of checked.verdicts) {
       run.state.receipt({ signal: 'approve', arrival, verdict: counts ? 'accepted' : 'refused', code, text, from: by });
       const item = items.find((each) => each.arrival === arrival);
-      if (counts && item) accepted.push(item.input);
+      // With the number of its signal, by which dangerous activities find out again who sent it.
+      if (counts && item) accepted.push(by?.how === 'principal' ? { approval: item.input, arrival } : item.input);
     }
     return checked;
   } catch (error) {

@@ -23,6 +23,7 @@ import type { FilterActivities, FilterChangeResult } from './filters';
 import type { DecommissionActivities } from './decommission';
 import type { TreeActivities } from './trees';
 import type { TokenActivities } from './tokens';
+import type { TokenDisposalActivities } from './token-disposal';
 import type { ReadinessActivities } from './readiness';
 import type { PeopleActivities } from './people';
 import type { NotificationActivities } from './notifications';
@@ -46,6 +47,7 @@ export type * from './filters';
 export type * from './decommission';
 export type * from './trees';
 export type * from './tokens';
+export type * from './token-disposal';
 export type * from './readiness';
 export type * from './people';
 export type * from './notifications';
@@ -75,6 +77,7 @@ export interface RunbookActivities
     DecommissionActivities,
     TreeActivities,
     TokenActivities,
+    TokenDisposalActivities,
     ReadinessActivities,
     PeopleActivities,
     NotificationActivities {}
@@ -122,6 +125,8 @@ export interface SwitchoverActivities {
     readonly rejectedBy?: Attested;
     readonly approvedBy: readonly Attested[];
     readonly missing: readonly string[];
+    /** Nothing was checked: it has to be asked again as an activity that is not local, which reads the run's history. */
+    readonly needsSenders?: boolean;
   }>;
   /** Local activity. */
   checkDecisions(input: {
@@ -147,6 +152,8 @@ export interface SwitchoverActivities {
         readonly rid: string;
       };
     }[];
+    /** As for `checkApprovals`. */
+    readonly needsSenders?: boolean;
   }>;
   /** Local activity: the cheap checks of an envelope, which need no key. */
   inspectEnvelopes(input: {
@@ -154,7 +161,11 @@ export interface SwitchoverActivities {
     /** Absent while no ceremony is under way: everything is refused, and plain text is still noticed. */
     readonly ceremony?: CeremonyHandle;
     readonly arrived: readonly { readonly arrival: number; readonly receivedAt: number; readonly input: unknown }[];
-  }): Promise<{ readonly verdicts: readonly EnvelopeVerdict[] }>;
+  }): Promise<{
+    readonly verdicts: readonly EnvelopeVerdict[];
+    /** As for `checkApprovals`. */
+    readonly needsSenders?: boolean;
+  }>;
 
   // Ceremony. All but the first run on the queue of the key home.
   createCeremony(
