@@ -12,6 +12,7 @@ import { execute } from './support/execution';
 import { describeReplication, observeCluster } from './support/observe';
 import { gateFacts, observeDeployment, siteFacts } from './support/planning';
 import { planDigest } from './support/plan-digest';
+import { readPrimaryChanges } from './support/primary-changes';
 import type { SwitchoverFacts } from './support/switchover-facts';
 import { readSwitchoverFacts } from './support/switchover-facts';
 import { judgeSwitchover } from './support/switchover-rules';
@@ -46,13 +47,16 @@ export function createAssessmentActivities(
       const found = findSides(deployment, input, observations);
       if ('refused' in found) return { ...base, preconditions: [found.refused] };
       const { from, to, others, performanceSecondaries } = found;
-      const facts = await readSwitchoverFacts(
-        clusters.of(input.deployment, from.cluster),
-        clusters.of(input.deployment, to.cluster),
-        to,
-        deployment.marker.path,
-        signal,
-      );
+      const [facts, changes] = await Promise.all([
+        readSwitchoverFacts(
+          clusters.of(input.deployment, from.cluster),
+          clusters.of(input.deployment, to.cluster),
+          to,
+          deployment.marker.path,
+          signal,
+        ),
+        readPrimaryChanges(dependencies, deployment.name, deployment.limits, signal),
+      ]);
       const tokenSource = chooseTokenSource(deployment, input, facts);
       const preconditions = judgeSwitchover({
         input,
@@ -64,6 +68,8 @@ export function createAssessmentActivities(
         facts,
         tokenSource,
         ownFingerprint,
+        changes,
+        now: Date.now(),
       });
       const route: SwitchoverRoute = {
         from: from.cluster,
@@ -194,6 +200,7 @@ function planDocument(
     go: input.go,
     onStuck: input.onStuck,
     acceptLoss: input.acceptLoss,
+    ...(input.acknowledgeFlapping ? { acknowledgeFlapping: true } : {}),
     reason: input.reason,
     ...(input.requestedBy === undefined ? {} : { requestedBy: input.requestedBy }),
     steps: planSteps(input, route),

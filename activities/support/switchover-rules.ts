@@ -1,6 +1,7 @@
 import type { ClusterObservation, ReplicationObservation } from '../../src/contracts/observations';
 import type { Precondition } from '../../src/contracts/plan';
 import { describeReplication, heartbeatAge, isAlive } from './observe';
+import { pace } from './switchover-pace-rules';
 import type { Rule, SwitchoverWorld } from './switchover-rule';
 import { check } from './switchover-rule';
 import { credential, freeSlot, tokenSource } from './switchover-token-rules';
@@ -219,5 +220,6 @@ const RULES: readonly Rule[] = [
   freeSlot,
   credential,
   tokenSource,
+  pace,
   unread,
 ];

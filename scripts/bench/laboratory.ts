@@ -123,6 +123,8 @@ function inventoryText(
         drSets: { main: ['east', 'west'] },
         ceremony: { holders: [...HOLDERS], collectFor: '30m', useFor: '30m', tokenSource: 'ceremony' },
         gates: { plan: gate, go: gate },
+        // Switched over and back without a pause.
+        limits: { coolDown: '1ms', flappingWithin: '1ms' },
       },
     },
   });

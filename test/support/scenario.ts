@@ -179,7 +179,15 @@ export class Scenario {
             plan: { approvals: 1, groups: ['approvers'], validFor: '4h' },
             go: { approvals: 1, groups: ['approvers'], validFor: '10m' },
           },
-          limits: { heartbeatAge: '5s', promote: '5s', merkleEvidence: '2s', ...options.limits },
+          limits: {
+            heartbeatAge: '5s',
+            promote: '5s',
+            merkleEvidence: '2s',
+            // Tests switch over and back at once.
+            coolDown: '1ms',
+            flappingWithin: '1ms',
+            ...options.limits,
+          },
           ...(typeof options.deployment === 'function' ? options.deployment(this.service) : options.deployment),
         },
       },

@@ -65,10 +65,18 @@ const BATCH: CredentialFacts = {
   capabilities: { [PROMOTE]: ['update'], [UPDATE_PRIMARY]: ['update'] },
 };
 const deployment = {
-  limits: { lagWalEntries: 10, heartbeatAgeMs: 5_000 },
+  limits: {
+    lagWalEntries: 10,
+    heartbeatAgeMs: 5_000,
+    coolDownMs: 1_800_000,
+    flappingChanges: 3,
+    flappingWithinMs: 86_400_000,
+  },
   marker: { path: MARKER },
   ceremony: { holders: ['ada', 'bert', 'cleo'], batchMarginMs: 1_800_000 },
 } as unknown as Deployment;
+
+const NOW = Date.parse('2026-11-21T12:00:00Z');
 
 function world(more: Partial<SwitchoverWorld> = {}): SwitchoverWorld {
   return {
@@ -80,9 +88,18 @@ function world(more: Partial<SwitchoverWorld> = {}): SwitchoverWorld {
     performanceSecondaries: [],
     facts: { credential: CREDENTIAL, batchToken: BATCH, ceremonyAccess: 'not-needed' },
     tokenSource: 'ceremony',
+    changes: [],
+    now: NOW,
     ...more,
   };
 }
+const change = (minutesAgo: number) => ({ runbook: 'drFailover', runId: 'a-run', at: NOW - minutesAgo * 60_000 });
+const acknowledgedPace = drSwitchoverInput.parse({
+  deployment: 'payments',
+  to: 'west',
+  reason: 'a test',
+  acknowledgeFlapping: true,
+});
 const facts = (more: Partial<SwitchoverWorld['facts']>): Partial<SwitchoverWorld> => ({
   facts: { ...world().facts, ...more },
 });
@@ -99,8 +116,16 @@ const acknowledged = drSwitchoverInput.parse({
 });
 const version = (text: string) => ({ nodes: [node({ version: text })], version: text });
 
+const COOL_DOWN = 'cool-down since the last change of the primary';
+
 /** Precondition, the world in which it is not ok, verdict, and a part of what was observed. */
 const NOT_OK: readonly (readonly [string, Partial<SwitchoverWorld>, Precondition['verdict'], string])[] = [
+  [COOL_DOWN, { changes: [change(29), change(700)] }, 'fail', 'drFailover 29 min ago (run a-run)'],
+  [COOL_DOWN, { changes: [change(29)], input: acknowledgedPace }, 'warn', '29 min ago (run a-run); acknowledged'],
+  [COOL_DOWN, { changes: undefined }, 'not-checkable', 'Temporal does not tell'],
+  ['roles do not flap', { changes: [31, 600, 1439].map(change) }, 'fail', '3 within 24 h'],
+  ['roles do not flap', { changes: [31, 600, 1439].map(change), input: acknowledgedPace }, 'warn', 'acknowledged'],
+  ['roles do not flap', { changes: undefined }, 'not-checkable', 'Temporal does not tell'],
   [
     'every node answers',
     { from: from({}, { nodes: [node(), node({ reachable: false, error: 'UNREACHABLE: x' })] }) },
@@ -267,6 +292,8 @@ it.each([
   ['a token without an end', credential({ ttlSeconds: undefined })],
   ['from 2.0 with a token that the secondary accepts', facts({ ceremonyAccess: 'accepted' })],
   ['a batch token without a told end', batch({ ttlSeconds: undefined })],
+  ['the last change of the primary just as long ago as the cool-down', { changes: [change(30)] }],
+  ['changes of the primary long ago', { changes: [31, 600, 1440, 1441].map(change) }],
 ] as readonly (readonly [string, Partial<SwitchoverWorld>])[])('%s is no reason to refuse', (_name, more) => {
   expect(judgeSwitchover(world(more)).filter(({ verdict }) => verdict === 'fail')).toEqual([]);
 });
