@@ -99,7 +99,7 @@ describe('a decision', () => {
     ['another step', { step: 'Promote west' }],
     ['an earlier parking', { parkingNo: 2 }],
     ['another run', { rid: 'other' }],
-    ['an unknown action', { action: 'force' }],
+    ['an unknown action', { action: 'purge' }],
     ['no reason', { reason: '' }],
   ])('is refused for %s', async (_what, changes) => {
     const jws = await signDocument('runbooks-decision-v1', { ...decision, ...changes }, ada.key);
