@@ -1,0 +1,271 @@
+import type { Report } from '../../src/contracts/report';
+import { runbookPlan } from '../../src/contracts/plan';
+import { loseAnswer, statuses } from '../support/faults';
+import { Lane, Lanes, LANE_TEST_MS } from '../support/lane';
+import { cell, expectFewEvents } from '../support/matrix';
+import { SHORT_LIMITS } from '../support/outage';
+import type { TestRun } from '../support/scenario';
+import { Scenario } from '../support/scenario';
+
+jest.setTimeout(LANE_TEST_MS);
+
+const RUNBOOK = 'performancePromotion';
+const BASE = '/v1/sys/replication/performance';
+const DEMOTE = `POST ${BASE}/primary/demote`;
+const PROMOTE = `POST ${BASE}/secondary/promote`;
+const TOKEN = `POST ${BASE}/primary/secondary-token`;
+const UPDATE = `POST ${BASE}/secondary/update-primary`;
+const FILTER = { mode: 'deny' as const, paths: ['us-customers/'] };
+
+/**
+ * East is DR primary of west and performance primary of europe, which is DR primary of europe-dr at the same time, and of
+ * asia, which must not see some of it.
+ */
+function payments(deployment: Readonly<Record<string, unknown>> = {}): Promise<Scenario> {
+  return Scenario.start({
+    limits: { ...SHORT_LIMITS, streaming: '3s', heartbeatAge: '2s', primaryGone: '1s' },
+    deployment,
+    topology: {
+      readings: { leaderChangeChance: 0 },
+      // A write between the last look and the demotion is a bounded loss, which is another test.
+      timing: { canaryMs: 600_000 },
+      mounts: ['kv/', 'secret/', 'us-customers/'],
+      clusters: ['east', 'west', 'europe', 'europe-dr', 'asia'].map((name) => ({
+        name,
+        nodes: 1,
+        seal: { shares: 5, threshold: 3 },
+      })),
+      performance: { primary: 'east', secondaries: [{ name: 'europe' }, { name: 'asia', filter: FILTER }] },
+      dr: [
+        { primary: 'east', secondaries: ['west'] },
+        { primary: 'europe', secondaries: ['europe-dr'] },
+      ],
+    },
+    drSets: { main: ['east', 'west'], eu: ['europe', 'europe-dr'], asia: ['asia'] },
+  });
+}
+
+const planned = new Lane(() => payments());
+const unplanned = new Lane(() => payments({ pathsFilters: { asia: FILTER, europe: 'none' } }));
+
+const snapshot = (scenario: Scenario, name: string) => scenario.service.cluster(name).snapshotState();
+
+function start(scenario: Scenario, input: Readonly<Record<string, unknown>>): Promise<TestRun> {
+  const base = { deployment: scenario.name, reason: 'a test of the promotion', requestedBy: 'olga' };
+  return scenario.startRunbook(RUNBOOK, { ...base, ...input });
+}
+
+function primaries(scenario: Scenario): string[] {
+  return [...scenario.service.clusters.values()]
+    .filter((each) => each.snapshotState().performance.mode === 'primary')
+    .map(({ name }) => name);
+}
+
+/** One performance primary, which the others follow; what is kept away from asia does not reach it. */
+async function expectSet(scenario: Scenario, primary: string, followers: readonly string[]): Promise<void> {
+  expect(primaries(scenario)).toEqual([primary]);
+  for (const each of followers)
+    expect([each, snapshot(scenario, each).performance]).toMatchObject([
+      each,
+      { mode: 'secondary', connectedTo: primary, state: 'stream-wals' },
+    ]);
+  const stamp = `${primary} ${scenario.service.now()}`;
+  scenario.service.cluster(primary).write('us-customers/smith', { stamp });
+  scenario.service.cluster(primary).write('secret/for-all', { stamp });
+  const deadline = Date.now() + 10_000;
+  const got = (name: string) => scenario.service.cluster(name).read('secret/for-all')?.['stamp'] === stamp;
+  while (!followers.every(got) && Date.now() < deadline) await new Promise((resolve) => setTimeout(resolve, 20));
+  expect(followers.filter((name) => !got(name))).toEqual([]);
+  expect(scenario.service.cluster('asia').read('us-customers/smith')).toBeUndefined();
+}
+
+describe('a performance secondary that becomes the performance primary', () => {
+  const lanes = new Lanes(planned, unplanned);
+  beforeAll(() => lanes.start());
+  afterAll(() => lanes.ended());
+
+  describe('planned', () => {
+    it(
+      cell(RUNBOOK, 'refused', 'a filtered secondary; unplanned while the primary answers'),
+      planned.test(async (scenario) => {
+        const filtered = await (await start(scenario, { to: 'asia' })).failure();
+        expect(filtered.code).toBe('PRECONDITION_FAILED');
+        expect(filtered.message).toContain('it never got us-customers/');
+        const alive = await (await start(scenario, { to: 'europe', from: 'east', mode: 'unplanned' })).failure();
+        expect(alive.message).toContain('no cluster answers as performance primary');
+        expect(scenario.calls('east', 'performance/primary/demote')).toBe(0);
+      }),
+    );
+
+    it(
+      cell(RUNBOOK, 'abort at', 'the promote gate; its plan says what changes for clients'),
+      planned.test(async (scenario) => {
+        const run = await start(scenario, { to: 'europe' });
+        await run.waitsFor('approval', ({ gate }) => gate === 'promote');
+        await run.handle.signal('abort', { by: 'grace', reason: 'not today' });
+        const { outcome, plan } = await run.report();
+        expect(outcome).toBe('aborted');
+        const { warnings, choices } = runbookPlan.parse(plan?.content);
+        expect(warnings.join(' ')).toMatch(/Every token and every lease changes.*Local mounts.*asia may receive/);
+        expect(choices).toMatchObject({ 'filter of asia': 'deny us-customers/', 'filter of east': 'no paths filter' });
+        expect(primaries(scenario)).toEqual(['east']);
+      }),
+    );
+
+    it(
+      cell(RUNBOOK, 'no fault', 'planned'),
+      planned.test(async (scenario) => {
+        const run = await start(scenario, { to: 'europe' });
+        await run.approve('promote');
+        const report = await run.report();
+        expect(report).toMatchObject({ outcome: 'completed', loss: { loss: 'none' }, parkings: [] });
+        expect(report.leftToDo.join('\n')).toMatch(/log in there[^]*audit devices of europe/);
+        expect(report.outage?.totalMs).toBeGreaterThan(0);
+        expect(report.outage?.peopleMs).toBe(0);
+        await expectSet(scenario, 'europe', ['asia', 'east']);
+        // The DR sets of both stay as they were: west has what east has.
+        expect(snapshot(scenario, 'west').dr).toMatchObject({ connectedTo: 'east', state: 'stream-wals' });
+        expect(snapshot(scenario, 'europe-dr').dr).toMatchObject({ connectedTo: 'europe', state: 'stream-wals' });
+        await expectFewEvents(RUNBOOK, run);
+      }),
+    );
+
+    let report: Report;
+    const lost = planned.test(async (scenario) => {
+      const id = snapshot(scenario, 'asia').clusterId;
+      const faults = [
+        loseAnswer(scenario, 'europe', DEMOTE),
+        loseAnswer(scenario, 'east', PROMOTE),
+        loseAnswer(scenario, 'east', TOKEN),
+        loseAnswer(scenario, 'asia', UPDATE),
+        loseAnswer(scenario, 'east', `POST ${BASE}/primary/paths-filter/${id}`),
+      ];
+      const run = await start(scenario, { to: 'east' });
+      await run.approve('promote');
+      report = await run.report();
+      expect(faults.map(({ hits }) => hits)).toEqual(faults.map(() => 1));
+      expect(report).toMatchObject({ outcome: 'completed', loss: { loss: 'none' }, parkings: [] });
+      expect(statuses(scenario, 'europe', DEMOTE)).toEqual([0]);
+      expect(statuses(scenario, 'east', PROMOTE)).toEqual([0]);
+      await expectSet(scenario, 'east', ['asia', 'europe']);
+      expect(snapshot(scenario, 'europe-dr').dr).toMatchObject({ connectedTo: 'europe', state: 'stream-wals' });
+    });
+    it(cell(RUNBOOK, 'lost answer', 'demote'), lost);
+    it.each(['promote', 'secondary-token', 'update-primary', 'paths-filter'])(cell(RUNBOOK, 'lost answer', '%s'), lost);
+
+    it(
+      cell(RUNBOOK, 'parked, retry', 'the demotion; then a promotion that is refused ends with the old primary'),
+      planned.test(async (scenario) => {
+        const denied = scenario.service.faults.add({
+          cluster: 'east',
+          endpoint: DEMOTE,
+          action: { status: 403 },
+          times: Infinity,
+        });
+        scenario.service.faults.add({ cluster: 'europe', endpoint: PROMOTE, action: { status: 503 }, times: Infinity });
+        const run = await start(scenario, { to: 'europe' });
+        await run.approve('promote');
+        const parked = await run.waitsFor('decision', ({ step }) => step === 'Demote east');
+        expect(parked.choices.map(({ action }) => action)).toEqual(['retry', 'promote-back', 'leave']);
+        denied.remove();
+        await run.decide('retry', 'Demote east');
+        report = await run.report();
+        expect(report.outcome).toBe('rolled-back');
+        expect(report.leftToDo[0]).toContain('east is performance primary again');
+        await expectSet(scenario, 'east', ['asia', 'europe']);
+      }),
+    );
+
+    it(
+      cell(RUNBOOK, 'abort at', 'the demotion: asked what then, people promote back'),
+      planned.test(async (scenario) => {
+        const run = await start(scenario, { to: 'europe' });
+        scenario.service.faults.add({
+          cluster: 'east',
+          endpoint: DEMOTE,
+          when: 'after',
+          action: async () => {
+            await run.handle.signal('abort', { by: 'grace', reason: 'second thoughts' });
+          },
+        });
+        await run.approve('promote');
+        const parked = await run.waitsFor('decision');
+        expect(parked).toMatchObject({ code: 'INTERRUPTED', step: 'Demote east' });
+        await run.decide('promote-back');
+        report = await run.report();
+        expect(report.outcome).toBe('rolled-back');
+        expect(scenario.calls('europe', 'secondary/promote')).toBe(0);
+        await expectSet(scenario, 'east', ['asia', 'europe']);
+      }),
+    );
+
+    const POINT = 'Point asia at europe (performance)';
+    it(
+      cell(RUNBOOK, 'parked, skip', 're-pointing of one of the others'),
+      planned.test(async (scenario) => {
+        scenario.service.faults.add({ cluster: 'asia', endpoint: UPDATE, action: { status: 403 }, times: Infinity });
+        const run = await start(scenario, { to: 'europe' });
+        await run.approve('promote');
+        await run.decide('skip', POINT);
+        report = await run.report();
+        expect(report.outcome).toBe('completed');
+        expect(report.leftToDo.join('\n')).toContain('asia was not seen following europe with its filter');
+        await expectSet(scenario, 'europe', ['east']);
+        expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
+      }),
+    );
+  });
+
+  describe('unplanned', () => {
+    it(
+      cell(RUNBOOK, 'refused', 'while the failed primary has a usable DR secondary'),
+      unplanned.test(async (scenario) => {
+        // It heard of a write that never came, so that it refuses to be promoted.
+        scenario.service.cluster('europe').holdStream('performance', true);
+        scenario.service.cluster('east').write('secret/late', { value: 'late' });
+        await new Promise((resolve) => setTimeout(resolve, 300));
+        snapshot(scenario, 'europe');
+        await scenario.service.cluster('east').kill();
+        scenario.service.advanceClock(3_000);
+        const { code, message, details } = await (await start(scenario, { to: 'europe', mode: 'unplanned' })).failure();
+        expect(code).toBe('PRECONDITION_FAILED');
+        expect(message).toContain('west could be promoted');
+        expect(JSON.stringify(details)).toContain('Start drFailover to west');
+        expect(primaries(scenario)).toEqual(['east']);
+      }),
+    );
+
+    it(
+      cell(RUNBOOK, 'no fault', 'unplanned, overridden, by force with two approvers'),
+      unplanned.test(async (scenario) => {
+        const run = await start(scenario, { to: 'europe', mode: 'unplanned', overrideDrSecondary: true });
+        await run.approve('promote');
+        await run.approve('force', 'grace');
+        expect(scenario.calls('europe', 'secondary/promote')).toBeGreaterThan(1);
+        await run.approve('force', 'henry');
+        const report = await run.report();
+        expect(report).toMatchObject({ outcome: 'completed', parkings: [] });
+        expect(report.gates.filter(({ state }) => state === 'approved').map(({ gate }) => gate)).toEqual([
+          'promote',
+          'force',
+        ]);
+        expect(report.findings.map(({ code }) => code)).toContain('promotion-refused');
+        expect(report.leftToDo.join('\n')).toContain('Keep east away');
+        const promoted = scenario.service.calls.filter(({ path, status }) => path.endsWith('promote') && status < 300);
+        expect(promoted).toHaveLength(1);
+        expect(snapshot(scenario, 'asia').performance).toMatchObject({ connectedTo: 'europe', state: 'stream-wals' });
+        expect(snapshot(scenario, 'europe').filters).toContain(snapshot(scenario, 'asia').clusterId);
+      }),
+    );
+
+    it(
+      cell(RUNBOOK, 'refused', 'two performance primaries'),
+      unplanned.test(async (scenario) => {
+        await scenario.service.cluster('east').restart();
+        const run = await start(scenario, { to: 'asia', from: 'europe', acceptLoss: 'bounded' });
+        expect((await run.failure()).message).toContain('one performance primary');
+        expect(await scenario.leaks()).toEqual([]);
+      }),
+    );
+  });
+});
