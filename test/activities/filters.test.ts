@@ -6,7 +6,7 @@ import type { Authority, FilterState, PathsFilterFacts } from '../../src/contrac
 import { filterReconciliationInput } from '../../src/contracts/runbook-inputs';
 import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
 
-const deny = (...paths: string[]): PathsFilterFacts => ({ mode: 'deny', paths });
+const deny = (...paths: string[]) => ({ mode: 'deny' as const, paths });
 const KNOWN = 'eu-cluster';
 
 let bench: ActivityBench;

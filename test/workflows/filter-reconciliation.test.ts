@@ -4,6 +4,7 @@ import { Lane, Lanes, LANE_TEST_MS } from '../support/lane';
 import { cell, expectFewEvents } from '../support/matrix';
 import { Scenario } from '../support/scenario';
 import type { TestRun } from '../support/scenario';
+import { expectTakenOver } from '../support/take-over';
 
 jest.setTimeout(LANE_TEST_MS);
 
@@ -100,6 +101,16 @@ describe('paths filters become what is wanted', () => {
       await run.waitsFor('approval', ({ gate }) => gate === 'filter');
       await run.handle.signal('abort', { by: 'olga', reason: 'not today' });
       expect(await ended(run)).toMatchObject({ outcome: 'aborted', controls: [{ control: 'abort', by: 'olga' }] });
+      expect(filterOf(scenario, 'asia')).toEqual(allow('eu-customers/', 'kv/'));
+    }),
+  );
+
+  it(
+    cell(NAME, 'taken over at', 'gate filter'),
+    world.test(async (scenario) => {
+      const run = await reconcile(scenario, undo);
+      await run.waitsFor('approval', ({ gate }) => gate === 'filter');
+      await expectTakenOver(scenario, run, NAME);
       expect(filterOf(scenario, 'asia')).toEqual(allow('eu-customers/', 'kv/'));
     }),
   );

@@ -4,6 +4,7 @@ import { Lane, Lanes, LANE_TEST_MS } from '../support/lane';
 import { cell, expectFewEvents } from '../support/matrix';
 import { Scenario } from '../support/scenario';
 import type { TestRun } from '../support/scenario';
+import { expectTakenOver } from '../support/take-over';
 
 jest.setTimeout(LANE_TEST_MS);
 
@@ -80,6 +81,16 @@ describe('one kind of replication ends on one cluster', () => {
       await run.waitsFor('approval', ({ gate }) => gate === 'disable');
       await run.handle.signal('abort', { by: 'olga', reason: 'the wrong cluster' });
       expect(await ended(run)).toMatchObject({ outcome: 'aborted', controls: [{ control: 'abort' }] });
+      expect(state(scenario, 'europe-dr').dr.connectedTo).toBe('europe');
+    }),
+  );
+
+  it(
+    cell(NAME, 'taken over at', 'gate disable'),
+    world.test(async (scenario) => {
+      const run = await tearDown(scenario, 'dr', 'europe');
+      await run.waitsFor('approval', ({ gate }) => gate === 'disable');
+      await expectTakenOver(scenario, run, NAME);
       expect(state(scenario, 'europe-dr').dr.connectedTo).toBe('europe');
     }),
   );

@@ -2,8 +2,10 @@ import type { Report } from '../../src/contracts/report';
 import { loseAnswer, statuses } from '../support/faults';
 import { Lane, Lanes, LANE_TEST_MS } from '../support/lane';
 import { cell, expectFewEvents } from '../support/matrix';
+import { at } from '../support/outage';
 import { Scenario } from '../support/scenario';
 import type { TestRun } from '../support/scenario';
+import { expectTakenOver } from '../support/take-over';
 
 jest.setTimeout(LANE_TEST_MS);
 
@@ -130,6 +132,17 @@ describe('a secondary is cut off for good', () => {
     }),
   );
 
+  it(
+    cell(NAME, 'taken over at', 'gate revoke, with a share in hand'),
+    disaster.test(async (scenario) => {
+      const run = await decommission(scenario, 'dr', { secondary: 'south', afterwards: 'disable' });
+      await run.share('ada');
+      await run.waitsFor('shares', ({ held }) => held.length === 1);
+      await expectTakenOver(scenario, run, NAME);
+      expect(state(scenario, 'south').dr.connectedTo).toBe('east');
+    }),
+  );
+
   const LOST = ['primary/revoke-secondary', 'secondary/disable', 'secondary/update-primary'] as const;
   let lost: Report;
   it(
@@ -243,16 +256,34 @@ describe('a secondary is cut off for good', () => {
   );
 
   it(
-    cell(NAME, 'parked, skip', 'the secondary refuses to be disabled after its revocation'),
+    cell(NAME, 'abort at', 'the wait until it is gone: the report says what is left on it'),
+    performance.test(async (scenario) => {
+      const silent = { cluster: 'asia', endpoint: 'GET /v1/sys/replication/performance/status', times: Infinity };
+      at(scenario, 'after', 'east', of('performance', LOST[0]), () => {
+        scenario.service.faults.add({ ...silent, action: { status: 503 } });
+      });
+      const run = await decommission(scenario, 'performance', { secondary: 'asia', afterwards: 'disable' });
+      await run.approve('revoke');
+      await run.approve('disable');
+      await run.until('the wait', ({ steps }) => steps.some(({ name }) => name === 'See that asia is gone'));
+      await run.handle.signal('abort', { by: 'olga', reason: 'called away' });
+      const report = await ended(run);
+      expect(report.outcome).toBe('aborted');
+      expect(report.leftToDo).toContainEqual(expect.stringContaining('asia is still a performance secondary'));
+      expect(state(scenario, 'east').performance.knownSecondaries).toEqual([]);
+    }),
+  );
+
+  it(
+    cell(NAME, 'parked, skip', 'started again after the revocation; the secondary refuses to be disabled'),
     performance.test(async (scenario) => {
       refuse(scenario);
       const run = await decommission(scenario, 'performance', { secondary: 'asia', afterwards: 'disable' });
-      await run.approve('revoke');
       await run.approve('disable');
       await run.decide('skip', 'Disable performance replication on asia');
       const report = await ended(run);
       expect(report.outcome).toBe('completed');
-      expect(report.leftToDo).toContainEqual(expect.stringContaining('asia is still a performance secondary'));
+      expect(report.leftToDo).toContainEqual(expect.stringContaining('asia stays a performance secondary'));
       expect(state(scenario, 'asia').performance).toMatchObject({ mode: 'secondary', connectedTo: undefined });
     }),
   );
