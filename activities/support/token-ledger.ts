@@ -21,6 +21,8 @@ const entrySchema = z.strictObject({
   state: z.enum(['pending', 'alive', 'deleted', 'kept', 'orphan']),
   /** Sealed; absent where nobody holds the token. */
   sealed: z.string().optional(),
+  /** Its deletion was sent then: a refusal since is the proof that it is dead. */
+  deletionSentAt: z.string().optional(),
   at: z.string(),
 });
 export type LedgerEntry = z.infer<typeof entrySchema>;
@@ -84,6 +86,11 @@ export class TokenLedger {
   #file(id: string): string {
     return join(this.#directory, `${id}.json`);
   }
+}
+
+/** The state of an entry after an attempt to delete its token. */
+export function stateAfter({ state }: { readonly state: 'deleted' | 'kept' | 'unproven' }): LedgerEntry['state'] {
+  return state === 'unproven' ? 'alive' : state;
 }
 
 function unusable(error: unknown, what: 'read' | 'written', cluster?: string): RunbookError {

@@ -95,7 +95,13 @@ function tokensOf(run: RunRecord): Report['tokens'] {
       });
     }
   }
-  return [...last.values()];
+  // Tokens that earlier runs left in the ledger: each on its own.
+  const ofLedger = completed(run, 'disposeLedgerToken').map(({ result }) => ({
+    cluster: textOf(result['cluster']) ?? 'unknown',
+    state: textOf(result['state']) ?? 'unproven',
+    text: textOf(result['text']) ?? '',
+  }));
+  return [...last.values(), ...ofLedger];
 }
 
 /** The last reading of the whole deployment; where there is none, the one that the plan was made from. */

@@ -47,6 +47,11 @@ const OBSERVED: Readonly<Record<string, (result: Fields) => string | undefined>>
       .map(fieldsOf)
       .map(({ cluster, state }) => `${textOf(cluster) ?? '?'}: ${textOf(state) ?? '?'}`)
       .join(', '),
+  disposeLedgerToken: ({ cluster, state }) => `${textOf(cluster) ?? '?'}: ${textOf(state) ?? '?'}`,
+  assessMerkleCheck: preconditionCount,
+  assessDrReindex: preconditionCount,
+  assessTokenDisposal: preconditionCount,
+  probeMerkleTree: ({ text }) => textOf(text),
   writeMarker: ({ wal }) => `marker written, WAL ${textOf(wal) ?? '?'}`,
   awaitCatchUp: ({ reached, target, samples }) =>
     `WAL ${textOf(reached) ?? '?'} reached, ${textOf(target) ?? '?'} needed, ${plural(numberOf(samples) ?? 0, 'sample')}`,

@@ -33,9 +33,9 @@ export const EVENT_LIMITS: Partial<Readonly<Record<RunbookName, number>>> = {
   replicationTeardown: 60,
   walSampler: 11,
   readiness: 20,
-  merkleCheck: 101,
+  merkleCheck: 105,
   drReindex: 123,
-  operationTokenDisposal: 60,
+  operationTokenDisposal: 36,
   rootTokenCeremony: 102,
 };
 

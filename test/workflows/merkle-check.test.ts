@@ -128,6 +128,9 @@ describe('merkleCheck', () => {
       const report = await run.report();
       expect(report).toMatchObject({ outcome: 'aborted' });
       expect(statuses(scenario, 'south', CHANGING.startAttempt)).toEqual([]);
+      // What the run before left is deleted all the same.
+      expect(report.tokens.map(({ cluster, state }) => [cluster, state])).toEqual([['south', 'deleted']]);
+      expect(scenario.service.cluster('south').snapshotState().operationTokens).toBe(0);
       expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
     }),
   );

@@ -1,0 +1,43 @@
+import type { Finding } from '../run-facts';
+import type { OperationTokenDisposalInput } from '../runbook-inputs';
+import type { OnCluster, StepInput } from './inputs';
+import type { Assessment, TokenDisposal } from './results';
+
+/** A token of the ledger, as the plan names it: never the token, nor its sealed form. */
+export interface LedgerToken {
+  /** Id of the ledger entry. */
+  readonly id: string;
+  readonly cluster: string;
+  readonly kind: 'operation-token' | 'root-token';
+  /** The run that made it. */
+  readonly workflowId: string;
+  readonly runId: string;
+  /** ISO time of the last change of the entry. */
+  readonly at: string;
+  /**
+   * `deletable`: sealed in the ledger. `orphan`: it may exist, and nobody holds it. `in-use`: its run is open, or cannot
+   * be asked about.
+   */
+  readonly state: 'deletable' | 'orphan' | 'in-use';
+}
+
+export interface DisposalRoute {
+  readonly tokens: readonly LedgerToken[];
+}
+
+/** What became of one token of the ledger. */
+export interface LedgerDisposal extends TokenDisposal {
+  /** Who can end it when, where it is not deleted. */
+  readonly next?: string;
+  readonly findings: readonly Finding[];
+}
+
+/** Deleting the tokens that earlier runs left in the ledger of a worker (interface 4.1: `operation-token/delete`). */
+export interface TokenDisposalActivities {
+  /** Reads the ledger of the worker that runs it. */
+  assessTokenDisposal(
+    input: StepInput & { readonly input: OperationTokenDisposalInput },
+  ): Promise<Assessment<DisposalRoute>>;
+  /** Deletes one token of the ledger, whichever run of this deployment made it, and proves that it is refused. */
+  disposeLedgerToken(input: OnCluster & { readonly entry: string }): Promise<LedgerDisposal>;
+}

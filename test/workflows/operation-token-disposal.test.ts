@@ -1,0 +1,206 @@
+import { randomUUID } from 'node:crypto';
+import { rename, rm, writeFile } from 'node:fs/promises';
+import { TokenLedger } from '../../activities/support/token-ledger';
+import { ceremonyWorkflowId } from '../../src/contracts/names';
+import { CHANGING, loseAnswer, statuses } from '../support/faults';
+import { cell, expectFewEvents } from '../support/matrix';
+import { Scenario } from '../support/scenario';
+import type { TestRun } from '../support/scenario';
+import { temporalServer } from '../support/temporal-server';
+
+const DELETE_STEP = 'Delete the tokens of west';
+
+/** `operationTokenDisposal`: it waits for nobody unless a step parks, so that an abort is possible there and in a deletion. */
+describe('operationTokenDisposal', () => {
+  let scenario: Scenario;
+  let ledgerDirectory: string;
+  beforeAll(async () => {
+    scenario = await Scenario.start();
+    ledgerDirectory = scenario.environment['RUNBOOKS_LEDGER_DIR'] ?? '';
+  });
+  afterAll(() => scenario.stop());
+  beforeEach(() => {
+    scenario.service.faults.clear();
+    scenario.service.calls.length = 0;
+  });
+
+  const start = (input: Readonly<Record<string, unknown>> = {}): Promise<TestRun> =>
+    scenario.startRunbook('operationTokenDisposal', {
+      deployment: scenario.name,
+      reason: 'a test of the disposal',
+      requestedBy: 'olga',
+      ...input,
+    });
+  /** A token of west, made by a ceremony of its own and left for people to use. */
+  const makeToken = async (): Promise<void> => {
+    const run = await scenario.startRunbook(
+      'operationTokenCeremony',
+      { deployment: scenario.name, cluster: 'west', uses: ['dr.promote'], reason: 'to have one', requestedBy: 'olga' },
+      ceremonyWorkflowId('west'),
+    );
+    for (const holder of ['ada', 'bert', 'cleo']) await run.share(holder);
+    expect(await run.report()).toMatchObject({ outcome: 'completed' });
+  };
+  const living = () => scenario.service.cluster('west').snapshotState().operationTokens;
+  /** What the ledger holds of something else than a token of this test. */
+  const note = (more: Readonly<Record<string, unknown>>) =>
+    new TokenLedger(ledgerDirectory).write({
+      version: 1,
+      id: randomUUID(),
+      deployment: scenario.name,
+      cluster: 'west',
+      clusterId: scenario.service.cluster('west').clusterId,
+      ns: temporalServer().namespace,
+      wid: 'ceremony:gone',
+      rid: randomUUID(),
+      state: 'alive',
+      at: new Date().toISOString(),
+      ...more,
+    });
+  /** The deletion takes effect, and then the ledger cannot be written. */
+  const breakLedger = () =>
+    scenario.service.faults.add({
+      cluster: 'west',
+      endpoint: CHANGING.deleteToken,
+      when: 'after',
+      action: async () => {
+        await rename(ledgerDirectory, `${ledgerDirectory}.away`);
+        await writeFile(ledgerDirectory, '');
+      },
+    });
+  const mendLedger = async () => {
+    await rm(ledgerDirectory);
+    await rename(`${ledgerDirectory}.away`, ledgerDirectory);
+  };
+
+  it(cell('operationTokenDisposal', 'no fault', 'tokens that stand-alone ceremonies left'), async () => {
+    await makeToken();
+    await makeToken();
+    expect(living()).toBe(2);
+    const run = await start();
+    const report = await run.report();
+
+    expect(report).toMatchObject({ outcome: 'completed', leftToDo: [], findings: [], result: { deleted: 2 } });
+    expect(report.tokens.map(({ cluster, state }) => [cluster, state])).toEqual([
+      ['west', 'deleted'],
+      ['west', 'deleted'],
+    ]);
+    expect(living()).toBe(0);
+    await expectFewEvents('operationTokenDisposal', run);
+
+    const again = await (await start()).report();
+    expect(again).toMatchObject({ outcome: 'completed', result: { deleted: 0, tokens: [] } });
+  });
+
+  it(cell('operationTokenDisposal', 'lost answer', 'deletion'), async () => {
+    await makeToken();
+    const lost = loseAnswer(scenario, 'west', CHANGING.deleteToken);
+    const report = await (await start({ cluster: 'west' })).report();
+    expect(lost.hits).toBe(1);
+    expect(report).toMatchObject({ outcome: 'completed', leftToDo: [], result: { deleted: 1 } });
+    expect(living()).toBe(0);
+  });
+
+  it(
+    cell('operationTokenDisposal', 'parked, retry', 'a ledger that cannot be written after the deletion'),
+    async () => {
+      await makeToken();
+      breakLedger();
+      const run = await start();
+      expect(await run.waitsFor('decision')).toMatchObject({ step: DELETE_STEP, code: 'PRECONDITION_FAILED' });
+      await mendLedger();
+      await run.decide('retry', DELETE_STEP);
+      expect(await run.report()).toMatchObject({ outcome: 'completed', leftToDo: [], result: { deleted: 1 } });
+      expect(living()).toBe(0);
+    },
+  );
+
+  it(cell('operationTokenDisposal', 'parked, skip', 'the tokens of one cluster'), async () => {
+    await makeToken();
+    breakLedger();
+    const run = await start();
+    await run.decide('skip', DELETE_STEP);
+    const report = await run.report();
+    await mendLedger();
+    expect(report).toMatchObject({ outcome: 'completed', result: { tokens: [{ outcome: 'skipped' }] } });
+    expect(report.leftToDo).toHaveLength(2);
+  });
+
+  it(
+    cell('operationTokenDisposal', 'parked, abort', 'and the next run proves what that one could not note'),
+    async () => {
+      breakLedger();
+      // The token of the run before is dead; so is its ledger again.
+      await makeToken();
+      const run = await start();
+      await run.decide('abort', DELETE_STEP);
+      expect(await run.report()).toMatchObject({ outcome: 'aborted' });
+      await mendLedger();
+      expect(await (await start()).report()).toMatchObject({ outcome: 'completed', result: { deleted: 2 } });
+      expect(living()).toBe(0);
+    },
+  );
+
+  it(cell('operationTokenDisposal', 'abort at', 'a deletion'), async () => {
+    await makeToken();
+    const slow = scenario.service.faults.add({
+      cluster: 'west',
+      endpoint: CHANGING.deleteToken,
+      action: { delayMs: 3_000 },
+    });
+    const run = await start();
+    await run.until('the call', () => slow.hits > 0);
+    await run.handle.signal('abort', { by: 'grace', reason: 'not now' });
+    expect(await run.report()).toMatchObject({ outcome: 'aborted' });
+    expect(await (await start()).report()).toMatchObject({ outcome: 'completed', result: { deleted: 1 } });
+    expect(living()).toBe(0);
+  });
+
+  it('orphans are alarms, and tokens of open runs are left alone', async () => {
+    const sampler = await scenario.startRunbook(
+      'walSampler',
+      { deployment: scenario.name, samples: 1_000, everySeconds: 10 },
+      `walSampler:${scenario.name}:open`,
+    );
+    const { runId: rid } = await sampler.handle.describe();
+    await note({ state: 'orphan' });
+    await note({ wid: sampler.handle.workflowId, rid, sealed: 'a.b.c.d.e' });
+    await note({ sealed: 'not.a.sealed.value.x' });
+    const report = await (await start()).report();
+    await sampler.handle.terminate('end of the test');
+
+    expect(report).toMatchObject({ outcome: 'completed', result: { deleted: 0 } });
+    const codes = report.findings.map(({ severity, code }) => [severity, code]);
+    expect(codes.sort()).toEqual([
+      ['critical', 'orphan-token'],
+      ['critical', 'token-not-proven-dead'],
+    ]);
+    expect(report.leftToDo.join('\n')).toMatch(/Ask the service's vendor/);
+    expect(report.leftToDo.join('\n')).toMatch(/its run walSampler:.* is open/);
+    expect(report.leftToDo).toHaveLength(3);
+    expect(statuses(scenario, 'west', CHANGING.deleteToken)).toEqual([]);
+    await rm(ledgerDirectory, { recursive: true });
+  });
+
+  it('a token of a cluster that is primary is named with when it can be deleted, and the run after can', async () => {
+    const there = await scenario.start({ go: 'auto' });
+    await there.people({ go: false });
+    expect(await there.report()).toMatchObject({ outcome: 'completed' });
+    const report = await (await start()).report();
+    expect(report).toMatchObject({ outcome: 'completed', result: { deleted: 0, tokens: [{ outcome: 'kept' }] } });
+    expect(report.findings).toEqual([expect.objectContaining({ code: 'token-kept' })]);
+    expect(report.leftToDo).toEqual([expect.stringContaining('when west is a DR secondary again')]);
+    expect(report.preconditions).toEqual([expect.objectContaining({ cluster: 'west', verdict: 'warn' })]);
+    expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
+  });
+
+  it(cell('operationTokenDisposal', 'refused', 'an unknown cluster, and a ledger that cannot be read'), async () => {
+    expect(await (await start({ cluster: 'north' })).failure()).toMatchObject({ code: 'UNKNOWN_CLUSTER' });
+    expect(await (await start({ dryRun: true })).report()).toMatchObject({ outcome: 'planned' });
+    await rename(ledgerDirectory, `${ledgerDirectory}.away`);
+    await writeFile(ledgerDirectory, '');
+    expect(await (await start()).failure()).toMatchObject({ code: 'PRECONDITION_FAILED' });
+    await mendLedger();
+    expect(await scenario.leaks()).toEqual([]);
+  });
+});
