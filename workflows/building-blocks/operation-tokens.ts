@@ -16,6 +16,8 @@ export class OperationTokens {
   /** Absent where the batch token is the source. */
   readonly ceremony: Ceremony | undefined;
   readonly #made = new Map<string, OperationTokenReference>();
+  /** Nothing was made since the ledger was worked through. */
+  #disposed = false;
 
   constructor(run: Run, deployment: string, targets: readonly CeremonyTarget[], ceremony: Ceremony | undefined) {
     this.#run = run;
@@ -56,7 +58,10 @@ export class OperationTokens {
     const held = this.#made.get(cluster);
     if (held) return held;
     const token = await this.ceremony.generate(cluster, this.#usesOn(cluster), { choices, skipEffect });
-    if (token) this.#made.set(cluster, token);
+    if (token) {
+      this.#made.set(cluster, token);
+      this.#disposed = false;
+    }
     return token;
   }
 
@@ -76,13 +81,15 @@ export class OperationTokens {
     );
     this.#run.state.noteFindings(result?.findings);
     this.#made.clear();
+    this.#disposed = true;
   }
 
   /** For a run that ends early: the same, but a failure becomes a finding. */
   async #abandon(): Promise<void> {
-    const tokens = [...this.#made.values()];
-    this.#made.clear();
-    if (tokens.length > 0) {
+    if (!this.#disposed) {
+      // Also with none of its own, as at the end of a run that was not stopped.
+      const tokens = [...this.#made.values()];
+      this.#made.clear();
       await this.#run.cleanUp('Delete the operation tokens', async (call) => {
         const { findings } = await call.deleteOperationTokens({ deployment: this.#deployment, tokens });
         this.#run.state.noteFindings(findings);
