@@ -26,7 +26,7 @@ export const EVENT_LIMITS: Partial<Readonly<Record<RunbookName, number>>> = {
   drRejoin: 175,
   secondaryRepointing: 136,
   performancePromotion: 152,
-  performanceSecondaryOnboarding: 138,
+  performanceSecondaryOnboarding: 142,
   primaryEnablement: 42,
   filterReconciliation: 50,
   secondaryDecommission: 135,

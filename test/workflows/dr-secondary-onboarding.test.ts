@@ -5,6 +5,7 @@ import { instructionsOf, permission, unsealAll, usedPermissions } from '../suppo
 import { at } from '../support/outage';
 import { Scenario } from '../support/scenario';
 import type { TestRun } from '../support/scenario';
+import { expectTakenOver } from '../support/take-over';
 
 jest.setTimeout(LANE_TEST_MS);
 
@@ -76,6 +77,21 @@ const refusing = new Lane(() =>
   }),
 );
 
+/** East is performance primary of europe, which is to get DR secondaries of its own. */
+const layered = new Lane(() => {
+  const names = ['europe-dr', 'lake', 'river'];
+  return Scenario.start({
+    topology: {
+      clusters: [one('east'), one('europe'), one('europe-dr'), one('lake', 3), one('river', 3)],
+      performance: { primary: 'east', secondaries: [{ name: 'europe' }] },
+      dr: [],
+    },
+    drSets: { main: ['east'], eu: ['europe', ...names] },
+    deployment: (service) => ({ wipeAllowList: names.map((name) => permission(service, name)) }),
+    limits: { ...LIMITS, streaming: '2s' },
+  });
+});
+
 function onboard(
   scenario: Scenario,
   secondary: string,
@@ -113,7 +129,7 @@ function expectUntouched(scenario: Scenario, cluster: string): void {
 }
 
 describe('a new DR secondary', () => {
-  const lanes = new Lanes(joining, losing, refusing);
+  const lanes = new Lanes(joining, losing, refusing, layered);
   beforeAll(() => lanes.start());
   afterAll(() => lanes.ended());
 
@@ -299,6 +315,54 @@ describe('a new DR secondary', () => {
       expect(failure.message).toContain('used by run');
       expect(statuses(scenario, 'spent', ENABLE)).toEqual([403]);
       expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
+    }),
+  );
+
+  it(
+    cell(
+      NAME,
+      'parked, retry',
+      'a first copy that never begins; a performance secondary gets a DR secondary of its own',
+    ),
+    layered.test(async (scenario) => {
+      const cut = () => scenario.service.partition('europe', 'europe-dr');
+      at(scenario, 'after', 'europe-dr', ENABLE, cut);
+      const run = await onboard(scenario, 'europe-dr', { primary: 'europe' });
+      await run.approve('wipe');
+      const parked = await run.waitsFor('decision');
+      expect(parked).toMatchObject({ step: 'Watch the first copy of europe-dr', code: 'CONFIRMATION_TIMEOUT' });
+      scenario.service.heal();
+      await run.decide('retry');
+      expect(await run.report()).toMatchObject({ outcome: 'completed' });
+      expect(snapshot(scenario, 'europe-dr').dr).toMatchObject({ connectedTo: 'europe', state: 'stream-wals' });
+      expect(snapshot(scenario, 'europe')).toMatchObject({
+        dr: { mode: 'primary' },
+        performance: { mode: 'secondary', connectedTo: 'east' },
+      });
+    }),
+  );
+
+  it(
+    cell(NAME, 'abort at', 'the wait for people who unseal'),
+    layered.test(async (scenario) => {
+      const run = await onboard(scenario, 'lake', { primary: 'europe' });
+      await run.approve('wipe');
+      await instructionsOf(run);
+      await run.handle.signal('abort', { by: 'olga', reason: 'the holders are asleep' });
+      const report = await run.report();
+      expect(report.outcome).toBe('aborted');
+      expect(report.leftToDo.join('\n')).toContain('unseal its nodes with key shares of europe');
+    }),
+  );
+
+  it(
+    cell(NAME, 'taken over at', 'the wait for people who unseal'),
+    layered.test(async (scenario) => {
+      const run = await onboard(scenario, 'river', { primary: 'europe' });
+      await run.approve('wipe');
+      await instructionsOf(run);
+      await expectTakenOver(scenario, run, NAME);
+      expect(await scenario.leaks()).toEqual([]);
     }),
   );
 });

@@ -1,10 +1,12 @@
 import { writeFile } from 'node:fs/promises';
+import { demotePrimary, promoteSecondary } from '../../src/simulator/role-changes';
 import { loseAnswer, statuses } from '../support/faults';
 import { Lane, Lanes, LANE_TEST_MS } from '../support/lane';
 import { cell, expectFewEvents } from '../support/matrix';
 import { instructionsOf, permission, unsealAll, usedPermissions } from '../support/onboarding';
 import { Scenario } from '../support/scenario';
 import type { TestRun } from '../support/scenario';
+import { expectTakenOver } from '../support/take-over';
 
 jest.setTimeout(LANE_TEST_MS);
 
@@ -74,14 +76,14 @@ async function giveCredential(scenario: Scenario, cluster: string): Promise<void
   await writeFile(scenario.tokenFileOf(cluster), token, { mode: 0o600 });
 }
 
-function plant(scenario: Scenario, cluster: string): void {
+function plant(scenario: Scenario, cluster: string, primary = 'east'): void {
   scenario.service.cluster(cluster).write('secret/own', { is: cluster });
-  scenario.service.cluster('east').write('secret/of-east', { is: 'east' });
-  scenario.service.cluster('east').write('us-customers/smith', { is: 'secret' });
+  scenario.service.cluster(primary).write('secret/of-east', { is: 'east' });
+  scenario.service.cluster(primary).write('us-customers/smith', { is: 'secret' });
 }
 
-function expectJoined(scenario: Scenario, cluster: string): void {
-  expect(snapshot(scenario, cluster).performance).toMatchObject({ connectedTo: 'east', state: 'stream-wals' });
+function expectJoined(scenario: Scenario, cluster: string, primary = 'east'): void {
+  expect(snapshot(scenario, cluster).performance).toMatchObject({ connectedTo: primary, state: 'stream-wals' });
   expect(scenario.service.cluster(cluster).read('secret/own')).toBeUndefined();
   expect(scenario.service.cluster(cluster).read('secret/of-east')).toEqual({ is: 'east' });
 }
@@ -170,6 +172,24 @@ describe('a new performance secondary', () => {
   );
 
   it(
+    cell(NAME, 'no fault', 'the primary is a promoted DR secondary of the performance primary'),
+    joining.test(async (scenario) => {
+      const { service } = scenario;
+      demotePrimary(service.cluster('east'), 'dr');
+      service.advanceClock(1_000);
+      promoteSecondary(service.cluster('west'), 'dr', '', false);
+      service.advanceClock(1_000);
+      plant(scenario, 'oceania', 'west');
+      const run = await onboard(scenario, 'oceania', { primary: 'west', filter: 'none' });
+      await run.approve('wipe');
+      const report = await run.report();
+      expect(report).toMatchObject({ outcome: 'completed', parkings: [] });
+      expectJoined(scenario, 'oceania', 'west');
+      expect(report.steps.map(({ name }) => name)).not.toContain('Enable west as performance primary');
+    }),
+  );
+
+  it(
     cell(NAME, 'refused', 'the inventory does not say what it may see'),
     losing.test(async (scenario) => {
       const failure = await (await onboard(scenario, 'oceania')).failure();
@@ -245,6 +265,16 @@ describe('a new performance secondary', () => {
       expect(statuses(scenario, 'east', revoke)).toEqual([0]);
       // Without a filter nothing needs the credential, and both sides can be compared as they are.
       expect(report.findings.map(({ code }) => code)).not.toContain('merkle-roots-not-proven-equal');
+    }),
+  );
+
+  it(
+    cell(NAME, 'taken over at', 'gate wipe'),
+    losing.test(async (scenario) => {
+      const run = await onboard(scenario, 'europe');
+      await run.waitsFor('approval');
+      await expectTakenOver(scenario, run, NAME);
+      expect(statuses(scenario, 'europe', ENABLE)).toEqual([]);
     }),
   );
 
