@@ -1,0 +1,89 @@
+/** The policies of docs/operations.md: derived from what the activities call, and enough to do it. */
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { ServiceClient } from '../src/client';
+import { Secret } from '../src/secret';
+import { startSimulatedService } from '../src/simulator';
+import { parsePolicy } from '../src/simulator/policies';
+import { activityTexts } from './support/endpoint-usage';
+import {
+  hclOf,
+  leastPrivilegePolicies,
+  policiesPart,
+  POLICIES_BEGIN,
+  POLICIES_END,
+  SYS_GRANTS,
+} from './support/least-privilege';
+import { ROOT } from './support/source-graph';
+
+/** Calls of the client that need no token (facts 1.5, 1.6). */
+const WITHOUT_TOKEN = ['sys.health', 'sys.leader', 'sys.sealStatus', 'sys.replicationStatus', 'sys.generateRoot'];
+
+const policies = leastPrivilegePolicies();
+const rulesOf = (name: string) => {
+  const policy = policies.find((each) => each.name === name);
+  return policy ? (parsePolicy(hclOf(policy)) ?? []) : [];
+};
+
+it('docs/operations.md has the policies as they are derived', () => {
+  const file = join(ROOT, 'docs', 'operations.md');
+  const page = readFileSync(file, 'utf8');
+  const [before = '', rest = ''] = page.split(POLICIES_BEGIN);
+  const [, after = '\n'] = rest.split(POLICIES_END);
+  const wanted = `${rest === '' ? `${before.trimEnd()}\n\n` : before}${policiesPart()}${after}`;
+  if (process.env['UPDATE_DOCS'] === '1') writeFileSync(file, wanted);
+  expect(readFileSync(file, 'utf8')).toBe(wanted);
+});
+
+it('no activity makes a call with a token that no policy knows', () => {
+  const texts = [...activityTexts().values()].join('\n');
+  const made = new Set([...texts.matchAll(/client\.((?:sys|keyValue)\.\w+)/g)].map(([, call = '']) => call));
+  expect(made.size).toBeGreaterThan(5);
+  expect([...made].filter((call) => !(call in SYS_GRANTS) && !WITHOUT_TOKEN.includes(call))).toEqual([]);
+});
+
+it('every policy is HCL that names exact paths; sudo only where the service asks for it', () => {
+  for (const policy of policies) {
+    const rules = parsePolicy(hclOf(policy)) ?? [];
+    expect(rules.map(({ path }) => path)).toEqual(policy.grants.map(({ path }) => path));
+    expect(rules.filter(({ path }) => path.includes('*'))).toEqual([]);
+    for (const { path, capabilities } of rules)
+      expect([path, capabilities.includes('sudo')]).toEqual([path, /secondary-token$|sys\/audit$/.test(path)]);
+  }
+});
+
+it('what wipes, cuts off or ends replication is in the policy for every runbook only', () => {
+  const dangerous = /enable$|disable$/;
+  expect(rulesOf('runbooks-switchover').filter(({ path }) => dangerous.test(path))).toEqual([]);
+  expect(rulesOf('runbooks-all').filter(({ path }) => dangerous.test(path)).length).toBeGreaterThan(3);
+  const changing = rulesOf('runbooks-readiness').filter(
+    ({ path, capabilities }) => !capabilities.includes('read') && path !== 'sys/capabilities-self',
+  );
+  expect(changing).toEqual([]);
+});
+
+it('from version 2.0 an orphan batch token with the policy for ceremonies holds one, and nothing else', async () => {
+  const service = await startSimulatedService({
+    clusters: ['east', 'west'].map((name) => ({ name, nodes: 1, version: '2.0.3+ent' })),
+    dr: [{ primary: 'east', secondaries: ['west'] }],
+  });
+  const west = new ServiceClient({ name: 'west', addresses: service.cluster('west').addresses });
+  try {
+    const east = service.cluster('east');
+    east.writePolicy(
+      'runbooks-ceremony',
+      rulesOf('runbooks-ceremony').map((rule) => ({ ...rule, capabilities: [...rule.capabilities] })),
+    );
+    const token = new Secret('batch-token', east.createToken({ policies: ['runbooks-ceremony'], type: 'batch' }));
+    service.advanceClock(1_000);
+    const { generateOperationToken } = west.dr.secondary;
+    expect((await generateOperationToken.startAttempt({}, { token })).started).toBe(true);
+    expect((await generateOperationToken.readAttempt({ token })).started).toBe(true);
+    await generateOperationToken.cancelAttempt({ token });
+    const promotion = west.dr.secondary.promote({ drOperationToken: token });
+    await expect(promotion).rejects.toMatchObject({ httpStatus: 403 });
+  } finally {
+    await west.close();
+    await service.stop();
+  }
+});

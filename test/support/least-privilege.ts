@@ -1,0 +1,163 @@
+import type { RunbookName } from '../../src/contracts/names';
+import { RUNBOOK_NAMES } from '../../src/contracts/names';
+import { ROUTES } from '../../src/simulator/router';
+import type { Credential } from '../../src/simulator/routes/route';
+import { activityTexts, callsActivity, callsMethod, ENDPOINTS, runbookTexts } from './endpoint-usage';
+
+/** The inventory's default marker; the one beside it is written when a cluster has become primary. */
+const MARKER = 'kv/runbooks-marker';
+
+/** One path of a policy. */
+interface Grant {
+  readonly path: string;
+  readonly capabilities: readonly string[];
+}
+
+/** One policy of docs/operations.md. */
+export interface LeastPrivilege {
+  readonly name: string;
+  /** For whom, and how the token is made. */
+  readonly about: string;
+  readonly grants: readonly Grant[];
+}
+
+/** The calls of the client outside of the table that need a token. A test sees that no activity makes another one. */
+export const SYS_GRANTS: Readonly<Record<string, readonly Grant[]>> = {
+  'sys.lookupSelf': [{ path: 'auth/token/lookup-self', capabilities: ['read'] }],
+  'sys.capabilitiesSelf': [{ path: 'sys/capabilities-self', capabilities: ['update'] }],
+  'sys.auditDevices': [{ path: 'sys/audit', capabilities: ['read', 'sudo'] }],
+  'sys.licenceStatus': [{ path: 'sys/license/status', capabilities: ['read'] }],
+  'sys.autoSnapshotStatus': [{ path: 'sys/storage/raft/snapshot-auto/status/+', capabilities: ['read'] }],
+  'keyValue.read': [{ path: MARKER, capabilities: ['read'] }],
+  'keyValue.write': [MARKER, `${MARKER}-after`].map((path) => ({ path, capabilities: ['create', 'update'] })),
+};
+
+const CHANGES_OF_PRIMARY: readonly RunbookName[] = ['drSwitchover', 'drFailover', 'drRejoin', 'readiness'];
+
+/** The policies, derived from the table of endpoints, the activities that call them, and the runbooks that use these. */
+export function leastPrivilegePolicies(): readonly LeastPrivilege[] {
+  const ordinary: readonly Credential[] = ['token', 'sudo'];
+  return [
+    {
+      name: 'runbooks-switchover',
+      about:
+        'For `credential` of every cluster, where the runbooks only move the primary: `drSwitchover`, `drFailover`, `drRejoin` and `readiness`. A service token that outlives the longest run, such as `vault token create -orphan -policy=runbooks-switchover -period=24h`. DR secondaries share the tokens of their primary; a performance secondary needs one of its own.',
+      grants: grantsFor(CHANGES_OF_PRIMARY, ordinary),
+    },
+    {
+      name: 'runbooks-all',
+      about: 'For `credential` of every cluster, where every runbook is used.',
+      grants: grantsFor(RUNBOOK_NAMES, ordinary),
+    },
+    {
+      name: 'runbooks-batch',
+      about:
+        'For `batchToken`: authorises DR operations instead of an operation token, and the calls of a ceremony from version 2.0. By a token role with `orphan=true` and `token_type=batch`, with a life that is longer than a run and as short as you can renew it: a batch token cannot be revoked. Deleting this policy takes every right away from it.',
+      grants: merged([
+        ...grantsFor(RUNBOOK_NAMES, ['operation-token', 'generation']),
+        ...Object.entries(SYS_GRANTS).flatMap(([call, grants]) => (call === 'sys.lookupSelf' ? grants : [])),
+        ...Object.entries(SYS_GRANTS).flatMap(([call, grants]) => (call === 'sys.capabilitiesSelf' ? grants : [])),
+      ]),
+    },
+    {
+      name: 'runbooks-ceremony',
+      about:
+        'For `ceremonyCredential`, from version 2.0 of the service: an orphan batch token that may hold a ceremony on a DR secondary and nothing else.',
+      grants: grantsFor(RUNBOOK_NAMES, ['generation']),
+    },
+    {
+      name: 'runbooks-readiness',
+      about:
+        'For `credential` on a worker that runs `readiness`, `walSampler` and nothing else. `credential-rights` is red there, and says truly that this token moves nothing.',
+      grants: grantsFor(['readiness', 'walSampler'], ordinary),
+    },
+  ];
+}
+
+/** Reading the sources takes a second: once is enough. */
+const sources: { read?: Record<'runbooks' | 'activities', ReadonlyMap<string, string>> } = {};
+
+/** What these runbooks need of one kind of credential. */
+function grantsFor(runbooks: readonly RunbookName[], credentials: readonly Credential[]): readonly Grant[] {
+  const texts = (sources.read ??= { runbooks: runbookTexts(), activities: activityTexts() });
+  const used = [...texts.activities].filter(([name]) =>
+    runbooks.some((runbook) => callsActivity(texts.runbooks.get(runbook) ?? '', name)),
+  );
+  const calls = (method: string) => used.some(([, text]) => callsMethod(text, method));
+  const fromTable = ENDPOINTS.filter(({ method }) => calls(method)).flatMap(({ endpoint }): Grant[] => {
+    const [method = '', path = ''] = endpoint.replace(' /', ' ').split(' ');
+    const credential = credentialOf(method, path);
+    if (!credentials.includes(credential)) return [];
+    return [{ path: path.replace(/:\w+/g, '+'), capabilities: capabilitiesOf(method, path, credential) }];
+  });
+  const ordinary = credentials.includes('token');
+  const beside = ordinary ? Object.entries(SYS_GRANTS).filter(([method]) => calls(method)) : [];
+  return merged([...fromTable, ...beside.flatMap(([, grants]) => grants)]);
+}
+
+/** What a route of the simulated service asks for: the table of facts 1.7. */
+function credentialOf(method: string, path: string): Credential {
+  const route = ROUTES.find(
+    (each) => each.methods.includes(method) && each.path.replace(/:\w+/g, ':id') === path.replace(/:\w+/g, ':id'),
+  );
+  if (!route) throw new Error(`the simulated service has no route ${method} ${path}`);
+  return route.credential;
+}
+
+function capabilitiesOf(method: string, path: string, credential: Credential): string[] {
+  const sudo = credential === 'sudo' ? ['sudo'] : [];
+  if (method === 'GET') return ['read', ...sudo];
+  if (method === 'DELETE') return ['delete', ...sudo];
+  return [...(path.endsWith(':id') ? ['create'] : []), 'update', ...sudo];
+}
+
+const ORDER = ['create', 'read', 'update', 'delete', 'sudo'];
+
+/** One rule for each path, in the order of the paths. */
+function merged(grants: readonly Grant[]): Grant[] {
+  const byPath = new Map<string, Set<string>>();
+  for (const { path, capabilities } of grants)
+    byPath.set(path, new Set([...(byPath.get(path) ?? []), ...capabilities]));
+  return [...byPath]
+    .map(([path, capabilities]) => ({
+      path,
+      capabilities: [...capabilities].sort((a, b) => ORDER.indexOf(a) - ORDER.indexOf(b)),
+    }))
+    .sort((a, b) => (a.path < b.path ? -1 : 1));
+}
+
+/** A policy in HCL, as `vault policy write` takes it. */
+export function hclOf({ grants }: LeastPrivilege): string {
+  return grants
+    .map(
+      ({ path, capabilities }) =>
+        `path "${path}" { capabilities = [${capabilities.map((each) => `"${each}"`).join(', ')}] }`,
+    )
+    .join('\n');
+}
+
+export const POLICIES_BEGIN = '<!-- policies: generated, see test/least-privilege.test.ts -->';
+export const POLICIES_END = '<!-- policies: end -->';
+
+/** The part of docs/operations.md as it must be. */
+export function policiesPart(): string {
+  return [
+    POLICIES_BEGIN,
+    '',
+    '## Least-privilege policies',
+    '',
+    'One policy for each kind of credential of the inventory. They are derived from the [table of endpoints](endpoints.md) and from what the activities call; `UPDATE_DOCS=1 npx jest test/least-privilege.test.ts` writes this part anew, and a test carries out a switchover with tokens that have exactly these policies. Write them on the DR primary (they reach its secondaries with everything else). Where the inventory has another `marker.path`, put it in the place of `kv/runbooks-marker`.',
+    '',
+    ...leastPrivilegePolicies().flatMap((policy) => [
+      `### \`${policy.name}\``,
+      '',
+      policy.about,
+      '',
+      '```hcl',
+      hclOf(policy),
+      '```',
+      '',
+    ]),
+    POLICIES_END,
+  ].join('\n');
+}
