@@ -21,7 +21,7 @@ export function loseAnswer(scenario: Scenario, cluster: string, endpoint: string
 }
 
 /** Statuses of all calls of an endpoint on a cluster, in order; 0 where the connection was broken. */
-export function statuses(scenario: Scenario, cluster: string, endpoint: string): number[] {
+export function statuses(scenario: Pick<Scenario, 'service'>, cluster: string, endpoint: string): number[] {
   return scenario.service.calls
     .filter((call) => call.cluster === cluster && `${call.method} ${call.path}` === endpoint)
     .map((call) => call.status);

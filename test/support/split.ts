@@ -1,15 +1,19 @@
 import { createServer } from 'node:http';
 import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { setTimeout as delay } from 'node:timers/promises';
 import { Agent, request } from 'undici';
-import type { Scenario } from './scenario';
+import type { SimulatedService } from '../../src/simulator';
 
 /**
  * What a failover leaves: `former` is cut off and still takes itself for the primary, `next` was promoted by force, and
  * clients that nobody fenced wrote on both.
  */
-export async function splitPrimaries(scenario: Scenario, former: string, next: string): Promise<void> {
-  const { service } = scenario;
+export async function splitPrimaries(
+  { service }: { readonly service: SimulatedService },
+  former: string,
+  next: string,
+): Promise<void> {
   const [from, to] = [service.cluster(former), service.cluster(next)];
   service.partition(former, next);
   const agent = new Agent();
@@ -23,6 +27,7 @@ export async function splitPrimaries(scenario: Scenario, former: string, next: s
   await body.dump();
   await agent.close();
   if (statusCode >= 300) throw new Error(`${next} was not promoted: status ${statusCode}`);
+  for (service.advance(); to.leadership.serving(service.now()) === undefined; service.advance()) await delay(10);
   from.write('secret/after-the-split', { on: former });
   to.write('secret/after-the-split', { on: next });
 }

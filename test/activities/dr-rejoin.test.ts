@@ -1,0 +1,128 @@
+/** A former primary: what its dangerous activities refuse, and how much it wrote after the split. */
+import { planDocument } from '../../activities/support/planning';
+import { splitLoss } from '../../activities/support/split-loss';
+import type { Authority } from '../../src/contracts/activities';
+import type { ReplicationObservation } from '../../src/contracts/observations';
+import { drRejoinInput } from '../../src/contracts/runbook-inputs';
+import type { WalSample } from '../../src/contracts/wal-samples';
+import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
+import { CHANGING, statuses } from '../support/faults';
+import { splitPrimaries } from '../support/split';
+
+const hooks = { unfence: { command: ['/bin/true'] } };
+const between = { deployment: DEPLOYMENT, primary: 'west', secondary: 'east' };
+const input = drRejoinInput.parse({ deployment: DEPLOYMENT, cluster: 'east', reason: 'a test' });
+
+let bench: ActivityBench;
+beforeAll(async () => {
+  bench = await ActivityBench.start({ deployment: { hooks }, limits: { demote: '1s' } });
+});
+afterAll(() => bench.stop());
+
+const demotions = () => statuses(bench, 'east', CHANGING.demote);
+const mode = () => bench.cluster('east').snapshotState().dr.mode;
+
+/** The plan of east's rejoin with the approvals of these gates. */
+async function authority(...gates: readonly string[]): Promise<Authority> {
+  const { plan } = await bench.call('assessDrRejoin', { input });
+  if (!plan) throw new Error('no plan');
+  return { plan, approvals: await Promise.all(gates.map((gate) => bench.approval(gate, plan.digest))) };
+}
+
+describe('while the other cluster is no primary', () => {
+  it('nothing is planned, and an approved demotion is refused', async () => {
+    const assessed = await bench.call('assessDrRejoin', { input });
+    expect(assessed.plan).toBeUndefined();
+    const on = { cluster: 'east', clusterId: bench.cluster('east').clusterId };
+    const other = { cluster: 'west', clusterId: bench.cluster('west').clusterId };
+    const plan = planDocument({
+      runbook: 'drRejoin',
+      input,
+      clusters: assessed.observations,
+      operations: [{ operation: 'dr.primary.demote', on, with: other }],
+      steps: [],
+    });
+    const approved = { plan, approvals: [await bench.approval('plan', plan.digest)] };
+    expect(await bench.failure('demoteFormerPrimary', { ...between, authority: approved })).toMatchObject({
+      code: 'PRECONDITION_FAILED',
+      message: 'west does not serve as DR primary; east was not demoted.',
+      retryable: false,
+      details: { outcomeKnown: true },
+    });
+    expect(demotions()).toEqual([]);
+    expect(mode()).toBe('primary');
+  });
+});
+
+describe('while both clusters take themselves for the primary', () => {
+  beforeAll(() => splitPrimaries(bench, 'east', 'west'));
+
+  it('the demotion needs the approval of gate plan, and a plan about these two clusters', async () => {
+    const none = await authority();
+    const other = await authority('unfence');
+    const plan = await authority('plan');
+    const swapped = { ...between, primary: 'east', secondary: 'west', authority: plan };
+    for (const refused of [{ ...between, authority: none }, { ...between, authority: other }, swapped])
+      expect(await bench.failure('demoteFormerPrimary', refused)).toMatchObject({ code: 'NOT_APPROVED' });
+    expect(demotions()).toEqual([]);
+  });
+
+  it('is not let out of its fence, approved or not', async () => {
+    const plan = await authority('plan');
+    expect(await bench.failure('unfenceFormerPrimary', { ...between, authority: plan })).toMatchObject({
+      code: 'NOT_APPROVED',
+    });
+    const both = await authority('plan', 'unfence');
+    expect(await bench.failure('unfenceFormerPrimary', { ...between, authority: both })).toMatchObject({
+      code: 'STATE_DIVERGED',
+    });
+  });
+
+  it('approved, it is demoted once and then let out', async () => {
+    const both = await authority('plan', 'unfence');
+    const demoted = await bench.call('demoteFormerPrimary', { ...between, authority: both });
+    expect(demoted).toMatchObject({ outcome: 'done', calls: 1 });
+    const again = await bench.call('demoteFormerPrimary', { ...between, authority: both });
+    expect(again).toMatchObject({ outcome: 'already', calls: 0 });
+    expect(demotions()).toEqual([200]);
+    expect(await bench.call('unfenceFormerPrimary', { ...between, authority: both })).toMatchObject({
+      outcome: 'done',
+      observed: 'unfence hook ended with exit code 0',
+    });
+    expect(bench.leaks()).toEqual([]);
+  });
+});
+
+describe('what was written after the split', () => {
+  const dr = (roleOf: string, more: object) => ({ mode: roleOf, setId: 'a-set', ...more });
+  const sample = (at: number, east: object | undefined, west: object | undefined): WalSample =>
+    ({
+      at,
+      clusters: [
+        { cluster: 'east', answered: east !== undefined, dr: east },
+        { cluster: 'west', answered: west !== undefined, dr: west },
+      ],
+    }) as WalSample;
+  const seen: ReplicationObservation = { mode: 'primary', setId: 'a-set', lastWal: '130', peers: [] };
+  const before = sample(1_000, dr('primary', { lastWal: '105' }), dr('secondary', { lastRemoteWal: '100' }));
+  const gone = sample(2_000, undefined, dr('secondary', { lastRemoteWal: '103' }));
+  const after = sample(3_000, undefined, dr('primary', { lastWal: '5000' }));
+
+  it('is bounded by what the other one had received while it was its secondary', () => {
+    expect(splitLoss([after, gone, before], 'east', 'west', seen).atMostWalEntries).toBe('27');
+    expect(splitLoss([before], 'east', 'west', seen).atMostWalEntries).toBe('30');
+  });
+
+  it.each([
+    ['there are no samples', [], seen, 'no WAL samples'],
+    ['the samples are from after it', [after], seen, 'no WAL sample shows west as the secondary of east'],
+    ['nothing had streamed', [sample(1, undefined, dr('secondary', { lastRemoteWal: '0' }))], seen, 'no WAL sample'],
+    ['they are of another set', [before], { ...seen, setId: 'another' }, 'no WAL sample'],
+    ['the index began anew', [before], { ...seen, lastWal: '7' }, 'lower than what west received'],
+    ['it was demoted already', [before], { ...seen, lastWal: undefined }, 'does not tell'],
+  ] as const)('is unknown where %s', (_why, samples, now, why) => {
+    const loss = splitLoss(samples, 'east', 'west', now);
+    expect(loss.atMostWalEntries).toBeUndefined();
+    expect(loss.why).toContain(why);
+  });
+});
