@@ -16,7 +16,9 @@ import { paymentsTopology } from './topology';
 export const DEPLOYMENT = 'payments';
 /** The environment for which the workers' key is pinned. */
 export const ENVIRONMENT = 'demo';
-const DR_SETS = { main: ['east', 'west', 'north', 'spare'], europe: ['europe', 'europe-dr'] } as const;
+const DR_SETS = { main: ['east', 'west', 'north', 'spare'], europe: ['europe', 'europe-dr'], asia: ['asia'] } as const;
+/** Clusters without replication: what an onboarding may wipe. */
+const UNUSED = ['spare', 'asia'] as const;
 const TOKEN_LIFE_MS = 24 * 3_600_000;
 
 export interface PaymentsOptions {
@@ -85,8 +87,8 @@ export async function startPayments(options: PaymentsOptions): Promise<Payments>
       signingKeyFile,
       namespace: options.namespace,
       ...(options.uiAddress === undefined ? {} : { uiAddress: options.uiAddress }),
-      wipes: [service.cluster('spare').snapshotState()].map(({ name, clusterId }) => ({ cluster: name, clusterId })),
-      pathsFilters: { europe: { mode: 'deny', paths: ['us-customers/'] }, spare: 'none' },
+      wipes: UNUSED.map((name) => ({ cluster: name, clusterId: service.cluster(name).snapshotState().clusterId })),
+      pathsFilters: { europe: { mode: 'deny', paths: ['us-customers/'] }, asia: 'none' },
       hooks: { command: hook, probe: `${clientsAddress}/probe` },
     });
     await writeFile(inventoryFile, text, { mode: 0o600 });
@@ -154,7 +156,7 @@ async function writeCredentials(
   const folder = join(directory, 'tokens');
   await mkdir(folder, { mode: 0o700 });
   const east = service.cluster('east');
-  for (const cluster of [east, service.cluster('spare')]) {
+  for (const cluster of [east, ...UNUSED.map((name) => service.cluster(name))]) {
     cluster.writePolicy('runbooks', [
       { path: 'sys/replication/*', capabilities: [...ALL, 'sudo'] },
       { path: 'sys/audit', capabilities: ['read', 'sudo'] },
@@ -176,13 +178,13 @@ async function writeCredentials(
     'europe',
     service.cluster('europe').createToken({ policies: ['runbooks'], ttlMs: TOKEN_LIFE_MS }),
   );
-  const spare = await write(
-    'spare',
-    service.cluster('spare').createToken({ policies: ['runbooks'], ttlMs: TOKEN_LIFE_MS }),
-  );
+  const unused = new Map<string, string>();
+  for (const name of UNUSED) {
+    const token = service.cluster(name).createToken({ policies: ['runbooks'], ttlMs: TOKEN_LIFE_MS });
+    unused.set(name, await write(name, token));
+  }
   const clientsToken = east.createToken({ policies: ['clients'], ttlMs: TOKEN_LIFE_MS });
   const clientsTokenFile = await write('clients', clientsToken);
-  const fileOf = (cluster: string): string =>
-    cluster === 'spare' ? spare : cluster.startsWith('europe') ? europe : main;
+  const fileOf = (cluster: string): string => unused.get(cluster) ?? (cluster.startsWith('europe') ? europe : main);
   return { fileOf, clientsToken, clientsTokenFile };
 }

@@ -59,7 +59,7 @@ export async function startStage({ reportDirectory, say }: StageOptions): Promis
     };
     const environmentFile = await writeEnvironment(payments.directory, environment);
     say(
-      'Simulated service east (primary), west and north (DR secondaries), europe (performance secondary), europe-dr, spare',
+      'Simulated service east (primary), west and north (DR secondaries), europe (performance secondary), europe-dr, spare, asia',
     );
     children.start('writer', demoCommand('writer'), {
       env: {

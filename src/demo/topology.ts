@@ -8,7 +8,7 @@ export const SEAL = { shares: 5, threshold: 3 } as const;
 
 /**
  * The simulated deployment `payments`: `east` primary with the DR secondaries `west` and `north`; `europe`, a
- * performance secondary of `east` with a paths filter, and `europe-dr`, its DR secondary; `spare` without replication.
+ * performance secondary of `east` with a paths filter, and `europe-dr`, its DR secondary; `spare` and `asia` without replication.
  */
 export function paymentsTopology(
   options: { readonly seed?: number; readonly pace?: 'quick' | 'realistic' } = {},
@@ -24,6 +24,7 @@ export function paymentsTopology(
       { name: 'europe', nodes: 1, seal: SEAL },
       { name: 'europe-dr', nodes: 1, seal: SEAL },
       { name: 'spare', nodes: 3, seal: SEAL },
+      { name: 'asia', nodes: 1, seal: SEAL },
     ],
     performance: {
       primary: 'east',

@@ -87,13 +87,13 @@ export const ACTS: readonly Act[] = [
   { runbook: 'drSwitchover', title: 'back to east', input: () => ({ to: 'east', go: 'auto' }) },
   {
     runbook: 'performanceSecondaryOnboarding',
-    title: 'spare is wiped and becomes a performance secondary',
-    input: () => ({ primary: 'east', secondary: 'spare', filter: 'none' }),
+    title: 'asia is wiped and becomes a performance secondary',
+    input: () => ({ primary: 'east', secondary: 'asia', filter: 'none' }),
   },
   {
     runbook: 'performancePromotion',
-    title: 'spare becomes the performance primary',
-    input: () => ({ to: 'spare' }),
+    title: 'asia becomes the performance primary',
+    input: () => ({ to: 'asia' }),
   },
 ];
 

@@ -45,7 +45,7 @@ async function probe(): Promise<number> {
 }
 
 describe('the simulated deployment of the demonstration', () => {
-  it('has an inventory without mistakes: six clusters in two DR sets, five holders', async () => {
+  it('has an inventory without mistakes: seven clusters in three DR sets, five holders', async () => {
     const inventory = await loadInventory(payments.inventoryFile);
     const deployment = inventory.deployments.get('payments');
     expect([...(deployment?.clusters.keys() ?? [])].sort()).toEqual([
