@@ -1,4 +1,5 @@
 import type { RunbookActivities } from '../src/contracts/activities';
+import { RUNBOOK_NAMES } from '../src/contracts/names';
 import { SIGNALS } from '../src/contracts/signals';
 import { reportFromHistory, writeReportFiles } from '../src/report';
 import type { ActivityDependencies } from './dependencies';
@@ -24,8 +25,10 @@ export function createRunReportActivities(
     describeRun: execute(async ({ workflowId }, { run }) => {
       const description = await temporal.workflow.getHandle(workflowId).describe();
       const { uiAddress } = inventory.temporal;
+      // A run that a failover took over is one, whatever it was started as.
+      const now = RUNBOOK_NAMES.find((name) => name === description.memo?.['runbook']);
       return {
-        type: description.type,
+        type: now ?? description.type,
         runId: description.runId,
         status: description.status.name,
         link:

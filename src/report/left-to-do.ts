@@ -11,6 +11,7 @@ import { demotionOf } from './outage';
  */
 
 const STATUS = 'sys/replication/dr/status';
+const FAILOVER_PROMOTIONS: readonly string[] = ['promoteAfterFailover', 'forcePromoteAfterFailover'];
 
 function ofType(run: RunRecord, type: string): readonly ActivityRecord[] {
   return run.activities.filter((activity) => activity.type === type);
@@ -37,8 +38,29 @@ function inputText(activity: ActivityRecord, member: string): string {
   return textOf(activity.input[member]) ?? 'unknown cluster';
 }
 
+/** What a failover promoted, and whether that is known. Of a run that ended by itself its own word is enough. */
+function failedOver(run: RunRecord): readonly string[] {
+  const promotions = run.activities.filter(({ type }) => FAILOVER_PROMOTIONS.includes(type));
+  const last = promotions.at(-1);
+  if (!last) return [];
+  const [cluster, lost] = [inputText(last, 'cluster'), inputText(last, 'otherCluster')];
+  if (promotions.some(({ state }) => state === 'completed')) {
+    const ready = completed(run, 'awaitServiceReady').some(({ scheduledAt }) => scheduledAt >= last.scheduledAt);
+    return [
+      ...(ready ? [] : [`${cluster} was promoted, but no write on it was confirmed: check that it serves clients.`]),
+      `Keep ${lost} fenced: it believes that it is primary when it comes back. Start drRejoin for it then.`,
+    ];
+  }
+  if (undecided(promotions).length === 0) return [];
+  return [
+    `The promotion of ${cluster} was under way and its outcome is not in the history: read ${STATUS} of ${cluster} first, and keep ${lost} fenced. Only one of them may be primary.`,
+  ];
+}
+
 /** Which cluster is the primary now, as far as the history proves it. */
 function roles(run: RunRecord, plan: SwitchoverPlan | undefined): readonly string[] {
+  const after = failedOver(run);
+  if (after.length > 0) return after;
   const demotion = demotionOf(run);
   if (!demotion) return [];
   const from = demotion.cluster ?? plan?.from.cluster ?? 'the old primary';
@@ -102,11 +124,31 @@ function protection(run: RunRecord, plan: SwitchoverPlan | undefined): readonly 
   return [...unprotected, ...astray];
 }
 
+/** Clusters that were wiped, or may have been, and were not seen streaming as what they were to become. */
+function wiped(run: RunRecord): readonly string[] {
+  return (
+    [
+      ['enableDrSecondary', 'DR'],
+      ['enablePerformanceSecondary', 'performance'],
+    ] as const
+  ).flatMap(([type, kind]) => {
+    const last = [...effective(run, type), ...undecided(ofType(run, type))].at(-1);
+    const streams = completed(run, 'followBootstrap').some(({ result }) => result['verdict'] === 'streaming');
+    if (!last || streams) return [];
+    const [cluster, primary] = [inputText(last, 'secondary'), inputText(last, 'primary')];
+    return [
+      `${cluster} was enabled as ${kind} secondary of ${primary}${last.state === 'completed' ? '' : ', or was about to be,'} and was not seen streaming: read its status. If it is secondary, unseal its nodes with key shares of ${primary}; if it has no replication, it was not wiped.`,
+    ];
+  });
+}
+
 function activationTokens(run: RunRecord): readonly string[] {
   return (
     [
       ['issueDrActivationToken', 'updateDrPrimary', 'DR'],
       ['issuePerformanceActivationToken', 'updatePerformancePrimary', 'performance'],
+      ['issueDrEnableToken', 'enableDrSecondary', 'DR'],
+      ['issuePerformanceEnableToken', 'enablePerformanceSecondary', 'performance'],
     ] as const
   ).flatMap(([issue, use, kind]) => {
     const used = new Set(effective(run, use).map(({ input }) => textOf(fieldsOf(input['activation'])['id'])));
@@ -208,6 +250,7 @@ export function derivedLeftToDo(run: RunRecord, facts: RunFacts, plan: Switchove
   }
   return [
     ...roles(run, plan),
+    ...wiped(run),
     ...hooks(run),
     ...parkings,
     ...protection(run, plan),

@@ -53,7 +53,7 @@ export async function bringBack(scenario: Scenario, former: string, primary: str
   // A write streams, so that the last remote WAL says something.
   const stamp = { at: service.now() };
   const deadline = Date.now() + 10_000;
-  for (let written = false; JSON.stringify(back.read('kv/after-coming-back')) !== JSON.stringify(stamp); ) {
+  for (let written = false; JSON.stringify(back.read('kv/after-coming-back')) !== JSON.stringify(stamp);) {
     const { dr } = back.snapshotState();
     if (!written && dr.mode === 'secondary' && dr.state === 'stream-wals' && dr.connectedTo === primary) {
       source.write('kv/after-coming-back', stamp);

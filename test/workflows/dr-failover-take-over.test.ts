@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { CHANGING } from '../support/faults';
+import { CHANGING, signalled } from '../support/faults';
 import { FAILOVER_LIMITS, bringBack, expectServesAlone } from '../support/failover';
 import { LANE_TEST_MS, Lane, Lanes } from '../support/lane';
 import { cell } from '../support/matrix';
@@ -166,6 +166,30 @@ describe('a failover that takes the lock over', () => {
       expect(invitations(report)).toBe(1);
       await expectServesAlone(scenario, 'east');
       expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
+    }),
+  );
+
+  it(
+    'is not needed any more where a cluster was being promoted and is then seen to serve: the run goes on',
+    outages.test(async (scenario) => {
+      await bringBack(scenario, 'west', 'east');
+      const promoting = signalled();
+      const heard = signalled();
+      at(scenario, 'after', 'west', CHANGING.promote, () => {
+        promoting.resolve();
+        return heard.promise;
+      });
+      const run = await underWay(scenario, { acknowledgeFlapping: true });
+      await promoting.promise;
+      await run.handle.signal('takeOver', { deployment: scenario.name, reason: 'no primary for a minute' });
+      await run.until('the receipt', ({ receipts }) => receipts.some(({ signal }) => signal === 'takeOver'));
+      heard.resolve();
+      const report = await run.report();
+
+      expect(report).toMatchObject({ outcome: 'completed', leftToDo: [] });
+      expect(report.findings.map(({ code }) => code)).toContain('take-over-not-needed');
+      expect(scenario.service.cluster('east').snapshotState().dr).toMatchObject({ connectedTo: 'west' });
+      await expectServesAlone(scenario, 'west');
     }),
   );
 });

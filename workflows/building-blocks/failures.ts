@@ -46,6 +46,17 @@ export class OutageDecision extends Error {
   }
 }
 
+/** A step failed and the runbook said that it deals with it. */
+export class StepFailed extends Error {
+  constructor(
+    readonly step: string,
+    readonly failure: FailureFacts,
+  ) {
+    super(`${step}: ${failure.code}`);
+    this.name = 'StepFailed';
+  }
+}
+
 interface FailureDetails {
   readonly observed?: string;
   readonly needed?: string;

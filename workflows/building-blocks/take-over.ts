@@ -25,6 +25,7 @@ export function receiveTakeOver(state: RunState, { arrival, input }: InboxItem):
   if (!parsed.success) return refuse('malformed', 'needs the input object of drFailover');
   if (parsed.data.deployment !== state.deployment)
     return refuse('other-deployment', `this run is about ${state.deployment}`);
+  if (parsed.data.dryRun) return refuse('dry-run', 'a dry run takes nothing over: start it on its own');
   if (!holdsDeploymentLock(state.runbook)) return refuse('no-lock', `${state.runbook} holds no lock of a deployment`);
   if (state.runbook === 'drFailover') return refuse('failover-already', 'this run is a failover already');
   const by = parsed.data.requestedBy ?? 'unknown';

@@ -1,0 +1,142 @@
+/** What a failover reads, and what its promotion refuses by itself, whatever a workflow tells it. */
+import type { Authority } from '../../src/contracts/activities';
+import type { OperationTokenReference } from '../../src/contracts/ceremony';
+import { drFailoverInput } from '../../src/contracts/runbook-inputs';
+import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
+
+const SEAL = { shares: 5, threshold: 3 };
+let bench: ActivityBench;
+let token: OperationTokenReference;
+let authority: Authority;
+
+const input = (more: Readonly<Record<string, unknown>> = {}) =>
+  drFailoverInput.parse({ deployment: DEPLOYMENT, reason: 'a test', requestedBy: 'olga', ...more });
+const assess = async (more: Readonly<Record<string, unknown>> = {}) =>
+  bench.call('assessDrFailover', { input: input(more) });
+const verdicts = async (more: Readonly<Record<string, unknown>> = {}) =>
+  Object.fromEntries((await assess(more)).preconditions.map(({ name, verdict }) => [name, verdict]));
+const promotion = (more: Partial<{ authority: Authority; cluster: string; otherCluster: string }> = {}) => ({
+  deployment: DEPLOYMENT,
+  cluster: 'north',
+  otherCluster: 'east',
+  token,
+  authority,
+  ...more,
+});
+const promoted = () => bench.calls('west', 'dr/secondary/promote') + bench.calls('north', 'dr/secondary/promote');
+/** Long enough after the last heartbeat. */
+const silence = () => bench.service.advanceClock(5_000);
+
+beforeAll(async () => {
+  bench = await ActivityBench.start({
+    topology: {
+      readings: { leaderChangeChance: 0 },
+      clusters: ['east', 'west', 'north'].map((name) => ({ name, nodes: 2, seal: SEAL })),
+      dr: [{ primary: 'east', secondaries: ['west', 'north'] }],
+    },
+    limits: { promote: '900ms', primaryGone: '1s', heartbeatAge: '1s' },
+  });
+  token = await bench.operationToken('north');
+});
+afterAll(async () => {
+  expect(bench.leaks()).toEqual([]);
+  await bench.stop();
+});
+
+it('a primary whose nodes are all sealed is gone; one node that is unsealed and active is not', async () => {
+  expect(await verdicts({ from: 'east' })).toMatchObject({ 'the primary does not answer': 'fail' });
+  // West does not get the last write any more.
+  bench.cluster('west').holdStream('dr', true);
+  bench.cluster('east').write('secret/last', { at: bench.service.now() });
+  bench.service.advanceClock(1_000);
+  for (const index of [0, 1]) bench.cluster('east').sealNode(index);
+  silence();
+  expect(await verdicts()).toMatchObject({
+    'the primary does not answer': 'ok',
+    'heartbeats of the primary stopped': 'ok',
+    'another observer agrees': 'ok',
+  });
+});
+
+it('the one furthest ahead is proposed; another one may be named, with a warning, and its plan is another one', async () => {
+  const { streams } = bench.cluster('north');
+  const proposed = await assess();
+  expect(proposed.route).toMatchObject({ from: 'east', to: 'north', otherDrSecondaries: ['west'] });
+  expect(await verdicts()).toMatchObject({ 'furthest ahead': 'ok' });
+  expect(await verdicts({ to: 'west' })).toMatchObject({ 'furthest ahead': 'warn' });
+  // 0 says that nothing was streamed since the last comparison: it cannot be compared.
+  const reached = streams.dr.lastRemoteWal;
+  streams.dr.lastRemoteWal = 0n;
+  expect((await assess()).route?.to).toBe('west');
+  streams.dr.lastRemoteWal = reached;
+  const { plan } = await assess();
+  if (!plan) throw new Error('no plan');
+  // What changes by itself is not in the plan.
+  silence();
+  expect((await assess()).plan?.digest).toBe(plan.digest);
+  expect((await assess({ to: 'west' })).plan?.digest).not.toBe(plan.digest);
+  authority = { plan, approvals: [await bench.approval('promote', plan.digest)] };
+});
+
+it.each([
+  ['without an approval', async () => promotion({ authority: { ...authority, approvals: [] } })],
+  [
+    'with an approval of another gate',
+    async () =>
+      promotion({ authority: { ...authority, approvals: [await bench.approval('plan', authority.plan.digest)] } }),
+  ],
+  [
+    'with the plan for another secondary',
+    async () => {
+      const { plan } = await assess({ to: 'west' });
+      if (!plan) throw new Error('no plan');
+      return promotion({ authority: { plan, approvals: [await bench.approval('promote', plan.digest)] } });
+    },
+  ],
+  ['about another lost primary', () => Promise.resolve(promotion({ otherCluster: 'west' }))],
+] as const)('nothing is promoted %s', async (_what, asked) => {
+  expect((await bench.failure('promoteAfterFailover', await asked())).code).toBe('NOT_APPROVED');
+  expect(promoted()).toBe(0);
+});
+
+it('force needs gate force and its two approvers', async () => {
+  expect((await bench.failure('forcePromoteAfterFailover', promotion())).code).toBe('NOT_APPROVED');
+  const { plan, approvals } = authority;
+  const one = { plan, approvals: [...approvals, await bench.approval('force', plan.digest)] };
+  expect((await bench.failure('forcePromoteAfterFailover', promotion({ authority: one }))).code).toBe('NOT_APPROVED');
+  expect(promoted()).toBe(0);
+});
+
+it('nothing is promoted while an observer hears the primary, or while its silence is young', async () => {
+  const { streams } = bench.cluster('west');
+  const now = bench.service.now();
+  const heard = streams.dr.lastHeartbeatAt;
+  streams.dr.lastHeartbeatAt = now + 1_000;
+  const refused = await bench.failure('promoteAfterFailover', promotion());
+  expect(refused).toMatchObject({ code: 'PRECONDITION_FAILED', details: { outcomeKnown: true } });
+  expect(promoted()).toBe(0);
+  streams.dr.lastHeartbeatAt = heard;
+});
+
+it('nothing is promoted once the primary answers again, or another member is primary', async () => {
+  for (const index of [0, 1]) bench.cluster('east').unsealNode(index);
+  await new Promise((resolve) => setTimeout(resolve, 200));
+  expect((await bench.failure('promoteAfterFailover', promotion())).code).toBe('STATE_DIVERGED');
+  for (const index of [0, 1]) bench.cluster('east').sealNode(index);
+  silence();
+  const { setId = '' } = bench.cluster('west').snapshotState().dr;
+  const role = bench.cluster('west').role('dr');
+  bench
+    .cluster('west')
+    .setRole('dr', { mode: 'primary', setId, advertisedAddress: '', knownSecondaries: [] }, bench.service.now());
+  expect((await bench.failure('promoteAfterFailover', promotion())).code).toBe('STATE_DIVERGED');
+  bench.cluster('west').setRole('dr', role, bench.service.now());
+  expect(promoted()).toBe(0);
+});
+
+it('with every sign there it is promoted once, and found there already', async () => {
+  silence();
+  expect(await bench.call('promoteAfterFailover', promotion())).toMatchObject({ outcome: 'done', calls: 1 });
+  expect(await bench.call('promoteAfterFailover', promotion())).toMatchObject({ outcome: 'already', calls: 0 });
+  expect(promoted()).toBe(1);
+});

@@ -1,0 +1,16 @@
+import type { FailureFacts } from './failures';
+import type { Choice } from './parking';
+
+/** What a step may be told beside its name and body. */
+export interface StepOptions<T> {
+  /** What was observed, in a few words, for the timeline. */
+  readonly note?: (result: T) => string | undefined;
+  /** Choices beside `retry`, where the step parks; `abort` alone where nothing is given. */
+  readonly choices?: readonly Choice[];
+  /** Failures that the runbook itself deals with: the step ends as failed and the error is thrown on. */
+  readonly leaveToRunbook?: (failure: FailureFacts) => boolean;
+  /** Skipping it counts only when a second, different person decides it too. */
+  readonly skipNeedsTwo?: boolean;
+  /** The step ends with a primary: a stop that came meanwhile counts when service is back. */
+  readonly endsWithPrimary?: boolean;
+}
