@@ -49,6 +49,9 @@ const OBSERVED: Readonly<Record<string, (result: Fields) => string | undefined>>
       .join(', '),
   disposeLedgerToken: ({ cluster, state }) => `${textOf(cluster) ?? '?'}: ${textOf(state) ?? '?'}`,
   assessMerkleCheck: preconditionCount,
+  assessPrimaryEnablement: preconditionCount,
+  assessDrSecondaryOnboarding: preconditionCount,
+  assessPerformanceSecondaryOnboarding: preconditionCount,
   assessDrReindex: preconditionCount,
   assessTokenDisposal: preconditionCount,
   probeMerkleTree: ({ text }) => textOf(text),
@@ -62,6 +65,8 @@ const OBSERVED: Readonly<Record<string, (result: Fields) => string | undefined>>
     `first success after ${numberOf(tries) === 1 ? '1 try' : `${numberOf(tries) ?? '?'} tries`}`,
   issueDrActivationToken: activationToken,
   issuePerformanceActivationToken: activationToken,
+  issueDrEnableToken: activationToken,
+  issuePerformanceEnableToken: activationToken,
   awaitPerformanceSecondaries: ({ following }) =>
     listOf(following)
       .map(fieldsOf)

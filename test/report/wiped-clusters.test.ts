@@ -1,0 +1,35 @@
+import { reportFromHistory } from '../../src/report';
+import { HistoryBuilder } from './support/history-builder';
+import { IDENTITY } from './support/switchover-data';
+
+const BOTH = { deployment: 'payments', primary: 'east', secondary: 'west' };
+
+/** A terminated onboarding, as far as it came. */
+function leftToDo(enabled: object | undefined, watched?: object): string {
+  const history = new HistoryBuilder().started('drSecondaryOnboarding', { deployment: 'payments' });
+  const issued = { id: 'id-west', form: 'wrapped', revokedBefore: false };
+  history.activity({ type: 'issueDrEnableToken', input: BOTH, scheduledAt: 100, endedAt: 200, result: issued });
+  const use = { type: 'enableDrSecondary', input: { ...BOTH, activation: issued }, scheduledAt: 300 };
+  history.activity(enabled ? { ...use, endedAt: 400, result: enabled } : use);
+  if (watched)
+    history.activity({ type: 'followBootstrap', input: BOTH, scheduledAt: 500, endedAt: 600, result: watched });
+  return reportFromHistory(history.terminated(900, 'x').build(), IDENTITY).leftToDo.join('\n');
+}
+
+const DONE = { outcome: 'done', observed: 'west: DR secondary', calls: 1, confirmedAt: 1 };
+
+describe('a terminated onboarding', () => {
+  it('says that a cluster was wiped, or may have been, until it was seen streaming', () => {
+    expect(leftToDo(DONE)).toContain('west was enabled as DR secondary of east and was not seen streaming');
+    expect(leftToDo(undefined)).toContain('west was enabled as DR secondary of east, or was about to be, and was not');
+    expect(leftToDo(DONE, { verdict: 'sealed' })).toContain('unseal its nodes with key shares of east');
+    expect(leftToDo(DONE, { verdict: 'streaming' })).not.toContain('west');
+  });
+
+  it('names an activation token that was not used', () => {
+    const notDone = leftToDo({ ...DONE, outcome: 'not-done' });
+    expect(notDone).toContain('A DR activation token for west (id id-west) was issued on east and not seen used');
+    expect(notDone).not.toContain('streaming');
+    expect(leftToDo(DONE)).not.toContain('activation token');
+  });
+});
