@@ -6,6 +6,7 @@ import { cell, expectFewEvents } from '../support/matrix';
 import { Scenario } from '../support/scenario';
 import type { TestRun } from '../support/scenario';
 import { HookReceiver, splitPrimaries } from '../support/split';
+import { expectTakenOver } from '../support/take-over';
 
 jest.setTimeout(LANE_TEST_MS);
 
@@ -245,6 +246,17 @@ describe('a former primary comes back', () => {
       await run.handle.signal('abort', { by: 'olga', reason: 'not today' });
       expect(await run.report()).toMatchObject({ outcome: 'aborted' });
       expect(statuses(scenario, 'east', CHANGING.updatePrimary)).toEqual([]);
+    }),
+  );
+
+  it(
+    cell(NAME, 'taken over at', 'gate unfence, while people unfence'),
+    byPeople.test(async (scenario) => {
+      const run = await approved(scenario, 'east');
+      await run.waitsFor('action');
+      await expectTakenOver(scenario, run, NAME);
+      expect(role(scenario, 'east').mode).toBe('secondary');
+      expect(drPrimaries(scenario)).toEqual(['west']);
     }),
   );
 
