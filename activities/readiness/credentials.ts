@@ -36,7 +36,7 @@ export function neededRights(
     ...(use === 'primary' ? [write('sys/replication/dr/primary/demote')] : []),
     writeAsSudo('sys/replication/dr/primary/secondary-token'),
     write('sys/replication/dr/primary/revoke-secondary'),
-    write(marker),
+    { path: marker, capabilities: ['read', 'write'] },
     write(`${marker}-after`),
     ...(performanceIds.length === 0
       ? []
@@ -50,10 +50,49 @@ export function neededRights(
 
 /** The credentials of every member of each DR set, asked on its primary by lookup-self and capabilities-self. */
 export async function credentials(look: Look, world: World): Promise<ReadinessPoint[]> {
-  const points = await Promise.all(
-    world.sets.flatMap((set) => set.members.map((view) => credentialOf(look, view, set, world))),
-  );
+  const points = await Promise.all([
+    ...world.sets.flatMap((set) => set.members.map((view) => credentialOf(look, view, set, world))),
+    ...world.clusters
+      .filter(({ observation }) => observation.performance?.mode === 'secondary')
+      .map((view) => repointing(look, view, world)),
+  ]);
   return points.flat();
+}
+
+/** A performance secondary has tokens of its own: where it does not follow by itself it is re-pointed with one of these. */
+function repointing(look: Look, view: ClusterView, { deployment }: World): Promise<ReadinessPoint[]> {
+  const question: Question = {
+    id: 'credential-repointing',
+    cluster: view.name,
+    source: 'api',
+    needed: 'a token of its own that may point it at the new primary',
+    next: `Correct the credential of ${view.name} or its policy: docs/operations.md has it.`,
+  };
+  const access = look.clusters.of(deployment.name, view.name);
+  const rights = ['generate-public-key', 'update-primary'].map((each) =>
+    write(`sys/replication/performance/secondary/${each}`),
+  );
+  return inspect(
+    look,
+    [question],
+    (signal) =>
+      credentialFacts(
+        access,
+        () => access.credential(),
+        rights.map(({ path }) => path),
+        signal,
+      ),
+    ({ usable, error, capabilities }) => {
+      if (!usable) return judged(question, 'warn', `not usable: ${error ?? 'refused'}`);
+      const missing = rights.filter((right) => !grants(capabilities[right.path] ?? [], right));
+      return holds(
+        question,
+        missing.length === 0,
+        'warn',
+        missing.length === 0 ? 'it may' : `no update on ${missing.map(({ path }) => path).join(' and ')}`,
+      );
+    },
+  );
 }
 
 async function credentialOf(look: Look, view: ClusterView, set: SetView, world: World): Promise<ReadinessPoint[]> {

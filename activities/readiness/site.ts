@@ -114,11 +114,14 @@ export function ledger(
   );
 }
 
-/** Tokens of the run that works are its own matter. Pure. */
+/** Tokens of the run that works are its own matter; a kept one waits for the next change of roles. Pure. */
 export function judgeLedger(entries: readonly LedgerEntry[], working: string | undefined): ReadinessPoint[] {
-  const left = entries.filter(({ rid, state }) => state === 'orphan' || (state !== 'deleted' && rid !== working));
+  const left = entries.filter(({ rid, state }) => state === 'orphan' || rid !== working);
+  const bad = left.filter(({ state }) => state !== 'kept' && state !== 'deleted');
   const observed = left.map(({ cluster, state, wid }) => `${cluster}: ${state}, from ${wid}`).join('; ');
-  return holds(LEDGER, left.length === 0, 'warn', observed === '' ? 'none' : observed);
+  return holds(LEDGER, bad.length === 0, 'warn', observed === '' ? 'none' : observed, {
+    reason: 'an operation token has no lifetime',
+  });
 }
 
 const KEY_STORAGE: Question = {
