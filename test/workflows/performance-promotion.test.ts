@@ -6,6 +6,7 @@ import { cell, expectFewEvents } from '../support/matrix';
 import { SHORT_LIMITS } from '../support/outage';
 import type { TestRun } from '../support/scenario';
 import { Scenario } from '../support/scenario';
+import { expectTakenOver } from '../support/take-over';
 
 jest.setTimeout(LANE_TEST_MS);
 
@@ -14,6 +15,7 @@ const BASE = '/v1/sys/replication/performance';
 const DEMOTE = `POST ${BASE}/primary/demote`;
 const PROMOTE = `POST ${BASE}/secondary/promote`;
 const TOKEN = `POST ${BASE}/primary/secondary-token`;
+const REVOKE = `POST ${BASE}/primary/revoke-secondary`;
 const UPDATE = `POST ${BASE}/secondary/update-primary`;
 const FILTER = { mode: 'deny' as const, paths: ['us-customers/'] };
 
@@ -79,6 +81,15 @@ async function expectSet(scenario: Scenario, primary: string, followers: readonl
   expect(scenario.service.cluster('asia').read('us-customers/smith')).toBeUndefined();
 }
 
+/** A write that the new primary cannot have: after the last look, and before the demotion takes effect. */
+function writeRightBeforeDemotion(scenario: Scenario, primary = 'east'): void {
+  scenario.service.faults.add({
+    cluster: primary,
+    endpoint: DEMOTE,
+    action: (cluster) => void cluster.write('secret/last', { value: `last on ${primary}` }),
+  });
+}
+
 describe('a performance secondary that becomes the performance primary', () => {
   const lanes = new Lanes(planned, unplanned);
   beforeAll(() => lanes.start());
@@ -113,6 +124,16 @@ describe('a performance secondary that becomes the performance primary', () => {
     );
 
     it(
+      cell(RUNBOOK, 'taken over at', 'the promote gate'),
+      planned.test(async (scenario) => {
+        const run = await start(scenario, { to: 'europe' });
+        await run.waitsFor('approval', ({ gate }) => gate === 'promote');
+        await expectTakenOver(scenario, run, RUNBOOK);
+        expect(primaries(scenario)).toEqual(['east']);
+      }),
+    );
+
+    it(
       cell(RUNBOOK, 'no fault', 'planned'),
       planned.test(async (scenario) => {
         const run = await start(scenario, { to: 'europe' });
@@ -137,6 +158,7 @@ describe('a performance secondary that becomes the performance primary', () => {
         loseAnswer(scenario, 'europe', DEMOTE),
         loseAnswer(scenario, 'east', PROMOTE),
         loseAnswer(scenario, 'east', TOKEN),
+        loseAnswer(scenario, 'east', REVOKE),
         loseAnswer(scenario, 'asia', UPDATE),
         loseAnswer(scenario, 'east', `POST ${BASE}/primary/paths-filter/${id}`),
       ];
@@ -151,7 +173,10 @@ describe('a performance secondary that becomes the performance primary', () => {
       expect(snapshot(scenario, 'europe-dr').dr).toMatchObject({ connectedTo: 'europe', state: 'stream-wals' });
     });
     it(cell(RUNBOOK, 'lost answer', 'demote'), lost);
-    it.each(['promote', 'secondary-token', 'update-primary', 'paths-filter'])(cell(RUNBOOK, 'lost answer', '%s'), lost);
+    it.each(['promote', 'secondary-token', 'revoke-secondary', 'update-primary', 'paths-filter'])(
+      cell(RUNBOOK, 'lost answer', '%s'),
+      lost,
+    );
 
     it(
       cell(RUNBOOK, 'parked, retry', 'the demotion; then a promotion that is refused ends with the old primary'),
@@ -199,6 +224,22 @@ describe('a performance secondary that becomes the performance primary', () => {
       }),
     );
 
+    it(
+      'promotes the old primary back where the plan accepts no loss and none cannot be proven',
+      planned.test(async (scenario) => {
+        writeRightBeforeDemotion(scenario);
+        const run = await start(scenario, { to: 'europe' });
+        await run.approve('promote');
+        report = await run.report();
+        expect(report).toMatchObject({ outcome: 'rolled-back', loss: { loss: 'bounded' } });
+        expect(report.findings.map(({ code }) => code)).toContain('loss-not-excluded');
+        expect(scenario.calls('europe', 'secondary/promote')).toBe(0);
+        // It holds every write.
+        expect(scenario.service.cluster('east').read('secret/last')).toEqual({ value: 'last on east' });
+        await expectSet(scenario, 'east', ['asia', 'europe']);
+      }),
+    );
+
     const POINT = 'Point asia at europe (performance)';
     it(
       cell(RUNBOOK, 'parked, skip', 're-pointing of one of the others'),
@@ -211,6 +252,29 @@ describe('a performance secondary that becomes the performance primary', () => {
         expect(report.outcome).toBe('completed');
         expect(report.leftToDo.join('\n')).toContain('asia was not seen following europe with its filter');
         await expectSet(scenario, 'europe', ['east']);
+        expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
+      }),
+    );
+
+    it(
+      cell(RUNBOOK, 'parked, abort', 're-pointing of one of the others, after a loss that was accepted'),
+      planned.test(async (scenario) => {
+        const id = snapshot(scenario, 'asia').clusterId;
+        writeRightBeforeDemotion(scenario, 'europe');
+        scenario.service.faults.add({
+          cluster: 'east',
+          endpoint: `POST ${BASE}/primary/paths-filter/${id}`,
+          action: { status: 403 },
+          times: Infinity,
+        });
+        scenario.service.faults.add({ cluster: 'asia', endpoint: UPDATE, action: { status: 403 }, times: Infinity });
+        const run = await start(scenario, { to: 'east', acceptLoss: 'bounded' });
+        await run.approve('promote');
+        await run.decide('abort');
+        report = await run.report();
+        expect(report).toMatchObject({ outcome: 'aborted', loss: { loss: 'bounded' } });
+        expect(report.outage?.endedBy).toBe('service-ready');
+        expect(primaries(scenario)).toEqual(['east']);
         expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
       }),
     );
@@ -236,13 +300,15 @@ describe('a performance secondary that becomes the performance primary', () => {
     );
 
     it(
-      cell(RUNBOOK, 'no fault', 'unplanned, overridden, by force with two approvers'),
+      `${cell(RUNBOOK, 'lost answer', 'promote by force')}: unplanned, overridden, two approvers`,
       unplanned.test(async (scenario) => {
         const run = await start(scenario, { to: 'europe', mode: 'unplanned', overrideDrSecondary: true });
         await run.approve('promote');
         await run.approve('force', 'grace');
         expect(scenario.calls('europe', 'secondary/promote')).toBeGreaterThan(1);
+        const lost = loseAnswer(scenario, 'europe', PROMOTE);
         await run.approve('force', 'henry');
+        await run.until('the forced promotion', () => lost.hits > 0);
         const report = await run.report();
         expect(report).toMatchObject({ outcome: 'completed', parkings: [] });
         expect(report.gates.filter(({ state }) => state === 'approved').map(({ gate }) => gate)).toEqual([
@@ -251,8 +317,7 @@ describe('a performance secondary that becomes the performance primary', () => {
         ]);
         expect(report.findings.map(({ code }) => code)).toContain('promotion-refused');
         expect(report.leftToDo.join('\n')).toContain('Keep east away');
-        const promoted = scenario.service.calls.filter(({ path, status }) => path.endsWith('promote') && status < 300);
-        expect(promoted).toHaveLength(1);
+        expect(statuses(scenario, 'europe', PROMOTE).filter((status) => status !== 503)).toEqual([0]);
         expect(snapshot(scenario, 'asia').performance).toMatchObject({ connectedTo: 'europe', state: 'stream-wals' });
         expect(snapshot(scenario, 'europe').filters).toContain(snapshot(scenario, 'asia').clusterId);
       }),

@@ -7,6 +7,7 @@ import { cell, expectFewEvents } from '../support/matrix';
 import { SHORT_LIMITS } from '../support/outage';
 import type { ScenarioOptions, TestRun } from '../support/scenario';
 import { Scenario } from '../support/scenario';
+import { expectTakenOver } from '../support/take-over';
 
 jest.setTimeout(LANE_TEST_MS);
 
@@ -190,6 +191,16 @@ describe('a secondary that is to follow another primary', () => {
         const { warnings, choices } = runbookPlan.parse(report.plan?.content);
         expect(warnings.join(' ')).toContain('may receive what is kept away from it: us-customers/');
         expect(choices).toMatchObject({ filter: 'deny us-customers/', form: 'token' });
+        expect(scenario.calls('west', 'secondary-token')).toBe(0);
+      }),
+    );
+
+    it(
+      cell(RUNBOOK, 'taken over at', 'the repoint gate'),
+      performance.test(async (scenario) => {
+        const run = await start(scenario, europeTo('west', 'token'));
+        await run.waitsFor('approval', ({ gate }) => gate === 'repoint');
+        await expectTakenOver(scenario, run, RUNBOOK);
         expect(scenario.calls('west', 'secondary-token')).toBe(0);
       }),
     );

@@ -1,0 +1,195 @@
+/** Performance roles are changed, and secondaries re-pointed, only as an approved plan allows and while it is safe. */
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Assessment, Authority } from '../../src/contracts/activities';
+import { performancePromotionInput, secondaryRepointingInput } from '../../src/contracts/runbook-inputs';
+import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
+
+const PROMOTE = 'POST /v1/sys/replication/performance/secondary/promote';
+
+let bench: ActivityBench;
+let directory: string;
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'roles-'));
+  bench = await ActivityBench.start({
+    topology: {
+      readings: { leaderChangeChance: 0 },
+      timing: { canaryMs: 600_000 },
+      clusters: ['east', 'west', 'europe', 'asia'].map((name) => ({
+        name,
+        nodes: 1,
+        seal: { shares: 5, threshold: 3 },
+      })),
+      performance: { primary: 'east', secondaries: [{ name: 'europe' }, { name: 'asia' }] },
+      dr: [{ primary: 'east', secondaries: ['west'] }],
+    },
+    drSets: { main: ['east', 'west'], eu: ['europe'], asia: ['asia'] },
+    limits: { primaryGone: '1s', promote: '1s', heartbeatAge: '2s' },
+    cluster: (name) =>
+      name === 'europe' || name === 'asia' ? { credential: { file: join(directory, `token-${name}`) } } : {},
+  });
+  for (const name of ['europe', 'asia'])
+    await writeFile(join(directory, `token-${name}`), bench.cluster(name).rootToken, { mode: 0o600 });
+});
+afterEach(async () => {
+  expect(bench.leaks()).toEqual([]);
+  await bench.stop();
+  await rm(directory, { recursive: true });
+});
+
+type Gate = 'promote' | 'force' | 'repoint';
+
+async function authorityOf(
+  assessed: Assessment<unknown>,
+  ...approvals: (readonly [Gate, string])[]
+): Promise<Authority> {
+  const { plan, preconditions } = assessed;
+  if (!plan) throw new Error(JSON.stringify(preconditions.filter(({ verdict }) => verdict === 'fail')));
+  return {
+    plan,
+    approvals: await Promise.all(approvals.map(([gate, by]) => bench.approval(gate, plan.digest, by))),
+  };
+}
+
+const assess = (more: Readonly<Record<string, unknown>> = {}) =>
+  bench.call('assessPerformancePromotion', {
+    input: performancePromotionInput.parse({ deployment: DEPLOYMENT, to: 'europe', reason: 'a test', ...more }),
+  });
+const assessRepointing = (more: Readonly<Record<string, unknown>>) =>
+  bench.call('assessSecondaryRepointing', {
+    input: secondaryRepointingInput.parse({ deployment: DEPLOYMENT, reason: 'a test', ...more }),
+  });
+const demotion = (authority: Authority) =>
+  ({ deployment: DEPLOYMENT, cluster: 'east', successor: 'europe', authority }) as const;
+const promotion = (authority: Authority, more: { readonly cluster?: string; readonly force?: boolean } = {}) =>
+  ({ deployment: DEPLOYMENT, cluster: 'europe', otherCluster: 'east', authority, ...more }) as const;
+const mode = (name: string) => bench.cluster(name).snapshotState().performance.mode;
+const refused = (code: string) => expect.objectContaining({ code }) as unknown;
+
+it('nothing is demoted or promoted without approval, on other clusters than the plan names, or by a plan that says less', async () => {
+  const plan = await assess();
+  const without = await authorityOf(plan);
+  expect(await bench.failure('demotePerformancePrimary', demotion(without))).toEqual(refused('NOT_APPROVED'));
+  expect(await bench.failure('promotePerformanceSecondary', promotion(without))).toEqual(refused('NOT_APPROVED'));
+
+  const approved = await authorityOf(plan, ['promote', 'grace']);
+  // A plan for europe promotes no other cluster, and says nothing of force.
+  for (const more of [{ cluster: 'asia' }, { force: true }])
+    expect(await bench.failure('promotePerformanceSecondary', promotion(approved, more))).toEqual(
+      refused('NOT_APPROVED'),
+    );
+  expect(await bench.failure('demotePerformancePrimary', { ...demotion(approved), successor: 'asia' })).toEqual(
+    refused('NOT_APPROVED'),
+  );
+  // Another cluster behind the same name.
+  const text = plan.plan?.text.replaceAll(bench.cluster('east').clusterId, 'another-id') ?? '';
+  expect(
+    await bench.failure('demotePerformancePrimary', demotion({ ...approved, plan: { text, digest: 'forged' } })),
+  ).toEqual(refused('NOT_APPROVED'));
+  expect(bench.changes().filter((call) => call.includes('/replication/'))).toEqual([]);
+});
+
+it('no cluster is promoted while the primary is one, and none is demoted whose successor is not ready', async () => {
+  const approved = await authorityOf(await assess(), ['promote', 'grace']);
+  expect(await bench.failure('promotePerformanceSecondary', promotion(approved))).toEqual(refused('STATE_DIVERGED'));
+
+  bench.cluster('europe').holdStream('performance', true);
+  bench.cluster('east').write('secret/late', { value: 'late' });
+  const wal = bench.cluster('east').snapshotState().performance.lastWal.toString();
+  expect(await bench.failure('demotePerformancePrimary', { ...demotion(approved), reached: wal })).toEqual(
+    refused('PRECONDITION_FAILED'),
+  );
+  expect(bench.changes().filter((call) => call.includes('/replication/'))).toEqual([]);
+  expect([mode('east'), mode('europe')]).toEqual(['primary', 'secondary']);
+}, 30_000);
+
+it('an unplanned promotion looks again right before the call: a primary or a DR secondary that is back refuses it', async () => {
+  const unplanned = { mode: 'unplanned', from: 'east' };
+  const pair = [bench.cluster('east'), bench.cluster('west')] as const;
+  for (const each of pair) await each.kill();
+  bench.service.advanceClock(3_000);
+  // Without the inventory nobody knows what is kept away from asia.
+  const unknown = await assess(unplanned);
+  expect(unknown.preconditions).toContainEqual(
+    expect.objectContaining({ name: 'paths filter known', cluster: 'asia', verdict: 'fail' }),
+  );
+  expect(unknown.preconditions).toContainEqual(
+    expect.objectContaining({ name: 'the new primary has all data', verdict: 'not-checkable' }),
+  );
+  const approved = await authorityOf(unknown, ['promote', 'grace']);
+
+  await pair[1].restart();
+  expect(await bench.failure('promotePerformanceSecondary', promotion(approved))).toMatchObject({
+    code: 'PRECONDITION_FAILED',
+    details: { observed: expect.stringContaining('west could be promoted') as string },
+  });
+  await pair[1].kill();
+  await pair[0].restart();
+  expect(await bench.failure('promotePerformanceSecondary', promotion(approved))).toEqual(refused('STATE_DIVERGED'));
+  await pair[0].kill();
+  bench.service.advanceClock(3_000);
+  expect(bench.calls('europe', 'secondary/promote')).toBe(0);
+
+  // Two people for force, even where the promotion was approved.
+  const one = await authorityOf(unknown, ['promote', 'grace'], ['force', 'grace']);
+  expect(await bench.failure('promotePerformanceSecondary', promotion(one, { force: true }))).toEqual(
+    refused('NOT_APPROVED'),
+  );
+  bench.service.faults.add({ cluster: 'europe', endpoint: PROMOTE, action: { status: 400 } });
+  expect(await bench.call('promotePerformanceSecondary', promotion(approved))).toMatchObject({
+    outcome: 'done',
+    calls: 2,
+  });
+  expect(mode('europe')).toBe('primary');
+}, 60_000);
+
+it('update-primary by token serves the secondary and the primary of the approved plan, and no other', async () => {
+  const approved = await authorityOf(await assess(), ['promote', 'grace']);
+  await bench.call('demotePerformancePrimary', demotion(approved));
+  await bench.call('promotePerformanceSecondary', promotion(approved));
+  bench.service.advanceClock(1_000);
+  const asia = { kind: 'performance', primary: 'europe', secondary: 'asia' };
+
+  // The new primary does not know asia, and a demoted cluster takes no addresses.
+  const byAddresses = await assessRepointing({ ...asia, form: 'addresses' });
+  expect(byAddresses.preconditions).toContainEqual(
+    expect.objectContaining({ name: 'the primary knows the secondary', verdict: 'fail' }),
+  );
+  const demoted = await assessRepointing({ ...asia, secondary: 'east', form: 'addresses' });
+  expect(demoted.preconditions).toContainEqual(
+    expect.objectContaining({ name: 'attached before, and not demoted since', verdict: 'fail' }),
+  );
+  const east = { deployment: DEPLOYMENT, primary: 'europe', secondary: 'east' };
+  expect(await bench.failure('updatePerformancePrimaryByAddresses', east)).toEqual(refused('PRECONDITION_FAILED'));
+
+  const repointing = await assessRepointing(asia);
+  const input = { deployment: DEPLOYMENT, primary: 'europe', secondary: 'asia' };
+  const activation = await bench.call('issuePerformanceActivationToken', input);
+  const use = (authority: Authority) => ({ ...input, activation, authority });
+  expect(await bench.failure('updatePerformancePrimary', use(await authorityOf(repointing)))).toEqual(
+    refused('NOT_APPROVED'),
+  );
+  const other = await authorityOf(await assessRepointing({ ...asia, secondary: 'east' }), ['repoint', 'grace']);
+  expect(await bench.failure('updatePerformancePrimary', use(other))).toEqual(refused('NOT_APPROVED'));
+  const right = await authorityOf(repointing, ['repoint', 'grace']);
+  expect(await bench.call('updatePerformancePrimary', use(right))).toMatchObject({ outcome: 'done' });
+  const roots = { ...input, kind: 'performance', filtered: false } as const;
+  expect(await bench.call('compareMerkleRoots', roots)).toMatchObject({ verdict: 'equal' });
+  expect(await bench.call('compareMerkleRoots', { ...roots, filtered: true })).toMatchObject({
+    verdict: 'not-comparable',
+  });
+}, 60_000);
+
+it('a DR secondary is re-pointed by token only as approved', async () => {
+  const repointing = await assessRepointing({ kind: 'dr', primary: 'east', secondary: 'west' });
+  // It follows east already: there is nothing to do, and no plan.
+  expect(repointing.plan).toBeUndefined();
+  const input = { deployment: DEPLOYMENT, primary: 'east', secondary: 'west' };
+  const token = await bench.operationToken('west');
+  const activation = await bench.call('issueDrActivationToken', { ...input, token });
+  const authority = await authorityOf(await assess(), ['promote', 'grace']);
+  expect(await bench.failure('updateDrPrimary', { ...input, token, activation, authority })).toEqual(
+    refused('NOT_APPROVED'),
+  );
+});
