@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import type { RejoinActivities, RejoinRoute } from '../src/contracts/activities';
 import type { ReplicationObservation } from '../src/contracts/observations';
 import { RunbookError } from '../src/errors';
@@ -6,18 +7,23 @@ import type { ActivityDependencies } from './dependencies';
 import { readDr } from './dr-roles';
 import { verifyOperation } from './support/authority';
 import type { ClusterAccess, Clusters } from './support/clusters';
+import type { Execution } from './support/execution';
 import { execute, executeChange } from './support/execution';
 import { describeReplication } from './support/observe';
 import { readBothKinds } from './support/onboarding-read';
 import { awaitClusterId } from './support/operation-token';
 import { gateFacts, observeDeployment, siteFacts } from './support/planning';
-import { askRole, refusePrimary } from './support/prove-not-primary';
+import type { RoleOpinions } from './support/prove-not-primary';
+import { askRole } from './support/prove-not-primary';
 import { CHANGE_TIMEOUT_MS, beforeSending, readActConfirm } from './support/read-act-confirm';
 import { rejoinPlan, rejoinTokens } from './support/rejoin-plan';
 import { connectedTo, judgeRejoin, servingPrimary } from './support/rejoin-rules';
 import { runHook } from './support/run-hook';
 import { splitFindings, splitLoss } from './support/split-loss';
 import { readWalSamples } from './support/wal-samples';
+
+/** Between two looks at the nodes. */
+const POLL_MS = 300;
 
 /** A former primary is back: it is demoted before it is let out, and then joins the primary that serves (facts 8.4). */
 export function createRejoinActivities(dependencies: ActivityDependencies, clusters: Clusters): RejoinActivities {
@@ -57,6 +63,7 @@ export function createRejoinActivities(dependencies: ActivityDependencies, clust
       const route: RejoinRoute = {
         cluster: input.cluster,
         primary: primary.cluster,
+        others: members.filter((name) => name !== input.cluster && name !== primary.cluster),
         former: mode,
         tokenSource,
         hooks: { dump: deployment.hooks.dump !== undefined, unfence: deployment.hooks.unfence !== undefined },
@@ -117,7 +124,7 @@ export function createRejoinActivities(dependencies: ActivityDependencies, clust
           return access.client.dr.primary.demote({ token, signal, timeoutMs: CHANGE_TIMEOUT_MS });
         },
       });
-      refusePrimary(cluster, await askRole(access, signal));
+      await noNodeIsPrimary(access, execution, limits.demoteMs);
       return {
         outcome: changed.outcome,
         observed: `${cluster}: ${describeReplication(changed.state)}`,
@@ -135,8 +142,7 @@ export function createRejoinActivities(dependencies: ActivityDependencies, clust
       const successor = { cluster: primary, clusterId: await awaitClusterId(other, execution, limits.demoteMs) };
       const doing = { operation: 'hook.unfence', on, with: successor } as const;
       await verifyOperation(inventory, run, deployment, authority, doing);
-      const said = await askRole(access, signal);
-      refusePrimary(secondary, said);
+      const said = await noNodeIsPrimary(access, execution, limits.demoteMs);
       if (said.active !== 'secondary') {
         throw new RunbookError('PRECONDITION_FAILED', `${secondary} stays fenced: it is not proven to be demoted.`, {
           cluster: secondary,
@@ -149,6 +155,26 @@ export function createRejoinActivities(dependencies: ActivityDependencies, clust
       return runHook(clusters, { deployment, hook: 'unfence', from: secondary, to: primary, step }, execution);
     }),
   };
+}
+
+/** Standby nodes tell their old mode for a while: what they say counts when that is over. */
+async function noNodeIsPrimary(access: ClusterAccess, execution: Execution, budgetMs: number): Promise<RoleOpinions> {
+  const { name } = access.entry;
+  const saysPrimary = ({ nodes }: RoleOpinions) => nodes.includes('primary');
+  let said = await askRole(access, execution.signal);
+  // The active node is known at once; it does not lag.
+  for (const until = Date.now() + budgetMs; saysPrimary(said) && said.active !== 'primary' && Date.now() < until;) {
+    execution.progress(`waiting until no node of ${name} says primary; observed ${said.nodes.join(', ')}`);
+    await delay(POLL_MS, undefined, { signal: execution.signal });
+    said = await askRole(access, execution.signal);
+  }
+  if (!saysPrimary(said)) return said;
+  throw new RunbookError('STATE_DIVERGED', `A node of ${name} still says that it is DR primary.`, {
+    cluster: name,
+    observed: `active node ${said.active ?? 'silent'}; nodes ${said.nodes.join(', ')}`,
+    needed: 'no node says primary',
+    next: `Keep ${name} fenced. Look at the node that says primary; retry once it has heard of the demotion.`,
+  });
 }
 
 /** The cluster must serve as DR primary now. */

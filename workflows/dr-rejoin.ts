@@ -56,13 +56,8 @@ function carryOut(run: Run, input: DrRejoinInput): Promise<Ending> {
     // 6. Nothing of ours stays behind, and the last look is in the report.
     run.state.enterPhase('finishing');
     await tokens.dispose();
-    await run.skippableStep(
-      'Read the final state',
-      'the report has no final state',
-      (call) => call.readDeployment({ deployment }),
-      { note: rolesInWords },
-    );
-    return { outcome: 'completed', leftToDo: [failback(route)], result: resultOf(route, split, progress.streams, roots) };
+    const left = await lookAround(run, input, route);
+    return { outcome: 'completed', leftToDo: [...left, failback(route)], result: resultOf(route, split, progress.streams, roots) };
   });
 }
 
@@ -149,6 +144,33 @@ async function compareRoots(run: Run, { deployment }: DrRejoinInput, route: Rejo
     });
   }
   return compared?.verdict;
+}
+
+/** Step 6: one primary, and who of the others hears nobody. */
+async function lookAround(
+  run: Run,
+  { deployment }: DrRejoinInput,
+  { cluster, primary, others }: RejoinRoute,
+): Promise<string[]> {
+  const read = await run.skippableStep(
+    'Read the final state',
+    'the report has no final state',
+    (call) => call.readDeployment({ deployment }),
+    { note: rolesInWords },
+  );
+  const inSet = (read?.observations ?? []).filter((each) => [cluster, ...others].includes(each.cluster));
+  for (const { cluster: other } of inSet.filter(({ dr }) => dr?.mode === 'primary')) {
+    run.state.finding({
+      severity: 'critical',
+      code: 'two-primaries',
+      text: `${other} takes itself for the DR primary beside ${primary}.`,
+      next: `Fence ${other}, find out which one clients write to, and start drRejoin for the other.`,
+    });
+  }
+  return inSet
+    .filter((each) => each.cluster !== cluster && each.dr?.mode === 'secondary')
+    .filter(({ dr }) => dr?.peers.every((peer) => !peer.connected))
+    .map((each) => `${each.cluster} is connected to no primary: point it at ${primary} with secondaryRepointing.`);
 }
 
 /** What a run that ended early left, the most urgent first. */

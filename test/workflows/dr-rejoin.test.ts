@@ -3,7 +3,7 @@ import { walSamplerIdPrefix } from '../../src/contracts/wal-samples';
 import { CHANGING, drPrimaries, expectServiceOn, loseAnswer, statuses } from '../support/faults';
 import { LANE_TEST_MS, Lane, Lanes } from '../support/lane';
 import { cell, expectFewEvents } from '../support/matrix';
-import { Scenario } from '../support/scenario';
+import { Scenario, pair } from '../support/scenario';
 import type { TestRun } from '../support/scenario';
 import { HookReceiver, splitPrimaries } from '../support/split';
 import { expectTakenOver } from '../support/take-over';
@@ -15,10 +15,14 @@ const SEAL = { shares: 5, threshold: 3 };
 const LIMITS = { demote: '2s', streaming: '5s', merkleEvidence: '1s' };
 let hooks: HookReceiver;
 
-/** East and west with hooks; each test splits them anew, so that the former primary is west where east was before. */
+/**
+ * East and west with hooks, whose standby nodes tell their old modes for a while; each test splits them anew, so that the
+ * former primary is west where east was before.
+ */
 const hooked = new Lane(() =>
   Scenario.start({
     limits: LIMITS,
+    topology: { ...pair(3), timing: { standbyModeLagMs: 700 } },
     deployment: {
       hooks: {
         dump: { url: hooks.url('dump'), timeout: '5s' },
@@ -283,6 +287,7 @@ describe('a former primary comes back', () => {
         outcome: 'completed',
         result: { wasDemotedBefore: true, streams: true, lostWalEntriesAtMost: 'unknown' },
       });
+      expect(report.leftToDo[0]).toBe('south is connected to no primary: point it at west with secondaryRepointing.');
       expect(step(report, 'Demote')).toBeUndefined();
       expect(statuses(scenario, 'east', CHANGING.demote)).toEqual([]);
       expect(role(scenario, 'east')).toMatchObject({ mode: 'secondary', connectedTo: 'west' });

@@ -10,6 +10,8 @@ export interface RejoinRoute {
   readonly cluster: string;
   /** The primary that serves. */
   readonly primary: string;
+  /** The other members of the DR set, which may follow nobody now. */
+  readonly others: readonly string[];
   /** What the former primary still takes itself for: `secondary` where it was demoted already. */
   readonly former: 'primary' | 'secondary';
   readonly tokenSource: 'batch' | 'ceremony';
