@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events';
 import { ApplicationFailure, CancelledFailure, Context } from '@temporalio/activity';
 import type { StepContext } from '../../src/contracts/run-facts';
 import { RunbookError, isRunbookError } from '../../src/errors';
@@ -42,6 +43,8 @@ export function execute<I extends object, R>(
   return async (input) => {
     const context = Context.current();
     const { info } = context;
+    // One activity reads many nodes at once, each request listening for its own cancellation.
+    setMaxListeners(0, context.cancellationSignal);
     let progress = '';
     const beat = () => {
       if (!info.isLocal) context.heartbeat({ progress });

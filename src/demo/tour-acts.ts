@@ -36,14 +36,14 @@ export const ACTS: readonly Act[] = [
   { runbook: 'merkleCheck', title: 'is the tree of west sound?', input: () => ({ cluster: 'west' }) },
   { runbook: 'drReindex', title: 'it is made anew all the same', input: () => ({ cluster: 'west', force: true }) },
   {
-    runbook: 'secondaryRepointing',
-    title: 'north gets a new activation token',
+    runbook: 'secondaryDecommission',
+    title: 'north is revoked and forgets its primary',
     input: () => ({ kind: 'dr', primary: 'east', secondary: 'north' }),
   },
   {
     runbook: 'secondaryRepointing',
-    title: 'europe follows by addresses',
-    input: () => ({ kind: 'performance', primary: 'east', secondary: 'europe', form: 'addresses' }),
+    title: 'north gets a new activation token and follows east again',
+    input: () => ({ kind: 'dr', primary: 'east', secondary: 'north' }),
   },
   {
     runbook: 'drSecondaryOnboarding',
