@@ -156,6 +156,7 @@ function judgeKnown(
   const orphan =
     named !== undefined &&
     secondary?.[kind]?.mode === 'secondary' &&
+    secondary[kind]?.setId === primary[kind]?.setId &&
     !secondary[kind]?.peers.some(({ connected }) => connected) &&
     afterwards !== 'nothing';
   return [
