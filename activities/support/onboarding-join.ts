@@ -217,28 +217,33 @@ async function awaitJoinState(
   return { ...state, joined: hasJoined(kind, state, addresses, mayHaveCalled) };
 }
 
-/** Reads the roles; where no node is active and nodes are sealed, that alone is the state if `bySeals` allows it. */
-async function readJoinState(target: ClusterAccess, signal: AbortSignal, bySeals: boolean): Promise<JoinState> {
+/** Reads the roles. Where no node is active, that nodes are sealed is the state if a call of ours may have done it. */
+async function readJoinState(target: ClusterAccess, signal: AbortSignal, mayHaveCalled: boolean): Promise<JoinState> {
   try {
     return { roles: await readBothKinds(target, signal), sealed: [] };
   } catch (error) {
-    if (!bySeals || !isRunbookError(error) || !error.retryable) throw error;
+    if (!mayHaveCalled || !isRunbookError(error) || !error.retryable) throw error;
     const sealed = sealedNodes(await readSealsOf(target, signal));
     if (sealed.length === 0) throw error;
     return { sealed };
   }
 }
 
+/**
+ * Whether it is a secondary of this primary, as far as can be told. A cluster that is being initialised may not tell whom
+ * it follows yet: after a call of ours, right before which it replicated with nobody, that is enough.
+ */
 function hasJoined(
   kind: ReplicationKind,
   { roles, sealed }: JoinState,
   addresses: ReadonlySet<string>,
-  bySeals: boolean,
+  mayHaveCalled: boolean,
 ): boolean {
-  if (!roles) return bySeals && sealed.length > 0;
+  if (!roles) return mayHaveCalled && sealed.length > 0;
   const { mode, primaryClusterAddress, knownPrimaryClusterAddresses } = roles[kind];
   if (mode !== 'secondary' && mode !== 'bootstrapping') return false;
-  return [primaryClusterAddress ?? '', ...(knownPrimaryClusterAddresses ?? [])].some((each) => addresses.has(each));
+  const told = [primaryClusterAddress ?? '', ...(knownPrimaryClusterAddresses ?? [])].filter((each) => each !== '');
+  return told.length === 0 ? mayHaveCalled : told.some((each) => addresses.has(each));
 }
 
 function joiningOf(

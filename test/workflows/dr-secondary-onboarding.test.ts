@@ -16,10 +16,11 @@ const ENABLE_PRIMARY = `POST ${DR}/primary/enable`;
 const PUBLIC_KEY = `POST ${DR}/secondary/generate-public-key`;
 const SECONDARY_TOKEN = `POST ${DR}/primary/secondary-token`;
 const REVOKE = `POST ${DR}/primary/revoke-secondary`;
+const STATUS = 'GET /v1/sys/replication/status';
 const ENABLE = `POST ${DR}/secondary/enable`;
 
 const one = (name: string, nodes = 1) => ({ name, nodes, seal: SEAL });
-const LIMITS = { catchUp: '2s', streaming: '4s', serviceReady: '8s', unseal: '40s', merkleEvidence: '1s' };
+const LIMITS = { catchUp: '4s', streaming: '15s', serviceReady: '15s', unseal: '10m', merkleEvidence: '1s' };
 const EXPIRED = '2020-01-01T00:00:00Z';
 
 /** East without replication; west with three nodes and the others may be wiped. */
@@ -199,12 +200,20 @@ describe('a new DR secondary', () => {
       at(scenario, 'before', 'east', 'POST /v1/kv/runbooks-marker', () =>
         scenario.service.cluster('south').holdStream('dr', true),
       );
+      // While it is initialised it does not tell whom it follows.
+      const body = { data: { dr: { mode: 'bootstrapping' }, performance: { mode: 'disabled' } } };
+      at(scenario, 'after', 'south', ENABLE, () => {
+        scenario.service.faults.add({ cluster: 'south', endpoint: STATUS, action: { status: 200, body } });
+      });
       const run = await onboard(scenario, 'south');
       await run.approve('wipe');
       await run.decide('skip', 'See the marker arrive on south');
       const report = await run.report();
       scenario.service.cluster('south').holdStream('dr', false);
       expect(report.outcome).toBe('completed');
+      const enabled = report.steps.find(({ name }) => name.startsWith('Enable south'))?.activities.at(-1);
+      expect(enabled?.observed).toBe('south: DR bootstrapping, performance disabled');
+      expect(statuses(scenario, 'south', ENABLE)).toEqual([200]);
       expect(report.leftToDo.join('\n')).toContain('no write of east was seen to arrive on south');
       expect(report.findings.map(({ code }) => code)).toContain('merkle-roots-not-proven-equal');
     }),
@@ -293,6 +302,19 @@ describe('a new DR secondary', () => {
     refusing.test(async (scenario) => {
       const run = await onboard(scenario, 'spent');
       await run.waitsFor('approval');
+      await run.handle.signal('abort', { by: 'olga', reason: 'not today' });
+      expect(await run.report()).toMatchObject({ outcome: 'aborted' });
+      expectUntouched(scenario, 'spent');
+    }),
+  );
+
+  it(
+    cell(NAME, 'abort at', 'the change window'),
+    refusing.test(async (scenario) => {
+      const [notBefore, notAfter] = [1, 2].map((hours) => new Date(Date.now() + hours * 3_600_000).toISOString());
+      const run = await onboard(scenario, 'spent', { window: { notBefore, notAfter } });
+      await run.approve('wipe');
+      await run.waitsFor('window');
       await run.handle.signal('abort', { by: 'olga', reason: 'not today' });
       expect(await run.report()).toMatchObject({ outcome: 'aborted' });
       expectUntouched(scenario, 'spent');
