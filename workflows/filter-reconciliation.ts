@@ -96,7 +96,7 @@ async function changeFilter(
       wanted === 'none'
         ? call.deletePathsFilter({ deployment, cluster, id, secondary, authority })
         : call.writePathsFilter({ deployment, cluster, id, filter: wanted, secondary, authority }),
-    { note: ({ observed }) => observed },
+    { note: ({ observed }) => observed, skipNeedsTwo: true },
   );
 }
 
@@ -120,7 +120,7 @@ async function compare(
         next: `See that ${secondary} is connected and streams, then retry.`,
       });
     },
-    { note: ({ observed }) => observed },
+    { note: ({ observed }) => observed, skipNeedsTwo: true },
   );
 }
 

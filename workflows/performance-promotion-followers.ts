@@ -51,7 +51,7 @@ async function followByAddresses(run: Run, following: Following, { id, filter }:
       `Write the paths filter of ${secondary}`,
       `${secondary} may receive what its filter kept away from it`,
       (call) => call.writePathsFilter({ deployment, cluster: primary, id, filter }),
-      { note: ({ observed }) => observed, choices: [STOP_HERE] },
+      { note: ({ observed }) => observed, choices: [STOP_HERE], skipNeedsTwo: true },
     );
   }
   const pointed = await run.skippableStep(

@@ -31,7 +31,14 @@ export type Waiting =
       readonly observed?: string;
       readonly needed?: string;
       readonly next?: string;
-      readonly choices: readonly { readonly action: DecisionAction; readonly effect: string }[];
+      readonly choices: readonly {
+        readonly action: DecisionAction;
+        readonly effect: string;
+        /** It counts when a second, different person decides the same. */
+        readonly needsTwo?: boolean;
+      }[];
+      /** Decided by one person, where a second is needed. */
+      readonly decidedOnce?: { readonly action: DecisionAction; readonly by: Attested };
     }
   | { readonly for: 'resume'; readonly by: string; readonly reason: string }
   /** The change window has not begun. */

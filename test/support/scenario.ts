@@ -354,11 +354,11 @@ export class TestRun {
     );
   }
 
-  async decide(action: DecisionAction, step?: string): Promise<void> {
+  async decide(action: DecisionAction, step?: string, name = 'grace'): Promise<void> {
     const parked = await this.waitsFor('decision', (waiting) => step === undefined || waiting.step === step);
     await this.handle.signal(
       'decide',
-      await decisionOf(this.scenario.person('grace'), {
+      await decisionOf(this.scenario.person(name), {
         ...(await this.#identity()),
         step: parked.step,
         parkingNo: parked.parkingNo,

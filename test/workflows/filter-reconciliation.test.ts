@@ -181,13 +181,34 @@ describe('paths filters become what is wanted', () => {
   );
 
   it(
-    cell(NAME, 'parked, skip', 'the secondary does not tell its dynamic filter'),
+    cell(NAME, 'parked, skip', 'the secondary does not tell its dynamic filter: two people decide it'),
     world.test(async (scenario) => {
       const endpoint = `GET ${BASE}/secondary/dynamic-filter/${idOf(scenario, 'europe')}`;
       scenario.service.faults.add({ cluster: 'europe', endpoint, action: { status: 403 }, times: Infinity });
       const run = await reconcile(scenario, { filters: { europe: allow('kv/') } });
-      await run.decide('skip', 'Compare the dynamic filter of europe on both sides');
+      const step = 'Compare the dynamic filter of europe on both sides';
+      await run.handle.signal('pause', { by: 'grace', reason: 'lunch', before: 'Compare the filters' });
+      const parked = await run.waitsFor('decision');
+      expect(parked.choices.find(({ action }) => action === 'skip')).toMatchObject({ needsTwo: true });
+      await run.decide('skip', step);
+      await run.waitsFor('decision', ({ decidedOnce }) => decidedOnce?.by.name === 'grace');
+      await run.decide('skip', step);
+      await run.until('refused', ({ receipts }) => receipts.some(({ code }) => code === 'same-person'));
+      await run.decide('skip', step, 'henry');
       const report = await ended(run);
+      const receipts = report.receipts.filter(({ signal }) => signal === 'decide');
+      expect(receipts.map(({ verdict, code }) => `${verdict} ${code}`)).toEqual([
+        'accepted second-needed',
+        'refused same-person',
+        'accepted accepted',
+      ]);
+      expect(report.parkings[0]?.decision).toMatchObject({
+        action: 'skip',
+        by: { name: 'henry' },
+        reason: expect.stringContaining('with grace, signed: ') as string,
+      });
+      // No step of that name came: who wanted to hold before it learns that the run was not held.
+      expect(report.findings).toContainEqual(expect.objectContaining({ code: 'pause-not-reached' }));
       expect(report.outcome).toBe('completed');
       expect(report.leftToDo).toEqual([expect.stringContaining('whether both sides filter the same is not known')]);
       expect(filterOf(scenario, 'europe')).toEqual(allow('kv/'));

@@ -147,6 +147,11 @@ function waitingLines(waiting: Waiting, status: RunStatus, namespace: string): s
         ...(waiting.observed ? [`- Observed: ${waiting.observed}`] : []),
         ...(waiting.needed ? [`- Needed: ${waiting.needed}`] : []),
         ...(waiting.next ? [`- Next: ${waiting.next}`] : []),
+        ...(waiting.decidedOnce
+          ? [
+              `- **${waiting.decidedOnce.by.name} decided \`${waiting.decidedOnce.action}\`: a second person is needed**`,
+            ]
+          : []),
         ...waiting.choices.map(
           (choice) =>
             `- \`${choice.action}\`: ${choice.effect}. \`runbook decide ${status.workflowId} --step "${waiting.step}" --action ${choice.action} --reason WHY --name YOUR-NAME\``,

@@ -10,6 +10,8 @@ import type { RunState } from './run-state';
 export interface Choice {
   readonly action: DecisionAction;
   readonly effect: string;
+  /** It counts when a second, different person decides the same. */
+  readonly needsTwo?: boolean;
 }
 
 export const RETRY: Choice = { action: 'retry', effect: 'run the step again; it reads the state before it acts' };
@@ -44,8 +46,14 @@ interface ParkedStep {
   readonly step: string;
   readonly parkingNo: number;
   readonly choices: readonly Choice[];
+  /** Decided once, and waiting for a second person. */
+  first?: Decision;
   decision?: Decision;
+  /** Tells anew what is waited for. */
+  show?: () => void;
 }
+
+type CheckedDecision = Awaited<ReturnType<typeof localChecks.checkDecisions>>['verdicts'][number];
 
 /** The steps that wait for an operator's decision. Several may wait at once, each under its own number. */
 export class Parking {
@@ -80,17 +88,20 @@ export class Parking {
       choices: choices.map((choice) => choice.action),
     });
     const { code, message, observed, needed, next } = failure;
-    this.#state.wait(key, {
-      for: 'decision',
-      step,
-      parkingNo: parked.parkingNo,
-      code,
-      message,
-      observed,
-      needed,
-      next,
-      choices,
-    });
+    parked.show = () =>
+      this.#state.wait(key, {
+        for: 'decision',
+        step,
+        parkingNo: parked.parkingNo,
+        code,
+        message,
+        observed,
+        needed,
+        next,
+        choices,
+        ...(parked.first && { decidedOnce: { action: parked.first.action, by: parked.first.by } }),
+      });
+    parked.show();
     try {
       await waitFor(() => parked.decision !== undefined);
     } finally {
@@ -106,7 +117,7 @@ export class Parking {
   /** Checks decisions as they arrive: each must name this run, a parked step, its parking number and one of its choices. */
   async decide(items: readonly InboxItem[]): Promise<void> {
     for (const { arrival, receivedAt, input } of items) {
-      const verdict = await this.#check(arrival, receivedAt, input);
+      const verdict = this.#withSecond(await this.#check(arrival, receivedAt, input));
       this.#state.receipt({
         signal: 'decide',
         arrival,
@@ -115,15 +126,36 @@ export class Parking {
         text: verdict.text,
         from: verdict.by,
       });
-      const { decision, by } = verdict;
-      if (!verdict.accepted || !decision || !by) continue;
-      const parked = this.#parked.find((each) => each.step === decision.step && each.parkingNo === decision.parkingNo);
-      if (parked && decision.rid === workflowInfo().runId)
-        parked.decision ??= { action: decision.action, by, reason: decision.reason };
     }
   }
 
-  async #check(arrival: number, receivedAt: number, input: unknown) {
+  /** Takes what was decided, and says what becomes of it: some choices count only once a second person makes them too. */
+  #withSecond(verdict: CheckedDecision): CheckedDecision {
+    const { accepted, decision, by } = verdict;
+    if (!accepted || !decision || !by || decision.rid !== workflowInfo().runId) return verdict;
+    const parked = this.#parked.find((each) => each.step === decision.step && each.parkingNo === decision.parkingNo);
+    if (!parked || parked.decision) return verdict;
+    const { action, reason } = decision;
+    const needsTwo = parked.choices.some((choice) => choice.action === action && choice.needsTwo === true);
+    const { first } = parked;
+    if (!needsTwo) {
+      parked.decision = { action, by, reason };
+      return verdict;
+    }
+    if (first?.action !== action) {
+      parked.first = { action, by, reason };
+      parked.show?.();
+      return { ...verdict, code: 'second-needed', text: `${verdict.text}: waits for a second person` };
+    }
+    if (first.by.name === by.name) {
+      const text = `${by.name} decided this already: a second, different person is needed`;
+      return { ...verdict, accepted: false, code: 'same-person', text };
+    }
+    parked.decision = { action, by, reason: `${reason} (with ${first.by.name}, ${first.by.how}: ${first.reason})` };
+    return verdict;
+  }
+
+  async #check(arrival: number, receivedAt: number, input: unknown): Promise<CheckedDecision> {
     const open = this.#parked.filter((each) => each.decision === undefined);
     try {
       const { verdicts } = await localChecks.checkDecisions({

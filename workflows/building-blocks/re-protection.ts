@@ -85,7 +85,7 @@ export async function repointPerformanceSecondary(
       `Write the paths filter of ${secondary} (${when})`,
       `${secondary} may receive what its filter kept away from it`,
       (call) => call.writePathsFilter({ deployment, cluster: primary, id, filter }),
-      { note: (result) => result.observed, choices: [STOP_HERE] },
+      { note: (result) => result.observed, choices: [STOP_HERE], skipNeedsTwo: true },
     );
     return written && (written.outcome === 'already' ? 'already' : 'done');
   };
@@ -120,7 +120,7 @@ export async function sameFilterOnBothSides(
     `Compare the dynamic filter of ${secondary} on both sides`,
     'whether both sides filter the same is not known',
     (call) => call.compareDynamicFilters({ deployment, primary, secondary, id, expected: filter }),
-    { note: (result) => result.observed, choices: [STOP_HERE] },
+    { note: (result) => result.observed, choices: [STOP_HERE], skipNeedsTwo: true },
   );
   if (compared && !compared.equal) {
     run.state.finding({

@@ -34,9 +34,57 @@ export function receiveControl(
     arrival,
     verdict: 'accepted',
     code: 'accepted',
-    text: before ? `before "${before}"` : 'at the next step',
+    text: before ? heldBefore(state, before) : 'at the next step',
     from: { name: by, how: 'claimed' },
   });
   state.fact({ kind: 'control', control: signal, by, reason, ...(before === undefined ? {} : { before }) });
   return parsed.data;
+}
+
+/** What a run that does not know its steps beforehand can say of a pause. */
+function heldBefore(state: RunState, name: string): string {
+  const ran = state.steps.some((step) => step.name === name);
+  return `before "${name}", ${ran ? 'which ran already: if it comes again' : 'if a step of exactly this name comes'}`;
+}
+
+/** What people asked to be held, and before which steps. */
+export class Pauses {
+  #now: RunControl | undefined;
+  readonly #named = new Map<string, RunControl>();
+
+  /** Whether the run is held at its next step. */
+  get holds(): boolean {
+    return this.#now !== undefined;
+  }
+
+  ask(control: RunControl): void {
+    if (control.before === undefined) this.#now = control;
+    else this.#named.set(control.before, control);
+  }
+
+  end(): void {
+    this.#now = undefined;
+    this.#named.clear();
+  }
+
+  /** What holds the run before the step of this name. */
+  before(name: string): RunControl | undefined {
+    const named = this.#named.get(name);
+    this.#named.delete(name);
+    this.#now = named ?? this.#now;
+    return this.#now;
+  }
+
+  /** Names of steps are not known beforehand: who asked to hold before one that never came must learn it. */
+  tellThoseThatNeverCame(state: RunState): void {
+    for (const [name, { by }] of this.#named) {
+      state.finding({
+        severity: 'info',
+        code: 'pause-not-reached',
+        text: `${by} asked to hold before step "${name}": no step of this name came, and the run was not held.`,
+        next: 'Look at the names of the steps in the report; a pause needs one of them, letter by letter.',
+      });
+    }
+    this.#named.clear();
+  }
 }

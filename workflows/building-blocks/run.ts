@@ -1,44 +1,24 @@
 import { CancellationScope, condition, workflowInfo } from '@temporalio/workflow';
 import type { ChangeResult } from '../../src/contracts/activities';
 import type { RunbookName } from '../../src/contracts/names';
-import type { RunControl } from '../../src/contracts/signals';
 import type { InboxItem } from '../../src/contracts/signals';
 import { stepCalls } from './activity-calls';
 import type { StepCalls } from './activity-calls';
+import { OutageDecision, RunStopped, StepFailed, TakenOver, failureFacts, isStop } from './failures';
 import type { FailureFacts } from './failures';
-import { OutageDecision, RunStopped, TakenOver, failureFacts, isStop } from './failures';
 import type { OperationTokens } from './operation-tokens';
 import type { Choice, Decision } from './parking';
 import { ABORT, LEAVE, Parking, RETRY } from './parking';
 import type { ControlSignal } from './run-controls';
-import { receiveControl } from './run-controls';
+import { Pauses, receiveControl } from './run-controls';
 import type { RunState, StepRecord } from './run-state';
+import type { StepOptions } from './step-options';
 import { receiveTakeOver } from './take-over';
 import type { SignalInbox } from './signal-inbox';
 import { SignalPump } from './signal-pump';
 
-/** What a step may be told beside its name and body. */
-export interface StepOptions<T> {
-  /** What was observed, in a few words, for the timeline. */
-  readonly note?: (result: T) => string | undefined;
-  /** Choices beside `retry`, where the step parks; `abort` alone where nothing is given. */
-  readonly choices?: readonly Choice[];
-  /** Failures that the runbook itself deals with: the step ends as failed and the error is thrown on. */
-  readonly leaveToRunbook?: (failure: FailureFacts) => boolean;
-  /** The step ends with a primary: a stop that came meanwhile counts when service is back. */
-  readonly endsWithPrimary?: boolean;
-}
-
-/** A step failed and the runbook said that it deals with it. */
-export class StepFailed extends Error {
-  constructor(
-    readonly step: string,
-    readonly failure: FailureFacts,
-  ) {
-    super(`${step}: ${failure.code}`);
-    this.name = 'StepFailed';
-  }
-}
+export { StepFailed } from './failures';
+export type { StepOptions } from './step-options';
 
 /** One execution of a runbook: its steps, what people tell it, and how it stops. */
 export class Run {
@@ -51,12 +31,13 @@ export class Run {
   readonly #parking: Parking;
   #scope: CancellationScope | undefined;
   #stop: RunStopped | undefined;
-  #pauseNow: RunControl | undefined;
-  readonly #pauseBefore = new Map<string, RunControl>();
+  readonly #pauses = new Pauses();
   readonly #cleanUps: (() => Promise<void>)[] = [];
   /** Set while stopping would leave the deployment without a primary: a stop is then offered as a choice instead. */
   #interruptionChoices: readonly Choice[] | undefined;
   #shielded = false;
+  /** In a shielded part a cluster was promoted: a failover has to wait whether it serves. */
+  #promoted = false;
 
   constructor(
     readonly state: RunState,
@@ -77,7 +58,6 @@ export class Run {
 
   /**
    * Stops the whole run: branches that wait beside the caller's stop too.
-   *
    * @returns the stop, for the caller to throw
    */
   stop(stop: RunStopped): RunStopped {
@@ -88,8 +68,7 @@ export class Run {
   /** The run goes on as the failover that took it over: what it was told before does not count any more. */
   become(runbook: RunbookName): void {
     this.#stop = undefined;
-    this.#pauseNow = undefined;
-    this.#pauseBefore.clear();
+    this.#pauses.end();
     this.#shielded = false;
     this.#interruptionChoices = undefined;
     this.state.become(runbook);
@@ -109,7 +88,10 @@ export class Run {
     body: (call: StepCalls) => Promise<T>,
     options: StepOptions<T> = {},
   ): Promise<T | undefined> {
-    const choices = [{ action: 'skip', effect } as const, ...(options.choices ?? [this.#wayOut])];
+    const skip: Choice = options.skipNeedsTwo
+      ? { action: 'skip', effect: `${effect}; a second person must decide it too`, needsTwo: true }
+      : { action: 'skip', effect };
+    const choices = [skip, ...(options.choices ?? [this.#wayOut])];
     const outcome = await this.#runStep(name, body, options, choices);
     if (outcome !== SKIPPED) return outcome;
     this.state.leftToDo.push(`"${name}" was skipped: ${effect}.`);
@@ -178,8 +160,11 @@ export class Run {
   async shielded<T>(body: () => Promise<T>): Promise<T> {
     this.#throwIfStopped();
     this.#shielded = true;
+    this.#promoted = false;
     try {
-      return await CancellationScope.nonCancellable(body);
+      const result = await CancellationScope.nonCancellable(body);
+      this.#dropTakeOver();
+      return result;
     } finally {
       this.#shielded = false;
       this.#interruptionChoices = undefined;
@@ -197,6 +182,7 @@ export class Run {
 
   /** Runs the clean-ups, last registered first. */
   async cleanUpAll(): Promise<void> {
+    this.#pauses.tellThoseThatNeverCame(this.state);
     for (const cleanUp of this.#cleanUps.splice(0).reverse()) await cleanUp();
   }
 
@@ -237,7 +223,8 @@ export class Run {
       try {
         const result = await body(call);
         this.#end(record, outcomeOf(result), options.note?.(result));
-        if (!options.endsWithPrimary) await this.#offerInterruption(record);
+        if (options.endsWithPrimary) this.#promoted = true;
+        else await this.#offerInterruption(record);
         return result;
       } catch (error) {
         if (error instanceof OutageDecision) throw error;
@@ -251,8 +238,7 @@ export class Run {
           throw new StepFailed(name, failure);
         }
         record.state = 'parked';
-        const decision = await this.#parking.park(name, failure, [RETRY, ...choices], (ready) => this.waitFor(ready));
-        if (!decision) throw new TypeError('parking ended without a decision', { cause: error });
+        const decision = await this.park(name, failure, [RETRY, ...choices]);
         switch (decision.action) {
           case 'retry':
             if (failure.code === 'RUN_WAS_RESET') this.state.acknowledgedRunId = workflowInfo().runId;
@@ -301,24 +287,20 @@ export class Run {
   }
 
   async #holdBefore(name: string): Promise<void> {
-    this.#throwIfStopped();
+    this.#throwBetweenSteps();
     if (this.#shielded) return;
-    const named = this.#pauseBefore.get(name);
-    if (named) {
-      this.#pauseBefore.delete(name);
-      this.#pauseNow = named;
-    }
-    if (!this.#pauseNow) return;
+    const pause = this.#pauses.before(name);
+    if (!pause) return;
     this.state.paused = true;
-    this.state.wait('resume', { for: 'resume', by: this.#pauseNow.by, reason: this.#pauseNow.reason });
-    await this.waitFor(() => this.#pauseNow === undefined);
+    this.state.wait('resume', { for: 'resume', by: pause.by, reason: pause.reason });
+    await this.waitFor(() => !this.#pauses.holds);
     this.state.paused = false;
     this.state.waitOver('resume');
   }
 
   /** Inside an outage a stop is a question, not an order: every answer but `leave` ends with service somewhere. */
   async #offerInterruption(record: StepRecord): Promise<void> {
-    this.#throwIfStopped();
+    this.#throwBetweenSteps();
     if (!this.#shielded || !this.#stop || !this.#interruptionChoices) return;
     const stop = this.#stop;
     const decision = await this.#parking.park(
@@ -342,11 +324,8 @@ export class Run {
     const control = receiveControl(this.state, name, item, this.#stop !== undefined);
     if (!control) return;
     if (name === 'abort') this.#requestStop(new RunStopped(control.by, control.reason || 'no reason given'));
-    else if (name === 'resume') {
-      this.#pauseNow = undefined;
-      this.#pauseBefore.clear();
-    } else if (control.before !== undefined) this.#pauseBefore.set(control.before, control);
-    else this.#pauseNow = control;
+    else if (name === 'resume') this.#pauses.end();
+    else this.#pauses.ask(control);
   }
 
   #takeOver(item: InboxItem): void {
@@ -365,6 +344,23 @@ export class Run {
   /** Inside an outage only a failover ends a wait: it goes on with what the run holds, until a cluster serves. */
   #stopNow(): RunStopped | undefined {
     return this.#shielded && !(this.#stop instanceof TakenOver) ? undefined : this.#stop;
+  }
+
+  /** Where a cluster was promoted and may serve in a moment only a step that parks lets a failover in. */
+  #throwBetweenSteps(): void {
+    if (!(this.#shielded && this.#promoted)) this.#throwIfStopped();
+  }
+
+  /** A failover that was asked for while a cluster became primary: it was seen to serve, there is nothing to fail over. */
+  #dropTakeOver(): void {
+    if (!(this.#stop instanceof TakenOver) || this.state.serviceBackAt === undefined) return;
+    this.state.finding({
+      severity: 'warning',
+      code: 'take-over-not-needed',
+      text: `${this.#stop.by} asked for a failover while a cluster was being promoted; that one was seen to serve, and the run went on.`,
+      next: 'Where it does not serve any more, start drFailover with {"takeOver": true} again.',
+    });
+    this.#stop = undefined;
   }
 
   #throwIfStopped(): void {
