@@ -34,7 +34,7 @@ export const EVENT_LIMITS: Partial<Readonly<Record<RunbookName, number>>> = {
   walSampler: 11,
   readiness: 20,
   merkleCheck: 105,
-  drReindex: 123,
+  drReindex: 133,
   operationTokenDisposal: 36,
   rootTokenCeremony: 102,
 };

@@ -1,8 +1,10 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { CHANGING, loseAnswer, statuses } from '../support/faults';
 import { Lane, Lanes, LANE_TEST_MS } from '../support/lane';
 import { cell, expectFewEvents } from '../support/matrix';
 import { Scenario } from '../support/scenario';
 import type { TestRun } from '../support/scenario';
+import { expectTakenOver } from '../support/take-over';
 
 jest.setTimeout(LANE_TEST_MS);
 
@@ -29,6 +31,25 @@ const corrupt = (scenario: Scenario) => {
   west.corruptedPages = { tree: 'replicated', page: 5, subpages: [28] };
   west.reindex = undefined;
 };
+
+/** The next reindex does not end by itself. */
+const endless = (scenario: Scenario) =>
+  scenario.service.faults.add({
+    cluster: 'west',
+    endpoint: REINDEX,
+    when: 'after',
+    action: (west) => {
+      west.reindex = { startedAt: Date.now(), endsAt: Date.now() + 3_600_000 };
+    },
+  });
+
+async function following(run: TestRun): Promise<void> {
+  for (const deadline = Date.now() + 45_000; Date.now() < deadline; await delay(50)) {
+    const { raw } = await run.handle.describe();
+    if (raw.pendingActivities?.some(({ activityType }) => activityType?.name === 'followDrReindex')) return;
+  }
+  throw new Error('the reindex is not followed');
+}
 
 async function people(run: TestRun): Promise<void> {
   for (const holder of ['ada', 'bert', 'cleo']) await run.share(holder);
@@ -101,12 +122,12 @@ describe('drReindex', () => {
     cell('drReindex', 'parked, retry', 'a reindex that got lost is started again'),
     first.test(async (scenario) => {
       corrupt(scenario);
-      const west = scenario.service.cluster('west');
+      endless(scenario);
       const run = await start(scenario);
       await people(run);
-      await run.until('the reindex', () => west.reindex !== undefined);
+      await following(run);
       // A node was killed.
-      west.reindex = undefined;
+      scenario.service.cluster('west').reindex = undefined;
       const parked = await run.waitsFor('decision');
       expect(parked).toMatchObject({ step: 'Reindex west', code: 'STATE_DIVERGED' });
       await run.decide('retry');
@@ -192,6 +213,25 @@ describe('drReindex', () => {
   );
 
   it(
+    cell('drReindex', 'taken over at', 'gate reindex, and the reindex itself'),
+    second.test(async (scenario) => {
+      const run = await start(scenario);
+      await run.waitsFor('approval');
+      await run.waitsFor('shares');
+      await expectTakenOver(scenario, run, 'drReindex');
+      expect(statuses(scenario, 'west', REINDEX)).toEqual([]);
+
+      corrupt(scenario);
+      endless(scenario);
+      const under = await start(scenario);
+      await people(under);
+      await following(under);
+      await expectTakenOver(scenario, under, 'drReindex');
+      scenario.service.cluster('west').reindex = undefined;
+    }),
+  );
+
+  it(
     cell('drReindex', 'abort at', 'approvals and key shares'),
     second.test(async (scenario) => {
       const run = await start(scenario);
@@ -207,11 +247,10 @@ describe('drReindex', () => {
     cell('drReindex', 'abort at', 'the reindex'),
     second.test(async (scenario) => {
       corrupt(scenario);
-      const west = scenario.service.cluster('west');
+      endless(scenario);
       const run = await start(scenario);
       await people(run);
-      await run.until('the reindex', () => west.reindex !== undefined);
-      west.reindex = { startedAt: Date.now(), endsAt: Date.now() + 3_600_000 };
+      await following(run);
       await run.handle.signal('abort', { by: 'grace', reason: 'too slow' });
       const report = await run.report();
       expect(report).toMatchObject({ outcome: 'aborted' });

@@ -6,11 +6,13 @@ import { CHANGING, loseAnswer, statuses } from '../support/faults';
 import { cell, expectFewEvents } from '../support/matrix';
 import { Scenario } from '../support/scenario';
 import type { TestRun } from '../support/scenario';
+import { expectTakenOver } from '../support/take-over';
 import { temporalServer } from '../support/temporal-server';
 
 const DELETE_STEP = 'Delete the tokens of west';
 
-/** `operationTokenDisposal`: it waits for nobody unless a step parks, so that an abort is possible there and in a deletion. */
+/** `operationTokenDisposal`: it waits for nobody unless a step parks, so that an abort is possible there and in a deletion,
+ * and a take-over there. */
 describe('operationTokenDisposal', () => {
   let scenario: Scenario;
   let ledgerDirectory: string;
@@ -140,6 +142,16 @@ describe('operationTokenDisposal', () => {
       expect(living()).toBe(0);
     },
   );
+
+  it(cell('operationTokenDisposal', 'taken over at', 'a parked deletion'), async () => {
+    await makeToken();
+    breakLedger();
+    const run = await start();
+    await run.waitsFor('decision');
+    await expectTakenOver(scenario, run, 'operationTokenDisposal');
+    await mendLedger();
+    expect(await (await start()).report()).toMatchObject({ outcome: 'completed', result: { deleted: 1 } });
+  });
 
   it(cell('operationTokenDisposal', 'abort at', 'a deletion'), async () => {
     await makeToken();
