@@ -1,0 +1,82 @@
+import { randomUUID } from 'node:crypto';
+import { readinessText } from '../../src/cli/commands/readiness';
+import { exitCodeOf, exitCodeOfReadiness } from '../../src/cli/exit-codes';
+import type { ReadinessPoint, ReadinessResult } from '../../src/contracts/readiness';
+import { RunbookError } from '../../src/errors';
+import { temporalClient, temporalServer, uniqueTaskQueue } from '../support/temporal-server';
+import { cli } from './support';
+
+const point = (verdict: ReadinessPoint['verdict'], more: Partial<ReadinessPoint> = {}): ReadinessPoint => {
+  return { id: 'lag', about: 'both', cluster: 'west', verdict, source: 'api', observed: '7', needed: '5', ...more };
+};
+const RESULT: ReadinessResult = {
+  schema: 'replication-runbooks/readiness/v1',
+  deployment: 'payments',
+  at: '2026-01-01T00:00:00.000Z',
+  switchover: 'not-ready',
+  failover: 'ready-with-warnings',
+  score: 61,
+  comparedWith: { at: '2025-12-31T00:00:00.000Z', runId: 'r', score: 90 },
+  candidates: [],
+  changes: [{ change: 'worse', id: 'lag', cluster: 'west', about: 'switchover', before: 'ok', now: 'fail' }],
+  points: [
+    point('fail', { about: 'switchover', reason: 'it is slow', next: 'Wait.' }),
+    point('warn', { about: 'failover' }),
+    point('not-checkable', { id: 'certificate', source: 'not-checkable', reason: 'plain http', next: 'Renew.' }),
+    point('ok', { id: 'quorum' }),
+  ],
+};
+
+describe('runbook readiness', () => {
+  it.each([
+    ['ready', 'ready', undefined, 0],
+    ['ready', 'ready-with-warnings', undefined, 7],
+    ['ready-with-warnings', 'not-ready', undefined, 3],
+    ['ready', 'not-ready', 'switchover', 0],
+    ['not-ready', 'ready-with-warnings', 'failover', 7],
+  ] as const)('switchover %s and failover %s, asked about %s: exit code %i', (switchover, failover, about, code) => {
+    expect(exitCodeOfReadiness({ switchover, failover }, about)).toBe(code);
+  });
+
+  it('a run that ended with a failure tells its exit code as an error of the command does', () => {
+    expect(exitCodeOf(new RunbookError('UNKNOWN_DEPLOYMENT', 'x'))).toBe(5);
+    expect(exitCodeOf(new Error('x'))).toBe(1);
+  });
+
+  it('prints verdicts, changes, and points by verdict with what is needed and what to do', () => {
+    expect(readinessText(RESULT)).toEqual([
+      'Switchover: not ready. Failover: ready with warnings. Score 61 of 100 (90 at 2025-12-31T00:00:00.000Z).',
+      '',
+      'Since the last check',
+      '  worse  lag (west)  ok before, fail now',
+      '',
+      'Red',
+      '  lag (west)  switchover  7 (it is slow). Needed: 5. Wait.',
+      '',
+      'Warnings',
+      '  lag (west)  failover  7. Needed: 5.',
+      '',
+      'Not checkable',
+      '  certificate (west)    7 (plain http). Needed: 5.',
+      '',
+      'Good',
+      '  quorum (west)    7',
+      '',
+      'Nothing was changed.',
+    ]);
+  });
+
+  it('gives up waiting where no worker answers, and says that the check goes on; wrong questions are refused', async () => {
+    const { address, namespace } = temporalServer();
+    const deployment = `nobody-${randomUUID().slice(0, 8)}`;
+    const env = {
+      TEMPORAL_ADDRESS: address,
+      TEMPORAL_NAMESPACE: namespace,
+      RUNBOOKS_TASK_QUEUE: uniqueTaskQueue('nobody-polls'),
+    };
+    const { code, err } = await cli(['readiness', deployment, '--timeout', '0.2'], { env });
+    await (await temporalClient()).workflow.getHandle(`readiness:${deployment}`).terminate('end of the test');
+    expect([code, err]).toEqual([4, expect.stringContaining(`runbook status readiness:${deployment}`)]);
+    expect((await cli(['readiness', deployment, '--about', 'rejoin'], { env })).code).toBe(2);
+  });
+});
