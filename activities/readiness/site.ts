@@ -9,7 +9,7 @@ import { TokenLedger } from '../support/token-ledger';
 import type { Look } from './look';
 import { inspect } from './look';
 import type { Question } from './point';
-import { holds, judged, notCheckable } from './point';
+import { holds, judged, notCheckable, unread } from './point';
 import type { World } from './world';
 
 /* The site around the service: runs that work, the ledger, the worker's storage, samples, where everything stands. */
@@ -182,6 +182,7 @@ export function judgeClocks({ clusters, deployment }: World): ReadinessPoint[] {
         : [{ address, skew: skewOf(health.serverTimeUtc * 1_000, askedAt, answeredAt) }],
     );
     const worst = skews.toSorted((a, b) => Math.abs(b.skew) - Math.abs(a.skew))[0];
+    if (healths.length === 0) return unread(question, 'no node answers');
     if (!worst) return notCheckable(question, 'no node tells its time');
     const observed = worst.skew === 0 ? 'no difference seen' : `${worst.address}: ${(worst.skew / 1_000).toFixed(1)} s`;
     const size = Math.abs(worst.skew);

@@ -7,7 +7,7 @@ import type { Look } from './look';
 import { inspect } from './look';
 import { severity } from './nodes';
 import type { Question } from './point';
-import { holds, judged, notCheckable } from './point';
+import { holds, judged, notCheckable, unread } from './point';
 import type { ClusterView, World } from './world';
 
 /* What keeps a cluster in order beside replication: licence, snapshots, audit devices. */
@@ -23,6 +23,7 @@ export async function upkeep(look: Look, world: World): Promise<ReadinessPoint[]
 
 async function licence(look: Look, view: ClusterView, { deployment }: World): Promise<ReadinessPoint[]> {
   const question = licenceQuestion(view, deployment);
+  if (view.healths.length === 0) return unread(question, 'no node answers');
   const told = view.healths.flatMap(({ health }) => health.licence ?? []);
   const ends = told.flatMap(({ expiryTime }) => (expiryTime === undefined ? [] : [Date.parse(expiryTime)]));
   const terminated = told.some((each) => each.terminated === true);
