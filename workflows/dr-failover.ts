@@ -122,7 +122,7 @@ async function fence(run: Run, deployment: string, { from, to, fencing }: Failov
     `Fence ${from}`,
     `nothing but the word of those who approved says that ${from} is cut off`,
     (call) => call.runHook({ deployment, hook: 'fence', from, to }),
-    { note: ({ observed }) => observed },
+    { note: ({ observed }) => observed, skipNeedsTwo: true },
   );
 }
 
