@@ -66,7 +66,7 @@ async function nextOf({ run, route }: Outage, part: () => Promise<Next>): Promis
     return await part();
   } catch (error) {
     if (error instanceof TakenOver) {
-      const text = `A failover took this run over while no cluster was known to be performance primary: promote ${route.from} (it holds every write) or ${route.to}, never both.`;
+      const text = `A failover took this run over while the performance primary changed from ${route.from} to ${route.to}: read the performance status of both. Where neither is primary, promote ${route.from} (it holds every write) or ${route.to}, never both.`;
       run.state.finding({ severity: 'critical', code: 'no-performance-primary', text });
       run.state.leftToDo.push(text);
       throw error;

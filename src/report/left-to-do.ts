@@ -4,6 +4,7 @@ import type { RunFacts } from './facts';
 import type { RunRecord } from './history-events';
 import { fieldsOf, listOf, textOf } from './history-values';
 import { demotionOf } from './outage';
+import { changesPerformancePrimary, performanceRoles } from './performance-roles';
 
 /*
  * What people have to do after a run that could not say it itself. Each line rests on an event of the history; nothing
@@ -60,6 +61,7 @@ function failedOver(run: RunRecord): readonly string[] {
 /** Which cluster is the primary now, as far as the history proves it. */
 function roles(run: RunRecord, plan: SwitchoverPlan | undefined): readonly string[] {
   const after = failedOver(run);
+  if (changesPerformancePrimary(run)) return [...performanceRoles(run), ...after];
   if (after.length > 0) return after;
   const demotion = demotionOf(run);
   if (!demotion) return [];

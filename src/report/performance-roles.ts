@@ -1,0 +1,57 @@
+import type { ActivityRecord } from './activity-records';
+import type { RunRecord } from './history-events';
+import { textOf } from './history-values';
+import { demotionOf } from './outage';
+
+const STATUS = 'sys/replication/performance/status';
+const PROMOTE = 'promotePerformanceSecondary';
+
+/** Whether the run is about the performance primary, which no DR operation token promotes. */
+export function changesPerformancePrimary(run: RunRecord): boolean {
+  return run.activities.some(({ type }) => type === PROMOTE || type === 'demotePerformancePrimary');
+}
+
+/** Which cluster is the performance primary now, as far as the history proves it, and what follows for people. */
+export function performanceRoles(run: RunRecord): readonly string[] {
+  const demotion = demotionOf(run);
+  const promotions = run.activities.filter(({ type }) => type === PROMOTE);
+  const promoted = promotions.filter(({ state }) => state === 'completed').at(-1);
+  if (promoted) return servesUnproven(run, promoted);
+  const open = promotions
+    .filter(
+      ({ state, failure }) =>
+        state === 'running' || state === 'cancelled' || (state === 'failed' && failure?.outcomeKnown !== true),
+    )
+    .at(-1);
+  if (open) {
+    const [cluster, other] = [nameOf(open, 'cluster'), nameOf(open, 'otherCluster')];
+    return [
+      `The promotion of ${cluster} was under way and its outcome is not in the history: read ${STATUS} of ${cluster} and ${other} first. Only one of them may be performance primary.`,
+    ];
+  }
+  if (!demotion) return [];
+  const from = demotion.cluster ?? 'the old primary';
+  return demotion.proven
+    ? [
+        `${from} is demoted and nothing was promoted: no cluster is performance primary. Promote ${from} back, which holds every write, or another secondary, never both; then re-point every secondary by token.`,
+      ]
+    : [
+        `The demotion of ${from} was under way and its outcome is not in the history: read ${STATUS} of ${from}. If it is a secondary, no cluster is performance primary: promote it back, or another secondary, never both.`,
+      ];
+}
+
+function servesUnproven(run: RunRecord, promoted: ActivityRecord): readonly string[] {
+  const cluster = nameOf(promoted, 'cluster');
+  const ready = run.activities.some(
+    ({ type, state, scheduledAt }) =>
+      type === 'awaitPerformanceServiceReady' && state === 'completed' && scheduledAt >= promoted.scheduledAt,
+  );
+  return [
+    ...(ready ? [] : [`${cluster} was promoted, but no write on it was confirmed: check that it serves clients.`]),
+    `A promotion forgets the secondaries: see in ${STATUS} which ones follow ${cluster}, and re-point the others with secondaryRepointing.`,
+  ];
+}
+
+function nameOf({ input }: ActivityRecord, member: string): string {
+  return textOf(input[member]) ?? 'unknown cluster';
+}
