@@ -60,7 +60,7 @@ export const ACTS: readonly Act[] = [
     title: 'spare becomes a DR primary',
     input: () => ({ kind: 'dr', cluster: 'spare' }),
   },
-  { runbook: 'replicationTeardown', title: 'and ends it', input: () => ({ kind: 'dr', cluster: 'spare' }) },
+  { runbook: 'replicationTeardown', title: 'and ends it', input: () => ({ kind: 'dr', cluster: 'asia' }) },
   {
     runbook: 'operationTokenCeremony',
     title: 'a token for north, as a run of its own',
