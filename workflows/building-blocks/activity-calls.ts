@@ -100,13 +100,26 @@ const short = proxyLocalActivities<Checks>({
 });
 const reading = proxyActivities<Checks>({ ...READ, summary: 'Read who sent what' });
 
+/** The local activity under way; each execution of a workflow has its own instance of this module. */
+let underWay: Promise<unknown> = Promise.resolve();
+
+/**
+ * One local activity at a time. Two that end within one workflow task are told one after the other while it runs, and
+ * both at once when it is replayed: what follows from them could then come in another order, which fails the task.
+ */
+function oneByOne<R>(call: () => Promise<R>): Promise<R> {
+  const result = underWay.then(call);
+  underWay = result.catch(() => undefined);
+  return result;
+}
+
 /** Asks locally first; where a person is attested by the server's record of the sender, the history has to be read. */
 async function checked<I, R extends { readonly needsSenders?: boolean }>(
   locally: (input: I) => Promise<R>,
   withHistory: (input: I) => Promise<R>,
   input: I,
 ): Promise<R> {
-  const result = await locally(input);
+  const result = await oneByOne(() => locally(input));
   return result.needsSenders === true ? withHistory(input) : result;
 }
 
