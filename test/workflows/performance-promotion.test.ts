@@ -134,6 +134,21 @@ describe('a performance secondary that becomes the performance primary', () => {
     );
 
     it(
+      cell(RUNBOOK, 'taken over at', 'a parked demotion'),
+      planned.test(async (scenario) => {
+        scenario.service.faults.add({ cluster: 'east', endpoint: DEMOTE, action: { status: 403 }, times: Infinity });
+        const run = await start(scenario, { to: 'europe' });
+        await run.approve('promote');
+        await run.waitsFor('decision', ({ step }) => step === 'Demote east');
+        await expectTakenOver(scenario, run, RUNBOOK);
+        expect((await run.status()).findings).toContainEqual(
+          expect.objectContaining({ code: 'no-performance-primary', severity: 'critical' }),
+        );
+        expect(primaries(scenario)).toEqual(['east']);
+      }),
+    );
+
+    it(
       cell(RUNBOOK, 'no fault', 'planned'),
       planned.test(async (scenario) => {
         const run = await start(scenario, { to: 'europe' });
@@ -274,6 +289,8 @@ describe('a performance secondary that becomes the performance primary', () => {
         report = await run.report();
         expect(report).toMatchObject({ outcome: 'aborted', loss: { loss: 'bounded' } });
         expect(report.outage?.endedBy).toBe('service-ready');
+        expect(report.leftToDo.join('\n')).toContain('which ones follow east');
+        expect(report.leftToDo.join('\n')).not.toContain('DR operation token');
         expect(primaries(scenario)).toEqual(['east']);
         expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
       }),
