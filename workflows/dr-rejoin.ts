@@ -74,6 +74,14 @@ async function describeSplit(
     { note: ({ observed }) => observed },
   );
   run.state.noteFindings(split?.findings);
+  if (split) {
+    const { atMostWalEntries: boundWalEntries, observed: why } = split;
+    run.state.fact({
+      kind: 'loss',
+      ...(boundWalEntries === undefined ? { loss: 'unknown' } : { loss: 'bounded', boundWalEntries }),
+      why,
+    });
+  }
   if (hooks.dump && former === 'primary') {
     await run.skippableStep(
       `Save what ${cluster} holds`,

@@ -105,6 +105,7 @@ describe('a former primary comes back', () => {
 
       expect(report).toMatchObject({ outcome: 'completed', parkings: [] });
       expect(report.outage).toBeUndefined();
+      expect(report.loss).toMatchObject({ loss: 'bounded', why: expect.stringContaining('had received up to') as string });
       expect(report.result).toMatchObject({
         formerPrimary: 'east',
         primary: 'west',
@@ -285,6 +286,7 @@ describe('a former primary comes back', () => {
       const report = await run.report();
       expect(report).toMatchObject({
         outcome: 'completed',
+        loss: { loss: 'unknown' },
         result: { wasDemotedBefore: true, streams: true, lostWalEntriesAtMost: 'unknown' },
       });
       expect(report.leftToDo[0]).toBe('south is connected to no primary: point it at west with secondaryRepointing.');
