@@ -57,8 +57,8 @@ export const ACTS: readonly Act[] = [
   },
   {
     runbook: 'primaryEnablement',
-    title: 'spare becomes a DR primary',
-    input: () => ({ kind: 'dr', cluster: 'spare' }),
+    title: 'asia becomes a DR primary',
+    input: () => ({ kind: 'dr', cluster: 'asia' }),
   },
   { runbook: 'replicationTeardown', title: 'and ends it', input: () => ({ kind: 'dr', cluster: 'asia' }) },
   {
