@@ -21,10 +21,10 @@ const ask = (scenario: Scenario, input: Readonly<Record<string, unknown>> = {}) 
   );
 
 /** Starts a failover that takes the lock over, and sees that the run became one. */
-async function takeOver(scenario: Scenario, run: TestRun): Promise<void> {
+async function takeOver(scenario: Scenario, run: TestRun, tookOver = 'drSwitchover'): Promise<void> {
   const starter = await ask(scenario, { takeOver: true });
   const { runId } = await run.handle.describe();
-  expect(await starter.handle.result()).toMatchObject({ outcome: 'handed-over', runId, tookOver: 'drSwitchover' });
+  expect(await starter.handle.result()).toMatchObject({ outcome: 'handed-over', runId, tookOver });
   await run.until('the failover', ({ runbook }) => runbook === 'drFailover');
 }
 
@@ -190,6 +190,33 @@ describe('a failover that takes the lock over', () => {
       expect(report.findings.map(({ code }) => code)).toContain('take-over-not-needed');
       expect(scenario.service.cluster('east').snapshotState().dr).toMatchObject({ connectedTo: 'west' });
       await expectServesAlone(scenario, 'west');
+    }),
+  );
+
+  it(
+    'asks the holders anew where they were asked for something else',
+    outages.test(async (scenario) => {
+      const run = await scenario.startRunbook('drReindex', {
+        deployment: scenario.name,
+        cluster: 'east',
+        reason: 'a test of the take-over',
+        tokenSource: 'ceremony',
+      });
+      for (const holder of ['ada', 'bert', 'cleo']) await run.share(holder);
+      const { invitation } = await run.status();
+      await run.waitsFor('approval');
+      await scenario.service.cluster('west').kill();
+      await takeOver(scenario, run, 'drReindex');
+      await run.until('another invitation', (status) => status.invitation !== invitation);
+      for (const holder of ['ada', 'bert', 'cleo']) await run.share(holder);
+      await run.approve('promote');
+      const report = await run.report();
+
+      expect(report).toMatchObject({ outcome: 'completed', parkings: [], result: { from: 'west', to: 'east' } });
+      expect(invitations(report)).toBe(2);
+      expect(scenario.calls('east', 'dr/secondary/reindex')).toBe(0);
+      await expectServesAlone(scenario, 'east');
+      expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
     }),
   );
 });

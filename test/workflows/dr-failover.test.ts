@@ -1,3 +1,6 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import type { Report } from '../../src/contracts/report';
 import { CHANGING, signalled, statuses } from '../support/faults';
 import { FAILOVER_LIMITS, bringBack, expectServesAlone, failoverPeople, startFailover } from '../support/failover';
@@ -9,7 +12,16 @@ import { Scenario, pair } from '../support/scenario';
 jest.setTimeout(LANE_TEST_MS);
 
 const plain = new Lane(() => Scenario.start({ topology: pair(3), limits: FAILOVER_LIMITS }));
-const stuck = new Lane(() => Scenario.start({ limits: { ...FAILOVER_LIMITS, promote: '1s' } }));
+const directory = mkdtempSync(join(tmpdir(), 'failover-'));
+afterAll(() => rmSync(directory, { recursive: true, force: true }));
+const batchFile = join(directory, 'batch-token');
+const stuck = new Lane(() =>
+  Scenario.start({
+    limits: { ...FAILOVER_LIMITS, promote: '1s' },
+    cluster: () => ({ batchToken: { file: batchFile } }),
+    deployment: { hooks: { fence: { command: ['/bin/false'], timeout: '5s' } } },
+  }),
+);
 const waits = new Lane(() =>
   Scenario.start({
     limits: FAILOVER_LIMITS,
@@ -107,7 +119,7 @@ describe('an unplanned DR failover', () => {
       cell('drFailover', 'parked, abort', 'promotion refused'),
       stuck.test(async (scenario) => {
         await fallBehind(scenario);
-        const run = await startFailover(scenario, { offerForce: false });
+        const run = await startFailover(scenario, { fencing: 'attested', offerForce: false });
         await failoverPeople(run);
         const waiting = await parked(run);
         expect(waiting.code).toBe('NOT_CAUGHT_UP');
@@ -127,7 +139,7 @@ describe('an unplanned DR failover', () => {
     it(
       cell('drFailover', 'abort at', 'gate force'),
       stuck.test(async (scenario) => {
-        const run = await startFailover(scenario);
+        const run = await startFailover(scenario, { fencing: 'attested' });
         await failoverPeople(run);
         expect(actions(await parked(run))).toEqual(['retry', 'force', 'abort']);
         await run.decide('force');
@@ -144,7 +156,7 @@ describe('an unplanned DR failover', () => {
     it(
       `${cell('drFailover', 'parked, retry', 'promotion refused')}; force needs two approvers`,
       stuck.test(async (scenario) => {
-        const run = await startFailover(scenario);
+        const run = await startFailover(scenario, { fencing: 'attested' });
         await failoverPeople(run);
         const first = await parked(run);
         await run.decide('retry');
@@ -168,6 +180,31 @@ describe('an unplanned DR failover', () => {
       }),
     );
   });
+
+  it(
+    `${cell('drFailover', 'parked, skip', 'fence hook')} by two people; a batch token needs no holders`,
+    stuck.test(async (scenario) => {
+      await bringBack(scenario, 'east', 'west');
+      const west = scenario.service.cluster('west');
+      west.writePolicy('dr-operations', [{ path: 'sys/replication/dr/secondary/*', capabilities: ['update'] }]);
+      writeFileSync(batchFile, west.createToken({ policies: ['dr-operations'], type: 'batch' }), { mode: 0o600 });
+      await new Promise((resolve) => setTimeout(resolve, 2 * scenario.service.timing.heartbeatMs));
+      scenario.service.advance();
+      await west.kill();
+      const run = await startFailover(scenario, { tokenSource: 'batch' });
+      await run.approve('promote');
+      await run.decide('skip', 'Fence west');
+      await run.waitsFor('decision', ({ step, decidedOnce }) => step === 'Fence west' && decidedOnce !== undefined);
+      expect(scenario.calls('east', 'dr/secondary/promote')).toBe(0);
+      await run.decide('skip', 'Fence west', 'henry');
+      const report = await run.report();
+
+      expect(report).toMatchObject({ outcome: 'completed', tokens: [], result: { fencing: 'hook' } });
+      expect(report.leftToDo).toContainEqual(expect.stringContaining('nothing but the word of those who approved'));
+      await expectServesAlone(scenario, 'east');
+      expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
+    }),
+  );
 
   describe('while people are waited for', () => {
     it(
