@@ -1,0 +1,119 @@
+/** What the activity that makes a root token verifies for itself: the approval, the invitation, the key. */
+import * as openpgp from 'openpgp';
+import type { Authority } from '../../src/contracts/activities';
+import type { CeremonyHandle } from '../../src/contracts/ceremony';
+import { rootTokenCeremonyInput } from '../../src/contracts/runbook-inputs';
+import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
+
+async function newKey(): Promise<string> {
+  const { publicKey } = await openpgp.generateKey({
+    type: 'ecc',
+    curve: 'curve25519Legacy',
+    userIDs: [{ name: 'Olga' }],
+    date: new Date(Date.now() - 60_000),
+    format: 'object',
+  });
+  return Buffer.from(publicKey.write()).toString('base64');
+}
+
+describe('generateRootToken', () => {
+  let bench: ActivityBench;
+  let key: string;
+  let ceremony: CeremonyHandle;
+  let envelopes: readonly string[];
+  beforeAll(async () => {
+    bench = await ActivityBench.start();
+    key = await newKey();
+    ceremony = await invite(key, 1);
+    envelopes = await bench.envelopes(ceremony.invitation, ['ada', 'bert', 'cleo']);
+  });
+  afterAll(async () => {
+    expect(bench.leaks()).toEqual([]);
+    await bench.stop();
+  });
+
+  async function invite(recipientPgpKey: string, epoch: number): Promise<CeremonyHandle> {
+    const { fingerprint: _fingerprint, ...handle } = await bench.call('createRootTokenCeremony', {
+      ...{ deployment: DEPLOYMENT, cluster: 'east', recipientPgpKey, epoch },
+      ...{ runbook: 'rootTokenCeremony', reason: 'a test', requestedBy: 'olga', inputDigest: 'digest' },
+      cid: '0b6f8f9e-2d0f-4c35-9a54-1f9f0d0f0001',
+    });
+    return handle;
+  }
+
+  async function authority(changes: Readonly<Record<string, unknown>> = {}, verdict: 'approve' | 'reject' = 'approve') {
+    const input = rootTokenCeremonyInput.parse({
+      ...{ deployment: DEPLOYMENT, cluster: 'east', recipientPgpKey: key, reason: 'a test', requestedBy: 'olga' },
+      ...changes,
+    });
+    const { plan } = await bench.call('assessRootTokenCeremony', { input });
+    if (!plan) throw new Error('no plan');
+    return { plan, approvals: [await bench.approval('ceremony', plan.digest, 'grace', { verdict })] };
+  }
+
+  const generate = (approved: Authority, more: Readonly<Record<string, unknown>> = {}) => ({
+    ...{ deployment: DEPLOYMENT, cluster: 'east', ceremony, recipientPgpKey: key, authority: approved, envelopes },
+    ...more,
+  });
+
+  it('refuses without an approval, with a rejection, with an approval of another gate, cluster or recipient', async () => {
+    const good = await authority();
+    const other = await newKey();
+    const refused = [
+      { ...good, approvals: [] },
+      await authority({}, 'reject'),
+      { ...good, approvals: [await bench.approval('plan', good.plan.digest)] },
+      await authority({ cluster: 'west' }),
+      await authority({ recipientPgpKey: other }),
+    ];
+    for (const each of refused)
+      expect((await bench.failure('generateRootToken', generate(each))).code).toBe('NOT_APPROVED');
+    expect(bench.calls('east', 'sys/generate-root/attempt')).toBe(0);
+  });
+
+  it('refuses what the holders were not asked for: another key, an invitation for operation tokens, another run', async () => {
+    const other = await newKey();
+    const otherKey = generate(await authority({ recipientPgpKey: other }), { recipientPgpKey: other });
+    expect((await bench.failure('generateRootToken', otherKey)).code).toBe('DOCUMENT_INVALID');
+    const { fingerprint: _fingerprint, ...forOperations } = await bench.ceremony([
+      { cluster: 'west', uses: ['dr.promote'] },
+    ]);
+    const forged = generate(await authority(), { ceremony: forOperations });
+    expect((await bench.failure('generateRootToken', forged)).code).toBe('DOCUMENT_INVALID');
+    const elsewhere = { ...bench.run, rid: '6f0e4a70-0000-4000-8000-000000000000' };
+    expect((await bench.failure('generateRootToken', generate(await authority()), { run: elsewhere })).code).toBe(
+      'KEY_RECORD_MISSING',
+    );
+    expect(bench.calls('east', 'sys/generate-root/attempt')).toBe(0);
+  });
+
+  it('an invitation for a root token makes no operation token', async () => {
+    const failure = await bench.failure('generateOperationToken', {
+      ...{ deployment: DEPLOYMENT, cluster: 'east', ceremony, uses: ['dr.promote'], envelopes },
+    });
+    expect(failure.code).toBe('DOCUMENT_INVALID');
+  });
+
+  it('an answer that is not encrypted to the recipient alone is a token that nobody holds', async () => {
+    const east = bench.cluster('east');
+    // A service that answers with another's message: what the recipient cannot read is of no use to anybody.
+    const before = east.issuedSecrets.length;
+    const stranger = await newKey();
+    const publicKey = await openpgp.readKey({ binaryKey: Buffer.from(stranger, 'base64') });
+    const message = await openpgp.createMessage({ text: 'for somebody else' });
+    const encrypted: unknown = await openpgp.encrypt({ message, encryptionKeys: publicKey, format: 'binary' });
+    const encoded = Buffer.from(encrypted as Uint8Array).toString('base64');
+    const body = { nonce: 'n', started: true, progress: 3, required: 3, complete: true, encoded_root_token: encoded };
+    bench.service.faults.add({
+      ...{ cluster: 'east', endpoint: 'POST /v1/sys/generate-root/update', skip: 2 },
+      action: { status: 200, body: { ...body, encoded_token: encoded, pgp_fingerprint: '', otp: '', otp_length: 0 } },
+    });
+    const done = await bench.call('generateRootToken', generate(await authority()));
+    expect(done.findings).toMatchObject([
+      { severity: 'critical', code: 'orphan-root-token', text: expect.stringContaining('does not open') as string },
+    ]);
+    expect(done.attempts).toBe(2);
+    expect(east.issuedSecrets.length).toBe(before + 1);
+    expect(JSON.stringify(done)).not.toContain(encoded);
+  });
+});
