@@ -37,6 +37,7 @@ export const EVENT_LIMITS: Partial<Readonly<Record<RunbookName, number>>> = {
   drReindex: 133,
   operationTokenDisposal: 36,
   rootTokenCeremony: 102,
+  operationTokenCeremony: 82,
 };
 
 /** Guards the cost of a run without a fault, and prints it; where histories are recorded, its history is kept. */

@@ -1,5 +1,6 @@
 import { ceremonyWorkflowId } from '../../src/contracts/names';
-import { CHANGING, statuses } from '../support/faults';
+import { CHANGING, loseAnswer, statuses } from '../support/faults';
+import { cell, expectFewEvents } from '../support/matrix';
 import { Scenario } from '../support/scenario';
 
 describe('operationTokenCeremony', () => {
@@ -20,31 +21,35 @@ describe('operationTokenCeremony', () => {
   });
   const ceremony = (more = {}) => scenario.startRunbook('operationTokenCeremony', input(more), lock);
 
-  it('gives one sealed token for one cluster under its own lock, and destroys its keys', async () => {
-    const run = await ceremony();
-    await run.waitsFor('shares');
-    const status = await run.status();
-    expect(status).toMatchObject({ runbook: 'operationTokenCeremony', workflowId: lock });
-    for (const holder of ['ada', 'bert', 'cleo']) await run.share(holder);
-    const report = await run.report();
+  it(
+    cell('operationTokenCeremony', 'no fault', 'one sealed token under its own lock; its keys are destroyed'),
+    async () => {
+      const run = await ceremony();
+      await run.waitsFor('shares');
+      const status = await run.status();
+      expect(status).toMatchObject({ runbook: 'operationTokenCeremony', workflowId: lock });
+      for (const holder of ['ada', 'bert', 'cleo']) await run.share(holder);
+      const report = await run.report();
 
-    expect(report).toMatchObject({ runbook: 'operationTokenCeremony', outcome: 'completed', parkings: [] });
-    expect(report.leftToDo).toContainEqual(expect.stringContaining('The operation token of west has no lifetime'));
-    expect(report.steps.map(({ name }) => name)).toEqual([
-      'Read and check the cluster',
-      'Invite the key holders',
-      'Check key shares',
-      'Generate operation token on west',
-      'Destroy the ceremony keys',
-    ]);
-    expect(statuses(scenario, 'west', CHANGING.giveShare)).toEqual([200, 200, 200]);
-    expect(scenario.service.cluster('west').snapshotState().operationTokens).toBe(1);
-    // Nothing else was touched.
-    for (const endpoint of [CHANGING.demote, CHANGING.promote, CHANGING.updatePrimary, CHANGING.deleteToken])
-      expect(statuses(scenario, 'west', endpoint)).toEqual([]);
-  });
+      expect(report).toMatchObject({ runbook: 'operationTokenCeremony', outcome: 'completed', parkings: [] });
+      expect(report.leftToDo).toContainEqual(expect.stringContaining('The operation token of west has no lifetime'));
+      expect(report.steps.map(({ name }) => name)).toEqual([
+        'Read and check the cluster',
+        'Invite the key holders',
+        'Check key shares',
+        'Generate operation token on west',
+        'Destroy the ceremony keys',
+      ]);
+      expect(statuses(scenario, 'west', CHANGING.giveShare)).toEqual([200, 200, 200]);
+      await expectFewEvents('operationTokenCeremony', run);
+      expect(scenario.service.cluster('west').snapshotState().operationTokens).toBe(1);
+      // Nothing else was touched.
+      for (const endpoint of [CHANGING.demote, CHANGING.promote, CHANGING.updatePrimary, CHANGING.deleteToken])
+        expect(statuses(scenario, 'west', endpoint)).toEqual([]);
+    },
+  );
 
-  it('refuses what generates no operation tokens, and only plans where it is told so', async () => {
+  it(cell('operationTokenCeremony', 'refused', 'no DR secondary, no uses; a dry run'), async () => {
     const onPrimary = await scenario.startRunbook(
       'operationTokenCeremony',
       input({ cluster: 'east' }),
@@ -62,18 +67,59 @@ describe('operationTokenCeremony', () => {
     expect(statuses(scenario, 'west', CHANGING.startAttempt)).toHaveLength(1);
   });
 
-  it('an abort while people are waited for destroys the keys and leaves the slot free', async () => {
+  const withShares = async () => {
+    scenario.service.calls.length = 0;
     const run = await ceremony();
-    await run.share('ada');
-    await run.until('one share', ({ waiting }) =>
-      waiting.some((each) => each.for === 'shares' && each.held.length === 1),
-    );
-    await run.handle.signal('abort', { by: 'grace', reason: 'not needed any more' });
-    const report = await run.report();
+    for (const holder of ['ada', 'bert', 'cleo']) await run.share(holder);
+    return run;
+  };
 
-    expect(report.outcome).toBe('aborted');
-    expect(report.steps.map(({ name }) => name)).toContain('Destroy the ceremony keys');
-    expect(statuses(scenario, 'west', CHANGING.startAttempt)).toHaveLength(1);
-    expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
+  it(cell('operationTokenCeremony', 'lost answer', 'attempt, a share in the middle'), async () => {
+    loseAnswer(scenario, 'west', CHANGING.startAttempt);
+    loseAnswer(scenario, 'west', CHANGING.giveShare, 2);
+    const report = await (await withShares()).report();
+    expect(report).toMatchObject({ outcome: 'completed', findings: [], parkings: [] });
+    expect(statuses(scenario, 'west', CHANGING.startAttempt)).toEqual([0]);
+    expect(statuses(scenario, 'west', CHANGING.giveShare)).toEqual([200, 0, 200]);
   });
+
+  it(cell('operationTokenCeremony', 'lost answer', 'the last share: nobody is asked again'), async () => {
+    loseAnswer(scenario, 'west', CHANGING.giveShare, 3);
+    const report = await (await withShares()).report();
+    expect(report).toMatchObject({ outcome: 'completed', findings: [{ code: 'orphan-token', severity: 'critical' }] });
+    expect(report.receipts.filter(({ signal }) => signal === 'share')).toHaveLength(3);
+  });
+
+  it.each([
+    ['parked, retry', 'retry', 'completed'],
+    ['parked, abort', 'abort', 'aborted'],
+  ] as const)(cell('operationTokenCeremony', '%s' as 'parked, retry', 'the burst'), async (_kind, action, outcome) => {
+    scenario.service.faults.add({ cluster: 'west', endpoint: CHANGING.startAttempt, action: { status: 403 } });
+    const run = await withShares();
+    expect(await run.waitsFor('decision')).toMatchObject({ code: 'PERMISSION_DENIED' });
+    await run.decide(action);
+    const report = await run.report();
+    expect(report).toMatchObject({ outcome, parkings: [{ decision: { action } }] });
+    expect(report.steps.map(({ name }) => name)).toContain('Destroy the ceremony keys');
+    expect(statuses(scenario, 'west', CHANGING.startAttempt)).toHaveLength(action === 'retry' ? 2 : 1);
+  });
+
+  it(
+    cell('operationTokenCeremony', 'abort at', 'key shares: the keys are destroyed, the slot stays free'),
+    async () => {
+      scenario.service.calls.length = 0;
+      const run = await ceremony();
+      await run.share('ada');
+      await run.until('one share', ({ waiting }) =>
+        waiting.some((each) => each.for === 'shares' && each.held.length === 1),
+      );
+      await run.handle.signal('abort', { by: 'grace', reason: 'not needed any more' });
+      const report = await run.report();
+
+      expect(report.outcome).toBe('aborted');
+      expect(report.steps.map(({ name }) => name)).toContain('Destroy the ceremony keys');
+      expect(statuses(scenario, 'west', CHANGING.startAttempt)).toEqual([]);
+      expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
+    },
+  );
 });
