@@ -7,7 +7,10 @@ import { executeRunbook } from './building-blocks/runbook';
 
 /** Would a switchover and a failover start now? Changes nothing, opens no gate, and runs beside every other run. */
 export async function readiness(input: unknown): Promise<RunbookResult> {
-  return executeRunbook<ReadinessInput>({ name: 'readiness', input: readinessInput, body: carryOut }, input);
+  return executeRunbook<ReadinessInput>(
+    { name: 'readiness', input: readinessInput, body: carryOut, quiet: true },
+    input,
+  );
 }
 
 function carryOut(run: Run, { deployment }: ReadinessInput): Promise<Ending> {
