@@ -37,7 +37,8 @@ export function judged(
       observed: redact(observed),
       needed: question.needed,
       ...(more.reason === undefined ? {} : { reason: redact(more.reason) }),
-      ...(verdict === 'ok' || next === undefined ? {} : { next }),
+      // Of what is not known nobody can say what to do about it.
+      ...((verdict === 'fail' || verdict === 'warn') && next !== undefined ? { next } : {}),
     };
   };
   if (switchover !== undefined && switchover === failover) return [make('both', switchover)];
@@ -73,7 +74,9 @@ export function notCheckable(question: Question, reason: string): ReadinessPoint
 
 /** It could be known, and was not this time: never taken for good. */
 export function unread(question: Question, code: string, reason?: string): ReadinessPoint[] {
-  return judged(question, 'not-checkable', `could not be read: ${code}`, reason === undefined ? {} : { reason });
+  // The points about the nodes tell the error in full; here its code is enough.
+  const short = /^[A-Z][A-Z_]+(?=: )/.exec(code)?.[0] ?? code;
+  return judged(question, 'not-checkable', `could not be read: ${short}`, reason === undefined ? {} : { reason });
 }
 
 /** What an error may be told as: a code of the family, or the name of a defect; never its text. */

@@ -27,7 +27,7 @@ export const readinessPoint = z.object({
   needed: z.string(),
   /** Why the verdict is what it is, where `observed` does not say it. */
   reason: z.string().optional(),
-  /** Who can do what, where the verdict is not `ok`. */
+  /** Who can do what, where the verdict is `fail` or `warn`. */
   next: z.string().optional(),
 });
 export type ReadinessPoint = z.infer<typeof readinessPoint>;
