@@ -1,9 +1,14 @@
-import type { Assessment, OnboardingActivities, SecondaryOnboardingRoute } from '../src/contracts/activities';
+import type {
+  Assessment,
+  OnboardingActivities,
+  PathsFilterFacts,
+  SecondaryOnboardingRoute,
+} from '../src/contracts/activities';
 import type { ReplicationKind } from '../src/contracts/runbook-inputs';
 import type { DrSecondaryOnboardingInput, PerformanceSecondaryOnboardingInput } from '../src/contracts/runbook-inputs';
 import { findCluster } from '../src/inventory';
 import type { ActivityDependencies } from './dependencies';
-import type { Clusters } from './support/clusters';
+import type { ClusterAccess, Clusters } from './support/clusters';
 import type { Execution } from './support/execution';
 import { execute } from './support/execution';
 import { filterDetail } from './support/onboarding-join';
@@ -33,7 +38,12 @@ export function createOnboardingAssessmentActivities(
       assess(dependencies, clusters, execution, { ...input, kind: 'dr' }),
     ),
     assessPerformanceSecondaryOnboarding: execute(({ input }, execution) =>
-      assess(dependencies, clusters, execution, { ...input, kind: 'performance' }),
+      assess(dependencies, clusters, execution, { ...input, kind: 'performance' }, async (source, id) =>
+        source.client.performance.primary.pathsFilter.read(id, {
+          token: await source.credential(),
+          signal: execution.signal,
+        }),
+      ),
     ),
   };
 }
@@ -43,6 +53,7 @@ async function assess(
   clusters: Clusters,
   { signal, run }: Execution,
   input: Asked,
+  readFilter?: (source: ClusterAccess, id: string) => Promise<PathsFilterFacts | undefined>,
 ): Promise<Assessment<SecondaryOnboardingRoute>> {
   const { kind } = input;
   const deployment = clusters.deployment(input.deployment);
@@ -63,10 +74,7 @@ async function assess(
   const permitted = await findPermission(permissions, deployment, secondary.cluster, id, run);
   const wanted = kind === 'performance' ? wantedFilter(deployment, { filter: 'inventory', ...input }) : {};
   const isPrimary = primary[kind]?.mode === 'primary' && primary.dr?.mode !== 'secondary';
-  const existing =
-    kind === 'performance' && isPrimary && id !== ''
-      ? await source.client.performance.primary.pathsFilter.read(id, { token: await source.credential(), signal })
-      : undefined;
+  const existing = isPrimary && id !== '' ? await readFilter?.(source, id) : undefined;
   const judged = [
     ...primaryRules(deployment, kind, primary, observations),
     ...onboardingRules(world),

@@ -44,7 +44,11 @@ export function createOnboardingJoiningActivities(
 
     enablePerformanceSecondary: executeChange(async (input, execution) => {
       const target = clusters.of(input.deployment, input.secondary);
-      return enableSecondaryOn({ dependencies, clusters, execution, kind: 'performance' }, input, async (parameters) =>
+      const source = clusters.of(input.deployment, input.primary);
+      const readFilter = async (id: string) =>
+        source.client.performance.primary.pathsFilter.read(id, changing(await source.credential(), execution));
+      const onboarding = { dependencies, clusters, execution, kind: 'performance' } as const;
+      return enableSecondaryOn(onboarding, { ...input, readFilter }, async (parameters) =>
         target.client.performance.secondary.enable(parameters, changing(await target.credential(), execution)),
       );
     }),

@@ -36,15 +36,21 @@ function carryOut(run: Run, input: DrSecondaryOnboardingInput): Promise<Ending> 
     });
     if ('outcome' in approved) return approved;
     const { route, authority } = approved;
-    const { primary, secondary, kind } = route;
+    const { primary, secondary, kind, form } = route;
+    const both = { deployment, primary, secondary };
 
     // 2. A primary to follow.
     run.state.enterPhase('working');
-    if (route.enablesPrimary) await enablePrimary(run, deployment, kind, primary);
+    if (route.enablesPrimary) {
+      await enablePrimary(run, kind, primary, (call) => call.enableDrPrimary({ deployment, cluster: primary }));
+    }
 
     // 3. The wipe: activation token and enable.
     const joining = registerLeftovers(run, route);
-    await enableSecondary(run, deployment, route, authority);
+    await enableSecondary(run, route, (call) => ({
+      issue: () => call.issueDrEnableToken({ ...both, form }),
+      use: (activation) => call.enableDrSecondary({ ...both, activation, authority }),
+    }));
 
     // 4. People unseal its standbys, and the first copy comes to its end.
     joining.streams = await followUntilStreaming(run, deployment, route);

@@ -1,7 +1,9 @@
-import type { Authority, SealsResult, SecondaryOnboardingRoute } from '../src/contracts/activities';
+import type { ChangeResult, SealsResult, SecondaryOnboardingRoute } from '../src/contracts/activities';
 import type { ClusterObservation } from '../src/contracts/observations';
 import type { ReplicationKind } from '../src/contracts/runbook-inputs';
+import type { StepCalls } from './building-blocks/activity-calls';
 import { rolesInWords } from './building-blocks/assessment';
+import type { JoinUnit } from './building-blocks/join-unit';
 import { carryOutUnit } from './building-blocks/join-unit';
 import type { Choice } from './building-blocks/parking';
 import type { Run } from './building-blocks/run';
@@ -23,45 +25,23 @@ export function kindOf(kind: ReplicationKind): string {
 /** Makes a cluster primary of a kind of replication; a step that finds it there already says so. */
 export async function enablePrimary(
   run: Run,
-  deployment: string,
   kind: ReplicationKind,
   cluster: string,
+  enable: (call: StepCalls) => Promise<ChangeResult>,
 ): Promise<void> {
-  await run.step(
-    `Enable ${cluster} as ${kindOf(kind)} primary`,
-    (call) =>
-      kind === 'dr'
-        ? call.enableDrPrimary({ deployment, cluster })
-        : call.enablePerformancePrimary({ deployment, cluster }),
-    { note: ({ observed }) => observed },
-  );
+  await run.step(`Enable ${cluster} as ${kindOf(kind)} primary`, enable, { note: ({ observed }) => observed });
 }
 
 /** Public key, activation token and enable, as one unit: the secondary is wiped here. */
 export async function enableSecondary(
   run: Run,
-  deployment: string,
-  route: SecondaryOnboardingRoute,
-  authority: Authority,
+  { kind, primary, secondary }: SecondaryOnboardingRoute,
+  unit: (call: StepCalls) => JoinUnit,
 ): Promise<void> {
-  const { kind, primary, secondary, form, filter } = route;
-  const both = { deployment, primary, secondary };
-  await run.step(
-    `Enable ${secondary} as ${kindOf(kind)} secondary of ${primary}`,
-    (call) =>
-      carryOutUnit(
-        kind === 'dr'
-          ? {
-              issue: () => call.issueDrEnableToken({ ...both, form }),
-              use: (activation) => call.enableDrSecondary({ ...both, activation, authority }),
-            }
-          : {
-              issue: () => call.issuePerformanceEnableToken({ ...both, form }),
-              use: (activation) => call.enablePerformanceSecondary({ ...both, activation, authority, filter }),
-            },
-      ),
-    { note: ({ observed }) => observed, choices: [STOP_HERE] },
-  );
+  await run.step(`Enable ${secondary} as ${kindOf(kind)} secondary of ${primary}`, (call) => carryOutUnit(unit(call)), {
+    note: ({ observed }) => observed,
+    choices: [STOP_HERE],
+  });
 }
 
 /** How far a join came; decides what the end of the run says. */

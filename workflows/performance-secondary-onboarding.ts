@@ -38,18 +38,26 @@ function carryOut(run: Run, input: PerformanceSecondaryOnboardingInput): Promise
     });
     if ('outcome' in approved) return approved;
     const { route, authority } = approved;
-    const { primary, kind } = route;
+    const { primary, secondary, kind, form, filter } = route;
+    const both = { deployment, primary, secondary };
 
     // 2. A primary to follow.
     run.state.enterPhase('working');
-    if (route.enablesPrimary) await enablePrimary(run, deployment, kind, primary);
+    if (route.enablesPrimary) {
+      await enablePrimary(run, kind, primary, (call) =>
+        call.enablePerformancePrimary({ deployment, cluster: primary }),
+      );
+    }
 
     // 3. The paths filter stands before there is an activation token: what it keeps away never leaves.
     await writeFilter(run, deployment, route);
 
     // 4. The wipe: activation token and enable. It is refused unless exactly that filter stands.
     const joining = registerLeftovers(run, route);
-    await enableSecondary(run, deployment, route, authority);
+    await enableSecondary(run, route, (call) => ({
+      issue: () => call.issuePerformanceEnableToken({ ...both, form }),
+      use: (activation) => call.enablePerformanceSecondary({ ...both, activation, authority, filter }),
+    }));
 
     // 5. People unseal its standbys, and the first copy comes to its end.
     joining.streams = await followUntilStreaming(run, deployment, route);

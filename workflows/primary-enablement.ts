@@ -32,7 +32,11 @@ function carryOut(run: Run, input: PrimaryEnablementInput): Promise<Ending> {
 
     // 2. Enable.
     run.state.enterPhase('working');
-    await enablePrimary(run, deployment, kind, cluster);
+    await enablePrimary(run, kind, cluster, (call) =>
+      kind === 'dr'
+        ? call.enableDrPrimary({ deployment, cluster })
+        : call.enablePerformancePrimary({ deployment, cluster }),
+    );
 
     // 3. Service is back after the restart that this brings.
     await run.skippableStep(

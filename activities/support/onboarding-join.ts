@@ -82,6 +82,8 @@ export async function issueEnableToken(
 export interface Enabling extends EnableSecondary {
   /** The filter that must be on the primary before anything is sent; absent where everything is. */
   readonly filter?: PathsFilterFacts | undefined;
+  /** Reads what the primary keeps away from the secondary under an id; for performance replication. */
+  readonly readFilter?: (id: string) => Promise<PathsFilterFacts | undefined>;
 }
 
 /**
@@ -145,7 +147,7 @@ export async function enableSecondaryOn(
     if ((await readClusterId(target, signal)) !== clusterId)
       throw refused(target, 'another cluster ID than a moment ago', `cluster ID ${clusterId}`);
     await readPrimary(joining);
-    if (kind === 'performance') await requireFilter(source, clusterId, filter, signal);
+    if (input.readFilter) requireFilter(source, clusterId, await input.readFilter(clusterId), filter);
     const found = await findPermission(permissions, deployment, target.entry.name, clusterId, run);
     if (!found.permission) throw notPermitted(target.entry.name, found.refusal ?? 'no entry', name, clusterId);
     // From here on it is used up, whatever comes of the call.
@@ -268,16 +270,12 @@ function refuseReplicating(target: ClusterAccess, roles: BothKinds | undefined):
 }
 
 /** @throws RunbookError PRECONDITION_FAILED where the primary would send something else than what was approved */
-async function requireFilter(
+function requireFilter(
   source: ClusterAccess,
   id: string,
+  found: PathsFilterFacts | undefined,
   filter: PathsFilterFacts | undefined,
-  signal: AbortSignal,
-): Promise<void> {
-  const found = await source.client.performance.primary.pathsFilter.read(id, {
-    token: await source.credential(),
-    signal,
-  });
+): void {
   if (describeFilter(found) !== describeFilter(filter))
     throw refused(source, `${describeFilter(found)} under ${id}`, `${describeFilter(filter)} under ${id}`);
 }
