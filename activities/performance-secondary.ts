@@ -192,8 +192,9 @@ export function createPerformanceSecondaryActivities(
           read,
           until: ({ filter, onPrimary, onSecondary }) =>
             dynamicText(onPrimary) === dynamicText(onSecondary) &&
-            // Two sides without any filter agree, and yet let everything through.
-            (expected === undefined || (filter === wanted && comesFrom(onPrimary, expected))),
+            // Two sides may agree, and yet let everything through or keep away what nobody wants kept away.
+            filter === wanted &&
+            (expected === undefined || comesFrom(onPrimary, expected)),
           budgetMs: Math.min(COMPARE_BUDGET_MS, clusters.deployment(deployment).limits.streamingMs),
           describe,
           needed: 'the expected filter, and the same dynamic filter on both sides',

@@ -50,7 +50,7 @@ async function followByAddresses(run: Run, following: Following, { id, filter }:
     await run.skippableStep(
       `Write the paths filter of ${secondary}`,
       `${secondary} may receive what its filter kept away from it`,
-      (call) => call.writePathsFilter({ deployment, cluster: primary, id, filter }),
+      (call) => call.writePathsFilter({ deployment, cluster: primary, secondary, id, filter }),
       { note: ({ observed }) => observed, choices: [STOP_HERE], skipNeedsTwo: true },
     );
   }

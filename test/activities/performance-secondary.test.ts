@@ -71,6 +71,8 @@ it('keeps its filter although update-primary drops it: read, used under the clus
   expect(await write(id, filter)).toMatchObject({ outcome: 'done', calls: 1 });
   expect(await write(id, filter)).toMatchObject({ outcome: 'already', calls: 0 });
   expect(await compare(id, filter)).toMatchObject({ equal: true });
+  // Both sides agree on a filter that nobody wants.
+  expect(await compare(id)).toMatchObject({ equal: false });
   expect(await issue()).toMatchObject({ form: 'none' });
   // Its id is connected now, so that nothing revokes it.
   expect(bench.cluster('west').snapshotState().performance.knownSecondaries).toContain(id);

@@ -317,17 +317,38 @@ describe('a performance secondary that becomes the performance primary', () => {
     );
 
     it(
-      `${cell(RUNBOOK, 'lost answer', 'promote by force')}: unplanned, overridden, two approvers`,
+      cell(RUNBOOK, 'abort at', 'the force gate'),
       unplanned.test(async (scenario) => {
         const run = await start(scenario, { to: 'europe', mode: 'unplanned', overrideDrSecondary: true });
+        await run.approve('promote');
+        await run.waitsFor('approval', ({ gate }) => gate === 'force');
+        await run.handle.signal('abort', { by: 'grace', reason: 'east comes back' });
+        const report = await run.report();
+        expect(report).toMatchObject({ outcome: 'aborted', parkings: [] });
+        expect(snapshot(scenario, 'europe').performance.mode).toBe('secondary');
+      }),
+    );
+
+    it(
+      `${cell(RUNBOOK, 'lost answer', 'promote by force')}: unplanned, overridden, two approvers; addresses are not enough`,
+      unplanned.test(async (scenario) => {
+        const run = await start(scenario, {
+          to: 'europe',
+          mode: 'unplanned',
+          overrideDrSecondary: true,
+          repoint: 'addresses',
+        });
         await run.approve('promote');
         await run.approve('force', 'grace');
         expect(scenario.calls('europe', 'secondary/promote')).toBeGreaterThan(1);
         const lost = loseAnswer(scenario, 'europe', PROMOTE);
         await run.approve('force', 'henry');
         await run.until('the forced promotion', () => lost.hits > 0);
+        // A promotion forgets the secondaries: addresses alone bring no certificate.
+        await run.decide('skip', 'Give asia the addresses of europe');
         const report = await run.report();
-        expect(report).toMatchObject({ outcome: 'completed', parkings: [] });
+        expect(report.outcome).toBe('completed');
+        expect(report.leftToDo.join('\n')).toContain('start secondaryRepointing of asia to europe by token');
         expect(report.gates.filter(({ state }) => state === 'approved').map(({ gate }) => gate)).toEqual([
           'promote',
           'force',
@@ -335,8 +356,21 @@ describe('a performance secondary that becomes the performance primary', () => {
         expect(report.findings.map(({ code }) => code)).toContain('promotion-refused');
         expect(report.leftToDo.join('\n')).toContain('Keep east away');
         expect(statuses(scenario, 'europe', PROMOTE).filter((status) => status !== 503)).toEqual([0]);
-        expect(snapshot(scenario, 'asia').performance).toMatchObject({ connectedTo: 'europe', state: 'stream-wals' });
         expect(snapshot(scenario, 'europe').filters).toContain(snapshot(scenario, 'asia').clusterId);
+        expect(report.filters).toContainEqual(
+          expect.objectContaining({ secondary: 'asia', after: 'deny us-customers/' }),
+        );
+
+        const repointing = await scenario.startRunbook('secondaryRepointing', {
+          deployment: scenario.name,
+          reason: 'as the report says',
+          kind: 'performance',
+          primary: 'europe',
+          secondary: 'asia',
+        });
+        await repointing.approve('repoint');
+        expect(await repointing.report()).toMatchObject({ outcome: 'completed', leftToDo: [] });
+        expect(snapshot(scenario, 'asia').performance).toMatchObject({ connectedTo: 'europe', state: 'stream-wals' });
       }),
     );
 

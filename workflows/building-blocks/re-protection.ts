@@ -84,7 +84,7 @@ export async function repointPerformanceSecondary(
     const written = await run.skippableStep(
       `Write the paths filter of ${secondary} (${when})`,
       `${secondary} may receive what its filter kept away from it`,
-      (call) => call.writePathsFilter({ deployment, cluster: primary, id, filter }),
+      (call) => call.writePathsFilter({ deployment, cluster: primary, secondary, id, filter }),
       { note: (result) => result.observed, choices: [STOP_HERE], skipNeedsTwo: true },
     );
     return written && (written.outcome === 'already' ? 'already' : 'done');
