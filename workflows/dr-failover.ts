@@ -208,6 +208,7 @@ async function tellWhatIsLeft(run: Run, deployment: string, { route, promoted, f
         ];
   run.state.finding({ severity: 'critical', code, text, next });
   run.state.leftToDo.push(`${text} ${next}`);
+  if (run.clientsHeld) run.state.leftToDo.push('Clients were told to hold off and still do: let them through by hand.');
 }
 
 function notRepointed(cluster: string, to: string): string {

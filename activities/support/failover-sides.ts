@@ -99,11 +99,7 @@ function lostPrimary(
   inSet: readonly ClusterObservation[],
 ): ClusterObservation | undefined {
   if (input.from !== undefined) return inSet.find(({ cluster }) => cluster === input.from);
-  const told = new Set(
-    inSet
-      .filter(({ dr, cluster }) => dr?.mode === 'secondary' && cluster !== undefined)
-      .flatMap(({ dr }) => knownBy(dr)),
-  );
+  const told = new Set(inSet.filter(({ dr }) => dr?.mode === 'secondary').flatMap(({ dr }) => knownBy(dr)));
   const byAddress = inSet.filter(
     ({ cluster }) =>
       cluster !== input.to && addressesOf(findCluster(deployment, cluster)).some((address) => told.has(address)),

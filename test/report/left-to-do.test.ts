@@ -96,3 +96,42 @@ describe('a run that was terminated', () => {
     expect(leftToDoAt(40_500)).toContain('only if its fingerprint is AB12');
   });
 });
+
+describe('a failover that was terminated', () => {
+  const leftAt = (at: number): string => {
+    const builder = new HistoryBuilder()
+      .started('drFailover', { deployment: 'payments', reason: 'east is gone' })
+      .activity({
+        type: 'promoteAfterFailover',
+        step: { name: 'Promote west', number: 7 },
+        input: { deployment: 'payments', cluster: 'west', otherCluster: 'east' },
+        scheduledAt: 10_000,
+        endedAt: 12_000,
+        result: {
+          outcome: 'done',
+          observed: 'west: primary',
+          calledAt: when(11_000),
+          confirmedAt: when(12_000),
+          calls: 1,
+        },
+      })
+      .activity({
+        type: 'awaitServiceReady',
+        step: { name: 'Wait until west serves', number: 8 },
+        input: { deployment: 'payments', cluster: 'west' },
+        scheduledAt: 13_000,
+        endedAt: 14_000,
+        result: { readyAt: when(14_000) },
+      });
+    const ended = new HistoryBuilder().terminated(at + 1, 'x').build().events ?? [];
+    return reportFromHistory({ events: [...(builder.build(at).events ?? []), ...ended] }, IDENTITY).leftToDo.join('\n');
+  };
+
+  it('says what the history proves of its promotion, and that the lost primary stays fenced', () => {
+    expect(leftAt(5_000)).toBe('');
+    expect(leftAt(11_000)).toContain('The promotion of west was under way and its outcome is not in the history');
+    expect(leftAt(12_500)).toContain('west was promoted, but no write on it was confirmed');
+    expect(leftAt(15_000)).not.toContain('no write on it was confirmed');
+    for (const at of [11_000, 12_500, 15_000]) expect(leftAt(at)).toMatch(/keep east fenced/i);
+  });
+});
