@@ -4,6 +4,7 @@ import { Lane, Lanes, LANE_TEST_MS } from '../support/lane';
 import { cell, expectFewEvents } from '../support/matrix';
 import { Scenario } from '../support/scenario';
 import type { TestRun } from '../support/scenario';
+import { expectTakenOver } from '../support/take-over';
 
 jest.setTimeout(LANE_TEST_MS);
 
@@ -138,6 +139,17 @@ describe('enabling a primary', () => {
       const run = await enable(scenario, 'dr', 'europe');
       await run.decide('abort', 'Enable europe as DR primary');
       expect(await run.report()).toMatchObject({ outcome: 'aborted' });
+      expect(roles(scenario, 'europe')).toEqual(['disabled', 'secondary']);
+    }),
+  );
+
+  it(
+    cell(NAME, 'taken over at', 'a parked step'),
+    layered.test(async (scenario) => {
+      scenario.service.faults.add({ cluster: 'europe', endpoint: ENABLE('dr'), action: { status: 403 }, times: 9 });
+      const run = await enable(scenario, 'dr', 'europe');
+      await run.waitsFor('decision');
+      await expectTakenOver(scenario, run, NAME);
       expect(roles(scenario, 'europe')).toEqual(['disabled', 'secondary']);
     }),
   );
