@@ -1,0 +1,155 @@
+/** A reindex demands its own approval and a stable primary; verdicts, progress and the ledger say no more than is known. */
+import { randomUUID } from 'node:crypto';
+import { judgeMerkleReport } from '../../activities/support/merkle-verdict';
+import { ReindexProgress } from '../../activities/support/reindex-state';
+import { TokenLedger } from '../../activities/support/token-ledger';
+import type { Authority, ReindexOptions } from '../../src/contracts/activities';
+import { drReindexInput } from '../../src/contracts/runbook-inputs';
+import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
+
+const OPTIONS: ReindexOptions = { diff: false, force: true, skipFlush: false };
+
+describe('reindexing a DR secondary', () => {
+  let bench: ActivityBench;
+  beforeAll(async () => {
+    bench = await ActivityBench.start();
+  });
+  afterAll(async () => {
+    expect(bench.leaks()).toEqual([]);
+    await bench.stop();
+  });
+
+  const input = (more: Readonly<Record<string, unknown>> = {}) =>
+    drReindexInput.parse({ deployment: DEPLOYMENT, cluster: 'west', reason: 'a test', ...OPTIONS, ...more });
+  const planOf = async (more: Readonly<Record<string, unknown>> = {}) => {
+    const { plan } = await bench.call('assessDrReindex', { input: input(more) });
+    if (!plan) throw new Error('no plan');
+    return plan;
+  };
+  const approved = async (gate = 'reindex', more: Readonly<Record<string, unknown>> = {}): Promise<Authority> => {
+    const plan = await planOf(more);
+    return { plan, approvals: [await bench.approval(gate, plan.digest)] };
+  };
+  const attempt = async (authority: Authority, options = OPTIONS) =>
+    bench.failure('startDrReindex', {
+      deployment: DEPLOYMENT,
+      cluster: 'west',
+      token: await bench.operationToken('west', ['dr.reindex']),
+      authority,
+      options,
+      epochBefore: 0,
+    });
+  const tampered = async (change: (text: string) => string): Promise<Authority> => {
+    const { plan, approvals } = await approved();
+    return { plan: { text: change(plan.text), digest: plan.digest }, approvals };
+  };
+
+  const otherCluster = async (): Promise<Authority> => {
+    const { plan, approvals } = await approved();
+    return { plan: { ...plan, text: plan.text.replaceAll(bench.cluster('west').clusterId, randomUUID()) }, approvals };
+  };
+
+  it.each([
+    ['nobody approved', async () => ({ plan: await planOf(), approvals: [] }), OPTIONS],
+    ['another gate was approved', () => approved('plan'), OPTIONS],
+    ['other options were approved', () => approved(), { ...OPTIONS, skipFlush: true }],
+    [
+      'the plan was changed after its approval',
+      () => tampered((text) => text.replace('force=true', 'force=false')),
+      { ...OPTIONS, force: false },
+    ],
+    ['the plan is for another cluster ID', otherCluster, OPTIONS],
+    ['the plan is of a switchover', () => bench.authority(), OPTIONS],
+  ])('is refused where %s', async (_case, authority, options) => {
+    expect(await attempt(await authority(), options)).toMatchObject({ code: 'NOT_APPROVED' });
+    expect(bench.calls('west', 'dr/secondary/reindex')).toBe(0);
+  });
+
+  it('is refused at the last look where no primary answers, although it was approved', async () => {
+    const authority = await approved();
+    await bench.cluster('east').kill();
+    const failed = await attempt(authority);
+    await bench.cluster('east').restart();
+    expect(failed).toMatchObject({ code: 'PRECONDITION_FAILED', retryable: false, details: { outcomeKnown: true } });
+    expect(bench.calls('west', 'dr/secondary/reindex')).toBe(0);
+  });
+
+  it('is not tried with a token that was not made for it', async () => {
+    const failed = await bench.failure('startDrReindex', {
+      deployment: DEPLOYMENT,
+      cluster: 'west',
+      token: await bench.operationToken('west', ['dr.merkle-check']),
+      authority: await approved(),
+      options: OPTIONS,
+      epochBefore: 0,
+    });
+    expect(failed.code).toBe('SEALED_VALUE_INVALID');
+  });
+
+  it('a token of the ledger is left alone while its run is open, and one of another deployment always', async () => {
+    const token = await bench.operationToken('west', ['dr.operation-token.delete']);
+    const ledger = new TokenLedger(bench.ledgerDirectory);
+    const entry = {
+      version: 1 as const,
+      cluster: 'west',
+      clusterId: bench.cluster('west').clusterId,
+      ...bench.run,
+      state: 'alive' as const,
+      sealed: token.value,
+      at: new Date().toISOString(),
+    };
+    const [ours, theirs] = [randomUUID(), randomUUID()];
+    await ledger.write({ ...entry, id: ours, deployment: DEPLOYMENT });
+    await ledger.write({ ...entry, id: theirs, deployment: 'elsewhere' });
+    const dispose = (id: string) =>
+      bench.call('disposeLedgerToken', { deployment: DEPLOYMENT, cluster: 'west', entry: id });
+    expect(await dispose(ours)).toMatchObject({ state: 'kept', text: expect.stringContaining('is open') as string });
+    expect(await dispose(theirs)).toMatchObject({ text: 'it is not in the ledger any more' });
+    expect(bench.calls('west', 'operation-token/delete')).toBe(0);
+  });
+});
+
+describe('the verdict of a Merkle check', () => {
+  const tree = { id: '1', treeType: 'replicated', corruptedSubtreeRoot: false, corruptedPages: [] };
+  const report = (more: object) => ({ healthy: false, corruptedRoot: false, subtrees: [tree], ...more });
+
+  it('names the first of very many pages, and counts all', () => {
+    const corruptedPages = Array.from({ length: 300 }, (_, page) => ({ page, corrupted: false, subpages: [1, 2] }));
+    const judged = judgeMerkleReport('west', report({ subtrees: [{ ...tree, corruptedPages }] }), true);
+    expect(judged).toMatchObject({ verdict: 'corrupted', damage: [{ pages: 300, subpages: 600 }] });
+    expect(judged.damage[0]?.first).toHaveLength(20);
+  });
+
+  it('is corrupted where only the root is, and no subtree is named', () => {
+    expect(judgeMerkleReport('west', report({ corruptedRoot: true }), undefined)).toMatchObject({
+      verdict: 'corrupted',
+      damage: [],
+      text: expect.stringContaining('the root of the tree') as string,
+    });
+  });
+
+  it('says so where the status contradicts a sound tree', () => {
+    const judged = judgeMerkleReport('west', report({ healthy: true }), true);
+    expect(judged).toMatchObject({ verdict: 'sound', findings: [{ code: 'merkle-status-differs' }] });
+  });
+});
+
+it('the progress of a reindex has stage, rate and what is left, and no guess where nothing is counted', () => {
+  const progress = new ReindexProgress();
+  const at = (stage: string, done?: number) => ({
+    mode: 'secondary',
+    inProgress: true,
+    stage,
+    progress: done,
+    total: 1_000,
+  });
+  expect(progress.note(at('scanning'), 0)).toBe('secondary, reindex in progress: scanning');
+  progress.note(at('building', 100), 10_000);
+  expect(progress.note(at('building', 300), 20_000)).toBe(
+    'secondary, reindex in progress: building, 300 of 1000, 20.0 per second, about 35 s left in this stage',
+  );
+  expect(progress.stages).toEqual([
+    { stage: 'scanning', seenForMs: 10_000 },
+    { stage: 'building', seenForMs: 10_000 },
+  ]);
+});
