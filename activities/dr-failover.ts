@@ -25,7 +25,7 @@ const SIGNS_BUDGET_MS = 30_000;
 /** Unplanned change of the DR primary: the evidence, and the promotion of a secondary (interface 4.1: `dr/secondary/promote`). */
 export function createFailoverActivities(dependencies: ActivityDependencies, clusters: Clusters): FailoverActivities {
   const { inventory } = dependencies;
-  const promote = promoteLostPrimarysHeir(dependencies, clusters);
+  const promoteHeir = promoteLostPrimarysHeir(dependencies, clusters);
   return {
     assessDrFailover: execute(async ({ input, ownFingerprint }, { signal }): Promise<Assessment<FailoverRoute>> => {
       const deployment = findDeployment(inventory, input.deployment);
@@ -114,8 +114,8 @@ export function createFailoverActivities(dependencies: ActivityDependencies, clu
       return { observed: signsText(signs), at: Date.now() };
     }),
 
-    promoteAfterFailover: executeChange((input, execution) => promote(input, execution, false)),
-    forcePromoteAfterFailover: executeChange((input, execution) => promote(input, execution, true)),
+    promoteAfterFailover: executeChange((input, execution) => promoteHeir(input, execution, false)),
+    forcePromoteAfterFailover: executeChange((input, execution) => promoteHeir(input, execution, true)),
   };
 }
 
