@@ -43,6 +43,8 @@ export interface ScenarioOptions {
   readonly limits?: Readonly<Record<string, unknown>>;
   /** How a person's documents are attested; `signed` where nothing is given. */
   readonly attestation?: 'signed' | 'claimed';
+  /** How one person's documents are attested, where that differs. */
+  readonly person?: (name: string) => Readonly<Record<string, unknown>> | undefined;
   /** Members of a cluster in the inventory. */
   readonly cluster?: (name: string) => Readonly<Record<string, unknown>>;
   /** `none`: no worker in this process; the test starts one of its own with {@link Scenario.environment}. */
@@ -151,6 +153,7 @@ export class Scenario {
             groups: [...groups],
             attestation: options.attestation ?? 'signed',
             ...(options.attestation === 'claimed' ? {} : { publicKeys: [publicKey] }),
+            ...options.person?.(name),
           },
         ]),
       ),
