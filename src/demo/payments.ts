@@ -43,6 +43,8 @@ export interface Payments {
   readonly clientsAddress: string;
   readonly clientsTokenFile: string;
   readonly clientsFiles: ClientsFiles;
+  /** What people do after a cluster was wiped: makes a new token for the workers and puts it where they read it. */
+  newCredential(cluster: string): Promise<void>;
   /** What workers and the command line need in their environment. */
   readonly environment: Readonly<Record<string, string>>;
   /** Ends the service and the clients' address and removes the directory. */
@@ -110,6 +112,7 @@ export async function startPayments(options: PaymentsOptions): Promise<Payments>
       clientsAddress,
       clientsTokenFile: credentials.clientsTokenFile,
       clientsFiles,
+      newCredential: (cluster) => credentials.renew(cluster),
       environment,
       stop,
     };
@@ -152,7 +155,12 @@ const ALL = ['create', 'read', 'update', 'delete', 'list'];
 async function writeCredentials(
   directory: string,
   service: SimulatedService,
-): Promise<{ fileOf: (cluster: string) => string; clientsToken: string; clientsTokenFile: string }> {
+): Promise<{
+  fileOf: (cluster: string) => string;
+  renew: (cluster: string) => Promise<void>;
+  clientsToken: string;
+  clientsTokenFile: string;
+}> {
   const folder = join(directory, 'tokens');
   await mkdir(folder, { mode: 0o700 });
   const east = service.cluster('east');
@@ -186,5 +194,11 @@ async function writeCredentials(
   const clientsToken = east.createToken({ policies: ['clients'], ttlMs: TOKEN_LIFE_MS });
   const clientsTokenFile = await write('clients', clientsToken);
   const fileOf = (cluster: string): string => unused.get(cluster) ?? (cluster.startsWith('europe') ? europe : main);
-  return { fileOf, clientsToken, clientsTokenFile };
+  const renew = async (cluster: string): Promise<void> => {
+    await writeFile(
+      fileOf(cluster),
+      service.cluster(cluster).createToken({ policies: ['runbooks'], ttlMs: TOKEN_LIFE_MS }),
+    );
+  };
+  return { fileOf, renew, clientsToken, clientsTokenFile };
 }

@@ -93,6 +93,7 @@ export const ACTS: readonly Act[] = [
   {
     runbook: 'performancePromotion',
     title: 'asia becomes the performance primary',
+    before: (payments) => payments.newCredential('asia'),
     input: () => ({ to: 'asia' }),
   },
 ];
