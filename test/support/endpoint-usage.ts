@@ -200,7 +200,9 @@ export function runbookTexts(): ReadonlyMap<string, string> {
 /** Whether a text calls a method of the client. */
 export function callsMethod(text: string, method: string): boolean {
   const cut = method.lastIndexOf('.');
-  const alias = ALIASES[method.slice(0, cut)];
+  const part = method.slice(0, cut);
+  // The same alias may hold another part of the client, such as sys.generateRoot.
+  const alias = text.includes(part) ? ALIASES[part] : undefined;
   return (
     text.includes(`client.${method}(`) ||
     (alias !== undefined && new RegExp(`\\b${alias}${method.slice(cut).replace('.', '\\.')}\\(`).test(text))
