@@ -92,8 +92,8 @@ async function routeOf(
     ...(older ? { staysOut: `${from.cluster} stays out until it is upgraded to the version of ${to.cluster}.` } : {}),
     heir: heir.follower,
     hooks: {
-      quiesce: planned && deployment.hooks.quiesce !== undefined,
-      release: planned && deployment.hooks.release !== undefined,
+      // Clients are held off only where they can be let through again.
+      quiesce: planned && deployment.hooks.quiesce !== undefined && deployment.hooks.release !== undefined,
     },
   };
   return { route, found: [...heir.preconditions, ...filters.map(({ precondition }) => precondition)] };

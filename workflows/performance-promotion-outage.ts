@@ -156,13 +156,14 @@ async function serve({ run, input, route, marker }: Outage, served: 'new' | 'old
   // A filter may keep the marker's path away from the new primary.
   const arrived = served === 'old' || heir.filter === undefined;
   await performanceServiceBack(run, { deployment, primary, ...(arrived ? { marker } : {}) });
-  if (!hooks.quiesce || !hooks.release) return;
-  await run.skippableStep(
+  if (!hooks.quiesce) return;
+  const released = await run.skippableStep(
     'Release the clients',
     'clients stay quiesced until somebody lets them through by hand',
     (call) => call.runHook({ deployment, hook: 'release', from: other, to: primary }),
     { choices: [] },
   );
+  if (released) run.clientsHeld = false;
 }
 
 /** Waits until the performance primary serves reads and writes. */
@@ -205,4 +206,5 @@ async function leave({ run, input, route }: Outage): Promise<void> {
   const code = some ? 'ended-in-outage' : 'no-performance-primary';
   run.state.finding({ severity: 'critical', code, text, next });
   run.state.leftToDo.push(`${text} ${next}`);
+  if (run.clientsHeld) run.state.leftToDo.push('Clients were told to hold off and still do: let them through by hand.');
 }

@@ -76,8 +76,9 @@ function promoteUnplanned(run: Run, input: PerformancePromotionInput, approved: 
 /** Every write up to the marker is on the new primary. */
 async function proveCaughtUp(run: Run, deployment: string, { from, to, hooks }: PromotionRoute): Promise<MarkerResult> {
   if (hooks.quiesce) {
+    run.clientsHeld = true;
     run.onEnd(async () => {
-      if (run.state.outageSince !== undefined || !hooks.release) return;
+      if (run.state.outageSince !== undefined || !run.clientsHeld) return;
       await run.cleanUp('Release the clients', async (call) => {
         await call.runHook({ deployment, hook: 'release', from: to, to: from });
       });

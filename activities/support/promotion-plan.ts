@@ -128,7 +128,7 @@ function steps(input: PerformancePromotionInput, route: PromotionRoute): string[
         ]
       : [`Promote ${to}${input.offerForce ? '; where that is refused, ask at the gate "force"' : ''}`]),
     `Wait until ${to} serves reads and writes`,
-    ...(mode === 'planned' && hooks.release ? ['Release the clients'] : []),
+    ...(hooks.quiesce ? ['Release the clients'] : []),
     ...route.others.map((each) => follow(each, route.repoint)),
     ...(route.old ? [follow(route.old, 'token')] : []),
     'Read the final state',

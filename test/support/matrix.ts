@@ -25,7 +25,7 @@ export const EVENT_LIMITS: Partial<Readonly<Record<RunbookName, number>>> = {
   drFailover: 135,
   drRejoin: 175,
   secondaryRepointing: 136,
-  performancePromotion: 152,
+  performancePromotion: 165,
   performanceSecondaryOnboarding: 142,
   primaryEnablement: 42,
   filterReconciliation: 50,

@@ -47,7 +47,9 @@ function payments(deployment: Readonly<Record<string, unknown>> = {}): Promise<S
   });
 }
 
-const planned = new Lane(() => payments());
+const HOOK = { command: [process.execPath, '--version'], timeout: '30s', idempotent: true };
+
+const planned = new Lane(() => payments({ hooks: { quiesce: HOOK, release: HOOK } }));
 const unplanned = new Lane(() => payments({ pathsFilters: { asia: FILTER, europe: 'none' } }));
 
 const snapshot = (scenario: Scenario, name: string) => scenario.service.cluster(name).snapshotState();
@@ -158,6 +160,9 @@ describe('a performance secondary that becomes the performance primary', () => {
         expect(report.leftToDo.join('\n')).toMatch(/log in there[^]*audit devices of europe/);
         expect(report.outage?.totalMs).toBeGreaterThan(0);
         expect(report.outage?.peopleMs).toBe(0);
+        const steps = report.steps.map(({ name }) => name);
+        expect(steps.indexOf('Quiesce the clients')).toBeLessThan(steps.indexOf('Demote east'));
+        expect(steps.indexOf('Release the clients')).toBe(steps.indexOf('Wait until europe serves') + 1);
         await expectSet(scenario, 'europe', ['asia', 'east']);
         // The DR sets of both stay as they were: west has what east has.
         expect(snapshot(scenario, 'west').dr).toMatchObject({ connectedTo: 'east', state: 'stream-wals' });

@@ -55,7 +55,8 @@ export interface PromotionRoute {
   readonly staysOut?: string;
   /** The new primary as it is now, for where it stays a secondary. */
   readonly heir: Follower;
-  readonly hooks: { readonly quiesce: boolean; readonly release: boolean };
+  /** Whether clients are held off, and let through again. */
+  readonly hooks: { readonly quiesce: boolean };
 }
 
 /** Merkle roots as status tells them. */
