@@ -17,6 +17,7 @@ import { gateFacts, observeDeployment, siteFacts } from './support/planning';
 import { awaitState } from './support/read-act-confirm';
 import { PROMOTE, UPDATE_PRIMARY } from './support/switchover-facts';
 import { assessTokenSource } from './support/token-source';
+import type { LossBound } from './support/wal-samples';
 import { lossBound, readWalSamples } from './support/wal-samples';
 
 /** Beside the silence that is waited for: how long the signs may take to agree, ms. */
@@ -46,10 +47,7 @@ export function createFailoverActivities(dependencies: ActivityDependencies, clu
       const { from, to } = found;
       const [lost, heir] = [clusters.of(input.deployment, from.cluster), clusters.of(input.deployment, to.cluster)];
       const bound = lossBound(samples, from.cluster, to.cluster, { at: to.at, received: to.dr?.lastRemoteWal });
-      const loss: FailoverLoss =
-        bound.bound === undefined
-          ? { loss: 'unknown', why: `bound unknown: ${bound.why}; ${lastWords(to)}` }
-          : { loss: 'bounded', boundWalEntries: bound.bound, why: `${bound.why}; ${lastWords(to)}` };
+      const loss = lossOf(from, to, bound);
       const [{ source, preconditions }, credentialReadable] = await Promise.all([
         assessTokenSource({
           deployment,
@@ -119,6 +117,16 @@ export function createFailoverActivities(dependencies: ActivityDependencies, clu
   };
 }
 
+/** Where the old primary was demoted and still answers, its tree tells more than any sample. */
+function lossOf(from: ClusterObservation, to: ClusterObservation, { bound, why }: LossBound): FailoverLoss {
+  const demoted = from.dr?.mode === 'secondary' && from.dr.merkleRoot !== undefined;
+  if (demoted && from.dr?.merkleRoot === to.dr?.merkleRoot)
+    return { loss: 'none', why: `${from.cluster} was demoted, and both have the same Merkle root` };
+  return bound === undefined
+    ? { loss: 'unknown', why: `bound unknown: ${why}; ${lastWords(to)}` }
+    : { loss: 'bounded', boundWalEntries: bound, why: `${why}; ${lastWords(to)}` };
+}
+
 function lastWords({ cluster, dr }: ClusterObservation): string {
   const age = heartbeatAge(dr);
   const heard = age === undefined ? 'tells no heartbeat' : `heard its last heartbeat ${Math.round(age / 1000)} s ago`;
@@ -130,7 +138,7 @@ function findingsFor(from: string, loss: FailoverLoss, judged: readonly Precondi
   const attested = judged.filter(({ verdict, name }) => verdict === 'not-checkable' && name !== 'loss bound');
   const warned = judged.filter(({ verdict, next }) => verdict === 'warn' && next !== undefined);
   return [
-    { severity: loss.loss === 'bounded' ? 'info' : 'warning', code: 'loss-bound', text: loss.why },
+    { severity: loss.loss === 'unknown' ? 'warning' : 'info', code: 'loss-bound', text: loss.why },
     ...attested.map(({ name, observed, next }) => ({
       severity: 'warning' as const,
       code: 'sign-attested-by-people',

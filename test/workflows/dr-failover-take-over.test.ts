@@ -162,7 +162,11 @@ describe('a failover that takes the lock over', () => {
       await run.approve('promote');
       const report = await run.report();
 
-      expect(report).toMatchObject({ outcome: 'completed', result: { from: 'west', to: 'east' } });
+      expect(report).toMatchObject({
+        outcome: 'completed',
+        result: { from: 'west', to: 'east' },
+        loss: { loss: 'none' },
+      });
       expect(invitations(report)).toBe(1);
       await expectServesAlone(scenario, 'east');
       expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);

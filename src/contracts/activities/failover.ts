@@ -7,7 +7,8 @@ import type { Assessment, Authority, ChangeResult } from './results';
 
 /** What is known beforehand of what a failover loses. Changes by itself: never in a plan. */
 export interface FailoverLoss {
-  readonly loss: 'bounded' | 'unknown';
+  /** `none` only where the old primary was demoted, answers, and has the same Merkle root. */
+  readonly loss: 'none' | 'bounded' | 'unknown';
   readonly why: string;
   /** WAL entries, decimal, that the old primary had told of and the new one has not received. */
   readonly boundWalEntries?: WalIndex;
