@@ -51,6 +51,7 @@ describe('a failover in a deployment with several secondaries', () => {
       service.advance();
       expect(service.cluster('west').read('secret/latest')).toBeDefined();
       await service.cluster('east').kill();
+      service.cluster('north').holdStream('dr', false);
       const lost = [
         loseAnswer(scenario, 'west', CHANGING.startAttempt),
         loseAnswer(scenario, 'west', CHANGING.giveShare, 2),
