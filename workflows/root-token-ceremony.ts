@@ -47,7 +47,6 @@ function carryOut(run: Run, input: RootTokenCeremonyInput): Promise<Ending> {
       result: { cluster, recipientKey: fingerprint, encryptedToken },
       leftToDo: [
         `Give the encrypted token (encryptedToken in the result of ${deployment}/${cluster}) to the recipient, who decrypts it: base64 -d token.txt | gpg --decrypt.`,
-        `The root token of ${cluster} has no lifetime: the recipient revokes it when the work is done (vault token revoke -self).`,
       ],
     };
   });

@@ -30,7 +30,10 @@ export function pinsPath(env: NodeJS.ProcessEnv, given?: string): string {
 export async function fetchInvitation(client: Client, run: RunReference): Promise<string> {
   const answered = await queryRun<unknown>(client, run, QUERIES.invitation);
   if (typeof answered === 'string') return answered;
-  const recorded = activityResults(await fetchEvents(client, run), 'createCeremony').findLast(hasInvitation);
+  const events = await fetchEvents(client, run);
+  const recorded = ['createCeremony', 'createRootTokenCeremony']
+    .flatMap((activity) => activityResults(events, activity))
+    .findLast(hasInvitation);
   if (recorded !== undefined) return recorded.invitation;
   throw new RunbookError('NOT_FOUND', `The run ${run.workflowId} has no invitation: it asks for no key shares now.`, {
     next: `Look at what it does: "runbook status ${run.workflowId}".`,

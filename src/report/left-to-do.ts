@@ -195,15 +195,33 @@ function operationTokens(run: RunRecord, namingKept: boolean): readonly string[]
   ];
 }
 
+/** Root tokens that the run made, or may have made. Only their recipient can read and end them. */
+function rootTokens(run: RunRecord): readonly string[] {
+  const generated = ofType(run, 'generateRootToken');
+  const clusters = (records: typeof generated) => [...new Set(records.map((each) => inputText(each, 'cluster')))];
+  const made = clusters(generated.filter(({ state }) => state === 'completed'));
+  return [
+    ...made.map(
+      (cluster) =>
+        `A root token of ${cluster} was generated, encrypted to its recipient, and has no lifetime: the recipient revokes it when the work is done (vault token revoke -self).`,
+    ),
+    ...clusters([...undecided(generated)])
+      .filter((cluster) => !made.includes(cluster))
+      .map(
+        (cluster) =>
+          `A generation attempt on ${cluster} may be open, or a root token may exist that nobody holds: read sys/generate-root/attempt, and go through auth/token/accessors for policy root.`,
+      ),
+  ];
+}
+
 function ceremonyKeys(run: RunRecord): readonly string[] {
   const destroyed = new Set(
     ofType(run, 'destroyCeremonyKeys')
       .filter(({ result }) => result['destroyed'] === true)
       .map(({ input }) => keyName(fieldsOf(input['ceremony']))),
   );
-  const made = new Map(
-    completed(run, 'createCeremony').map(({ result }) => [keyName(result), textOf(result['keyHome']) ?? 'unknown']),
-  );
+  const created = [...completed(run, 'createCeremony'), ...completed(run, 'createRootTokenCeremony')];
+  const made = new Map(created.map(({ result }) => [keyName(result), textOf(result['keyHome']) ?? 'unknown']));
   return [...made]
     .filter(([name]) => !destroyed.has(name))
     .map(
@@ -234,7 +252,7 @@ function openParkings({ parked, decided }: RunFacts): readonly string[] {
 
 /** Secrets that the run made and that are not proven gone. A token that the run keeps on purpose is not among them. */
 export function secretsLeft(run: RunRecord): readonly string[] {
-  return [...activationTokens(run), ...operationTokens(run, false), ...ceremonyKeys(run)];
+  return [...activationTokens(run), ...operationTokens(run, false), ...rootTokens(run), ...ceremonyKeys(run)];
 }
 
 /** What a run that ended early left undone at the clusters, the most urgent first: roles, clients, protection. */
@@ -258,6 +276,7 @@ export function derivedLeftToDo(run: RunRecord, facts: RunFacts, plan: Switchove
     ...protection(run, plan),
     ...activationTokens(run),
     ...operationTokens(run, true),
+    ...rootTokens(run),
     ...ceremonyKeys(run),
   ];
 }

@@ -35,12 +35,14 @@ function preconditionCount(result: Fields): string | undefined {
 const OBSERVED: Readonly<Record<string, (result: Fields) => string | undefined>> = {
   assessDrSwitchover: preconditionCount,
   assessCeremony: preconditionCount,
+  assessRootTokenCeremony: preconditionCount,
   readDeployment: ({ observations }) => `${plural(listOf(observations).length, 'cluster')} read`,
-  createCeremony: ({ epoch, holders, threshold }) =>
-    `round ${numberOf(epoch) ?? '?'}, ${numberOf(threshold) ?? '?'} of ${listOf(holders).length} holders needed`,
+  createCeremony: ceremonyRound,
+  createRootTokenCeremony: ceremonyRound,
   openEnvelopes: ({ verdicts }) =>
     `${listOf(verdicts).filter((item) => fieldsOf(item)['code'] === 'accepted').length} of ${plural(listOf(verdicts).length, 'envelope')} accepted`,
-  generateOperationToken: ({ attempts }) => `token generated in ${plural(numberOf(attempts) ?? 1, 'attempt')}`,
+  generateOperationToken: tokenGenerated,
+  generateRootToken: tokenGenerated,
   destroyCeremonyKeys: ({ text }) => textOf(text),
   deleteOperationTokens: ({ disposals }) =>
     listOf(disposals)
@@ -73,6 +75,14 @@ const OBSERVED: Readonly<Record<string, (result: Fields) => string | undefined>>
       .map(({ cluster, follows }) => `${textOf(cluster) ?? '?'} ${follows === true ? 'follows' : 'does not follow'}`)
       .join(', '),
 };
+
+function ceremonyRound({ epoch, holders, threshold }: Fields): string {
+  return `round ${numberOf(epoch) ?? '?'}, ${numberOf(threshold) ?? '?'} of ${listOf(holders).length} holders needed`;
+}
+
+function tokenGenerated({ attempts }: Fields): string {
+  return `token generated in ${plural(numberOf(attempts) ?? 1, 'attempt')}`;
+}
 
 function activationToken({ id, form }: Fields): string {
   if (form === 'none') return 'none needed: it follows already';
