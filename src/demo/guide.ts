@@ -1,4 +1,5 @@
-import { deploymentWorkflowId } from '../contracts/names';
+import { DEFAULT_TASK_QUEUE, deploymentWorkflowId, lockWorkflowId } from '../contracts/names';
+import type { RunbookName } from '../contracts/names';
 import type { GateName } from '../contracts/plan';
 import { startFormLink } from '../cli/web-ui';
 import { shellLine } from '../cli/text';
@@ -14,6 +15,11 @@ export const SWITCHOVER = {
   reason: 'demonstration of a planned switchover',
   requestedBy: OPERATOR,
 } as const;
+
+/** The input of a failover after `simulated kill east`. */
+const FAILOVER = { deployment: DEPLOYMENT, to: 'west', reason: 'east is gone', requestedBy: OPERATOR } as const;
+
+const REJOIN = { deployment: DEPLOYMENT, cluster: 'east', reason: 'east is back', requestedBy: OPERATOR } as const;
 
 /** Options with which a person signs. */
 export function signingWords({ keyFile, passphraseFile }: DemoPerson): string[] {
@@ -44,11 +50,12 @@ export function guideLines({ server, payments, environment, environmentFile }: S
   const workflowId = deploymentWorkflowId(DEPLOYMENT);
   const holders = [...payments.people.values()].filter(({ shareFile }) => shareFile !== undefined);
   const approver = payments.people.get('grace');
-  const form = startFormLink(environment, server.namespace, {
-    workflowId,
-    taskQueue: environment['RUNBOOKS_TASK_QUEUE'] ?? 'runbooks',
-    runbook: 'drSwitchover',
-  });
+  const form = (runbook: RunbookName): string[] => {
+    const taskQueue = environment['RUNBOOKS_TASK_QUEUE'] ?? DEFAULT_TASK_QUEUE;
+    const lock = lockWorkflowId(runbook, { deployment: DEPLOYMENT }) ?? workflowId;
+    const link = startFormLink(environment, server.namespace, { workflowId: lock, taskQueue, runbook });
+    return link === undefined ? [] : [`  ${link}`];
+  };
   const command = (...words: readonly string[]): string => `  ${shellLine('runbook', ...words)}`;
   return [
     '',
@@ -59,7 +66,7 @@ export function guideLines({ server, payments, environment, environmentFile }: S
     command('plan', 'drSwitchover', '--input', JSON.stringify(SWITCHOVER)),
     command('start', 'drSwitchover', '--input', JSON.stringify(SWITCHOVER)),
     '   or in the Web UI, with the JSON object above as input:',
-    ...(form === undefined ? [] : [`  ${form}`]),
+    ...form('drSwitchover'),
     '',
     '2. Follow it, in a terminal of its own:',
     command('watch', workflowId),
@@ -78,6 +85,19 @@ export function guideLines({ server, payments, environment, environmentFile }: S
     command('report', workflowId),
     command('scan', workflowId),
     `  ${server.uiAddress}/namespaces/${server.namespace}/workflows`,
+    '',
+    '6. Would it work at all? In the Web UI with input {"deployment":"payments"}, or:',
+    ...form('readiness'),
+    command('readiness', DEPLOYMENT),
+    '',
+    '7. The other drill, before a switchover: east is gone, and west takes over. Shares as above:',
+    '  simulated kill east',
+    command('start', 'drFailover', '--input', JSON.stringify(FAILOVER)),
+    ...form('drFailover'),
+    ...(approver === undefined ? [] : [command(...approveWords(approver, 'promote'))]),
+    '   When it is back (simulated restart east), it must not serve as primary beside west:',
+    command('start', 'drRejoin', '--input', JSON.stringify(REJOIN)),
+    '   More to break: simulated --help',
     '',
     'Ctrl-C here ends everything and removes its files; reports stay.',
   ];

@@ -1,8 +1,9 @@
+import { randomBytes } from 'node:crypto';
 import { mkdir, mkdtemp, rm, statfs, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { formatPublicKey, addPin, newSealKey, newSigningKey } from '../secrets';
-import { startSimulatedService } from '../simulator';
+import { ControlEndpoint, startSimulatedService } from '../simulator';
 import type { SimulatedService } from '../simulator';
 import { ClientsAddress } from './clients-address';
 import type { ClientsFiles } from './clients-address';
@@ -10,6 +11,7 @@ import { inventoryText } from './inventory-file';
 import { makePeople } from './people';
 import type { DemoPerson } from './people';
 import { demoCommand } from './programs';
+import type { ControlFile } from './simulated';
 import { paymentsTopology } from './topology';
 
 /** The name of the simulated deployment. */
@@ -43,6 +45,8 @@ export interface Payments {
   readonly clientsAddress: string;
   readonly clientsTokenFile: string;
   readonly clientsFiles: ClientsFiles;
+  /** Command with which a person ends clusters, restarts them, cuts them off from each other. */
+  readonly simulatedCommand: readonly [string, ...string[]];
   /** What people do after a cluster was wiped: makes a new token for the workers and puts it where they read it. */
   newCredential(cluster: string): Promise<void>;
   /** What workers and the command line need in their environment. */
@@ -62,6 +66,7 @@ export async function startPayments(options: PaymentsOptions): Promise<Payments>
   try {
     const service = await startSimulatedService(paymentsTopology(options));
     undo.push(() => service.stop());
+    const simulatedCommand = await startControl(directory, service, undo);
     const credentials = await writeCredentials(directory, service);
     const people = await makePeople(join(directory, 'people'), service.cluster('east').keyShares);
     const { signingKeyFile, sealKeysFile, pinsFile } = await writeWorkersKeys(directory);
@@ -112,6 +117,7 @@ export async function startPayments(options: PaymentsOptions): Promise<Payments>
       clientsAddress,
       clientsTokenFile: credentials.clientsTokenFile,
       clientsFiles,
+      simulatedCommand,
       newCredential: (cluster) => credentials.renew(cluster),
       environment,
       stop,
@@ -120,6 +126,21 @@ export async function startPayments(options: PaymentsOptions): Promise<Payments>
     await stop();
     throw error;
   }
+}
+
+/** A way in for people, on loopback; its token is in a file of the scenario. */
+async function startControl(
+  directory: string,
+  service: SimulatedService,
+  undo: (() => Promise<void>)[],
+): Promise<readonly [string, ...string[]]> {
+  const token = randomBytes(24).toString('base64url');
+  const control = new ControlEndpoint(service, token);
+  const address = await control.start(0);
+  undo.push(() => control.stop());
+  const file = join(directory, 'control.json');
+  await writeFile(file, JSON.stringify({ address, token } satisfies ControlFile), { mode: 0o600 });
+  return [...demoCommand('simulated'), file];
 }
 
 /** Memory-backed where the host has such a place. */

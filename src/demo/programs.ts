@@ -13,6 +13,6 @@ export function runbookCommand(): readonly [string, ...string[]] {
 }
 
 /** A program of this folder. */
-export function demoCommand(name: 'hook' | 'writer'): readonly [string, ...string[]] {
+export function demoCommand(name: 'hook' | 'simulated' | 'writer'): readonly [string, ...string[]] {
   return programCommand(join(__dirname, name));
 }

@@ -23,7 +23,7 @@ export interface Stage {
   readonly worker: Child;
   /** Environment for the command line and the worker. */
   readonly environment: Readonly<Record<string, string>>;
-  /** Shell file that sets this environment and puts `runbook` on the PATH. */
+  /** Shell file that sets this environment and puts `runbook` and `simulated` on the PATH. */
   readonly environmentFile: string;
   stop(): Promise<void>;
 }
@@ -57,7 +57,10 @@ export async function startStage({ reportDirectory, say }: StageOptions): Promis
       RUNBOOKS_TEMPORAL_UI: server.uiAddress,
       RUNBOOKS_TEMPORAL_HTTP: server.httpAddress,
     };
-    const environmentFile = await writeEnvironment(payments.directory, environment);
+    const environmentFile = await writeEnvironment(payments.directory, environment, {
+      runbook: runbookCommand(),
+      simulated: payments.simulatedCommand,
+    });
     say(
       'Simulated service east (primary), west and north (DR secondaries), europe (performance secondary), europe-dr, spare, asia',
     );
@@ -114,13 +117,17 @@ async function startWorkerProcess(
 }
 
 /** A shell file to source in other terminals. */
-async function writeEnvironment(directory: string, environment: Readonly<Record<string, string>>): Promise<string> {
+async function writeEnvironment(
+  directory: string,
+  environment: Readonly<Record<string, string>>,
+  commands: Readonly<Record<string, readonly string[]>>,
+): Promise<string> {
   const programs = join(directory, 'bin');
-  await mkdir(programs);
+  await mkdir(programs, { mode: 0o700 });
   const quoted = (word: string): string => `'${word.replaceAll("'", `'\\''`)}'`;
-  await writeFile(join(programs, 'runbook'), `#!/bin/sh\nexec ${runbookCommand().map(quoted).join(' ')} "$@"\n`, {
-    mode: 0o700,
-  });
+  for (const [name, words] of Object.entries(commands)) {
+    await writeFile(join(programs, name), `#!/bin/sh\nexec ${words.map(quoted).join(' ')} "$@"\n`, { mode: 0o700 });
+  }
   const file = join(directory, 'env.sh');
   const lines = Object.entries(environment).map(([name, value]) => `export ${name}=${quoted(value)}`);
   await writeFile(file, `${[...lines, `export PATH=${quoted(programs)}:"$PATH"`].join('\n')}\n`, { mode: 0o600 });

@@ -9,5 +9,6 @@ export type { Readings, Timing } from './readings';
 export type { ClusterSnapshot, ReplicationSnapshot } from './snapshot';
 export type { ReplicationKind } from './storage';
 export type { Topology, TopologyCluster } from './topology';
+export { ControlEndpoint } from './control';
 export { parseTopology, runSimulatorProgram, startSimulatorProgram } from './program';
 export type { RunningSimulator, SimulatorClusterState, SimulatorState } from './program';

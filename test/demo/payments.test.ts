@@ -49,6 +49,7 @@ describe('the simulated deployment of the demonstration', () => {
     const inventory = await loadInventory(payments.inventoryFile);
     const deployment = inventory.deployments.get('payments');
     expect([...(deployment?.clusters.keys() ?? [])].sort()).toEqual([
+      'asia',
       'east',
       'europe',
       'europe-dr',
@@ -90,6 +91,19 @@ describe('the simulated deployment of the demonstration', () => {
     expect(await readFile(payments.clientsFiles.quiesce, 'utf8')).toBe('');
     expect(await runHook('release', 'east')).toBe(0);
     expect(existsSync(payments.clientsFiles.quiesce)).toBe(false);
+  });
+
+  it('a person ends a cluster and restarts it from another process', async () => {
+    const simulated = async (...words: readonly string[]): Promise<number | null> => {
+      const [program, ...args] = payments.simulatedCommand;
+      const [code] = (await once(spawn(program, [...args, ...words], { stdio: 'ignore' }), 'exit')) as [number | null];
+      return code;
+    };
+    expect(await simulated('kill', 'spare')).toBe(0);
+    const [address = ''] = payments.service.cluster('spare').addresses;
+    await expect(request(`${address}/v1/sys/health`)).rejects.toThrow('ECONNREFUSED');
+    expect(await simulated('restart', 'spare')).toBe(0);
+    expect([await simulated('kill', 'atlantis'), await simulated()]).toEqual([1, 2]);
   });
 
   it('refuses a hook that there is not', async () => {
