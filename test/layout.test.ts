@@ -148,6 +148,10 @@ describe('the 34 endpoints', () => {
     await real.close();
   });
 
+  it('are each used by at least one runbook', () => {
+    expect(endpointPage()).not.toContain('not yet');
+  });
+
   it('stand in docs/endpoints.md with the activities and runbooks that use them', () => {
     const file = join(ROOT, 'docs', 'endpoints.md');
     const page = endpointPage();

@@ -7,6 +7,7 @@ import { GATE_NAMES, OPERATION_GATES } from '../src/contracts/plan';
 import { RUNBOOK_INPUTS } from '../src/contracts/runbook-inputs';
 import { RUNBOOK_PURPOSES } from '../src/contracts/runbook-purposes';
 import { ROOT, codeBlocks, page } from './support/documents';
+import { EVENT_LIMITS } from './support/matrix';
 
 const README = page('README.md').text;
 
@@ -40,6 +41,12 @@ describe.each(RUNBOOK_NAMES)('the page of %s', (name) => {
       expect([words, text.includes(words)]).toEqual([words, true]);
     }
   });
+});
+
+it('docs/benchmarks.md has the event limits that the tests guard, of every runbook', () => {
+  const rows = [...page('docs/benchmarks.md').text.matchAll(/^\| `(\w+)` \| .* \| (\d+) \|$/gm)];
+  expect(Object.fromEntries(rows.map(([, name, limit]) => [name, Number(limit)]))).toEqual(EVENT_LIMITS);
+  expect(Object.keys(EVENT_LIMITS).sort()).toEqual([...RUNBOOK_NAMES].sort());
 });
 
 it('every gate belongs to a dangerous operation, or is asked for by the planned switchover alone', () => {
