@@ -119,7 +119,7 @@ describe('before anything is touched', () => {
     it('an unknown runbook is answered with the list of those that exist', async () => {
       const failure = await failureOf(await start(input(), 'drSwitchOver'));
       expect(failure.code).toBe('UNKNOWN_RUNBOOK');
-      expect(failure.message).toMatch(/drSwitchOver.*drSwitchover, operationTokenCeremony/);
+      expect(failure.message).toMatch(/drSwitchOver.*drSwitchover, drFailover, .*walSampler/);
     });
 
     it.each<[string, Partial<WorkflowStartOptions>]>([
