@@ -107,7 +107,7 @@ export function promoteLostPrimarysHeir(dependencies: ActivityDependencies, clus
 }
 
 /** The last look: no node of the lost primary says that it is primary, and every sign is still there. */
-async function demandGone(
+export async function demandGone(
   dependencies: ActivityDependencies,
   clusters: Clusters,
   execution: Execution,

@@ -4,6 +4,7 @@ import type { Precondition } from '../src/contracts/plan';
 import type { Finding } from '../src/contracts/run-facts';
 import { findDeployment } from '../src/inventory';
 import type { ActivityDependencies } from './dependencies';
+import { fenceLostPrimary } from './dr-failover-fence';
 import { promoteLostPrimarysHeir } from './dr-failover-promotion';
 import type { Clusters } from './support/clusters';
 import { execute, executeChange } from './support/execution';
@@ -112,6 +113,7 @@ export function createFailoverActivities(dependencies: ActivityDependencies, clu
       return { observed: signsText(signs), at: Date.now() };
     }),
 
+    fenceLostPrimary: executeChange(fenceLostPrimary(dependencies, clusters)),
     promoteAfterFailover: executeChange((input, execution) => promoteHeir(input, execution, false)),
     forcePromoteAfterFailover: executeChange((input, execution) => promoteHeir(input, execution, true)),
   };

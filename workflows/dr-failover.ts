@@ -44,7 +44,7 @@ export async function failOver(run: Run, input: DrFailoverInput): Promise<Ending
   // 2. B's token, and the fence: the last things that can be stopped at will.
   const token = await run.stoppable(async () => {
     const made = await tokens.of(route.to);
-    await fence(run, input.deployment, route);
+    await fence(run, input.deployment, route, approved.authority);
     return made;
   });
 
@@ -76,17 +76,18 @@ interface Progress {
   finished: boolean;
 }
 
-/** B first: without its token the rest is pointless. */
+/**
+ * Every DR secondary that answers may become the heir while people are waited for: the holders are asked once for all.
+ * Without B's token the rest is pointless.
+ */
 function tokensFor({ tokenSource, to, otherDrSecondaries }: FailoverRoute) {
   return {
     source: tokenSource,
-    targets: [
-      { cluster: to, uses: ['dr.promote', 'dr.operation-token.delete'] as const },
-      ...otherDrSecondaries.map((cluster) => ({
-        cluster,
-        uses: ['dr.update-primary', 'dr.operation-token.delete'] as const,
-      })),
-    ],
+    targets: [to, ...otherDrSecondaries].map((cluster) => ({
+      cluster,
+      uses: ['dr.promote', 'dr.update-primary', 'dr.operation-token.delete'] as const,
+    })),
+    essential: { cluster: to, uses: ['dr.promote', 'dr.operation-token.delete'] as const },
   };
 }
 
@@ -116,12 +117,17 @@ async function gatherEvidence(
 }
 
 /** Step 2: nobody may reach the old primary when it comes back. Attested fencing is in the plan that was approved. */
-async function fence(run: Run, deployment: string, { from, to, fencing }: FailoverRoute): Promise<void> {
+async function fence(
+  run: Run,
+  deployment: string,
+  { from, to, fencing }: FailoverRoute,
+  authority: Authority,
+): Promise<void> {
   if (fencing === 'attested') return;
   await run.skippableStep(
     `Fence ${from}`,
     `nothing but the word of those who approved says that ${from} is cut off`,
-    (call) => call.runHook({ deployment, hook: 'fence', from, to }),
+    (call) => call.fenceLostPrimary({ deployment, from, to, authority }),
     { note: ({ observed }) => observed, skipNeedsTwo: true },
   );
 }

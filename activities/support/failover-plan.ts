@@ -37,6 +37,7 @@ export function failoverPlan(
     input,
     clusters: [to, gone],
     operations: [
+      ...(hook ? [{ operation: 'hook.fence' as const, on: pair.with, with: pair.on }] : []),
       { operation: 'dr.secondary.promote', ...pair },
       ...(input.offerForce ? [{ operation: 'dr.secondary.promote-force' as const, ...pair }] : []),
     ],

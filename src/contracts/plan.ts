@@ -73,6 +73,9 @@ export const OPERATION_GATES = {
   'dr.secondary.forget-primary': 'revoke',
   'dr.secondary.reindex': 'reindex',
   'dr.secondary.repoint-by-token': 'repoint',
+  // Parts of a failover and of a rejoin that were approved as a whole: nobody is asked again.
+  'dr.secondary.repoint-after-promotion': 'promote',
+  'dr.secondary.repoint-after-unfence': 'unfence',
   'performance.primary.demote': 'promote',
   'performance.primary.disable': 'disable',
   'performance.primary.revoke-secondary': 'revoke',
@@ -83,8 +86,9 @@ export const OPERATION_GATES = {
   'performance.secondary.disable': 'disable',
   'performance.secondary.forget-primary': 'revoke',
   'performance.secondary.repoint-by-token': 'repoint',
-  // Part of a promotion that was approved as a whole: nobody is asked again.
+  // As above, of either kind of promotion.
   'performance.secondary.repoint-after-promotion': 'promote',
+  'hook.fence': 'promote',
   'hook.unfence': 'unfence',
   'root-token.generate': 'ceremony',
 } as const satisfies Readonly<Record<string, GateName>>;

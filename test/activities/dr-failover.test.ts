@@ -34,6 +34,7 @@ beforeAll(async () => {
       clusters: ['east', 'west', 'north'].map((name) => ({ name, nodes: 2, seal: SEAL })),
       dr: [{ primary: 'east', secondaries: ['west', 'north'] }],
     },
+    deployment: { hooks: { fence: { command: ['/bin/true'] } } },
     limits: { promote: '900ms', primaryGone: '1s', heartbeatAge: '1s' },
   });
   token = await bench.operationToken('north');
@@ -107,6 +108,26 @@ it('force needs gate force and its two approvers', async () => {
   expect(promoted()).toBe(0);
 });
 
+const fencing = (more: Partial<{ authority: Authority; from: string; to: string }> = {}) => ({
+  deployment: DEPLOYMENT,
+  from: 'east',
+  to: 'north',
+  authority,
+  ...more,
+});
+
+it('the fence hook needs the approval of gate promote, and is about the lost primary of the plan alone', async () => {
+  const { plan } = authority;
+  const refused = [
+    fencing({ authority: { plan, approvals: [] } }),
+    fencing({ authority: { plan, approvals: [await bench.approval('plan', plan.digest)] } }),
+    fencing({ from: 'west' }),
+    fencing({ from: 'north', to: 'west' }),
+  ];
+  for (const asked of refused) expect((await bench.failure('fenceLostPrimary', asked)).code).toBe('NOT_APPROVED');
+  expect(await bench.call('fenceLostPrimary', fencing())).toMatchObject({ outcome: 'done' });
+});
+
 it('nothing is promoted while an observer hears the primary, or while its silence is young', async () => {
   const { streams } = bench.cluster('west');
   const now = bench.service.now();
@@ -114,6 +135,7 @@ it('nothing is promoted while an observer hears the primary, or while its silenc
   streams.dr.lastHeartbeatAt = now + 1_000;
   const refused = await bench.failure('promoteAfterFailover', promotion());
   expect(refused).toMatchObject({ code: 'PRECONDITION_FAILED', details: { outcomeKnown: true } });
+  expect((await bench.failure('fenceLostPrimary', fencing())).code).toBe('PRECONDITION_FAILED');
   expect(promoted()).toBe(0);
   streams.dr.lastHeartbeatAt = heard;
 });
@@ -122,6 +144,11 @@ it('nothing is promoted once the primary answers again, or another member is pri
   for (const index of [0, 1]) bench.cluster('east').unsealNode(index);
   await new Promise((resolve) => setTimeout(resolve, 200));
   expect((await bench.failure('promoteAfterFailover', promotion())).code).toBe('STATE_DIVERGED');
+  // Approved an hour ago, and it serves again: it is not cut off.
+  expect(await bench.failure('fenceLostPrimary', fencing())).toMatchObject({
+    code: 'STATE_DIVERGED',
+    details: { outcomeKnown: true },
+  });
   for (const index of [0, 1]) bench.cluster('east').sealNode(index);
   silence();
   const { setId = '' } = bench.cluster('west').snapshotState().dr;

@@ -9,7 +9,7 @@ import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
 const CANARY = 'hvs.canaryOfAHook0123456789';
 const HEADER = 'a-password-in-words-only';
 const script = (text: string, more: object = {}) => ({ command: ['/bin/sh', '-c', text], timeout: '20s', ...more });
-type HookOf = 'quiesce' | 'release' | 'traffic' | 'fence';
+type HookOf = 'quiesce' | 'release' | 'traffic';
 const hook = (name: HookOf) => ({ deployment: DEPLOYMENT, hook: name, from: 'east', to: 'west' }) as const;
 
 let bench: ActivityBench;
@@ -36,7 +36,8 @@ beforeAll(async () => {
         quiesce: script('echo quiet; echo "and $RUNBOOK_FACTS"'),
         traffic: script(`echo ${CANARY}; echo ${CANARY} >&2; exit 3`),
         release: { url: address, headers: { authorization: { env: 'TEST_HOOK_HEADER' } }, timeout: '1s' },
-        fence: { url: address, method: 'PUT', idempotent: true, expectStatus: [204], timeout: '1s' },
+        fence: { url: address },
+        unfence: { url: address },
         dump: script('echo saved'),
         probe: { url: address, expectStatus: [200, 204] },
       },
@@ -55,6 +56,8 @@ beforeEach(() => {
   answer = (response) => response.writeHead(204).end();
 });
 afterEach(() => expect(bench.leaks()).toEqual([]));
+
+const IDEMPOTENT = () => ({ url: address, method: 'PUT', idempotent: true, expectStatus: [204], timeout: '1s' });
 
 /** A bench with one hook of its own. */
 async function withQuiesce<T>(entry: object, body: (own: ActivityBench) => Promise<T>): Promise<T> {
@@ -184,7 +187,9 @@ describe('a call', () => {
       retryable: false,
       details: { observed: expect.stringContaining('the answer was lost') as string, outcomeKnown: false },
     });
-    expect(await bench.failure('runHook', hook('fence'))).toMatchObject({ code: 'HOOK_FAILED', retryable: true });
+    await withQuiesce(IDEMPOTENT(), async (own) => {
+      expect(await own.failure('runHook', hook('quiesce'))).toMatchObject({ code: 'HOOK_FAILED', retryable: true });
+    });
     answer = () => undefined;
     expect(await bench.failure('runHook', hook('release'))).toMatchObject({
       code: 'OUTCOME_UNKNOWN',
@@ -210,6 +215,15 @@ describe('a call', () => {
   });
 });
 
+it.each(['fence', 'unfence', 'dump', 'probe', 'constructor'])(
+  'the %s hook is not run as a hook that needs no plan',
+  async (name) => {
+    const asked = { ...hook('quiesce'), hook: name as 'quiesce' };
+    expect(await bench.failure('runHook', asked)).toMatchObject({ code: 'NOT_APPROVED', retryable: false });
+    expect(got).toEqual([]);
+  },
+);
+
 describe('a try after one that was lost with its worker', () => {
   it('asks people where the hook is not idempotent, without running it', async () => {
     expect(await bench.failure('runHook', hook('release'), { attempt: 2 })).toMatchObject({
@@ -222,16 +236,18 @@ describe('a try after one that was lost with its worker', () => {
   });
 
   it('runs an idempotent hook again, which its receiver can tell by the key; a second failure asks people', async () => {
-    await bench.call('runHook', hook('fence'));
-    expect(await bench.call('runHook', hook('fence'), { attempt: 2 })).toMatchObject({ outcome: 'done' });
-    const keys = got.map(({ method, headers }) => [method, headers['idempotency-key']]);
-    expect(keys).toHaveLength(2);
-    expect(keys[0]).toEqual(keys[1]);
-    answer = (response) => response.writeHead(503).end('busy');
-    expect(await bench.failure('runHook', hook('fence'), { attempt: 2 })).toMatchObject({
-      code: 'HOOK_FAILED',
-      retryable: false,
-      details: { observed: 'status 503; its output: busy', outcomeKnown: false },
+    await withQuiesce(IDEMPOTENT(), async (own) => {
+      await own.call('runHook', hook('quiesce'));
+      expect(await own.call('runHook', hook('quiesce'), { attempt: 2 })).toMatchObject({ outcome: 'done' });
+      const keys = got.map(({ method, headers }) => [method, headers['idempotency-key']]);
+      expect(keys).toHaveLength(2);
+      expect(keys[0]).toEqual(keys[1]);
+      answer = (response) => response.writeHead(503).end('busy');
+      expect(await own.failure('runHook', hook('quiesce'), { attempt: 2 })).toMatchObject({
+        code: 'HOOK_FAILED',
+        retryable: false,
+        details: { observed: 'status 503; its output: busy', outcomeKnown: false },
+      });
     });
   });
 });

@@ -55,6 +55,10 @@ export interface FailoverActivities {
   awaitPrimaryGone(
     input: OnDeployment & { readonly from: string; readonly to: string },
   ): Promise<{ readonly observed: string; readonly at: number }>;
+  /** The `fence` hook for `from`; refuses unless every sign is still there right before it is run. */
+  fenceLostPrimary(
+    input: OnDeployment & { readonly from: string; readonly to: string; readonly authority: Authority },
+  ): Promise<ChangeResult>;
   promoteAfterFailover(input: AfterFailover): Promise<ChangeResult>;
   /** As {@link promoteAfterFailover}, but the service's own safety checks are left out: what is not there is lost. */
   forcePromoteAfterFailover(input: AfterFailover): Promise<ChangeResult>;

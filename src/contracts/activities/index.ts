@@ -213,11 +213,11 @@ export interface SwitchoverActivities {
   ): Promise<{ readonly disposals: readonly TokenDisposal[]; readonly findings: readonly Finding[] }>;
 
   // Hooks of the inventory
-  /** `from`: the cluster that is or was primary, which `fence` is about; `to`: the one that clients are led to. */
+  /** `from`: the cluster that is or was primary; `to`: the one that clients are led to. Refuses every other hook. */
   runHook(
     input: StepInput & {
       readonly deployment: string;
-      readonly hook: 'quiesce' | 'traffic' | 'release' | 'fence';
+      readonly hook: 'quiesce' | 'traffic' | 'release';
       readonly from: string;
       readonly to: string;
     },
