@@ -6,6 +6,7 @@ import { verifyOperation } from './support/authority';
 import type { ClusterAccess, Clusters } from './support/clusters';
 import type { Execution } from './support/execution';
 import { executeChange } from './support/execution';
+import { mayBeOneSet } from './support/follow-rules';
 import { describeReplication, isAlive } from './support/observe';
 import { primaryClusterAddrOf } from './support/onboarding-primary';
 import { readKind } from './support/onboarding-read';
@@ -138,7 +139,7 @@ export function createPerformanceRoleActivities(
   };
 }
 
-/** The last look of an unplanned promotion: the primary says nothing or is a secondary, and every sign is still there. */
+/** The last look of an unplanned promotion: the primary says nothing or proves that it is none, and every sign is still there. */
 async function demandGone(
   dependencies: ActivityDependencies,
   clusters: Clusters,
@@ -150,7 +151,8 @@ async function demandGone(
   const lost = clusters.of(name, otherCluster);
   const said = await askRole(lost, signal, 'performance');
   refusePrimary(otherCluster, said, 'performance');
-  if (said.active !== undefined) return proveNotPrimary(dependencies, run, lost, signal, memory);
+  // What it says of itself is proven as in a planned promotion; the signs are looked at whatever it says.
+  if (said.active !== undefined) await proveNotPrimary(dependencies, run, lost, signal, memory);
   const observations = await observeDeployment(clusters, name, signal);
   const [from, to] = [otherCluster, cluster].map((each) => observations.find((seen) => seen.cluster === each));
   if (!from || !to) throw new TypeError('a cluster of the deployment was not read');
@@ -168,7 +170,7 @@ async function demandGone(
   });
 }
 
-/** No other cluster of the set says that it is primary. One that cannot be read was shown in the plan. */
+/** No other cluster that may be of the set says that it is primary. One that cannot be read was shown in the plan. */
 async function refuseSecondPrimary(
   clusters: Clusters,
   deployment: string,
@@ -195,7 +197,7 @@ async function primaryOf(
 ): Promise<string | undefined> {
   try {
     const state = await readKind(access, 'performance', signal);
-    return state.mode === 'primary' && state.setId === setId ? access.entry.name : undefined;
+    return state.mode === 'primary' && mayBeOneSet(state.setId, setId) ? access.entry.name : undefined;
   } catch (error) {
     if (!isRunbookError(error) || error.code === 'REQUEST_CANCELLED') throw error;
     return undefined;

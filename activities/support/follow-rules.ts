@@ -102,6 +102,11 @@ export function withoutKnownBugs(
   });
 }
 
+/** Whether two clusters may belong to one replication set: only two IDs that are told, and differ, say that they do not. */
+export function mayBeOneSet(a: string | undefined, b: string | undefined): boolean {
+  return !a || !b || a === b;
+}
+
 /** At most one primary of the set of `primary`, as far as clusters answer. */
 export function onlyPrimary(
   kind: ReplicationKind,
@@ -110,7 +115,7 @@ export function onlyPrimary(
 ): Precondition[] {
   const setId = primary[kind]?.setId;
   const others = observations.filter(
-    (each) => each !== primary && each[kind]?.mode === 'primary' && each[kind].setId === setId,
+    (each) => each !== primary && each[kind]?.mode === 'primary' && mayBeOneSet(each[kind].setId, setId),
   );
   return [
     check(

@@ -2,6 +2,7 @@ import type { ClusterObservation } from '../../src/contracts/observations';
 import type { Precondition } from '../../src/contracts/plan';
 import type { Deployment } from '../../src/inventory';
 import { drSetOf } from '../../src/inventory';
+import { mayBeOneSet } from './follow-rules';
 import { describeReplication, heartbeatAge } from './observe';
 import { check } from './switchover-rule';
 
@@ -21,11 +22,20 @@ export interface PrimaryLost {
  */
 export function judgeGone({ deployment, from, to, observations, overrideDrSecondary }: PrimaryLost): Precondition[] {
   const setId = to.performance?.setId;
-  const inSet = observations.filter((each) => each.performance?.setId === setId && setId !== undefined);
-  const primaries = inSet.filter((each) => each.performance?.mode === 'primary').map(({ cluster }) => cluster);
-  const witnesses = inSet.filter((each) => each.performance?.mode === 'secondary' && each !== from);
+  const primaries = observations
+    .filter((each) => each.performance?.mode === 'primary' && mayBeOneSet(each.performance.setId, setId))
+    .map(({ cluster }) => cluster);
+  const witnesses = observations.filter((each) => each === to || mayHear(each, from, setId));
   const { primaryGoneMs } = deployment.limits;
   return [
+    check(
+      'performance replication set is known',
+      to.cluster,
+      setId !== undefined && setId !== '',
+      setId || 'not told',
+      'the replication set of the new primary: without it nobody can say which clusters belong to it',
+      `Find out why ${to.cluster} does not tell its replication set.`,
+    ),
     check(
       'no cluster answers as performance primary',
       undefined,
@@ -64,6 +74,16 @@ export function usableDrSecondaries(
       each.dr.corruptedMerkleTree !== true &&
       each.nodes.some(({ reachable, sealed }) => reachable && sealed === false),
   );
+}
+
+/**
+ * Whether a cluster can testify that the primary is silent: a secondary that may be of the same set. The one that is
+ * said to be gone testifies as long as it is a secondary that knows a primary: that is none that was demoted.
+ */
+function mayHear(each: ClusterObservation, from: ClusterObservation, setId: string | undefined): boolean {
+  const seen = each.performance;
+  if (seen?.mode !== 'secondary' || !mayBeOneSet(seen.setId, setId)) return false;
+  return each !== from || Boolean(seen.primaryClusterAddress) || seen.peers.length > 0;
 }
 
 function silentSince(witness: ClusterObservation, from: string, primaryGoneMs: number): Precondition {

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Assessment, Authority } from '../../src/contracts/activities';
 import { performancePromotionInput, secondaryRepointingInput } from '../../src/contracts/runbook-inputs';
+import { demotePrimary } from '../../src/simulator/role-changes';
 import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
 
 const PROMOTE = 'POST /v1/sys/replication/performance/secondary/promote';
@@ -65,6 +66,10 @@ const demotion = (authority: Authority) =>
 const promotion = (authority: Authority, more: { readonly cluster?: string; readonly force?: boolean } = {}) =>
   ({ deployment: DEPLOYMENT, cluster: 'europe', otherCluster: 'east', authority, ...more }) as const;
 const mode = (name: string) => bench.cluster(name).snapshotState().performance.mode;
+async function until(holds: () => boolean): Promise<void> {
+  const deadline = Date.now() + 10_000;
+  while (!holds() && Date.now() < deadline) await new Promise((resolve) => setTimeout(resolve, 20));
+}
 const refused = (code: string) => expect.objectContaining({ code }) as unknown;
 
 it('nothing is demoted or promoted without approval, on other clusters than the plan names, or by a plan that says less', async () => {
@@ -129,6 +134,18 @@ it('an unplanned promotion looks again right before the call: a primary or a DR 
   expect(await bench.failure('promotePerformanceSecondary', promotion(approved))).toEqual(refused('STATE_DIVERGED'));
   await pair[0].kill();
   bench.service.advanceClock(3_000);
+  expect(bench.calls('europe', 'secondary/promote')).toBe(0);
+
+  // It is back as a secondary, which proves that it is no primary; its DR secondary still could be one.
+  for (const each of pair) await each.restart();
+  demotePrimary(pair[0], 'performance');
+  await until(() => mode('east') === 'secondary');
+  bench.service.advanceClock(3_000);
+  expect(await bench.failure('promotePerformanceSecondary', promotion(approved))).toMatchObject({
+    code: 'PRECONDITION_FAILED',
+    details: { observed: expect.stringContaining('west could be promoted') as string },
+  });
+  for (const each of pair) await each.kill();
   expect(bench.calls('europe', 'secondary/promote')).toBe(0);
 
   // Two people for force, even where the promotion was approved.
