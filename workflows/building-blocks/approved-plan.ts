@@ -34,16 +34,15 @@ export interface PlanRequest<R> {
   readonly gate: (assessed: Assessment<R>) => GateName | undefined;
   /** What must be known before the gate opens and may take its time; the key holders are asked meanwhile. */
   readonly beforeGate?: (assessed: Assessment<R>) => Promise<void>;
-  /**
-   * The tokens for DR operations that the run will need, first the one without which it is pointless; undefined where it
-   * needs none.
-   */
+  /** The tokens for DR operations that the run will need, or may need; undefined where it needs none. */
   readonly tokens?: (route: R) => TokenNeed | undefined;
 }
 
 export interface TokenNeed {
   readonly source: 'batch' | 'ceremony';
   readonly targets: readonly CeremonyTarget[];
+  /** What the run is pointless without, where that is not every target: holders are not asked again for the rest. */
+  readonly essential?: CeremonyTarget;
 }
 
 /** A plan that people approved, with what is needed to carry it out. */
@@ -81,27 +80,15 @@ export async function approvePlan<R>(run: Run, request: PlanRequest<R>): Promise
   const refusal = refusalOf(assessed);
   if (refusal) return { outcome: 'refused', failure: refusal };
 
-  let { plan, route } = planned(assessed);
-  const gate = request.gate(assessed);
-  const need = request.tokens?.(route);
-  if (gate !== undefined || need?.source === 'ceremony') run.state.enterPhase('waiting-for-people');
-  const tokens = need && tokensFor(run, input, need, plan);
-  const ceremony = tokens?.ceremony;
-  await ceremony?.ready();
-  const open = async (digest: string): Promise<readonly unknown[]> => {
-    await request.beforeGate?.(assessed);
-    return gate === undefined ? [] : openGate(run, input, assessed, gate, digest);
-  };
-  let [approvals = []] = await inParallel<readonly unknown[]>([open(plan.digest), collectShares(ceremony)]);
-  await awaitWindow(run, input.window);
-
-  run.state.enterPhase('preparing');
+  let answered = await askPeople(run, request, assessed);
   // Nobody was waited for: what was read a moment ago still holds, and the activities read again before they act.
-  while (gate !== undefined || ceremony !== undefined) {
+  while (answered.waited) {
+    const { tokens } = answered;
+    const [before, need] = [planned(assessed), request.tokens?.(planned(assessed).route)];
     assessed = await run.step(
       'Read and check again',
       async (call) => {
-        const again = await request.assess(call, { ownFingerprint: ceremony?.fingerprint });
+        const again = await request.assess(call, { ownFingerprint: tokens?.ceremony?.fingerprint });
         const stands = refusalOf(again);
         if (stands) throw stands;
         return again;
@@ -109,14 +96,17 @@ export async function approvePlan<R>(run: Run, request: PlanRequest<R>): Promise
       { note: verdictsInWords },
     );
     const now = planned(assessed);
-    route = now.route;
-    if (now.plan.digest === plan.digest) break;
-    if (request.tokens?.(route)?.source !== need?.source) {
+    if (now.plan.digest === before.plan.digest) {
+      // The step may have parked until after the window.
+      await awaitWindow(run, input.window);
+      break;
+    }
+    if (request.tokens?.(now.route)?.source !== need?.source) {
       throw stepFailure(
         'PRECONDITION_FAILED',
         'The source of the operation tokens changed while people were waited for.',
         {
-          observed: request.tokens?.(route)?.source ?? 'none',
+          observed: request.tokens?.(now.route)?.source ?? 'none',
           needed: need?.source ?? 'none',
           next: 'Nothing was changed. Start again; the new plan says where the tokens come from.',
         },
@@ -127,11 +117,38 @@ export async function approvePlan<R>(run: Run, request: PlanRequest<R>): Promise
       code: 'plan-changed',
       text: 'The deployment changed after the plan was approved; the new plan needs an approval of its own.',
     });
-    plan = now.plan;
-    run.state.plan = plan;
-    approvals = await open(plan.digest);
+    run.state.plan = now.plan;
+    answered = await askPeople(run, request, assessed);
   }
-  return { route, assessed, authority: { plan, approvals }, tokens };
+  const { plan, route } = planned(assessed);
+  return { route, assessed, authority: { plan, approvals: answered.approvals }, tokens: answered.tokens };
+}
+
+/** What came of asking for one plan. */
+interface Answered {
+  readonly approvals: readonly unknown[];
+  readonly tokens: OperationTokens | undefined;
+  /** Whether anybody, or the window, may have been waited for: what was read before is old then. */
+  readonly waited: boolean;
+}
+
+/** Opens the gate of this plan while the key holders are asked, where they were not yet; then waits for the window. */
+async function askPeople<R>(run: Run, request: PlanRequest<R>, assessed: Assessment<R>): Promise<Answered> {
+  const { input } = request;
+  const { plan, route } = planned(assessed);
+  const gate = request.gate(assessed);
+  const need = request.tokens?.(route);
+  if (gate !== undefined || need?.source === 'ceremony') run.state.enterPhase('waiting-for-people');
+  const tokens = need && tokensFor(run, input, need, plan);
+  await tokens?.ceremony?.ready();
+  const open = async (): Promise<readonly unknown[]> => {
+    await request.beforeGate?.(assessed);
+    return gate === undefined ? [] : openGate(run, input, assessed, gate, plan.digest);
+  };
+  const [approvals = []] = await inParallel<readonly unknown[]>([open(), collectShares(tokens?.ceremony)]);
+  const waitedForWindow = await awaitWindow(run, input.window);
+  run.state.enterPhase('preparing');
+  return { approvals, tokens, waited: gate !== undefined || tokens?.ceremony !== undefined || waitedForWindow };
 }
 
 async function collectShares(ceremony: Ceremony | undefined): Promise<readonly unknown[]> {
@@ -148,6 +165,7 @@ export async function approveFurther<R>(
 ): Promise<Authority> {
   const { plan, approvals } = approved.authority;
   const more = await openGate(run, input, approved.assessed, gate, plan.digest);
+  await awaitWindow(run, input.window, `what gate ${gate} allows was not begun`);
   return { plan, approvals: [...approvals, ...more] };
 }
 
@@ -163,11 +181,22 @@ function openGate<R>(
   return passGate(run, { gate, planDigest, policy, requestedBy: requestedBy ?? 'unknown' });
 }
 
-/** New tokens; or those of a run that was taken over, where its holders were asked for what is needed first. */
-function tokensFor(run: Run, input: Asking, { source, targets }: TokenNeed, plan: PlanDocument): OperationTokens {
-  const [first] = targets;
+/**
+ * New tokens; or those that the run holds already, from before it was taken over or before its plan changed, where the
+ * holders were asked for what is needed now.
+ */
+function tokensFor(run: Run, input: Asking, need: TokenNeed, plan: PlanDocument): OperationTokens {
+  const { source, targets, essential } = need;
   const held = run.tokens;
-  if (held && first && held.covers(first) && (held.ceremony === undefined) === (source === 'batch')) return held;
+  const covered = (essential ? [essential] : targets).every((target) => held?.covers(target) === true);
+  if (held && covered && (held.ceremony === undefined) === (source === 'batch')) return held;
+  if (held?.ceremony && source === 'ceremony') {
+    run.state.finding({
+      severity: 'warning',
+      code: 'shares-asked-again',
+      text: 'The key holders were asked for tokens of other clusters or operations than this plan needs; they are asked again.',
+    });
+  }
   const ceremony =
     source === 'ceremony'
       ? new Ceremony(run, {
@@ -182,15 +211,26 @@ function tokensFor(run: Run, input: Asking, { source, targets }: TokenNeed, plan
   return new OperationTokens(run, input.deployment, targets, ceremony);
 }
 
-/** Nothing is changed before the window begins, and nothing is begun after its end. */
-export async function awaitWindow(run: Run, window: ChangeWindow | undefined): Promise<void> {
-  if (!window) return;
+/**
+ * Nothing is changed before the window begins, and nothing is begun after its end: looked at after everything that may
+ * have taken its time.
+ *
+ * @param left - what is told of a run that came too late
+ * @returns whether the window was waited for
+ */
+export async function awaitWindow(
+  run: Run,
+  window: ChangeWindow | undefined,
+  left = 'nothing was changed',
+): Promise<boolean> {
+  if (!window) return false;
   const from = window.notBefore === undefined ? 0 : Date.parse(window.notBefore);
-  if (Date.now() < from) {
+  const early = Date.now() < from;
+  if (early) {
     run.state.wait('window', { for: 'window', until: from });
     await run.waitFor(() => false, from - Date.now());
     run.state.waitOver('window');
   }
-  if (Date.now() <= Date.parse(window.notAfter)) return;
-  throw run.stop(new RunStopped('the clock', `the change window ended at ${window.notAfter}; nothing was changed`));
+  if (Date.now() <= Date.parse(window.notAfter)) return early;
+  throw run.stop(new RunStopped('the clock', `the change window ended at ${window.notAfter}; ${left}`));
 }
