@@ -8,7 +8,7 @@ import { issueActivationToken } from './activation-tokens';
 import type { ClusterAccess } from './clusters';
 import type { Execution } from './execution';
 import { describeReplication, isAlive } from './observe';
-import { CHANGE_TIMEOUT_MS, readActConfirm } from './read-act-confirm';
+import { CHANGE_TIMEOUT_MS, awaitSettled, readActConfirm } from './read-act-confirm';
 
 /** Life of an activation token: it is used at once. */
 const ACTIVATION_TOKEN_SECONDS = 600;
@@ -108,7 +108,19 @@ export async function updatePrimaryWith(
     calls,
   });
 
-  const before = await joining.read(target);
+  const underWayMs = dependencies.changeUnderWayMs ?? CHANGE_TIMEOUT_MS;
+  const reading = {
+    read: () => joining.read(target),
+    budgetMs: POINTED_BUDGET_MS,
+    describe: describeReplication,
+    needed: observed,
+    cluster: secondary,
+  };
+  const before = await awaitSettled(
+    execution,
+    { ...reading, until: (state) => isAttached(state, addresses, heartbeatAgeMs) },
+    underWayMs,
+  );
   if (isAttached(before, addresses, heartbeatAgeMs)) return result('already');
   if (before.mode !== 'secondary') throw isNo(target, kind, 'secondary', before);
   if (activation.token === undefined) return result('not-done', 'there is no activation token yet');
@@ -125,15 +137,12 @@ export async function updatePrimaryWith(
   const wrapped = activation.form === 'wrapped';
   try {
     const changed = await readActConfirm(execution, {
-      read: () => joining.read(target),
+      ...reading,
+      underWayMs,
       // A cluster that was promoted back is known to its secondary already, which it does not accept any more: only a
       // live connection proves anything then.
       until: (state) =>
         follows(before, addresses) ? isAttached(state, addresses, heartbeatAgeMs) : follows(state, addresses),
-      budgetMs: POINTED_BUDGET_MS,
-      describe: describeReplication,
-      needed: observed,
-      cluster: secondary,
       act: () => {
         calls += 1;
         calledAt ??= Date.now();
@@ -146,7 +155,8 @@ export async function updatePrimaryWith(
     });
     return result(changed.outcome);
   } catch (error) {
-    if (isRunbookError(error) && NOT_TAKEN.has(error.code))
+    // While it may be under way, another token would revoke the id that it uses.
+    if (isRunbookError(error) && NOT_TAKEN.has(error.code) && !execution.doubt.mayHaveSent)
       return result('not-done', `${secondary} did not take the activation token (${error.code})`);
     throw error;
   }

@@ -21,7 +21,7 @@ import { kindName, readBothKinds, readKind, rolesText } from './onboarding-read'
 import { allUnsealed, readSealsOf, sealedNodes } from './onboarding-seals';
 import { awaitClusterId, readClusterId } from './operation-token';
 import { describeFilter } from './paths-filters';
-import { CHANGE_TIMEOUT_MS, awaitState, beforeSending, readActConfirm } from './read-act-confirm';
+import { CHANGE_TIMEOUT_MS, awaitSettled, awaitState, beforeSending, readActConfirm } from './read-act-confirm';
 import { WipePermissions, findPermission, hasTaken, notPermitted } from './wipe-permissions';
 
 /** How long a cluster that does not answer is waited for before its step parks, ms. */
@@ -112,7 +112,8 @@ export async function enableSecondaryOn(
     confirmedAt: Date.now(),
   });
 
-  const before = await awaitJoinState(onboarding, source, target);
+  const underWayMs = dependencies.changeUnderWayMs ?? CHANGE_TIMEOUT_MS;
+  const before = await awaitJoinState(onboarding, source, target, underWayMs);
   if (before.joined) return result('already', describeJoin(target, before));
   refuseReplicating(target, before.roles);
   const clusterId = await awaitClusterId(target, execution, ANSWER_BUDGET_MS);
@@ -161,6 +162,7 @@ export async function enableSecondaryOn(
       describe: (state) => describeJoin(target, state),
       needed: `${target.entry.name} is ${kindName(kind)} secondary of ${source.entry.name}`,
       cluster: target.entry.name,
+      underWayMs,
       allow: (state) => refuseReplicating(target, state.roles),
       act: async () => {
         await beforeSending(lastLook);
@@ -176,7 +178,8 @@ export async function enableSecondaryOn(
     });
     return result(changed.outcome, describeJoin(target, changed.state));
   } catch (error) {
-    if (isRunbookError(error) && NOT_TAKEN.has(error.code) && calls > 0)
+    // While it may be under way, another token would revoke the id that it uses: the wiped cluster would follow nobody.
+    if (isRunbookError(error) && NOT_TAKEN.has(error.code) && calls > 0 && !execution.doubt.mayHaveSent)
       return result('not-done', `${target.entry.name} did not take the activation token (${error.code})`);
     throw error;
   }
@@ -190,10 +193,12 @@ export function filterDetail(
   return kind === 'performance' ? { detail: describeFilter(filter) } : {};
 }
 
+/** @param underWayMs - where given, an enable of an attempt before this one is waited for that long */
 async function awaitJoinState(
   { dependencies, clusters, execution, kind }: Onboarding,
   source: ClusterAccess,
   target: ClusterAccess,
+  underWayMs?: number,
 ): Promise<JoinState & { readonly joined: boolean }> {
   const { signal, run } = execution;
   const { name, deployment } = target.entry;
@@ -208,15 +213,19 @@ async function awaitJoinState(
     needed: `${source.entry.name} answers`,
     cluster: source.entry.name,
   });
-  const state = await awaitState(execution, {
+  const polling = {
     read: () => readJoinState(target, signal, mayHaveCalled),
-    until: () => true,
     budgetMs: ANSWER_BUDGET_MS,
-    describe: (seen) => describeJoin(target, seen),
+    describe: (seen: JoinState) => describeJoin(target, seen),
     needed: `${name} answers`,
     cluster: name,
-  });
-  return { ...state, joined: hasJoined(kind, state, addresses, mayHaveCalled) };
+  };
+  const joined = (seen: JoinState) => hasJoined(kind, seen, addresses, mayHaveCalled);
+  const state =
+    underWayMs === undefined
+      ? await awaitState(execution, { ...polling, until: () => true })
+      : await awaitSettled(execution, { ...polling, until: joined }, underWayMs);
+  return { ...state, joined: joined(state) };
 }
 
 /** Reads the roles. Where no node is active, that nodes are sealed is the state if a call of ours may have done it. */

@@ -70,6 +70,11 @@ export interface Change<S> extends Polling<S> {
   readonly allow?: (state: S) => void;
   /** Refusals that mean "not yet" and are worth another call within the budget. */
   readonly notYet?: (error: RunbookError) => boolean;
+  /**
+   * Of a request that serves once, as one with an activation token: how long it can be under way, ms. After a lost answer
+   * only reads that began later than that prove that it had no effect.
+   */
+  readonly underWayMs?: number;
 }
 
 export interface Changed<S> {
@@ -90,7 +95,7 @@ export interface Changed<S> {
 export async function readActConfirm<S>(execution: Execution, asked: Change<S>): Promise<Changed<S>> {
   const deadline = Date.now() + asked.budgetMs;
   const { doubt } = execution;
-  const change: Change<S> = { ...asked, read: settlingDoubt(doubt, asked) };
+  const change: Change<S> = { ...asked, read: settlingDoubt(doubt, asked, asked.underWayMs) };
   const readOnce = (): Promise<S> =>
     awaitState<S>(execution, { ...change, until: () => true, budgetMs: Math.max(0, deadline - Date.now()) });
   let state: S = await readOnce();
@@ -141,7 +146,11 @@ export async function readActConfirm<S>(execution: Execution, asked: Change<S>):
  * Ends the doubt once enough reads in a row, all after the time a lost request can be under way, say "not there". The
  * state that is there settles what was sent here, but not what an earlier attempt may have sent.
  */
-function settlingDoubt<S>(doubt: Doubt, change: Change<S>): () => Promise<S> {
+function settlingDoubt<S>(
+  doubt: Doubt,
+  change: Pick<Polling<S>, 'read' | 'until'>,
+  underWayMs = CHANGE_TIMEOUT_MS,
+): () => Promise<S> {
   let settled = 0;
   const earlier = doubt.mayHaveSent;
   return async () => {
@@ -149,7 +158,7 @@ function settlingDoubt<S>(doubt: Doubt, change: Change<S>): () => Promise<S> {
       const began = Date.now();
       const state = await change.read();
       const there = change.until(state);
-      settled = !there && began > doubt.since + CHANGE_TIMEOUT_MS ? settled + 1 : 0;
+      settled = !there && began > doubt.since + underWayMs ? settled + 1 : 0;
       if (there) doubt.mayHaveSent &&= earlier;
       else if (settled >= STABLE_READS) doubt.mayHaveSent = false;
       return state;
@@ -158,6 +167,20 @@ function settlingDoubt<S>(doubt: Doubt, change: Change<S>): () => Promise<S> {
       throw error;
     }
   };
+}
+
+/**
+ * The state before a request that serves once: where an attempt of Temporal's before may have sent it, reads until it is
+ * there, or until that doubt is over.
+ */
+export async function awaitSettled<S>(execution: Execution, polling: Polling<S>, underWayMs: number): Promise<S> {
+  const { doubt } = execution;
+  return awaitState(execution, {
+    ...polling,
+    budgetMs: polling.budgetMs + (doubt.mayHaveSent ? underWayMs : 0),
+    read: settlingDoubt(doubt, polling, underWayMs),
+    until: (state) => polling.until(state) || !doubt.mayHaveSent,
+  });
 }
 
 /** What ends the activity: Temporal must not try on with another budget. */
@@ -211,17 +234,22 @@ async function confirm<S>(
   answerLost: boolean,
 ): Promise<Confirmed<S>> {
   let notThere = 0;
+  let began = 0;
+  const { underWayMs = 0 } = change;
+  const settledAt = execution.doubt.since + underWayMs;
   const state = await awaitState<S>(execution, {
     ...change,
-    budgetMs: Math.max((change.pollMs ?? POLL_MS) * STABLE_READS * 2, deadline - Date.now()),
-    read: () =>
-      change.read().catch((error: unknown): never => {
+    budgetMs: Math.max((change.pollMs ?? POLL_MS) * STABLE_READS * 2 + underWayMs, deadline - Date.now()),
+    read: () => {
+      began = Date.now();
+      return change.read().catch((error: unknown): never => {
         notThere = 0;
         throw error;
-      }),
+      });
+    },
     until: (seen) => {
       if (change.until(seen)) return true;
-      notThere += 1;
+      if (underWayMs === 0 || began > settledAt) notThere += 1;
       return answerLost && notThere >= STABLE_READS;
     },
   }).catch((error: unknown): never => {

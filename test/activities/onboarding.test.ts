@@ -8,6 +8,7 @@ import type { Topology } from '../../src/simulator';
 import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
 
 const SEED = 5;
+const UNDER_WAY_MS = 400;
 const LATER = '2100-01-01T00:00:00Z';
 const FILTER = { mode: 'deny' as const, paths: ['us-customers/'] };
 const ASKED = { deployment: DEPLOYMENT, reason: 'a test', requestedBy: 'olga', dryRun: false, primary: 'east' };
@@ -40,6 +41,7 @@ beforeAll(async () => {
   await twin.stop();
   bench = await ActivityBench.start({
     topology: TOPOLOGY,
+    changeUnderWayMs: UNDER_WAY_MS,
     drSets: { main: ['east', 'west', 'north', 'south'], eu: ['europe'] },
     deployment: {
       wipeAllowList: ['north', 'south', 'europe'].map((cluster) => ({
@@ -130,6 +132,18 @@ describe('the wipe of a cluster', () => {
     expect(await bench.failure('enablePerformanceSecondary', both)).toMatchObject({ code: 'NOT_APPROVED' });
     expect(enables('europe')).toBe(0);
     expect(await permissions().use(DEPLOYMENT, entry('europe'))).toBeUndefined();
+  });
+
+  it('is not told as not done while what an earlier attempt sent can be under way: its id would be revoked', async () => {
+    const authority = await planFor('north');
+    const activation = { id: ids['north'] ?? '', form: 'none' as const, revokedBefore: false };
+    const input = { deployment: DEPLOYMENT, primary: 'east', secondary: 'north', activation, authority };
+    const began = Date.now();
+    expect(await bench.call('enableDrSecondary', input, { attempt: 2 })).toMatchObject({
+      outcome: 'not-done',
+      calls: 0,
+    });
+    expect(Date.now() - began).toBeGreaterThan(UNDER_WAY_MS);
   });
 
   it('is refused where the cluster began to replicate after the approval; the token that was issued stays unused', async () => {

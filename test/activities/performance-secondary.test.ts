@@ -8,6 +8,7 @@ import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
 
 const BASE = '/v1/sys/replication/performance';
 const FILTER = { mode: 'deny' as const, paths: ['us-customers/'] };
+const UNDER_WAY_MS = 1_500;
 const TO_WEST = { deployment: DEPLOYMENT, primary: 'west', secondary: 'europe' } as const;
 
 let bench: ActivityBench;
@@ -25,6 +26,7 @@ beforeEach(async () => {
     },
     drSets: { main: ['east', 'west'], eu: ['europe'] },
     limits: { streaming: '1500ms' },
+    changeUnderWayMs: UNDER_WAY_MS,
     // Tokens of the primary are not known on a performance secondary.
     cluster: (name) => (name === 'europe' ? { credential: { file: join(directory, 'token') } } : {}),
   });
@@ -87,6 +89,18 @@ it('a filter that cannot be written ends its activity', async () => {
   });
   const input = { deployment: DEPLOYMENT, cluster: 'west', id, filter: { mode: 'allow', paths: ['kv/'] } } as const;
   expect(await bench.failure('writePathsFilter', input)).toMatchObject({ code: 'PERMISSION_DENIED', retryable: false });
+});
+
+it('an update-primary without an answer is not sent again while it can be under way', async () => {
+  const activation = await issue();
+  const endpoint = `POST ${BASE}/secondary/update-primary`;
+  bench.service.faults.add({ endpoint, action: 'reset' });
+  const sent: number[] = [];
+  const tell = () => void sent.push(Date.now());
+  bench.service.faults.add({ endpoint, action: tell, times: Infinity, skip: 1 });
+  const began = Date.now();
+  expect(await point(activation)).toMatchObject({ outcome: 'done', calls: 2 });
+  expect(sent.map((at) => at - began >= UNDER_WAY_MS)).toEqual([true]);
 });
 
 it('an update-primary that is refused is told as not done, with its calls', async () => {

@@ -41,6 +41,8 @@ export interface BenchOptions {
   readonly person?: (name: string) => Readonly<Record<string, unknown>> | undefined;
   /** Members of a cluster in the inventory. */
   readonly cluster?: (name: string) => Readonly<Record<string, unknown>>;
+  /** How long a changing request counts as under way after its answer was lost, ms. */
+  readonly changeUnderWayMs?: number;
 }
 
 /** How an activity ended: its result, or the failure as Temporal would store it. */
@@ -88,6 +90,7 @@ export class ActivityBench {
     readonly workersKey: SigningKey,
     readonly people: ReadonlyMap<string, TestPerson>,
     private readonly secrets: Map<string, string>,
+    changeUnderWayMs?: number,
   ) {
     this.activities = createActivities({
       inventory,
@@ -98,6 +101,7 @@ export class ActivityBench {
       reportDirectory: join(directory, 'reports'),
       ledgerDirectory: this.ledgerDirectory,
       searchAttributesRegistered: false,
+      changeUnderWayMs,
       log: pino({ level: 'debug' }, { write: (line) => void this.emitted.push(line) }),
     });
   }
@@ -147,6 +151,7 @@ export class ActivityBench {
       workers.key,
       people,
       secrets,
+      options.changeUnderWayMs,
     );
   }
 

@@ -103,7 +103,7 @@ describe('answers that get lost after their effect', () => {
       ...before('east', CHANGING.secondaryToken, { status: 412 }, { status: 500 }, { status: 412 }),
       ...before('west', CHANGING.startAttempt, { status: 500 }),
       ...before('west', CHANGING.giveShare, { status: 503 }, 'reset'),
-      ...before('west', CHANGING.updatePrimary, 'reset'),
+      ...before('west', CHANGING.updatePrimary, { status: 503 }),
       ...before('west', CHANGING.deleteToken, { status: 503 }),
     ];
     const run = await scenario.start({ to: 'east' });

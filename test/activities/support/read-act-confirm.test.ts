@@ -2,7 +2,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { CancelledFailure } from '@temporalio/common';
 import type { Execution } from '../../../activities/support/execution';
-import { awaitState, readActConfirm } from '../../../activities/support/read-act-confirm';
+import { awaitSettled, awaitState, readActConfirm } from '../../../activities/support/read-act-confirm';
 import type { Change, Changed } from '../../../activities/support/read-act-confirm';
 import type { RunbookError } from '../../../src/errors';
 import { RunbookError as TheError } from '../../../src/errors';
@@ -272,6 +272,31 @@ describe('a change', () => {
     expect([world.acts, doubt]).toEqual([5, false]);
   });
 
+  it('that serves once is not sent again while the one without an answer can be under way', async () => {
+    const { world, result } = await run(
+      (world) => {
+        if (world.acts > 1) throw refused();
+        setTimeout(() => take(world), 150);
+        throw lost();
+      },
+      { underWayMs: 300 },
+    );
+    expect(result).toMatchObject({ outcome: 'done', calls: 1 });
+    expect(world.acts).toBe(1);
+  });
+
+  it('that serves once is sent again when it cannot be under way any more, and a refusal then is certain', async () => {
+    const began = Date.now();
+    const { world, failure, doubt } = await run(
+      (world) => {
+        throw world.acts === 1 ? lost() : refused();
+      },
+      { underWayMs: 80, budgetMs: 20 },
+    );
+    expect(failure).toMatchObject({ code: 'SERVICE_UNAVAILABLE', details: { outcomeKnown: true } });
+    expect([world.acts, doubt, Date.now() - began >= 80]).toEqual([2, false, true]);
+  });
+
   it('is not made where what was read forbids it', async () => {
     const { world, failure } = await run(take, {
       allow: () => {
@@ -295,6 +320,33 @@ describe('a change', () => {
     });
     expect(failure?.code).toBe('TypeError');
     expect(world.acts).toBe(1);
+  });
+});
+
+describe('the state before a request that serves once', () => {
+  const polling = { describe: String, needed: 'it is there', budgetMs: 1_000, pollMs: 5 };
+
+  async function settled(takesEffectAfterMs: number, mayHaveSent: boolean) {
+    const here = execution();
+    here.doubt.mayHaveSent = mayHaveSent;
+    const began = Date.now();
+    const read = async () => Date.now() - began >= takesEffectAfterMs;
+    const there = await awaitSettled(here, { ...polling, read, until: (seen) => seen }, 100);
+    return { there, doubt: here.doubt.mayHaveSent, waited: Date.now() - began };
+  }
+
+  it('is seen late where an earlier attempt sent it', async () => {
+    expect(await settled(60, true)).toMatchObject({ there: true, doubt: true });
+  });
+
+  it('is settled when what an earlier attempt sent cannot be under way any more', async () => {
+    const { there, doubt, waited } = await settled(Infinity, true);
+    expect([there, doubt, waited > 100]).toEqual([false, false, true]);
+  });
+
+  it('is read once where nothing was sent', async () => {
+    const { there, waited } = await settled(Infinity, false);
+    expect([there, waited < 100]).toEqual([false, true]);
   });
 });
 
