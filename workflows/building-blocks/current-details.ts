@@ -8,31 +8,53 @@ const SUMMARY_SHOWN = 20;
 
 const PHASE_WORDS: Record<RunStatus['phase'], string> = {
   checking: 'reading and checking; nothing is touched',
-  'waiting-for-people': 'waiting for people; service is up',
-  preparing: 'last checks; service is up',
-  working: 'changes are being made; service is up',
+  'waiting-for-people': 'waiting for people',
+  preparing: 'last checks',
+  working: 'changes are being made',
   outage: 'OUTAGE: no primary serves clients',
   're-protecting': 'service is back; protection is being restored',
   finishing: 'service is back; cleaning up',
   finished: 'finished',
 };
+/** Phases of which only the run itself knows whether clients are served. */
+const SERVICE_IS_UP: ReadonlySet<RunStatus['phase']> = new Set(['waiting-for-people', 'preparing', 'working']);
 
 /** What the Web UI shows on the tab User Metadata. No tables: the Web UI runs their columns together. */
 export function currentDetails(status: RunStatus, namespace: string): string {
-  const lines = [`### ${status.runbook} of ${status.deployment}: ${PHASE_WORDS[status.phase]}`, ''];
+  const lines = [`### ${status.runbook} of ${status.deployment}: ${headline(status)}`, ''];
   if (status.paused) lines.push('**Paused.**', '');
-  if (status.outageSince !== undefined && status.serviceBackAt === undefined) {
-    lines.push(`Outage since ${new Date(status.outageSince).toISOString()}`, '');
-  }
-  for (const waiting of status.waiting) lines.push(...waitingLines(waiting, status, namespace), '');
-  for (const finding of status.findings.filter((each) => each.severity !== 'info')) {
-    lines.push(`**Finding (${finding.severity})**: ${finding.text}${finding.next ? ` Next: ${finding.next}` : ''}`, '');
+  if (inOutage(status)) lines.push(`**OUTAGE** since ${timeOf(status.outageSince)}: no primary serves clients.`, '');
+  for (const waiting of status.waiting) lines.push(...waitingLines(waiting, status), '');
+  for (const left of status.leftToDo ?? []) lines.push(`**Left to do**: ${left}`, '');
+  for (const { text, next, severity } of status.findings.filter((each) => each.severity !== 'info')) {
+    lines.push(`**${severity === 'critical' ? 'CRITICAL' : 'Warning'}**: ${text}${next ? ` Next: ${next}` : ''}`, '');
   }
   lines.push(...summaryLines(status), ...planLines(status), ...receiptLines(status), '#### Steps', '');
   const head = lines.join('\n');
+  const tail = byHandLines(status, namespace).join('\n');
   const steps = status.steps.map(stepLine);
-  while (steps.length > 1 && bytes(`${head}\n${steps.join('\n')}`).length > MAX_BYTES) steps.shift();
-  return new TextDecoder().decode(bytes(`${head}\n${steps.join('\n')}`).slice(0, MAX_BYTES));
+  const sizes = steps.map((step) => bytes(step).length + 1);
+  let size = bytes(`${head}\n${tail}`).length + sizes.reduce((sum, each) => sum + each, 0);
+  let first = 0;
+  for (; first < steps.length - 1 && size > MAX_BYTES; first += 1) size -= sizes[first] ?? 0;
+  const whole = `${head}\n${steps.slice(first).join('\n')}\n${tail}`;
+  return new TextDecoder().decode(bytes(whole).slice(0, MAX_BYTES));
+}
+
+function headline(status: RunStatus): string {
+  const { phase, outcome } = status;
+  if (phase === 'finished') return outcome === undefined ? 'finished' : `finished, ${outcome}`;
+  if (phase !== 'outage' && inOutage(status)) return `OUTAGE; ${PHASE_WORDS[phase]}`;
+  return `${PHASE_WORDS[phase]}${SERVICE_IS_UP.has(phase) ? '; service is up' : ''}`;
+}
+
+function inOutage(status: RunStatus): status is RunStatus & { readonly outageSince: number } {
+  return status.outageSince !== undefined && status.serviceBackAt === undefined;
+}
+
+/** To the second: a person compares it with a clock. */
+function timeOf(at: number): string {
+  return `${new Date(at).toISOString().slice(0, 19).replace('T', ' ')} UTC`;
 }
 
 /** As many as fit beside the rest; the last line says how many do not. */
@@ -60,7 +82,10 @@ function planLines(status: RunStatus): string[] {
     `- **${from.cluster}** (${from.version}) becomes DR secondary, **${to.cluster}** (${to.version}) becomes DR primary`,
     `- Reason: ${reason}`,
     `- Operation tokens from: ${tokenSource}. Accepted loss: ${acceptLoss}. When stuck: ${onStuck}`,
-    ...steps.map((step) => `- ${step}`),
+    '',
+    'It will:',
+    '',
+    ...steps.map((step, index) => `${index + 1}. ${step}`),
     '',
   ];
 }
@@ -78,7 +103,10 @@ function runbookPlanLines(content: unknown): string[] {
     ),
     ...Object.entries(choices).map(([name, choice]) => `- ${name}: ${choice}`),
     ...warnings.map((warning) => `- **Know this**: ${warning}`),
-    ...steps.map((step) => `- ${step}`),
+    '',
+    'It will:',
+    '',
+    ...steps.map((step, index) => `${index + 1}. ${step}`),
     '',
   ];
 }
@@ -97,7 +125,7 @@ function receiptLines({ receipts }: RunStatus): string[] {
   if (receipts.length === 0) return [];
   const last = receipts.slice(-RECEIPTS_SHOWN).map(({ signal, arrival, verdict, text, from }) => {
     const who = from ? ` from ${from.name} (${from.how === 'claimed' ? 'UNVERIFIED' : from.how})` : '';
-    return `- ${signal} ${arrival}${who}: **${verdict}**, ${text}`;
+    return `- ${signal} ${arrival}${who}: **${verdict}**${text === verdict ? '' : `, ${text}`}`;
   });
   return ['#### Last signals', '', ...last, ''];
 }
@@ -113,32 +141,21 @@ function stepLine(step: TimelineStep): string {
   return `${step.number}. **${step.name}**: ${step.state}${again}${took}${step.note ? `. ${step.note}` : ''}`;
 }
 
-function waitingLines(waiting: Waiting, status: RunStatus, namespace: string): string[] {
+function waitingLines(waiting: Waiting, { workflowId }: RunStatus): string[] {
   switch (waiting.for) {
     case 'approval':
       return [
-        `**Waits for approval of gate \`${waiting.gate}\`** until ${new Date(waiting.until).toISOString()}. Missing: ${waiting.missing.join('; ')}`,
+        `**Waits for approval of gate \`${waiting.gate}\`** until ${timeOf(waiting.until)}. Missing: ${waiting.missing.join('; ')}`,
         '',
-        `- By command: \`runbook approve ${status.workflowId} --gate ${waiting.gate} --name YOUR-NAME\``,
-        '- Here: More Actions, Send a Signal, `approve`: what that command prints with `--print`; or, where the inventory lets you claim, this object with your name:',
-        '',
-        ...pasted({
-          ns: namespace,
-          wid: status.workflowId,
-          rid: status.runId,
-          gate: waiting.gate,
-          planDigest: waiting.planDigest,
-          verdict: 'approve',
-          comment: '',
-          name: 'YOUR-NAME',
-          iat: 0,
-        }),
+        `- By command: \`runbook approve ${workflowId} --gate ${waiting.gate} --name YOUR-NAME\``,
+        '- Here: More Actions, Send a Signal, `approve`: the line that this command prints with `--print`',
       ];
     case 'shares':
       return [
-        `**Waits for ${waiting.threshold} key shares.** In hand: ${waiting.held.join(', ') || 'none'}. Not yet: ${waiting.missingHolders.join(', ') || 'nobody'}.`,
+        `**Waits for ${sharesMissing(waiting)}** until ${timeOf(waiting.until)}. In hand: ${waiting.held.join(', ') || 'none'}. Not yet: ${waiting.missingHolders.join(', ') || 'nobody'}.`,
         '',
-        `- Each holder: \`runbook share ${status.workflowId} --holder YOUR-NAME\` (add \`--print\` for an object to paste as signal \`share\`)`,
+        `- Each holder, by command: \`runbook share ${workflowId} --holder YOUR-NAME\``,
+        '- Here: More Actions, Send a Signal, `share`: the line that this command prints with `--print`',
       ];
     case 'decision':
       return [
@@ -154,24 +171,12 @@ function waitingLines(waiting: Waiting, status: RunStatus, namespace: string): s
           : []),
         ...waiting.choices.map(
           (choice) =>
-            `- \`${choice.action}\`: ${choice.effect}. \`runbook decide ${status.workflowId} --step "${waiting.step}" --action ${choice.action} --reason WHY --name YOUR-NAME\``,
+            `- \`${choice.action}\`: ${choice.effect}. \`runbook decide ${workflowId} --step "${waiting.step}" --action ${choice.action} --reason WHY --name YOUR-NAME\``,
         ),
-        '- Here: signal `decide`: what that command prints with `--print`; or, where the inventory lets you claim, this object with your name and reason:',
-        '',
-        ...pasted({
-          ns: namespace,
-          wid: status.workflowId,
-          rid: status.runId,
-          step: waiting.step,
-          parkingNo: waiting.parkingNo,
-          action: waiting.choices[0]?.action ?? 'retry',
-          reason: 'WHY',
-          name: 'YOUR-NAME',
-          iat: 0,
-        }),
+        '- Here: More Actions, Send a Signal, `decide`: the line that this command prints with `--print`',
       ];
     case 'window':
-      return [`**Approved; waits for its change window**, which begins ${new Date(waiting.until).toISOString()}.`];
+      return [`**Approved; waits for its change window**, which begins ${timeOf(waiting.until)}.`];
     case 'action':
       return [
         `**Waits until people have done this: ${waiting.what}**`,
@@ -179,6 +184,30 @@ function waitingLines(waiting: Waiting, status: RunStatus, namespace: string): s
         ...waiting.instructions.map((each) => `- ${each}`),
       ];
     case 'resume':
-      return [`**Paused** by ${waiting.by}: ${waiting.reason}. \`runbook resume ${status.workflowId} --by YOUR-NAME\``];
+      return [`**Paused** by ${waiting.by}: ${waiting.reason}. \`runbook resume ${workflowId} --by YOUR-NAME\``];
   }
+}
+
+function sharesMissing({ threshold, held }: Extract<Waiting, { for: 'shares' }>): string {
+  const more = Math.max(0, threshold - held.length);
+  if (held.length === 0 || more === 0) return `${threshold} key shares`;
+  return `${more} more key share${more === 1 ? '' : 's'} (of ${threshold})`;
+}
+
+/** What a person writes into the form where the inventory takes a claim; last, because most inventories take none. */
+function byHandLines(status: RunStatus, namespace: string): string[] {
+  const run = { ns: namespace, wid: status.workflowId, rid: status.runId };
+  const objects = status.waiting.flatMap((waiting) => {
+    if (waiting.for === 'approval') {
+      const { gate, planDigest } = waiting;
+      return [{ ...run, gate, planDigest, verdict: 'approve', comment: '', name: 'YOUR-NAME', iat: 0 }];
+    }
+    if (waiting.for !== 'decision') return [];
+    const { step, parkingNo, choices } = waiting;
+    return [
+      { ...run, step, parkingNo, action: choices[0]?.action ?? 'retry', reason: 'WHY', name: 'YOUR-NAME', iat: 0 },
+    ];
+  });
+  if (objects.length === 0) return [];
+  return ['', '#### By hand', '', 'Only where the inventory lets you claim who you are:', '', ...objects.flatMap(pasted)];
 }

@@ -27,6 +27,8 @@ export class RunState {
   #summary: readonly string[] = [];
   phase: RunPhase = 'checking';
   outcome: RunOutcome | undefined;
+  /** All that is left to do, once the run has ended. */
+  leftAtEnd: readonly string[] = [];
   paused = false;
   plan: { readonly text: string; readonly digest: string } | undefined;
   invitation: string | undefined;
@@ -182,6 +184,7 @@ export class RunState {
       steps: this.steps,
       receipts: this.receipts,
       findings: this.findings,
+      ...(this.leftAtEnd.length === 0 ? {} : { leftToDo: this.leftAtEnd }),
       ...(this.#summary.length === 0 ? {} : { summary: this.#summary }),
       invitation: this.invitation,
     };

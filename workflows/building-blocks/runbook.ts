@@ -183,11 +183,12 @@ function foundOut({ state }: Run, { withoutReport, failure, outcome, result }: E
 async function writeReport(run: Run, ending: Ending): Promise<Report | WithoutReport> {
   const { state } = run;
   state.outcome = ending.outcome;
+  state.leftAtEnd = [...(ending.leftToDo ?? []), ...state.leftToDo];
   state.enterPhase('finished');
   const step = run.beginStep('Write the report');
   const call = stepCalls(`${step.number} Write the report`, () => state.stepContext(step));
   const facts = state.drainFacts();
-  const leftToDo = [...(ending.leftToDo ?? []), ...state.leftToDo];
+  const leftToDo = state.leftAtEnd;
   try {
     const { report } = await call.composeReport({ outcome: ending.outcome, leftToDo, result: ending.result, facts });
     step.state = 'done';

@@ -60,8 +60,31 @@ it('steps, attempts, durations and notes are lines of a list; there is no table'
 });
 
 it('an outage is named with its beginning until service is back', () => {
-  expect(shown({ phase: 'outage', outageSince: 0 })).toContain('Outage since 1970-01-01T00:00:00.000Z');
-  expect(shown({ phase: 'finishing', outageSince: 0, serviceBackAt: 1 })).not.toContain('Outage since');
+  expect(shown({ phase: 'outage', outageSince: 0 })).toContain('**OUTAGE** since 1970-01-01 00:00:00 UTC');
+  expect(shown({ phase: 'finishing', outageSince: 0, serviceBackAt: 1 })).not.toContain('OUTAGE');
+});
+
+it('a run that began in an outage never says that service is up', () => {
+  for (const phase of ['waiting-for-people', 'preparing', 'working'] as const) {
+    expect(shown({ phase })).toContain('service is up');
+    expect(shown({ phase, outageSince: 0 })).not.toContain('service is up');
+  }
+});
+
+it('a run that has ended says how, and what is left to do, before its steps', () => {
+  const details = shown({ phase: 'finished', outcome: 'aborted', leftToDo: ['Keep east fenced.'] });
+  expect(details).toMatch(/finished, aborted[^]*\*\*Left to do\*\*: Keep east fenced\.[^]*#### Steps/);
+});
+
+it('what is written by hand comes last: after the steps', () => {
+  const [approval] = WAITING[0] ?? [];
+  expect(shown({ waiting: approval ? [approval] : [] })).toMatch(/#### Steps[^]*"planDigest": "digest"/);
+});
+
+it('how many shares are missing is said, not only how many there must be', () => {
+  const shares = { for: 'shares', cid: 'c', epoch: 1, missingHolders: ['cleo'], threshold: 3, until: 0 } as const;
+  expect(shown({ waiting: [{ ...shares, held: ['ada', 'bert'] }] })).toContain('1 more key share (of 3)');
+  expect(shown({ waiting: [{ ...shares, held: [] }] })).toContain('Waits for 3 key shares');
 });
 
 it('who only claims to be somebody is shown as UNVERIFIED', () => {
