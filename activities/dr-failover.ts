@@ -2,7 +2,7 @@ import type { Assessment, FailoverActivities, FailoverLoss, FailoverRoute } from
 import type { ClusterObservation } from '../src/contracts/observations';
 import type { Precondition } from '../src/contracts/plan';
 import type { Finding } from '../src/contracts/run-facts';
-import { findDeployment } from '../src/inventory';
+import { findCluster, findDeployment } from '../src/inventory';
 import type { ActivityDependencies } from './dependencies';
 import { fenceLostPrimary } from './dr-failover-fence';
 import { promoteLostPrimarysHeir } from './dr-failover-promotion';
@@ -90,7 +90,7 @@ export function createFailoverActivities(dependencies: ActivityDependencies, clu
         ...base,
         preconditions: [...signs, ...successor, ...preconditions],
         route,
-        plan: failoverPlan(input, found, lost.entry, route),
+        plan: failoverPlan(input, found, (name) => findCluster(deployment, name), route),
       };
     }),
 

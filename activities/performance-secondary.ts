@@ -139,6 +139,7 @@ export function createPerformanceSecondaryActivities(
 
     issuePerformanceActivationToken: executeChange(async (input, execution) => {
       const joining = await joiningOf(input, execution);
+      await verifyRepointing(dependencies, execution, input.deployment, joining, input.authority);
       const { source, target } = joining;
       const { signal } = execution;
       const publicKey = async () =>
@@ -157,7 +158,7 @@ export function createPerformanceSecondaryActivities(
 
     updatePerformancePrimary: executeChange(async (input, execution) => {
       const joining = await joiningOf(input, execution);
-      if (input.authority) await verifyRepointing(dependencies, execution, input.deployment, joining, input.authority);
+      await verifyRepointing(dependencies, execution, input.deployment, joining, input.authority);
       const { target } = joining;
       return updatePrimaryWith(dependencies, execution, joining, input.activation, async () => {
         const token = await target.credential();

@@ -9,6 +9,7 @@ import { lastLook } from './building-blocks/last-look';
 import type { OperationTokens } from './building-blocks/operation-tokens';
 import type { Choice } from './building-blocks/parking';
 import { RETRY } from './building-blocks/parking';
+import type { Protecting } from './building-blocks/re-protection';
 import { restoreProtection } from './building-blocks/re-protection';
 import type { Run } from './building-blocks/run';
 import type { Ending, RunbookResult } from './building-blocks/runbook';
@@ -64,7 +65,7 @@ export async function failOver(run: Run, input: DrFailoverInput): Promise<Ending
   run.state.enterPhase('re-protecting');
 
   // 5.-7. Secondaries, tokens, final state.
-  const ending = await run.stoppable(() => finish(run, input, route, tokens));
+  const ending = await run.stoppable(() => finish(run, input, route, { tokens, authority: approved.authority }));
   progress.finished = true;
   return ending;
 }
@@ -157,7 +158,7 @@ async function finish(
   run: Run,
   input: DrFailoverInput,
   route: FailoverRoute,
-  tokens: OperationTokens,
+  { tokens, authority }: Pick<Protecting, 'tokens' | 'authority'>,
 ): Promise<Ending> {
   const { deployment } = input;
   const { from, to, otherDrSecondaries, performanceSecondaries, silentDrSecondaries } = route;
@@ -169,6 +170,7 @@ async function finish(
     drSecondaries: otherDrSecondaries.filter(covered),
     performanceSecondaries,
     tokens,
+    authority,
   });
   run.state.enterPhase('finishing');
   await tokens.dispose();

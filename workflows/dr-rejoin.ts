@@ -1,4 +1,4 @@
-import type { RejoinRoute, SplitFacts } from '../src/contracts/activities';
+import type { Authority, RejoinRoute, SplitFacts } from '../src/contracts/activities';
 import type { DrRejoinInput } from '../src/contracts/runbook-inputs';
 import { drRejoinInput } from '../src/contracts/runbook-inputs';
 import type { Approved } from './building-blocks/approved-plan';
@@ -44,13 +44,14 @@ function carryOut(run: Run, input: DrRejoinInput): Promise<Ending> {
     if (route.former === 'primary') await demote(run, input, approved);
 
     // 4. Only then it is let out.
-    progress.unfenced = await unfence(run, input, approved);
+    const { unfenced, authority } = await unfence(run, input, approved);
+    progress.unfenced = unfenced;
 
     // 5. It joins by token: addresses are not allowed after a demotion.
     run.state.enterPhase('re-protecting');
     const { cluster: secondary, primary } = route;
     const { deployment } = input;
-    progress.streams = await followAsDrSecondary(run, tokens, { deployment, primary, secondary });
+    progress.streams = await followAsDrSecondary(run, tokens, { deployment, primary, secondary, authority });
     const roots = progress.streams ? await compareRoots(run, input, route) : undefined;
 
     // 6. Nothing of ours stays behind, and the last look is in the report.
@@ -106,7 +107,11 @@ async function demote(run: Run, { deployment }: DrRejoinInput, { route, authorit
 }
 
 /** Step 4, by hook or by people. Without a hook the approval says that people did it. */
-async function unfence(run: Run, input: DrRejoinInput, approved: Approved<RejoinRoute>): Promise<boolean> {
+async function unfence(
+  run: Run,
+  input: DrRejoinInput,
+  approved: Approved<RejoinRoute>,
+): Promise<{ readonly unfenced: boolean; readonly authority: Authority }> {
   const { deployment } = input;
   const { cluster: secondary, primary, hooks } = approved.route;
   run.state.enterPhase('waiting-for-people');
@@ -124,14 +129,14 @@ async function unfence(run: Run, input: DrRejoinInput, approved: Approved<Rejoin
   const authority = await approveFurther(run, input, approved, 'unfence');
   run.state.waitOver('unfence');
   run.state.enterPhase('working');
-  if (!hooks.unfence) return true;
+  if (!hooks.unfence) return { unfenced: true, authority };
   const unfenced = await run.skippableStep(
     `Unfence ${secondary}`,
     `${secondary} stays fenced unless people take the fence away by hand`,
     (call) => call.unfenceFormerPrimary({ deployment, primary, secondary, authority }),
     { note: ({ observed }) => observed },
   );
-  return unfenced !== undefined;
+  return { unfenced: unfenced !== undefined, authority };
 }
 
 /** Step 5, its proof: what streams may still differ, and what differs while clients write proves nothing. */

@@ -8,6 +8,7 @@ import { stepFailure } from './building-blocks/failures';
 import { passGate } from './building-blocks/gates';
 import { OperationTokens } from './building-blocks/operation-tokens';
 import { inParallel } from './building-blocks/parallel';
+import type { Protecting } from './building-blocks/re-protection';
 import { restoreProtection } from './building-blocks/re-protection';
 import type { Run } from './building-blocks/run';
 import type { Ending, RunbookResult } from './building-blocks/runbook';
@@ -78,7 +79,7 @@ async function switchOver(run: Run, input: DrSwitchoverInput): Promise<Ending> {
 
   // 5.-7. Protection, followers, tokens, final state.
   return run.stoppable(async () => {
-    const leftToDo = await protect(run, deployment, route, tokens, served);
+    const leftToDo = await protect(run, deployment, route, { tokens, authority }, served);
     await finish(run, deployment, tokens);
     if (served === 'new') return { outcome: 'completed', leftToDo };
     const why = `${route.from} is primary again; it had every write before its demotion. Find out why ${route.to} did not become primary before the next try.`;
@@ -238,13 +239,13 @@ async function protect(
   run: Run,
   deployment: string,
   { from, to, rejoin, otherDrSecondaries, performanceSecondaries }: SwitchoverRoute,
-  tokens: OperationTokens,
+  means: Pick<Protecting, 'tokens' | 'authority'>,
   served: 'new' | 'old',
 ): Promise<string[]> {
   const [primary, former] = served === 'new' ? [to, from] : [from, to];
   const rejoins = served === 'old' || rejoin;
   const drSecondaries = [...(rejoins ? [former] : []), ...otherDrSecondaries];
-  const left = await restoreProtection(run, { deployment, primary, drSecondaries, performanceSecondaries, tokens });
+  const left = await restoreProtection(run, { deployment, primary, drSecondaries, performanceSecondaries, ...means });
   if (rejoins) return left;
   return [
     ...left,

@@ -14,14 +14,22 @@ export function identityOfLost({ name, clusterId }: ClusterEntry, setId: string 
   return { cluster: name, clusterId: clusterId ?? (setId === undefined ? '' : `primary of DR set ${setId}`) };
 }
 
+/**
+ * How plans and activities name another member of the DR set, which may not answer while people are asked: the
+ * inventory's pin where there is one, else by the ID of the set that it tells once it does.
+ */
+export function identityOfMember({ name, clusterId }: ClusterEntry, setId: string | undefined): AllowedOperation['on'] {
+  return { cluster: name, clusterId: clusterId ?? (setId === undefined ? '' : `member of DR set ${setId}`) };
+}
+
 /** The plan of a failover. What changes by itself, such as who of the others answers now, is not in it. */
 export function failoverPlan(
   input: DrFailoverInput,
   { from, to, others, silent, performanceSecondaries }: FailoverSides,
-  lost: ClusterEntry,
+  entryOf: (cluster: string) => ClusterEntry,
   route: Pick<FailoverRoute, 'tokenSource' | 'fencing' | 'hooks'>,
 ): PlanDocument {
-  const pair = { on: identityOf(to), with: identityOfLost(lost, to.dr?.setId) };
+  const pair = { on: identityOf(to), with: identityOfLost(entryOf(from.cluster), to.dr?.setId) };
   const gone: ClusterObservation = {
     cluster: from.cluster,
     clusterId: pair.with.clusterId,
@@ -32,6 +40,18 @@ export function failoverPlan(
   const members = [...others, ...silent].map(({ cluster }) => cluster).sort();
   const followers = performanceSecondaries.map(({ cluster }) => cluster).sort();
   const hook = route.fencing === 'hook';
+  const follow = members.map((cluster) => ({
+    operation: 'dr.secondary.repoint-after-promotion' as const,
+    on: identityOfMember(entryOf(cluster), to.dr?.setId),
+    with: pair.on,
+  }));
+  const followToo = performanceSecondaries
+    .toSorted((a, b) => a.cluster.localeCompare(b.cluster))
+    .map((each) => ({
+      operation: 'performance.secondary.repoint-after-promotion' as const,
+      on: identityOf(each),
+      with: pair.on,
+    }));
   return planDocument({
     runbook: 'drFailover',
     input,
@@ -40,6 +60,8 @@ export function failoverPlan(
       ...(hook ? [{ operation: 'hook.fence' as const, on: pair.with, with: pair.on }] : []),
       { operation: 'dr.secondary.promote', ...pair },
       ...(input.offerForce ? [{ operation: 'dr.secondary.promote-force' as const, ...pair }] : []),
+      ...follow,
+      ...followToo,
     ],
     warnings: [
       `${hook ? `The fence hook cuts ${from.cluster} off. Whoever approves attests` : `Nothing here fences ${from.cluster}. Whoever approves attests that it is fenced:`} that its clients, its own egress and its cluster port are cut off, and that it serves nobody.`,

@@ -75,6 +75,7 @@ export function rejoinPlan(
     operations: [
       ...(demotes ? [{ operation: 'dr.primary.demote', on, with: other } as const] : []),
       { operation: 'hook.unfence', on, with: other },
+      { operation: 'dr.secondary.repoint-after-unfence', on, with: other },
     ],
     warnings: [
       `Whoever approves attests that ${cluster} is still fenced: no clients reach it, it reaches no database or cloud, and its cluster port is closed.`,

@@ -1,43 +1,104 @@
 import type { Authority } from '../../src/contracts/activities';
-import type { GatedOperation } from '../../src/contracts/plan';
-import { isRunbookError } from '../../src/errors';
+import type { AllowedOperation, GatedOperation, SwitchoverPlan } from '../../src/contracts/plan';
+import { RunbookError, isRunbookError } from '../../src/errors';
 import type { ActivityDependencies } from '../dependencies';
-import { verifyOperation } from './authority';
+import { verifyAuthority, verifyOperation } from './authority';
 import type { Execution } from './execution';
+import { identityOfMember } from './failover-plan';
 import type { Joining } from './join-secondary';
-import { readClusterId } from './operation-token';
+import { awaitClusterId } from './operation-token';
+
+/** How long a primary that does not answer is waited for before the step parks, ms. */
+const ANSWER_BUDGET_MS = 30_000;
 
 /** What a plan may call the re-pointing of a secondary by token: on its own, or as a part of what it comes after. */
 const OPERATIONS: Readonly<Record<Joining['kind'], readonly GatedOperation[]>> = {
-  dr: ['dr.secondary.repoint-by-token'],
+  dr: ['dr.secondary.repoint-by-token', 'dr.secondary.repoint-after-unfence', 'dr.secondary.repoint-after-promotion'],
   performance: ['performance.secondary.repoint-by-token', 'performance.secondary.repoint-after-promotion'],
 };
 
+/** Who is about to follow whom, by the cluster IDs as read. */
+interface Pair {
+  readonly on: AllowedOperation['on'];
+  readonly with: AllowedOperation['on'];
+}
+
 /**
- * Verifies that an approved plan lets this secondary follow this primary with a new activation token.
+ * Verifies that an approved plan lets this secondary follow this primary with a new activation token: a plan that names
+ * it, or the plan of a switchover between whose two sides it goes, in either direction.
  *
+ * @param authority - absent only where the input of the activity was made by hand
  * @throws RunbookError NOT_APPROVED
  */
 export async function verifyRepointing(
   { inventory }: ActivityDependencies,
-  { run, signal }: Execution,
+  execution: Execution,
   deployment: string,
-  { kind, source, target, clusterId }: Joining,
-  authority: Authority,
+  joining: Joining,
+  authority: Authority | undefined,
 ): Promise<void> {
-  const doing = {
+  const { kind, source, target, clusterId } = joining;
+  if (!authority) throw refused(target.entry.name, source.entry.name, 'no plan was given');
+  const { run } = execution;
+  const pair: Pair = {
     on: { cluster: target.entry.name, clusterId },
-    with: { cluster: source.entry.name, clusterId: await readClusterId(source, signal) },
+    with: { cluster: source.entry.name, clusterId: await awaitClusterId(source, execution, ANSWER_BUDGET_MS) },
   };
-  let refused: unknown;
-  for (const operation of OPERATIONS[kind]) {
-    try {
-      await verifyOperation(inventory, run, deployment, authority, { operation, ...doing });
-      return;
-    } catch (error) {
-      if (!isRunbookError(error, 'NOT_APPROVED')) throw error;
-      refused ??= error;
-    }
+  if (isOfSwitchover(authority)) {
+    const plan = await verifyAuthority(inventory, run, deployment, authority);
+    if (goesBetween(plan, kind, pair)) return;
+    throw refused(pair.on.cluster, pair.with.cluster, 'the plan of the switchover does not lead there');
   }
-  throw refused;
+  let first: RunbookError | undefined;
+  for (const operation of OPERATIONS[kind]) {
+    // A failover names the members of its set without having heard all of them.
+    const byMembership = operation === 'dr.secondary.repoint-after-promotion';
+    const on = byMembership ? identityOfMember(target.entry, (await joining.read(target)).setId) : pair.on;
+    const allowed = await unlessRefused(() =>
+      verifyOperation(inventory, run, deployment, authority, { operation, on, with: pair.with }),
+    );
+    if (!(allowed instanceof RunbookError)) return;
+    first ??= allowed;
+  }
+  throw first;
+}
+
+/** Says which way to verify it, and nothing more. */
+function isOfSwitchover({ plan: { text } }: Authority): boolean {
+  try {
+    const { runbook } = JSON.parse(text) as { readonly runbook?: unknown };
+    return runbook === 'drSwitchover';
+  } catch {
+    return false;
+  }
+}
+
+/** The sides of a switchover may end up either way round: the old primary may have been promoted back. */
+function goesBetween(plan: SwitchoverPlan, kind: Joining['kind'], { on, with: primary }: Pair): boolean {
+  const { from, to, rejoin, otherDrSecondaries, performanceSecondaries } = plan;
+  const is = (a: AllowedOperation['on'], b: AllowedOperation['on']) =>
+    a.cluster === b.cluster && a.clusterId === b.clusterId && a.clusterId !== '';
+  if (!is(primary, from) && !is(primary, to)) return false;
+  if (kind === 'performance') return performanceSecondaries.some((each) => is(on, each));
+  // Older than the new primary: it stays out.
+  const former = is(primary, to) ? (rejoin ? [from] : []) : [to];
+  return [...former, ...otherDrSecondaries].some((each) => is(on, each));
+}
+
+async function unlessRefused<T>(verify: () => Promise<T>): Promise<T | RunbookError> {
+  try {
+    return await verify();
+  } catch (error) {
+    if (isRunbookError(error, 'NOT_APPROVED')) return error;
+    throw error;
+  }
+}
+
+function refused(secondary: string, primary: string, why: string): RunbookError {
+  return new RunbookError('NOT_APPROVED', `${secondary} is not pointed at ${primary}: ${why}.`, {
+    cluster: secondary,
+    observed: why,
+    needed: `an approved plan that lets ${secondary} follow ${primary}`,
+    next: 'Start secondaryRepointing; its gate asks for what is missing.',
+  });
 }

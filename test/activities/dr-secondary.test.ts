@@ -1,7 +1,9 @@
 /** Re-attaching a DR secondary: public key, activation token and update-primary are one unit. */
-import type { ActivationTokenResult } from '../../src/contracts/activities';
+import type { ActivationTokenResult, Authority } from '../../src/contracts/activities';
 import type { OperationTokenReference } from '../../src/contracts/ceremony';
 import type { SimulatedCluster } from '../../src/simulator';
+import { planDigest } from '../../activities/support/plan-digest';
+import { planDocument } from '../../activities/support/planning';
 import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
 
 const DR = '/v1/sys/replication/dr';
@@ -12,6 +14,7 @@ const TO_WEST = { deployment: DEPLOYMENT, primary: 'west', secondary: 'east' } a
 
 let bench: ActivityBench;
 let token: OperationTokenReference;
+let authority: Authority;
 /** The roles after the switchover: west is primary, and east, demoted, knows nobody. */
 let roles: readonly (readonly [cluster: string, role: ReturnType<SimulatedCluster['role']>])[];
 let before: Readonly<Record<'update' | 'issue' | 'revoke', number>>;
@@ -28,7 +31,7 @@ beforeAll(async () => {
     },
     limits: { streaming: '1500ms' },
   });
-  const authority = await bench.authority();
+  authority = await bench.authority();
   const west = await bench.operationToken('west');
   await bench.call('demoteDrPrimary', { deployment: DEPLOYMENT, cluster: 'east', authority });
   await bench.call('promoteDrSecondary', {
@@ -61,8 +64,9 @@ const calls = () => ({
 });
 /** Calls since the test began. */
 const made = (which: keyof typeof before) => calls()[which] - before[which];
-const issue = () => bench.call('issueDrActivationToken', { ...TO_WEST, token });
-const point = (activation: ActivationTokenResult) => bench.call('updateDrPrimary', { ...TO_WEST, token, activation });
+const issue = () => bench.call('issueDrActivationToken', { ...TO_WEST, token, authority });
+const point = (activation: ActivationTokenResult) =>
+  bench.call('updateDrPrimary', { ...TO_WEST, token, activation, authority });
 const known = () => bench.cluster('west').snapshotState().dr.knownSecondaries;
 
 it('by an encrypted token: issued, used once, and then it streams', async () => {
@@ -121,7 +125,7 @@ it('412 and 500 for some seconds after a promotion are waited out', async () => 
 
 it('a token that is refused for certain is not asked for again', async () => {
   bench.service.faults.add({ cluster: 'west', endpoint: ISSUE, action: { status: 403 }, times: Infinity });
-  expect(await bench.failure('issueDrActivationToken', { ...TO_WEST, token })).toMatchObject({
+  expect(await bench.failure('issueDrActivationToken', { ...TO_WEST, token, authority })).toMatchObject({
     code: 'PERMISSION_DENIED',
     retryable: false,
   });
@@ -163,10 +167,67 @@ it('the id of a secondary that is connected now is never revoked', async () => {
     action: { status: 200, body: status },
     times: Infinity,
   });
-  const failure = await bench.failure('issueDrActivationToken', { ...TO_WEST, token });
+  const failure = await bench.failure('issueDrActivationToken', { ...TO_WEST, token, authority });
   expect(failure).toMatchObject({ code: 'PRECONDITION_FAILED', retryable: false });
   expect(failure.details['observed']).toContain('connected');
   expect([made('revoke'), made('issue')]).toEqual([0, 1]);
+});
+
+it('without an approved plan that leads there nothing is issued, revoked or used, whatever token there is', async () => {
+  const activation = await issue();
+  const changes = bench.changes();
+  const { plan, approvals } = authority;
+  const [ofPlan, ofGo] = approvals;
+  const altered = (more: object) => {
+    const text = JSON.stringify({ ...(JSON.parse(plan.text) as object), ...more });
+    return { text, digest: planDigest(text) };
+  };
+  const approved = async (other: Authority['plan']) => ({
+    plan: other,
+    approvals: [await bench.approval('plan', other.digest), await bench.approval('go', other.digest, 'henry')],
+  });
+  const operation = 'dr.secondary.repoint-by-token' as const;
+  const identity = (cluster: string) => ({ cluster, clusterId: bench.cluster(cluster).clusterId });
+  const own = (on: string, primary: string) =>
+    planDocument({
+      runbook: 'secondaryRepointing',
+      input: { deployment: DEPLOYMENT, reason: 'a test' },
+      clusters: [],
+      operations: [{ operation, on: identity(on), with: identity(primary) }],
+      steps: [],
+    });
+  const turned = own('west', 'east');
+  const refused: readonly (readonly [why: string, Authority | undefined])[] = [
+    ['none', undefined],
+    ['no approvals', { plan, approvals: [] }],
+    ['no go', { plan, approvals: [ofPlan] }],
+    ['approvals of another plan', { plan: altered({ reason: 'another' }), approvals: [ofPlan, ofGo] }],
+    ['east stays out', await approved(altered({ rejoin: false }))],
+    [
+      'another cluster of that name',
+      await approved(altered({ from: { cluster: 'east', clusterId: 'x', version: '' } })),
+    ],
+    [
+      'another gate',
+      { plan: own('east', 'west'), approvals: [await bench.approval('plan', own('east', 'west').digest)] },
+    ],
+    ['the other way round', { plan: turned, approvals: [await bench.approval('repoint', turned.digest)] }],
+  ];
+  for (const [why, given] of refused) {
+    // What a history holds need not be what the types say.
+    const asked = { ...TO_WEST, token, authority: given as Authority };
+    const failures = [
+      await bench.failure('issueDrActivationToken', asked),
+      await bench.failure('updateDrPrimary', { ...asked, activation }),
+    ];
+    expect([why, ...failures.map(({ code }) => code)]).toEqual([why, 'NOT_APPROVED', 'NOT_APPROVED']);
+  }
+  expect(bench.changes()).toEqual(changes);
+  const right = own('east', 'west');
+  const repointing = { plan: right, approvals: [await bench.approval('repoint', right.digest)] };
+  expect(await bench.call('updateDrPrimary', { ...TO_WEST, token, activation, authority: repointing })).toMatchObject({
+    outcome: 'done',
+  });
 });
 
 it('tokens of another run, cluster or use open nothing, and nothing is called', async () => {
@@ -185,7 +246,7 @@ it('tokens of another run, cluster or use open nothing, and nothing is called', 
     { source: 'sealed', cluster: 'west', value: await bench.sealOperationToken('east', live, ['dr.update-primary']) },
   ];
   for (const reference of references) {
-    const failure = await bench.failure('updateDrPrimary', { ...TO_WEST, token: reference, activation });
+    const failure = await bench.failure('updateDrPrimary', { ...TO_WEST, token: reference, activation, authority });
     expect(failure).toMatchObject({ code: 'SEALED_VALUE_INVALID', retryable: false });
   }
   // An activation token that another primary issued is not used either.
@@ -195,12 +256,14 @@ it('tokens of another run, cluster or use open nothing, and nothing is called', 
     secondary: 'west',
     token,
     activation,
+    authority,
   });
   expect(turned.code).toBe('PRECONDITION_FAILED');
   const batch = await bench.failure('updateDrPrimary', {
     ...TO_WEST,
     token: { source: 'batch', cluster: 'east' },
     activation,
+    authority,
   });
   expect(batch.code).toBe('TOKEN_SOURCE_UNAVAILABLE');
   expect(bench.changes()).toEqual(changes);

@@ -2,7 +2,7 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { ActivationTokenResult, PathsFilterFacts } from '../../src/contracts/activities';
+import type { ActivationTokenResult, Authority, PathsFilterFacts } from '../../src/contracts/activities';
 import type { SimulatedCluster } from '../../src/simulator';
 import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
 
@@ -14,6 +14,7 @@ const TO_WEST = { deployment: DEPLOYMENT, primary: 'west', secondary: 'europe' }
 let bench: ActivityBench;
 let europe: SimulatedCluster;
 let directory: string;
+let authority: Authority;
 beforeEach(async () => {
   directory = await mkdtemp(join(tmpdir(), 'performance-'));
   bench = await ActivityBench.start({
@@ -32,7 +33,7 @@ beforeEach(async () => {
   });
   europe = bench.cluster('europe');
   await writeFile(join(directory, 'token'), europe.rootToken, { mode: 0o600 });
-  const authority = await bench.authority();
+  authority = await bench.authority();
   const token = await bench.operationToken('west');
   await bench.call('demoteDrPrimary', { deployment: DEPLOYMENT, cluster: 'east', authority });
   const promotion = { deployment: DEPLOYMENT, cluster: 'west', otherCluster: 'east', token, authority };
@@ -48,8 +49,9 @@ afterEach(async () => {
 const read = () => bench.call('readPathsFilter', TO_WEST);
 const write = (id: string, filter: PathsFilterFacts) =>
   bench.call('writePathsFilter', { deployment: DEPLOYMENT, cluster: 'west', id, filter });
-const issue = () => bench.call('issuePerformanceActivationToken', TO_WEST);
-const point = (activation: ActivationTokenResult) => bench.call('updatePerformancePrimary', { ...TO_WEST, activation });
+const issue = () => bench.call('issuePerformanceActivationToken', { ...TO_WEST, authority });
+const point = (activation: ActivationTokenResult) =>
+  bench.call('updatePerformancePrimary', { ...TO_WEST, activation, authority });
 const compare = (id: string, expected?: PathsFilterFacts) =>
   bench.call('compareDynamicFilters', { ...TO_WEST, id, expected });
 
@@ -103,8 +105,16 @@ it('an update-primary without an answer is not sent again while it can be under 
   expect(sent.map((at) => at - began >= UNDER_WAY_MS)).toEqual([true]);
 });
 
-it('an update-primary that is refused is told as not done, with its calls', async () => {
+it('an update-primary that is refused is told as not done, with its calls; without an approved plan it is not sent', async () => {
   const activation = await issue();
+  const changes = bench.changes();
+  const { plan } = authority;
+  for (const given of [undefined, { plan, approvals: [] }]) {
+    const asked = { ...TO_WEST, authority: given as Authority };
+    expect((await bench.failure('issuePerformanceActivationToken', asked)).code).toBe('NOT_APPROVED');
+    expect((await bench.failure('updatePerformancePrimary', { ...asked, activation })).code).toBe('NOT_APPROVED');
+  }
+  expect(bench.changes()).toEqual(changes);
   bench.service.faults.add({ endpoint: `POST ${BASE}/secondary/update-primary`, action: { status: 400 } });
   expect(await point(activation)).toMatchObject({ outcome: 'not-done', calls: 1 });
 });

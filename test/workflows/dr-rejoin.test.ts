@@ -92,6 +92,7 @@ describe('a former primary comes back', () => {
         operations: [
           { operation: 'dr.primary.demote', on: { cluster: 'east' }, with: { cluster: 'west' } },
           { operation: 'hook.unfence', on: { cluster: 'east' }, with: { cluster: 'west' } },
+          { operation: 'dr.secondary.repoint-after-unfence', on: { cluster: 'east' }, with: { cluster: 'west' } },
         ],
         warnings: expect.arrayContaining([expect.stringContaining('attests that east is still fenced')]) as string[],
       });

@@ -17,8 +17,8 @@ export interface Following {
   readonly deployment: string;
   readonly primary: string;
   readonly secondary: string;
-  /** Of a plan that allows this, where it is no part of a change of the DR primary. */
-  readonly authority?: Authority;
+  /** Of a plan that allows this. */
+  readonly authority: Authority;
 }
 
 /**
@@ -32,13 +32,12 @@ export async function followAsDrSecondary(
   tokens: OperationTokens,
   { deployment, primary, secondary, authority }: Following,
 ): Promise<boolean> {
-  const authorised = authority === undefined ? {} : { authority };
   const effect = `${secondary} stays without a primary; repeat it later with an activation token from ${primary}`;
   const token = await tokens.ofUnlessSkipped(secondary, effect);
   if (!token) return false;
   const joined = await repeatUnit(run, `Point ${secondary} at ${primary}`, effect, (call) => ({
-    issue: () => call.issueDrActivationToken({ deployment, primary, secondary, token }),
-    use: (activation) => call.updateDrPrimary({ deployment, primary, secondary, token, activation, ...authorised }),
+    issue: () => call.issueDrActivationToken({ deployment, primary, secondary, token, authority }),
+    use: (activation) => call.updateDrPrimary({ deployment, primary, secondary, token, activation, authority }),
   }));
   if (!joined) return false;
   const streaming = await run.skippableStep(
@@ -75,7 +74,6 @@ export async function repointPerformanceSecondary(
   known?: KnownFilter,
 ): Promise<boolean> {
   const { deployment, primary, secondary, authority } = following;
-  const authorised = authority === undefined ? {} : { authority };
   const found = known ?? (await readFilterOf(run, following));
   if (!found) return false;
   const { id, filter } = found;
@@ -92,8 +90,8 @@ export async function repointPerformanceSecondary(
   await writeFilter('before update-primary');
   const effect = `${secondary} keeps looking for the old primary`;
   const joined = await repeatUnit(run, `Point ${secondary} at ${primary} (performance)`, effect, (call) => ({
-    issue: () => call.issuePerformanceActivationToken({ deployment, primary, secondary }),
-    use: (activation) => call.updatePerformancePrimary({ deployment, primary, secondary, activation, ...authorised }),
+    issue: () => call.issuePerformanceActivationToken({ deployment, primary, secondary, authority }),
+    use: (activation) => call.updatePerformancePrimary({ deployment, primary, secondary, activation, authority }),
   }));
   const after = await writeFilter('after update-primary');
   if (after === 'done') {
@@ -113,7 +111,7 @@ export async function repointPerformanceSecondary(
 /** Compares the dynamic filter on both sides, and with the filter that must be there. */
 export async function sameFilterOnBothSides(
   run: Run,
-  { deployment, primary, secondary }: Following,
+  { deployment, primary, secondary }: Omit<Following, 'authority'>,
   { id, filter }: KnownFilter,
 ): Promise<boolean> {
   const compared = await run.skippableStep(
@@ -154,9 +152,10 @@ async function followAll(
   primary: string,
   secondaries: readonly string[],
   tokens: OperationTokens,
+  authority: Authority,
 ): Promise<string[]> {
   const followed = await inParallel(
-    secondaries.map((secondary) => followAsDrSecondary(run, tokens, { deployment, primary, secondary })),
+    secondaries.map((secondary) => followAsDrSecondary(run, tokens, { deployment, primary, secondary, authority })),
   );
   return secondaries
     .filter((_, index) => !followed[index])
@@ -172,6 +171,7 @@ async function performanceFollows(
   deployment: string,
   secondaries: readonly string[],
   primary: string,
+  authority: Authority,
 ): Promise<string[]> {
   if (secondaries.length === 0) return [];
   const name = 'Wait until the performance secondaries follow';
@@ -179,8 +179,8 @@ async function performanceFollows(
   const left: string[] = [];
   for (const cluster of secondaries) {
     if (follows.has(cluster)) continue;
-    if (follows.asked && (await repointPerformanceSecondary(run, { deployment, primary, secondary: cluster })))
-      continue;
+    const following = { deployment, primary, secondary: cluster, authority };
+    if (follows.asked && (await repointPerformanceSecondary(run, following))) continue;
     left.push(
       `${cluster} was not seen following ${primary} with its filter. Read its performance status; if it does not follow, write its paths filter on ${primary} first, then use a performance activation token with update-primary on ${cluster}, then write the filter again.`,
     );
@@ -216,16 +216,18 @@ export interface Protecting {
   readonly drSecondaries: readonly string[];
   readonly performanceSecondaries: readonly string[];
   readonly tokens: OperationTokens;
+  /** Of the plan of the change. */
+  readonly authority: Authority;
 }
 
 /** After a change of the primary: each secondary in parallel and on its own. Gives what people still have to do. */
 export async function restoreProtection(
   run: Run,
-  { deployment, primary, drSecondaries, performanceSecondaries, tokens }: Protecting,
+  { deployment, primary, drSecondaries, performanceSecondaries, tokens, authority }: Protecting,
 ): Promise<string[]> {
   const notFollowing = await inParallel<string[]>([
-    followAll(run, deployment, primary, drSecondaries, tokens),
-    performanceFollows(run, deployment, performanceSecondaries, primary),
+    followAll(run, deployment, primary, drSecondaries, tokens, authority),
+    performanceFollows(run, deployment, performanceSecondaries, primary, authority),
   ]);
   return notFollowing.flat();
 }

@@ -270,18 +270,18 @@ export interface SwitchoverActivities {
     },
   ): Promise<ServiceReadyResult>;
 
-  // Re-protection
+  // Re-protection. `authority`: of a plan that lets this secondary follow this primary.
   issueDrActivationToken(
     input: BetweenClusters & {
       readonly token: OperationTokenReference;
+      readonly authority: Authority;
     },
   ): Promise<ActivationTokenResult>;
   updateDrPrimary(
     input: BetweenClusters & {
       readonly token: OperationTokenReference;
       readonly activation: ActivationTokenResult;
-      /** Of a plan that allows to re-point it, which is then verified. */
-      readonly authority?: Authority;
+      readonly authority: Authority;
     },
   ): Promise<ChangeResult>;
   awaitDrStreaming(
@@ -317,12 +317,13 @@ export interface SwitchoverActivities {
       readonly authority?: Authority;
     },
   ): Promise<FilterChangeResult>;
-  issuePerformanceActivationToken(input: BetweenClusters): Promise<ActivationTokenResult>;
+  issuePerformanceActivationToken(
+    input: BetweenClusters & { readonly authority: Authority },
+  ): Promise<ActivationTokenResult>;
   updatePerformancePrimary(
     input: BetweenClusters & {
       readonly activation: ActivationTokenResult;
-      /** Of a plan that allows to re-point it, which is then verified. */
-      readonly authority?: Authority;
+      readonly authority: Authority;
     },
   ): Promise<ChangeResult>;
   /** Compares both sides with each other and with the filter that must be there. */
