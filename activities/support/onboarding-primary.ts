@@ -67,19 +67,26 @@ export function primaryRules(
       `Find out which one clients write to. A set has one primary.`,
     ),
     ...inSet
-      .filter((each) => !each.reachable)
+      .filter((each) => isSilent(each, kind))
       .map((each) =>
         check(
           'other clusters can be read',
           each.cluster,
           false,
           each.error ?? 'not readable',
-          'readable',
-          `Make sure that ${each.cluster} is no ${kindName(kind)} primary.`,
-          'warn',
+          `whether ${each.cluster} is ${kindName(kind)} primary`,
+          `Let ${each.cluster} be read again. One that is gone for good is taken out of the inventory.`,
+          // Where this is primary already nothing is done that could make two of them.
+          mode === 'primary' ? 'warn' : 'fail',
         ),
       ),
   ];
+}
+
+/** Whether what a cluster is for a kind of replication is not known: it may be primary. A DR secondary is none. */
+function isSilent(seen: ClusterObservation, kind: ReplicationKind): boolean {
+  if (!seen.reachable) return true;
+  return (seen[kind]?.mode ?? 'unknown') === 'unknown' && seen.dr?.mode !== 'secondary';
 }
 
 /** Whether the worker's credential on a cluster may do what is needed there, by its own word. */
@@ -124,7 +131,7 @@ export interface Enabling {
   readonly enable: () => Promise<unknown>;
 }
 
-/** Makes a cluster primary of one kind: disabled for it before, no DR secondary, and no other primary of its set seen. */
+/** Makes a cluster primary of one kind: disabled for it before, no DR secondary, and every other cluster of its set says that it is none. */
 export async function enablePrimaryOn(
   clusters: Clusters,
   execution: Execution,
@@ -172,13 +179,23 @@ export function primaryClusterAddrOf({ advertisedClusterAddress }: ClusterEntry)
   return advertisedClusterAddress === 'node-address' ? undefined : advertisedClusterAddress;
 }
 
-/** Another cluster of the set that says that it is primary. One that cannot be read was shown in the plan. */
+/** Another cluster of the set that says that it is primary, or does not say that it is none. */
 async function refusePrimary(access: ClusterAccess, kind: ReplicationKind, signal: AbortSignal): Promise<void> {
+  const { name } = access.entry;
   const seen = await readBothKinds(access, signal).catch((error: unknown) => {
     if (signal.aborted || !(error instanceof RunbookError)) throw error;
-    return undefined;
+    return error;
   });
-  if (seen === undefined || seen[kind].mode !== 'primary' || seen.dr.mode === 'secondary') return;
+  if (seen instanceof RunbookError) {
+    throw new RunbookError('PRECONDITION_FAILED', `Whether ${name} is ${kindName(kind)} primary is not known.`, {
+      cluster: name,
+      observed: `${seen.code}: ${seen.message}`,
+      needed: `${name} says that it is no ${kindName(kind)} primary`,
+      next: `Let ${name} be read again, then retry. A set has one primary.`,
+      retryable: true,
+    });
+  }
+  if (seen[kind].mode !== 'primary' || seen.dr.mode === 'secondary') return;
   throw new RunbookError('PRECONDITION_FAILED', `${access.entry.name} is ${kindName(kind)} primary already.`, {
     cluster: access.entry.name,
     observed: rolesText(seen),

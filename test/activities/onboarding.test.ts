@@ -42,6 +42,7 @@ beforeAll(async () => {
   bench = await ActivityBench.start({
     topology: TOPOLOGY,
     changeUnderWayMs: UNDER_WAY_MS,
+    limits: { serviceReady: '1s' },
     drSets: { main: ['east', 'west', 'north', 'south'], eu: ['europe'] },
     deployment: {
       wipeAllowList: ['north', 'south', 'europe'].map((cluster) => ({
@@ -165,6 +166,15 @@ describe('the wipe of a cluster', () => {
     expect(enables('north')).toBe(0);
     expect(bench.leaks()).toEqual([]);
   });
+});
+
+it('no second primary is made while one of its set is silent, although it answered before', async () => {
+  bench.service.faults.add({ cluster: 'east', endpoint: /./, action: 'reset', times: Infinity });
+  const failure = await bench.failure('enableDrPrimary', { deployment: DEPLOYMENT, cluster: 'south' });
+  bench.service.faults.clear();
+  expect(failure).toMatchObject({ code: 'PRECONDITION_FAILED', details: { outcomeKnown: true } });
+  expect(failure.message).toBe('Whether east is DR primary is not known.');
+  expect(bench.calls('south', 'primary/enable')).toBe(0);
 });
 
 describe('a permission to wipe', () => {

@@ -83,6 +83,13 @@ describe('enabling a primary', () => {
       const failure = await (await enable(scenario, 'dr', 'west')).failure();
       expect(failure.code).toBe('PRECONDITION_FAILED');
       expect(failure.message).toContain('east is primary');
+      // Nor where the one that may be it does not answer: nobody is asked here.
+      const silent = { cluster: 'east', endpoint: /./, action: 'reset', times: Infinity } as const;
+      const fault = scenario.service.faults.add(silent);
+      expect((await (await enable(scenario, 'dr', 'west')).failure()).message).toContain(
+        'other clusters can be read (east)',
+      );
+      fault.remove();
       expect(statuses(scenario, 'west', ENABLE('dr'))).toEqual([]);
     }),
   );
