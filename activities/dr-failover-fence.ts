@@ -5,6 +5,7 @@ import { readDr } from './dr-roles';
 import { verifyOperation } from './support/authority';
 import type { Clusters } from './support/clusters';
 import type { Execution } from './support/execution';
+import { alsoGoneIn } from './support/failover-evidence';
 import { identityOfLost } from './support/failover-plan';
 import { describeReplication } from './support/observe';
 import { awaitClusterId } from './support/operation-token';
@@ -31,12 +32,12 @@ export function fenceLostPrimary(dependencies: ActivityDependencies, clusters: C
       needed: `${to} tells its DR set`,
       cluster: to,
     });
-    await verifyOperation(dependencies.inventory, run, deployment, authority, {
+    const plan = await verifyOperation(dependencies.inventory, run, deployment, authority, {
       operation: 'hook.fence',
       on: identityOfLost(lost.entry, setId),
       with: { cluster: to, clusterId },
     });
-    const sides = { deployment, lost, cluster: to };
+    const sides = { deployment, lost, cluster: to, alsoGone: alsoGoneIn(plan) };
     await beforeSending(() => demandGone(dependencies, clusters, execution, sides, {}));
     return runHook(clusters, { deployment, hook: 'fence', from, to, step }, execution);
   };

@@ -7,7 +7,7 @@ import { lookAtMember, readDr } from './dr-roles';
 import { verifyOperation } from './support/authority';
 import type { ClusterAccess, Clusters } from './support/clusters';
 import type { Execution } from './support/execution';
-import { readSigns, spokeAgainst } from './support/failover-evidence';
+import { alsoGoneIn, readSigns, spokeAgainst } from './support/failover-evidence';
 import { identityOfLost } from './support/failover-plan';
 import { signsAgree } from './support/failover-signs';
 import { describeReplication } from './support/observe';
@@ -44,7 +44,7 @@ export function promoteLostPrimarysHeir(dependencies: ActivityDependencies, clus
       needed: `${cluster} tells its DR set`,
       cluster,
     });
-    await verifyOperation(dependencies.inventory, run, deployment, authority, {
+    const plan = await verifyOperation(dependencies.inventory, run, deployment, authority, {
       operation: force ? 'dr.secondary.promote-force' : 'dr.secondary.promote',
       on: { cluster, clusterId },
       with: identityOfLost(lost.entry, setId),
@@ -54,6 +54,7 @@ export function promoteLostPrimarysHeir(dependencies: ActivityDependencies, clus
     const others = (drSets.get(access.entry.drSet) ?? [])
       .filter((name) => name !== cluster && name !== otherCluster)
       .map((name) => clusters.of(deployment, name));
+    const sides = { deployment, lost, cluster, alsoGone: alsoGoneIn(plan) };
     const memory: ProofMemory = {};
     let findings: readonly Finding[] = [];
 
@@ -77,7 +78,7 @@ export function promoteLostPrimarysHeir(dependencies: ActivityDependencies, clus
         findings = await beforeSending(async () => {
           const seen = await Promise.all(others.map((other) => lookAtMember(other, signal)));
           await refuseDoubtful(dependencies, execution, others);
-          await demandGone(dependencies, clusters, execution, { deployment, lost, cluster }, memory);
+          await demandGone(dependencies, clusters, execution, sides, memory);
           return seen.flat();
         });
         const drOperationToken = await openOperationToken(
@@ -106,25 +107,31 @@ export function promoteLostPrimarysHeir(dependencies: ActivityDependencies, clus
   };
 }
 
+interface SidesToProve {
+  readonly deployment: string;
+  /** The primary that is gone. */
+  readonly lost: ClusterAccess;
+  /** The heir. */
+  readonly cluster: string;
+  /** As the approved plan names them. */
+  readonly alsoGone: readonly string[];
+}
+
 /** The last look: no node of the lost primary says that it is primary, and every sign is still there. */
 export async function demandGone(
   dependencies: ActivityDependencies,
   clusters: Clusters,
   execution: Execution,
-  {
-    deployment,
-    lost,
-    cluster,
-  }: { readonly deployment: string; readonly lost: ClusterAccess; readonly cluster: string },
+  { deployment, lost, cluster, alsoGone }: SidesToProve,
   memory: ProofMemory,
 ): Promise<void> {
   const { signal, run } = execution;
   const from = lost.entry.name;
   const said = await askRole(lost, signal);
   refusePrimary(from, said);
-  // It was demoted and answers; a promotion of it by this run whose answer was lost must not come late.
-  if (said.active !== undefined) return proveNotPrimary(dependencies, run, lost, signal, memory);
-  const signs = await readSigns(clusters, deployment, { from, to: cluster }, signal);
+  // One that answers was demoted, or was never the primary, which the signs tell; a promotion of it by this run whose answer was lost must not come late.
+  if (said.active !== undefined) await proveNotPrimary(dependencies, run, lost, signal, memory);
+  const signs = await readSigns(clusters, deployment, { from, to: cluster, alsoGone }, signal);
   if (!signsAgree(signs)) throw spokeAgainst(signs.filter(({ verdict }) => verdict === 'fail' || verdict === 'warn'));
 }
 

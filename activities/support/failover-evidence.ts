@@ -1,5 +1,5 @@
 import type { ClusterObservation } from '../../src/contracts/observations';
-import type { Precondition } from '../../src/contracts/plan';
+import type { Precondition, RunbookPlan } from '../../src/contracts/plan';
 import type { DrFailoverInput } from '../../src/contracts/runbook-inputs';
 import { RunbookError } from '../../src/errors';
 import type { Clusters } from './clusters';
@@ -27,11 +27,15 @@ const LOOKING = {
 export async function readSigns(
   clusters: Clusters,
   name: string,
-  { from, to }: { readonly from: string; readonly to: string },
+  {
+    from,
+    to,
+    alsoGone = [],
+  }: { readonly from: string; readonly to: string; readonly alsoGone?: readonly string[] | undefined },
   signal: AbortSignal,
 ): Promise<readonly Precondition[]> {
   const deployment = clusters.deployment(name);
-  const looking: DrFailoverInput = { ...LOOKING, deployment: name, from, to };
+  const looking: DrFailoverInput = { ...LOOKING, deployment: name, from, to, alsoGone: [...alsoGone] };
   const found = findFailoverSides(deployment, looking, await observeDeployment(clusters, name, signal));
   if ('refused' in found) throw spokeAgainst([found.refused]);
   if (!found.to.dr) {
@@ -44,6 +48,12 @@ export async function readSigns(
   return judgeSigns({ ...witnesses(found), primaryGoneMs: deployment.limits.primaryGoneMs });
 }
 
+/** The further silent members that the approvers of a plan attested to serve nobody. */
+export function alsoGoneIn({ choices }: RunbookPlan): readonly string[] {
+  const named = choices['alsoGone'];
+  return typeof named === 'string' ? named.split(', ') : [];
+}
+
 /** Who can say whether the primary is heard. */
 export function witnesses({ from, to, others, performanceSecondaries }: FailoverSides): {
   readonly from: ClusterObservation;
@@ -53,8 +63,14 @@ export function witnesses({ from, to, others, performanceSecondaries }: Failover
   const observers = [
     ...others.map((each) => observerOf(each, 'dr')),
     ...performanceSecondaries.map((each) => observerOf(each, 'performance')),
+    // One that follows a primary was not the primary that is gone, and says whether it hears the real one.
+    ...(follows(from) ? [observerOf(from, 'dr')] : []),
   ];
   return { from, to, observers };
+}
+
+function follows({ dr }: ClusterObservation): boolean {
+  return dr?.mode === 'secondary' && (dr.primaryClusterAddress ?? '') !== '';
 }
 
 export function signsText(signs: readonly Precondition[]): string {

@@ -27,7 +27,8 @@ export function findFailoverSides(
   input: DrFailoverInput,
   observations: readonly ClusterObservation[],
 ): FailoverFound {
-  for (const name of [input.from, input.to]) if (name !== undefined) findCluster(deployment, name);
+  for (const name of [input.from, input.to, ...(input.alsoGone ?? [])])
+    if (name !== undefined) findCluster(deployment, name);
   const set = setInQuestion(deployment, input, observations);
   if ('refused' in set) return set;
   const inSet = observations.filter(({ cluster }) => set.members.includes(cluster));
@@ -45,6 +46,8 @@ export function findFailoverSides(
       'no primary in the set',
       `Nothing fails over: ${primary.cluster} serves already. When ${from.cluster} is back, start drRejoin for it.`,
     );
+  const doubt = otherPrimary(deployment, input, from, inSet);
+  if (doubt) return { refused: doubt };
   const ranking = furthestFirst(inSet.filter((each) => each !== from && each.dr?.mode === 'secondary'));
   const to = input.to === undefined ? ranking[0] : inSet.find((each) => each.cluster === input.to);
   if (!to || to === from)
@@ -99,16 +102,62 @@ function lostPrimary(
   inSet: readonly ClusterObservation[],
 ): ClusterObservation | undefined {
   if (input.from !== undefined) return inSet.find(({ cluster }) => cluster === input.from);
-  const told = new Set(inSet.filter(({ dr }) => dr?.mode === 'secondary').flatMap(({ dr }) => knownBy(dr)));
-  const byAddress = inSet.filter(
-    ({ cluster }) =>
-      cluster !== input.to && addressesOf(findCluster(deployment, cluster)).some((address) => told.has(address)),
-  );
+  const byAddress = followedIn(deployment, inSet).filter(({ cluster }) => cluster !== input.to);
   if (byAddress.length === 1) return byAddress[0];
   const silent = (byAddress.length > 0 ? byAddress : inSet).filter(
-    ({ cluster, dr }) => cluster !== input.to && dr?.mode !== 'secondary' && dr?.mode !== 'disabled',
+    ({ cluster, dr }) =>
+      cluster !== input.to &&
+      dr?.mode !== 'secondary' &&
+      dr?.mode !== 'disabled' &&
+      input.alsoGone?.includes(cluster) !== true,
   );
   return silent.length === 1 ? silent[0] : undefined;
+}
+
+/** Members of the set that a secondary which answers knows as its primary, by their addresses. */
+function followedIn(deployment: Deployment, inSet: readonly ClusterObservation[]): readonly ClusterObservation[] {
+  const told = new Set(inSet.filter(({ dr }) => dr?.mode === 'secondary').flatMap(({ dr }) => knownBy(dr)));
+  return inSet.filter(({ cluster }) =>
+    addressesOf(findCluster(deployment, cluster)).some((address) => told.has(address)),
+  );
+}
+
+/**
+ * Another member than `from` that may be the primary and serve clients that we do not see: it does not say its role, and
+ * a secondary follows it, or none is known to follow `from`. To fence and replace the wrong one makes two primaries, so
+ * that people must name each such member.
+ */
+function otherPrimary(
+  deployment: Deployment,
+  input: DrFailoverInput,
+  from: ClusterObservation,
+  inSet: readonly ClusterObservation[],
+): Precondition | undefined {
+  const silent = inSet.filter(
+    (each) =>
+      each !== from &&
+      each.cluster !== input.to &&
+      each.dr?.mode !== 'secondary' &&
+      each.dr?.mode !== 'disabled' &&
+      input.alsoGone?.includes(each.cluster) !== true,
+  );
+  const followed = followedIn(deployment, inSet);
+  const primaries = silent.filter((each) => followed.includes(each));
+  const doubtful = primaries.length > 0 || followed.includes(from) ? primaries : silent;
+  if (doubtful.length === 0) return undefined;
+  const names = doubtful.map(({ cluster }) => cluster);
+  const followers =
+    followed.length === 0
+      ? 'no secondary tells whom it follows'
+      : `secondaries follow ${followed.map(({ cluster }) => cluster).join(', ')}`;
+  return {
+    name: 'no other member can be the primary',
+    cluster: names[0] ?? '',
+    observed: `${names.join(', ')} did not say a role, and ${followers}`,
+    needed: `secondaries follow ${from.cluster}, and every other silent member is named`,
+    verdict: 'fail',
+    next: `Find out which one was primary: name that one with {"from": ...}, or bring ${names.join(', ')} back as secondary. Where people know that ${names.join(', ')} serves nobody either, name it: {"alsoGone": ${JSON.stringify(names)}}.`,
+  };
 }
 
 function knownBy(replication: ReplicationObservation | undefined): string[] {

@@ -120,6 +120,10 @@ function agreement(observers: readonly Observer[], from: string, to: string, pri
     return { name, observed: 'no other observer', needed, verdict: 'not-checkable', next };
   }
   const still = said.filter(({ heard }) => heard === 'hears').map(({ cluster }) => cluster);
+  if (still.includes(from)) {
+    const next = `${from} follows another primary, which it hears: ${from} is not the one that is gone.`;
+    return check(name, undefined, false, observed, needed, next);
+  }
   const next = `${still.join(', ')} still hears ${from}: only ${to} may be cut off. Look at ${from} from elsewhere.`;
   if (still.length > 0) return check(name, undefined, false, observed, needed, next);
   if (said.every(({ heard }) => heard === 'early'))

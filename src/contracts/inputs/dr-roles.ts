@@ -29,6 +29,11 @@ export const drFailoverInput = z.strictObject({
   to: clusterName.optional(),
   /** The primary that is gone; found by what its secondaries say where it is not given. */
   from: clusterName.optional(),
+  /**
+   * Further members of the DR set that say nothing and could be the primary too, as far as can be seen: whoever approves
+   * attests that they serve nobody.
+   */
+  alsoGone: z.array(clusterName).max(20).optional(),
   /** Takes the lock over from a run that waits or is parked: that run becomes this failover. */
   takeOver: z.boolean().default(false),
   /** How it is made sure that the old primary serves nobody: by the `fence` hook, or attested by the approvers. */
