@@ -71,10 +71,10 @@ async function routeOf(
   const planned = input.mode === 'planned';
   const source = planned ? clusters.of(input.deployment, from.cluster) : undefined;
   const filters = await Promise.all(
-    others.map(async ({ cluster }) => {
+    others.map(async ({ cluster, performance }) => {
       const target = clusters.of(input.deployment, cluster);
       const finding = await findFilter(source, target, deployment.pathsFilters[cluster], signal);
-      return { cluster, ...finding };
+      return { cluster, id: performance?.secondaryId, ...finding };
     }),
   );
   const heir = await heirOf(clusters, world, signal);
@@ -86,7 +86,7 @@ async function routeOf(
     from: from.cluster,
     to: to.cluster,
     repoint: input.repoint,
-    others: filters.map(({ cluster, known }) => ({ cluster, ...known })),
+    others: filters.map(({ cluster, known, id }) => ({ cluster, ...known, ...(id ? { addressesId: id } : {}) })),
     silent: silent.map(({ cluster }) => cluster).filter((cluster) => cluster !== from.cluster),
     ...(rejoins ? { old: fromInventory(deployment, from) } : {}),
     ...(older ? { staysOut: `${from.cluster} stays out until it is upgraded to the version of ${to.cluster}.` } : {}),

@@ -1,23 +1,23 @@
 import type { Assessment, PerformancePromotionActivities, RepointingRoute } from '../src/contracts/activities';
-import type { ClusterObservation } from '../src/contracts/observations';
+import type { ClusterObservation, ReplicationObservation } from '../src/contracts/observations';
 import type { Precondition } from '../src/contracts/plan';
 import type { SecondaryRepointingInput } from '../src/contracts/runbook-inputs';
 import { RunbookError, isRunbookError } from '../src/errors';
 import { findCluster, findDeployment } from '../src/inventory';
 import type { ActivityDependencies } from './dependencies';
-import type { Clusters } from './support/clusters';
+import type { ClusterAccess, Clusters } from './support/clusters';
 import { execute, executeChange } from './support/execution';
 import { clusterAddressesOf, follows } from './support/join-secondary';
 import { describeReplication, isAlive } from './support/observe';
 import { mayCall } from './support/onboarding-primary';
 import { readKind } from './support/onboarding-read';
 import { gateFacts, observeDeployment, siteFacts } from './support/planning';
-import { CHANGE_TIMEOUT_MS, awaitState, readActConfirm } from './support/read-act-confirm';
+import { CHANGE_TIMEOUT_MS, awaitState, beforeSending, readActConfirm } from './support/read-act-confirm';
 import { repointingPlan } from './support/repointing-plan';
 import { judgeRepointing } from './support/repointing-rules';
 import { UPDATE_PRIMARY } from './support/switchover-facts';
 import { assessTokenSource } from './support/token-source';
-import { findFilter } from './support/wanted-filter';
+import { findFilter, requireFilter } from './support/wanted-filter';
 
 const POINTED_BUDGET_MS = 30_000;
 /** Roots are read for this long at most: the activity must end within its time. */
@@ -98,7 +98,8 @@ export function createSecondaryRepointingActivities(
       return { ...assessed, plan: repointingPlan(input, primary, secondary, route, preconditions) };
     }),
 
-    updatePerformancePrimaryByAddresses: executeChange(async ({ deployment, primary, secondary }, execution) => {
+    updatePerformancePrimaryByAddresses: executeChange(async (input, execution) => {
+      const { deployment, primary, secondary, expected } = input;
       const { signal } = execution;
       const source = clusters.of(deployment, primary);
       const target = clusters.of(deployment, secondary);
@@ -107,6 +108,7 @@ export function createSecondaryRepointingActivities(
       const before = await readKind(target, 'performance', signal);
       const observed = `${secondary} knows ${primary} as its performance primary`;
       const attached = (state: typeof before) => follows(state, addresses) && isAlive(state, heartbeatAgeMs);
+      let seen = before;
       const changed = await readActConfirm(execution, {
         read: () => readKind(target, 'performance', signal),
         // One that knew the address before and was cut off proves nothing by knowing it still.
@@ -116,6 +118,7 @@ export function createSecondaryRepointingActivities(
         needed: observed,
         cluster: secondary,
         allow: (state) => {
+          seen = state;
           if (state.mode === 'secondary' && state.secondaryId) return;
           throw new RunbookError('PRECONDITION_FAILED', `${secondary} cannot be re-pointed by addresses.`, {
             cluster: secondary,
@@ -125,11 +128,18 @@ export function createSecondaryRepointingActivities(
             retryable: state.mode === 'unknown',
           });
         },
-        act: async () =>
-          target.client.performance.secondary.updatePrimary(
+        act: async () => {
+          // The step may have been parked for hours since the plan was judged.
+          await beforeSending(async () => {
+            requireKnowing(source, await readKind(source, 'performance', signal), secondary, seen);
+            await requireFilter(source, secondary, seen.secondaryId ?? '', expected, signal);
+          });
+          execution.throwIfCancelled();
+          return target.client.performance.secondary.updatePrimary(
             { updatePrimaryAddrs: [...addresses] },
             { token: await target.credential(), signal, timeoutMs: CHANGE_TIMEOUT_MS },
-          ),
+          );
+        },
       });
       const { outcome, calledAt, calls } = changed;
       return { outcome, observed, calledAt, confirmedAt: Date.now(), calls };
@@ -168,6 +178,24 @@ export function createSecondaryRepointingActivities(
       }
     }),
   };
+}
+
+/** Addresses bring no certificate: only a primary of the same set that knows the secondary takes it. */
+function requireKnowing(
+  { entry }: ClusterAccess,
+  primary: ReplicationObservation,
+  secondary: string,
+  { secondaryId, setId }: ReplicationObservation,
+): void {
+  const known = primary.knownSecondaries ?? [];
+  const sameSet = setId !== undefined && primary.setId === setId;
+  if (primary.mode === 'primary' && sameSet && secondaryId && known.includes(secondaryId)) return;
+  throw new RunbookError('PRECONDITION_FAILED', `${entry.name} would not take ${secondary} by addresses.`, {
+    cluster: entry.name,
+    observed: `${describeReplication(primary)}; set ${primary.setId ?? 'not told'}; known: ${known.join(', ') || 'nobody'}`,
+    needed: `the performance primary of set ${setId ?? 'not told'} that knows ${secondaryId || 'an id of the secondary'}`,
+    next: `Nothing was sent. Start secondaryRepointing of ${secondary} to the performance primary with {"form": "token"}.`,
+  });
 }
 
 /** What the worker's credential must be able to do on the primary, for the token form. */

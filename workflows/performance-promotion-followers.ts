@@ -1,5 +1,6 @@
 import type { Authority, Follower, PromotionRoute } from '../src/contracts/activities';
 import type { ClusterObservation } from '../src/contracts/observations';
+import { filterNotWritten } from './building-blocks/filter-skipped';
 import type { Following } from './building-blocks/re-protection';
 import {
   STOP_HERE,
@@ -43,21 +44,30 @@ export async function followNewPrimary(
   return served === 'new' ? [...left, ...(staysOut === undefined ? [] : [staysOut]), ...afterwards(route)] : left;
 }
 
-/** The id stays, and with it the filter's key: it is written on the new primary, which never had it, before and after. */
-async function followByAddresses(run: Run, following: Following, { id, filter }: Follower): Promise<boolean> {
+/**
+ * The id stays, and with it the filter's key, which is not the cluster ID where the secondary was wiped since: the filter
+ * is written under it on the new primary, which never had it.
+ */
+async function followByAddresses(run: Run, following: Following, { filter, addressesId }: Follower): Promise<boolean> {
   const { deployment, primary, secondary } = following;
+  if (addressesId === undefined) throw new TypeError('the plan says which id a secondary keeps');
+  const id = addressesId;
+  let skippedBy: string | undefined;
   if (filter) {
-    await run.skippableStep(
-      `Write the paths filter of ${secondary}`,
+    const step = `Write the paths filter of ${secondary}`;
+    const written = await run.skippableStep(
+      step,
       `${secondary} may receive what its filter kept away from it`,
       (call) => call.writePathsFilter({ deployment, cluster: primary, secondary, id, filter }),
       { note: ({ observed }) => observed, choices: [STOP_HERE], skipNeedsTwo: true },
     );
+    if (!written) skippedBy = filterNotWritten(run, following, filter, step);
   }
+  const expected = { filter: filter ?? ('none' as const), ...(skippedBy === undefined ? {} : { skippedBy }) };
   const pointed = await run.skippableStep(
     `Give ${secondary} the addresses of ${primary}`,
     `${secondary} keeps looking for the old primary; re-point it by token`,
-    (call) => call.updatePerformancePrimaryByAddresses({ deployment, primary, secondary }),
+    (call) => call.updatePerformancePrimaryByAddresses({ deployment, primary, secondary, expected }),
     { note: ({ observed }) => observed, choices: [STOP_HERE] },
   );
   if (!pointed) return false;

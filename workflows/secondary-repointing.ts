@@ -93,7 +93,13 @@ async function pointByAddresses(
   const pointed = await run.skippableStep(
     `Give ${secondary} the addresses of ${primary}`,
     `${secondary} keeps looking for the old primary`,
-    (call) => call.updatePerformancePrimaryByAddresses({ deployment, primary, secondary }),
+    (call) =>
+      call.updatePerformancePrimaryByAddresses({
+        deployment,
+        primary,
+        secondary,
+        expected: { filter: filter ?? 'none' },
+      }),
     { note: ({ observed }) => observed, choices: [STOP_HERE] },
   );
   if (!pointed) return false;

@@ -105,6 +105,7 @@ export function judgeHeir({ input, deployment, to, others, silent, observations 
     ),
     ...others.flatMap((each) => [
       mayFollow(to, each),
+      ...(input.repoint === 'token' ? [] : [hasId(each)]),
       ...(input.repoint === 'token'
         ? withoutKnownBugs([each], 'performance', 'update-primary by token', input.acknowledgeKnownBugs)
         : withoutKnownBugs([each], 'performance', 'update-primary by addresses', input.acknowledgeKnownBugs)),
@@ -121,6 +122,19 @@ export function judgeHeir({ input, deployment, to, others, silent, observations 
       ),
     ),
   ];
+}
+
+/** By addresses a secondary keeps its id, under which its filter must be: one that tells none cannot be re-pointed so. */
+function hasId({ cluster, performance }: ClusterObservation): Precondition {
+  const id = performance?.secondaryId;
+  return check(
+    'its id is known',
+    cluster,
+    Boolean(id),
+    id ? `id ${id}` : `${describeReplication(performance)}, no id`,
+    'the id of its activation token, which it keeps: its paths filter is written under it',
+    'Start again with {"repoint": "token"}.',
+  );
 }
 
 /** Planned: both sides answer, and the new primary has, and hears, everything. */

@@ -1,7 +1,7 @@
 import type { DynamicFilter } from '../../src/client';
-import type { KnownFilter, PathsFilterFacts } from '../../src/contracts/activities';
+import type { ExpectedFilter, KnownFilter, PathsFilterFacts } from '../../src/contracts/activities';
 import type { Precondition } from '../../src/contracts/plan';
-import { isRunbookError } from '../../src/errors';
+import { RunbookError, isRunbookError } from '../../src/errors';
 import type { WantedFilter } from '../../src/inventory';
 import type { ClusterAccess } from './clusters';
 import { canonicalPaths } from './filter-difference';
@@ -81,6 +81,35 @@ export async function findFilter(
     if (!isRunbookError(error) || signal.aborted) throw error;
     return refused('', cluster, error.code, 'the filter that it must keep', `Find out why ${cluster} cannot be read.`);
   }
+}
+
+/**
+ * The last look before a secondary is pointed at a primary: what that keeps for it is what is expected, so that nothing
+ * else is sent to it. People who decided that the filter is not written have said so.
+ *
+ * @param id - under which the primary looks for the filter once the secondary is attached
+ * @throws RunbookError PRECONDITION_FAILED
+ */
+export async function requireFilter(
+  source: ClusterAccess,
+  secondary: string,
+  id: string,
+  { filter, skippedBy }: ExpectedFilter,
+  signal: AbortSignal,
+): Promise<void> {
+  if (skippedBy !== undefined) return;
+  const found = await source.client.performance.primary.pathsFilter.read(id, {
+    token: await source.credential(),
+    signal,
+  });
+  if (describeFilter(found) === describeFilter(filter)) return;
+  const cluster = source.entry.name;
+  throw new RunbookError('PRECONDITION_FAILED', `${cluster} does not keep the filter that ${secondary} must have.`, {
+    cluster,
+    observed: `${describeFilter(found)} under ${id}`,
+    needed: `${describeFilter(filter)} under ${id}`,
+    next: `Nothing was sent. Find out who changed it, make it right on ${cluster}, then retry.`,
+  });
 }
 
 /** What is kept away from the secondary, in words. */

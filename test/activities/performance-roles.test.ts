@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Assessment, Authority } from '../../src/contracts/activities';
 import { performancePromotionInput, secondaryRepointingInput } from '../../src/contracts/runbook-inputs';
-import { demotePrimary } from '../../src/simulator/role-changes';
+import { demotePrimary, revokeSecondary } from '../../src/simulator/role-changes';
 import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
 
 const PROMOTE = 'POST /v1/sys/replication/performance/secondary/promote';
@@ -177,19 +177,19 @@ it('update-primary by token serves the secondary and the primary of the approved
   expect(demoted.preconditions).toContainEqual(
     expect.objectContaining({ name: 'attached before, and not demoted since', verdict: 'fail' }),
   );
-  const east = { deployment: DEPLOYMENT, primary: 'europe', secondary: 'east' };
+  const east = { deployment: DEPLOYMENT, primary: 'europe', secondary: 'east', expected: { filter: 'none' } } as const;
   expect(await bench.failure('updatePerformancePrimaryByAddresses', east)).toEqual(refused('PRECONDITION_FAILED'));
 
   const repointing = await assessRepointing(asia);
   const input = { deployment: DEPLOYMENT, primary: 'europe', secondary: 'asia' };
-  const activation = await bench.call('issuePerformanceActivationToken', input);
+  const right = await authorityOf(repointing, ['repoint', 'grace']);
+  const activation = await bench.call('issuePerformanceActivationToken', { ...input, authority: right });
   const use = (authority: Authority) => ({ ...input, activation, authority });
   expect(await bench.failure('updatePerformancePrimary', use(await authorityOf(repointing)))).toEqual(
     refused('NOT_APPROVED'),
   );
   const other = await authorityOf(await assessRepointing({ ...asia, secondary: 'east' }), ['repoint', 'grace']);
   expect(await bench.failure('updatePerformancePrimary', use(other))).toEqual(refused('NOT_APPROVED'));
-  const right = await authorityOf(repointing, ['repoint', 'grace']);
   expect(await bench.call('updatePerformancePrimary', use(right))).toMatchObject({ outcome: 'done' });
   const roots = { ...input, kind: 'performance', filtered: false } as const;
   expect(await bench.call('compareMerkleRoots', roots)).toMatchObject({ verdict: 'equal' });
@@ -198,15 +198,57 @@ it('update-primary by token serves the secondary and the primary of the approved
   });
 }, 60_000);
 
+it('by addresses a filter belongs under the id that the secondary has, which is no cluster ID once it was wiped', async () => {
+  const asia = bench.cluster('asia');
+  const wiped = (secondaryId: string) => {
+    const role = asia.effectiveRole('performance');
+    if (role.mode !== 'secondary') throw new Error(role.mode);
+    asia.setRole('performance', { ...role, secondaryId }, bench.service.now());
+  };
+  wiped('id-of-its-token');
+  const { route, plan } = await assess({ repoint: 'addresses' });
+  expect(route?.others).toEqual([{ cluster: 'asia', id: asia.clusterId, addressesId: 'id-of-its-token' }]);
+  expect(plan).toBeDefined();
+  wiped('');
+  expect((await assess({ repoint: 'addresses' })).preconditions).toContainEqual(
+    expect.objectContaining({ name: 'its id is known', cluster: 'asia', verdict: 'fail' }),
+  );
+});
+
+it('addresses are given only while their primary is one, knows the secondary and keeps its filter', async () => {
+  const addresses = { deployment: DEPLOYMENT, primary: 'west', secondary: 'asia', expected: { filter: 'none' } } as const;
+  const refusal = (observed: string) =>
+    expect.objectContaining({
+      code: 'PRECONDITION_FAILED',
+      details: expect.objectContaining({ observed: expect.stringContaining(observed) as string }) as unknown,
+    }) as unknown;
+  // West is a DR secondary, whatever it was when the plan was judged.
+  expect(await bench.failure('updatePerformancePrimaryByAddresses', addresses)).toEqual(refusal('set not told'));
+  // East knows asia no longer.
+  const east = bench.cluster('east');
+  for (const each of ['asia', 'europe']) bench.service.partition('east', each);
+  bench.service.advanceClock(3_000);
+  revokeSecondary(east, 'performance', bench.cluster('asia').clusterId);
+  const unknown = { ...addresses, primary: 'east' };
+  const { clusterId } = bench.cluster('europe');
+  expect(await bench.failure('updatePerformancePrimaryByAddresses', unknown)).toEqual(refusal(`known: ${clusterId}`));
+  // It keeps no filter for europe under the id that europe has.
+  const filter = { mode: 'deny' as const, paths: ['secret/'] };
+  const filtered = { ...unknown, secondary: 'europe', expected: { filter } };
+  expect(await bench.failure('updatePerformancePrimaryByAddresses', filtered)).toEqual(
+    refusal(`no paths filter under ${clusterId}`),
+  );
+  expect(bench.changes().filter((call) => call.includes('update-primary'))).toEqual([]);
+});
+
 it('a DR secondary is re-pointed by token only as approved', async () => {
   const repointing = await assessRepointing({ kind: 'dr', primary: 'east', secondary: 'west' });
   // It follows east already: there is nothing to do, and no plan.
   expect(repointing.plan).toBeUndefined();
   const input = { deployment: DEPLOYMENT, primary: 'east', secondary: 'west' };
   const token = await bench.operationToken('west');
-  const activation = await bench.call('issueDrActivationToken', { ...input, token });
-  const authority = await authorityOf(await assess(), ['promote', 'grace']);
-  expect(await bench.failure('updateDrPrimary', { ...input, token, activation, authority })).toEqual(
-    refused('NOT_APPROVED'),
-  );
+  const asked = { ...input, token, authority: await authorityOf(await assess(), ['promote', 'grace']) };
+  expect(await bench.failure('issueDrActivationToken', asked)).toEqual(refused('NOT_APPROVED'));
+  const activation = { id: 'any', form: 'none', revokedBefore: false } as const;
+  expect(await bench.failure('updateDrPrimary', { ...asked, activation })).toEqual(refused('NOT_APPROVED'));
 });

@@ -5,6 +5,13 @@ import type { Assessment, Authority, ChangeResult, PathsFilterFacts } from './re
 /** The paths filter of a performance secondary; `none` where it gets everything. */
 export type FilterState = PathsFilterFacts | 'none';
 
+/** What a primary must keep for a secondary right before that is pointed at it. */
+export interface ExpectedFilter {
+  readonly filter: FilterState;
+  /** Who decided that the filter is not written. It is not looked for then. */
+  readonly skippedBy?: string;
+}
+
 /** One filter that becomes another. A secondary has two where the primary knows it by another id than its cluster ID. */
 export interface FilterChange {
   readonly secondary: string;

@@ -8,6 +8,7 @@ import type {
   PathsFilterFacts,
   ServiceReadyResult,
 } from './results';
+import type { ExpectedFilter } from './filters';
 import type { WalIndex } from '../observations';
 import type { PerformancePromotionInput, ReplicationKind, SecondaryRepointingInput } from '../runbook-inputs';
 
@@ -36,6 +37,8 @@ export interface RepointingRoute {
 /** A secondary that is to follow the new primary, with the filter that it must have there. */
 export interface Follower extends KnownFilter {
   readonly cluster: string;
+  /** The id that it has now, and keeps where it follows by addresses; absent where it has none. */
+  readonly addressesId?: string;
 }
 
 /** What `performancePromotion` follows. */
@@ -75,8 +78,13 @@ export interface PerformancePromotionActivities {
     input: StepInput & { readonly input: PerformancePromotionInput },
   ): Promise<Assessment<PromotionRoute>>;
 
-  /** Gives the secondary the cluster addresses of the primary. Its id, certificate and filter stay. */
-  updatePerformancePrimaryByAddresses(input: BetweenClusters): Promise<ChangeResult>;
+  /**
+   * Gives the secondary the cluster addresses of the primary. Its id, certificate and filter stay. Right before the call
+   * the primary must be one of the same set, know the id of the secondary and keep the expected filter under it.
+   */
+  updatePerformancePrimaryByAddresses(
+    input: BetweenClusters & { readonly expected: ExpectedFilter },
+  ): Promise<ChangeResult>;
   /** @param input.filtered - the secondary has a paths filter: its root differs by design */
   compareMerkleRoots(
     input: BetweenClusters & { readonly kind: ReplicationKind; readonly filtered: boolean },
