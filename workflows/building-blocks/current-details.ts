@@ -197,7 +197,7 @@ function sharesMissing({ threshold, held }: Extract<Waiting, { for: 'shares' }>)
 /** What a person writes into the form where the inventory takes a claim; last, because most inventories take none. */
 function byHandLines(status: RunStatus, namespace: string): string[] {
   const run = { ns: namespace, wid: status.workflowId, rid: status.runId };
-  const objects = status.waiting.flatMap((waiting) => {
+  const objects = status.waiting.flatMap((waiting): Readonly<Record<string, unknown>>[] => {
     if (waiting.for === 'approval') {
       const { gate, planDigest } = waiting;
       return [{ ...run, gate, planDigest, verdict: 'approve', comment: '', name: 'YOUR-NAME', iat: 0 }];
