@@ -9,7 +9,7 @@ import { describeReplication } from './observe';
 import { describeFilter } from './paths-filters';
 import { credentialMay } from './permissions';
 import { gateFacts, identityOf, observeDeployment, planDocument, siteFacts } from './planning';
-import { inWords, othersConnected } from './replication-end';
+import { CONNECTION, inWords, othersConnected } from './replication-end';
 import { check } from './switchover-rule';
 import { assessTokenSource } from './token-source';
 
@@ -260,7 +260,13 @@ function planOf(
         ]
       : []),
     ...(secondary && afterwards !== 'nothing'
-      ? [{ operation: `${kind}.secondary.${afterwards}` as const, on: identityOf(secondary) }]
+      ? [
+          {
+            operation: `${kind}.secondary.${afterwards}` as const,
+            on: identityOf(secondary),
+            ...(afterwards === 'disable' ? { detail: CONNECTION.none } : {}),
+          },
+        ]
       : []),
   ];
   const warnings = [

@@ -36,6 +36,9 @@ export function cutOffDetail(ids: readonly string[]): string {
   return `cuts off ${[...ids].sort().join(', ') || 'nobody'}`;
 }
 
+/** Whether a secondary may be disabled that is connected to its primary, or only one that is not, as an approval says it. */
+export const CONNECTION = { none: 'disconnected', any: 'also while connected' } as const;
+
 /** Whether a secondary knows no primary any more: what a blank token leaves behind. */
 export function hasForgotten(state: ReplicationObservation): boolean {
   return (
@@ -131,19 +134,32 @@ export async function disablePrimary(
   });
 }
 
-/** Ends replication on a secondary. */
+/**
+ * Ends replication on a secondary. One that is connected is refused where only a disconnected one was approved: it is in
+ * use, and comes back only by being wiped.
+ */
 export async function disableSecondary(
   acting: Acting,
   send: (access: ClusterAccess, clusterId: string) => Promise<unknown>,
 ): Promise<ChangeResult> {
-  const { kind, input } = acting;
+  const { clusters, kind, input } = acting;
+  const { heartbeatAgeMs } = clusters.deployment(input.deployment).limits;
   const { access, on } = await identified(acting);
   return changed(acting, access, {
     until: ({ mode }) => mode === 'disabled',
     needed: `${inWords(kind)} replication is disabled on ${input.cluster}`,
     role: 'secondary',
-    act: async () => {
-      await verified(acting, { operation: `${kind}.secondary.disable`, on });
+    act: async (seen) => {
+      const operation = `${kind}.secondary.disable` as const;
+      const { operations } = await verified(acting, { operation, on, detail: CONNECTION.none });
+      const also = operations.some((each) => each.operation === operation && each.detail === CONNECTION.any);
+      if (also) await verified(acting, { operation, on, detail: CONNECTION.any });
+      else if (isAlive(seen, heartbeatAgeMs))
+        // Right after a revocation it may show its connection for a moment.
+        throw refused(input.cluster, `${input.cluster} is connected to its primary.`, seen, 'not connected', {
+          next: 'Somebody attached it again, or its revocation is not seen yet. Find out, then retry; abort where it is in use.',
+          retryable: true,
+        });
       return () => send(access, on.clusterId);
     },
   });
@@ -240,7 +256,7 @@ function refused(
   message: string,
   observed: ReplicationObservation,
   needed: string,
-  more: { readonly next?: string } = {},
+  more: { readonly next?: string; readonly retryable?: boolean } = {},
 ): RunbookError {
   return new RunbookError('PRECONDITION_FAILED', message, {
     cluster,

@@ -5,10 +5,10 @@ import type { ReplicationTeardownInput } from '../../src/contracts/runbook-input
 import { findCluster, findDeployment } from '../../src/inventory';
 import type { ActivityDependencies } from '../dependencies';
 import type { Clusters } from './clusters';
-import { describeReplication } from './observe';
+import { describeReplication, isAlive } from './observe';
 import { credentialMay } from './permissions';
 import { gateFacts, identityOf, observeDeployment, planDocument, siteFacts } from './planning';
-import { cutOffDetail, inWords, othersConnected } from './replication-end';
+import { CONNECTION, cutOffDetail, inWords, othersConnected } from './replication-end';
 import { check } from './switchover-rule';
 import { assessTokenSource } from './token-source';
 
@@ -97,7 +97,12 @@ export async function assessTeardown(
     preconditions.push(await credentialMay(access, [path], ['update'], signal));
   }
   const route: TeardownRoute = { cluster: input.cluster, role, tokenSource, cutOff, knownBy };
-  return { ...base, preconditions, route, plan: planOf(input, route, observed, observations) };
+  return {
+    ...base,
+    preconditions,
+    route,
+    plan: planOf(input, route, observed, observations, deployment.limits.heartbeatAgeMs),
+  };
 }
 
 /** Every secondary that the primary knows, by name where the inventory has it. */
@@ -135,19 +140,18 @@ function planOf(
   { cluster, role, cutOff, knownBy }: TeardownRoute,
   observed: ClusterObservation,
   observations: readonly ClusterObservation[],
+  heartbeatAgeMs: number,
 ) {
   const { kind } = input;
-  const detail = cutOffDetail(cutOff.map(({ id }) => id));
+  const on = identityOf(observed);
+  // One that nobody knows and that is not connected may be attached again meanwhile: then it is not what was approved.
+  const inUse = role === 'secondary' && (knownBy !== undefined || isAlive(observed[kind], heartbeatAgeMs));
+  const details: readonly string[] =
+    role === 'primary'
+      ? [cutOffDetail(cutOff.map(({ id }) => id))]
+      : [CONNECTION.none, ...(inUse ? [CONNECTION.any] : [])];
   const operations: AllowedOperation[] =
-    role === 'disabled'
-      ? []
-      : [
-          {
-            operation: `${kind}.${role}.disable`,
-            on: identityOf(observed),
-            ...(role === 'primary' ? { detail } : {}),
-          },
-        ];
+    role === 'disabled' ? [] : details.map((detail) => ({ operation: `${kind}.${role}.disable` as const, on, detail }));
   const nameOf = ({ id, cluster: name }: CutOff) => (name === undefined ? `the secondary ${id}` : `${name} (id ${id})`);
   const other = kind === 'dr' ? 'performance' : 'dr';
   const otherMode = observed[other]?.mode;

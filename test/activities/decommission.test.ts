@@ -152,6 +152,28 @@ describe('what changed since the approval counts', () => {
     await bench.cluster('north').restart();
   });
 
+  it('a secondary that was attached again while its token was made is not disabled by the plan of a decommission', async () => {
+    const west = { deployment: DEPLOYMENT, cluster: 'west', token: await bench.operationToken('west', ['dr.disable']) };
+    const authority = await decommissioning({ secondary: 'west', afterwards: 'disable' }, 'disable');
+    const connected = await bench.failure('disableDrSecondary', { ...west, authority });
+    expect(connected).toMatchObject({ code: 'PRECONDITION_FAILED', details: { outcomeKnown: true } });
+    expect(connected.message).toBe('west is connected to its primary.');
+    // Nor by the plan of a teardown that found it alone; that of one in use says that it is.
+    const allowed = async () => {
+      const { plan } = await teardown({ kind: 'dr', cluster: 'west' });
+      const { operations } = JSON.parse(plan.text) as { operations: readonly { readonly detail?: string }[] };
+      return operations.map(({ detail }) => detail);
+    };
+    expect(await allowed()).toEqual(['disconnected', 'also while connected']);
+    const role = bench.cluster('east').effectiveRole('dr');
+    if (role.mode !== 'primary') throw new Error('east is no DR primary');
+    const knownSecondaries = role.knownSecondaries.filter(({ id }) => id !== idOf('west'));
+    bench.cluster('east').setRole('dr', { ...role, knownSecondaries }, bench.service.now());
+    bench.service.advanceClock(60_000);
+    expect(await allowed()).toEqual(['disconnected']);
+    bench.cluster('east').setRole('dr', role, bench.service.now());
+  });
+
   it('the performance role of a DR secondary is not taken for disabled', async () => {
     const authority = await teardown({ kind: 'performance', cluster: 'europe' }, 'disable');
     const input = { deployment: DEPLOYMENT, cluster: 'europe-dr', authority };
