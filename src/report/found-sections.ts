@@ -5,7 +5,17 @@ import type { Tone } from './report-words';
 
 /* Sections whose members differ from runbook to runbook: what was asked, what was found out, what became of filters. */
 
-const TONES: Readonly<Record<string, Tone>> = { ok: 'good', warn: 'warning', fail: 'bad', 'not-checkable': 'neutral' };
+const TONES: Readonly<Record<string, Tone>> = {
+  ok: 'good',
+  warn: 'warning',
+  fail: 'bad',
+  'not-checkable': 'neutral',
+  ready: 'good',
+  'ready-with-warnings': 'warning',
+  'not-ready': 'bad',
+};
+/** For programs that read the report. */
+const FOR_PROGRAMS: ReadonlySet<string> = new Set(['schema']);
 
 /** The input, one member a line. */
 export function askedSections({ asked }: Report): readonly Section[] {
@@ -17,13 +27,13 @@ export function askedSections({ asked }: Report): readonly Section[] {
 /** What the runbook was started to find out: single values as facts, lists of objects as tables. */
 export function resultSections({ result }: Report): readonly Section[] {
   if (!result) return [];
-  const entries = Object.entries(result);
+  const entries = Object.entries(result).filter(([name]) => !FOR_PROGRAMS.has(name));
   const single = entries.filter(([, value]) => !isTable(value));
   const blocks: Block[] = [
     ...(single.length === 0
       ? []
       : [{ kind: 'facts' as const, entries: single.map(([name, value]) => ({ name, value: valueCell(value) })) }]),
-    ...entries.flatMap(([name, value]) => (isTable(value) ? [tableOf(name, value)] : [])),
+    ...entries.flatMap(([name, value]) => (isTable(value) ? tablesOf(name, value) : [])),
   ];
   return [{ id: 'result', title: 'What was found out', blocks }];
 }
@@ -52,6 +62,14 @@ function isTable(value: unknown): value is readonly Row[] {
   );
 }
 
+/** What is good goes into a table of its own, so that it does not bury the rest. */
+function tablesOf(name: string, rows: readonly Row[]): Block[] {
+  const good = rows.filter(({ verdict }) => verdict === 'ok');
+  const other = rows.filter(({ verdict }) => verdict !== 'ok');
+  if (good.length === 0 || other.length === 0) return [tableOf(name, rows)];
+  return [tableOf(`${name}: ${other.length} to look at`, other), tableOf(`${name}: ${good.length} ok`, good)];
+}
+
 function tableOf(name: string, rows: readonly Row[]): Block {
   const columns = [...new Set(rows.flatMap((row) => Object.keys(row)))];
   return {
@@ -68,5 +86,16 @@ function valueCell(value: unknown): Cell {
     const tone = TONES[value];
     return tone ? toned(value, tone) : plain(value);
   }
-  return plain(JSON.stringify(value));
+  return plain(inWords(value));
+}
+
+/** Nested values without brackets and quotes: `loss: bounded; why: ...`. */
+function inWords(value: unknown): string {
+  if (typeof value === 'string') return value;
+  if (Array.isArray(value)) return value.length === 0 ? 'none' : value.map(inWords).join(', ');
+  if (typeof value === 'object' && value !== null)
+    return Object.entries(value)
+      .map(([name, member]) => `${name}: ${inWords(member)}`)
+      .join('; ');
+  return String(value);
 }

@@ -34,7 +34,7 @@ dl { display: grid; grid-template-columns: max-content 1fr; gap: .2rem 1.25rem; 
 .wide { overflow-x: auto; margin-bottom: .75rem; }
 table { border-collapse: collapse; width: 100%; font-size: .9rem; } caption { text-align: left; color: var(--soft); padding-bottom: .35rem; }
 th, td { text-align: left; vertical-align: top; padding: .35rem .75rem .35rem 0; border-top: 1px solid var(--line); overflow-wrap: break-word; }
-th { font-weight: 600; border-top: 0; white-space: nowrap; }
+th { font-weight: 600; border-top: 0; white-space: nowrap; } td.long { min-width: 11rem; overflow-wrap: anywhere; }
 .timeline { list-style: none; margin: 0 0 1rem; padding: 0; }
 .timeline > li { border-top: 1px solid var(--line); padding: .4rem 0; break-inside: avoid; }
 .row { display: grid; grid-template-columns: 17rem 1fr 11rem; gap: 1rem; align-items: center; }
@@ -47,6 +47,9 @@ th { font-weight: 600; border-top: 0; white-space: nowrap; }
 .activities li { overflow-wrap: anywhere; } .axis { display: flex; justify-content: space-between; font-size: .85rem; color: var(--soft); padding-left: 18rem; padding-right: 12rem; }
 h3 { font-size: 1rem; margin: .5rem 0; }
 @media (max-width: 46rem) { .row { grid-template-columns: 1fr auto; } .track { grid-column: 1 / -1; order: 3; } .axis { padding: 0; } dl { grid-template-columns: 1fr; } dt { margin-top: .3rem; } }
+@media screen and (max-width: 46rem) { thead { display: none; } table, caption, tbody, tr, td { display: block; }
+  tr { border-top: 1px solid var(--line); padding: .4rem 0; } td { border: 0; padding: .1rem 0; overflow-wrap: anywhere; } td:empty { display: none; }
+  td::before { content: attr(data-column) ": "; color: var(--soft); } }
 @media print { body { background: #fff; font-size: 11pt; } main { max-width: none; padding: 0; } section { border: 0; border-top: 1px solid #999; border-radius: 0; padding: .5rem 0; }
-  tr, li { break-inside: avoid; } h2 { break-after: avoid; } .wide { overflow: visible; } * { print-color-adjust: exact; -webkit-print-color-adjust: exact; } }
+  tr, li { break-inside: avoid; } h2 { break-after: avoid; } .wide { overflow: visible; } table { font-size: .8rem; } td.long { min-width: 0; } * { print-color-adjust: exact; -webkit-print-color-adjust: exact; } }
 `;

@@ -115,6 +115,9 @@ function lastTime(report: Report): number {
   return Math.max(...[...times, ...others].map((at) => Date.parse(at)));
 }
 
+/** Share of the run that an outage may have to be worth a timeline of its own. */
+const ENLARGED_UP_TO = 0.6;
+
 /** The timeline of the run with bars, and before it, enlarged, that of the outage: seconds vanish beside hours of waiting. */
 export function timelineHtml(report: Report): string {
   if (report.steps.length === 0) return '<p>No step began.</p>';
@@ -124,5 +127,9 @@ export function timelineHtml(report: Report): string {
   const band = spanOf(outage, whole.to);
   const margin = Math.max(500, (band.to - band.from) * 0.05);
   const close: Scale = { from: Math.max(whole.from, band.from - margin), to: Math.min(whole.to, band.to + margin) };
+  // A run that began in its outage would be shown twice.
+  if (close.to - close.from > ENLARGED_UP_TO * (whole.to - whole.from)) {
+    return `${axis(whole)}${rows(report, whole, band, true)}`;
+  }
   return `<h3>The outage, enlarged</h3>${axis(close)}${rows(report, close, band, false)}<h3>The whole run</h3>${axis(whole)}${rows(report, whole, band, true)}`;
 }

@@ -5,6 +5,7 @@ import type { RunRecord } from './history-events';
 import { fieldsOf, listOf, textOf } from './history-values';
 import { demotionOf } from './outage';
 import { changesPerformancePrimary, performanceRoles } from './performance-roles';
+import { cutOffAndLeft, isUndecided, preparedInVain, unsettledChanges } from './unsettled-changes';
 
 /*
  * What people have to do after a run that could not say it itself. Each line rests on an event of the history; nothing
@@ -29,10 +30,7 @@ function effective(run: RunRecord, type: string): readonly ActivityRecord[] {
 
 /** Tries of a change of which it is not known whether they took effect. */
 function undecided(activities: readonly ActivityRecord[]): readonly ActivityRecord[] {
-  return activities.filter(
-    ({ state, failure }) =>
-      state === 'running' || state === 'cancelled' || (state === 'failed' && failure?.outcomeKnown !== true),
-  );
+  return activities.filter(isUndecided);
 }
 
 function inputText(activity: ActivityRecord, member: string): string {
@@ -257,7 +255,13 @@ export function secretsLeft(run: RunRecord): readonly string[] {
 
 /** What a run that ended early left undone at the clusters, the most urgent first: roles, clients, protection. */
 export function workLeft(run: RunRecord, plan: SwitchoverPlan | undefined): readonly string[] {
-  return [...roles(run, plan), ...hooks(run), ...protection(run, plan)];
+  return [
+    ...roles(run, plan),
+    ...unsettledChanges(run),
+    ...preparedInVain(run),
+    ...hooks(run),
+    ...protection(run, plan),
+  ];
 }
 
 /** What the history proves to be left, the most urgent first. */
@@ -271,6 +275,9 @@ export function derivedLeftToDo(run: RunRecord, facts: RunFacts, plan: Switchove
   return [
     ...roles(run, plan),
     ...wiped(run),
+    ...unsettledChanges(run),
+    ...preparedInVain(run),
+    ...cutOffAndLeft(run),
     ...hooks(run),
     ...parkings,
     ...protection(run, plan),

@@ -20,9 +20,17 @@ function list(content: Extract<Block, { kind: 'list' }>): string {
   return `<ul class="items${labelled ? ' labelled' : ''}">${items.join('')}</ul>`;
 }
 
+/** Longer texts get a width at which they can be read. */
+const LONG_TEXT = 30;
+
+/** On a narrow screen each row becomes a card, and the cells say which column they belong to. */
 function table({ caption, columns, rows }: Extract<Block, { kind: 'table' }>): string {
   const head = columns.map((column) => `<th scope="col">${escapedHtml(column)}</th>`).join('');
-  const body = rows.map((row) => `<tr>${row.map((cell) => `<td>${toneText(cell)}</td>`).join('')}</tr>`).join('');
+  const cell = (content: Cell, column: number): string => {
+    const long = content.text.length > LONG_TEXT ? ' class="long"' : '';
+    return `<td data-column="${escapedHtml(columns[column] ?? '')}"${long}>${toneText(content)}</td>`;
+  };
+  const body = rows.map((row) => `<tr>${row.map(cell).join('')}</tr>`).join('');
   return `<div class="wide"><table>${element('caption', caption)}<thead><tr>${head}</tr></thead><tbody>${body}</tbody></table></div>`;
 }
 
@@ -63,7 +71,7 @@ function split(outage: OutageSplit): string {
 }
 
 function endOf({ startedAt, startedBecause, endedAt, endedBy, serviceReadyAt }: OutageSplit): string {
-  const why = startedBecause === undefined ? '' : ` Counted from there because ${startedBecause}.`;
+  const why = startedBecause === undefined ? '' : ` Counted from there: ${startedBecause}.`;
   if (endedAt === undefined)
     return `Since ${timeText(startedAt)} UTC.${why} No end is in the history; the split is so far.`;
   const by = endedBy === 'probe' ? 'the first success through the clients’ address' : 'the new primary serving a write';

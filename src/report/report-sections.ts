@@ -16,6 +16,8 @@ const SEVERITY_TONES: Readonly<Record<FindingSeverity, Tone>> = {
   info: 'neutral',
 };
 
+const ROOT_SHOWN = 16;
+
 function findings(report: Report): Section {
   return {
     id: 'findings',
@@ -75,6 +77,12 @@ function otherPlan(content: RunbookPlan, digest: string): Section {
       { kind: 'list', items: content.steps.map((text) => ({ text })) },
     ],
   };
+}
+
+/** Enough to see whether two are equal; the whole is in the JSON. */
+function shortened(root: string | undefined): string {
+  if (root === undefined || root.length <= ROOT_SHOWN) return root ?? '';
+  return `${root.slice(0, ROOT_SHOWN)}…`;
 }
 
 function plan({ plan: document }: Report): Section {
@@ -194,7 +202,7 @@ function clusterRow(observation: ClusterObservation): readonly Cell[] {
     plain(activeNode ?? ''),
     plain(replicationText(dr)),
     plain(replicationText(performance)),
-    plain(dr?.merkleRoot ?? ''),
+    plain(shortened(dr?.merkleRoot)),
     plain(version ?? ''),
     plain(timeText(new Date(at).toISOString())),
   ];

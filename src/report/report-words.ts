@@ -1,4 +1,6 @@
 import { switchoverPlanOf } from '../contracts/plan';
+import { readinessResult, verdictWords } from '../contracts/readiness';
+import type { ReadinessVerdict } from '../contracts/readiness';
 import type { Report } from '../contracts/report';
 import type { Attested } from '../contracts/run-facts';
 
@@ -63,19 +65,39 @@ function planned(report: Report): string {
 /** The runbooks that are about who is primary: a report says of them that there was no outage. */
 const CHANGES_PRIMARY: ReadonlySet<string> = new Set(['drSwitchover', 'drFailover', 'performancePromotion']);
 
+function completed({ runbook, deployment, outage, plan, result }: Report): string | undefined {
+  const route = switchoverPlanOf(plan?.content);
+  if (route && outage) return `${route.deployment} was switched over from ${route.from.cluster} to ${route.to.cluster}`;
+  const { from, to } = result ?? {};
+  if (runbook !== 'drFailover' || typeof from !== 'string' || typeof to !== 'string') return undefined;
+  return `${deployment ?? 'the deployment'} failed over from ${from} to ${to}`;
+}
+
+const READINESS_TONES: Readonly<Record<ReadinessVerdict, Tone>> = {
+  ready: 'good',
+  'ready-with-warnings': 'warning',
+  'not-ready': 'bad',
+};
+
+/** A check that was made is no good news by itself. */
+function readinessHeadline({ runbook, result }: Report): Headline | undefined {
+  const found = runbook === 'readiness' ? readinessResult.safeParse(result) : undefined;
+  if (found?.success !== true) return undefined;
+  const { deployment, switchover, failover } = found.data;
+  const tones = [switchover, failover].map((verdict) => READINESS_TONES[verdict]);
+  return {
+    text: `${deployment}: switchover ${verdictWords(switchover)}, failover ${verdictWords(failover)}.`,
+    tone: (['bad', 'warning'] as const).find((tone) => tones.includes(tone)) ?? 'good',
+  };
+}
+
 function endedHeadline(report: Report): Headline {
   const route = switchoverPlanOf(report.plan?.content);
   const what = `${report.runbook}${report.deployment === undefined ? '' : ` of ${report.deployment}`}`;
   const untouched = report.outage || !CHANGES_PRIMARY.has(report.runbook) ? '' : ' Nothing was demoted or promoted.';
   switch (report.outcome) {
     case 'completed':
-      return {
-        text:
-          route && report.outage
-            ? `Completed: ${route.deployment} was switched over from ${route.from.cluster} to ${route.to.cluster}.`
-            : `Completed: ${what}.`,
-        tone: 'good',
-      };
+      return readinessHeadline(report) ?? { text: `Completed: ${completed(report) ?? what}.`, tone: 'good' };
     case 'planned':
       return { text: `Planned only: nothing was touched, and ${planned(report)}.`, tone: 'neutral' };
     case 'refused':
