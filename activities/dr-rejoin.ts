@@ -24,6 +24,10 @@ import { readWalSamples } from './support/wal-samples';
 
 /** Between two looks at the nodes. */
 const POLL_MS = 300;
+/** How long a check waits for standby nodes that tell what was; a read must be over within its time. */
+const CHECK_BUDGET_MS = 20_000;
+/** What a node says that knows its role; anything else is no word about it. */
+const KNOWN_MODES: readonly string[] = ['primary', 'secondary', 'disabled'];
 
 /** A former primary is back: it is demoted before it is let out, and then joins the primary that serves (facts 8.4). */
 export function createRejoinActivities(dependencies: ActivityDependencies, clusters: Clusters): RejoinActivities {
@@ -134,27 +138,51 @@ export function createRejoinActivities(dependencies: ActivityDependencies, clust
       };
     }),
 
+    checkFormerPrimaryDemoted: execute(async ({ deployment, primary, secondary }, execution) => {
+      const { demoteMs } = clusters.deployment(deployment).limits;
+      const [access, other] = [clusters.of(deployment, secondary), clusters.of(deployment, primary)];
+      const said = await requireDemoted(access, other, execution, Math.min(CHECK_BUDGET_MS, demoteMs));
+      const silentNodes = said.nodes.filter((mode) => !KNOWN_MODES.includes(mode)).length;
+      return { observed: `${secondary}: ${opinionsText(said)}; ${primary} serves`, at: Date.now(), silentNodes };
+    }),
+
     unfenceFormerPrimary: executeChange(async ({ deployment, primary, secondary, authority, step }, execution) => {
-      const { signal, run } = execution;
+      const { run } = execution;
       const { limits } = clusters.deployment(deployment);
       const [access, other] = [clusters.of(deployment, secondary), clusters.of(deployment, primary)];
       const on = { cluster: secondary, clusterId: await awaitClusterId(access, execution, limits.demoteMs) };
       const successor = { cluster: primary, clusterId: await awaitClusterId(other, execution, limits.demoteMs) };
       const doing = { operation: 'hook.unfence', on, with: successor } as const;
       await verifyOperation(inventory, run, deployment, authority, doing);
-      const said = await noNodeIsPrimary(access, execution, limits.demoteMs);
-      if (said.active !== 'secondary') {
-        throw new RunbookError('PRECONDITION_FAILED', `${secondary} stays fenced: it is not proven to be demoted.`, {
-          cluster: secondary,
-          observed: `active node ${said.active ?? 'silent'}; nodes ${said.nodes.join(', ')}`,
-          needed: 'its active node says secondary, and no node says primary',
-          next: `Look at ${secondary}; do not unfence it by hand before it says secondary.`,
-        });
-      }
-      await requireServing(other, signal, `${secondary} stays fenced`);
+      await requireDemoted(access, other, execution, limits.demoteMs);
       return runHook(clusters, { deployment, hook: 'unfence', from: secondary, to: primary, step }, execution);
     }),
   };
+}
+
+/** The former primary is none, by the word of every node that answers, and the other cluster serves. */
+async function requireDemoted(
+  access: ClusterAccess,
+  other: ClusterAccess,
+  execution: Execution,
+  budgetMs: number,
+): Promise<RoleOpinions> {
+  const { name } = access.entry;
+  const said = await noNodeIsPrimary(access, execution, budgetMs);
+  if (said.active !== 'secondary') {
+    throw new RunbookError('PRECONDITION_FAILED', `It is not proven that ${name} is demoted: it must stay fenced.`, {
+      cluster: name,
+      observed: opinionsText(said),
+      needed: 'its active node says secondary, and no node says primary',
+      next: `Look at ${name}; do not unfence it by hand before it says secondary, and fence it again where it is let out.`,
+    });
+  }
+  await requireServing(other, execution.signal, `${name} must stay fenced`);
+  return said;
+}
+
+function opinionsText({ active, nodes }: RoleOpinions): string {
+  return `active node ${active ?? 'silent'}; nodes ${nodes.join(', ')}`;
 }
 
 /** Standby nodes tell their old mode for a while: what they say counts when that is over. */
@@ -171,9 +199,9 @@ async function noNodeIsPrimary(access: ClusterAccess, execution: Execution, budg
   if (!saysPrimary(said)) return said;
   throw new RunbookError('STATE_DIVERGED', `A node of ${name} still says that it is DR primary.`, {
     cluster: name,
-    observed: `active node ${said.active ?? 'silent'}; nodes ${said.nodes.join(', ')}`,
+    observed: opinionsText(said),
     needed: 'no node says primary',
-    next: `Keep ${name} fenced. Look at the node that says primary; retry once it has heard of the demotion.`,
+    next: `Keep ${name} fenced, and fence it again where it is let out. Look at the node that says primary; retry once it has heard of the demotion.`,
   });
 }
 

@@ -39,13 +39,12 @@ function carryOut(run: Run, input: DrRejoinInput): Promise<Ending> {
     const split = await describeSplit(run, input, route);
 
     // 3. One primary: the former one stops being one before anything can reach it.
-    const progress = { unfenced: false, streams: false };
+    const progress: Progress = { unfenced: 'no', streams: false };
     run.onEnd(async () => Promise.resolve(void run.state.leftToDo.push(...undone(route, progress))));
     if (route.former === 'primary') await demote(run, input, approved);
 
     // 4. Only then it is let out.
-    const { unfenced, authority } = await unfence(run, input, approved);
-    progress.unfenced = unfenced;
+    const authority = await unfence(run, input, approved, progress);
 
     // 5. It joins by token: addresses are not allowed after a demotion.
     run.state.enterPhase('re-protecting');
@@ -106,21 +105,33 @@ async function demote(run: Run, { deployment }: DrRejoinInput, { route, authorit
   run.state.noteFindings(demoted.findings);
 }
 
-/** Step 4, by hook or by people. Without a hook the approval says that people did it. */
+/**
+ * Step 4, by hook or by people. Without a hook the approval says that people did it: hours may have passed since it was
+ * seen that no node is primary, so that it is looked at before people are told, and again after them.
+ */
 async function unfence(
   run: Run,
   input: DrRejoinInput,
   approved: Approved<RejoinRoute>,
-): Promise<{ readonly unfenced: boolean; readonly authority: Authority }> {
+  progress: Progress,
+): Promise<Authority> {
   const { deployment } = input;
   const { cluster: secondary, primary, hooks } = approved.route;
+  const see = (name: string) =>
+    run.step(name, (call) => call.checkFormerPrimaryDemoted({ deployment, primary, secondary }), {
+      note: ({ observed }) => observed,
+    });
+  const seen = await see(`See that no node of ${secondary} is primary`);
   run.state.enterPhase('waiting-for-people');
   if (!hooks.unfence) {
     run.state.wait('unfence', {
       for: 'action',
       what: `${secondary} is taken out of its fence`,
       instructions: [
-        `${secondary} is no primary any more: it may be reached again.`,
+        `${secondary} is no primary any more: it may be reached again. Seen at ${new Date(seen.at).toISOString()}: ${seen.observed}.`,
+        ...(seen.silentNodes > 0
+          ? [`Nodes of ${secondary} that did not answer may still say primary: keep those fenced until they say secondary.`]
+          : []),
         `Open its cluster port and its own way out first; ${secondary} must reach the cluster address of ${primary}.`,
         'Then approve gate "unfence": that says that it is done.',
       ],
@@ -129,14 +140,20 @@ async function unfence(
   const authority = await approveFurther(run, input, approved, 'unfence');
   run.state.waitOver('unfence');
   run.state.enterPhase('working');
-  if (!hooks.unfence) return { unfenced: true, authority };
+  if (!hooks.unfence) {
+    progress.unfenced = 'unseen';
+    await see(`See again that no node of ${secondary} is primary`);
+    progress.unfenced = 'yes';
+    return authority;
+  }
   const unfenced = await run.skippableStep(
     `Unfence ${secondary}`,
     `${secondary} stays fenced unless people take the fence away by hand`,
     (call) => call.unfenceFormerPrimary({ deployment, primary, secondary, authority }),
     { note: ({ observed }) => observed },
   );
-  return { unfenced: unfenced !== undefined, authority };
+  if (unfenced) progress.unfenced = 'yes';
+  return authority;
 }
 
 /** Step 5, its proof: what streams may still differ, and what differs while clients write proves nothing. */
@@ -190,14 +207,22 @@ async function lookAround(
 function undone({ cluster, primary }: RejoinRoute, { unfenced, streams }: Progress): string[] {
   if (streams) return [];
   return [
-    ...(unfenced ? [] : [`${cluster} is fenced, as far as this run knows: keep it so until it is seen to be a DR secondary.`]),
+    ...(unfenced === 'no'
+      ? [`${cluster} is fenced, as far as this run knows: keep it so until it is seen to be a DR secondary.`]
+      : []),
+    ...(unfenced === 'unseen'
+      ? [
+          `${cluster} was let out of its fence, and was not seen to be demoted since: fence it again until every node of it says secondary.`,
+        ]
+      : []),
     `${cluster} does not follow ${primary}: start drRejoin again, which goes on from what it finds.`,
   ];
 }
 
 interface Progress {
-  readonly unfenced: boolean;
-  readonly streams: boolean;
+  /** `unseen`: people let it out, and nobody has looked at its nodes since. */
+  unfenced: 'no' | 'unseen' | 'yes';
+  streams: boolean;
 }
 
 function failback({ cluster, primary }: RejoinRoute): string {

@@ -76,6 +76,11 @@ describe('while both clusters take themselves for the primary', () => {
     expect(await bench.failure('unfenceFormerPrimary', { ...between, authority: both })).toMatchObject({
       code: 'STATE_DIVERGED',
     });
+    // Nor may people be told to do it.
+    expect(await bench.failure('checkFormerPrimaryDemoted', between)).toMatchObject({
+      code: 'STATE_DIVERGED',
+      details: { needed: 'no node says primary' },
+    });
   });
 
   it('approved, it is demoted once and then let out', async () => {
@@ -89,6 +94,15 @@ describe('while both clusters take themselves for the primary', () => {
       outcome: 'done',
       observed: 'unfence hook ended with exit code 0',
     });
+    expect(await bench.call('checkFormerPrimaryDemoted', between)).toMatchObject({
+      observed: 'east: active node secondary; nodes secondary; west serves',
+      silentNodes: 0,
+    });
+    // Demoted, and yet not let out while nobody serves.
+    const serving = bench.cluster('west').role('dr');
+    bench.cluster('west').setRole('dr', { mode: 'disabled' }, bench.service.now());
+    expect(await bench.failure('checkFormerPrimaryDemoted', between)).toMatchObject({ code: 'PRECONDITION_FAILED' });
+    bench.cluster('west').setRole('dr', serving, bench.service.now());
     expect(bench.leaks()).toEqual([]);
   });
 });

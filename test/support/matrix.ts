@@ -23,7 +23,7 @@ export const EVENT_LIMITS: Partial<Readonly<Record<RunbookName, number>>> = {
   drSecondaryOnboarding: 109,
   drSwitchover: 200,
   drFailover: 135,
-  drRejoin: 175,
+  drRejoin: 188,
   secondaryRepointing: 136,
   performancePromotion: 165,
   performanceSecondaryOnboarding: 142,

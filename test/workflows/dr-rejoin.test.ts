@@ -279,8 +279,19 @@ describe('a former primary comes back', () => {
       expect((await run.status()).planText).not.toContain('dr.primary.demote');
       const { instructions } = await run.waitsFor('action');
       expect(instructions.join(' ')).toContain('approve gate "unfence"');
+      expect(instructions.join(' ')).toContain('east: active node secondary; nodes secondary; west serves');
       scenario.service.heal();
+      // While people were waited for it became a primary again: the run does not go on.
+      const { service } = scenario;
+      const former = service.cluster('east');
+      const demoted = former.role('dr');
+      const again = { mode: 'primary' as const, advertisedAddress: '', knownSecondaries: [] };
+      former.setRole('dr', { ...again, setId: role(scenario, 'east').setId ?? '' }, service.now());
       await run.approve('unfence', 'henry');
+      await run.waitsFor('decision', (waiting) => waiting.step === 'See again that no node of east is primary');
+      expect(statuses(scenario, 'west', CHANGING.secondaryToken)).toEqual([]);
+      former.setRole('dr', demoted, service.now());
+      await run.decide('retry', 'See again that no node of east is primary');
       await run.waitsFor('decision', (waiting) => waiting.step === 'Point east at west');
       fault.remove();
       await run.decide('retry', 'Point east at west');

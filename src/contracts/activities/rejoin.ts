@@ -38,6 +38,13 @@ export interface RejoinActivities {
   describeSplit(input: BetweenClusters): Promise<SplitFacts>;
   /** Demotes the former primary (interface 4.1); refuses unless the other one serves as primary right before the call. */
   demoteFormerPrimary(input: BetweenClusters & { readonly authority: Authority }): Promise<ChangeResult>;
+  /**
+   * Reads what must hold before the former primary is let out, and after people did it: none of its nodes says primary,
+   * its active node says secondary, and the other cluster serves as primary.
+   */
+  checkFormerPrimaryDemoted(
+    input: BetweenClusters,
+  ): Promise<{ readonly observed: string; readonly at: number; readonly silentNodes: number }>;
   /** The `unfence` hook; refuses while any node of the former primary says that it is primary. */
   unfenceFormerPrimary(input: BetweenClusters & { readonly authority: Authority }): Promise<ChangeResult>;
 }
