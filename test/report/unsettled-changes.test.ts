@@ -1,0 +1,67 @@
+import { reportFromHistory } from '../../src/report';
+import type { ActivitySpecification } from './support/history-builder';
+import { HistoryBuilder } from './support/history-builder';
+import { IDENTITY } from './support/switchover-data';
+
+type Change = Pick<ActivitySpecification, 'type' | 'input' | 'result' | 'failure'>;
+
+const lost = { code: 'OUTCOME_UNKNOWN', message: 'lost', details: { outcomeKnown: false } };
+const denied = { code: 'PERMISSION_DENIED', message: 'no', details: { outcomeKnown: true } };
+const done = { outcome: 'done', observed: 'seen', calls: 1, confirmedAt: 1 };
+const WEST = { deployment: 'payments', cluster: 'west' };
+const REVOKED = { deployment: 'payments', cluster: 'east', id: 'id-west', secondary: 'west' };
+
+/** What is left of a run that made these changes: aborted by itself where it says `leftToDo`, terminated where not. */
+function left(runbook: string, changes: readonly Change[], aborted: boolean): string {
+  const history = new HistoryBuilder().started(runbook, { deployment: 'payments' });
+  changes.forEach((change, index) => {
+    const at = 100 * (index + 1);
+    history.activity({ ...change, scheduledAt: at, endedAt: at + 50 });
+  });
+  const ended = aborted
+    ? history.completed(900, { outcome: 'aborted', leftToDo: [] })
+    : history.terminated(900, 'no way on');
+  return reportFromHistory(ended.build(), IDENTITY).leftToDo.join('\n');
+}
+
+describe('a change whose outcome nobody knows is told, however the run ended', () => {
+  it.each([
+    ['revokeDrSecondary', REVOKED, 'west on east may have been revoked: read known_secondaries'],
+    ['forgetPerformancePrimary', WEST, 'west may have been made to forget its performance primary'],
+    ['disableDrSecondary', WEST, 'west may have been disabled as DR secondary: read sys/replication/dr/status'],
+    ['disablePerformancePrimary', WEST, 'west may have been disabled as performance primary'],
+    ['enableDrPrimary', WEST, 'west may have been made DR primary: read sys/replication/dr/status of it'],
+    ['writePathsFilter', { ...WEST, id: 'x' }, 'The paths filter of x on west may have been written'],
+    [
+      'issueDrEnableToken',
+      { deployment: 'payments', primary: 'east', secondary: 'west' },
+      'An activation token for west may have been issued on east',
+    ],
+  ])('%s', (type, input, text) => {
+    for (const aborted of [true, false]) {
+      expect(left('secondaryDecommission', [{ type, input, failure: lost }], aborted)).toContain(text);
+      expect(left('secondaryDecommission', [{ type, input, failure: denied }], aborted)).not.toContain('may have been');
+      const retried = [
+        { type, input, failure: lost },
+        { type, input, result: done },
+      ];
+      expect(left('secondaryDecommission', retried, aborted)).not.toContain('may have been');
+    }
+  });
+});
+
+it('what an onboarding prepared before its wipe is told where it came no further', () => {
+  const prepared = [{ type: 'enableDrPrimary', input: WEST, result: done }];
+  for (const aborted of [true, false])
+    expect(left('drSecondaryOnboarding', prepared, aborted)).toContain('west was made DR primary and nothing was');
+  expect(left('primaryEnablement', prepared, true)).toBe('');
+  const found = [{ type: 'enableDrPrimary', input: WEST, result: { ...done, outcome: 'already' } }];
+  expect(left('drSecondaryOnboarding', found, true)).toBe('');
+});
+
+it('a terminated run that cut off a secondary says what is left on it', () => {
+  const revoked = { type: 'revokeDrSecondary', input: REVOKED, result: done };
+  expect(left('secondaryDecommission', [revoked], false)).toContain('west was revoked on east and still is a DR');
+  const settled = { type: 'disableDrSecondary', input: WEST, result: done };
+  expect(left('secondaryDecommission', [revoked, settled], false)).toBe('');
+});
