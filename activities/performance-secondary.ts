@@ -12,6 +12,7 @@ import { awaitClusterId } from './support/operation-token';
 import { beforeOf, demandApproval, describeFilter, readPerformance } from './support/paths-filters';
 import { CHANGE_TIMEOUT_MS, awaitState, beforeSending, readActConfirm } from './support/read-act-confirm';
 import { verifyRepointing } from './support/repoint-authority';
+import { requireFilter } from './support/wanted-filter';
 
 const FILTER_BUDGET_MS = 30_000;
 const COMPARE_BUDGET_MS = 20_000;
@@ -139,7 +140,8 @@ export function createPerformanceSecondaryActivities(
 
     issuePerformanceActivationToken: executeChange(async (input, execution) => {
       const joining = await joiningOf(input, execution);
-      await verifyRepointing(dependencies, execution, input.deployment, joining, input.authority);
+      const { deployment, authority, expected } = input;
+      await verifyRepointing(dependencies, execution, deployment, joining, authority, expected.filter);
       const { source, target } = joining;
       const { signal } = execution;
       const publicKey = async () =>
@@ -158,16 +160,20 @@ export function createPerformanceSecondaryActivities(
 
     updatePerformancePrimary: executeChange(async (input, execution) => {
       const joining = await joiningOf(input, execution);
-      await verifyRepointing(dependencies, execution, input.deployment, joining, input.authority);
-      const { target } = joining;
+      const { deployment, authority, expected, secondary } = input;
+      await verifyRepointing(dependencies, execution, deployment, joining, authority, expected.filter);
+      const { source, target, clusterId } = joining;
       return updatePrimaryWith(dependencies, execution, joining, input.activation, async () => {
         const token = await target.credential();
-        return (parameters) =>
-          target.client.performance.secondary.updatePrimary(parameters, {
+        return async (parameters) => {
+          await beforeSending(() => requireFilter(source, secondary, clusterId, expected, execution.signal));
+          execution.throwIfCancelled();
+          return target.client.performance.secondary.updatePrimary(parameters, {
             token,
             signal: execution.signal,
             timeoutMs: CHANGE_TIMEOUT_MS,
           });
+        };
       });
     }),
 

@@ -25,10 +25,11 @@ export function promotionPlan(
     if (!found) throw new TypeError(`no observation of ${name}`);
     return identityOf(found);
   };
-  const follow = (cluster: string, primary: string): AllowedOperation => ({
+  const follow = ({ cluster, filter }: Follower, primary: string): AllowedOperation => ({
     operation: 'performance.secondary.repoint-after-promotion',
     on: of(cluster),
     with: of(primary),
+    detail: describeFilter(filter),
   });
   const promote = (cluster: string, other: string): AllowedOperation => ({
     operation: 'performance.secondary.promote',
@@ -42,7 +43,7 @@ export function promotionPlan(
       : [
           { operation: 'performance.primary.demote', on: of(from), with: of(to) },
           promote(from, to),
-          ...[to, ...others].map((cluster) => follow(cluster, from)),
+          ...[route.heir, ...route.others].map((each) => follow(each, from)),
         ];
   const unplanned: AllowedOperation[] =
     mode === 'planned' || !input.offerForce
@@ -54,7 +55,7 @@ export function promotionPlan(
     clusters: observations.filter(({ cluster }) => [from, to, ...others].includes(cluster)),
     operations: [
       promote(to, from),
-      ...[...others, ...(route.old ? [from] : [])].map((cluster) => follow(cluster, to)),
+      ...[...route.others, ...(route.old ? [route.old] : [])].map((each) => follow(each, to)),
       ...planned,
       ...unplanned,
     ],

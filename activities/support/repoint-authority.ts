@@ -1,4 +1,4 @@
-import type { Authority } from '../../src/contracts/activities';
+import type { Authority, FilterState } from '../../src/contracts/activities';
 import type { AllowedOperation, GatedOperation, SwitchoverPlan } from '../../src/contracts/plan';
 import { RunbookError, isRunbookError } from '../../src/errors';
 import type { ActivityDependencies } from '../dependencies';
@@ -7,6 +7,7 @@ import type { Execution } from './execution';
 import { identityOfMember } from './failover-plan';
 import type { Joining } from './join-secondary';
 import { awaitClusterId } from './operation-token';
+import { describeFilter } from './paths-filters';
 
 /** How long a primary that does not answer is waited for before the step parks, ms. */
 const ANSWER_BUDGET_MS = 30_000;
@@ -25,8 +26,10 @@ interface Pair {
 
 /**
  * Verifies that an approved plan lets this secondary follow this primary with a new activation token: a plan that names
- * it, or the plan of a switchover between whose two sides it goes, in either direction.
+ * it, or the plan of a switchover between whose two sides it goes, in either direction. Where the plan names the filter
+ * of a performance secondary, it allows that one only.
  *
+ * @param filter - which the performance secondary is to have there
  * @param authority - absent only where the input of the activity was made by hand
  * @throws RunbookError NOT_APPROVED
  */
@@ -36,6 +39,7 @@ export async function verifyRepointing(
   deployment: string,
   joining: Joining,
   authority: Authority | undefined,
+  filter?: FilterState,
 ): Promise<void> {
   const { kind, source, target, clusterId } = joining;
   if (!authority) throw refused(target.entry.name, source.entry.name, 'no plan was given');
@@ -54,13 +58,17 @@ export async function verifyRepointing(
     // A failover names the members of its set without having heard all of them.
     const byMembership = operation === 'dr.secondary.repoint-after-promotion';
     const on = byMembership ? identityOfMember(target.entry, (await joining.read(target)).setId) : pair.on;
-    const allowed = await unlessRefused(() =>
-      verifyOperation(inventory, run, deployment, authority, { operation, on, with: pair.with }),
-    );
-    if (!(allowed instanceof RunbookError)) return;
-    first ??= allowed;
+    const doing = { operation, on, with: pair.with };
+    // The plan of a failover names no filter: it is what the primary keeps.
+    for (const detail of filter === undefined ? [{}] : [{ detail: describeFilter(filter) }, {}]) {
+      const allowed = await unlessRefused(() =>
+        verifyOperation(inventory, run, deployment, authority, { ...doing, ...detail }),
+      );
+      if (!(allowed instanceof RunbookError)) return;
+      first ??= allowed;
+    }
   }
-  throw first;
+  throw first ?? refused(pair.on.cluster, pair.with.cluster, 'the plan does not name it');
 }
 
 /** Says which way to verify it, and nothing more. */

@@ -29,6 +29,7 @@ export function repointingPlan(
                 route.kind === 'dr' ? 'dr.secondary.repoint-by-token' : 'performance.secondary.repoint-by-token',
               on: identityOf(secondary),
               with: identityOf(primary),
+              ...(route.kind === 'performance' ? { detail: describeFilter(filter) } : {}),
             },
           ],
     warnings: [

@@ -181,7 +181,8 @@ it('update-primary by token serves the secondary and the primary of the approved
   expect(await bench.failure('updatePerformancePrimaryByAddresses', east)).toEqual(refused('PRECONDITION_FAILED'));
 
   const repointing = await assessRepointing(asia);
-  const input = { deployment: DEPLOYMENT, primary: 'europe', secondary: 'asia' };
+  const none = { filter: 'none' } as const;
+  const input = { deployment: DEPLOYMENT, primary: 'europe', secondary: 'asia', expected: none };
   const right = await authorityOf(repointing, ['repoint', 'grace']);
   const activation = await bench.call('issuePerformanceActivationToken', { ...input, authority: right });
   const use = (authority: Authority) => ({ ...input, activation, authority });
@@ -190,7 +191,24 @@ it('update-primary by token serves the secondary and the primary of the approved
   );
   const other = await authorityOf(await assessRepointing({ ...asia, secondary: 'east' }), ['repoint', 'grace']);
   expect(await bench.failure('updatePerformancePrimary', use(other))).toEqual(refused('NOT_APPROVED'));
-  expect(await bench.call('updatePerformancePrimary', use(right))).toMatchObject({ outcome: 'done' });
+  // The plan says that asia has no filter, and so it must be: with any other one it would be another plan.
+  const filter = { mode: 'deny', paths: ['secret/'] } as const;
+  for (const expected of [{ filter }, { filter, skippedBy: 'grace' }]) {
+    expect(await bench.failure('updatePerformancePrimary', { ...use(right), expected })).toEqual(
+      refused('NOT_APPROVED'),
+    );
+    expect(await bench.failure('issuePerformanceActivationToken', { ...input, authority: right, expected })).toEqual(
+      refused('NOT_APPROVED'),
+    );
+  }
+  const { clusterId: id } = bench.cluster('asia');
+  await bench.call('writePathsFilter', { deployment: DEPLOYMENT, cluster: 'europe', id, filter });
+  expect(await bench.failure('updatePerformancePrimary', use(right))).toEqual(refused('PRECONDITION_FAILED'));
+  expect(bench.calls('asia', 'secondary/update-primary')).toBe(0);
+  const skipped = { ...none, skippedBy: 'skipped by grace: we know' };
+  expect(await bench.call('updatePerformancePrimary', { ...use(right), expected: skipped })).toMatchObject({
+    outcome: 'done',
+  });
   const roots = { ...input, kind: 'performance', filtered: false } as const;
   expect(await bench.call('compareMerkleRoots', roots)).toMatchObject({ verdict: 'equal' });
   expect(await bench.call('compareMerkleRoots', { ...roots, filtered: true })).toMatchObject({
@@ -216,7 +234,12 @@ it('by addresses a filter belongs under the id that the secondary has, which is 
 });
 
 it('addresses are given only while their primary is one, knows the secondary and keeps its filter', async () => {
-  const addresses = { deployment: DEPLOYMENT, primary: 'west', secondary: 'asia', expected: { filter: 'none' } } as const;
+  const addresses = {
+    deployment: DEPLOYMENT,
+    primary: 'west',
+    secondary: 'asia',
+    expected: { filter: 'none' },
+  } as const;
   const refusal = (observed: string) =>
     expect.objectContaining({
       code: 'PRECONDITION_FAILED',

@@ -49,9 +49,10 @@ afterEach(async () => {
 const read = () => bench.call('readPathsFilter', TO_WEST);
 const write = (id: string, filter: PathsFilterFacts) =>
   bench.call('writePathsFilter', { deployment: DEPLOYMENT, cluster: 'west', id, filter });
-const issue = () => bench.call('issuePerformanceActivationToken', { ...TO_WEST, authority });
+const expected = { filter: FILTER };
+const issue = () => bench.call('issuePerformanceActivationToken', { ...TO_WEST, authority, expected });
 const point = (activation: ActivationTokenResult) =>
-  bench.call('updatePerformancePrimary', { ...TO_WEST, activation, authority });
+  bench.call('updatePerformancePrimary', { ...TO_WEST, activation, authority, expected });
 const compare = (id: string, expected?: PathsFilterFacts) =>
   bench.call('compareDynamicFilters', { ...TO_WEST, id, expected });
 
@@ -65,6 +66,18 @@ it('keeps its filter although update-primary drops it: read, used under the clus
   await write(id, filter);
   const activation = await issue();
   expect(activation.id).toBe(europe.clusterId);
+  // Somebody deleted it meanwhile: right before the call nothing but what is expected lets europe in.
+  const { storage } = bench.cluster('west');
+  storage.write(`cluster/filter/${id}`, null, bench.service.now());
+  const changes = bench.changes();
+  expect(
+    await bench.failure('updatePerformancePrimary', { ...TO_WEST, activation, authority, expected }),
+  ).toMatchObject({
+    code: 'PRECONDITION_FAILED',
+    details: { observed: `no paths filter under ${id}` },
+  });
+  expect(bench.changes()).toEqual(changes);
+  await write(id, filter);
   expect(await point(activation)).toMatchObject({ outcome: 'done', calls: 1 });
   // Both sides agree on no filter at all: that is not what was expected.
   expect((await read()).filter).toBeUndefined();
@@ -110,7 +123,7 @@ it('an update-primary that is refused is told as not done, with its calls; witho
   const changes = bench.changes();
   const { plan } = authority;
   for (const given of [undefined, { plan, approvals: [] }]) {
-    const asked = { ...TO_WEST, authority: given as Authority };
+    const asked = { ...TO_WEST, authority: given as Authority, expected };
     expect((await bench.failure('issuePerformanceActivationToken', asked)).code).toBe('NOT_APPROVED');
     expect((await bench.failure('updatePerformancePrimary', { ...asked, activation })).code).toBe('NOT_APPROVED');
   }

@@ -1,5 +1,6 @@
-import type { Authority, KnownFilter } from '../../src/contracts/activities';
+import type { Authority, ExpectedFilter, KnownFilter } from '../../src/contracts/activities';
 import type { StepCalls } from './activity-calls';
+import { filterNotWritten } from './filter-skipped';
 import type { JoinUnit } from './join-unit';
 import { carryOutUnit } from './join-unit';
 import type { OperationTokens } from './operation-tokens';
@@ -77,21 +78,34 @@ export async function repointPerformanceSecondary(
   const found = known ?? (await readFilterOf(run, following));
   if (!found) return false;
   const { id, filter } = found;
+  const stepOf = (when: string) => `Write the paths filter of ${secondary} (${when})`;
   const writeFilter = async (when: string): Promise<'done' | 'already' | 'no filter' | undefined> => {
     if (!filter) return 'no filter';
     const written = await run.skippableStep(
-      `Write the paths filter of ${secondary} (${when})`,
+      stepOf(when),
       `${secondary} may receive what its filter kept away from it`,
       (call) => call.writePathsFilter({ deployment, cluster: primary, secondary, id, filter }),
       { note: (result) => result.observed, choices: [STOP_HERE], skipNeedsTwo: true },
     );
     return written && (written.outcome === 'already' ? 'already' : 'done');
   };
-  await writeFilter('before update-primary');
+  const before = 'before update-primary';
+  const skippedBy =
+    (await writeFilter(before)) === undefined && filter
+      ? filterNotWritten(run, following, filter, stepOf(before))
+      : undefined;
+  const expected: ExpectedFilter = { filter: filter ?? 'none', ...(skippedBy === undefined ? {} : { skippedBy }) };
+  let tries = 0;
   const effect = `${secondary} keeps looking for the old primary`;
   const joined = await repeatUnit(run, `Point ${secondary} at ${primary} (performance)`, effect, (call) => ({
-    issue: () => call.issuePerformanceActivationToken({ deployment, primary, secondary, authority }),
-    use: (activation) => call.updatePerformancePrimary({ deployment, primary, secondary, activation, authority }),
+    issue: () => call.issuePerformanceActivationToken({ deployment, primary, secondary, authority, expected }),
+    use: async (activation) => {
+      tries += 1;
+      // The try before may have dropped it, and the primary is asked for it right before the call.
+      if (tries > 1 && filter && skippedBy === undefined)
+        await call.writePathsFilter({ deployment, cluster: primary, secondary, id, filter });
+      return call.updatePerformancePrimary({ deployment, primary, secondary, activation, authority, expected });
+    },
   }));
   const after = await writeFilter('after update-primary');
   if (after === 'done') {

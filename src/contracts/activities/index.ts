@@ -19,7 +19,7 @@ import type { FailoverActivities } from './failover';
 import type { RejoinActivities } from './rejoin';
 import type { OnboardingActivities } from './onboarding';
 import type { PerformancePromotionActivities } from './performance-promotion';
-import type { FilterActivities, FilterChangeResult } from './filters';
+import type { ExpectedFilter, FilterActivities, FilterChangeResult } from './filters';
 import type { DecommissionActivities } from './decommission';
 import type { TreeActivities } from './trees';
 import type { TokenActivities } from './tokens';
@@ -317,13 +317,16 @@ export interface SwitchoverActivities {
       readonly authority?: Authority;
     },
   ): Promise<FilterChangeResult>;
+  /** Both verify the filter too, where the plan names one. */
   issuePerformanceActivationToken(
-    input: BetweenClusters & { readonly authority: Authority },
+    input: BetweenClusters & { readonly authority: Authority; readonly expected: ExpectedFilter },
   ): Promise<ActivationTokenResult>;
   updatePerformancePrimary(
     input: BetweenClusters & {
       readonly activation: ActivationTokenResult;
       readonly authority: Authority;
+      /** Looked for on the primary right before the call, under the cluster ID of the secondary. */
+      readonly expected: ExpectedFilter;
     },
   ): Promise<ChangeResult>;
   /** Compares both sides with each other and with the filter that must be there. */
