@@ -14,6 +14,7 @@ import type { Run } from './building-blocks/run';
  * Every other secondary follows the cluster that serves, with its filter, and so does the cluster that does not. A
  * promotion forgets all secondaries, also where the old primary was promoted back.
  *
+ * @param following - gets the names of those that were seen following
  * @returns what people still have to do
  */
 export async function followNewPrimary(
@@ -22,26 +23,29 @@ export async function followNewPrimary(
   route: PromotionRoute,
   authority: Authority,
   served: 'new' | 'old',
+  following: Set<string>,
 ): Promise<string[]> {
-  const { others, old, heir, silent, staysOut } = route;
-  const [primary, rest] = served === 'new' ? [route.to, old ? [old] : []] : [route.from, [heir]];
+  const [primary, followers] = followersOf(route, served);
   const left: string[] = [];
-  for (const follower of [...others, ...rest]) {
+  for (const follower of followers) {
     // Addresses bring no certificate: a cluster that was demoted, or never followed this one, needs a token.
-    const form = follower === old || served === 'old' ? 'token' : route.repoint;
-    const following = { deployment, primary, secondary: follower.cluster, authority };
+    const form = follower === route.old || served === 'old' ? 'token' : route.repoint;
+    const pair = { deployment, primary, secondary: follower.cluster, authority };
     const follows = await (form === 'token'
-      ? repointPerformanceSecondary(run, following, follower)
-      : followByAddresses(run, following, follower));
-    if (!follows) left.push(notFollowing(follower, primary));
+      ? repointPerformanceSecondary(run, pair, follower)
+      : followByAddresses(run, pair, follower));
+    if (follows) following.add(follower.cluster);
+    else left.push(notFollowing(follower, primary));
   }
-  left.push(
-    ...silent.map(
-      (cluster) =>
-        `${cluster} did not answer: where it is a performance secondary, re-point it with secondaryRepointing when it is back.`,
-    ),
-  );
-  return served === 'new' ? [...left, ...(staysOut === undefined ? [] : [staysOut]), ...afterwards(route)] : left;
+  return [...left, ...afterwards(route, served)];
+}
+
+/** The cluster that became primary, and who is to follow it. */
+export function followersOf(
+  { from, to, others, old, heir }: PromotionRoute,
+  served: 'new' | 'old',
+): readonly [string, readonly Follower[]] {
+  return served === 'new' ? [to, [...others, ...(old ? [old] : [])]] : [from, [...others, heir]];
 }
 
 /**
@@ -76,13 +80,20 @@ async function followByAddresses(run: Run, following: Following, { filter, addre
   return seen.has(secondary) && equal;
 }
 
-function notFollowing({ cluster }: Follower, primary: string): string {
+export function notFollowing({ cluster }: Follower, primary: string): string {
   return `${cluster} was not seen following ${primary} with its filter: start secondaryRepointing of ${cluster} to ${primary} by token.`;
 }
 
 /** What no run can do for people after a promotion. */
-function afterwards({ from, to, mode }: PromotionRoute): string[] {
+export function afterwards({ from, to, mode, silent, staysOut }: PromotionRoute, served: 'new' | 'old'): string[] {
+  const unheard = silent.map(
+    (cluster) =>
+      `${cluster} did not answer: where it is a performance secondary, re-point it with secondaryRepointing when it is back.`,
+  );
+  if (served === 'old') return unheard;
   return [
+    ...unheard,
+    ...(staysOut === undefined ? [] : [staysOut]),
     `Clients that used ${from} and are to use ${to} log in there: tokens and leases of ${from} are not known on ${to}.`,
     `Check the audit devices of ${to}, and that the credential that the inventory names for ${to} lives on.`,
     ...(mode === 'unplanned'

@@ -6,6 +6,7 @@ import type { Choice } from './building-blocks/parking';
 import { LEAVE, PROMOTE_BACK } from './building-blocks/parking';
 import type { Run } from './building-blocks/run';
 import { StepFailed } from './building-blocks/run';
+import type { PromotionProgress } from './performance-promotion-end';
 import { performanceRolesInWords } from './performance-promotion-followers';
 
 const GO_ON: Choice = {
@@ -34,6 +35,7 @@ export async function changePerformancePrimary(
   route: PromotionRoute,
   authority: Authority,
   marker: MarkerResult,
+  progress: PromotionProgress,
 ): Promise<'new' | 'old' | 'nowhere'> {
   const outage: Outage = { run, input, route, authority, marker };
   run.state.outageSince = Date.now();
@@ -53,8 +55,10 @@ export async function changePerformancePrimary(
         return 'nowhere';
       case 'new':
       case 'old':
+        progress.primary = next;
         run.offerOnStop(undefined);
         await serve(outage, next);
+        progress.serves = run.state.serviceBackAt !== undefined;
         return next;
     }
   }

@@ -9,6 +9,8 @@ import { StepFailed } from './building-blocks/run';
 import type { Ending, RunbookResult } from './building-blocks/runbook';
 import { executeRunbook } from './building-blocks/runbook';
 import { failOver } from './dr-failover';
+import type { PromotionProgress } from './performance-promotion-end';
+import { tellPromotionLeft } from './performance-promotion-end';
 import { followNewPrimary, performanceRolesInWords } from './performance-promotion-followers';
 import { changePerformancePrimary, performanceServiceBack } from './performance-promotion-outage';
 
@@ -47,12 +49,14 @@ async function promotePlanned(run: Run, input: PerformancePromotionInput, approv
   const marker = await run.stoppable(() => proveCaughtUp(run, deployment, route));
 
   // 3.-4. Without a primary, from the demotion until a cluster serves. A stop is offered as a choice.
-  const served = await run.shielded(() => changePerformancePrimary(run, input, route, authority, marker));
+  const progress: PromotionProgress = { serves: false, following: new Set(), finished: false };
+  run.onEnd(() => tellPromotionLeft(run, deployment, route, progress));
+  const served = await run.shielded(() => changePerformancePrimary(run, input, route, authority, marker, progress));
   if (served === 'nowhere') return { outcome: 'aborted' };
 
   // 5. The others follow.
   return run.stoppable(async () => {
-    const leftToDo = await finish(run, deployment, route, authority, served);
+    const leftToDo = await finish(run, deployment, route, authority, served, progress);
     if (served === 'new') return { outcome: 'completed', leftToDo };
     const why = `${route.from} is performance primary again. Find out why ${route.to} did not become it before the next try.`;
     return { outcome: 'rolled-back', leftToDo: [why, ...leftToDo] };
@@ -66,10 +70,14 @@ function promoteUnplanned(run: Run, input: PerformancePromotionInput, approved: 
     // 2. Promote; where that is refused for as long as its budget lasts, `force` has a gate of its own.
     run.state.outageBegan(Date.now(), `${route.from} is gone; since when is not known to this run`);
     run.state.enterPhase('outage');
+    const progress: PromotionProgress = { serves: false, following: new Set(), finished: false };
+    run.onEnd(() => tellPromotionLeft(run, deployment, route, progress));
     const authority = await promoteLost(run, input, approved);
+    progress.primary = 'new';
     // 3. See that it serves. 4. The others follow.
     await performanceServiceBack(run, { deployment, primary: route.to });
-    return { outcome: 'completed', leftToDo: await finish(run, deployment, route, authority, 'new') };
+    progress.serves = run.state.serviceBackAt !== undefined;
+    return { outcome: 'completed', leftToDo: await finish(run, deployment, route, authority, 'new', progress) };
   });
 }
 
@@ -143,9 +151,10 @@ async function finish(
   route: PromotionRoute,
   authority: Authority,
   served: 'new' | 'old',
+  progress: PromotionProgress,
 ): Promise<string[]> {
   run.state.enterPhase('re-protecting');
-  const left = await followNewPrimary(run, deployment, route, authority, served);
+  const left = await followNewPrimary(run, deployment, route, authority, served, progress.following);
   run.state.enterPhase('finishing');
   await run.skippableStep(
     'Read the final state',
@@ -153,5 +162,6 @@ async function finish(
     (call) => call.readDeployment({ deployment }),
     { note: performanceRolesInWords },
   );
+  progress.finished = true;
   return left;
 }

@@ -296,6 +296,11 @@ describe('a performance secondary that becomes the performance primary', () => {
         expect(report).toMatchObject({ outcome: 'aborted', loss: { loss: 'bounded' } });
         expect(report.outage?.endedBy).toBe('service-ready');
         expect(report.leftToDo.join('\n')).toContain('which ones follow east');
+        expect(report.findings).toContainEqual(
+          expect.objectContaining({ code: 'promotion-ended-early', severity: 'warning' }),
+        );
+        for (const each of ['asia', 'europe'])
+          expect(report.leftToDo.join('\n')).toContain(`${each} was not seen following east with its filter`);
         expect(report.leftToDo.join('\n')).not.toContain('DR operation token');
         expect(primaries(scenario)).toEqual(['east']);
         expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
@@ -332,6 +337,11 @@ describe('a performance secondary that becomes the performance primary', () => {
         const report = await run.report();
         expect(report).toMatchObject({ outcome: 'aborted', parkings: [] });
         expect(snapshot(scenario, 'europe').performance.mode).toBe('secondary');
+        // However such a run ends, also by a failover that takes it over: what became of the promotion is told.
+        expect(report.findings).toContainEqual(
+          expect.objectContaining({ code: 'no-performance-primary', severity: 'critical' }),
+        );
+        expect(report.leftToDo.join('\n')).toContain('europe said: secondary');
       }),
     );
 
