@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { z } from 'zod';
 import { tokenUse } from '../contracts/runbook-inputs';
-import { RunbookError } from '../errors';
+import { RunbookError, isRunbookError } from '../errors';
 import { createCeremonyKeys } from './ceremony-keys';
 import { DOCUMENT_TYPES, documentDigest, signDocument, verifyDocument } from './documents';
 import type { KeyRecord, KeyRecords } from './key-records';
@@ -123,7 +123,7 @@ export async function createInvitation(
   const jws = await signDocument(DOCUMENT_TYPES.invitation, invitation, signingKey);
   const digest = documentDigest(jws);
   const { cid, epoch, kind, holders, threshold, exp, useFor } = invitation;
-  await records.create({
+  const made = {
     run,
     cid,
     epoch,
@@ -135,7 +135,17 @@ export async function createInvitation(
     threshold,
     exp,
     useFor,
-  });
+  };
+  try {
+    await records.create(made);
+  } catch (error) {
+    // An attempt that was given up for lost went on and was first: its invitation is the one of this epoch.
+    const first = isRunbookError(error, 'STATE_DIVERGED')
+      ? await findExisting(records, signingKey, run, facts, now)
+      : undefined;
+    if (first === undefined) throw error;
+    return { ...first, keyHome: records.keyHome };
+  }
   return { jws, digest, invitation, keyHome: records.keyHome };
 }
 

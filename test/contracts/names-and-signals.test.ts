@@ -72,7 +72,7 @@ it.each([
 });
 
 it.each([
-  { ...DECISION, action: 'force' },
+  { ...DECISION, action: 'demote' },
   { ...DECISION, parkingNo: 0 },
   { ...DECISION, parkingNo: 1.5 },
   { ...DECISION, reason: 'no' },

@@ -58,6 +58,15 @@ describe('an invitation', () => {
     await expect(readOwnInvitation(record, key)).resolves.toMatchObject({ invitation: created.invitation });
   });
 
+  it('is made once also where two attempts of the same run make it side by side', async () => {
+    const facts = { ...invitationFacts(), epoch: 2, cid: '5f1d7c0a-93c4-4b0e-8a7e-2f6f1f6f0c11' };
+    const [one, other] = await Promise.all([
+      createInvitation(records, key, RUN, facts, NOW),
+      createInvitation(records, key, RUN, facts, NOW + 1000),
+    ]);
+    expect(one).toEqual(other);
+  });
+
   it('is made once: a retry of the same run gets the same one', async () => {
     const again = await createInvitation(records, key, RUN, invitationFacts(), NOW + 1000);
     expect(again).toEqual(created);
