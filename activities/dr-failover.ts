@@ -94,11 +94,11 @@ export function createFailoverActivities(dependencies: ActivityDependencies, clu
       };
     }),
 
-    awaitPrimaryGone: execute(async ({ deployment, from, to }, execution) => {
+    awaitPrimaryGone: execute(async ({ deployment, from, to, alsoGone }, execution) => {
       const { primaryGoneMs } = clusters.deployment(deployment).limits;
       const signs = await awaitState(execution, {
         read: async () => {
-          const judged = await readSigns(clusters, deployment, { from, to }, execution.signal);
+          const judged = await readSigns(clusters, deployment, { from, to, alsoGone }, execution.signal);
           const [silence] = judged;
           if (silence?.verdict === 'fail') throw spokeAgainst([silence]);
           return judged;

@@ -3,10 +3,9 @@ import type { DrFailoverInput } from '../src/contracts/runbook-inputs';
 import { drFailoverInput } from '../src/contracts/runbook-inputs';
 import { approveFurther, approvePlan } from './building-blocks/approved-plan';
 import { rolesInWords } from './building-blocks/assessment';
-import { RunStopped } from './building-blocks/failures';
+import { RunStopped, failureFacts } from './building-blocks/failures';
 import type { FailureFacts } from './building-blocks/failures';
 import { lastLook } from './building-blocks/last-look';
-import type { OperationTokens } from './building-blocks/operation-tokens';
 import type { Choice } from './building-blocks/parking';
 import { RETRY } from './building-blocks/parking';
 import type { Protecting } from './building-blocks/re-protection';
@@ -45,7 +44,7 @@ export async function failOver(run: Run, input: DrFailoverInput): Promise<Ending
   // 2. B's token, and the fence: the last things that can be stopped at will.
   const token = await run.stoppable(async () => {
     const made = await tokens.of(route.to);
-    await fence(run, input.deployment, route, approved.authority);
+    await fence(run, input.deployment, route, approved.authority, progress);
     return made;
   });
 
@@ -73,6 +72,8 @@ export async function failOver(run: Run, input: DrFailoverInput): Promise<Ending
 /** How far the run came, for what must be told however it ends. */
 interface Progress {
   route?: FailoverRoute;
+  /** Whether the fence hook cut the old primary off; absent where it was not run, or refused before. */
+  fenced?: 'done' | 'unknown';
   promoted: boolean;
   finished: boolean;
 }
@@ -95,7 +96,7 @@ function tokensFor({ tokenSource, to, otherDrSecondaries }: FailoverRoute) {
 /** Step 1, beside the holders: what approvers must know is told, and the signs are given time to agree. */
 async function gatherEvidence(
   run: Run,
-  { deployment }: DrFailoverInput,
+  { deployment, alsoGone }: DrFailoverInput,
   route: FailoverRoute,
   progress: Progress,
 ): Promise<void> {
@@ -112,9 +113,13 @@ async function gatherEvidence(
   }
   run.state.fact({ kind: 'loss', ...loss });
   for (const finding of findings) run.state.finding(finding);
-  await run.step(`Make sure that ${from} is gone`, (call) => call.awaitPrimaryGone({ deployment, from, to }), {
-    note: ({ observed }) => observed,
-  });
+  await run.step(
+    `Make sure that ${from} is gone`,
+    (call) => call.awaitPrimaryGone({ deployment, from, to, alsoGone }),
+    {
+      note: ({ observed }) => observed,
+    },
+  );
 }
 
 /** Step 2: nobody may reach the old primary when it comes back. Attested fencing is in the plan that was approved. */
@@ -123,12 +128,25 @@ async function fence(
   deployment: string,
   { from, to, fencing }: FailoverRoute,
   authority: Authority,
+  progress: Progress,
 ): Promise<void> {
   if (fencing === 'attested') return;
   await run.skippableStep(
     `Fence ${from}`,
     `nothing but the word of those who approved says that ${from} is cut off`,
-    (call) => call.fenceLostPrimary({ deployment, from, to, authority }),
+    async (call) => {
+      const before = progress.fenced;
+      progress.fenced = before ?? 'unknown';
+      try {
+        const done = await call.fenceLostPrimary({ deployment, from, to, authority });
+        progress.fenced = 'done';
+        return done;
+      } catch (error) {
+        // Known means here that the hook was not begun; one that failed may have done a part.
+        if (failureFacts(error)?.outcomeKnown === true) progress.fenced = before;
+        throw error;
+      }
+    },
     { note: ({ observed }) => observed, skipNeedsTwo: true },
   );
 }
@@ -188,7 +206,11 @@ async function finish(
 }
 
 /** Where the run ends early: who said last to be primary, or who does not follow yet. */
-async function tellWhatIsLeft(run: Run, deployment: string, { route, promoted, finished }: Progress): Promise<void> {
+async function tellWhatIsLeft(
+  run: Run,
+  deployment: string,
+  { route, fenced, promoted, finished }: Progress,
+): Promise<void> {
   if (!route || finished) return;
   if (promoted) {
     run.state.leftToDo.push(
@@ -200,23 +222,33 @@ async function tellWhatIsLeft(run: Run, deployment: string, { route, promoted, f
     );
     return;
   }
-  const { primaries, silent } = await lastLook(run, deployment, [route.from, route.to]);
+  // Also one that this run is not about: a promotion is refused because another member is primary.
+  const members = [route.from, route.to, ...route.otherDrSecondaries, ...route.silentDrSecondaries];
+  const { primaries, silent } = await lastLook(run, deployment, members);
   const served = primaries.join(' and ');
+  const cutOff = fenced === undefined ? '' : ` ${fencedText(route.from, fenced)}`;
   const [code, text, next] =
     primaries.length > 0
       ? [
           'failover-ended-early',
-          `The failover ended; ${served} said to be primary.`,
-          `See that clients reach ${served}.`,
+          `The failover ended; ${served} said to be primary.${cutOff}`,
+          `See that clients reach ${served}.${fenced !== undefined && primaries.includes(route.from) ? ` Take the fence of ${route.from} away for that.` : ''}`,
         ]
       : [
           'no-primary',
-          `The failover ended with no cluster seen as primary${silent.length > 0 ? `; ${silent.join(' and ')} did not answer` : ''}.`,
-          'Clients have no primary. Start drFailover again, or bring the old primary back.',
+          `The failover ended with no cluster seen as primary${silent.length > 0 ? `; ${silent.join(' and ')} did not answer` : ''}.${cutOff}`,
+          `Clients have no primary. Start drFailover again, or bring ${fenced === undefined ? 'the old primary back' : `${route.from} back and take its fence away`}.`,
         ];
   run.state.finding({ severity: 'critical', code, text, next });
   run.state.leftToDo.push(`${text} ${next}`);
   if (run.clientsHeld) run.state.leftToDo.push('Clients were told to hold off and still do: let them through by hand.');
+}
+
+/** What the hook did stays where it is when the run ends. */
+function fencedText(from: string, fenced: 'done' | 'unknown'): string {
+  return fenced === 'done'
+    ? `The fence hook of this run cut ${from} off: its clients do not reach it.`
+    : `The fence hook of this run was started for ${from} and did not say that it succeeded: ${from} may be cut off, or a part of it.`;
 }
 
 function notRepointed(cluster: string, to: string): string {

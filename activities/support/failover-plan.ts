@@ -40,6 +40,7 @@ export function failoverPlan(
   const members = [...others, ...silent].map(({ cluster }) => cluster).sort();
   const followers = performanceSecondaries.map(({ cluster }) => cluster).sort();
   const hook = route.fencing === 'hook';
+  const alsoGone = [...new Set(input.alsoGone ?? [])].sort();
   const follow = members.map((cluster) => ({
     operation: 'dr.secondary.repoint-after-promotion' as const,
     on: identityOfMember(entryOf(cluster), to.dr?.setId),
@@ -65,6 +66,10 @@ export function failoverPlan(
     ],
     warnings: [
       `${hook ? `The fence hook cuts ${from.cluster} off. Whoever approves attests` : `Nothing here fences ${from.cluster}. Whoever approves attests that it is fenced:`} that its clients, its own egress and its cluster port are cut off, and that it serves nobody.`,
+      ...alsoGone.map(
+        (cluster) =>
+          `${cluster} says nothing and could be the primary too; nothing here fences it. Whoever approves attests that ${cluster} is fenced as well, and serves nobody.`,
+      ),
       `What ${from.cluster} wrote and ${to.cluster} did not receive is lost. How much is known of it stands in the finding "loss-bound" of this run.`,
       `${from.cluster} believes that it is primary when it comes back: keep it fenced until drRejoin has demoted it. It may revoke or rotate what was renewed meanwhile.`,
       ...(followers.length > 0
@@ -90,6 +95,11 @@ export function failoverPlan(
       ),
       ...(route.tokenSource === 'ceremony' ? ['Delete the operation tokens and destroy the ceremony keys'] : []),
     ],
-    choices: { fencing: route.fencing, tokenSource: route.tokenSource, offerForce: input.offerForce },
+    choices: {
+      fencing: route.fencing,
+      tokenSource: route.tokenSource,
+      offerForce: input.offerForce,
+      ...(alsoGone.length > 0 ? { alsoGone: alsoGone.join(', ') } : {}),
+    },
   });
 }

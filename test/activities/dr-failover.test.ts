@@ -44,6 +44,36 @@ afterAll(async () => {
   await bench.stop();
 });
 
+it('a wrong `from` is refused while another member, which secondaries follow, says nothing', async () => {
+  const cutOff = ['east', 'west'].map((cluster) =>
+    bench.service.faults.add({ cluster, endpoint: /./, action: 'reset', times: Infinity }),
+  );
+  // East serves its clients; nobody here sees it, and west, which is named as the lost primary, is down.
+  const wrong = { from: 'west', to: 'north' };
+  const { preconditions, plan } = await assess(wrong);
+  expect(preconditions).toEqual([
+    expect.objectContaining({ name: 'no other member can be the primary', cluster: 'east', verdict: 'fail' }),
+  ]);
+  expect(plan).toBeUndefined();
+  expect((await bench.failure('awaitPrimaryGone', { deployment: DEPLOYMENT, ...wrong })).message).toContain('east');
+
+  // Only where people name it, and what they attest is in the plan that they approve.
+  const named = await assess({ ...wrong, alsoGone: ['east'] });
+  expect(await verdicts({ ...wrong, alsoGone: ['east'] })).toMatchObject({ 'the primary does not answer': 'ok' });
+  expect(named.plan?.text).toContain('"alsoGone":"east"');
+  expect(named.plan?.text).toContain('that east is fenced');
+  if (!named.plan) throw new Error('no plan');
+  const attested = { plan: named.plan, approvals: [await bench.approval('promote', named.plan.digest)] };
+
+  // West is back, and follows a primary: it never was the one that is gone.
+  cutOff[1]?.remove();
+  const refused = await bench.failure('promoteAfterFailover', promotion({ otherCluster: 'west', authority: attested }));
+  expect(refused).toMatchObject({ code: 'PRECONDITION_FAILED', details: { cluster: 'west' } });
+  expect(refused.details['next']).toContain('west follows another primary');
+  expect(promoted()).toBe(0);
+  cutOff[0]?.remove();
+});
+
 it('a primary whose nodes are all sealed is gone; one node that is unsealed and active is not', async () => {
   expect(await verdicts({ from: 'east' })).toMatchObject({ 'the primary does not answer': 'fail' });
   // West does not get the last write any more.

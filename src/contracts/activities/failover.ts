@@ -53,7 +53,12 @@ export interface FailoverActivities {
   ): Promise<Assessment<FailoverRoute>>;
   /** Waits until every sign says that the primary is gone, and for long enough. Fails where it answers. */
   awaitPrimaryGone(
-    input: OnDeployment & { readonly from: string; readonly to: string },
+    input: OnDeployment & {
+      readonly from: string;
+      readonly to: string;
+      /** Further silent members that people name as gone. */
+      readonly alsoGone?: readonly string[] | undefined;
+    },
   ): Promise<{ readonly observed: string; readonly at: number }>;
   /** The `fence` hook for `from`; refuses unless every sign is still there right before it is run. */
   fenceLostPrimary(

@@ -1,0 +1,96 @@
+/** What a failover tells that ends before its promotion: who serves, and whom it cut off. */
+import { ApplicationFailure } from '@temporalio/common';
+import type { FailoverRoute } from '../../src/contracts/activities';
+import type { Finding } from '../../src/contracts/run-facts';
+import { drFailoverInput } from '../../src/contracts/runbook-inputs';
+import { approvePlan } from '../../workflows/building-blocks/approved-plan';
+import { RunStopped } from '../../workflows/building-blocks/failures';
+import type { Run } from '../../workflows/building-blocks/run';
+import { failOver } from '../../workflows/dr-failover';
+
+jest.mock('../../workflows/building-blocks/approved-plan', () => ({ approvePlan: jest.fn() }));
+
+const input = drFailoverInput.parse({ deployment: 'payments', reason: 'a test' });
+const ROUTE: FailoverRoute = {
+  from: 'east',
+  to: 'west',
+  otherDrSecondaries: ['north'],
+  silentDrSecondaries: ['south'],
+  performanceSecondaries: [],
+  tokenSource: 'batch',
+  fencing: 'hook',
+  hooks: { traffic: false, probe: false, release: false },
+  loss: { loss: 'unknown', why: 'a test' },
+  findings: [],
+};
+
+/** Ends right after the fence, as by an abort, with these DR primaries; gives what is told last. */
+async function endsEarly(fence: () => Promise<unknown>, primaries: readonly string[]) {
+  const told: Finding[] = [];
+  const leftToDo: string[] = [];
+  const ends: (() => Promise<void>)[] = [];
+  const call = {
+    awaitPrimaryGone: () => Promise.resolve({ observed: 'gone', at: 0 }),
+    fenceLostPrimary: fence,
+    readDeployment: () =>
+      Promise.resolve({
+        observations: ['east', 'west', 'north', 'south', 'europe'].map((cluster) => ({
+          cluster,
+          dr: { mode: primaries.includes(cluster) ? 'primary' : 'secondary' },
+        })),
+      }),
+  };
+  const nothing = () => undefined;
+  const step = (_name: string, body: (calls: typeof call) => Promise<unknown>) => body(call);
+  const run = {
+    state: {
+      outageSince: 0,
+      fact: nothing,
+      finding: (each: Finding) => void told.push(each),
+      leftToDo,
+      enterPhase: nothing,
+    },
+    onEnd: (end: () => Promise<void>) => void ends.push(end),
+    stoppable: (body: () => Promise<unknown>) => body(),
+    step,
+    skippableStep: (_name: string, _effect: string, body: (calls: typeof call) => Promise<unknown>) => body(call),
+    cleanUp: step,
+    shielded: () => Promise.reject(new RunStopped('grace', 'enough')),
+  } as unknown as Run;
+  jest.mocked(approvePlan).mockImplementation(async (_run, request) => {
+    const assessed = { observations: [], preconditions: [], route: ROUTE, site: {}, gates: {} } as never;
+    await request.beforeGate?.(assessed);
+    const tokens = { of: () => Promise.resolve({ source: 'batch', cluster: 'west' }) };
+    return { route: ROUTE, assessed, authority: { plan: { text: '', digest: '' }, approvals: [] }, tokens } as never;
+  });
+  await expect(failOver(run, input)).rejects.toBeDefined();
+  for (const end of ends) await end();
+  const [last] = told.slice(-1);
+  expect(leftToDo).toEqual([`${last?.text} ${last?.next}`]);
+  return { code: last?.code, said: leftToDo.join(' ') };
+}
+
+const fenced = () => Promise.resolve({ outcome: 'done', observed: 'exit code 0' });
+const failing = (outcomeKnown: boolean) => () =>
+  Promise.reject(ApplicationFailure.create({ type: 'HOOK_FAILED', message: 'no', details: [{ outcomeKnown }] }));
+
+it('a third member of the DR set that is primary is seen, and nobody is sent to start again', async () => {
+  const { code, said } = await endsEarly(fenced, ['north', 'europe']);
+  expect(code).toBe('failover-ended-early');
+  expect(said).toContain('north said to be primary');
+  expect(said).not.toContain('europe');
+  expect(said).not.toContain('Start drFailover again');
+});
+
+it('what the fence hook cut off is told, and has to be undone where it shall serve', async () => {
+  const gone = await endsEarly(fenced, []);
+  expect(gone.code).toBe('no-primary');
+  expect(gone.said).toContain('The fence hook of this run cut east off');
+  expect(gone.said).toContain('bring east back and take its fence away');
+  expect((await endsEarly(fenced, ['east'])).said).toContain('Take the fence of east away');
+});
+
+it('a fence hook whose outcome is not known may have cut it off; one that was not begun did not', async () => {
+  expect((await endsEarly(failing(false), [])).said).toContain('east may be cut off, or a part of it');
+  expect((await endsEarly(failing(true), [])).said).not.toMatch(/fence/);
+});
