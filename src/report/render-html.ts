@@ -20,6 +20,8 @@ function list(content: Extract<Block, { kind: 'list' }>): string {
   return `<ul class="items${labelled ? ' labelled' : ''}">${items.join('')}</ul>`;
 }
 
+/** A table with more columns does not fit on paper: its rows are printed as paragraphs. */
+const COLUMNS_ON_PAPER = 6;
 /** Longer texts get a width at which they can be read. */
 const LONG_TEXT = 30;
 
@@ -31,7 +33,8 @@ function table({ caption, columns, rows }: Extract<Block, { kind: 'table' }>): s
     return `<td data-column="${escapedHtml(columns[column] ?? '')}"${long}>${toneText(content)}</td>`;
   };
   const body = rows.map((row) => `<tr>${row.map(cell).join('')}</tr>`).join('');
-  return `<div class="wide"><table>${element('caption', caption)}<thead><tr>${head}</tr></thead><tbody>${body}</tbody></table></div>`;
+  const many = columns.length > COLUMNS_ON_PAPER ? ' class="many"' : '';
+  return `<div class="wide"><table${many}>${element('caption', caption)}<thead><tr>${head}</tr></thead><tbody>${body}</tbody></table></div>`;
 }
 
 function block(content: Block, report: Report): string {
