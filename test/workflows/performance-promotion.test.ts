@@ -266,10 +266,24 @@ describe('a performance secondary that becomes the performance primary', () => {
       cell(RUNBOOK, 'parked, skip', 're-pointing of one of the others'),
       planned.test(async (scenario) => {
         scenario.service.faults.add({ cluster: 'asia', endpoint: UPDATE, action: { status: 403 }, times: Infinity });
+        const id = snapshot(scenario, 'asia').clusterId;
+        const endpoint = `GET ${BASE}/primary/paths-filter/${id}`;
+        scenario.service.faults.add({ cluster: 'europe', endpoint, action: { status: 403 } });
         const run = await start(scenario, { to: 'europe' });
         await run.approve('promote');
+        // Without its filter asia is pointed there only where two people say so, and that is told.
+        const WRITE = 'Write the paths filter of asia (before update-primary)';
+        await run.decide('skip', WRITE);
+        await run.decide('skip', WRITE, 'henry');
         await run.decide('skip', POINT);
         report = await run.report();
+        expect(report.findings).toContainEqual(
+          expect.objectContaining({
+            code: 'paths-filter-skipped',
+            severity: 'critical',
+            text: expect.stringContaining('skipped by henry') as string,
+          }),
+        );
         expect(report.outcome).toBe('completed');
         expect(report.leftToDo.join('\n')).toContain('asia was not seen following europe with its filter');
         await expectSet(scenario, 'europe', ['east']);
