@@ -24,6 +24,8 @@ const ROUTE: FailoverRoute = {
   findings: [],
 };
 
+const needs: unknown[] = [];
+
 /** Ends right after the fence, as by an abort, with these DR primaries; gives what is told last. */
 async function endsEarly(fence: () => Promise<unknown>, primaries: readonly string[]) {
   const told: Finding[] = [];
@@ -60,6 +62,7 @@ async function endsEarly(fence: () => Promise<unknown>, primaries: readonly stri
   jest.mocked(approvePlan).mockImplementation(async (_run, request) => {
     const assessed = { observations: [], preconditions: [], route: ROUTE, site: {}, gates: {} } as never;
     await request.beforeGate?.(assessed);
+    needs.push(request.tokens?.(ROUTE));
     const tokens = { of: () => Promise.resolve({ source: 'batch', cluster: 'west' }) };
     return { route: ROUTE, assessed, authority: { plan: { text: '', digest: '' }, approvals: [] }, tokens } as never;
   });
@@ -80,6 +83,14 @@ it('a third member of the DR set that is primary is seen, and nobody is sent to 
   expect(said).toContain('north said to be primary');
   expect(said).not.toContain('europe');
   expect(said).not.toContain('Start drFailover again');
+});
+
+it('the holders are asked for everybody who answers and may become the heir', () => {
+  const uses = expect.arrayContaining(['dr.promote', 'dr.update-primary']) as unknown;
+  const targets = ['west', 'north'].map((cluster) => ({ cluster, uses }));
+  // Of a run that was taken over only what the promotion needs is asked for.
+  const essential = { cluster: 'west', uses: ['dr.promote', 'dr.operation-token.delete'] };
+  expect(needs[0]).toMatchObject({ targets, essential });
 });
 
 it('what the fence hook cut off is told, and has to be undone where it shall serve', async () => {
