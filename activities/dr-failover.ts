@@ -12,7 +12,7 @@ import { readSigns, signsText, spokeAgainst, witnesses } from './support/failove
 import { failoverPlan } from './support/failover-plan';
 import { judgeSuccessor } from './support/failover-rules';
 import { findFailoverSides } from './support/failover-sides';
-import { judgeSigns, lastHeardAt, observerOf, signsAgree } from './support/failover-signs';
+import { WAITED_FOR, judgeSigns, lastHeardAt, observerOf, signsAgree } from './support/failover-signs';
 import { heartbeatAge } from './support/observe';
 import { gateFacts, observeDeployment, siteFacts } from './support/planning';
 import { awaitState } from './support/read-act-confirm';
@@ -131,16 +131,29 @@ function lossOf(from: ClusterObservation, to: ClusterObservation, { bound, why }
 
 function lastWords({ cluster, dr }: ClusterObservation): string {
   const age = heartbeatAge(dr);
-  const heard = age === undefined ? 'tells no heartbeat' : `heard its last heartbeat ${Math.round(age / 1000)} s ago`;
+  const heard =
+    age === undefined
+      ? 'tells no heartbeat'
+      : `heard its last heartbeat at ${new Date(Date.now() - age).toISOString()}`;
   return `${cluster} ${heard} and has last remote WAL ${dr?.lastRemoteWal ?? 'not told'}`;
+}
+
+function lossText({ loss, boundWalEntries, why }: FailoverLoss): string {
+  if (loss === 'none') return `Nothing is lost: ${why}.`;
+  const much =
+    boundWalEntries === undefined
+      ? 'What may be lost is not known'
+      : `At most ${boundWalEntries} WAL entries may be lost`;
+  return `${much}: ${why}.`;
 }
 
 /** Shown to the approvers beside the plan, which holds nothing that changes by itself. */
 function findingsFor(from: string, loss: FailoverLoss, judged: readonly Precondition[]): Finding[] {
   const attested = judged.filter(({ verdict, name }) => verdict === 'not-checkable' && name !== 'loss bound');
-  const warned = judged.filter(({ verdict, next }) => verdict === 'warn' && next !== undefined);
+  // A sign that only needs time is waited for in a step of its own, before the gate.
+  const warned = judged.filter(({ verdict, next }) => verdict === 'warn' && next !== undefined && next !== WAITED_FOR);
   return [
-    { severity: loss.loss === 'unknown' ? 'warning' : 'info', code: 'loss-bound', text: loss.why },
+    { severity: loss.loss === 'none' ? 'info' : 'warning', code: 'loss-bound', text: lossText(loss) },
     ...attested.map(({ name, observed, next }) => ({
       severity: 'warning' as const,
       code: 'sign-attested-by-people',

@@ -3,6 +3,9 @@ import type { Precondition } from '../../src/contracts/plan';
 import { describeReplication, heartbeatAge } from './observe';
 import { check } from './switchover-rule';
 
+/** What is next where a sign only needs time. */
+export const WAITED_FOR = 'The run waits for it before it opens the gate.';
+
 /** Health of a node that is active and unsealed. */
 const ACTIVE = 200;
 
@@ -95,7 +98,7 @@ function heartbeats(to: ClusterObservation, from: string, primaryGoneMs: number)
     return { name, cluster: to.cluster, observed, needed, verdict: 'not-checkable', next };
   }
   if (heard === 'early') {
-    const next = 'The run waits for it before it opens the gate.';
+    const next = WAITED_FOR;
     return { name, cluster: to.cluster, observed, needed, verdict: 'warn', next };
   }
   return check(
@@ -127,7 +130,7 @@ function agreement(observers: readonly Observer[], from: string, to: string, pri
   const next = `${still.join(', ')} still hears ${from}: only ${to} may be cut off. Look at ${from} from elsewhere.`;
   if (still.length > 0) return check(name, undefined, false, observed, needed, next);
   if (said.every(({ heard }) => heard === 'early'))
-    return { name, observed, needed, verdict: 'warn', next: 'The run waits for it before it opens the gate.' };
+    return { name, observed, needed, verdict: 'warn', next: WAITED_FOR };
   return check(name, undefined, true, observed, needed);
 }
 

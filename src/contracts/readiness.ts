@@ -81,18 +81,22 @@ export function redFirst(points: readonly ReadinessPoint[]): ReadinessPoint[] {
   return points.toSorted((a, b) => ORDER.indexOf(a.verdict) - ORDER.indexOf(b.verdict));
 }
 
-/** The few lines that people read first: verdicts, what became worse, every point that is not good. Markdown list items. */
+/** The few lines that people read first: verdicts, what each DR secondary is good for, what became worse, every point that is not good. Markdown list items. */
 export function readinessLines(result: ReadinessResult): string[] {
-  const { switchover, failover, score, comparedWith, changes } = result;
+  const { switchover, failover, score, comparedWith, candidates, changes } = result;
   const bad = redFirst(result.points).filter(({ verdict }) => verdict === 'fail' || verdict === 'warn');
   const name = ({ id, cluster }: Pick<ReadinessPoint, 'id' | 'cluster'>) =>
     cluster === undefined ? id : `${id} (${cluster})`;
   return [
     `Switchover: **${verdictWords(switchover)}**. Failover: **${verdictWords(failover)}**. Score ${score} of 100${comparedWith ? `, ${comparedWith.score} at ${comparedWith.at}` : ''}.`,
+    ...candidates.map(
+      (candidate) =>
+        `${candidate.cluster}: switchover ${verdictWords(candidate.switchover)}, failover ${verdictWords(candidate.failover)}`,
+    ),
     ...changes.map(({ change, before, now, ...point }) => `${change}: ${name(point)}, ${before} before, ${now} now`),
     ...bad.map(
       (point) =>
-        `**${point.verdict}** ${name(point)}, ${point.about === 'both' ? 'switchover and failover' : point.about}: ${point.observed}. Needed: ${point.needed}.${point.next === undefined ? '' : ` ${point.next}`}`,
+        `**${point.verdict}** ${name(point)}, ${point.about === 'both' ? 'switchover and failover' : point.about}: ${point.observed.replace(/\.$/, '')}. Needed: ${point.needed}.${point.next === undefined ? '' : ` ${point.next}`}`,
     ),
   ];
 }

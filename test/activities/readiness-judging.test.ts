@@ -289,7 +289,8 @@ describe('score, verdicts and comparison', () => {
     );
     const lines = readinessLines(result);
     expect(lines[0]).toBe('Switchover: **not ready**. Failover: **not ready**. Score 50 of 100.');
-    expect(lines.slice(1).map((line) => line.slice(0, 10))).toEqual(['**fail** f', '**warn** w']);
+    expect(lines[1]).toBe('west: switchover not ready, failover not ready');
+    expect(lines.slice(2).map((line) => line.slice(0, 10))).toEqual(['**fail** f', '**warn** w']);
     expect(pointsOf(result, 'fail')).toEqual(['f both']);
   });
 });
