@@ -26,7 +26,10 @@ export function currentDetails(status: RunStatus, namespace: string): string {
   if (inOutage(status)) lines.push(`**OUTAGE** since ${timeOf(status.outageSince)}: no primary serves clients.`, '');
   for (const waiting of status.waiting) lines.push(...waitingLines(waiting, status), '');
   for (const left of status.leftToDo ?? []) lines.push(`**Left to do**: ${left}`, '');
-  for (const { text, next, severity } of status.findings.filter((each) => each.severity !== 'info')) {
+  const found = (['critical', 'warning'] as const).flatMap((severity) =>
+    status.findings.filter((finding) => finding.severity === severity),
+  );
+  for (const { text, next, severity } of found) {
     lines.push(`**${severity === 'critical' ? 'CRITICAL' : 'Warning'}**: ${text}${next ? ` Next: ${next}` : ''}`, '');
   }
   lines.push(...summaryLines(status), ...planLines(status), ...receiptLines(status), '#### Steps', '');
@@ -209,5 +212,12 @@ function byHandLines(status: RunStatus, namespace: string): string[] {
     ];
   });
   if (objects.length === 0) return [];
-  return ['', '#### By hand', '', 'Only where the inventory lets you claim who you are:', '', ...objects.flatMap(pasted)];
+  return [
+    '',
+    '#### By hand',
+    '',
+    'Only where the inventory lets you claim who you are:',
+    '',
+    ...objects.flatMap(pasted),
+  ];
 }

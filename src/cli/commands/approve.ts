@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import type { Command } from 'commander';
 import { GATE_NAMES } from '../../contracts/plan';
 import type { PlanDocument } from '../../contracts/plan';
+import type { Finding } from '../../contracts/run-facts';
 import { SIGNALS } from '../../contracts/signals';
 import type { ApprovalPayload } from '../../contracts/signals';
 import { RunbookError } from '../../errors';
@@ -48,7 +49,7 @@ export function approveCommand(host: CommandHost): Command {
     const { context } = host;
     requireGate(options.gate);
     await withSession(context, options, async (session) => {
-      const { runId, plan } = await planUnderApproval(session, workflowId);
+      const { runId, plan, findings } = await planUnderApproval(session, workflowId);
       if (options.planDigest !== undefined && options.planDigest !== plan.digest) {
         throw new RunbookError(
           'PRECONDITION_FAILED',
@@ -60,6 +61,8 @@ export function approveCommand(host: CommandHost): Command {
         );
       }
       for (const line of approvalLines(plan, options.gate)) context.err(line);
+      for (const { severity, text } of findings.filter((finding) => finding.severity !== 'info'))
+        context.err(`  Finding (${severity}): ${text}`);
       const verdict = options.reject === true ? 'reject' : 'approve';
       if (
         options.yes !== true &&
@@ -89,7 +92,7 @@ export function approveCommand(host: CommandHost): Command {
 async function planUnderApproval(
   { client }: TemporalSession,
   workflowId: string,
-): Promise<{ runId: string; plan: PlanDocument }> {
+): Promise<{ runId: string; plan: PlanDocument; findings: readonly Finding[] }> {
   const { runId } = await describe(client, { workflowId });
   const run = { workflowId, runId };
   const status = await queryStatus(client, run);
@@ -110,7 +113,7 @@ async function planUnderApproval(
       'The plan that the run shows does not have the digest that it names. Nothing was sent.',
     );
   }
-  return { runId, plan };
+  return { runId, plan, findings: status?.findings ?? [] };
 }
 
 function recordedPlan(result: unknown): PlanDocument | undefined {
