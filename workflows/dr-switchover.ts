@@ -2,6 +2,7 @@ import type { AssessSwitchoverResult, Authority, MarkerResult, SwitchoverRoute }
 import type { PlanDocument } from '../src/contracts/plan';
 import type { DrSwitchoverInput } from '../src/contracts/runbook-inputs';
 import { drSwitchoverInput } from '../src/contracts/runbook-inputs';
+import { awaitWindow } from './building-blocks/approved-plan';
 import { planned, refusalOf, rolesInWords, verdictsInWords } from './building-blocks/assessment';
 import { Ceremony } from './building-blocks/ceremony';
 import { stepFailure } from './building-blocks/failures';
@@ -121,6 +122,8 @@ async function prepare(run: Run, input: DrSwitchoverInput, first: AssessSwitchov
     passGate(run, { gate: name, planDigest: digest, policy: assessed.gates[name], requestedBy });
   let [planApprovals = []] = await inParallel<readonly unknown[]>([gate('plan', plan.digest), collectShares(ceremony)]);
 
+  await awaitWindow(run, input.window);
+
   run.state.enterPhase('preparing');
   let current = plan;
   for (;;) {
@@ -163,6 +166,7 @@ async function prepare(run: Run, input: DrSwitchoverInput, first: AssessSwitchov
     current = now;
     run.state.plan = now;
     planApprovals = await gate('plan', now.digest);
+    await awaitWindow(run, input.window);
   }
   const askGo = async (): Promise<Go> => {
     if (input.go === 'auto') return { approvals: [], until: Infinity };
@@ -200,6 +204,8 @@ async function proveCaughtUp(
   }
   for (;;) {
     const marker = await markAndWait(run, deployment, oldPrimary, newPrimary);
+    // From here on nothing stops the run: after the window's end A stays primary.
+    await awaitWindow(run, input.window);
     if (Date.now() <= go.until) return { marker, authority: { plan, approvals: [...planApprovals, ...go.approvals] } };
     run.state.finding({
       severity: 'info',

@@ -64,6 +64,33 @@ describe('people control a run', () => {
     await replayRun(run);
   });
 
+  it('a change window is waited for once everything is approved; the wait can be aborted', async () => {
+    const notBefore = new Date(Date.now() + 3_600_000).toISOString();
+    const notAfter = new Date(Date.now() + 7_200_000).toISOString();
+    const run = await scenario.start({ window: { notBefore, notAfter } });
+    await run.people({ go: false });
+    const waiting = await run.waitsFor('window');
+    expect(new Date(waiting.until).toISOString()).toBe(notBefore);
+    expect(await currentDetails(run)).toContain('waits for its change window');
+    await run.handle.signal('abort', { by: 'olga', reason: 'another day' });
+    const report = await run.report();
+    expect(report).toMatchObject({ outcome: 'aborted', window: { notBefore, notAfter } });
+    expect(scenario.calls('east', 'dr/primary/demote')).toBe(0);
+    await replayRun(run);
+  });
+
+  it('after the end of the change window nothing is demoted, whatever was approved', async () => {
+    const notAfter = Date.now() + 1_500;
+    const run = await scenario.start({ window: { notAfter: new Date(notAfter).toISOString() }, go: 'auto' });
+    await run.waitsFor('approval');
+    await run.until('the end of the window', () => Date.now() > notAfter);
+    await run.people({ go: false });
+    const report = await run.report();
+    expect(report.outcome).toBe('aborted');
+    expect(report.leftToDo[0]).toContain('the change window ended');
+    expect(scenario.calls('east', 'dr/primary/demote')).toBe(0);
+  });
+
   it('abort of a run that waits for a held stream before the demotion leaves the primary as it is', async () => {
     scenario.service.cluster('west').holdStream('dr', true);
     const run = await scenario.start();
