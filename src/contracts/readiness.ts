@@ -81,7 +81,7 @@ export function redFirst(points: readonly ReadinessPoint[]): ReadinessPoint[] {
   return points.toSorted((a, b) => ORDER.indexOf(a.verdict) - ORDER.indexOf(b.verdict));
 }
 
-/** The few lines that people read first: verdicts, what each DR secondary is good for, what became worse, every point that is not good. Markdown list items. */
+/** The few lines that people read first: verdicts, the DR secondaries that differ, what became worse, every point that is not good. Markdown list items. */
 export function readinessLines(result: ReadinessResult): string[] {
   const { switchover, failover, score, comparedWith, candidates, changes } = result;
   const bad = redFirst(result.points).filter(({ verdict }) => verdict === 'fail' || verdict === 'warn');
@@ -89,10 +89,12 @@ export function readinessLines(result: ReadinessResult): string[] {
     cluster === undefined ? id : `${id} (${cluster})`;
   return [
     `Switchover: **${verdictWords(switchover)}**. Failover: **${verdictWords(failover)}**. Score ${score} of 100${comparedWith ? `, ${comparedWith.score} at ${comparedWith.at}` : ''}.`,
-    ...candidates.map(
-      (candidate) =>
-        `${candidate.cluster}: switchover ${verdictWords(candidate.switchover)}, failover ${verdictWords(candidate.failover)}`,
-    ),
+    ...candidates
+      .filter((candidate) => candidate.switchover !== switchover || candidate.failover !== failover)
+      .map(
+        (candidate) =>
+          `${candidate.cluster}: switchover ${verdictWords(candidate.switchover)}, failover ${verdictWords(candidate.failover)}`,
+      ),
     ...changes.map(({ change, before, now, ...point }) => `${change}: ${name(point)}, ${before} before, ${now} now`),
     ...bad.map(
       (point) =>
