@@ -57,7 +57,11 @@ function carryOut(run: Run, input: DrRejoinInput): Promise<Ending> {
     run.state.enterPhase('finishing');
     await tokens.dispose();
     const left = await lookAround(run, input, route);
-    return { outcome: 'completed', leftToDo: [...left, failback(route)], result: resultOf(route, split, progress.streams, roots) };
+    return {
+      outcome: 'completed',
+      leftToDo: [...left, failback(route)],
+      result: resultOf(route, split, progress.streams, roots),
+    };
   });
 }
 
@@ -94,7 +98,11 @@ async function describeSplit(
 }
 
 /** Step 3. Refused while the other one does not serve: it would leave no primary. */
-async function demote(run: Run, { deployment }: DrRejoinInput, { route, authority }: Approved<RejoinRoute>): Promise<void> {
+async function demote(
+  run: Run,
+  { deployment }: DrRejoinInput,
+  { route, authority }: Approved<RejoinRoute>,
+): Promise<void> {
   const { cluster: secondary, primary } = route;
   // DANGER: what the former primary is the only one to hold is out of reach from here on.
   const demoted = await run.step(
@@ -130,7 +138,9 @@ async function unfence(
       instructions: [
         `${secondary} is no primary any more: it may be reached again. Seen at ${new Date(seen.at).toISOString()}: ${seen.observed}.`,
         ...(seen.silentNodes > 0
-          ? [`Nodes of ${secondary} that did not answer may still say primary: keep those fenced until they say secondary.`]
+          ? [
+              `Nodes of ${secondary} that did not answer may still say primary: keep those fenced until they say secondary.`,
+            ]
           : []),
         `Open its cluster port and its own way out first; ${secondary} must reach the cluster address of ${primary}.`,
         'Then approve gate "unfence": that says that it is done.',

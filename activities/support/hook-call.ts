@@ -49,7 +49,8 @@ export async function makeCall(entry: CallHook, facts: HookFacts, signal: AbortS
   } catch (error) {
     if (signal.aborted) throw new RunbookError('REQUEST_CANCELLED', `The ${facts.hook} hook was cancelled.`);
     const code = codeOf(error);
-    if (timer.aborted) return { ok: false, how: `no answer within ${entry.timeoutMs / 1000} s`, begun: true, output: '' };
+    if (timer.aborted)
+      return { ok: false, how: `no answer within ${entry.timeoutMs / 1000} s`, begun: true, output: '' };
     const begun = !NOT_SENT.test(code);
     return { ok: false, how: begun ? `the answer was lost (${code})` : `not sent (${code})`, begun, output: '' };
   } finally {
@@ -77,7 +78,10 @@ async function headersOf({ headers }: CallHook): Promise<Record<string, string>>
 function headerValue(secret: Secret, source: CredentialSource): string {
   const value = secret.reveal();
   if (/^[\x20-\x7e]+$/.test(value)) return value;
-  throw new RunbookError('CREDENTIAL_UNAVAILABLE', `The ${describeSource(source)} does not hold one line for a header.`);
+  throw new RunbookError(
+    'CREDENTIAL_UNAVAILABLE',
+    `The ${describeSource(source)} does not hold one line for a header.`,
+  );
 }
 
 /** The system's error code; never a message, which may hold a header. */

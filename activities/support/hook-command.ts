@@ -42,7 +42,8 @@ export async function runCommand(entry: CommandHook, facts: HookFacts, signal: A
   await Promise.race([closed, delay(REST_WITHIN_MS)]);
   child.stdout.destroy();
   child.stderr.destroy();
-  if (first === 'cancelled') throw new RunbookError('REQUEST_CANCELLED', `The ${facts.hook} hook was cancelled and ended.`);
+  if (first === 'cancelled')
+    throw new RunbookError('REQUEST_CANCELLED', `The ${facts.hook} hook was cancelled and ended.`);
   const how = first === 'timed-out' ? `still running after ${entry.timeoutMs / 1000} s, ended` : `exit ${first}`;
   return { ok: first === 0, how, begun: child.pid !== undefined, output: output.text() };
 }

@@ -22,7 +22,9 @@ export function servingPrimary(
   const primaries = others.filter((each) => each.dr?.mode === 'primary');
   const [primary] = primaries;
   if (primary && primaries.length === 1 && (wanted === undefined || wanted === primary.cluster)) return primary;
-  const seen = others.map((each) => `${each.cluster}: ${each.reachable ? describeReplication(each.dr) : (each.error ?? 'not readable')}`);
+  const seen = others.map(
+    (each) => `${each.cluster}: ${each.reachable ? describeReplication(each.dr) : (each.error ?? 'not readable')}`,
+  );
   return {
     name: 'one other DR primary serves',
     observed: seen.join('; ') || 'no other cluster in its DR set',
@@ -37,7 +39,15 @@ export function servingPrimary(
 
 /** Judges what was read. Pure. */
 export function judgeRejoin(world: RejoinWorld): Precondition[] {
-  return [serves(world), answers(world), nodes(world), ...role(world), ...sameSet(world), versions(world), ...fenced(world)];
+  return [
+    serves(world),
+    answers(world),
+    nodes(world),
+    ...role(world),
+    ...sameSet(world),
+    versions(world),
+    ...fenced(world),
+  ];
 }
 
 function serves({ primary }: RejoinWorld): Precondition {
@@ -68,7 +78,10 @@ function nodes({ former }: RejoinWorld): Precondition {
     former.cluster,
     former.nodes.every((node) => node.reachable && node.sealed !== true),
     former.nodes
-      .map(({ address, reachable, sealed }) => `${address} ${!reachable ? 'does not answer' : sealed ? 'sealed' : 'unsealed'}`)
+      .map(
+        ({ address, reachable, sealed }) =>
+          `${address} ${!reachable ? 'does not answer' : sealed ? 'sealed' : 'unsealed'}`,
+      )
       .join('; '),
     'every node answers, unsealed',
     `A node of ${former.cluster} that comes back later may still say that it is primary, until it hears of the demotion.`,
@@ -165,6 +178,8 @@ function fenced({ former }: RejoinWorld): Precondition[] {
 /** Ids of the secondaries of either kind that a primary says are connected to it. */
 export function connectedTo({ dr, performance }: Pick<ClusterObservation, 'dr' | 'performance'>): string[] {
   return [dr, performance].flatMap((each) =>
-    each?.mode === 'primary' ? each.peers.filter((peer) => peer.connected).map((peer) => peer.id ?? 'without an id') : [],
+    each?.mode === 'primary'
+      ? each.peers.filter((peer) => peer.connected).map((peer) => peer.id ?? 'without an id')
+      : [],
   );
 }

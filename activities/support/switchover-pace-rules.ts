@@ -13,8 +13,17 @@ function coolDown({ changes, now, input, deployment }: SwitchoverWorld): Precond
   const [last] = changes;
   const passed = last === undefined || now - last.at >= deployment.limits.coolDownMs;
   const observed =
-    last === undefined ? 'none lately' : `${last.runbook} ${inWords(Math.max(0, now - last.at))} ago (run ${last.runId})`;
-  return verdict(name, passed, observed, needed, input.acknowledgeFlapping, 'Wait for the cool-down: what is broken shows then.');
+    last === undefined
+      ? 'none lately'
+      : `${last.runbook} ${inWords(Math.max(0, now - last.at))} ago (run ${last.runId})`;
+  return verdict(
+    name,
+    passed,
+    observed,
+    needed,
+    input.acknowledgeFlapping,
+    'Wait for the cool-down: what is broken shows then.',
+  );
 }
 
 function flapping({ changes, now, input, deployment }: SwitchoverWorld): Precondition {

@@ -50,9 +50,7 @@ async function readLatest(
     if (runs.length === RUNS) break;
   }
   const results = await Promise.allSettled(
-    runs.map(({ workflowId, runId }) =>
-      temporal.workflow.getHandle(workflowId, runId, { followRuns: false }).result(),
-    ),
+    runs.map(({ workflowId, runId }) => temporal.workflow.getHandle(workflowId, runId, { followRuns: false }).result()),
   );
   return results.flatMap((each) => (each.status === 'fulfilled' ? samplesOf(each.value, deployment) : []));
 }

@@ -7,7 +7,8 @@ const LONGEST_MS = 150_000;
 const LONGEST_DUMP_MS = 5 * 3_600_000;
 
 /** Headers that the call sets itself, or that would change where it goes. */
-const RESERVED_HEADERS = /^(host|connection|content-(length|type)|transfer-encoding|upgrade|expect|te|trailer|keep-alive)$/i;
+const RESERVED_HEADERS =
+  /^(host|connection|content-(length|type)|transfer-encoding|upgrade|expect|te|trailer|keep-alive)$/i;
 
 const common = (longestMs: number) => ({
   timeout: duration.prefault('30s').refine((milliseconds) => milliseconds <= longestMs, {

@@ -106,7 +106,10 @@ describe('a former primary comes back', () => {
 
       expect(report).toMatchObject({ outcome: 'completed', parkings: [] });
       expect(report.outage).toBeUndefined();
-      expect(report.loss).toMatchObject({ loss: 'bounded', why: expect.stringContaining('had received up to') as string });
+      expect(report.loss).toMatchObject({
+        loss: 'bounded',
+        why: expect.stringContaining('had received up to') as string,
+      });
       expect(report.result).toMatchObject({
         formerPrimary: 'east',
         primary: 'west',
@@ -170,7 +173,10 @@ describe('a former primary comes back', () => {
       const run = await approved(scenario, 'east');
       await run.decide('abort', 'Demote east');
       const report = await run.report();
-      expect(report).toMatchObject({ outcome: 'aborted', parkings: [expect.objectContaining({ step: 'Demote east' })] });
+      expect(report).toMatchObject({
+        outcome: 'aborted',
+        parkings: [expect.objectContaining({ step: 'Demote east' })],
+      });
       expect(report.leftToDo).toContainEqual(expect.stringContaining('start drRejoin again'));
       expect(statuses(scenario, 'east', CHANGING.demote)).toEqual([]);
       expect(role(scenario, 'east').mode).toBe('primary');
