@@ -1,5 +1,6 @@
 import { CHANGING, drPrimaries, expectServiceOn, loseAnswer, statuses } from '../support/faults';
 import { Scenario } from '../support/scenario';
+import { cell } from '../support/matrix';
 
 const REVOKE = 'POST /v1/sys/replication/dr/primary/revoke-secondary';
 
@@ -20,112 +21,140 @@ describe('answers that get lost after their effect', () => {
 
   const state = (cluster: string) => scenario.service.cluster(cluster).snapshotState();
 
-  it('of demote, promote, secondary-token, update-primary and token deletion are found out by reading', async () => {
-    const lost = [
-      loseAnswer(scenario, 'east', CHANGING.demote),
-      loseAnswer(scenario, 'west', CHANGING.promote),
-      loseAnswer(scenario, 'west', CHANGING.secondaryToken),
-      loseAnswer(scenario, 'east', CHANGING.updatePrimary),
-      loseAnswer(scenario, 'east', CHANGING.deleteToken),
-    ];
-    const run = await scenario.start();
-    await run.people();
-    const report = await run.report();
+  it(
+    cell(
+      'drSwitchover',
+      'lost answer',
+      'of demote, promote, secondary-token, update-primary and token deletion are found out by reading',
+    ),
+    async () => {
+      const lost = [
+        loseAnswer(scenario, 'east', CHANGING.demote),
+        loseAnswer(scenario, 'west', CHANGING.promote),
+        loseAnswer(scenario, 'west', CHANGING.secondaryToken),
+        loseAnswer(scenario, 'east', CHANGING.updatePrimary),
+        loseAnswer(scenario, 'east', CHANGING.deleteToken),
+      ];
+      const run = await scenario.start();
+      await run.people();
+      const report = await run.report();
 
-    expect(lost.map(({ hits }) => hits)).toEqual([1, 1, 1, 1, 1]);
-    expect(report).toMatchObject({ outcome: 'completed', loss: { loss: 'none' }, leftToDo: [], parkings: [] });
-    expect(statuses(scenario, 'east', CHANGING.demote)).toEqual([0]);
-    expect(statuses(scenario, 'west', CHANGING.promote)).toEqual([0]);
-    expect(statuses(scenario, 'east', CHANGING.updatePrimary)).toEqual([0]);
-    // The token whose answer was lost is revoked before another one is issued.
-    expect(statuses(scenario, 'west', CHANGING.secondaryToken)).toEqual([0, 200]);
-    expect(statuses(scenario, 'west', REVOKE)).toHaveLength(1);
-    expect(state('west').dr.knownSecondaries).toEqual([state('east').clusterId]);
-    expect(state('east').dr).toMatchObject({ mode: 'secondary', connectedTo: 'west', state: 'stream-wals' });
-    expect(state('east').operationTokens).toBe(0);
-    expect(report.tokens.map(({ cluster, state: token }) => [cluster, token])).toEqual([
-      ['west', 'kept'],
-      ['east', 'deleted'],
-    ]);
-    await expectServiceOn(scenario, 'west');
-  });
+      expect(lost.map(({ hits }) => hits)).toEqual([1, 1, 1, 1, 1]);
+      expect(report).toMatchObject({ outcome: 'completed', loss: { loss: 'none' }, leftToDo: [], parkings: [] });
+      expect(statuses(scenario, 'east', CHANGING.demote)).toEqual([0]);
+      expect(statuses(scenario, 'west', CHANGING.promote)).toEqual([0]);
+      expect(statuses(scenario, 'east', CHANGING.updatePrimary)).toEqual([0]);
+      // The token whose answer was lost is revoked before another one is issued.
+      expect(statuses(scenario, 'west', CHANGING.secondaryToken)).toEqual([0, 200]);
+      expect(statuses(scenario, 'west', REVOKE)).toHaveLength(1);
+      expect(state('west').dr.knownSecondaries).toEqual([state('east').clusterId]);
+      expect(state('east').dr).toMatchObject({ mode: 'secondary', connectedTo: 'west', state: 'stream-wals' });
+      expect(state('east').operationTokens).toBe(0);
+      expect(report.tokens.map(({ cluster, state: token }) => [cluster, token])).toEqual([
+        ['west', 'kept'],
+        ['east', 'deleted'],
+      ]);
+      await expectServiceOn(scenario, 'west');
+    },
+  );
 
-  it('of attempt start and of the first and the second share leave one attempt and one token', async () => {
-    const lost = [
-      loseAnswer(scenario, 'east', CHANGING.startAttempt),
-      loseAnswer(scenario, 'east', CHANGING.giveShare, 1),
-      loseAnswer(scenario, 'east', CHANGING.giveShare, 2),
-    ];
-    const run = await scenario.start({ to: 'east' });
-    await run.people();
-    const report = await run.report();
+  it(
+    cell(
+      'drSwitchover',
+      'lost answer',
+      'of attempt start and of the first and the second share leave one attempt and one token',
+    ),
+    async () => {
+      const lost = [
+        loseAnswer(scenario, 'east', CHANGING.startAttempt),
+        loseAnswer(scenario, 'east', CHANGING.giveShare, 1),
+        loseAnswer(scenario, 'east', CHANGING.giveShare, 2),
+      ];
+      const run = await scenario.start({ to: 'east' });
+      await run.people();
+      const report = await run.report();
 
-    expect(lost.map(({ hits }) => hits)).toEqual([1, 1, 1]);
-    expect(report).toMatchObject({ outcome: 'completed', leftToDo: [], parkings: [] });
-    expect(statuses(scenario, 'east', CHANGING.startAttempt)).toEqual([0]);
-    expect(statuses(scenario, 'east', CHANGING.giveShare)).toEqual([0, 0, 200]);
-    expect(state('east').operationTokens).toBe(1);
-    // The kept token of the run before is deleted now that west is a DR secondary again.
-    expect(state('west').operationTokens).toBe(0);
-    await expectServiceOn(scenario, 'east');
-  });
+      expect(lost.map(({ hits }) => hits)).toEqual([1, 1, 1]);
+      expect(report).toMatchObject({ outcome: 'completed', leftToDo: [], parkings: [] });
+      expect(statuses(scenario, 'east', CHANGING.startAttempt)).toEqual([0]);
+      expect(statuses(scenario, 'east', CHANGING.giveShare)).toEqual([0, 0, 200]);
+      expect(state('east').operationTokens).toBe(1);
+      // The kept token of the run before is deleted now that west is a DR secondary again.
+      expect(state('west').operationTokens).toBe(0);
+      await expectServiceOn(scenario, 'east');
+    },
+  );
 
-  it('of the last share leave a token that nobody holds: a critical finding, and another token for the run', async () => {
-    loseAnswer(scenario, 'west', CHANGING.giveShare, 3);
-    const run = await scenario.start();
-    await run.people();
-    const report = await run.report();
+  it(
+    cell(
+      'drSwitchover',
+      'lost answer',
+      'of the last share leave a token that nobody holds: a critical finding, and another token for the run',
+    ),
+    async () => {
+      loseAnswer(scenario, 'west', CHANGING.giveShare, 3);
+      const run = await scenario.start();
+      await run.people();
+      const report = await run.report();
 
-    expect(report).toMatchObject({ outcome: 'completed', leftToDo: [], parkings: [] });
-    expect(report.findings.filter(({ severity }) => severity === 'critical')).toEqual([
-      expect.objectContaining({ code: 'orphan-token', text: expect.stringContaining('west') as string }),
-    ]);
-    expect(statuses(scenario, 'west', CHANGING.startAttempt)).toEqual([200, 200]);
-    expect(statuses(scenario, 'west', CHANGING.giveShare)).toEqual([200, 200, 0, 200, 200, 200]);
-    expect(state('west').operationTokens).toBe(2);
-    expect(report.receipts.filter(({ signal }) => signal === 'share')).toHaveLength(3);
-    await expectServiceOn(scenario, 'west');
-  });
+      expect(report).toMatchObject({ outcome: 'completed', leftToDo: [], parkings: [] });
+      expect(report.findings.filter(({ severity }) => severity === 'critical')).toEqual([
+        expect.objectContaining({ code: 'orphan-token', text: expect.stringContaining('west') as string }),
+      ]);
+      expect(statuses(scenario, 'west', CHANGING.startAttempt)).toEqual([200, 200]);
+      expect(statuses(scenario, 'west', CHANGING.giveShare)).toEqual([200, 200, 0, 200, 200, 200]);
+      expect(state('west').operationTokens).toBe(2);
+      expect(report.receipts.filter(({ signal }) => signal === 'share')).toHaveLength(3);
+      await expectServiceOn(scenario, 'west');
+    },
+  );
 
-  it('and a last share answered with two JSON documents glued together still gives its token', async () => {
-    scenario.service.faults.add({
-      cluster: 'east',
-      endpoint: CHANGING.giveShare,
-      action: 'glue-documents',
-      skip: 2,
-    });
-    // What is refused before it has an effect is sent again, and takes effect once.
-    const before = (cluster: string, endpoint: string, ...actions: ({ status: number } | 'reset')[]) =>
-      actions.map((action) => scenario.service.faults.add({ cluster, endpoint, action }));
-    const refused = [
-      ...before('west', CHANGING.demote, { status: 503 }),
-      ...before('east', CHANGING.promote, { status: 500 }, 'reset'),
-      ...before('east', CHANGING.secondaryToken, { status: 412 }, { status: 500 }, { status: 412 }),
-      ...before('west', CHANGING.startAttempt, { status: 500 }),
-      ...before('west', CHANGING.giveShare, { status: 503 }, 'reset'),
-      ...before('west', CHANGING.updatePrimary, { status: 503 }),
-      ...before('west', CHANGING.deleteToken, { status: 503 }),
-    ];
-    const run = await scenario.start({ to: 'east' });
-    await run.people();
-    const report = await run.report();
+  it(
+    cell(
+      'drSwitchover',
+      'lost answer',
+      'and a last share answered with two JSON documents glued together still gives its token',
+    ),
+    async () => {
+      scenario.service.faults.add({
+        cluster: 'east',
+        endpoint: CHANGING.giveShare,
+        action: 'glue-documents',
+        skip: 2,
+      });
+      // What is refused before it has an effect is sent again, and takes effect once.
+      const before = (cluster: string, endpoint: string, ...actions: ({ status: number } | 'reset')[]) =>
+        actions.map((action) => scenario.service.faults.add({ cluster, endpoint, action }));
+      const refused = [
+        ...before('west', CHANGING.demote, { status: 503 }),
+        ...before('east', CHANGING.promote, { status: 500 }, 'reset'),
+        ...before('east', CHANGING.secondaryToken, { status: 412 }, { status: 500 }, { status: 412 }),
+        ...before('west', CHANGING.startAttempt, { status: 500 }),
+        ...before('west', CHANGING.giveShare, { status: 503 }, 'reset'),
+        ...before('west', CHANGING.updatePrimary, { status: 503 }),
+        ...before('west', CHANGING.deleteToken, { status: 503 }),
+      ];
+      const run = await scenario.start({ to: 'east' });
+      await run.people();
+      const report = await run.report();
 
-    expect(refused.map(({ hits }) => hits)).toEqual(refused.map(() => 1));
-    expect(report).toMatchObject({ outcome: 'completed', loss: { loss: 'none' }, leftToDo: [], parkings: [] });
-    expect(statuses(scenario, 'east', CHANGING.startAttempt)).toEqual([200]);
-    expect(statuses(scenario, 'east', CHANGING.giveShare)).toEqual([200, 200, 200]);
-    for (const [cluster, endpoint] of [
-      ['west', CHANGING.demote],
-      ['east', CHANGING.promote],
-      ['east', CHANGING.secondaryToken],
-      ['west', CHANGING.startAttempt],
-      ['west', CHANGING.updatePrimary],
-    ] as const) {
-      const answered = statuses(scenario, cluster, endpoint).filter((status) => status >= 200 && status < 300);
-      expect([cluster, endpoint, answered.length]).toEqual([cluster, endpoint, 1]);
-    }
-    expect(drPrimaries(scenario)).toEqual(['east']);
-    await expectServiceOn(scenario, 'east');
-    expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
-  });
+      expect(refused.map(({ hits }) => hits)).toEqual(refused.map(() => 1));
+      expect(report).toMatchObject({ outcome: 'completed', loss: { loss: 'none' }, leftToDo: [], parkings: [] });
+      expect(statuses(scenario, 'east', CHANGING.startAttempt)).toEqual([200]);
+      expect(statuses(scenario, 'east', CHANGING.giveShare)).toEqual([200, 200, 200]);
+      for (const [cluster, endpoint] of [
+        ['west', CHANGING.demote],
+        ['east', CHANGING.promote],
+        ['east', CHANGING.secondaryToken],
+        ['west', CHANGING.startAttempt],
+        ['west', CHANGING.updatePrimary],
+      ] as const) {
+        const answered = statuses(scenario, cluster, endpoint).filter((status) => status >= 200 && status < 300);
+        expect([cluster, endpoint, answered.length]).toEqual([cluster, endpoint, 1]);
+      }
+      expect(drPrimaries(scenario)).toEqual(['east']);
+      await expectServiceOn(scenario, 'east');
+      expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
+    },
+  );
 });

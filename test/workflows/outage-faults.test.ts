@@ -6,6 +6,7 @@ import { Lane, Lanes, LANE_TEST_MS } from '../support/lane';
 import { actions, at, parksInTime, SHORT_LIMITS, underWay } from '../support/outage';
 import type { TestRun } from '../support/scenario';
 import { Scenario } from '../support/scenario';
+import { cell } from '../support/matrix';
 
 jest.setTimeout(LANE_TEST_MS);
 
@@ -76,7 +77,7 @@ describe('faults in the outage', () => {
     );
 
     it(
-      'parks, and retry finishes the switchover when the reason is gone',
+      cell('drSwitchover', 'parked, retry', 'parks, and retry finishes the switchover when the reason is gone'),
       stuck.test(async (scenario) => {
         const refusal = refuse(scenario);
         const run = await underWay(scenario, { onStuck: 'park' });
@@ -213,7 +214,11 @@ describe('faults in the outage', () => {
 
   describe('people in the outage', () => {
     it(
-      'a traffic hook that fails parks with service on the new primary, and can be skipped',
+      cell(
+        'drSwitchover',
+        'parked, skip',
+        'a traffic hook that fails parks with service on the new primary, and can be skipped',
+      ),
       people.test(async (scenario) => {
         const run = await underWay(scenario);
         const parked = await parksInTime(run, ({ step }) => step === 'Lead the clients to the new primary');
@@ -249,7 +254,7 @@ describe('faults in the outage', () => {
     const abort = (run: TestRun) => run.handle.signal('abort', { by: 'grace', reason: 'second thoughts' });
 
     it(
-      'an abort is a question there: promote-secondary finishes the switchover',
+      cell('drSwitchover', 'abort at', 'an abort is a question there: promote-secondary finishes the switchover'),
       people.test(async (scenario) => {
         const run = await stopped(scenario, 'west', 'east', abort);
         await run.decide('promote-secondary');
@@ -262,7 +267,7 @@ describe('faults in the outage', () => {
     );
 
     it(
-      'a cancel request is a question there: promote-back ends with the old primary',
+      cell('drSwitchover', 'abort at', 'a cancel request is a question there: promote-back ends with the old primary'),
       people.test(async (scenario) => {
         const run = await stopped(scenario, 'east', 'west', ({ handle }) => handle.cancel());
         await run.decide('promote-back');
@@ -275,7 +280,11 @@ describe('faults in the outage', () => {
     );
 
     it(
-      'leave is the one answer that ends without a primary, and the report says so first',
+      cell(
+        'drSwitchover',
+        'parked, abort',
+        'leave is the one answer that ends without a primary, and the report says so first',
+      ),
       people.test(async (scenario) => {
         const run = await stopped(scenario, 'east', 'west', abort);
         await run.decide('leave');

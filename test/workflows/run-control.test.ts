@@ -6,6 +6,7 @@ import { replayRun } from '../support/replay';
 import { Scenario } from '../support/scenario';
 import type { TestRun } from '../support/scenario';
 import { temporalServer } from '../support/temporal-server';
+import { cell } from '../support/matrix';
 
 const HOLDERS = ['ada', 'bert', 'cleo', 'dora', 'emil'];
 
@@ -36,48 +37,61 @@ describe('people control a run', () => {
   afterAll(() => scenario.stop());
   afterEach(async () => expect(await scenario.leaks(told)).toEqual([]));
 
-  it('abort while people are waited for: clean-ups run, the report says so', async () => {
-    const run = await scenario.start();
-    await run.share('ada');
-    await run.waitsFor('shares', ({ held }) => held.length === 1);
-    await run.handle.signal('abort', { by: 'olga', reason: 'another day' });
-    const report = await run.report();
-    told.push(JSON.stringify(report));
-    expect(report.outcome).toBe('aborted');
-    expect(report.controls).toMatchObject([{ control: 'abort', by: 'olga', reason: 'another day' }]);
-    expect(report.leftToDo).toEqual(['The run was stopped by olga: another day']);
-    expect(report.steps.find(({ name }) => name === 'Destroy the ceremony keys')?.outcome).toBe('done');
-    expect(await keyRecords(scenario)).toEqual([]);
-    expect((await run.handle.describe()).status.name).toBe('COMPLETED');
-    await replayRun(run);
-  });
+  it(
+    cell('drSwitchover', 'abort at', 'abort while people are waited for: clean-ups run, the report says so'),
+    async () => {
+      const run = await scenario.start();
+      await run.share('ada');
+      await run.waitsFor('shares', ({ held }) => held.length === 1);
+      await run.handle.signal('abort', { by: 'olga', reason: 'another day' });
+      const report = await run.report();
+      told.push(JSON.stringify(report));
+      expect(report.outcome).toBe('aborted');
+      expect(report.controls).toMatchObject([{ control: 'abort', by: 'olga', reason: 'another day' }]);
+      expect(report.leftToDo).toEqual(['The run was stopped by olga: another day']);
+      expect(report.steps.find(({ name }) => name === 'Destroy the ceremony keys')?.outcome).toBe('done');
+      expect(await keyRecords(scenario)).toEqual([]);
+      expect((await run.handle.describe()).status.name).toBe('COMPLETED');
+      await replayRun(run);
+    },
+  );
 
-  it('cancel while people are waited for: the run completes with its report', async () => {
-    const run = await scenario.start();
-    await run.waitsFor('shares');
-    await run.handle.cancel();
-    const report = await run.report();
-    expect(report.outcome).toBe('aborted');
-    expect(report.controls).toMatchObject([{ control: 'cancel' }]);
-    expect(await keyRecords(scenario)).toEqual([]);
-    expect(scenario.calls('east', 'dr/primary/demote')).toBe(0);
-    await replayRun(run);
-  });
+  it(
+    cell('drSwitchover', 'abort at', 'cancel while people are waited for: the run completes with its report'),
+    async () => {
+      const run = await scenario.start();
+      await run.waitsFor('shares');
+      await run.handle.cancel();
+      const report = await run.report();
+      expect(report.outcome).toBe('aborted');
+      expect(report.controls).toMatchObject([{ control: 'cancel' }]);
+      expect(await keyRecords(scenario)).toEqual([]);
+      expect(scenario.calls('east', 'dr/primary/demote')).toBe(0);
+      await replayRun(run);
+    },
+  );
 
-  it('a change window is waited for once everything is approved; the wait can be aborted', async () => {
-    const notBefore = new Date(Date.now() + 3_600_000).toISOString();
-    const notAfter = new Date(Date.now() + 7_200_000).toISOString();
-    const run = await scenario.start({ window: { notBefore, notAfter } });
-    await run.people({ go: false });
-    const waiting = await run.waitsFor('window');
-    expect(new Date(waiting.until).toISOString()).toBe(notBefore);
-    expect(await currentDetails(run)).toContain('waits for its change window');
-    await run.handle.signal('abort', { by: 'olga', reason: 'another day' });
-    const report = await run.report();
-    expect(report).toMatchObject({ outcome: 'aborted', window: { notBefore, notAfter } });
-    expect(scenario.calls('east', 'dr/primary/demote')).toBe(0);
-    await replayRun(run);
-  });
+  it(
+    cell(
+      'drSwitchover',
+      'abort at',
+      'a change window is waited for once everything is approved; the wait can be aborted',
+    ),
+    async () => {
+      const notBefore = new Date(Date.now() + 3_600_000).toISOString();
+      const notAfter = new Date(Date.now() + 7_200_000).toISOString();
+      const run = await scenario.start({ window: { notBefore, notAfter } });
+      await run.people({ go: false });
+      const waiting = await run.waitsFor('window');
+      expect(new Date(waiting.until).toISOString()).toBe(notBefore);
+      expect(await currentDetails(run)).toContain('waits for its change window');
+      await run.handle.signal('abort', { by: 'olga', reason: 'another day' });
+      const report = await run.report();
+      expect(report).toMatchObject({ outcome: 'aborted', window: { notBefore, notAfter } });
+      expect(scenario.calls('east', 'dr/primary/demote')).toBe(0);
+      await replayRun(run);
+    },
+  );
 
   it('after the end of the change window nothing is demoted, whatever was approved', async () => {
     const notAfter = Date.now() + 1_500;
@@ -91,20 +105,27 @@ describe('people control a run', () => {
     expect(scenario.calls('east', 'dr/primary/demote')).toBe(0);
   });
 
-  it('abort of a run that waits for a held stream before the demotion leaves the primary as it is', async () => {
-    scenario.service.cluster('west').holdStream('dr', true);
-    const run = await scenario.start();
-    await run.people();
-    await run.waitsFor('decision', ({ step }) => step === 'Wait until west has it');
-    await run.handle.signal('abort', { by: 'olga', reason: 'not today' });
-    const report = await run.report();
-    scenario.service.cluster('west').holdStream('dr', false);
-    expect(report.outcome).toBe('aborted');
-    expect(report.tokens).toMatchObject([{ cluster: 'west', state: 'deleted' }]);
-    expect(scenario.calls('east', 'dr/primary/demote')).toBe(0);
-    expect(await keyRecords(scenario)).toEqual([]);
-    await replayRun(run);
-  });
+  it(
+    cell(
+      'drSwitchover',
+      'abort at',
+      'abort of a run that waits for a held stream before the demotion leaves the primary as it is',
+    ),
+    async () => {
+      scenario.service.cluster('west').holdStream('dr', true);
+      const run = await scenario.start();
+      await run.people();
+      await run.waitsFor('decision', ({ step }) => step === 'Wait until west has it');
+      await run.handle.signal('abort', { by: 'olga', reason: 'not today' });
+      const report = await run.report();
+      scenario.service.cluster('west').holdStream('dr', false);
+      expect(report.outcome).toBe('aborted');
+      expect(report.tokens).toMatchObject([{ cluster: 'west', state: 'deleted' }]);
+      expect(scenario.calls('east', 'dr/primary/demote')).toBe(0);
+      expect(await keyRecords(scenario)).toEqual([]);
+      await replayRun(run);
+    },
+  );
 
   it('what describe, the Web UI and the status query show while people are waited for', async () => {
     const run = await scenario.start();
