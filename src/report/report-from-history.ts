@@ -59,7 +59,9 @@ function preconditionsOf(run: RunRecord): Report['preconditions'] {
 
 function lossOf(run: RunRecord, facts: RunFacts): Report['loss'] {
   const evidence = completed(run, 'compareAfterDemotion').at(-1)?.result;
-  const told = facts.losses.at(-1);
+  const ran = (types: RegExp): boolean => run.activities.some(({ type }) => types.test(type));
+  // A failover says beforehand what it may lose; one that promoted nothing has lost nothing.
+  const told = ran(/^assessDrFailover$/) && !ran(/^(promote|forcePromote)/) ? undefined : facts.losses.at(-1);
   if (told) {
     const { loss, why, boundWalEntries } = told;
     return { loss, why, ...(boundWalEntries !== undefined && { boundWalEntries }) };

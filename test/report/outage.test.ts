@@ -263,3 +263,24 @@ describe('intervals', () => {
     );
   });
 });
+
+describe('what a failover says that it may lose', () => {
+  const failover = (...more: ActivitySpecification[]) => {
+    const facts: RunFact[] = [{ kind: 'loss', at: when(500), loss: 'unknown', why: 'there is no sample' }];
+    const history = new HistoryBuilder()
+      .started('drFailover', { deployment: 'payments', reason: 'east is gone' })
+      .activity({ type: 'assessDrFailover', step: { name: 'Read', number: 1 }, scheduledAt: 100, endedAt: 200 })
+      .activity({ type: 'runHook', step: { name: 'Carry', number: 2 }, facts, scheduledAt: 600, endedAt: 700 });
+    for (const activity of more) history.activity(activity);
+    return reportFromHistory(history.build(), IDENTITY).loss;
+  };
+
+  it('counts once a promotion was tried, and not before', () => {
+    expect(failover()).toBeUndefined();
+    const step = { name: 'Promote west', number: 3 };
+    expect(failover({ type: 'promoteAfterFailover', step, scheduledAt: 800, endedAt: 900 })).toEqual({
+      loss: 'unknown',
+      why: 'there is no sample',
+    });
+  });
+});
