@@ -71,7 +71,7 @@ export function createReadinessActivities(dependencies: ActivityDependencies, cl
         tokenSources(look, world, runWorks),
         pathsFilters(look, world),
         lock(look, deployment, held),
-        ceremonyRuns(look, world),
+        ceremonyRuns(look, world, deployment.name),
         ledger(look, deployment, held),
         keyStorage(look, deployment),
       ]);

@@ -20,6 +20,7 @@ export interface OpenRun {
   readonly runId: string;
   /** From the memo, where there is one. */
   readonly phase?: string;
+  readonly deployment?: string;
 }
 
 /** The open run under a Workflow ID; undefined where there is none. Reads only: the run does not notice. */
@@ -27,8 +28,13 @@ export async function openRun({ dependencies }: Look, workflowId: string): Promi
   try {
     const run = await dependencies.temporal.workflow.getHandle(workflowId).describe();
     if (run.status.name !== 'RUNNING') return undefined;
-    const phase: unknown = run.memo?.['phase'];
-    return { type: run.type, runId: run.runId, ...(typeof phase === 'string' ? { phase } : {}) };
+    const { phase, deployment } = run.memo ?? {};
+    return {
+      type: run.type,
+      runId: run.runId,
+      ...(typeof phase === 'string' ? { phase } : {}),
+      ...(typeof deployment === 'string' ? { deployment } : {}),
+    };
   } catch (error) {
     if (error instanceof WorkflowNotFoundError) return undefined;
     throw error;
@@ -67,7 +73,7 @@ export function judgeLock(deployment: string, run: OpenRun | undefined): Readine
 }
 
 /** Ceremonies that are runs of their own occupy the slot of their cluster. */
-export async function ceremonyRuns(look: Look, { sets }: World): Promise<ReadinessPoint[]> {
+export async function ceremonyRuns(look: Look, { sets }: World, deployment: string): Promise<ReadinessPoint[]> {
   const points = await Promise.all(
     sets.flatMap(({ secondaries }) =>
       secondaries.map(({ name }) => {
@@ -81,7 +87,11 @@ export async function ceremonyRuns(look: Look, { sets }: World): Promise<Readine
         return inspect(
           look,
           [question],
-          () => openRun(look, ceremonyWorkflowId(name)),
+          async () => {
+            const run = await openRun(look, ceremonyWorkflowId(name));
+            // Another inventory of this namespace may have a cluster of the same name.
+            return run?.deployment === undefined || run.deployment === deployment ? run : undefined;
+          },
           (run) => holds(question, run === undefined, 'warn', run ? `${run.type}, run ${run.runId}` : 'none'),
         );
       }),

@@ -261,7 +261,14 @@ export class Scenario {
   }
 
   async startRunbook(type: string, input: unknown, workflowId = this.workflowId): Promise<TestRun> {
-    const handle = await this.client.workflow.start(type, { taskQueue: this.taskQueue, workflowId, args: [input] });
+    // As the command line does: other deployments of this server have clusters of the same names.
+    const memo = { deployment: this.name };
+    const handle = await this.client.workflow.start(type, {
+      taskQueue: this.taskQueue,
+      workflowId,
+      args: [input],
+      memo,
+    });
     this.#handles.push(handle);
     return new TestRun(this, handle);
   }

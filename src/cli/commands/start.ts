@@ -188,6 +188,8 @@ async function startRun(
       workflowId,
       taskQueue,
       args: [input.object],
+      // Told before a worker has looked at the run.
+      memo: { runbook, deployment: input.deployment },
       // The lock: a second run of the same ID is refused, and a running one is never ended for it.
       workflowIdConflictPolicy: 'FAIL',
       workflowIdReusePolicy: 'ALLOW_DUPLICATE',
