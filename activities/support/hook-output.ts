@@ -44,10 +44,10 @@ export class OutputTail {
 function withoutControls(text: string): string {
   return (
     text
-      // eslint-disable-next-line no-control-regex
+      // eslint-disable-next-line no-control-regex -- control characters are what is taken out
       .replace(/\u001b\[[0-?]*[ -/]*[@-~]/g, '')
       .replace(/\r\n?/g, '\n')
-      // eslint-disable-next-line no-control-regex
+      // eslint-disable-next-line no-control-regex -- control characters are what is taken out
       .replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g, '')
       .trim()
   );

@@ -112,6 +112,6 @@ function decodeLoosely(text: string): string {
 function isText(bytes: Buffer): boolean {
   const text = bytes.toString('utf8');
   // Control characters are what tells bytes from text.
-  // eslint-disable-next-line no-control-regex
+  // eslint-disable-next-line no-control-regex -- they are what is looked for
   return text.length > 0 && !/[\u0000-\u0008\u000e-\u001f\ufffd]/.test(text);
 }

@@ -25,7 +25,6 @@ import type { TreeActivities } from './trees';
 import type { TokenActivities } from './tokens';
 import type { TokenDisposalActivities } from './token-disposal';
 import type { ReadinessActivities } from './readiness';
-import type { PeopleActivities } from './people';
 import type { NotificationActivities } from './notifications';
 import type { OnCluster, BetweenClusters, StepInput } from './inputs';
 import type { CeremonyHandle, CeremonyTarget, Envelope, EnvelopeVerdict, OperationTokenReference } from '../ceremony';
@@ -49,7 +48,6 @@ export type * from './trees';
 export type * from './tokens';
 export type * from './token-disposal';
 export type * from './readiness';
-export type * from './people';
 export type * from './notifications';
 
 /*
@@ -79,7 +77,6 @@ export interface RunbookActivities
     TokenActivities,
     TokenDisposalActivities,
     ReadinessActivities,
-    PeopleActivities,
     NotificationActivities {}
 
 /** The activities of the planned switchover, and what every runbook uses. */
