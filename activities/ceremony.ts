@@ -1,5 +1,5 @@
 import type { RunbookActivities } from '../src/contracts/activities';
-import type { CeremonyHandle, EnvelopeVerdict } from '../src/contracts/ceremony';
+import type { EnvelopeVerdict } from '../src/contracts/ceremony';
 import type { EnvelopeReceipt } from '../src/contracts/receipts';
 import { ENVELOPE_VERDICTS } from '../src/contracts/receipts';
 import { isUndecodable } from '../src/contracts/signals';
@@ -10,7 +10,6 @@ import type { CeremonyFacts, InvitationTarget } from '../src/secrets';
 import {
   checkEnvelopes,
   createInvitation,
-  documentDigest,
   inspectEnvelope,
   openToken,
   readOwnInvitation,
@@ -21,8 +20,9 @@ import { badShareFindings, burstOfCeremony, ownRecord } from './support/ceremony
 import type { Clusters } from './support/clusters';
 import { execute, executeChange } from './support/execution';
 import { awaitClusterId, readClusterId } from './support/operation-token';
-import { needsSender, personLookup } from './support/people';
-import { Senders } from './support/senders';
+import { ArrivedSignals } from './support/arrived-signals';
+import type { ArrivedSignal } from './support/arrived-signals';
+import { personLookup } from './support/people';
 import { fileDigest, readThreshold } from './support/ceremony-facts';
 import { orphanFinding } from './support/generation-record';
 import { TokenLedger } from './support/token-ledger';
@@ -33,10 +33,11 @@ const SEALED_SECONDS = 24 * 3600;
 /** Nothing that arrives is meant for it: only plain text is told apart. */
 const NO_CEREMONY: CeremonyFacts = { cid: '', epoch: 0, invitationDigest: '', holders: [], exp: 0 };
 const NO_CEREMONY_TEXT = 'refused: this run collects no key shares now';
+const NO_SENDER_TEXT = 'refused: the server recorded nobody as its sender: is authentication on?';
 
 type CeremonyActivities = Pick<
   RunbookActivities,
-  'createCeremony' | 'inspectEnvelopes' | 'openEnvelopes' | 'generateOperationToken' | 'destroyCeremonyKeys'
+  'createCeremony' | 'checkUnaskedShares' | 'openEnvelopes' | 'generateOperationToken' | 'destroyCeremonyKeys'
 >;
 
 /** The ceremony: keys and invitation, envelopes, the burst (design section 6, protocol). */
@@ -45,11 +46,6 @@ export function createCeremonyActivities(dependencies: ActivityDependencies, clu
   const person = personLookup(inventory);
   const ledger = new TokenLedger(dependencies.ledgerDirectory);
 
-  const ceremonyFacts = async (ceremony: CeremonyHandle): Promise<CeremonyFacts> => {
-    const { invitation } = await readOwnInvitation(ceremony, signingKey);
-    const { cid, epoch, holders, exp } = invitation;
-    return { cid, epoch, invitationDigest: documentDigest(ceremony.invitation), holders, exp };
-  };
   const verdictOf = (arrival: number, receipt: EnvelopeReceipt): EnvelopeVerdict => ({
     arrival,
     code: receipt.verdict,
@@ -62,6 +58,19 @@ export function createCeremonyActivities(dependencies: ActivityDependencies, clu
     name,
     how: inventory.people.get(name)?.attestation ?? 'claimed',
   });
+  /** The cheap checks on arrival, which need no key. */
+  const inspect = async (signal: ArrivedSignal, ceremony: CeremonyFacts): Promise<EnvelopeVerdict> => {
+    const { arrival, eventId, content, at, principal } = signal;
+    if (isUndecodable(content)) {
+      const text = `the payload could not be read (encoding ${content.undecodable}); send JSON`;
+      return { arrival, code: 'undecodable', text };
+    }
+    const receipt = await inspectEnvelope(content, { ceremony, person, receivedAt: at, principal });
+    const verdict = verdictOf(arrival, receipt);
+    if (receipt.verdict === 'plain-text-share') return { ...verdict, eventId };
+    const unattested = receipt.verdict === 'wrong-signer' && principal === undefined;
+    return unattested && verdict.holder?.how === 'principal' ? { ...verdict, text: NO_SENDER_TEXT } : verdict;
+  };
 
   return {
     createCeremony: executeChange(async (input, { run, signal }) => {
@@ -107,43 +116,35 @@ export function createCeremonyActivities(dependencies: ActivityDependencies, clu
       };
     }),
 
-    inspectEnvelopes: execute(async ({ ceremony, arrived }, { run, local }) => {
-      if (local && ceremony && arrived.some(({ input }) => needsSender(inventory, input)))
-        return { verdicts: [], needsSenders: true };
-      const senders = new Senders(run);
-      const facts = ceremony && (await ceremonyFacts(ceremony));
+    checkUnaskedShares: execute(async ({ arrived }, { run }) => {
       const verdicts: EnvelopeVerdict[] = [];
-      for (const { arrival, receivedAt, input } of arrived) {
-        if (isUndecodable(input)) {
-          const text = `the payload could not be read (encoding ${input.undecodable}); send JSON`;
-          verdicts.push({ arrival, code: 'undecodable', text });
-          continue;
-        }
-        const context = { ceremony: facts ?? NO_CEREMONY, person, receivedAt };
-        let receipt = await inspectEnvelope(input, context);
-        if (facts && receipt.verdict === 'wrong-signer' && needsSender(inventory, input)) {
-          const sender = await sentBy(senders, arrival, input);
-          if ('refused' in sender) {
-            verdicts.push({ ...verdictOf(arrival, receipt), text: sender.refused });
-            continue;
-          }
-          receipt = await inspectEnvelope(input, { ...context, principal: sender.principal });
-        }
-        const told = facts !== undefined || receipt.verdict === 'plain-text-share';
-        verdicts.push(told ? verdictOf(arrival, receipt) : { arrival, code: 'no-ceremony', text: NO_CEREMONY_TEXT });
+      for (const signal of await new ArrivedSignals(run).all('share', arrived)) {
+        const { arrival } = signal;
+        const seen = await inspect(signal, NO_CEREMONY);
+        verdicts.push(
+          seen.code === 'undecodable' || seen.code === 'plain-text-share'
+            ? seen
+            : { arrival, code: 'no-ceremony', text: NO_CEREMONY_TEXT },
+        );
       }
       return { verdicts };
     }),
 
     openEnvelopes: execute(async ({ ceremony, held, arrived }, { run }) => {
       const record = await ownRecord(dependencies, ceremony, run);
-      const receipts = await checkEnvelopes(record, [...held, ...arrived.map(({ envelope }) => envelope)], person);
-      const verdicts = arrived.map(({ arrival }, index) => {
+      const { cid, epoch, invitationDigest, holders, exp } = record;
+      const signals = await new ArrivedSignals(run).all('share', arrived);
+      const verdicts = new Map<number, EnvelopeVerdict>();
+      for (const signal of signals)
+        verdicts.set(signal.arrival, await inspect(signal, { cid, epoch, invitationDigest, holders, exp }));
+      const passed = signals.filter(({ arrival }) => verdicts.get(arrival)?.code === 'accepted');
+      const receipts = await checkEnvelopes(record, [...held, ...passed.map(({ content }) => content)], person);
+      passed.forEach(({ arrival }, index) => {
         const receipt = receipts[held.length + index];
         if (!receipt) throw new RunbookError('INTERNAL', 'An envelope has no verdict.');
-        return verdictOf(arrival, receipt);
+        verdicts.set(arrival, verdictOf(arrival, receipt));
       });
-      return { verdicts };
+      return { verdicts: [...verdicts.values()] };
     }),
 
     generateOperationToken: executeChange(async (input, execution) => {
@@ -215,23 +216,6 @@ export function createCeremonyActivities(dependencies: ActivityDependencies, clu
       };
     }),
   };
-}
-
-/** Who sent a share, for holders whom only that attests. */
-async function sentBy(
-  senders: Senders,
-  arrival: number,
-  input: unknown,
-): Promise<{ readonly principal: string } | { readonly refused: string }> {
-  try {
-    const principal = await senders.of('share', arrival, input);
-    return principal === undefined
-      ? { refused: 'refused: the server recorded nobody as its sender: is authentication on?' }
-      : { principal };
-  } catch (error) {
-    if (!(error instanceof RunbookError)) throw error;
-    return { refused: error.message };
-  }
 }
 
 /** The token exists and cannot be kept: nothing may try again on its own, each try would leave another one. */

@@ -9,75 +9,65 @@ import { verifyApproval, verifyDecision } from '../src/secrets';
 import type { VerifiedApproval } from '../src/secrets';
 import type { ActivityDependencies } from './dependencies';
 import { execute } from './support/execution';
-import { judgeGate, needsSender, personLookup, verifiedApprovals } from './support/people';
-import { Senders } from './support/senders';
-
-/** A local activity does not read histories: the same is asked again as an activity of its own. */
-const NOTHING_YET = { verdicts: [], needsSenders: true } as const;
+import { ArrivedSignals } from './support/arrived-signals';
+import { judgeGate, personLookup, verifiedApprovals } from './support/people';
 
 /** Choices that give up a safety, or service itself: a name that anybody may use is not enough for them. */
 const NEVER_CLAIMED: readonly DecisionAction[] = ['skip', 'leave'];
 
-/** What people sent, checked against the inventory (protocol: "Approvals and decisions"). Local activities. */
+/** What people sent, checked against the inventory (protocol: "Approvals and decisions"), read where it arrived. */
 export function createPeopleActivities(
   dependencies: ActivityDependencies,
 ): Pick<RunbookActivities, 'checkApprovals' | 'checkDecisions'> {
   const { inventory } = dependencies;
   const person = personLookup(inventory);
   return {
-    checkApprovals: execute(
-      async ({ deployment, gate, planDigest, requestedBy, accepted, arrived }, { run, local }) => {
-        const name = gateName(gate);
-        if (local && [...accepted, ...arrived.map(({ input }) => input)].some((each) => needsSender(inventory, each)))
-          return { ...NOTHING_YET, satisfied: false, approvedBy: [], missing: [] };
-        const senders = new Senders(run);
-        const approvals: VerifiedApproval[] = await verifiedApprovals(inventory, run, name, planDigest, accepted);
-        const verdicts: Awaited<ReturnType<RunbookActivities['checkApprovals']>>['verdicts'][number][] = [];
-        for (const { arrival, input } of arrived) {
-          const refuse = (code: string, text: string) => verdicts.push({ arrival, accepted: false, code, text });
-          if (isUndecodable(input)) {
-            refuse('undecodable', `the payload could not be read (encoding ${input.undecodable}); send JSON`);
-            continue;
-          }
-          try {
-            const principal = () => senders.of('approve', arrival, input);
-            const approval = await verifyApproval(input, { run, person, gate, planDigest, principal });
-            const by = { name: approval.name, how: approval.how };
-            if (approvals.some((each) => each.digest === approval.digest)) {
-              verdicts.push({ arrival, accepted: false, code: 'repeated', text: 'this very document is in hand', by });
-              continue;
-            }
-            approvals.push(approval);
-            verdicts.push({
-              arrival,
-              accepted: true,
-              code: approval.verdict,
-              text: approval.verdict === 'approve' ? `approves gate ${gate}` : `rejects gate ${gate}`,
-              by,
-            });
-          } catch (error) {
-            if (!isRunbookError(error)) throw error;
-            refuse('refused', error.message);
-          }
-        }
-        return { verdicts, ...judgeGate(inventory, deployment, name, requestedBy, approvals) };
-      },
-    ),
-
-    checkDecisions: execute(async ({ deployment, parked, arrived }, { run, local }) => {
-      if (local && arrived.some(({ input }) => needsSender(inventory, input))) return NOTHING_YET;
-      const senders = new Senders(run);
-      const { laboratory } = findDeployment(inventory, deployment);
-      const verdicts: Awaited<ReturnType<RunbookActivities['checkDecisions']>>['verdicts'][number][] = [];
-      for (const { arrival, input } of arrived) {
+    checkApprovals: execute(async ({ deployment, gate, planDigest, requestedBy, accepted, arrived }, { run }) => {
+      const name = gateName(gate);
+      const signals = new ArrivedSignals(run);
+      const approvals: VerifiedApproval[] = await verifiedApprovals(inventory, run, name, planDigest, accepted);
+      const verdicts: Awaited<ReturnType<RunbookActivities['checkApprovals']>>['verdicts'][number][] = [];
+      for (const { arrival, content, principal } of await signals.all('approve', arrived)) {
         const refuse = (code: string, text: string) => verdicts.push({ arrival, accepted: false, code, text });
-        if (isUndecodable(input)) {
-          refuse('undecodable', `the payload could not be read (encoding ${input.undecodable}); send JSON`);
+        if (isUndecodable(content)) {
+          refuse('undecodable', `the payload could not be read (encoding ${content.undecodable}); send JSON`);
           continue;
         }
         try {
-          const principal = () => senders.of('decide', arrival, input);
-          const { name, how, action, reason, step, parkingNo } = await verifyDecision(input, {
+          const approval = await verifyApproval(content, { run, person, gate, planDigest, principal });
+          const by = { name: approval.name, how: approval.how };
+          if (approvals.some((each) => each.digest === approval.digest)) {
+            verdicts.push({ arrival, accepted: false, code: 'repeated', text: 'this very document is in hand', by });
+            continue;
+          }
+          approvals.push(approval);
+          verdicts.push({
+            arrival,
+            accepted: true,
+            code: approval.verdict,
+            text: approval.verdict === 'approve' ? `approves gate ${gate}` : `rejects gate ${gate}`,
+            by,
+          });
+        } catch (error) {
+          if (!isRunbookError(error)) throw error;
+          refuse('refused', error.message);
+        }
+      }
+      return { verdicts, ...judgeGate(inventory, deployment, name, requestedBy, approvals) };
+    }),
+
+    checkDecisions: execute(async ({ deployment, parked, arrived }, { run }) => {
+      const signals = new ArrivedSignals(run);
+      const { laboratory } = findDeployment(inventory, deployment);
+      const verdicts: Awaited<ReturnType<RunbookActivities['checkDecisions']>>['verdicts'][number][] = [];
+      for (const { arrival, content, principal } of await signals.all('decide', arrived)) {
+        const refuse = (code: string, text: string) => verdicts.push({ arrival, accepted: false, code, text });
+        if (isUndecodable(content)) {
+          refuse('undecodable', `the payload could not be read (encoding ${content.undecodable}); send JSON`);
+          continue;
+        }
+        try {
+          const { name, how, action, reason, step, parkingNo } = await verifyDecision(content, {
             run,
             person,
             principal,

@@ -7,6 +7,8 @@ export { walSampler } from './wal-sampler';
 export { readiness } from './readiness';
 export { merkleCheck } from './merkle-check';
 export { rootTokenCeremony } from './root-token-ceremony';
+export { ceremonyRehearsal } from './ceremony-rehearsal';
+export { batchTokenRotation } from './batch-token-rotation';
 export { operationTokenDisposal } from './operation-token-disposal';
 export { drReindex } from './dr-reindex';
 export { replicationTeardown } from './replication-teardown';

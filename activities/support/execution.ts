@@ -23,8 +23,6 @@ export interface Execution {
   readonly signal: AbortSignal;
   /** The run in whose name this activity acts, from the activity's own context and never from input. */
   readonly run: RunContext;
-  /** A local activity: part of a workflow task, which must be short. */
-  readonly local: boolean;
   /** Kept by `readActConfirm`, read by {@link executeChange}. */
   readonly doubt: Doubt;
   /** Shown in the pending activity until it ends. Never holds a secret. */
@@ -47,7 +45,7 @@ export function execute<I extends object, R>(
     setMaxListeners(0, context.cancellationSignal);
     let progress = '';
     const beat = () => {
-      if (!info.isLocal) context.heartbeat({ progress });
+      context.heartbeat({ progress });
     };
     const timer = setInterval(beat, HEARTBEAT_MS);
     const execution: Execution = {
@@ -57,7 +55,6 @@ export function execute<I extends object, R>(
         wid: info.workflowExecution?.workflowId ?? '',
         rid: info.workflowExecution?.runId ?? '',
       },
-      local: info.isLocal,
       doubt: { mayHaveSent: info.attempt > 1, since: Date.now() },
       progress: (text) => {
         progress = redact(text);

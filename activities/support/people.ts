@@ -5,20 +5,11 @@ import type { Attested } from '../../src/contracts/run-facts';
 import type { GateName } from '../../src/contracts/plan';
 import { findDeployment } from '../../src/inventory';
 import type { CountedApproval, RunContext, VerifiedApproval } from '../../src/secrets';
-import { claimedPerson, evaluateGate, verifyApproval } from '../../src/secrets';
-import { Senders } from './senders';
+import { evaluateGate, verifyApproval } from '../../src/secrets';
+import { ArrivedSignals } from './arrived-signals';
 
 export function personLookup(inventory: Inventory): PersonLookup {
   return (name) => inventory.people.get(name);
-}
-
-/**
- * Whether what arrived names a person whom only the server's record of the sender attests: the history has to be read for
- * it, which takes longer than a local activity may.
- */
-export function needsSender(inventory: Inventory, input: unknown): boolean {
-  const name = claimedPerson(withSignal(input)?.approval ?? input);
-  return name !== undefined && inventory.people.get(name)?.attestation === 'principal';
 }
 
 /** An approval that the server's record of its sender attests, with the number of the signal that brought it. */
@@ -42,11 +33,11 @@ export async function verifiedApprovals(
   documents: readonly unknown[],
 ): Promise<VerifiedApproval[]> {
   const verified: VerifiedApproval[] = [];
-  const senders = new Senders(run);
+  const signals = new ArrivedSignals(run);
   for (const document of documents) {
     try {
       const { approval, arrival } = withSignal(document) ?? { approval: document, arrival: undefined };
-      const principal = arrival === undefined ? undefined : () => senders.of('approve', arrival, approval);
+      const principal = arrival === undefined ? undefined : () => signals.senderOf('approve', arrival, approval);
       const context = { run, person: personLookup(inventory), gate, planDigest: digest, principal };
       verified.push(await verifyApproval(approval, context));
     } catch (error) {

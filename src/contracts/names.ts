@@ -21,6 +21,8 @@ const LOCKS = {
   operationTokenDisposal: 'deployment',
   operationTokenCeremony: 'ceremony',
   rootTokenCeremony: 'ceremony',
+  ceremonyRehearsal: 'rehearsal',
+  batchTokenRotation: 'batch-token',
   merkleCheck: 'merkle-check',
   readiness: 'readiness',
   walSampler: 'none',
@@ -60,6 +62,10 @@ export function lockWorkflowId(
       return deploymentWorkflowId(input.deployment);
     case 'ceremony':
       return ceremonyWorkflowId(input.cluster ?? input.deployment);
+    case 'rehearsal':
+      return `rehearsal:${input.deployment}`;
+    case 'batch-token':
+      return `batch-token:${input.deployment}`;
     case 'merkle-check':
       return `merkle-check:${input.cluster ?? input.deployment}`;
     case 'readiness':

@@ -9,7 +9,13 @@ import {
   secondaryDecommissionInput,
   secondaryRepointingInput,
 } from './inputs/secondaries';
-import { operationTokenCeremonyInput, operationTokenDisposalInput, rootTokenCeremonyInput } from './inputs/tokens';
+import {
+  batchTokenRotationInput,
+  ceremonyRehearsalInput,
+  operationTokenCeremonyInput,
+  operationTokenDisposalInput,
+  rootTokenCeremonyInput,
+} from './inputs/tokens';
 
 export * from './inputs/common';
 export * from './inputs/dr-roles';
@@ -35,6 +41,8 @@ export const RUNBOOK_INPUTS = {
   operationTokenDisposal: operationTokenDisposalInput,
   operationTokenCeremony: operationTokenCeremonyInput,
   rootTokenCeremony: rootTokenCeremonyInput,
+  ceremonyRehearsal: ceremonyRehearsalInput,
+  batchTokenRotation: batchTokenRotationInput,
   merkleCheck: merkleCheckInput,
   readiness: readinessInput,
   walSampler: walSamplerInput,

@@ -39,6 +39,8 @@ export const SIGNALS = {
   resume: 'resume',
   abort: 'abort',
   takeOver: 'takeOver',
+  decline: 'decline',
+  submitEncodedToken: 'submitEncodedToken',
 } as const;
 export type SignalName = (typeof SIGNALS)[keyof typeof SIGNALS];
 
@@ -70,6 +72,8 @@ export const DECISION_ACTIONS = [
   'promote-back',
   'force',
   'leave',
+  /** Take a key share that arrived in plain text, with the rekey that this makes mandatory. */
+  'use-share',
 ] as const;
 export type DecisionAction = (typeof DECISION_ACTIONS)[number];
 
@@ -91,6 +95,29 @@ export type DecisionPayload = z.infer<typeof decisionPayload>;
 export interface SignedDocument {
   readonly document: string;
 }
+
+/** `runbooks-decline-v1`: a holder cannot, or will not, give his share. He may still give it later. */
+export const declinePayload = z.strictObject({
+  ns: z.string(),
+  wid: z.string(),
+  rid: z.string(),
+  cid: z.string(),
+  epoch: z.number().int().positive(),
+  reason: comment.default(''),
+  name,
+  iat: z.number().int(),
+});
+export type DeclinePayload = z.infer<typeof declinePayload>;
+
+/**
+ * A token that the service encrypted to the key of a ceremony, from whoever got the answer to the last key share. Only
+ * the worker that holds the ceremony's keys can read it.
+ */
+export const encodedTokenPayload = z.strictObject({
+  cluster: z.string().max(100),
+  encodedToken: z.string().trim().min(1).max(8_000),
+});
+export type EncodedTokenPayload = z.infer<typeof encodedTokenPayload>;
 
 /** The one argument of `pause`, `resume` and `abort`. */
 export const runControl = z.strictObject({

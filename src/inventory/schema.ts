@@ -42,16 +42,34 @@ const cluster = z.strictObject({
   ceremonyCredential: credentialSource.optional(),
 });
 
+/** A holder by name, or with the term of office. */
+const holder = z.union([
+  name.transform((each): { name: string; from?: string | undefined; until?: string | undefined } => ({ name: each })),
+  z.strictObject({ name, from: z.iso.date().optional(), until: z.iso.date().optional() }),
+]);
+
 const ceremony = z
   .strictObject({
-    holders: z.array(name).min(1, 'a ceremony needs holders'),
+    holders: z.array(holder).min(1, 'a ceremony needs holders'),
+    /** Invited with the others, and asked where shares are missing after a while or somebody declines. */
+    standBy: z.array(holder).default([]),
+    inviteStandByAfter: duration.prefault('10m'),
+    /** At least so many shares must come from people of each of these groups: our policy, not the service's. */
+    groups: z.array(z.strictObject({ group: name, shares: z.int().min(1).max(20) })).default([]),
+    /** How shares reach the service where the start of a run does not say it. */
+    shares: z.enum(['sealed', 'direct']).default('sealed'),
     collectFor: duration.prefault('30m'),
     useFor: duration.prefault('30m'),
     tokenSource: z.enum(['auto', 'batch', 'ceremony']).default('auto'),
     batchMargin: duration.prefault('30m'),
   })
-  .transform(({ collectFor, useFor, batchMargin, ...rest }) => ({
+  .transform(({ collectFor, useFor, batchMargin, inviteStandByAfter, holders, standBy, ...rest }) => ({
     ...rest,
+    holders: holders.map((each) => each.name),
+    standBy: standBy.map((each) => each.name),
+    /** From when until when somebody is a holder, where that is limited. */
+    terms: [...holders, ...standBy].filter((each) => each.from !== undefined || each.until !== undefined),
+    inviteStandByAfterMs: inviteStandByAfter,
     collectForMs: collectFor,
     useForMs: useFor,
     batchMarginMs: batchMargin,

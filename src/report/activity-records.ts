@@ -1,7 +1,7 @@
 import type { temporal } from '@temporalio/proto';
 import { ERROR_CODES } from '../errors';
 import type { Fields } from './history-values';
-import { fieldsOf, firstValue, numberOf, recordedTime, textOf, timestampMs } from './history-values';
+import { fieldsOf, firstValue, numberOf, textOf, timestampMs } from './history-values';
 
 type Failure = temporal.api.failure.v1.IFailure;
 type Event = temporal.api.history.v1.IHistoryEvent;
@@ -39,13 +39,6 @@ export interface ActivityRecord {
   readonly workerLost: boolean;
   readonly result: Fields;
   readonly failure?: FailureFacts;
-}
-
-/** A local activity from its marker. Its input is not recorded. */
-export interface LocalActivityRecord {
-  readonly type: string;
-  readonly completedAt: number;
-  readonly result: Fields;
 }
 
 const TIMEOUT_NAMES = [
@@ -127,7 +120,6 @@ interface OpenRecord {
 /** Collects activities from the events of one history, in the order in which they were scheduled. */
 export class ActivityCollector {
   readonly #byScheduledId = new Map<number, OpenRecord>();
-  readonly #locals: LocalActivityRecord[] = [];
 
   /** Takes what the event says of an activity; ignores every other event. */
   add(event: Event): void {
@@ -179,7 +171,6 @@ export class ActivityCollector {
     }
     const cancelled = event.activityTaskCanceledEventAttributes;
     if (cancelled) this.#update(cancelled.scheduledEventId, { closedAt: at, state: 'cancelled' });
-    this.#addLocal(event, at);
   }
 
   #update(scheduledEventId: unknown, change: Partial<ActivityRecord>): void {
@@ -187,23 +178,8 @@ export class ActivityCollector {
     if (open) open.record = { ...open.record, ...change };
   }
 
-  #addLocal(event: Event, at: number): void {
-    const marker = event.markerRecordedEventAttributes;
-    if (marker?.markerName !== 'core_local_activity') return;
-    const data = fieldsOf(firstValue(marker.details?.['data']));
-    this.#locals.push({
-      type: textOf(data['activity_type'] ?? data['activityType']) ?? 'unknown',
-      completedAt: recordedTime(data['complete_time'] ?? data['completeTime']) ?? at,
-      result: fieldsOf(firstValue(marker.details?.['result'])),
-    });
-  }
-
   activities(): readonly ActivityRecord[] {
     return [...this.#byScheduledId.values()].map(({ record }) => record);
-  }
-
-  localActivities(): readonly LocalActivityRecord[] {
-    return this.#locals;
   }
 }
 

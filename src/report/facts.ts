@@ -1,8 +1,9 @@
 import type { Attested, Finding, Receipt, RunFact } from '../contracts/run-facts';
-import type { ActivityRecord, LocalActivityRecord } from './activity-records';
+import type { ActivityRecord } from './activity-records';
 import { shownError } from './activity-records';
 import type { RunRecord } from './history-events';
 import { fieldsOf, listOf, numberOf, textOf } from './history-values';
+import type { Fields } from './history-values';
 import { readAll, recordedAttested, recordedFact, recordedFinding } from './recorded-shapes';
 
 type FactOf<K extends RunFact['kind']> = Extract<RunFact, { kind: K }>;
@@ -65,16 +66,24 @@ function ofKind<K extends RunFact['kind']>(facts: readonly RunFact[], kind: K): 
 const JUDGED_SIGNAL = {
   checkApprovals: 'approve',
   checkDecisions: 'decide',
-  inspectEnvelopes: 'share',
+  checkUnaskedShares: 'share',
   openEnvelopes: 'share',
 } as const;
 
-/** The results of the activities that judge signals, local and other, in order of time. */
-function judgements(run: RunRecord): readonly LocalActivityRecord[] {
-  const opened = run.activities.flatMap(({ type, closedAt, result }) =>
-    type === 'openEnvelopes' && closedAt !== undefined ? [{ type, completedAt: closedAt, result }] : [],
-  );
-  return [...run.localActivities, ...opened].toSorted((one, other) => one.completedAt - other.completedAt);
+/** The result of an activity that judges signals. */
+interface Judgement {
+  readonly type: string;
+  readonly completedAt: number;
+  readonly result: Fields;
+}
+
+/** The results of the activities that judge signals, in order of time. */
+function judgements(run: RunRecord): readonly Judgement[] {
+  return run.activities
+    .flatMap(({ type, closedAt, result }) =>
+      judgedSignal(type) !== undefined && closedAt !== undefined ? [{ type, completedAt: closedAt, result }] : [],
+    )
+    .toSorted((one, other) => one.completedAt - other.completedAt);
 }
 
 function judgedSignal(type: string): Receipt['signal'] | undefined {
@@ -86,10 +95,10 @@ function attestedOf(value: unknown): Attested | undefined {
   return parsed.success ? parsed.data : undefined;
 }
 
-function receiptsOfVerdicts(local: LocalActivityRecord): readonly Timed<Receipt>[] {
-  const signal = judgedSignal(local.type);
+function receiptsOfVerdicts(judged: Judgement): readonly Timed<Receipt>[] {
+  const signal = judgedSignal(judged.type);
   if (signal === undefined) return [];
-  return listOf(local.result['verdicts']).flatMap((item) => {
+  return listOf(judged.result['verdicts']).flatMap((item) => {
     const verdict = fieldsOf(item);
     const arrival = numberOf(verdict['arrival']);
     const code = textOf(verdict['code']);
@@ -98,7 +107,7 @@ function receiptsOfVerdicts(local: LocalActivityRecord): readonly Timed<Receipt>
     const from = attestedOf(verdict['by'] ?? verdict['holder']);
     return [
       {
-        at: local.completedAt,
+        at: judged.completedAt,
         signal,
         arrival,
         verdict: accepted ? ('accepted' as const) : ('refused' as const),
@@ -110,13 +119,13 @@ function receiptsOfVerdicts(local: LocalActivityRecord): readonly Timed<Receipt>
   });
 }
 
-function decisionsOfVerdicts(local: LocalActivityRecord): RunFacts['decided'] {
-  if (local.type !== 'checkDecisions') return [];
-  return listOf(local.result['verdicts']).flatMap((item) => {
+function decisionsOfVerdicts(judged: Judgement): RunFacts['decided'] {
+  if (judged.type !== 'checkDecisions') return [];
+  return listOf(judged.result['verdicts']).flatMap((item) => {
     const verdict = fieldsOf(item);
     if (verdict['accepted'] !== true) return [];
     const decision = fieldsOf(verdict['decision']);
-    const parsed = recordedFact.safeParse({ ...decision, kind: 'decided', at: local.completedAt, by: verdict['by'] });
+    const parsed = recordedFact.safeParse({ ...decision, kind: 'decided', at: judged.completedAt, by: verdict['by'] });
     return parsed.success && parsed.data.kind === 'decided' ? [parsed.data] : [];
   });
 }
@@ -152,7 +161,7 @@ export function sortFindings(findings: readonly Timed<Finding>[]): readonly Time
 
 const byTime = (one: { at: number }, other: { at: number }): number => one.at - other.at;
 
-/** Gathers the facts of a run: from activity inputs and results, and from the markers of local activities. */
+/** Gathers the facts of a run: from activity inputs and results. */
 export function collectFacts(run: RunRecord): RunFacts {
   const { read, unread } = readAll(recordedFact, carriedFacts(run.activities));
   const inResults = resultFindings(run.activities);
@@ -171,7 +180,7 @@ export function collectFacts(run: RunRecord): RunFacts {
       .toSorted(byTime),
     decided: withUncarried<RunFacts['decided'][number]>(
       ofKind(read, 'decided'),
-      run.localActivities.flatMap(decisionsOfVerdicts),
+      judgements(run).flatMap(decisionsOfVerdicts),
       ({ step, parkingNo }) => `${parkingNo} ${step}`,
     ).toSorted(byTime),
     stepsEnded: ofKind(read, 'step-ended').toSorted(byTime),

@@ -2,7 +2,7 @@ import type { temporal } from '@temporalio/proto';
 import type { Attested } from '../contracts/run-facts';
 import type { SignalName } from '../contracts/signals';
 import { isUndecodable, SIGNALS } from '../contracts/signals';
-import type { ActivityRecord, FailureFacts, LocalActivityRecord } from './activity-records';
+import type { ActivityRecord, FailureFacts } from './activity-records';
 import { ActivityCollector, failureFacts } from './activity-records';
 import type { Fields } from './history-values';
 import { fieldsOf, firstValue, payloadValue, textOf, timestampMs } from './history-values';
@@ -37,7 +37,6 @@ export interface RunRecord {
   readonly requestedBy?: Attested;
   readonly startedAt: number;
   readonly activities: readonly ActivityRecord[];
-  readonly localActivities: readonly LocalActivityRecord[];
   readonly signals: readonly SignalRecord[];
   /** The memo with all upserts applied. */
   readonly memo: Fields;
@@ -144,7 +143,6 @@ export function readHistory(history: temporal.api.history.v1.IHistory): RunRecor
     ...(requestedBy && { requestedBy }),
     startedAt,
     activities: activities.activities(),
-    localActivities: activities.localActivities(),
     signals: signals.records,
     memo,
     ...(close && { close }),

@@ -53,14 +53,6 @@ export function timestampMs(timestamp: Timestamp): number | undefined {
   return Number(timestamp.seconds ?? 0) * 1000 + Math.floor((timestamp.nanos ?? 0) / 1e6);
 }
 
-/** Epoch milliseconds of a time inside a payload: ISO text, or an object with `seconds` and `nanos`. */
-export function recordedTime(value: unknown): number | undefined {
-  const text = textOf(value);
-  if (text !== undefined) return timeOf(Date.parse(text));
-  const seconds = numberOf(fieldsOf(value)['seconds']);
-  return seconds === undefined ? undefined : timeOf(seconds * 1000 + (numberOf(fieldsOf(value)['nanos']) ?? 0) / 1e6);
-}
-
 type Payloads = temporal.api.common.v1.IPayloads | null | undefined;
 type Payload = temporal.api.common.v1.IPayload;
 

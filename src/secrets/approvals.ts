@@ -151,16 +151,6 @@ async function readAttested<T extends Attestable>(
   };
 }
 
-/** The name in a document of any type, unverified: only to tell how that person's documents are attested. */
-export function claimedPerson(input: unknown): string | undefined {
-  const document = unwrapDocument(input);
-  const members = typeof document === 'string' ? unverifiedPayload(document) : document;
-  if (typeof members !== 'object' || members === null) return undefined;
-  const { name, holder } = members as { readonly name?: unknown; readonly holder?: unknown };
-  const claimed = name ?? holder;
-  return typeof claimed === 'string' ? claimed : undefined;
-}
-
 function parsePayload<T>(schema: z.ZodType<T>, value: unknown): T {
   const parsed = schema.safeParse(value);
   return parsed.success ? parsed.data : refuse('it does not have the members that it must have');

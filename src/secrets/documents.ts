@@ -11,6 +11,10 @@ export const DOCUMENT_TYPES = {
   share: 'runbooks-share-v1',
   approval: 'runbooks-approval-v1',
   decision: 'runbooks-decision-v1',
+  decline: 'runbooks-decline-v1',
+  rehearsal: 'runbooks-rehearsal-v1',
+  rehearsalShare: 'runbooks-rehearsal-share-v1',
+  signingKey: 'runbooks-signing-key-v1',
 } as const;
 export type DocumentType = (typeof DOCUMENT_TYPES)[keyof typeof DOCUMENT_TYPES];
 

@@ -47,7 +47,7 @@ export interface Arrival {
   /** The signal event's time in milliseconds: it alone decides about expiry. */
   readonly receivedAt: number;
   /** The server's principal on the signal's event, where authentication is on. */
-  readonly principal?: string;
+  readonly principal?: string | undefined;
 }
 
 /**

@@ -33,7 +33,7 @@ export { createEnvelope, inspectEnvelope } from './envelope';
 export type { Arrival, CeremonyFacts, EnvelopePayload } from './envelope';
 export { checkEnvelopes, openShares } from './opening';
 export type { OpenedShare } from './opening';
-export { claimedPerson, signApproval, signDecision, verifyApproval, verifyDecision } from './approvals';
+export { signApproval, signDecision, verifyApproval, verifyDecision } from './approvals';
 export type { DocumentContext, VerifiedApproval, VerifiedDecision } from './approvals';
 export { evaluateGate } from './gate-policy';
 export type { CountedApproval, GateEvaluation, GateRule } from './gate-policy';

@@ -1,3 +1,4 @@
+import type { Client } from '@temporalio/client';
 import { MockActivityEnvironment } from '@temporalio/testing';
 import { createPeopleActivities } from '../../activities/people';
 import type { ActivityDependencies } from '../../activities/dependencies';
@@ -5,6 +6,7 @@ import type { DecisionAction } from '../../src/contracts/signals';
 import { parseInventory } from '../../src/inventory';
 import { signDecision } from '../../src/secrets';
 import { adaKey, EXAMPLE } from '../inventory/example';
+import { signaledEvent } from '../support/activity-environment';
 
 const RUN = { ns: 'default', wid: 'deployment:payments', rid: 'run-1' };
 const CHOICES: DecisionAction[] = ['retry', 'skip', 'abort', 'promote-back', 'leave'];
@@ -18,22 +20,19 @@ async function verdictOn(
   const text = laboratory ? EXAMPLE.replace('  payments:\n', '  payments:\n    laboratory: true\n') : EXAMPLE;
   // Checking a decision uses nothing but the inventory.
   const dependencies = { inventory: parseInventory(text, 'example') } as unknown as ActivityDependencies;
-  const environment = new MockActivityEnvironment({
-    workflowNamespace: RUN.ns,
-    workflowExecution: { workflowId: RUN.wid, runId: RUN.rid },
-  });
   const decision = { ...RUN, step: 'Promote west', parkingNo: 1, action, reason: 'decided in a test', name, iat: 1 };
+  const sent = name === 'ada' ? { document: await signDecision(decision, adaKey) } : decision;
+  const fetchHistory = () => Promise.resolve({ events: [signaledEvent('decide', sent)] });
+  const withAbortSignal = <T>(_signal: unknown, body: () => Promise<T>) => body();
+  const environment = new MockActivityEnvironment(
+    { workflowNamespace: RUN.ns, workflowExecution: { workflowId: RUN.wid, runId: RUN.rid } },
+    { client: { withAbortSignal, workflow: { getHandle: () => ({ fetchHistory }) } } as unknown as Client },
+  );
   const { checkDecisions } = createPeopleActivities(dependencies);
   const input: Parameters<typeof checkDecisions>[0] = {
     deployment: 'payments',
     parked: [{ step: 'Promote west', parkingNo: 1, choices: CHOICES }],
-    arrived: [
-      {
-        arrival: 1,
-        receivedAt: 1,
-        input: name === 'ada' ? { document: await signDecision(decision, adaKey) } : decision,
-      },
-    ],
+    arrived: [1],
   };
   const { verdicts } = await environment.run<
     [typeof input],

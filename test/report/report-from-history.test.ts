@@ -238,7 +238,7 @@ describe('facts', () => {
     ]);
   });
 
-  it('that no activity carried any more are taken from the markers of local activities', () => {
+  it('that no activity carried any more are taken from the results of the activities that judged', () => {
     const by = { name: 'olga', how: 'principal' } as const;
     const decision = { step: 'Read', parkingNo: 1, action: 'abort', reason: 'enough', rid: IDENTITY.runId };
     const history = new HistoryBuilder()
@@ -261,10 +261,10 @@ describe('facts', () => {
         endedAt: 40,
       })
       .signal('decide', 90, { document: 'x' }, { principal: 'olga' })
-      .localActivity('checkDecisions', 100, {
+      .judgement('checkDecisions', 100, {
         verdicts: [{ arrival: 1, accepted: true, code: 'accepted', text: 'accepted', by, decision }],
       })
-      .localActivity('inspectEnvelopes', 110, {
+      .judgement('checkUnaskedShares', 110, {
         verdicts: [{ arrival: 1, code: 'wrong-epoch', text: 'refused: made for another round' }],
       })
       .terminated(200, 'x');

@@ -4,8 +4,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { WorkflowNotFoundError } from '@temporalio/client';
+import { defaultPayloadConverter } from '@temporalio/common';
 import type { Client } from '@temporalio/client';
 import type { temporal } from '@temporalio/proto';
+import type Long from 'long';
 import { MockActivityEnvironment } from '@temporalio/testing';
 import { DefaultLogger } from '@temporalio/worker';
 import pino from 'pino';
@@ -14,6 +16,7 @@ import { createActivities } from '../../activities';
 import type { Authority, RunbookActivities } from '../../src/contracts/activities';
 import type { CeremonyTarget, OperationTokenReference } from '../../src/contracts/ceremony';
 import type { StepContext } from '../../src/contracts/run-facts';
+import type { SignalName } from '../../src/contracts/signals';
 import type { DrSwitchoverInput, TokenUse } from '../../src/contracts/runbook-inputs';
 import { drSwitchoverInput } from '../../src/contracts/runbook-inputs';
 import { isRunbookError } from '../../src/errors';
@@ -60,8 +63,6 @@ type Result<K extends keyof RunbookActivities> = Awaited<ReturnType<RunbookActiv
 export interface CallOptions {
   readonly run?: RunContext;
   readonly step?: Partial<StepContext>;
-  /** As a local activity. */
-  readonly local?: boolean;
   /** Which attempt of Temporal this is; 1 where none is given. */
   readonly attempt?: number;
   /** Given the way to cancel the activity before it starts. */
@@ -155,6 +156,17 @@ export class ActivityBench {
     );
   }
 
+  /** People send signals of one name to the run, as a server with or without authentication records it. */
+  signaled(name: SignalName, contents: readonly unknown[], principal?: string): number[] {
+    this.history = {
+      events: [...(this.history.events ?? []), ...contents.map((each) => signaledEvent(name, each, principal))],
+    };
+    const all = (this.history.events ?? []).filter(
+      (event) => event.workflowExecutionSignaledEventAttributes?.signalName === name,
+    );
+    return all.map((_event, index) => index + 1).slice(-contents.length);
+  }
+
   get ledgerDirectory(): string {
     return join(this.directory, 'ledger');
   }
@@ -178,7 +190,6 @@ export class ActivityBench {
     const environment = new MockActivityEnvironment(
       {
         activityType: name,
-        isLocal: options.local === true,
         workflowNamespace: run.ns,
         workflowExecution: { workflowId: run.wid, runId: run.rid },
         ...(options.attempt === undefined ? {} : { attempt: options.attempt }),
@@ -343,6 +354,22 @@ export class ActivityBench {
       ? Promise.reject(new WorkflowNotFoundError('no such run', workflowId, undefined))
       : Promise.resolve({ ...open, status });
   }
+}
+
+/** A signal's event, with the principal as a server with authentication stamps it. */
+export function signaledEvent(
+  signalName: string,
+  content: unknown,
+  principal?: string,
+): temporal.api.history.v1.IHistoryEvent {
+  return {
+    eventTime: { seconds: Math.floor(Date.now() / 1000) as unknown as Long, nanos: 0 },
+    workflowExecutionSignaledEventAttributes: {
+      signalName,
+      input: { payloads: [defaultPayloadConverter.toPayload(content)] },
+    },
+    ...(principal === undefined ? {} : { principal: { type: 'jwt', name: principal } }),
+  };
 }
 
 /** Whether a query asks for this Workflow ID, or for what it begins with. */

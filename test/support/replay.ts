@@ -5,9 +5,32 @@ import { workflowBundle } from './workflow-bundle';
 
 /** Replays the history of a run with today's workflows. Throws where it would wedge on a worker that lost its cache. */
 export async function replayRun(run: TestRun): Promise<void> {
-  await Worker.runReplayHistory(
-    { workflowBundle: await workflowBundle(), dataConverter: { payloadConverterPath: PAYLOAD_CONVERTER_PATH } },
-    await run.handle.fetchHistory(),
-    run.handle.workflowId,
-  );
+  const history = await run.handle.fetchHistory();
+  try {
+    await Worker.runReplayHistory(
+      { workflowBundle: await workflowBundle(), dataConverter: { payloadConverterPath: PAYLOAD_CONVERTER_PATH } },
+      history,
+      run.handle.workflowId,
+    );
+  } catch (err) {
+    throw new Error(`the replay fails; the history was:\n${outline(history)}`, { cause: err });
+  }
+}
+
+type History = Awaited<ReturnType<TestRun['handle']['fetchHistory']>>;
+
+/** Event numbers and kinds, with the name of the activity, signal or timer: no payloads. */
+function outline({ events }: History): string {
+  return (events ?? [])
+    .map((event) => {
+      const about = [
+        event.activityTaskScheduledEventAttributes?.activityType?.name,
+        event.workflowExecutionSignaledEventAttributes?.signalName,
+        event.timerStartedEventAttributes?.timerId,
+        event.timerCanceledEventAttributes?.timerId,
+      ];
+      const kind = Object.keys(event).find((key) => key.endsWith('EventAttributes')) ?? '';
+      return [String(event.eventId), kind.replace('EventAttributes', ''), ...about].filter(Boolean).join(' ');
+    })
+    .join('\n');
 }

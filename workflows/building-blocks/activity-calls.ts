@@ -1,4 +1,4 @@
-import { ActivityCancellationType, proxyActivities, proxyLocalActivities } from '@temporalio/workflow';
+import { ActivityCancellationType, proxyActivities } from '@temporalio/workflow';
 import type { ActivityOptions } from '@temporalio/workflow';
 import type { RunbookActivities } from '../../src/contracts/activities';
 import { keyTaskQueue } from '../../src/contracts/names';
@@ -92,40 +92,10 @@ export function stepCalls(summary: string, context: () => StepContext): StepCall
   });
 }
 
-type Checks = Pick<RunbookActivities, 'checkApprovals' | 'checkDecisions' | 'inspectEnvelopes'>;
-
-const short = proxyLocalActivities<Checks>({
-  startToCloseTimeout: '10 seconds',
-  retry: { initialInterval: '200 milliseconds', maximumAttempts: 3 },
-});
-const reading = proxyActivities<Checks>({ ...READ, summary: 'Read who sent what' });
-
-/** The local activity under way; each execution of a workflow has its own instance of this module. */
-let underWay: Promise<unknown> = Promise.resolve();
+type Checks = Pick<RunbookActivities, 'checkApprovals' | 'checkDecisions' | 'checkUnaskedShares'>;
 
 /**
- * One local activity at a time. Two that end within one workflow task are told one after the other while it runs, and
- * both at once when it is replayed: what follows from them could then come in another order, which fails the task.
+ * Checks of what people sent. Activities, and never local ones: what follows from a local activity is told before the
+ * events of the same workflow task when it is replayed, and after them where a query was answered meanwhile.
  */
-function oneByOne<R>(call: () => Promise<R>): Promise<R> {
-  const result = underWay.then(call);
-  underWay = result.catch(() => undefined);
-  return result;
-}
-
-/** Asks locally first; where a person is attested by the server's record of the sender, the history has to be read. */
-async function checked<I, R extends { readonly needsSenders?: boolean }>(
-  locally: (input: I) => Promise<R>,
-  withHistory: (input: I) => Promise<R>,
-  input: I,
-): Promise<R> {
-  const result = await oneByOne(() => locally(input));
-  return result.needsSenders === true ? withHistory(input) : result;
-}
-
-/** Checks of what people sent: local as a rule, because they are short and many. */
-export const localChecks: Checks = {
-  checkApprovals: (input) => checked(short.checkApprovals, reading.checkApprovals, input),
-  checkDecisions: (input) => checked(short.checkDecisions, reading.checkDecisions, input),
-  inspectEnvelopes: (input) => checked(short.inspectEnvelopes, reading.inspectEnvelopes, input),
-};
+export const checks: Checks = proxyActivities<Checks>({ ...READ, summary: 'Check what people sent' });

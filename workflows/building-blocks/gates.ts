@@ -2,7 +2,7 @@ import type { GatePolicyFacts } from '../../src/contracts/activities';
 import type { GateName } from '../../src/contracts/plan';
 import type { Attested } from '../../src/contracts/run-facts';
 import type { InboxItem } from '../../src/contracts/signals';
-import { localChecks } from './activity-calls';
+import { checks } from './activity-calls';
 import { RunStopped, failureFacts } from './failures';
 import type { Run } from './run';
 
@@ -76,13 +76,13 @@ async function checkApprovals(run: Run, request: GateRequest, accepted: unknown[
     for (const { arrival } of items) run.state.receipt({ signal: 'approve', arrival, verdict: 'refused', code, text });
   };
   try {
-    const checked = await localChecks.checkApprovals({
+    const checked = await checks.checkApprovals({
       deployment: run.state.deployment,
       gate: request.gate,
       planDigest: request.planDigest,
       requestedBy: request.requestedBy,
       accepted,
-      arrived: items.map(({ arrival, receivedAt, input }) => ({ arrival, receivedAt, input })),
+      arrived: items.map(({ arrival }) => arrival),
     });
     for (const { arrival, accepted: counts, code, text, by } of checked.verdicts) {
       run.state.receipt({ signal: 'approve', arrival, verdict: counts ? 'accepted' : 'refused', code, text, from: by });

@@ -1,7 +1,7 @@
 import { workflowInfo } from '@temporalio/workflow';
 import type { Attested } from '../../src/contracts/run-facts';
 import type { DecisionAction, InboxItem } from '../../src/contracts/signals';
-import { localChecks } from './activity-calls';
+import { checks } from './activity-calls';
 import type { FailureFacts } from './failures';
 import { failureFacts } from './failures';
 import type { RunState } from './run-state';
@@ -53,7 +53,7 @@ interface ParkedStep {
   show?: () => void;
 }
 
-type CheckedDecision = Awaited<ReturnType<typeof localChecks.checkDecisions>>['verdicts'][number];
+type CheckedDecision = Awaited<ReturnType<typeof checks.checkDecisions>>['verdicts'][number];
 
 /** The steps that wait for an operator's decision. Several may wait at once, each under its own number. */
 export class Parking {
@@ -116,8 +116,8 @@ export class Parking {
 
   /** Checks decisions as they arrive: each must name this run, a parked step, its parking number and one of its choices. */
   async decide(items: readonly InboxItem[]): Promise<void> {
-    for (const { arrival, receivedAt, input } of items) {
-      const verdict = this.#withSecond(await this.#check(arrival, receivedAt, input));
+    for (const { arrival } of items) {
+      const verdict = this.#withSecond(await this.#check(arrival));
       this.#state.receipt({
         signal: 'decide',
         arrival,
@@ -155,17 +155,17 @@ export class Parking {
     return verdict;
   }
 
-  async #check(arrival: number, receivedAt: number, input: unknown): Promise<CheckedDecision> {
+  async #check(arrival: number): Promise<CheckedDecision> {
     const open = this.#parked.filter((each) => each.decision === undefined);
     try {
-      const { verdicts } = await localChecks.checkDecisions({
+      const { verdicts } = await checks.checkDecisions({
         deployment: this.#state.deployment,
         parked: open.map(({ step, parkingNo, choices }) => ({
           step,
           parkingNo,
           choices: choices.map((choice) => choice.action),
         })),
-        arrived: [{ arrival, receivedAt, input }],
+        arrived: [arrival],
       });
       const [verdict] = verdicts;
       if (verdict) return verdict;

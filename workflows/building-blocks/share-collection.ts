@@ -2,7 +2,7 @@ import { uuid4 } from '@temporalio/workflow';
 import type { CeremonyHandle, Envelope } from '../../src/contracts/ceremony';
 import type { Finding } from '../../src/contracts/run-facts';
 import type { InboxItem } from '../../src/contracts/signals';
-import { localChecks, stepCalls } from './activity-calls';
+import { stepCalls } from './activity-calls';
 import type { StepCalls } from './activity-calls';
 import { OutageDecision, RunStopped, failureFacts } from './failures';
 import type { Choice } from './parking';
@@ -75,6 +75,14 @@ export abstract class ShareCollection {
     call: StepCalls,
     round: { readonly epoch: number; readonly cid: string },
   ): Promise<CeremonyHandle & { readonly fingerprint: string }>;
+
+  /** Checks what arrived, where the keys are. */
+  protected check(
+    call: StepCalls,
+    input: Omit<Parameters<StepCalls['openEnvelopes']>[0], 'step'>,
+  ): ReturnType<StepCalls['openEnvelopes']> {
+    return call.openEnvelopes(input);
+  }
 
   /** The fingerprint that tells our generation attempt from another's. */
   get fingerprint(): string | undefined {
@@ -258,23 +266,7 @@ export abstract class ShareCollection {
   async #receive(items: readonly InboxItem[]): Promise<void> {
     const handle = this.#required();
     try {
-      const { verdicts } = await localChecks.inspectEnvelopes({
-        deployment: this.#deployment,
-        ceremony: handle,
-        arrived: items.map(({ arrival, receivedAt, input }) => ({ arrival, receivedAt, input })),
-      });
-      receiveVerdicts(
-        this.#run.state,
-        verdicts.filter((verdict) => verdict.code !== 'accepted'),
-      );
-      const fresh = verdicts.flatMap((verdict) => {
-        const item = items.find((each) => each.arrival === verdict.arrival);
-        const envelope = envelopeOf(item?.input);
-        return verdict.code === 'accepted' && item && envelope !== undefined
-          ? [{ arrival: item.arrival, receivedAt: item.receivedAt, envelope }]
-          : [];
-      });
-      if (fresh.length > 0) await this.#open(handle, fresh);
+      await this.#open(handle, items);
     } catch (error) {
       const failure = failureFacts(error);
       if (!failure) throw error;
@@ -295,20 +287,17 @@ export abstract class ShareCollection {
     if (this.#handle && this.#run.state.waiting.has('shares')) this.#show();
   }
 
-  async #open(
-    ceremony: CeremonyHandle,
-    arrived: readonly { readonly arrival: number; readonly receivedAt: number; readonly envelope: Envelope }[],
-  ): Promise<void> {
+  async #open(ceremony: CeremonyHandle, items: readonly InboxItem[]): Promise<void> {
     const call = stepCalls('Check key shares', () => this.#run.state.sideContext('Check key shares'));
-    const { verdicts } = await call.openEnvelopes({
+    const { verdicts } = await this.check(call, {
       deployment: this.#deployment,
       ceremony,
       held: this.#held.map((held) => held.envelope),
-      arrived,
+      arrived: items.map(({ arrival }) => arrival),
     });
     receiveVerdicts(this.#run.state, verdicts);
     for (const { arrival, code, holder, seq } of verdicts) {
-      const envelope = arrived.find((each) => each.arrival === arrival)?.envelope;
+      const envelope = envelopeOf(items.find((each) => each.arrival === arrival)?.input);
       if (code !== 'accepted' || !holder || seq === undefined || envelope === undefined) continue;
       const held = this.#held.findIndex((each) => each.holder === holder.name);
       // A corrected share takes the place of the old one and makes a rejected set worth another try.

@@ -1,6 +1,6 @@
 import type { EnvelopeVerdict } from '../../src/contracts/ceremony';
 import type { InboxItem } from '../../src/contracts/signals';
-import { localChecks } from './activity-calls';
+import { checks } from './activity-calls';
 import { failureFacts } from './failures';
 import type { RunState } from './run-state';
 
@@ -23,9 +23,9 @@ export function receiveVerdicts(state: RunState, verdicts: readonly EnvelopeVerd
 /** Refuses what arrives while no ceremony is under way; plain text is noticed all the same. */
 export async function refuseShares(state: RunState, items: readonly InboxItem[]): Promise<void> {
   try {
-    const { verdicts } = await localChecks.inspectEnvelopes({
+    const { verdicts } = await checks.checkUnaskedShares({
       deployment: state.deployment,
-      arrived: items.map(({ arrival, receivedAt, input }) => ({ arrival, receivedAt, input })),
+      arrived: items.map(({ arrival }) => arrival),
     });
     receiveVerdicts(state, verdicts);
   } catch (error) {

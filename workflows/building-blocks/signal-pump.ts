@@ -9,7 +9,7 @@ type Processor = (items: readonly InboxItem[]) => Promise<void>;
 
 /** Signals whose checks may take different time. */
 const LANES: readonly (readonly SignalName[])[] = [
-  ['share'],
+  ['share', 'decline', 'submitEncodedToken'],
   ['approve'],
   ['decide', 'pause', 'resume', 'abort', 'takeOver'],
 ];

@@ -26,6 +26,10 @@ import type { TokenActivities } from './tokens';
 import type { TokenDisposalActivities } from './token-disposal';
 import type { ReadinessActivities } from './readiness';
 import type { NotificationActivities } from './notifications';
+import type { RehearsalActivities } from './rehearsal';
+import type { BatchTokenActivities } from './batch-tokens';
+import type { DirectSharesActivities } from './direct-shares';
+import type { RosterActivities } from './roster';
 import type { OnCluster, BetweenClusters, StepInput } from './inputs';
 import type { CeremonyHandle, CeremonyTarget, Envelope, EnvelopeVerdict, OperationTokenReference } from '../ceremony';
 import type { ClusterObservation, WalIndex } from '../observations';
@@ -49,6 +53,10 @@ export type * from './tokens';
 export type * from './token-disposal';
 export type * from './readiness';
 export type * from './notifications';
+export type * from './rehearsal';
+export type * from './batch-tokens';
+export type * from './direct-shares';
+export type * from './roster';
 
 /*
  * Every activity takes one object and gives one object. `step` says which step of the run it serves. Names only: no
@@ -77,7 +85,11 @@ export interface RunbookActivities
     TokenActivities,
     TokenDisposalActivities,
     ReadinessActivities,
-    NotificationActivities {}
+    NotificationActivities,
+    RehearsalActivities,
+    BatchTokenActivities,
+    DirectSharesActivities,
+    RosterActivities {}
 
 /** The activities of the planned switchover, and what every runbook uses. */
 export interface SwitchoverActivities {
@@ -102,14 +114,17 @@ export interface SwitchoverActivities {
   }): Promise<{ readonly type: string; readonly runId: string; readonly status: string; readonly link?: string }>;
 
   // People
-  /** Local activity. Verifies each document against the inventory and says whether the gate's policy is met. */
+  /**
+   * Verifies each document against the inventory and says whether the gate's policy is met. What people send is never
+   * in an input: `arrived` holds the numbers of the signals, whose content is read where it arrived, in the history.
+   */
   checkApprovals(input: {
     readonly deployment: string;
     readonly gate: string;
     readonly planDigest: string;
     readonly requestedBy: string;
     readonly accepted: readonly unknown[];
-    readonly arrived: readonly { readonly arrival: number; readonly receivedAt: number; readonly input: unknown }[];
+    readonly arrived: readonly number[];
   }): Promise<{
     readonly verdicts: readonly {
       readonly arrival: number;
@@ -122,10 +137,8 @@ export interface SwitchoverActivities {
     readonly rejectedBy?: Attested;
     readonly approvedBy: readonly Attested[];
     readonly missing: readonly string[];
-    /** Nothing was checked: it has to be asked again as an activity that is not local, which reads the run's history. */
-    readonly needsSenders?: boolean;
   }>;
-  /** Local activity. */
+  /** As {@link checkApprovals}. */
   checkDecisions(input: {
     readonly deployment: string;
     readonly parked: readonly {
@@ -133,7 +146,7 @@ export interface SwitchoverActivities {
       readonly parkingNo: number;
       readonly choices: readonly DecisionAction[];
     }[];
-    readonly arrived: readonly { readonly arrival: number; readonly receivedAt: number; readonly input: unknown }[];
+    readonly arrived: readonly number[];
   }): Promise<{
     readonly verdicts: readonly {
       readonly arrival: number;
@@ -149,20 +162,12 @@ export interface SwitchoverActivities {
         readonly rid: string;
       };
     }[];
-    /** As for `checkApprovals`. */
-    readonly needsSenders?: boolean;
   }>;
-  /** Local activity: the cheap checks of an envelope, which need no key. */
-  inspectEnvelopes(input: {
+  /** While no ceremony is under way: everything is refused, and a key share in plain text is still noticed. */
+  checkUnaskedShares(input: {
     readonly deployment: string;
-    /** Absent while no ceremony is under way: everything is refused, and plain text is still noticed. */
-    readonly ceremony?: CeremonyHandle;
-    readonly arrived: readonly { readonly arrival: number; readonly receivedAt: number; readonly input: unknown }[];
-  }): Promise<{
-    readonly verdicts: readonly EnvelopeVerdict[];
-    /** As for `checkApprovals`. */
-    readonly needsSenders?: boolean;
-  }>;
+    readonly arrived: readonly number[];
+  }): Promise<{ readonly verdicts: readonly EnvelopeVerdict[] }>;
 
   // Ceremony. All but the first run on the queue of the key home.
   createCeremony(
@@ -177,16 +182,13 @@ export interface SwitchoverActivities {
       readonly inputDigest: string;
     },
   ): Promise<CeremonyHandle & { readonly fingerprint: string }>;
+  /** Both stages of the check (protocol). `arrived`: as for {@link checkApprovals}. */
   openEnvelopes(
     input: StepInput & {
       readonly deployment: string;
       readonly ceremony: CeremonyHandle;
       readonly held: readonly Envelope[];
-      readonly arrived: readonly {
-        readonly arrival: number;
-        readonly receivedAt: number;
-        readonly envelope: Envelope;
-      }[];
+      readonly arrived: readonly number[];
     },
   ): Promise<{ readonly verdicts: readonly EnvelopeVerdict[] }>;
   generateOperationToken(

@@ -1,11 +1,12 @@
 import { z } from 'zod';
-import { asked, clusterName, tokenUse } from './common';
+import { asked, clusterName, sharesChoice, tokenUse } from './common';
 
 /** The input of `operationTokenCeremony`: one operation token for one cluster, as a run of its own. */
 export const operationTokenCeremonyInput = z.strictObject({
   ...asked,
   cluster: clusterName,
   uses: z.array(tokenUse).min(1),
+  shares: sharesChoice.optional(),
 });
 export type OperationTokenCeremonyInput = z.infer<typeof operationTokenCeremonyInput>;
 
@@ -23,5 +24,30 @@ export const rootTokenCeremonyInput = z.strictObject({
   cluster: clusterName,
   /** The PGP public key (base64 of the binary key) of the person who gets the token: only that person can read it. */
   recipientPgpKey: z.string().trim().min(1).max(20_000),
+  shares: sharesChoice.optional(),
 });
 export type RootTokenCeremonyInput = z.infer<typeof rootTokenCeremonyInput>;
+
+/**
+ * The input of `ceremonyRehearsal`: every holder goes the whole way once with a value that means nothing. It touches no
+ * service.
+ */
+export const ceremonyRehearsalInput = z.strictObject({
+  ...asked,
+  /** Only these people; every holder and stand-by holder where none is named. */
+  holders: z.array(z.string().trim().min(1).max(100)).min(1).optional(),
+  /** How long the run waits for them, such as `2d`. */
+  collectFor: z
+    .string()
+    .regex(/^[1-9]\d{0,5}[smhd]$/, 'a duration such as 30m, 12h or 2d')
+    .default('1d'),
+});
+export type CeremonyRehearsalInput = z.infer<typeof ceremonyRehearsalInput>;
+
+/** The input of `batchTokenRotation`: a new batch token for DR operations, made on the primary and put where it is kept. */
+export const batchTokenRotationInput = z.strictObject({
+  ...asked,
+  /** The DR set whose primary makes the token; needed where the deployment has several. */
+  drSet: z.string().trim().min(1).optional(),
+});
+export type BatchTokenRotationInput = z.infer<typeof batchTokenRotationInput>;

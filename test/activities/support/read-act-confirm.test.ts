@@ -22,7 +22,6 @@ function execution(controller = new AbortController()): Execution & { readonly t
     signal: controller.signal,
     run: { ns: 'n', wid: 'w', rid: 'r' },
     doubt: { mayHaveSent: false, since: Date.now() },
-    local: false,
     progress: (text) => void told.push(text),
     throwIfCancelled: () => {
       if (controller.signal.aborted) throw new CancelledFailure('cancelled');

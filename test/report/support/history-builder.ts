@@ -133,22 +133,9 @@ export class HistoryBuilder {
     });
   }
 
-  localActivity(type: string, at: number, result: unknown): this {
-    return this.#add(at, () => ({
-      markerRecordedEventAttributes: {
-        markerName: 'core_local_activity',
-        details: {
-          data: payloads({
-            seq: 1,
-            attempt: 1,
-            activity_id: '1',
-            activity_type: type,
-            complete_time: new Date(START + at).toISOString(),
-          }),
-          result: payloads(result),
-        },
-      },
-    }));
+  /** An activity that judges signals: it belongs to no step. */
+  judgement(type: string, at: number, result: unknown): this {
+    return this.activity({ type, scheduledAt: at - 10, endedAt: at, result });
   }
 
   signal(

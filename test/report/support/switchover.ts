@@ -66,12 +66,12 @@ export function finishedSwitchover(adjust: Adjust = (same) => same): HistoryBuil
   for (const [index, holder] of ['ann', 'ben', 'cleo'].entries()) {
     const at = 20_000 + index * 5_000;
     history.signal('share', at, { document: `eyJ.envelope-of-${holder}` }, { principal: holder });
-    history.localActivity('inspectEnvelopes', at + 20, {
+    history.judgement('openEnvelopes', at + 20, {
       verdicts: [{ arrival: index + 1, code: 'accepted', text: 'accepted', holder: { name: holder, how: 'signed' } }],
     });
   }
   history.signal('approve', 40_000, { document: 'eyJ.approval' });
-  history.localActivity('checkApprovals', 40_020, {
+  history.judgement('checkApprovals', 40_020, {
     verdicts: [{ arrival: 1, accepted: true, code: 'accepted', text: 'accepted', by: olga }],
     satisfied: true,
     approvedBy: [olga],

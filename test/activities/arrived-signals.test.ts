@@ -1,25 +1,13 @@
 /**
- * Whom the server saw send a signal. The development server has no authentication, so the history is made here: each
- * event carries the principal as a server with authentication stamps it.
+ * What people sent, and whom the server saw send it. The development server has no authentication, so the history is made
+ * here: each event carries the principal as a server with authentication stamps it.
  */
-import { defaultPayloadConverter } from '@temporalio/common';
-import type { temporal } from '@temporalio/proto';
 import type { Authority } from '../../src/contracts/activities';
-import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
+import { ActivityBench, DEPLOYMENT, signaledEvent as signaled } from '../support/activity-environment';
 import { envelopeOf } from '../support/people';
 
 /** Grace and ada are attested by the server; henry signs. */
 const ATTESTED: Readonly<Record<string, string>> = { grace: 'user:grace', ada: 'user:ada' };
-
-function signaled(signalName: string, input: unknown, principal?: string): temporal.api.history.v1.IHistoryEvent {
-  return {
-    workflowExecutionSignaledEventAttributes: {
-      signalName,
-      input: { payloads: [defaultPayloadConverter.toPayload(input)] },
-    },
-    ...(principal === undefined ? {} : { principal: { type: 'jwt', name: principal } }),
-  };
-}
 
 describe("the server's record of who sent a signal", () => {
   let bench: ActivityBench;
@@ -49,19 +37,15 @@ describe("the server's record of who sent a signal", () => {
     iat: 1,
     ...more,
   });
-  const check = (arrived: readonly { arrival: number; input: unknown }[], options = {}, accepted: unknown[] = []) =>
-    bench.call(
-      'checkApprovals',
-      {
-        deployment: DEPLOYMENT,
-        gate: 'plan',
-        planDigest: plan.digest,
-        requestedBy: 'olga',
-        accepted,
-        arrived: arrived.map((each) => ({ ...each, receivedAt: 1 })),
-      },
-      options,
-    );
+  const check = (arrived: readonly number[], accepted: unknown[] = []) =>
+    bench.call('checkApprovals', {
+      deployment: DEPLOYMENT,
+      gate: 'plan',
+      planDigest: plan.digest,
+      requestedBy: 'olga',
+      accepted,
+      arrived,
+    });
 
   it('lets an approval count: the n-th signal of a name is the n-th event of that name, with the same content', async () => {
     const own = approval('grace');
@@ -72,40 +56,33 @@ describe("the server's record of who sent a signal", () => {
         signaled('approve', own, 'user:grace'),
       ],
     };
-    const seen = await check([{ arrival: 2, input: own }]);
+    const seen = await check([2]);
     expect(seen).toMatchObject({
       satisfied: true,
       verdicts: [{ arrival: 2, accepted: true, by: { name: 'grace', how: 'principal' } }],
     });
     // It still counts when further approvals come, and the same person counts once.
-    const later = await check([{ arrival: 2, input: own }], {}, [{ approval: own, arrival: 2 }]);
+    const later = await check([2], [{ approval: own, arrival: 2 }]);
     expect(later).toMatchObject({ satisfied: true, verdicts: [{ code: 'repeated' }] });
   });
 
   it.each([
-    ['somebody else sent it', 'user:henry', {}, 1, 'the server saw somebody else send it'],
-    ['the server records nobody', undefined, {}, 1, 'is authentication on?'],
-    ['the event says something else', 'user:grace', { comment: 'another' }, 1, 'no such signal with this content'],
-    ['there is no such event', 'user:grace', {}, 2, 'no such signal with this content'],
-  ] as const)('refuses an approval where %s', async (_why, principal, inHistory, arrival, why) => {
-    const own = approval('grace');
-    bench.history = { events: [signaled('approve', { ...own, ...inHistory }, principal)] };
-    const { satisfied, verdicts } = await check([{ arrival, input: own }]);
+    ['somebody else sent it', 'user:henry', 'the server saw somebody else send it'],
+    ['the server records nobody', undefined, 'is authentication on?'],
+  ] as const)('refuses an approval where %s', async (_why, principal, why) => {
+    bench.history = { events: [signaled('approve', approval('grace'), principal)] };
+    const { satisfied, verdicts } = await check([1]);
     expect(satisfied).toBe(false);
     expect(verdicts).toMatchObject([{ accepted: false, text: expect.stringContaining(why) as string }]);
   });
 
-  it('is not read by a local activity, and not at all where nobody needs it', async () => {
+  it('an approval that the history does not hold as it is told, or at all, does not count', async () => {
     const own = approval('grace');
-    expect(await check([{ arrival: 1, input: own }], { local: true })).toMatchObject({
-      needsSenders: true,
-      verdicts: [],
-      satisfied: false,
-    });
-    const signed = await bench.approval('plan', plan.digest, 'henry');
-    const cheap = await check([{ arrival: 1, input: signed }], { local: true });
-    expect(cheap).toMatchObject({ satisfied: true, verdicts: [{ by: { name: 'henry', how: 'signed' } }] });
-    expect(cheap.needsSenders).toBeUndefined();
+    bench.history = { events: [signaled('approve', { ...own, comment: 'another' }, 'user:grace')] };
+    expect((await check([], [{ approval: own, arrival: 1 }])).satisfied).toBe(false);
+    expect((await check([], [{ approval: own, arrival: 2 }])).satisfied).toBe(false);
+    expect((await check([], [own])).satisfied).toBe(false);
+    await expect(check([2])).rejects.toThrow('no such signal');
   });
 
   it('attests decisions', async () => {
@@ -116,7 +93,7 @@ describe("the server's record of who sent a signal", () => {
       return bench.call('checkDecisions', {
         deployment: DEPLOYMENT,
         parked: [{ step: 'Demote east', parkingNo: 1, choices: ['retry'] }],
-        arrived: [{ arrival: 1, receivedAt: 1, input: own }],
+        arrived: [1],
       });
     };
     expect((await decide('user:grace')).verdicts).toMatchObject([{ accepted: true, by: { how: 'principal' } }]);
@@ -128,15 +105,10 @@ describe("the server's record of who sent a signal", () => {
       { cluster: 'west', uses: ['dr.promote'] },
     ]);
     const own = await envelopeOf(bench.person('ada'), ceremony.invitation, bench.workersKey, { unsigned: true });
-    const inspect = async (principal: string | undefined, options = {}) => {
+    const inspect = async (principal: string | undefined) => {
       bench.history = { events: [signaled('share', own, principal)] };
-      return bench.call(
-        'inspectEnvelopes',
-        { deployment: DEPLOYMENT, ceremony, arrived: [{ arrival: 1, receivedAt: Date.now(), input: own }] },
-        options,
-      );
+      return bench.call('openEnvelopes', { deployment: DEPLOYMENT, ceremony, held: [], arrived: [1] });
     };
-    expect((await inspect('user:ada', { local: true })).needsSenders).toBe(true);
     expect((await inspect('user:ada')).verdicts).toMatchObject([
       { code: 'accepted', holder: { name: 'ada', how: 'principal' } },
     ]);

@@ -1,0 +1,81 @@
+import { isDeepStrictEqual } from 'node:util';
+import { getClient } from '@temporalio/activity';
+import type { temporal } from '@temporalio/proto';
+import type { SignalName } from '../../src/contracts/signals';
+import { RunbookError } from '../../src/errors';
+import { firstValue, textOf, timestampMs } from '../../src/report/history-values';
+import type { RunContext } from '../../src/secrets';
+
+/** A signal as the server recorded it. */
+export interface ArrivedSignal {
+  /** Counts the signals of this name in this run, from 1. */
+  readonly arrival: number;
+  /** Number of its event in the run's history. */
+  readonly eventId: number;
+  /** Anything at all: nobody looked at it yet. */
+  readonly content: unknown;
+  /** The event's time, epoch ms. */
+  readonly at: number;
+  /** Who sent it; undefined where the server records no senders: authentication is off, or older than 1.31. */
+  readonly principal: string | undefined;
+}
+
+/**
+ * What people sent to a run, read where it arrived: in the run's own history. So nothing that was not looked at yet is
+ * copied into the input of an activity, where it would be recorded once more. Handlers get no event ID: the n-th signal
+ * of a name that a run handled is the n-th event of that name in its history (rule 18).
+ */
+export class ArrivedSignals {
+  readonly #run: RunContext;
+  #events: Promise<readonly temporal.api.history.v1.IHistoryEvent[]> | undefined;
+
+  constructor(run: RunContext) {
+    this.#run = run;
+  }
+
+  /** @throws RunbookError DOCUMENT_INVALID where the history holds no such signal */
+  async of(signal: SignalName, arrival: number): Promise<ArrivedSignal> {
+    this.#events ??= this.#read();
+    const events = (await this.#events).filter(
+      ({ workflowExecutionSignaledEventAttributes: signaled }) => signaled?.signalName === signal,
+    );
+    const event = events[arrival - 1];
+    if (!event) throw noSuchSignal();
+    return {
+      arrival,
+      eventId: Number(event.eventId ?? 0),
+      content: firstValue(event.workflowExecutionSignaledEventAttributes?.input),
+      at: timestampMs(event.eventTime) ?? Date.now(),
+      principal: textOf(event.principal?.name),
+    };
+  }
+
+  /** The named ones, in the order of their arrival. */
+  async all(signal: SignalName, arrivals: readonly number[]): Promise<readonly ArrivedSignal[]> {
+    return Promise.all(arrivals.map((arrival) => this.of(signal, arrival)));
+  }
+
+  /**
+   * The principal on the event of one signal whose content is known.
+   *
+   * @throws RunbookError DOCUMENT_INVALID where no such signal with this content is in the history
+   */
+  async senderOf(signal: SignalName, arrival: number, input: unknown): Promise<string | undefined> {
+    const { content, principal } = await this.of(signal, arrival);
+    if (!isDeepStrictEqual(content, input)) throw noSuchSignal();
+    return principal;
+  }
+
+  async #read(): Promise<readonly temporal.api.history.v1.IHistoryEvent[]> {
+    const { wid, rid } = this.#run;
+    const { events } = await getClient().workflow.getHandle(wid, rid).fetchHistory();
+    return events ?? [];
+  }
+}
+
+function noSuchSignal(): RunbookError {
+  return new RunbookError(
+    'DOCUMENT_INVALID',
+    'The document is refused: the history of this run holds no such signal with this content.',
+  );
+}

@@ -1,0 +1,3 @@
+/** Activities of the rehearsal of a ceremony. */
+// eslint-disable-next-line @typescript-eslint/no-empty-object-type -- filled by its runbook
+export interface RehearsalActivities {}
