@@ -95,18 +95,48 @@ function* checkCeremony(
   deployment: ParsedDeployment,
   at: readonly string[],
 ): Generator<Mistake> {
-  const { holders, tokenSource } = deployment.ceremony;
-  const seen = new Set<string>();
-  for (const [index, holder] of holders.entries()) {
-    const path = [...at, 'ceremony', 'holders', index];
-    if (!Object.hasOwn(inventory.people, holder))
-      yield { path, message: `${holder} is not among the people of this inventory` };
-    if (seen.has(holder)) yield { path, message: `${holder} is listed twice` };
-    seen.add(holder);
-  }
+  const { tokenSource } = deployment.ceremony;
+  yield* checkRoster(inventory, deployment, [...at, 'ceremony']);
   const entries = Object.entries(deployment.clusters);
   if (tokenSource === 'batch' && !entries.some(([, cluster]) => cluster.batchToken !== undefined)) {
     yield { path: [...at, 'ceremony', 'tokenSource'], message: 'token source "batch" needs a batchToken on a cluster' };
+  }
+}
+
+/** Whom the ceremony asks. Whether they suffice for the threshold is known only to the service: readiness says it. */
+function* checkRoster(
+  { people }: ParsedInventory,
+  { ceremony }: ParsedDeployment,
+  at: readonly string[],
+): Generator<Mistake> {
+  const listed = new Map<string, 'holders' | 'standBy'>();
+  for (const list of ['holders', 'standBy'] as const) {
+    for (const [index, name] of ceremony[list].entries()) {
+      const path = [...at, list, index];
+      if (!Object.hasOwn(people, name)) yield { path, message: `${name} is not among the people of this inventory` };
+      const before = listed.get(name);
+      if (before === list) yield { path, message: `${name} is listed twice` };
+      else if (before) yield { path, message: `${name} is a holder already: who stands by is asked later` };
+      listed.set(name, list);
+    }
+  }
+  const named = new Set<string>();
+  for (const [index, { group, shares }] of ceremony.groups.entries()) {
+    const path = [...at, 'groups', index];
+    const members = [...listed.keys()].filter(
+      (name) => Object.hasOwn(people, name) && people[name]?.groups.includes(group) === true,
+    );
+    if (named.has(group)) yield { path, message: `group ${group} is listed twice` };
+    named.add(group);
+    if (members.length === 0) yield { path, message: `no holder and nobody who stands by is in group ${group}` };
+    else if (members.length < shares) {
+      const message = `${shares} shares needed, but only ${members.join(', ')} may give one`;
+      yield { path: [...path, 'shares'], message };
+    }
+  }
+  if (ceremony.shares === 'direct' && ceremony.groups.length > 0) {
+    const message = 'groups cannot be checked where holders enter their shares in the service themselves';
+    yield { path: [...at, 'groups'], message };
   }
 }
 

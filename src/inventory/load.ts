@@ -6,6 +6,7 @@ import { errnoOf } from '../secrets/errno';
 import { redact } from '../secrets/redaction';
 import { crossCheck } from './checks';
 import type { Mistake } from './checks';
+import type { ShareGroup } from '../contracts/share-groups';
 import { inventorySchema } from './schema';
 import type { ParsedInventory } from './schema';
 import type { ClusterEntry, Deployment, Inventory } from './types';
@@ -122,7 +123,13 @@ function assemble(parsed: ParsedInventory): Inventory {
     deployments: new Map(
       Object.entries(parsed.deployments).map(([name, entry]): [string, Deployment] => [
         name,
-        { ...entry, name, clusters: assembleClusters(name, entry), drSets: new Map(Object.entries(entry.drSets)) },
+        {
+          ...entry,
+          name,
+          clusters: assembleClusters(name, entry),
+          drSets: new Map(Object.entries(entry.drSets)),
+          shareGroups: assembleShareGroups(parsed, entry),
+        },
       ]),
     ),
   };
@@ -139,4 +146,16 @@ function assembleClusters(
       { ...cluster, name, deployment, drSet: setOf(name) ?? name },
     ]),
   );
+}
+
+function assembleShareGroups(
+  { people }: ParsedInventory,
+  { ceremony }: ParsedInventory['deployments'][string],
+): readonly ShareGroup[] {
+  const roster = [...ceremony.holders, ...ceremony.standBy];
+  return ceremony.groups.map(({ group, shares }) => ({
+    group,
+    shares,
+    members: roster.filter((name) => people[name]?.groups.includes(group) === true),
+  }));
 }

@@ -22,6 +22,8 @@ export const readiness = z
     /** A certificate or licence that ends sooner is a warning. */
     certificateLife: duration.prefault('21d'),
     licenceLife: duration.prefault('30d'),
+    /** A holder's term of office that ends sooner is a warning. */
+    termWarning: duration.prefault('30d'),
     canaryAge: duration.prefault('120s'),
     clockSkew: duration.prefault('5s'),
     /** Age of the newest sample of `walSampler`. */
@@ -34,6 +36,7 @@ export const readiness = z
     snapshotAgeMs: value.snapshotAge,
     certificateLifeMs: value.certificateLife,
     licenceLifeMs: value.licenceLife,
+    termWarningMs: value.termWarning,
     canaryAgeMs: value.canaryAge,
     clockSkewMs: value.clockSkew,
     sampleAgeMs: value.sampleAge,

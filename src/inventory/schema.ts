@@ -45,7 +45,12 @@ const cluster = z.strictObject({
 /** A holder by name, or with the term of office. */
 const holder = z.union([
   name.transform((each): { name: string; from?: string | undefined; until?: string | undefined } => ({ name: each })),
-  z.strictObject({ name, from: z.iso.date().optional(), until: z.iso.date().optional() }),
+  z
+    .strictObject({ name, from: z.iso.date().optional(), until: z.iso.date().optional() })
+    .refine(({ from, until }) => from === undefined || until === undefined || from <= until, {
+      path: ['until'],
+      message: 'the term ends before it begins',
+    }),
 ]);
 
 const ceremony = z

@@ -1,6 +1,7 @@
 import type { z } from 'zod';
 import type { GateName } from '../contracts/plan';
 import type { Attestation } from '../contracts/run-facts';
+import type { ShareGroup } from '../contracts/share-groups';
 import type { PublicKeyEntry } from '../secrets/signing-keys';
 import type { ParsedInventory } from './schema';
 import type { credentialSource } from './schema-values';
@@ -63,6 +64,8 @@ export interface Deployment {
   /** Members of each DR set, as listed. Membership only, never roles. */
   readonly drSets: ReadonlyMap<string, readonly string[]>;
   readonly ceremony: CeremonyPolicy;
+  /** The groups of the ceremony's policy with their members on the roster, in term or not. */
+  readonly shareGroups: readonly ShareGroup[];
   readonly gates: Readonly<Record<GateName, GatePolicy>>;
   /** Clusters that may be wiped; each entry serves once. */
   readonly wipeAllowList: readonly WipePermission[];

@@ -18,6 +18,7 @@ describe('readiness of a deployment', () => {
     expect(readinessOf(EXAMPLE)).toEqual({
       snapshots: undefined,
       snapshotAgeMs: 26 * 3_600_000,
+      termWarningMs: 30 * DAY_MS,
       certificateLifeMs: 21 * DAY_MS,
       licenceLifeMs: 30 * DAY_MS,
       canaryAgeMs: 120_000,
