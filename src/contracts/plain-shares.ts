@@ -1,0 +1,111 @@
+/**
+ * Tells a key share in the clear from what people and programs write otherwise. Pure: workflows look at every signal with
+ * it before anything is copied. Envelopes of the signal `share` have stricter rules of their own (`src/secrets`).
+ */
+
+/** How far into what arrived a share is looked for. */
+const MAX_DEPTH = 8;
+const MAX_STRINGS = 500;
+const MAX_TEXT = 64 * 1024;
+
+/** Bytes of a share as clusters make them: the key and one byte. Nothing else that people paste has these lengths. */
+const SHARE_LENGTHS: ReadonlySet<number> = new Set([17, 33]);
+/** Bytes that digests, fingerprints and identifiers have: a share only where the text says that it is one. */
+const DIGEST_LENGTHS: ReadonlySet<number> = new Set([16, 20, 24, 28, 32]);
+const SHORTEST = 16;
+const LONGEST = 33;
+
+const NAMED_A_SHARE = /\b(key[ _-]?)?share\b|\bunseal([ _-]?key)?\b|\brecovery[ _-]?key\b/i;
+const URL = /\bhttps?:\/\/\S+/gi;
+const HEX = /(?<![0-9A-Za-z+/_=-])[0-9a-f]{32,66}(?![0-9A-Za-z+/_=-])/gi;
+/** As people read it aloud: groups of hexadecimal digits. */
+const SPOKEN_HEX = /(?<![0-9A-Za-z])(?:[0-9a-f]{2,8}[ :]){3,40}[0-9a-f]{2,8}(?![0-9A-Za-z])/gi;
+const BASE64 = /(?<![A-Za-z0-9+/_=-])[A-Za-z0-9+/_-]{22,44}={0,2}(?![A-Za-z0-9+/_=-])/g;
+const SIGNED_DOCUMENT = /\beyJ[A-Za-z0-9_-]*\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*/g;
+
+/** Whether anything in `value` seems to be a key share in the clear: texts, names of members, payloads of signed documents. */
+export function holdsKeyShare(value: unknown): boolean {
+  let strings = 0;
+  const search = (part: unknown, named: boolean, depth: number): boolean => {
+    if (depth > MAX_DEPTH || strings > MAX_STRINGS) return false;
+    if (typeof part === 'string') {
+      strings += 1;
+      return textHoldsKeyShare(part, named);
+    }
+    if (typeof part !== 'object' || part === null) return false;
+    const list = Array.isArray(part);
+    return Object.entries(part).some(
+      ([key, member]) =>
+        (!list && textHoldsKeyShare(key)) || search(member, list ? named : NAMED_A_SHARE.test(key), depth + 1),
+    );
+  };
+  return search(value, false, 0);
+}
+
+/**
+ * Whether a text seems to hold a key share.
+ *
+ * @param named - it is said to be one, so that also the lengths of digests count
+ */
+export function textHoldsKeyShare(text: string, named = false): boolean {
+  const shown = text.slice(0, MAX_TEXT);
+  const documents = shown.match(SIGNED_DOCUMENT) ?? [];
+  if (
+    documents.some((jws) =>
+      jws
+        .split('.')
+        .slice(0, 2)
+        .some((part) => textHoldsKeyShare(decoded(part))),
+    )
+  )
+    return true;
+  const rest = shown.replace(SIGNED_DOCUMENT, ' ').replace(URL, ' ');
+  const digestsCount = named || NAMED_A_SHARE.test(rest);
+  const counts = (bytes: number) =>
+    Number.isInteger(bytes) &&
+    bytes >= SHORTEST &&
+    bytes <= LONGEST &&
+    (SHARE_LENGTHS.has(bytes) || !DIGEST_LENGTHS.has(bytes) || digestsCount);
+  return (
+    (rest.match(HEX) ?? []).some((run) => counts(run.length / 2)) ||
+    (rest.match(SPOKEN_HEX) ?? []).some((run) => counts(run.replace(/[ :]/g, '').length / 2)) ||
+    (rest.match(BASE64) ?? []).some((run) => looksRandom(run) && counts(bytesOf(run)))
+  );
+}
+
+/** Bytes that base64 of this form holds. */
+function bytesOf(base64: string): number {
+  return Math.floor((base64.replace(/=+$/, '').length * 3) / 4);
+}
+
+/**
+ * Random base64 changes between small letters, capitals and digits at two of three places; words, names and paths do not.
+ * Of random shares of 33 bytes one in ten thousand changes more seldom; of the shortest one in a hundred.
+ */
+function looksRandom(text: string): boolean {
+  const least = SHARE_LENGTHS.has(bytesOf(text)) ? 0.3 : 0.45;
+  const classes = [...text.replace(/=+$/, '')].map((character) =>
+    /[a-z]/.test(character) ? 'a' : /[A-Z]/.test(character) ? 'A' : /[0-9]/.test(character) ? '0' : '+',
+  );
+  if (!classes.includes('a') || !classes.includes('A')) return false;
+  const changes = classes.filter((one, index) => index > 0 && one !== classes[index - 1]).length;
+  return changes >= least * (classes.length - 1);
+}
+
+const ALPHABET = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_';
+
+/** Base64url to text, one character for each byte: a share is ASCII. Workflows have no decoder of the platform. */
+function decoded(base64url: string): string {
+  let bits = 0;
+  let held = 0;
+  let text = '';
+  for (const character of base64url) {
+    held = (held << 6) | ALPHABET.indexOf(character);
+    bits += 6;
+    if (bits < 8) continue;
+    bits -= 8;
+    text += String.fromCharCode((held >> bits) & 0xff);
+    held &= (1 << bits) - 1;
+  }
+  return text;
+}
