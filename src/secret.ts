@@ -1,4 +1,5 @@
-import { inspect } from 'node:util';
+/** `inspect.custom` of `node:util`, which browsers do not have. */
+const INSPECT = Symbol.for('nodejs.util.inspect.custom');
 
 const REDACTED = '[redacted]';
 
@@ -42,7 +43,7 @@ export class Secret<K extends SecretKind = SecretKind> {
     return REDACTED;
   }
 
-  [inspect.custom](): string {
+  [INSPECT](): string {
     return REDACTED;
   }
 }

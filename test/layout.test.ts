@@ -19,7 +19,8 @@ const MAY_IMPORT: Readonly<Record<string, readonly RegExp[]>> = {
   'src/contracts/': [],
   'src/client/': [/^src\/(errors|secret)\.ts$/],
   'src/simulator/': [],
-  'src/secrets/': [/^src\/(errors|secret)\.ts$/, /^src\/contracts\//],
+  'src/holder/': [/^src\/(errors|secret)\.ts$/, /^src\/contracts\//],
+  'src/secrets/': [/^src\/(errors|secret)\.ts$/, /^src\/(contracts|holder)\//],
   'src/inventory/': [/^src\/(errors|secret)\.ts$/, /^src\/contracts\//, /^src\/secrets\//],
   'src/report/': [/^src\/(errors|secret)\.ts$/, /^src\/contracts\//, /^src\/secrets\//],
   'workflows/': [/^src\/contracts\//],
@@ -29,6 +30,8 @@ const PACKAGES_NOT_FOR: Readonly<Record<string, RegExp>> = {
   'src/contracts/': /^(node:|@temporalio\/(client|worker|workflow|activity))/,
   'src/client/': /^@temporalio\//,
   'src/simulator/': /^@temporalio\//,
+  // What a holder's tool does runs in a browser as it does in Node.
+  'src/holder/': /^(node:|openpgp$|@temporalio\/)/,
   'src/secrets/': /^@temporalio\//,
   'src/inventory/': /^@temporalio\//,
   'workflows/': /^(node:|undici|@temporalio\/(client|worker|activity|testing))/,

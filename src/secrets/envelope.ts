@@ -1,36 +1,14 @@
 import { createHash } from 'node:crypto';
-import { Encrypter } from 'age-encryption';
-import { z } from 'zod';
 import type { EnvelopeReceipt, EnvelopeVerdictCode } from '../contracts/receipts';
-import type { Secret } from '../secret';
-import {
-  DOCUMENT_TYPES,
-  documentDigest,
-  MAX_DOCUMENT_LENGTH,
-  signDocument,
-  strictBase64url,
-  verifyDocument,
-} from './documents';
-import type { Invitation } from './invitation';
-import { holdsPlainShare, looksLikeShare, parseShare } from './key-shares';
+import { envelopePayload } from '../holder/envelope';
+import type { EnvelopePayload } from '../holder/envelope';
+import { DOCUMENT_TYPES, documentDigest, MAX_DOCUMENT_LENGTH, strictBase64url, verifyDocument } from './documents';
+import { holdsPlainShare, looksLikeShare } from './key-shares';
 import { keyOfPerson, unwrapDocument } from './people';
 import type { PersonFacts, PersonLookup } from './people';
-import type { SigningKey } from './signing-keys';
 
-/** Context of the encrypted part: it is of no use in another protocol. */
-export const SHARE_CONTEXT = 'runbooks/share/v1';
-
-/** The envelope's members (protocol: "Envelope"). `iat` in seconds; it is shown and decides nothing. */
-export const envelopePayload = z.strictObject({
-  cid: z.string(),
-  epoch: z.int().min(1),
-  inv: z.string(),
-  holder: z.string(),
-  seq: z.int().min(0),
-  iat: z.int(),
-  ct: z.string(),
-});
-export type EnvelopePayload = z.infer<typeof envelopePayload>;
+export { createEnvelope, SHARE_CONTEXT } from '../holder/envelope';
+export type { EnvelopePayload } from '../holder/envelope';
 
 /** What stage 1 must know of the ceremony; every member is public. */
 export interface CeremonyFacts {
@@ -48,41 +26,6 @@ export interface Arrival {
   readonly receivedAt: number;
   /** The server's principal on the signal's event, where authentication is on. */
   readonly principal?: string | undefined;
-}
-
-/**
- * Makes a holder's envelope: the share encrypted to the invitation's recipient and nobody else, signed where a key is
- * given.
- *
- * @param options.seq counts the holder's envelopes; the highest valid one counts.
- * @returns the JWS, or the plain members for a holder without a signing key.
- * @throws RunbookError `INVALID_INPUT` where the share is none.
- */
-export async function createEnvelope(options: {
-  readonly invitation: Pick<Invitation, 'cid' | 'epoch' | 'recipient'>;
-  readonly invitationDigest: string;
-  readonly holder: string;
-  readonly seq: number;
-  readonly share: Secret<'key-share'>;
-  readonly signingKey?: SigningKey;
-  readonly now?: number;
-}): Promise<string | EnvelopePayload> {
-  const { invitation, holder, seq, invitationDigest: inv } = options;
-  const { cid, epoch } = invitation;
-  const share = parseShare(options.share.reveal()).reveal();
-  const encrypter = new Encrypter();
-  encrypter.addRecipient(invitation.recipient);
-  const file = await encrypter.encrypt(JSON.stringify({ ctx: SHARE_CONTEXT, inv, cid, epoch, holder, seq, share }));
-  const payload: EnvelopePayload = {
-    cid,
-    epoch,
-    inv,
-    holder,
-    seq,
-    iat: Math.floor((options.now ?? Date.now()) / 1000),
-    ct: Buffer.from(file).toString('base64url'),
-  };
-  return options.signingKey === undefined ? payload : signDocument(DOCUMENT_TYPES.share, payload, options.signingKey);
 }
 
 /** An envelope that passed stage 1. */

@@ -1,9 +1,9 @@
 import { randomInt } from 'node:crypto';
-import { armor, Decrypter, Encrypter } from 'age-encryption';
-import { RunbookError } from '../errors';
+import { armor, Encrypter } from 'age-encryption';
 import { Secret } from '../secret';
-import { formatPublicKey, newSigningKey, parseSigningKey } from './signing-keys';
-import type { SigningKey } from './signing-keys';
+import { formatPublicKey, newSigningKey } from './signing-keys';
+
+export { readHolderKey } from '../holder/signing-keys';
 
 /** A person's new signing key: the file to keep, the line for the inventory. */
 export interface CreatedHolderKey {
@@ -46,25 +46,4 @@ export async function createHolderKey(
   encrypter.setScryptWorkFactor(workFactor);
   const file = armor.encode(await encrypter.encrypt(jwk.reveal()));
   return { file: file.endsWith('\n') ? file : `${file}\n`, kid: key.kid, inventoryLine: formatPublicKey(key) };
-}
-
-/**
- * Opens a person's key file.
- *
- * @param file text of the file.
- * @throws RunbookError `DOCUMENT_INVALID`, the same for a wrong passphrase and a damaged file.
- */
-export async function readHolderKey(file: string, passphrase: Secret<'passphrase'>): Promise<SigningKey> {
-  let jwk: string;
-  try {
-    const decrypter = new Decrypter();
-    decrypter.addPassphrase(passphrase.reveal());
-    jwk = await decrypter.decrypt(armor.decode(file.trim()), 'text');
-  } catch {
-    throw new RunbookError(
-      'DOCUMENT_INVALID',
-      'The key file does not open: the passphrase is wrong or the file is damaged.',
-    );
-  }
-  return parseSigningKey(new Secret('private-key', jwk));
 }

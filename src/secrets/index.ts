@@ -7,6 +7,7 @@ export {
   formatPublicKey,
   importPublicKey,
   newSigningKey,
+  parseFingerprint,
   parsePublicKey,
   parseSigningKey,
   spokenFingerprint,
@@ -33,8 +34,8 @@ export { createEnvelope, inspectEnvelope } from './envelope';
 export type { Arrival, CeremonyFacts, EnvelopePayload } from './envelope';
 export { checkEnvelopes, openShares } from './opening';
 export type { OpenedShare } from './opening';
-export { signApproval, signDecision, verifyApproval, verifyDecision } from './approvals';
-export type { DocumentContext, VerifiedApproval, VerifiedDecision } from './approvals';
+export { signApproval, signDecision, signDecline, verifyApproval, verifyDecision, verifyDecline } from './approvals';
+export type { DocumentContext, VerifiedApproval, VerifiedDecision, VerifiedDecline } from './approvals';
 export { evaluateGate } from './gate-policy';
 export type { CountedApproval, GateEvaluation, GateRule } from './gate-policy';
 export { createHolderKey, generatePassphrase, readHolderKey } from './holder-keys';

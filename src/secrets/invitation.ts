@@ -1,52 +1,16 @@
 import { randomUUID } from 'node:crypto';
-import { z } from 'zod';
-import { tokenUse } from '../contracts/runbook-inputs';
 import { RunbookError, isRunbookError } from '../errors';
+import { invitationPayload, readInvitation } from '../holder/invitation';
+import type { Invitation } from '../holder/invitation';
 import { createCeremonyKeys } from './ceremony-keys';
-import { DOCUMENT_TYPES, documentDigest, signDocument, verifyDocument } from './documents';
+import { DOCUMENT_TYPES, documentDigest, signDocument } from './documents';
 import type { KeyRecord, KeyRecords } from './key-records';
 import type { RunContext } from './sealing';
-import { importPublicKey } from './signing-keys';
 import type { PublicKeyEntry, SigningKey } from './signing-keys';
 
-/** What a target's token may be used for; a root token is asked for as such. */
-export const invitationUse = z.enum([...tokenUse.options, 'root-token.generate']);
-export type InvitationUse = z.infer<typeof invitationUse>;
-
-const invitationTarget = z.strictObject({
-  cluster: z.string(),
-  clusterId: z.string(),
-  addresses: z.array(z.string()).min(1),
-  /** SHA-256 (hexadecimal) of the CA file, empty where system roots are used. */
-  caSha256: z.string(),
-  uses: z.array(invitationUse).min(1),
-});
-
-/** The invitation's members (protocol: "Invitation"). Times in seconds since 1970. */
-export const invitationPayload = z.strictObject({
-  cid: z.uuid(),
-  epoch: z.int().min(1),
-  ns: z.string(),
-  wid: z.string(),
-  rid: z.string(),
-  kind: z.enum(['operation-token', 'root-token']),
-  targets: z.array(invitationTarget).min(1),
-  requestedBy: z.strictObject({ name: z.string(), how: z.enum(['signed', 'principal', 'claimed']) }),
-  reason: z.string(),
-  runbook: z.string(),
-  inputDigest: z.string(),
-  holders: z.array(z.string()).min(1),
-  threshold: z.int().min(1),
-  recipient: z.string().startsWith('age1pq1'),
-  /** Fingerprint of the OpenPGP key to which the token is encrypted: the ceremony's, or the recipient's. */
-  pgp: z.string().regex(/^[0-9a-f]{40}$/),
-  erasure: z.enum(['memory', 'best-effort']),
-  iat: z.int(),
-  exp: z.int(),
-  useFor: z.int(),
-});
-export type Invitation = z.infer<typeof invitationPayload>;
-export type InvitationTarget = z.infer<typeof invitationTarget>;
+export { invitationPayload, invitationUse, verifyInvitation } from '../holder/invitation';
+export type { Invitation, InvitationTarget, InvitationUse } from '../holder/invitation';
+export type { PinnedKey } from '../holder/public-keys';
 
 /** What an invitation is made of. The activity reads it from inventory and service; nothing here is a key. */
 export interface InvitationFacts extends Pick<Invitation, 'kind' | 'targets' | 'requestedBy' | 'reason' | 'runbook'> {
@@ -210,44 +174,4 @@ export async function readOwnInvitation(
   signingKey: PublicKeyEntry,
 ): Promise<{ readonly invitation: Invitation; readonly digest: string }> {
   return readInvitation(record.invitation, [{ environment: 'workers', ...signingKey }]);
-}
-
-/** A workers' public key that somebody pinned for an environment. */
-export interface PinnedKey extends PublicKeyEntry {
-  readonly environment: string;
-}
-
-async function readInvitation(
-  jws: unknown,
-  pins: readonly PinnedKey[],
-): Promise<{ invitation: Invitation; digest: string; environment: string }> {
-  const verified = await verifyDocument(jws, DOCUMENT_TYPES.invitation, (kid) => {
-    const pin = pins.find((candidate) => candidate.kid === kid);
-    return pin && { name: pin.environment, publicKey: importPublicKey(pin.x) };
-  });
-  const parsed = invitationPayload.safeParse(verified.payload);
-  if (!parsed.success)
-    throw new RunbookError('DOCUMENT_INVALID', 'The invitation does not have the members of an invitation.');
-  return { invitation: parsed.data, digest: verified.digest, environment: verified.signer };
-}
-
-/**
- * What a holder's tool checks before it asks for a key share: the signer is pinned, the type, not expired, the holder is
- * invited. What it says must still be shown to the holder.
- *
- * @param options.now milliseconds since 1970.
- * @throws RunbookError `DOCUMENT_INVALID` with a text for the holder.
- */
-export async function verifyInvitation(
-  jws: unknown,
-  options: { readonly pins: readonly PinnedKey[]; readonly now: number; readonly holder: string },
-): Promise<{ readonly invitation: Invitation; readonly digest: string; readonly environment: string }> {
-  const verified = await readInvitation(jws, options.pins);
-  if (verified.invitation.exp * 1000 <= options.now) {
-    throw new RunbookError('DOCUMENT_INVALID', 'The invitation is expired; ask for the current one.');
-  }
-  if (!verified.invitation.holders.includes(options.holder)) {
-    throw new RunbookError('DOCUMENT_INVALID', 'The invitation does not invite you.');
-  }
-  return verified;
 }

@@ -4,7 +4,7 @@ import { dirname } from 'node:path';
 import { z } from 'zod';
 import { RunbookError } from '../errors';
 import { errnoOf } from './errno';
-import type { PinnedKey } from './invitation';
+import type { PinnedKey } from '../holder/public-keys';
 import { formatPublicKey, parsePublicKey } from './signing-keys';
 
 const pinsFile = z.strictObject({

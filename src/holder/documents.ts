@@ -1,0 +1,127 @@
+import { sha256 } from '@noble/hashes/sha2.js';
+import { CompactSign, compactVerify } from 'jose';
+import type { CryptoKey, JWK, KeyObject } from 'jose';
+import { z } from 'zod';
+import { RunbookError } from '../errors';
+import { decodeBase64url, encodeBase64url } from './base64url';
+import type { SigningKey } from './signing-keys';
+
+/** The kinds of signed document (protocol: "Documents that cross trust borders"). */
+export const DOCUMENT_TYPES = {
+  invitation: 'runbooks-invitation-v1',
+  share: 'runbooks-share-v1',
+  approval: 'runbooks-approval-v1',
+  decision: 'runbooks-decision-v1',
+  decline: 'runbooks-decline-v1',
+  rehearsal: 'runbooks-rehearsal-v1',
+  rehearsalShare: 'runbooks-rehearsal-share-v1',
+  signingKey: 'runbooks-signing-key-v1',
+} as const;
+export type DocumentType = (typeof DOCUMENT_TYPES)[keyof typeof DOCUMENT_TYPES];
+
+/** Longest document in characters. */
+export const MAX_DOCUMENT_LENGTH = 16 * 1024;
+
+/** A key that may have signed, with the person or worker it belongs to. */
+export interface VerificationKey {
+  readonly name: string;
+  readonly publicKey: CryptoKey | KeyObject | JWK;
+}
+
+/** A document whose signature verified. The payload is still unchecked. */
+export interface VerifiedDocument {
+  readonly payload: unknown;
+  readonly digest: string;
+  readonly kid: string;
+  /** Name that `resolveKey` gave for the key. */
+  readonly signer: string;
+}
+
+const protectedHeader = z.strictObject({ alg: z.literal('Ed25519'), typ: z.string(), kid: z.string() });
+
+function refuse(why: string): never {
+  throw new RunbookError('DOCUMENT_INVALID', `The document is refused: ${why}.`);
+}
+
+function digestOf(header: string, payload: string): string {
+  return encodeBase64url(sha256(new TextEncoder().encode(`${header}.${payload}`)));
+}
+
+function parseJson(bytes: Uint8Array, what: string): unknown {
+  try {
+    return JSON.parse(new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes));
+  } catch {
+    return refuse(`its ${what} is not JSON`);
+  }
+}
+
+function splitDocument(jws: unknown): { header: string; payload: string; signature: string } {
+  if (typeof jws !== 'string') refuse('it is not a string');
+  if (jws.length > MAX_DOCUMENT_LENGTH) refuse('it is larger than 16 KiB');
+  const [header, payload, signature, ...rest] = jws.split('.');
+  if (!header || !payload || !signature || rest.length > 0)
+    refuse('it does not have the three parts of a signed document');
+  return { header, payload, signature };
+}
+
+/**
+ * Digest of a signed document: base64url SHA-256 of the characters `header.payload`, as received. It says nothing about
+ * the signature.
+ *
+ * @throws RunbookError `DOCUMENT_INVALID` where `jws` does not have three parts.
+ */
+export function documentDigest(jws: string): string {
+  const { header, payload } = splitDocument(jws);
+  return digestOf(header, payload);
+}
+
+/**
+ * Signs `payload` as JWS Compact with the protected header `{alg, typ, kid}`.
+ *
+ * @throws RunbookError `DOCUMENT_INVALID` where the result would be larger than 16 KiB.
+ */
+export async function signDocument(typ: DocumentType, payload: object, key: SigningKey): Promise<string> {
+  const jws = await new CompactSign(new TextEncoder().encode(JSON.stringify(payload)))
+    .setProtectedHeader({ alg: 'Ed25519', typ, kid: key.kid })
+    .sign(key.privateKey);
+  if (jws.length > MAX_DOCUMENT_LENGTH) refuse('it would be larger than 16 KiB');
+  return jws;
+}
+
+/**
+ * Verifies a signed document strictly: exactly the header members `alg`, `typ` and `kid`, `alg` Ed25519, the given
+ * `typ`, strict base64url, at most 16 KiB. Keys come only from `resolveKey`, never from the document.
+ *
+ * @param resolveKey gives the key of a `kid` from the inventory or the pins, with its owner's name.
+ * @throws RunbookError `DOCUMENT_INVALID`; the text is fixed and repeats nothing of the document.
+ */
+export async function verifyDocument(
+  jws: unknown,
+  typ: DocumentType,
+  resolveKey: (kid: string) => VerificationKey | undefined,
+): Promise<VerifiedDocument> {
+  const { header, payload, signature } = splitDocument(jws);
+  const headerBytes = decodeBase64url(header) ?? refuse('its header is not strict base64url');
+  const payloadBytes = decodeBase64url(payload) ?? refuse('its payload is not strict base64url');
+  if (decodeBase64url(signature)?.length !== 64) refuse('its signature is not strict base64url of 64 bytes');
+
+  const rawHeader = parseJson(headerBytes, 'header');
+  const parsed = protectedHeader.safeParse(rawHeader);
+  if (!parsed.success) refuse('its header must hold exactly alg (Ed25519), typ and kid');
+  // A repeated member would be invisible after parsing: only the compact form without repetition is taken.
+  if (JSON.stringify(rawHeader) !== new TextDecoder().decode(headerBytes)) refuse('its header is not in compact form');
+  if (parsed.data.typ !== typ) refuse(`it is not of type ${typ}`);
+
+  const key = resolveKey(parsed.data.kid) ?? refuse('it is signed with a key that is not known here');
+  try {
+    await compactVerify(`${header}.${payload}.${signature}`, key.publicKey, { algorithms: ['Ed25519'] });
+  } catch {
+    refuse('its signature does not verify');
+  }
+  return {
+    payload: parseJson(payloadBytes, 'payload'),
+    digest: digestOf(header, payload),
+    kid: parsed.data.kid,
+    signer: key.name,
+  };
+}

@@ -1,0 +1,74 @@
+import { base64, base64nopad, hex } from '@scure/base';
+import { RunbookError } from '../errors';
+import { Secret } from '../secret';
+
+/** Shortest and longest key share in bytes: the service refuses others. */
+export const SHARE_BYTES = { shortest: 16, longest: 33 } as const;
+
+const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
+/** How far into what arrived a share is looked for. */
+const MAX_DEPTH = 6;
+const MAX_STRINGS = 200;
+
+function fits(bytes: number): boolean {
+  return bytes >= SHARE_BYTES.shortest && bytes <= SHARE_BYTES.longest;
+}
+
+function tryDecode(coder: { decode(text: string): Uint8Array; encode(bytes: Uint8Array): string }, text: string) {
+  try {
+    const bytes = coder.decode(text);
+    return coder.encode(bytes) === text ? bytes : undefined;
+  } catch {
+    // The decoder's own error quotes the text.
+    return undefined;
+  }
+}
+
+/** The bytes of `text` as the service reads a key share: hexadecimal first, then standard base64. */
+function decodeShare(text: string): Uint8Array | undefined {
+  if (/^([0-9a-f]{2})+$/i.test(text) && fits(text.length / 2)) return tryDecode(hex, text.toLowerCase());
+  const bytes = tryDecode(base64, text) ?? tryDecode(base64nopad, text);
+  return bytes !== undefined && fits(bytes.length) ? bytes : undefined;
+}
+
+/**
+ * Reads a key share as a holder has it: hexadecimal or base64, 16 to 33 bytes. Gives lower-case hexadecimal.
+ *
+ * @throws RunbookError `INVALID_INPUT` with a fixed text: what was typed is never repeated.
+ */
+export function parseShare(text: string): Secret<'key-share'> {
+  const bytes = decodeShare(text.trim());
+  if (bytes !== undefined) return new Secret('key-share', hex.encode(bytes));
+  throw new RunbookError(
+    'INVALID_INPUT',
+    'This is not a key share: it must be 16 to 33 bytes in hexadecimal or base64.',
+  );
+}
+
+/** Whether `text` holds something that could be a key share in the clear. It errs on the side of yes. */
+export function looksLikeShare(text: string): boolean {
+  for (const [run] of text.matchAll(/(?<![0-9a-f])[0-9a-f]{32,}(?![0-9a-f])/gi)) {
+    if (fits(run.length / 2)) return true;
+  }
+  for (const [run] of text.matchAll(/[A-Za-z0-9+/_-]{22,}/g)) {
+    if (UUID.test(run)) continue;
+    const classes = [/[a-z]/, /[A-Z]/, /[0-9]/].filter((pattern) => pattern.test(run)).length;
+    if (classes >= 2 && fits(Math.floor((run.length * 3) / 4))) return true;
+  }
+  return false;
+}
+
+/** Whether anything in `value` could be a key share in the clear: strings and member names, to a depth of six. */
+export function holdsPlainShare(value: unknown): boolean {
+  let strings = 0;
+  const search = (part: unknown, depth: number): boolean => {
+    if (depth > MAX_DEPTH || strings > MAX_STRINGS) return false;
+    if (typeof part === 'string') {
+      strings += 1;
+      return looksLikeShare(part);
+    }
+    if (typeof part !== 'object' || part === null) return false;
+    return Object.entries(part).some(([key, member]) => looksLikeShare(key) || search(member, depth + 1));
+  };
+  return search(value, 0);
+}

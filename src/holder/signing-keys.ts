@@ -1,0 +1,62 @@
+import { armor, Decrypter } from 'age-encryption';
+import type { CryptoKey, KeyObject } from 'jose';
+import { z } from 'zod';
+import { RunbookError } from '../errors';
+import { Secret } from '../secret';
+import type { PublicKeyEntry } from './public-keys';
+import { thumbprint } from './public-keys';
+
+/** An Ed25519 private key with its identifier. The key object never prints the key. */
+export interface SigningKey extends PublicKeyEntry {
+  readonly privateKey: CryptoKey | KeyObject;
+}
+
+/** The members of an Ed25519 private key in JWK form that count; others are dropped. */
+export const privateJwk = z.object({
+  kty: z.literal('OKP'),
+  crv: z.literal('Ed25519'),
+  d: z.string(),
+  x: z.string(),
+});
+
+/**
+ * Reads an Ed25519 private JWK with nothing but what browsers have too. The key can sign and cannot be exported again. A
+ * stored `x` that contradicts `d` is refused.
+ *
+ * @throws RunbookError `DOCUMENT_INVALID`, without anything of the text.
+ */
+export async function importSigningKey(jwk: Secret<'private-key'>): Promise<SigningKey> {
+  try {
+    const { kty, crv, d, x } = privateJwk.parse(JSON.parse(jwk.reveal()));
+    const { subtle } = globalThis.crypto;
+    const privateKey = await subtle.importKey('jwk', { kty, crv, d, x }, 'Ed25519', false, ['sign']);
+    const publicKey = await subtle.importKey('jwk', { kty, crv, x }, 'Ed25519', false, ['verify']);
+    const sample = new TextEncoder().encode('runbooks/signing-key/v1');
+    const signature = await subtle.sign('Ed25519', privateKey, sample);
+    if (await subtle.verify('Ed25519', publicKey, signature, sample)) return { kid: thumbprint(x), x, privateKey };
+  } catch {
+    // The parser's own error quotes the text: fall through to the fixed one.
+  }
+  throw new RunbookError('DOCUMENT_INVALID', 'The signing key is not an Ed25519 private key in JWK form.');
+}
+
+/**
+ * Opens a person's key file.
+ *
+ * @param file text of the file: armored age, protected by a passphrase.
+ * @throws RunbookError `DOCUMENT_INVALID`, the same for a wrong passphrase and a damaged file.
+ */
+export async function readHolderKey(file: string, passphrase: Secret<'passphrase'>): Promise<SigningKey> {
+  let jwk: string;
+  try {
+    const decrypter = new Decrypter();
+    decrypter.addPassphrase(passphrase.reveal());
+    jwk = await decrypter.decrypt(armor.decode(file.trim()), 'text');
+  } catch {
+    throw new RunbookError(
+      'DOCUMENT_INVALID',
+      'The key file does not open: the passphrase is wrong or the file is damaged.',
+    );
+  }
+  return importSigningKey(new Secret('private-key', jwk));
+}
