@@ -25,6 +25,7 @@ import { createTreeActivities } from './trees';
 import { createWalSampleActivities } from './wal-samples';
 import { createTokenActivities } from './tokens';
 import { createReadinessActivities } from './readiness';
+import { createRosterActivities } from './roster';
 import { Clusters } from './support/clusters';
 
 export type { ActivityDependencies } from './dependencies';
@@ -56,6 +57,7 @@ export function createActivities(dependencies: ActivityDependencies): RunbookAct
     ...createWalSampleActivities(clusters),
     ...createTokenActivities(dependencies, clusters),
     ...createReadinessActivities(dependencies, clusters),
+    ...createRosterActivities(dependencies),
     ...createServiceReadinessActivities(clusters),
     ...createHookActivities(clusters),
   };

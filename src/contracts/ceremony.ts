@@ -1,6 +1,7 @@
 import type { Attested } from './run-facts';
 import type { TokenUse } from './runbook-inputs';
 import type { Sealed } from './sealed';
+import type { ShareGroup } from './share-groups';
 
 /** Where an activity finds the token for a DR operation: sealed in the run, or the prepared batch token of the inventory. */
 export type OperationTokenReference =
@@ -26,6 +27,16 @@ export interface CeremonyHandle {
   readonly threshold: number;
   /** Epoch milliseconds: until when shares are collected. */
   readonly collectUntil: number;
+  /**
+   * Those of the holders who stand by: named in the invitation with the others, and asked only after a while or when
+   * somebody declines. This and what follows is for showing who is asked; what uses shares reads the inventory itself.
+   */
+  readonly standBy?: readonly string[];
+  readonly inviteStandByAfterMs?: number;
+  /** So many shares must come from each of these groups: our policy, not the service's. */
+  readonly groups?: readonly ShareGroup[];
+  /** On the inventory's list, and not invited. */
+  readonly outOfTerm?: readonly { readonly name: string; readonly why: string }[];
 }
 
 /** An envelope as it arrived: a JWS string, or the plain object of a holder without a signing key. */
@@ -41,4 +52,17 @@ export interface EnvelopeVerdict {
   readonly digest?: string;
   /** The signal's event, where that is to be purged: it holds a key share in plain text. */
   readonly eventId?: number;
+}
+
+/** How people name a generation attempt: what its nonce begins with. The whole nonce is told nowhere. */
+export function attemptMark(nonce: string): string {
+  return /^[0-9a-f]{8}/i.exec(nonce)?.[0].toLowerCase() ?? 'without-nonce';
+}
+
+/**
+ * The step under which a run is parked because of somebody else's attempt. A decision names its step, so that two people
+ * who decide to cancel the attempt have signed which one, and on which cluster.
+ */
+export function foreignAttemptStep(cluster: string, mark: string): string {
+  return `Free the slot of ${cluster} from attempt ${mark}`;
 }

@@ -7,6 +7,8 @@ export const NOTIFICATION_EVENTS = [
   'waiting-for-people',
   'reminder',
   'escalation',
+  'stand-by-called',
+  'holders-too-few',
   'parked',
   'outage-started',
   'service-ready',

@@ -77,6 +77,14 @@ export type RunFact = { readonly at: number } & (
       readonly boundWalEntries?: string;
       readonly why: string;
     }
+  /** Asked for key shares in this epoch, and why now. Who answered or declined is in the receipts. */
+  | {
+      readonly kind: 'holders-asked';
+      readonly epoch: number;
+      readonly as: 'holder' | 'stand-by';
+      readonly names: readonly string[];
+      readonly why: string;
+    }
   | { readonly kind: 'step-ended'; readonly step: string; readonly outcome: 'done' | 'already' | 'skipped' | 'failed' }
   | {
       readonly kind: 'control';

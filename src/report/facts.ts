@@ -23,6 +23,7 @@ export interface RunFacts {
   readonly phases: readonly FactOf<'phase'>[];
   readonly outagesBegan: readonly FactOf<'outage-began'>[];
   readonly losses: readonly FactOf<'loss'>[];
+  readonly holdersAsked: readonly FactOf<'holders-asked'>[];
   /** Facts that have none of the known shapes. */
   readonly unread: number;
 }
@@ -66,6 +67,7 @@ function ofKind<K extends RunFact['kind']>(facts: readonly RunFact[], kind: K): 
 const JUDGED_SIGNAL = {
   checkApprovals: 'approve',
   checkDecisions: 'decide',
+  checkDeclines: 'decline',
   checkUnaskedShares: 'share',
   openEnvelopes: 'share',
 } as const;
@@ -188,6 +190,7 @@ export function collectFacts(run: RunRecord): RunFacts {
     phases: ofKind(read, 'phase').toSorted(byTime),
     outagesBegan: ofKind(read, 'outage-began').toSorted(byTime),
     losses: ofKind(read, 'loss').toSorted(byTime),
+    holdersAsked: ofKind(read, 'holders-asked').toSorted(byTime),
     unread: unread + inResults.unread,
   };
 }

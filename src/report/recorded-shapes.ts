@@ -84,6 +84,14 @@ export const recordedFact: z.ZodType<RunFact> = z.discriminatedUnion('kind', [
     why: z.string(),
   }),
   z.object({
+    kind: z.literal('holders-asked'),
+    at,
+    epoch: z.number(),
+    as: z.enum(['holder', 'stand-by']),
+    names: z.array(z.string()),
+    why: z.string(),
+  }),
+  z.object({
     kind: z.literal('step-ended'),
     at,
     step: z.string(),

@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 import type { z } from 'zod';
 import type { Attestation } from '../contracts/run-facts';
-import { approvalPayload, decisionPayload } from '../contracts/signals';
-import type { ApprovalPayload, DecisionAction, DecisionPayload } from '../contracts/signals';
+import { approvalPayload, decisionPayload, declinePayload } from '../contracts/signals';
+import type { ApprovalPayload, DecisionAction, DecisionPayload, DeclinePayload } from '../contracts/signals';
 import { RunbookError } from '../errors';
 import { DOCUMENT_TYPES, signDocument, strictBase64url, verifyDocument } from './documents';
 import type { DocumentType } from './documents';
@@ -47,6 +47,15 @@ export interface VerifiedDecision {
   readonly parkingNo: number;
   readonly iat: number;
   readonly digest: string;
+}
+
+/** A decline that fits this run, ceremony and epoch, by a holder who is invited. */
+export interface VerifiedDecline {
+  readonly name: string;
+  readonly how: Attestation;
+  /** Redacted. */
+  readonly reason: string;
+  readonly iat: number;
 }
 
 function refuse(why: string): never {
@@ -109,6 +118,31 @@ export async function verifyDecision(
     if (parkingNo !== context.parked.parkingNo) refuse('it decides about another parking of this step');
   }
   return { name: person.name, how, action, reason: redact(payload.reason), step, parkingNo, iat, digest };
+}
+
+/** Signs a holder's decline. */
+export async function signDecline(payload: DeclinePayload, key: SigningKey): Promise<string> {
+  return signDocument(DOCUMENT_TYPES.decline, payload, key);
+}
+
+/**
+ * Verifies a decline: form, the attestation that the inventory demands of the named person, the run, the ceremony and
+ * its epoch, and that this person is invited.
+ *
+ * @throws RunbookError `DOCUMENT_INVALID`; the text repeats nothing of the document.
+ */
+export async function verifyDecline(
+  document: unknown,
+  context: DocumentContext & {
+    readonly ceremony: { readonly cid: string; readonly epoch: number; readonly holders: readonly string[] };
+  },
+): Promise<VerifiedDecline> {
+  const { payload, person, how } = await readAttested(document, DOCUMENT_TYPES.decline, declinePayload, context);
+  const { cid, epoch, holders } = context.ceremony;
+  if (payload.cid !== cid) refuse('it is for another ceremony');
+  if (payload.epoch !== epoch) refuse('it is for another round of this ceremony');
+  if (!holders.includes(person.name)) refuse('the named person is not asked for a key share here');
+  return { name: person.name, how, reason: redact(payload.reason), iat: payload.iat };
 }
 
 interface Attestable extends RunContext {

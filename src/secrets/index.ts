@@ -29,7 +29,7 @@ export type {
   InvitationUse,
   PinnedKey,
 } from './invitation';
-export { parseShare } from './key-shares';
+export { holdsPlainShare, parseShare } from './key-shares';
 export { createEnvelope, inspectEnvelope } from './envelope';
 export type { Arrival, CeremonyFacts, EnvelopePayload } from './envelope';
 export { checkEnvelopes, openShares } from './opening';
