@@ -3,12 +3,12 @@ import { join } from 'node:path';
 import type { Client } from '@temporalio/client';
 import { QUERIES } from '../contracts/signals';
 import { RunbookError } from '../errors';
-import { readPins, spokenFingerprint, verifyInvitation } from '../secrets';
-import type { Invitation, InvitationUse } from '../secrets';
+import { namedSigner, plainFacts, spokenFingerprint, verifyInvitation } from '../holder';
+import type { VerifiedInvitation } from '../holder';
+import { readPins } from '../secrets';
 import { activityResults, fetchEvents } from './history';
 import type { RunReference } from './history';
 import { queryRun } from './run-view';
-import { attestedName, clock, inWords } from './text';
 
 /** The file of pinned workers' keys: `--pins`, else `RUNBOOKS_PINS`, else in the user's configuration directory. */
 export function pinsPath(env: NodeJS.ProcessEnv, given?: string): string {
@@ -45,12 +45,7 @@ function hasInvitation(value: unknown): value is { readonly invitation: string }
 }
 
 /** An invitation that a pinned key signed for this holder and this run. */
-export interface CheckedInvitation {
-  readonly invitation: Invitation;
-  readonly digest: string;
-  /** The name under which the signer's key is pinned. */
-  readonly environment: string;
-}
+export type CheckedInvitation = VerifiedInvitation;
 
 /**
  * Checks an invitation as a holder's tool must (protocol: "Invitation").
@@ -67,7 +62,7 @@ export async function checkInvitation(
   },
 ): Promise<CheckedInvitation> {
   const pins = await readPins(options.pinsFile);
-  const signer = signerOf(jws);
+  const signer = namedSigner(jws);
   if (!pins.some(({ kid }) => kid === signer)) {
     throw new RunbookError(
       'DOCUMENT_INVALID',
@@ -91,59 +86,17 @@ export async function checkInvitation(
   return checked;
 }
 
-/** The key that a document names, unverified: only to tell a person which fingerprint to compare. */
-function signerOf(jws: string): string | undefined {
-  try {
-    const header: unknown = JSON.parse(Buffer.from(jws.split('.')[0] ?? '', 'base64url').toString('utf8'));
-    const kid: unknown = typeof header === 'object' && header !== null && 'kid' in header ? header.kid : undefined;
-    return typeof kid === 'string' && /^[A-Za-z0-9_-]{43}$/.test(kid) ? kid : undefined;
-  } catch {
-    return undefined;
-  }
-}
-
-const USES: Record<InvitationUse, string> = {
-  'dr.promote': 'promote it to DR primary',
-  'dr.update-primary': 'point it to another primary',
-  'dr.disable': 'DISABLE replication on it',
-  'dr.reindex': 'reindex it',
-  'dr.merkle-check': 'check its Merkle tree',
-  'dr.operation-token.delete': 'delete that token again',
-  'root-token.generate': 'do ANYTHING on it, without an end',
-};
-
-/** A fingerprint in groups, to be read aloud. */
-function spelled(fingerprint: string): string {
-  return (fingerprint.match(/.{1,4}/g) ?? []).join(' ');
-}
-
 /** Every member of an invitation, in plain words, for the holder to read before he gives his share. */
-export function invitationLines({ invitation, environment, digest }: CheckedInvitation, now = Date.now()): string[] {
-  const { kind, targets, requestedBy, reason, runbook, holders, threshold, erasure, exp, iat, useFor, epoch } =
-    invitation;
-  const token = kind === 'operation-token' ? 'DR operation token' : 'ROOT token';
+export function invitationLines(checked: CheckedInvitation, now = Date.now()): string[] {
+  const facts = plainFacts(checked, now);
+  const width = Math.max(...facts.map(({ label }) => label.length));
   return [
-    `Invitation of environment "${environment}" (pinned key; signature verified)`,
-    `  What for       one ${token} on each of ${targets.length} cluster${targets.length === 1 ? '' : 's'}:`,
-    ...targets.flatMap((target) => [
-      `    ${target.cluster}  (cluster ID ${target.clusterId})`,
-      `      at       ${target.addresses.join(', ')}`,
-      `      CA       ${target.caSha256 === '' ? "the system's roots" : `SHA-256 ${target.caSha256}`}`,
-      `      to       ${target.uses.map((use) => USES[use]).join('; ')}`,
-    ]),
-    `  Runbook        ${runbook} (${invitation.wid}, run ${invitation.rid}, namespace ${invitation.ns})`,
-    `  Requested by   ${attestedName(requestedBy)}`,
-    `  Reason         ${reason}`,
-    `  Holders        ${holders.join(', ')}; ${threshold} needed`,
-    `  Collected      from ${clock(iat * 1000, now)} until ${clock(exp * 1000, now)} (${inWords(exp * 1000 - now)} left)`,
-    `  Then used for  at most ${inWords(useFor * 1000)}, after which the key that opens your share is destroyed`,
-    `  Key kept in    ${erasure === 'memory' ? 'memory' : 'a file system that may keep traces (erasure: best effort)'}`,
-    `  Recipient      ${invitation.recipient.slice(0, 20)}... ; OpenPGP ${invitation.pgp}`,
-    ...(kind === 'root-token'
-      ? [
-          `  THE TOKEN goes to whoever has the private key of OpenPGP ${spelled(invitation.pgp)}: compare it with that person`,
-        ]
-      : []),
-    `  Ceremony       ${invitation.cid}, epoch ${epoch}, input ${invitation.inputDigest}, invitation ${digest}`,
+    'Invitation: the signature verifies with a key that is pinned on this machine.',
+    ...facts.flatMap(({ label, lines, warning }) =>
+      lines.map((line, index) => {
+        const margin = index === 0 && warning ? '!' : ' ';
+        return `${margin} ${(index === 0 ? label : '').padEnd(width)}  ${line}`;
+      }),
+    ),
   ];
 }

@@ -41,6 +41,8 @@ export const invitationPayload = z.strictObject({
   iat: z.int(),
   exp: z.int(),
   useFor: z.int(),
+  /** The holders enter their shares in the service themselves, and give none to any tool. Absent where they seal them. */
+  shares: z.literal('direct').optional(),
 });
 export type Invitation = z.infer<typeof invitationPayload>;
 export type InvitationTarget = z.infer<typeof invitationTarget>;

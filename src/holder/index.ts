@@ -1,0 +1,14 @@
+export { createEnvelope, envelopeInput } from './envelope';
+export type { EnvelopePayload } from './envelope';
+export { namedSigner, verifyInvitation } from './invitation';
+export type { Invitation, VerifiedInvitation } from './invitation';
+export { parseShare, SHARE_BYTES } from './key-shares';
+export { findInvitation } from './pasted';
+export type { PastedInvitation } from './pasted';
+export { plainFacts } from './plain-words';
+export type { PlainFact } from './plain-words';
+export { formatPublicKey, parseFingerprint, parsePublicKey, spokenFingerprint } from './public-keys';
+export type { PinnedKey, PublicKeyEntry } from './public-keys';
+export { readHolderKey } from './signing-keys';
+export type { SigningKey } from './signing-keys';
+export { attestedName, clock, inWords } from './words';
