@@ -1,4 +1,5 @@
 #!/usr/bin/env node
+import './guard';
 import { processContext } from './context';
 import { runCli } from './program';
 

@@ -2,6 +2,7 @@ import { resolve } from 'node:path';
 import type { Command } from 'commander';
 import { startDevelopment } from '../../demo/development';
 import { runSimulatorProgram } from '../../simulator';
+import { checkProcess, processFacts } from '../../process-guard';
 import { startWorker } from '../../worker';
 import { newCommand } from '../command';
 import type { CommandHost, CommonOptions } from '../command';
@@ -14,6 +15,7 @@ export function workerCommand({ context }: CommandHost): Command {
   ])
     .addHelpText('after', '\nIts variables are listed in docs/cli.md. It logs JSON lines on standard error.')
     .action(async () => {
+      for (const weakness of checkProcess(processFacts(context.env))) context.err(`Warning: ${weakness}.`);
       const worker = await startWorker({ env: context.env });
       context.err(
         `Worker ready on task queue ${worker.taskQueue}; Ctrl-C ends it after the activities that are under way.`,

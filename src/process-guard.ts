@@ -1,0 +1,124 @@
+import { readFileSync, writeFileSync } from 'node:fs';
+import { url as inspectorAddress } from 'node:inspector';
+import { RunbookError } from './errors';
+
+/** Set to `yes` where a debugger or memory dumps are wanted: a laboratory, never where real key shares arrive. */
+export const DEBUGGING_VARIABLE = 'RUNBOOKS_ALLOW_DEBUGGING';
+
+/** Options of Node by which memory, or what goes through TLS, gets out of the process. */
+const REFUSED_OPTIONS: readonly RegExp[] = [
+  /^--inspect(-|$)/,
+  /^--debug(-|$)/,
+  /^--heapsnapshot-/,
+  /^--heap-prof/,
+  /^--report-(on-|uncaught-|signal)/,
+  /^--abort-on-uncaught-exception$/,
+  /^--tls-keylog$/,
+];
+/** Variables by which modules of Node print what they send. */
+const REFUSED_VARIABLES = ['NODE_DEBUG', 'NODE_DEBUG_NATIVE'];
+
+/**
+ * Closes the ways out of this process's memory that it can close itself, before it holds a secret: SIGUSR1 opens no
+ * inspector, a core dump holds no memory (Linux), and no diagnostic report is written by itself. Every program of the
+ * command line does this first. Safe to call more than once.
+ */
+export function guardProcess(): void {
+  // A listener takes the place of Node's own handler, which would listen for a debugger.
+  if (process.listenerCount('SIGUSR1') === 0) process.on('SIGUSR1', () => undefined);
+  const { report } = process;
+  report.reportOnFatalError = false;
+  report.reportOnSignal = false;
+  report.reportOnUncaughtException = false;
+  try {
+    // Of all mappings none: also for dumps that the kernel hands to a program, which RLIMIT_CORE does not stop.
+    writeFileSync('/proc/self/coredump_filter', '0');
+  } catch {
+    // Not Linux, or not allowed: the worker says so at its start.
+  }
+}
+
+/** What a host can be asked about a process; tests give their own. */
+export interface ProcessFacts {
+  readonly env: Readonly<NodeJS.ProcessEnv>;
+  readonly execArgv: readonly string[];
+  /** Address of an open inspector. */
+  readonly inspector: string | undefined;
+  /** Text of a file; undefined where it cannot be read. */
+  readonly read: (path: string) => string | undefined;
+}
+
+/** This process. */
+export function processFacts(env: Readonly<NodeJS.ProcessEnv>): ProcessFacts {
+  return { env, execArgv: process.execArgv, inspector: inspectorAddress(), read: readText };
+}
+
+/**
+ * Whether a worker may hold secrets in this process.
+ *
+ * @returns what weakens it without forbidding it, in one sentence each: core dumps, swap.
+ * @throws RunbookError `INVALID_INPUT` where the process was started so that its memory gets out, unless
+ * `RUNBOOKS_ALLOW_DEBUGGING=yes`.
+ */
+export function checkProcess({ env, execArgv, inspector, read }: ProcessFacts): readonly string[] {
+  const open = [
+    ...[...execArgv, ...optionsOf(env['NODE_OPTIONS'])].filter(isRefused).map((option) => nameOf(option)),
+    ...REFUSED_VARIABLES.filter((name) => (env[name] ?? '') !== ''),
+    ...(inspector === undefined ? [] : ['an open inspector']),
+  ];
+  const allowed = env[DEBUGGING_VARIABLE] === 'yes';
+  if (open.length > 0 && !allowed) {
+    throw new RunbookError('INVALID_INPUT', 'A worker holds key shares: it does not start in a process that is open.', {
+      observed: [...new Set(open)].join(', '),
+      needed: 'no inspector, heap snapshot, diagnostic report or debug output in the arguments of node or NODE_OPTIONS',
+      next: `Start it without them; in a laboratory set ${DEBUGGING_VARIABLE}=yes.`,
+    });
+  }
+  return [
+    ...(open.length > 0 ? [`${DEBUGGING_VARIABLE} is set: ${[...new Set(open)].join(', ')}`] : []),
+    ...coreDumps(read),
+    ...swap(read),
+  ];
+}
+
+/** `NODE_OPTIONS` may quote, and an option may follow anything. */
+function optionsOf(text = ''): string[] {
+  return text.split(/[\s"]+/).filter((each) => each.startsWith('--'));
+}
+
+/** Node reads `_` as `-`. */
+function nameOf(option: string): string {
+  return (option.split('=')[0] ?? '').replaceAll('_', '-');
+}
+
+function isRefused(option: string): boolean {
+  return REFUSED_OPTIONS.some((refused) => refused.test(nameOf(option)));
+}
+
+function coreDumps(read: ProcessFacts['read']): string[] {
+  const limits = read('/proc/self/limits');
+  if (limits === undefined) return ['whether this process may dump core cannot be read here: forbid it (ulimit -c 0)'];
+  const [, soft] = /^Max core file size\s+(\S+)/m.exec(limits) ?? [];
+  if (soft === '0') return [];
+  const filter = Number.parseInt(read('/proc/self/coredump_filter')?.trim() || 'ff', 16);
+  return filter === 0
+    ? [
+        `core dumps are not forbidden (limit ${soft ?? 'unknown'}); they would hold no memory, but forbid them: ulimit -c 0`,
+      ]
+    : [`core dumps are not forbidden (limit ${soft ?? 'unknown'}) and would hold key shares: ulimit -c 0, LimitCORE=0`];
+}
+
+function swap(read: ProcessFacts['read']): string[] {
+  const areas = (read('/proc/swaps') ?? '').trim().split('\n').slice(1);
+  return areas.length === 0
+    ? []
+    : ['swap is on: key shares and ceremony keys may get to a disk; swapoff -a, or encrypt it'];
+}
+
+function readText(path: string): string | undefined {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,183 @@
+/** What a program of ours does, and refuses, so that its memory stays inside of it: with real processes. */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, readFile, readdir, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { checkProcess } from '../src/process-guard';
+import type { ProcessFacts } from '../src/process-guard';
+import { cli } from './cli/support';
+
+const ROOT = join(__dirname, '..');
+const TYPESCRIPT = join(ROOT, 'scripts', 'register-typescript.cjs');
+const GUARD = join(ROOT, 'src', 'cli', 'guard.ts');
+
+let directory: string;
+beforeAll(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'process-guard-'));
+});
+afterAll(() => rm(directory, { recursive: true }));
+
+interface Ended {
+  readonly code: number | null;
+  readonly signal: NodeJS.Signals | null;
+  readonly out: string;
+  readonly err: string;
+}
+
+/** Runs a script that loads the guard first, under a shell that sets limits. Calls back once it says "ready". */
+async function program(
+  script: string,
+  options: { readonly limits?: string; readonly guarded?: boolean; readonly onReady?: (pid: number) => Promise<void> },
+): Promise<Ended> {
+  const typescript = options.guarded === false ? [] : ['-r', TYPESCRIPT];
+  const guard = options.guarded === false ? '' : `require(${JSON.stringify(GUARD)});`;
+  const child = spawn(
+    'sh',
+    ['-c', `${options.limits ?? ':'}; exec "$0" "$@"`, process.execPath, ...typescript, '-e', guard + script],
+    { cwd: directory, env: { PATH: process.env['PATH'] ?? '' }, stdio: ['ignore', 'pipe', 'pipe'] },
+  );
+  let out = '';
+  let err = '';
+  let told = false;
+  const failed: unknown[] = [];
+  child.stdout.on('data', (chunk: Buffer) => {
+    out += chunk.toString();
+    if (told || !out.includes('ready')) return;
+    told = true;
+    options.onReady?.(child.pid ?? 0).catch((error: unknown) => {
+      failed.push(error);
+      child.kill('SIGKILL');
+    });
+  });
+  child.stderr.on('data', (chunk: Buffer) => void (err += chunk.toString()));
+  const [code, signal] = (await once(child, 'close')) as [number | null, NodeJS.Signals | null];
+  if (failed.length > 0) throw failed[0];
+  return { code, signal, out, err };
+}
+
+describe('a program of ours', () => {
+  it('lives on after SIGUSR1, and no inspector opens', async () => {
+    const { code, out, err } = await program(
+      `const { url } = require('node:inspector');
+       process.on('SIGUSR1', () => setTimeout(() => { console.log('inspector', url()); process.exit(7); }, 300));
+       setInterval(() => undefined, 1000);
+       console.log('ready', process.pid, process.listenerCount('SIGUSR1'));`,
+      { onReady: (pid) => Promise.resolve(void process.kill(pid, 'SIGUSR1')) },
+    );
+    // The second listener is the script's: the guard's own was there before.
+    expect({ code, out: out.replace(/\d{3,}/, 'pid') }).toEqual({ code: 7, out: 'ready pid 2\ninspector undefined\n' });
+    expect(err).not.toContain('Debugger listening');
+  });
+
+  it('would open one without the guard: the test above can fail', async () => {
+    const { out, err } = await program(
+      `const { url } = require('node:inspector');
+       process.debugPort = 0;
+       const timer = setInterval(() => { if (url() !== undefined) { console.log(url()); process.exit(0); } }, 50);
+       console.log('ready');`,
+      { guarded: false, onReady: (pid) => Promise.resolve(void process.kill(pid, 'SIGUSR1')) },
+    );
+    expect(`${out}${err}`).toContain('ws://');
+  });
+
+  it('dumps no memory when it crashes, even where core dumps are on', async () => {
+    const secret = 'hvs.CANARYofTheCore';
+    const crash = `const held = Buffer.alloc(1 << 20, ${JSON.stringify(secret)}); console.log(held.length); process.abort();`;
+    const cores = async () => {
+      const found = (await readdir(directory)).filter((name) => name.startsWith('core'));
+      const texts = await Promise.all(found.map((name) => readFile(join(directory, name))));
+      await Promise.all(found.map((name) => rm(join(directory, name))));
+      return texts;
+    };
+    const ended = await program(crash, { limits: 'ulimit -c unlimited' });
+    expect(ended.signal).toBe('SIGABRT');
+    expect((await cores()).filter((text) => text.includes(secret))).toEqual([]);
+    // Whether this host writes core files at all decides what the line above proves.
+    await program(crash, { limits: 'ulimit -c unlimited', guarded: false });
+    const [unguarded] = await cores();
+    const pattern = (await readFile('/proc/sys/kernel/core_pattern', 'utf8')).trim();
+    expect(unguarded?.includes(secret) ?? false).toBe(pattern === 'core');
+  });
+
+  it('writes no diagnostic report by itself', async () => {
+    const { code } = await program(
+      `const { report } = process;
+       process.exit([report.reportOnFatalError, report.reportOnSignal, report.reportOnUncaughtException].some(Boolean) ? 1 : 0);`,
+      {},
+    );
+    expect(code).toBe(0);
+  });
+});
+
+describe('runbook worker', () => {
+  const facts = (more: Partial<ProcessFacts>): ProcessFacts => ({
+    env: {},
+    execArgv: [],
+    inspector: undefined,
+    read: (path) => FILES[path],
+    ...more,
+  });
+  const FILES: Readonly<Record<string, string>> = {
+    '/proc/self/limits': 'Limit   Soft Limit  Hard Limit  Units\nMax core file size        0     unlimited  bytes\n',
+    '/proc/self/coredump_filter': '00000000\n',
+    '/proc/swaps': 'Filename\tType\tSize\tUsed\tPriority\n',
+  };
+
+  it.each([
+    ['--inspect'],
+    ['--inspect=0.0.0.0:9229'],
+    ['--inspect-brk'],
+    ['--inspect_brk'],
+    ['--inspect-wait=1'],
+    ['--inspect-port=0'],
+    ['--debug-port=1'],
+    ['--heapsnapshot-signal=SIGUSR2'],
+    ['--heapsnapshot_near_heap_limit=3'],
+    ['--heap-prof'],
+    ['--report-on-signal'],
+    ['--report-on-fatalerror'],
+    ['--report-uncaught-exception'],
+    ['--report-signal=SIGUSR2'],
+    ['--abort-on-uncaught-exception'],
+    ['--tls-keylog=keys'],
+  ])('refuses %s, as an argument of node and in NODE_OPTIONS', (option) => {
+    const name = option.split('=')[0]?.replaceAll('_', '-');
+    for (const open of [{ execArgv: [option] }, { env: { NODE_OPTIONS: `--no-warnings "${option}"` } }]) {
+      expect(() => checkProcess(facts(open))).toThrow(
+        expect.objectContaining({ code: 'INVALID_INPUT', observed: name }) as Error,
+      );
+      const env = { ...('env' in open ? open.env : {}), RUNBOOKS_ALLOW_DEBUGGING: 'yes' };
+      expect(checkProcess(facts({ ...open, env }))).toEqual([expect.stringContaining(name ?? '')]);
+    }
+  });
+
+  it('refuses an open inspector and debug output of node, and takes other options', () => {
+    expect(() => checkProcess(facts({ inspector: 'ws://127.0.0.1:9229/x' }))).toThrow('a process that is open');
+    expect(() => checkProcess(facts({ env: { NODE_DEBUG: 'http' } }))).toThrow('a process that is open');
+    const harmless = ['--enable-source-maps', '--max-old-space-size=512', '--report-exclude-network', '-r', 'x'];
+    expect(checkProcess(facts({ execArgv: harmless, env: { NODE_OPTIONS: '--no-warnings' } }))).toEqual([]);
+  });
+
+  it('is not started by the command line with such an option, and does not repeat what stands beside it', async () => {
+    const { code, err, out } = await cli(['worker'], {
+      env: { NODE_OPTIONS: '--heapsnapshot-signal=SIGUSR2 --title=x' },
+    });
+    expect(code).toBe(3);
+    expect(`${err}${out}`).toContain('--heapsnapshot-signal');
+    expect(`${err}${out}`).not.toContain('--title');
+  });
+
+  it('warns of core dumps, of swap, and where it cannot tell', () => {
+    const with_ = (files: Readonly<Record<string, string | undefined>>) =>
+      checkProcess(facts({ read: (path) => (path in files ? files[path] : FILES[path]) })).join('; ');
+    const unlimited = 'Max core file size        unlimited            unlimited            bytes\n';
+    expect(with_({ '/proc/self/limits': unlimited })).toContain('would hold no memory');
+    expect(with_({ '/proc/self/limits': unlimited, '/proc/self/coredump_filter': '00000033\n' })).toContain(
+      'would hold key shares',
+    );
+    expect(with_({ '/proc/self/limits': undefined })).toContain('cannot be read');
+    expect(with_({ '/proc/swaps': `${FILES['/proc/swaps']}/dev/sda2 partition 1 0 -2\n` })).toContain('swap is on');
+    expect(with_({})).toBe('');
+  });
+});
