@@ -3,6 +3,9 @@ import { Decrypter, generateHybridIdentity, identityToRecipient } from 'age-encr
 import * as openpgp from 'openpgp';
 import { RunbookError } from '../errors';
 import { Secret } from '../secret';
+import { avoidGeneratedKeyPairs } from './key-pairs';
+
+avoidGeneratedKeyPairs();
 
 /** The keys of one ceremony epoch. Private halves never leave the key record. */
 export interface CeremonyKeys {

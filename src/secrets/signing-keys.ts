@@ -1,10 +1,11 @@
-import { createPrivateKey, createPublicKey, generateKeyPairSync } from 'node:crypto';
+import { createPrivateKey, createPublicKey } from 'node:crypto';
 import type { KeyObject } from 'node:crypto';
 import { RunbookError } from '../errors';
 import { thumbprint } from '../holder/public-keys';
 import { privateJwk } from '../holder/signing-keys';
 import type { SigningKey } from '../holder/signing-keys';
 import { Secret } from '../secret';
+import { newEd25519PrivateKey } from './key-pairs';
 
 export {
   formatPublicKey,
@@ -24,8 +25,7 @@ export interface LocalSigningKey extends SigningKey {
 
 /** Makes a new Ed25519 signing key; returns it with its private JWK as text. */
 export function newSigningKey(): { readonly key: LocalSigningKey; readonly jwk: Secret<'private-key'> } {
-  const { privateKey } = generateKeyPairSync('ed25519');
-  const jwk = new Secret('private-key', JSON.stringify(privateKey.export({ format: 'jwk' })));
+  const jwk = new Secret('private-key', JSON.stringify(newEd25519PrivateKey().export({ format: 'jwk' })));
   return { key: parseSigningKey(jwk), jwk };
 }
 

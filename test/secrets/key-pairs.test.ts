@@ -1,0 +1,37 @@
+/** Node.js 20 can hang where a key pair that it generated is exported: neither we nor our libraries let it generate one. */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { webcrypto } from 'node:crypto';
+import { join } from 'node:path';
+import { createCeremonyKeys, newSigningKey, openToken } from '../../src/secrets';
+import { ROOT } from '../support/source-graph';
+
+it('new signing keys are different, and sign', () => {
+  const [one, other] = [newSigningKey(), newSigningKey()];
+  expect(one.key.kid).not.toBe(other.key.kid);
+  expect(JSON.parse(one.jwk.reveal())).toMatchObject({ kty: 'OKP', crv: 'Ed25519', x: one.key.x });
+});
+
+it('the keys of a ceremony are made without key pairs of the platform', async () => {
+  for (const name of ['X25519', 'Ed25519'])
+    await expect(webcrypto.subtle.generateKey(name, true, ['sign'])).rejects.toMatchObject({
+      name: 'NotSupportedError',
+    });
+  const keys = await createCeremonyKeys();
+  expect(keys.pgpFingerprint).toMatch(/^[0-9a-f]{40}$/);
+  await expect(openToken(keys, 'operation-token', 'bm90IGEgdG9rZW4=')).rejects.toThrow('does not open');
+  // Every other algorithm is as it was.
+  await expect(
+    webcrypto.subtle.generateKey({ name: 'AES-GCM', length: 256 }, true, ['encrypt']),
+  ).resolves.toBeDefined();
+});
+
+it('a process that collects garbage all the time makes keys and ends', async () => {
+  const script = `
+    require(${JSON.stringify(join(ROOT, 'scripts/register-typescript.cjs'))});
+    const { newSigningKey } = require(${JSON.stringify(join(ROOT, 'src/secrets/signing-keys.ts'))});
+    for (let made = 0; made < 4000; made += 1) newSigningKey();
+  `;
+  const child = spawn(process.execPath, ['--gc-interval=37', '-e', script], { stdio: 'inherit', timeout: 60_000 });
+  expect(await once(child, 'exit')).toEqual([0, null]);
+}, 90_000);
