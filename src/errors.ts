@@ -98,6 +98,8 @@ export interface RunbookErrorOptions {
   /** Milliseconds to wait before the next try, from `Retry-After`. */
   readonly retryAfterMs?: number;
   readonly cluster?: string;
+  /** What exactly the error is about, as a decision names it. */
+  readonly about?: string;
   /** What was observed. */
   readonly observed?: string;
   /** What would have been needed. */
@@ -115,6 +117,7 @@ export class RunbookError extends Error {
   readonly httpStatus: number | undefined;
   readonly retryAfterMs: number | undefined;
   readonly cluster: string | undefined;
+  readonly about: string | undefined;
   readonly observed: string | undefined;
   readonly needed: string | undefined;
   readonly next: string | undefined;
@@ -128,6 +131,7 @@ export class RunbookError extends Error {
     this.httpStatus = options.httpStatus;
     this.retryAfterMs = options.retryAfterMs;
     this.cluster = options.cluster;
+    this.about = options.about;
     this.observed = options.observed;
     this.needed = options.needed;
     this.next = options.next;

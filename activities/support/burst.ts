@@ -1,34 +1,40 @@
-import type { GeneratedTokenKind, GenerationAttempt, GenerationEndpoints } from '../../src/client';
+import type { GeneratedTokenKind, GenerationAttempt } from '../../src/client';
 import type { Finding } from '../../src/contracts/run-facts';
 import { RunbookError, isRunbookError } from '../../src/errors';
 import type { Secret } from '../../src/secret';
 import type { OpenedShare } from '../../src/secrets';
 import type { Execution } from './execution';
-import { CHANGE_TIMEOUT_MS, awaitState } from './read-act-confirm';
+import type { Slot } from './generation-slot';
+import { cancelOwn, readAttempt, readOwn, startOwn } from './generation-slot';
+import { CHANGE_TIMEOUT_MS } from './read-act-confirm';
+import { countSets, provenBad, setsToTry } from './share-sets';
+
+export type { AttemptKey } from './generation-slot';
 
 /** Attempts that one burst may lose to leader changes and lost answers before it gives up. */
 const MAX_RESTARTS = 6;
-/** Sets of shares that are tried where the service rejects some: the stated upper bound. */
-const MAX_SUBSETS = 20;
-const READ_BUDGET_MS = 30_000;
+/** How often one share is given to one attempt that shows that it has not taken it. */
+const MAX_GIVEN = 3;
 /** Errors that say that the activity was cancelled: they stay what they are, and the ledger tells of the orphan. */
 const CANCELLATIONS: ReadonlySet<unknown> = new Set(['CancelledFailure', 'AbortError']);
-/** Between two reads while there is no active node: a burst is short, and the outage waits for it. */
-const READ_POLL_MS = 100;
 
-/** The OpenPGP key to which the service encrypts the token, and by which our attempt is told from another's. */
-export interface AttemptKey {
-  /** Base64 of the binary public key. */
-  readonly pgpPublicKey: string;
-  /** Lower-case hexadecimal. */
-  readonly pgpFingerprint: string;
+/** What is noted outside of the process while a burst is under way, so that a worker that dies tells what it left. */
+export interface BurstNotes {
+  /** Right before a share that may complete the attempt is sent: from here on a token may exist. */
+  lastShare(nonce: string): Promise<void>;
+  /** The last share made nothing. */
+  nothingMade(): Promise<void>;
+  /** A token may exist that nobody holds, however the burst ends. */
+  orphaned(): Promise<void>;
+  /**
+   * What earlier attempts that died may have left behind, judged by what is in the slot before this burst begins; `look`
+   * gives undefined where that cannot be read.
+   */
+  earlier(look: () => Promise<GenerationAttempt | undefined>): Promise<readonly Finding[]>;
 }
 
 /** @typeParam T - what is made of the encoded token */
-export interface Burst<K extends GeneratedTokenKind, T> {
-  readonly endpoints: GenerationEndpoints<K>;
-  readonly cluster: string;
-  readonly key: AttemptKey;
+export interface Burst<K extends GeneratedTokenKind, T> extends Slot<K> {
   /**
    * False where an attempt with our key that is there before we started any must be somebody else's: a recipient may use
    * the same key by hand.
@@ -36,21 +42,14 @@ export interface Burst<K extends GeneratedTokenKind, T> {
   readonly mayBeThere: boolean;
   readonly shares: readonly OpenedShare[];
   readonly threshold: number;
-  /** X-Vault-Token of the calls, where the service asks for one. */
-  readonly token: Secret | undefined;
   /** Takes the answer of the last share. Throws where nobody can use it: the token is then one that nobody holds. */
   readonly receive: (encoded: Secret<K>) => Promise<T>;
-  /** Called as soon as a token may exist that nobody holds, however the burst ends. */
-  readonly onOrphan: () => Promise<void>;
-  /** What people must know of such a token. */
+  readonly notes: BurstNotes;
+  /** What people must know of a token that nobody holds. */
   readonly orphan: (how: string) => Finding;
-  /** What earlier attempts left behind, to be told with the result. */
-  readonly findings: readonly Finding[];
 }
 
-/** The part of a burst that its calls need. */
-type Calling<K extends GeneratedTokenKind> = Pick<Burst<K, unknown>, 'endpoints' | 'cluster' | 'key' | 'token'>;
-type Orphaning = Pick<Burst<GeneratedTokenKind, unknown>, 'orphan' | 'onOrphan'>;
+type Orphaning = Pick<Burst<GeneratedTokenKind, unknown>, 'orphan' | 'notes'>;
 
 export interface BurstResult<T> {
   readonly token: T;
@@ -74,7 +73,7 @@ type SetOutcome<T> =
 /**
  * Turns shares into a token in one short burst (interface section 3, facts 5 and 11). The attempt is told from another's
  * by the fingerprint of our key; the nonce comes from the answer to our own start, or from a read that shows our
- * fingerprint. A lost attempt is started again with the same shares.
+ * fingerprint. A lost attempt is started again with the same shares; one that comes back is cancelled, never continued.
  *
  * @throws RunbookError ATTEMPT_FOREIGN, SHARES_REJECTED, ATTEMPT_LOST
  */
@@ -82,8 +81,10 @@ export async function runBurst<K extends GeneratedTokenKind, T>(
   execution: Execution,
   burst: Burst<K, T>,
 ): Promise<BurstResult<T>> {
-  const course: Course = { findings: [...burst.findings], started: burst.mayBeThere, lastShareInDoubt: false };
+  const course: Course = { findings: [], started: burst.mayBeThere, lastShareInDoubt: false };
   try {
+    const look = () => readAttempt(execution, burst).catch(() => undefined);
+    course.findings.push(...(await burst.notes.earlier(look)));
     return await tryAllSets(execution, burst, course);
   } catch (error) {
     // The slot is the service's only one: whatever went wrong, ours does not stay in it.
@@ -112,12 +113,13 @@ function withOrphans(error: unknown, [orphaned]: readonly Finding[]): unknown {
       next: orphaned.next,
     });
   }
-  const { outcomeKnown, httpStatus, cluster, observed, needed, next } = error;
+  const { outcomeKnown, httpStatus, cluster, about, observed, needed, next } = error;
   return new RunbookError(error.code, `${error.message} ${orphaned.text}`, {
     retryable: false,
     outcomeKnown,
     httpStatus,
     cluster,
+    about,
     observed,
     needed,
     next: [next, orphaned.next].filter((each) => each !== undefined).join(' '),
@@ -131,21 +133,10 @@ async function tryAllSets<K extends GeneratedTokenKind, T>(
 ): Promise<BurstResult<T>> {
   const rejected: (readonly OpenedShare[])[] = [];
   let attempts = 0;
-  for (const set of setsOf(burst.shares, burst.threshold).slice(0, MAX_SUBSETS)) {
+  const sets = setsToTry(burst.shares, burst.threshold);
+  for (const set of sets) {
     for (let restarts = 0; ; restarts += 1) {
-      if (restarts > MAX_RESTARTS) {
-        throw new RunbookError(
-          'ATTEMPT_LOST',
-          `The generation attempt on ${burst.cluster} was lost ${restarts} times.`,
-          {
-            retryable: false,
-            cluster: burst.cluster,
-            observed: 'the attempt disappears between the shares',
-            needed: 'an active node that stays active for a few seconds',
-            next: 'Find out why the active node changes, then retry: no holder is asked again.',
-          },
-        );
-      }
+      if (restarts > MAX_RESTARTS) throw lostAgainAndAgain(burst.cluster, restarts);
       attempts += 1;
       const outcome = await trySet(execution, burst, set, course);
       if (outcome.kind === 'token')
@@ -154,16 +145,29 @@ async function tryAllSets<K extends GeneratedTokenKind, T>(
     }
     rejected.push(set);
   }
+  const { cluster, shares, threshold } = burst;
+  const all = countSets(shares.length, threshold);
+  const holders = shares.map((share) => share.holder).join(', ');
   throw new RunbookError(
     'SHARES_REJECTED',
-    `${burst.cluster} rejected ${rejected.length} sets of ${burst.threshold} out of ${burst.shares.length} key shares.`,
+    `${cluster} rejected ${rejected.length} ${rejected.length === 1 ? 'set' : 'sets'} of ${threshold} out of ${shares.length} key shares.`,
     {
-      cluster: burst.cluster,
-      observed: `${rejected.length} ${rejected.length === 1 ? 'set' : 'sets'} of shares rejected; holders: ${burst.shares.map((share) => share.holder).join(', ')}`,
-      needed: `${burst.threshold} shares of this cluster's key`,
-      next: 'One of these shares is wrong. A holder corrects his, or a further holder gives his: then subsets tell which.',
+      cluster,
+      observed: `${rejected.length} of ${all} possible ${all === 1 ? 'set' : 'sets'} tried, ${sets.length < all ? `the bound of one burst, ` : ''}and all rejected; holders: ${holders}`,
+      needed: `${threshold} shares of this cluster's key`,
+      next: 'At least one of these shares is wrong, and none is proven to be. A holder corrects his, or a further holder gives his: then subsets tell which.',
     },
   );
+}
+
+function lostAgainAndAgain(cluster: string, times: number): RunbookError {
+  return new RunbookError('ATTEMPT_LOST', `The generation attempt on ${cluster} was lost ${times} times.`, {
+    retryable: false,
+    cluster,
+    observed: 'the attempt disappears between the shares',
+    needed: 'an active node that stays active for a few seconds',
+    next: 'Find out why the active node changes, then retry: no holder is asked again.',
+  });
 }
 
 async function trySet<K extends GeneratedTokenKind, T>(
@@ -172,86 +176,73 @@ async function trySet<K extends GeneratedTokenKind, T>(
   set: readonly OpenedShare[],
   course: Course,
 ): Promise<SetOutcome<T>> {
-  const started = await startOwn(execution, burst, course);
-  let nonce = started.nonce;
-  for (const [index, share] of set.entries()) {
-    for (let tries = 1; ; tries += 1) {
-      if (nonce === undefined) return { kind: 'lost' };
+  const { nonce } = await startOwn(
+    execution,
+    burst,
+    () => course.started,
+    () => (course.started = true),
+  );
+  if (nonce === undefined) return { kind: 'lost' };
+  for (const [progress, { share }] of set.slice(0, -1).entries()) {
+    for (let given = 1; ; given += 1) {
       execution.throwIfCancelled();
-      const last = index === set.length - 1;
-      course.lastShareInDoubt = last;
-      const answer = await give(burst, share.share, nonce);
-      course.lastShareInDoubt = last && mayHaveCompleted(answer);
+      const answer = await give(burst, share, nonce);
       if (answer.kind === 'denied') throw answer.error;
       if (answer.kind === 'attempt') {
-        if (answer.attempt.encodedToken !== undefined) return openOrLose(burst, answer.attempt, course);
-        if (!last && answer.attempt.progress === index + 1) break;
+        // Earlier than we count: somebody else gave our attempt a share.
+        if (answer.attempt.encodedToken !== undefined) return openOrLose(burst, answer.attempt.encodedToken, course);
+        if (answer.attempt.progress === progress + 1) break;
       }
-      // Without a clear answer the state decides what the share did.
+      // Without a clear answer the state decides what the share did. An attempt with another nonce is not this one.
       const seen = await readOwn(execution, burst);
-      course.lastShareInDoubt = false;
-      if (!seen) {
-        if (last && mayHaveCompleted(answer)) await noteOrphan(burst, course, 'the answer to the last share was lost');
-        return { kind: 'lost' };
-      }
-      nonce = seen.nonce;
-      if (!last && seen.progress === index + 1) break;
-      if (last && seen.progress === 0 && set.length > 1) {
-        if (answer.kind === 'refused') return { kind: 'rejected' };
-        if (mayHaveCompleted(answer))
-          await noteOrphan(burst, course, 'the connection closed at the last share and the progress fell back');
-        return { kind: 'lost' };
-      }
-      if (last && set.length === 1 && answer.kind === 'refused') return { kind: 'rejected' };
-      if (seen.progress !== index || tries === 3) return { kind: 'lost' };
+      if (seen?.nonce !== nonce) return { kind: 'lost' };
+      if (seen.progress === progress + 1) break;
+      if (seen.progress !== progress || given === MAX_GIVEN) return { kind: 'lost' };
     }
   }
-  return { kind: 'lost' };
+  const last = set.at(-1);
+  return last === undefined
+    ? { kind: 'lost' }
+    : giveLast(execution, burst, last, { nonce, progress: set.length - 1 }, course);
 }
 
-/** Starts our attempt. An attempt of ours that is there already is cancelled first; another's never. */
-async function startOwn<K extends GeneratedTokenKind>(
+/** The share that completes the attempt: its answer holds the token, and nothing else ever will. */
+async function giveLast<K extends GeneratedTokenKind, T>(
   execution: Execution,
-  burst: Calling<K>,
+  burst: Burst<K, T>,
+  { share }: OpenedShare,
+  { nonce, progress }: { readonly nonce: string; readonly progress: number },
   course: Course,
-): Promise<GenerationAttempt<K>> {
-  const { endpoints, key, cluster } = burst;
-  const options = { token: burst.token, signal: execution.signal, timeoutMs: CHANGE_TIMEOUT_MS };
-  for (let tries = 0; ; tries += 1) {
+): Promise<SetOutcome<T>> {
+  const nothingMade = async (): Promise<void> => {
+    course.lastShareInDoubt = false;
+    await burst.notes.nothingMade();
+  };
+  for (let given = 1; ; given += 1) {
     execution.throwIfCancelled();
-    const present = await readAttempt(execution, burst);
-    if (present.started) {
-      if (present.pgpFingerprint !== key.pgpFingerprint || !course.started) {
-        throw new RunbookError('ATTEMPT_FOREIGN', `Somebody else's generation attempt is under way on ${cluster}.`, {
-          cluster,
-          observed: `attempt with ${present.pgpFingerprint ? `key ${present.pgpFingerprint}` : 'a one-time password'}, progress ${present.progress} of ${present.required}`,
-          needed: 'the free slot, or our own attempt',
-          next: 'Find out whose it is. When it has ended or was cancelled by its owner, retry.',
-        });
-      }
-      if (tries >= MAX_RESTARTS) {
-        throw new RunbookError('ATTEMPT_LOST', `The attempt in the slot of ${cluster} cannot be cancelled.`, {
-          retryable: false,
-          cluster,
-          observed: `still there after ${tries} cancellations`,
-          needed: 'a free slot',
-          next: `Look at ${cluster}, then retry: no holder is asked again.`,
-        });
-      }
-      await tolerate(() => endpoints.cancelAttempt(options));
-      continue;
+    await burst.notes.lastShare(nonce);
+    course.lastShareInDoubt = true;
+    const answer = await give(burst, share, nonce);
+    if (answer.kind === 'attempt' && answer.attempt.encodedToken !== undefined)
+      return openOrLose(burst, answer.attempt.encodedToken, course);
+    const mayHaveCompleted = answer.kind === 'attempt' || (answer.kind === 'unclear' && !answer.outcomeKnown);
+    if (!mayHaveCompleted) await nothingMade();
+    if (answer.kind === 'denied') throw answer.error;
+    // Without the token the state decides what the share did. An attempt with another nonce is not this one.
+    const seen = await readOwn(execution, burst);
+    const isThis = seen?.nonce === nonce;
+    // A threshold of one has no progress that could fall back.
+    const fellBack = isThis && seen.progress === 0 && (progress > 0 || answer.kind === 'refused');
+    if (mayHaveCompleted && (!isThis || fellBack)) {
+      const how = isThis
+        ? 'the connection closed at the last share and the progress fell back'
+        : 'the answer to the last share was lost';
+      await noteOrphan(burst, course, how);
+      return { kind: 'lost' };
     }
-    course.started = true;
-    try {
-      return await endpoints.startAttempt({ pgpKey: key.pgpPublicKey }, options);
-    } catch (error) {
-      if (!isRunbookError(error)) throw error;
-      const own = await readOwn(execution, burst);
-      if (own) return own;
-      // A fixed refusal, such as a missing right, does not go away by itself.
-      if ((error.outcomeKnown && !error.retryable && error.code !== 'BAD_REQUEST') || tries >= MAX_RESTARTS)
-        throw error;
-    }
+    await nothingMade();
+    if (fellBack && answer.kind === 'refused') return { kind: 'rejected' };
+    if (!isThis || seen.progress !== progress || given === MAX_GIVEN) return { kind: 'lost' };
   }
 }
 
@@ -263,19 +254,16 @@ type Given<K extends GeneratedTokenKind> =
   /** No clear answer. `outcomeKnown`: it is certain that the share did not arrive. */
   | { readonly kind: 'unclear'; readonly outcomeKnown: boolean };
 
-/** Whether the share may have completed the attempt without telling us the token. */
-function mayHaveCompleted(answer: Given<GeneratedTokenKind>): boolean {
-  return answer.kind === 'attempt' || (answer.kind === 'unclear' && !answer.outcomeKnown);
-}
-
 async function give<K extends GeneratedTokenKind>(
-  burst: Calling<K>,
+  { endpoints, token }: Slot<K>,
   key: Secret<'key-share'>,
   nonce: string,
 ): Promise<Given<K>> {
   try {
-    const attempt = await burst.endpoints.update({ key, nonce }, { token: burst.token, timeoutMs: CHANGE_TIMEOUT_MS });
-    return { kind: 'attempt', attempt };
+    return {
+      kind: 'attempt',
+      attempt: await endpoints.update({ key, nonce }, { token, timeoutMs: CHANGE_TIMEOUT_MS }),
+    };
   } catch (error) {
     if (!isRunbookError(error)) throw error;
     if (error.code === 'PERMISSION_DENIED') return { kind: 'denied', error };
@@ -285,12 +273,11 @@ async function give<K extends GeneratedTokenKind>(
 
 async function openOrLose<K extends GeneratedTokenKind, T>(
   burst: Burst<K, T>,
-  attempt: GenerationAttempt<K>,
+  encoded: Secret<K>,
   course: Course,
 ): Promise<SetOutcome<T>> {
-  if (attempt.encodedToken === undefined) return { kind: 'lost' };
   try {
-    const token = await burst.receive(attempt.encodedToken);
+    const token = await burst.receive(encoded);
     course.lastShareInDoubt = false;
     return { kind: 'token', token };
   } catch {
@@ -299,65 +286,8 @@ async function openOrLose<K extends GeneratedTokenKind, T>(
   }
 }
 
-/** Our attempt as the service shows it now; undefined where none of ours is under way. */
-async function readOwn<K extends GeneratedTokenKind>(
-  execution: Execution,
-  burst: Calling<K>,
-): Promise<GenerationAttempt<K> | undefined> {
-  const seen = await readAttempt(execution, burst);
-  return seen.started && seen.pgpFingerprint === burst.key.pgpFingerprint ? seen : undefined;
-}
-
-function readAttempt<K extends GeneratedTokenKind>(
-  execution: Execution,
-  burst: Calling<K>,
-): Promise<GenerationAttempt<K>> {
-  return awaitState(execution, {
-    read: () => burst.endpoints.readAttempt({ token: burst.token, signal: execution.signal }),
-    until: () => true,
-    budgetMs: READ_BUDGET_MS,
-    pollMs: READ_POLL_MS,
-    describe: () => 'read',
-    needed: `the generation attempt of ${burst.cluster} can be read`,
-    cluster: burst.cluster,
-  });
-}
-
-/** Frees the single slot, where the attempt in it is ours. */
-async function cancelOwn<K extends GeneratedTokenKind>(burst: Calling<K>): Promise<void> {
-  await tolerate(async () => {
-    const seen = await burst.endpoints.readAttempt({ token: burst.token });
-    if (seen.started && seen.pgpFingerprint === burst.key.pgpFingerprint)
-      await burst.endpoints.cancelAttempt({ token: burst.token });
-  });
-}
-
-async function tolerate(call: () => Promise<unknown>): Promise<void> {
-  try {
-    await call();
-  } catch (error) {
-    if (!isRunbookError(error) || error.code === 'PERMISSION_DENIED') throw error;
-  }
-}
-
-async function noteOrphan({ orphan, onOrphan }: Orphaning, course: Course, how: string): Promise<void> {
+async function noteOrphan({ orphan, notes }: Orphaning, course: Course, how: string): Promise<void> {
   course.lastShareInDoubt = false;
   course.findings.push(orphan(how));
-  await onOrphan();
-}
-
-/** Every set of `size` shares, the earliest holders first. */
-function setsOf(shares: readonly OpenedShare[], size: number): (readonly OpenedShare[])[] {
-  if (size === 0) return [[]];
-  return shares.flatMap((share, index) => setsOf(shares.slice(index + 1), size - 1).map((rest) => [share, ...rest]));
-}
-
-/** A rejected set that has one share outside of a set that worked: that share is bad, since the others are good. */
-function provenBad(good: readonly OpenedShare[], rejected: readonly (readonly OpenedShare[])[]): string[] {
-  const bad = new Set<string>();
-  for (const set of rejected) {
-    const outside = set.filter((share) => !good.includes(share));
-    if (outside.length === 1 && outside[0]) bad.add(outside[0].holder);
-  }
-  return [...bad];
+  await notes.orphaned();
 }

@@ -74,19 +74,21 @@ export async function burstOfCeremony<K extends GeneratedTokenKind, T>(
     clusterId,
     run,
     cid: record.cid,
+    key: key.pgpFingerprint,
+    threshold: record.threshold,
   });
   const result = await runBurst(execution, {
     endpoints,
     cluster,
     key,
+    earlierKeys: generation.earlierKeys,
     mayBeThere,
     shares,
     threshold: record.threshold,
     token,
     receive,
-    onOrphan: () => generation.orphaned(),
+    notes: generation,
     orphan: (how) => orphanFinding(kind, cluster, how),
-    findings: generation.findings(),
   }).catch(async (error: unknown): Promise<never> => {
     // The pending entries of this site stay where they cannot be closed: the next attempt tells of them.
     await generation
@@ -102,7 +104,7 @@ export function badShareFindings(cluster: string, holders: readonly string[]): F
   return holders.map((holder) => ({
     severity: 'warning',
     code: 'bad-share',
-    text: `The key share of ${holder} is not one of ${cluster}'s: proven by sets that differ in it alone.`,
+    text: `The key share of ${holder} is not one of ${cluster}'s: proven by sets that differ in it alone (unless holders whose shares worked altered theirs together).`,
     next: `${holder} looks for the right share before the next event.`,
   }));
 }

@@ -41,6 +41,8 @@ export function execute<I extends object, R>(
   return async (input) => {
     const context = Context.current();
     const { info } = context;
+    const { workflowExecution: workflow, workflowNamespace: ns } = info;
+    if (workflow === undefined || ns === undefined) throw toFailure(startedAlone());
     // One activity reads many nodes at once, each request listening for its own cancellation.
     setMaxListeners(0, context.cancellationSignal);
     let progress = '';
@@ -50,11 +52,7 @@ export function execute<I extends object, R>(
     const timer = setInterval(beat, HEARTBEAT_MS);
     const execution: Execution = {
       signal: context.cancellationSignal,
-      run: {
-        ns: info.workflowNamespace ?? '',
-        wid: info.workflowExecution?.workflowId ?? '',
-        rid: info.workflowExecution?.runId ?? '',
-      },
+      run: { ns, wid: workflow.workflowId, rid: workflow.runId },
       doubt: { mayHaveSent: info.attempt > 1, since: Date.now() },
       progress: (text) => {
         progress = redact(text);
@@ -97,11 +95,20 @@ export function executeChange<I extends { readonly step: StepContext }, R>(
   });
 }
 
+/** Whoever may start activities may start one alone; it has no history in which anything could be proven. */
+function startedAlone(): RunbookError {
+  return new RunbookError('NOT_APPROVED', 'This activity was started alone: it belongs to no run.', {
+    observed: 'no workflow execution',
+    needed: 'an activity of a run',
+    next: 'Start the runbook. Whoever started this activity may do more in this namespace than anybody needs to.',
+  });
+}
+
 /** The same error, for where an earlier request may still take effect. */
 function inDoubt(error: RunbookError): RunbookError {
-  const { retryable, httpStatus, retryAfterMs, cluster, observed, needed, next } = error;
+  const { retryable, httpStatus, retryAfterMs, cluster, about, observed, needed, next } = error;
   return new RunbookError(error.code, error.message, {
-    ...{ retryable, httpStatus, retryAfterMs, cluster, observed, needed, next },
+    ...{ retryable, httpStatus, retryAfterMs, cluster, about, observed, needed, next },
     outcomeKnown: false,
   });
 }
@@ -119,12 +126,13 @@ function isCancellationOf(error: unknown): boolean {
 export function toFailure(error: unknown): ApplicationFailure | CancelledFailure {
   if (error instanceof ApplicationFailure || error instanceof CancelledFailure) return error;
   if (error instanceof RunbookError) {
-    const { observed, needed, next, cluster, outcomeKnown, httpStatus } = error;
+    const { observed, needed, next, cluster, about, outcomeKnown, httpStatus } = error;
     const details = {
       observed: shown(observed),
       needed: shown(needed),
       next: shown(next),
       cluster,
+      about,
       outcomeKnown,
       httpStatus,
     };

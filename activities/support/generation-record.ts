@@ -1,9 +1,13 @@
-import { randomUUID } from 'node:crypto';
-import type { GeneratedTokenKind } from '../../src/client';
+import { createHash, randomUUID } from 'node:crypto';
+import type { GeneratedTokenKind, GenerationAttempt } from '../../src/client';
 import type { Finding } from '../../src/contracts/run-facts';
 import type { Sealed } from '../../src/contracts/sealed';
 import type { RunContext } from '../../src/secrets';
+import type { BurstNotes } from './burst';
 import type { LedgerEntry, TokenLedger } from './token-ledger';
+
+/** How long what a burst left that made nothing is kept: its attempt can come back with a former leader meanwhile. */
+const BEGUN_KEPT_MS = 24 * 3_600_000;
 
 /** Whose token is being made. */
 export interface GenerationSubject {
@@ -13,37 +17,42 @@ export interface GenerationSubject {
   readonly clusterId: string;
   readonly run: RunContext;
   readonly cid: string;
+  /** Fingerprint of the key of the attempt. */
+  readonly key: string;
+  readonly threshold: number;
 }
 
 /**
  * What the ledger knows of one burst, from before its first share: a token that comes into being is in the ledger
- * whatever happens to the worker, and one that nobody holds is reported by the attempt that finds its entry.
+ * whatever happens to the worker, and one that nobody holds is reported by the attempt that finds its entry. A burst
+ * that ended before its last share leaves an entry too, which says that there is no token.
  */
-export class GenerationRecord {
+export class GenerationRecord implements BurstNotes {
   readonly #ledger: TokenLedger;
   readonly #subject: GenerationSubject;
-  readonly #earlier: readonly LedgerEntry[];
-  #pending: LedgerEntry;
+  /** Of bursts of this run for this cluster whose workers died. */
+  readonly #left: readonly LedgerEntry[];
+  #untold: readonly LedgerEntry[] = [];
+  #own: LedgerEntry;
   #settled = true;
 
-  private constructor(
-    ledger: TokenLedger,
-    subject: GenerationSubject,
-    earlier: readonly LedgerEntry[],
-    pending: LedgerEntry,
-  ) {
+  private constructor(ledger: TokenLedger, subject: GenerationSubject, left: readonly LedgerEntry[], own: LedgerEntry) {
     this.#ledger = ledger;
     this.#subject = subject;
-    this.#earlier = earlier;
-    this.#pending = pending;
+    this.#left = left;
+    this.#own = own;
   }
 
-  /** Notes the burst before it begins. Entries of earlier attempts that died in theirs become {@link findings}. */
+  /** Notes the burst before it begins. */
   static async begin(ledger: TokenLedger, subject: GenerationSubject): Promise<GenerationRecord> {
     const { run, cluster, cid, kind } = subject;
-    const earlier = (await ledger.open()).filter(
+    const all = await ledger.all();
+    const outdated = Date.now() - BEGUN_KEPT_MS;
+    for (const entry of all)
+      if (entry.state === 'begun' && Date.parse(entry.at) < outdated) await ledger.remove(entry).catch(() => undefined);
+    const left = all.filter(
       (entry) =>
-        entry.state === 'pending' &&
+        (entry.state === 'pending' || entry.state === 'begun') &&
         entry.ns === run.ns &&
         entry.wid === run.wid &&
         entry.rid === run.rid &&
@@ -51,55 +60,91 @@ export class GenerationRecord {
         (entry.kind ?? 'operation-token') === kind &&
         entry.cid === cid,
     );
-    const pending = newEntry(subject);
-    await ledger.write(pending);
-    return new GenerationRecord(ledger, subject, earlier, pending);
+    const own = newEntry(subject);
+    await ledger.write(own);
+    return new GenerationRecord(ledger, subject, left, own);
   }
 
-  /** What earlier attempts may have left behind. */
-  findings(): Finding[] {
-    return this.#earlier.map((entry) =>
-      orphanFinding(this.#subject.kind, entry.cluster, `a worker ended in the middle of giving shares, ${entry.at}`),
+  /** Fingerprints under which bursts of this run whose workers died may have left an attempt in the slot. */
+  get earlierKeys(): ReadonlySet<string> {
+    return new Set(this.#left.flatMap(({ key }) => (key === undefined ? [] : [key])));
+  }
+
+  /**
+   * An attempt that still waits for its last share made no token: what gave it died before the service took it. Whatever
+   * else is seen, or nothing, leaves the doubt.
+   */
+  async earlier(look: () => Promise<GenerationAttempt | undefined>): Promise<readonly Finding[]> {
+    const { kind, threshold } = this.#subject;
+    const pending = this.#left.filter(({ state }) => state === 'pending');
+    const present = pending.length > 0 ? await look() : undefined;
+    const waiting =
+      present?.started === true && present.nonce !== undefined && threshold > 1 && present.progress === threshold - 1
+        ? digestOf(present.nonce)
+        : undefined;
+    this.#untold = pending.filter(({ attempt }) => attempt === undefined || attempt !== waiting);
+    for (const entry of this.#left)
+      if (!this.#untold.includes(entry)) await this.#ledger.remove(entry).catch(() => undefined);
+    return this.#untold.map((entry) =>
+      orphanFinding(kind, entry.cluster, `a worker ended in the middle of giving the last share, ${entry.at}`),
     );
+  }
+
+  async lastShare(nonce: string): Promise<void> {
+    await this.#note({ state: 'pending', attempt: digestOf(nonce) });
+  }
+
+  async nothingMade(): Promise<void> {
+    if (this.#own.state === 'pending') await this.#note({ state: 'begun', attempt: undefined });
   }
 
   /** A token may exist that nobody holds; the burst goes on with an entry of its own. */
   async orphaned(): Promise<void> {
     this.#settled = false;
-    await this.#mark(this.#pending, 'orphan');
+    await this.#note({ state: 'orphan' });
     const next = newEntry(this.#subject);
     await this.#ledger.write(next);
-    this.#pending = next;
+    this.#own = next;
     this.#settled = true;
   }
 
   async alive(sealed: Sealed<'operation-token'>): Promise<void> {
-    await this.#ledger.write({ ...this.#pending, state: 'alive', sealed, at: new Date().toISOString() });
+    await this.#note({ state: 'alive', sealed });
   }
 
   /** The token of this burst exists, and cannot be held. */
   async lost(): Promise<void> {
-    await this.#mark(this.#pending, 'orphan');
+    await this.#note({ state: 'orphan' });
   }
 
   /** The token is in the hands of its recipient, and of nobody here. */
   async handedOver(): Promise<void> {
-    await this.#ledger.remove(this.#pending);
+    await this.#ledger.remove(this.#own);
   }
 
   /** The burst ended without a token: what stays in the ledger is what it orphaned. */
   async withoutToken(): Promise<void> {
-    if (this.#settled) await this.#ledger.remove(this.#pending);
+    if (this.#settled) await this.#ledger.remove(this.#own);
   }
 
-  /** The findings of earlier attempts are about to be told: they are not told again. */
+  /** What earlier attempts left is about to be told: it is not told again. */
   async told(): Promise<void> {
-    for (const entry of this.#earlier) await this.#mark(entry, 'orphan');
+    for (const entry of this.#untold) await this.#write({ ...entry, state: 'orphan' });
   }
 
-  async #mark(entry: LedgerEntry, state: LedgerEntry['state']): Promise<void> {
-    await this.#ledger.write({ ...entry, state, at: new Date().toISOString() });
+  async #note(change: Partial<LedgerEntry>): Promise<void> {
+    this.#own = await this.#write({ ...this.#own, ...change });
   }
+
+  async #write(entry: LedgerEntry): Promise<LedgerEntry> {
+    const written = { ...entry, at: new Date().toISOString() };
+    await this.#ledger.write(written);
+    return written;
+  }
+}
+
+function digestOf(nonce: string): string {
+  return createHash('sha256').update(nonce).digest('base64url');
 }
 
 export function orphanFinding(kind: GeneratedTokenKind, cluster: string, how: string): Finding {
@@ -119,7 +164,7 @@ export function orphanFinding(kind: GeneratedTokenKind, cluster: string, how: st
   };
 }
 
-function newEntry({ kind, deployment, cluster, clusterId, run, cid }: GenerationSubject): LedgerEntry {
+function newEntry({ kind, deployment, cluster, clusterId, run, cid, key }: GenerationSubject): LedgerEntry {
   return {
     version: 1,
     id: randomUUID(),
@@ -131,7 +176,8 @@ function newEntry({ kind, deployment, cluster, clusterId, run, cid }: Generation
     wid: run.wid,
     rid: run.rid,
     cid,
-    state: 'pending',
+    key,
+    state: 'begun',
     at: new Date().toISOString(),
   };
 }

@@ -17,8 +17,15 @@ const entrySchema = z.strictObject({
   rid: z.string(),
   /** The ceremony whose shares make the token. */
   cid: z.string().optional(),
-  /** `pending`: shares are or were being given, and whether a token came of it is not settled. */
-  state: z.enum(['pending', 'alive', 'deleted', 'kept', 'orphan']),
+  /**
+   * `begun`: shares are or were being given, and the last one was not sent: there is no token. `pending`: it was, and
+   * whether a token came of it is not settled.
+   */
+  state: z.enum(['begun', 'pending', 'alive', 'deleted', 'kept', 'orphan']),
+  /** Of `pending`: digest of the nonce of the attempt to which the last share was sent. */
+  attempt: z.string().optional(),
+  /** Fingerprint of the key of the attempt: while it is in the slot, it is this run's. */
+  key: z.string().optional(),
   /** Sealed; absent where nobody holds the token. */
   sealed: z.string().optional(),
   /** Its deletion was sent then: a refusal since is the proof that it is dead. */
@@ -59,8 +66,12 @@ export class TokenLedger {
     await this.#change(cluster, () => unlink(this.#file(id)));
   }
 
-  /** Every entry that is not known to be deleted. */
+  /** Every entry of a token that exists, or may. */
   async open(): Promise<LedgerEntry[]> {
+    return (await this.all()).filter(({ state }) => state !== 'deleted' && state !== 'begun');
+  }
+
+  async all(): Promise<LedgerEntry[]> {
     const names = await readdir(this.#directory).catch((error: unknown) => {
       if (errnoOf(error) === 'ENOENT') return [];
       throw unusable(error, 'read');
@@ -68,7 +79,7 @@ export class TokenLedger {
     const entries: LedgerEntry[] = [];
     for (const name of names.filter((each) => each.endsWith('.json')).sort()) {
       const parsed = entrySchema.safeParse(parse(await readFile(join(this.#directory, name), 'utf8')));
-      if (parsed.success && parsed.data.state !== 'deleted') entries.push(parsed.data);
+      if (parsed.success) entries.push(parsed.data);
     }
     return entries;
   }

@@ -15,6 +15,8 @@ export interface FailureFacts {
   readonly needed?: string;
   readonly next?: string;
   readonly cluster?: string;
+  /** What exactly it is about, as a decision names it. */
+  readonly about?: string;
   /** Whether the effect of the last call is known. */
   readonly outcomeKnown: boolean;
 }
@@ -62,6 +64,7 @@ interface FailureDetails {
   readonly needed?: string;
   readonly next?: string;
   readonly cluster?: string;
+  readonly about?: string;
   readonly outcomeKnown?: boolean;
 }
 
@@ -78,6 +81,7 @@ export function failureFacts(error: unknown): FailureFacts | undefined {
       needed: details.needed,
       next: details.next,
       cluster: details.cluster,
+      about: details.about,
       // Not one of ours, or not complete: nothing vouches for what the last call did.
       outcomeKnown: details.outcomeKnown ?? false,
     };
