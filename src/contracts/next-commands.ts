@@ -19,6 +19,14 @@ export function shellLine(...words: readonly string[]): string {
   return words.map(shellWord).join(' ');
 }
 
+/** Commands that texts name beside what a run waits for. */
+export const nextCommandOf = {
+  share: (workflowId: string, holder: string) => shellLine('runbook', 'share', workflowId, '--holder', holder),
+  decline: (workflowId: string, holder = WHO) =>
+    shellLine('runbook', 'decline', workflowId, '--holder', holder, '--reason', 'WHY'),
+  abort: (workflowId: string) => shellLine('runbook', 'abort', workflowId, '--by', WHO, '--reason', 'WHY'),
+};
+
 /** The exact command for each person that a run waits for. */
 export function nextCommands(status: Pick<RunStatus, 'workflowId' | 'waiting'>): NextCommand[] {
   return status.waiting.flatMap((waiting) => commandsFor(status.workflowId, waiting));

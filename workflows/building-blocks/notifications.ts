@@ -1,7 +1,12 @@
 import { CancellationScope, condition, proxyActivities } from '@temporalio/workflow';
 import type { RunbookActivities } from '../../src/contracts/activities';
-import type { Notification, NotificationEvent, NotificationFacts } from '../../src/contracts/notifications';
-import type { RunOutcome, RunPhase } from '../../src/contracts/run-facts';
+import type {
+  Notification,
+  NotificationEvent,
+  NotificationFacts,
+  NotificationSeverity,
+} from '../../src/contracts/notifications';
+import type { Finding, RunOutcome, RunPhase } from '../../src/contracts/run-facts';
 import type { Waiting } from '../../src/contracts/run-status';
 import { failureFacts } from './failures';
 import type { RunState } from './run-state';
@@ -41,6 +46,8 @@ export class Notifications {
   /** What is waited for, each with a mark of its own: a matter that ended and began anew is another one. */
   readonly #open = new Map<string, symbol>();
   #protectedAgain = false;
+  /** Found before the site was known. */
+  readonly #early: Finding[] = [];
 
   constructor(state: RunState) {
     this.#state = state;
@@ -64,6 +71,7 @@ export class Notifications {
     this.#startedAs = runbook;
     this.#tell({ event: 'started', severity: 'info', subject: 'run', text });
     for (const [key, waiting] of this.#state.waiting) this.waitBegan(key, waiting);
+    for (const finding of this.#early.splice(0)) this.alarm(finding);
   }
 
   /** The run waits for people. A parked step is told at once; inside an outage it is meant to wake somebody. */
@@ -78,6 +86,13 @@ export class Notifications {
     const text = `${this.#state.runbook} ${inWords(waiting)}.${inOutage}`;
     this.#tell({ event, severity, subject: `wait:${key}`, text, waiting });
     void CancellationScope.nonCancellable(() => this.#remind(this.#required, key, mark));
+  }
+
+  /** Something happened to what is waited for: it is told with what is waited for now. */
+  ofWait(key: string, event: NotificationEvent, text: string, severity: NotificationSeverity = 'info'): void {
+    const waiting = this.#state.waiting.get(key);
+    const told = this.#inOutage ? 'critical' : severity;
+    this.#tell({ event, severity: told, subject: `wait:${key}`, text, ...(waiting && { waiting }) });
   }
 
   waitOver(key: string): void {
@@ -103,6 +118,18 @@ export class Notifications {
     this.#protectedAgain = true;
     const text = `${secondary} streams from ${primary}: there is DR protection again.`;
     this.#tell({ event: 'protected-again', severity: 'info', subject: 'protection', text });
+  }
+
+  /** Something that cannot wait for the report: told at once, or as soon as it is known whom to tell. */
+  alarm(finding: Finding): void {
+    if (this.#silent) return;
+    if (!this.#site) {
+      this.#early.push(finding);
+      return;
+    }
+    const { code, text, next } = finding;
+    const whole = next === undefined ? text : `${text} ${next}`;
+    this.#tell({ event: 'critical-finding', severity: 'critical', subject: `finding:${code}`, text: whole });
   }
 
   finished(outcome: RunOutcome, leftToDo: readonly string[]): void {

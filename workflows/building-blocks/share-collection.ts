@@ -5,10 +5,13 @@ import type { InboxItem } from '../../src/contracts/signals';
 import { stepCalls } from './activity-calls';
 import type { StepCalls } from './activity-calls';
 import { OutageDecision, RunStopped, failureFacts } from './failures';
+import { foreignAttemptRemedy } from './foreign-attempt';
 import type { Choice } from './parking';
 import { LEAVE } from './parking';
 import type { Run, StepOptions } from './run';
 import { StepFailed } from './run';
+import { Roster } from './roster';
+import type { InHand } from './roster';
 import { receiveVerdicts } from './share-receipts';
 
 /** What a ceremony makes of collected shares, in an activity. */
@@ -16,6 +19,8 @@ export interface Burst<R> {
   /** Name of the step. */
   readonly name: string;
   readonly cluster: string;
+  /** What is made: an operation token where nothing is said. */
+  readonly kind?: 'root-token';
   readonly call: (
     call: StepCalls,
     shares: { readonly ceremony: CeremonyHandle; readonly envelopes: readonly Envelope[] },
@@ -56,6 +61,7 @@ export abstract class ShareCollection {
   #handle: CeremonyHandle | undefined;
   #fingerprint: string | undefined;
   #held: HeldEnvelope[] = [];
+  #roster: Roster | undefined;
   /** Envelopes needed before the next burst: more than the threshold once the service rejected some. */
   #needed = 0;
   /** Code of the failure with which the keys turned out to be gone while shares were collected. */
@@ -97,8 +103,7 @@ export abstract class ShareCollection {
   /** Invites the holders, unless an earlier part of the run did and they can still answer. */
   async ready(): Promise<void> {
     const handle = this.#handle;
-    const complete = this.#held.length >= this.#needed;
-    if (handle && (complete || Date.now() < handle.collectUntil - COLLECTING_LEFT_MS)) return;
+    if (handle && (this.#complete || Date.now() < handle.collectUntil - COLLECTING_LEFT_MS)) return;
     await this.invite();
   }
 
@@ -107,7 +112,7 @@ export abstract class ShareCollection {
     const epoch = (this.#handle?.epoch ?? 0) + 1;
     const name = epoch === 1 ? 'Invite the key holders' : `Invite the key holders again (epoch ${epoch})`;
     const made = await this.#run.step(name, (call) => this.create(call, { epoch, cid: this.#cid }), {
-      note: (ceremony) => `${ceremony.threshold} of ${ceremony.holders.length} holders needed`,
+      note: invitedInWords,
     });
     const { fingerprint, ...handle } = made;
     this.#handle = handle;
@@ -116,12 +121,16 @@ export abstract class ShareCollection {
     this.#needed = handle.threshold;
     this.#keysLost = undefined;
     this.#run.state.invitation = handle.invitation;
+    const collecting = { inHand: () => this.#inHand, show: () => this.#showAgain() };
+    const roster = new Roster(this.#run, handle, collecting, this.#roster);
+    this.#roster = roster;
     this.#run.signals.on('share', (items) => this.#receive(items));
+    this.#run.signals.on('decline', (items) => roster.decline(items));
   }
 
   /** Waits until enough envelopes are in hand. People are waited for here. */
   async collect(): Promise<void> {
-    while (this.#held.length < this.#needed) {
+    while (!this.#complete) {
       const handle = this.#required();
       await this.#collectOnce(handle);
       if (this.#keysLost !== undefined) await this.#inviteAgain(this.#keysLost, handle.epoch);
@@ -130,19 +139,28 @@ export abstract class ShareCollection {
 
   async #collectOnce(handle: CeremonyHandle): Promise<void> {
     this.#show();
-    const done = () => this.#held.length >= this.#needed || this.#keysLost !== undefined;
+    const done = () => this.#complete || this.#keysLost !== undefined;
     const leftMs = Math.max(1000, handle.collectUntil - Date.now());
-    if (this.#run.inOutage) return this.#collectInOutage(done, leftMs);
-    const inTime = await this.#run.waitFor(done, leftMs);
-    this.#run.state.waitOver('shares');
-    if (!inTime) {
-      throw this.#run.stop(
-        new RunStopped(
-          'the clock',
-          `only ${this.#held.length} of ${this.#needed} key shares came in time; not yet: ${this.#missing().join(', ')}`,
-        ),
-      );
+    let over = false;
+    this.#roster?.watch(() => over || done());
+    try {
+      if (this.#run.inOutage) return await this.#collectInOutage(done, leftMs);
+      const inTime = await this.#run.waitFor(done, leftMs);
+      this.#run.state.waitOver('shares');
+      if (!inTime) throw this.#run.stop(new RunStopped('the clock', this.#notInTime()));
+    } finally {
+      over = true;
     }
+  }
+
+  #notInTime(): string {
+    const { held, missingHolders, declined = [], groups = [] } = this.#roster?.waiting(this.#inHand) ?? {};
+    const lacking = groups.filter((each) => each.held.length < each.needed).map(({ group }) => group);
+    return [
+      `only ${held?.length ?? 0} of ${this.#needed} key shares came in time; not yet: ${missingHolders?.join(', ') || 'nobody'}`,
+      ...(declined.length > 0 ? [`declined: ${declined.map(({ by }) => by.name).join(', ')}`] : []),
+      ...(lacking.length > 0 ? [`groups that lack shares: ${lacking.join(', ')}`] : []),
+    ].join('; ');
   }
 
   /** No cluster is primary: the clock never ends this wait, and people may go another way meanwhile. */
@@ -175,7 +193,7 @@ export abstract class ShareCollection {
    * @returns undefined where it was skipped
    */
   protected async burst<R extends BurstResult>(
-    { name, cluster, call: generate }: Burst<R>,
+    { name, cluster, kind = 'operation-token', call: generate }: Burst<R>,
     parked: Parked = {},
   ): Promise<R | undefined> {
     this.#waysOut = parked.choices ?? [LEAVE];
@@ -187,6 +205,8 @@ export abstract class ShareCollection {
         const options: StepOptions<R> = {
           note: (made) => (made.attempts > 1 ? `${made.attempts} attempts` : undefined),
           choices: parked.choices,
+          remedy: (failure) =>
+            foreignAttemptRemedy(this.#run.state, { deployment: this.#deployment, cluster, kind }, failure),
           leaveToRunbook: (failure) => failure.code === 'SHARES_REJECTED' || KEYS_LOST.has(failure.code),
         };
         const result =
@@ -219,7 +239,7 @@ export abstract class ShareCollection {
     this.#closed = true;
     const ceremony = this.#handle;
     if (!ceremony) return;
-    this.#run.signals.on('share', undefined);
+    this.#stopAsking();
     this.#run.state.invitation = undefined;
     await this.#run.skippableStep(
       'Destroy the ceremony keys',
@@ -235,12 +255,16 @@ export abstract class ShareCollection {
     this.#closed = true;
     const ceremony = this.#handle;
     if (!ceremony) return;
-    this.#run.signals.on('share', undefined);
+    this.#stopAsking();
     this.#handle = undefined;
     this.#run.state.waitOver('shares');
     await this.#run.cleanUp('Destroy the ceremony keys', async (call) => {
       await call.destroyCeremonyKeys({ ceremony });
     });
+  }
+
+  #stopAsking(): void {
+    for (const name of ['share', 'decline'] as const) this.#run.signals.on(name, undefined);
   }
 
   /** A new epoch; branches that find the same keys lost share it, so that nobody is asked twice. */
@@ -283,8 +307,7 @@ export abstract class ShareCollection {
         })),
       );
     }
-    // A share that was being checked when the run was stopped comes after the end of the ceremony.
-    if (this.#handle && this.#run.state.waiting.has('shares')) this.#show();
+    this.#showAgain();
   }
 
   async #open(ceremony: CeremonyHandle, items: readonly InboxItem[]): Promise<void> {
@@ -309,27 +332,33 @@ export abstract class ShareCollection {
     }
   }
 
-  #show(): void {
-    const handle = this.#required();
-    this.#run.state.wait('shares', {
-      for: 'shares',
-      cid: handle.cid,
-      epoch: handle.epoch,
-      held: this.#held.map((held) => held.holder),
-      missingHolders: this.#missing(),
-      threshold: this.#needed,
-      until: handle.collectUntil,
-    });
+  get #inHand(): InHand {
+    return { held: this.#held.map((held) => held.holder), needed: this.#needed };
   }
 
-  #missing(): string[] {
-    return this.#required().holders.filter((name) => !this.#held.some((held) => held.holder === name));
+  /** Whether the shares in hand are enough for a burst. */
+  get #complete(): boolean {
+    return this.#roster?.suffices(this.#inHand) ?? this.#held.length >= this.#needed;
+  }
+
+  #show(): void {
+    if (this.#roster) this.#run.state.wait('shares', this.#roster.waiting(this.#inHand));
+  }
+
+  /** What was being checked when the run was stopped comes after the end of the ceremony. */
+  #showAgain(): void {
+    if (this.#handle && this.#run.state.waiting.has('shares')) this.#show();
   }
 
   #required(): CeremonyHandle {
     if (!this.#handle) throw new TypeError('the ceremony has no invitation yet');
     return this.#handle;
   }
+}
+
+function invitedInWords({ threshold, holders, standBy = [] }: CeremonyHandle): string {
+  const aside = standBy.length === 0 ? '' : `, ${standBy.length} of them standing by`;
+  return `${threshold} of ${holders.length} holders needed${aside}`;
 }
 
 /** An envelope as it travels: the JWS, alone or as `{document: "<JWS>"}`, or the plain object of a holder without a key. */

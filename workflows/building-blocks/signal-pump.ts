@@ -1,7 +1,9 @@
 import { condition } from '@temporalio/workflow';
 import type { InboxItem, SignalName } from '../../src/contracts/signals';
 import { inParallel } from './parallel';
+import { refusePlainShares } from './plain-shares';
 import type { RunState } from './run-state';
+import { refuseDeclines } from './decline-receipts';
 import { refuseShares } from './share-receipts';
 import type { SignalInbox } from './signal-inbox';
 
@@ -25,12 +27,14 @@ export class SignalPump {
     this.#state = state;
     this.#inbox = inbox;
     this.on('share', undefined);
+    this.on('decline', undefined);
   }
 
   /** Says who looks at the signals of a name from now on. Without anybody, they stay in the inbox. */
   on(name: SignalName, processor: Processor | undefined): void {
     if (processor) this.#processors.set(name, processor);
     else if (name === 'share') this.#processors.set(name, (items) => refuseShares(this.#state, items));
+    else if (name === 'decline') this.#processors.set(name, (items) => refuseDeclines(this.#state, items));
     else this.#processors.delete(name);
   }
 
@@ -39,7 +43,17 @@ export class SignalPump {
    * orders are looked at side by side: a slow check of one must not hold back a decision inside an outage.
    */
   async pump(): Promise<void> {
-    await inParallel(LANES.map((lane) => this.#pumpLane(lane)));
+    await inParallel([this.#pumpPlain(), ...LANES.map((lane) => this.#pumpLane(lane))]);
+  }
+
+  /** What seems to be a key share in plain text is refused beside everything else, and before the run ends. */
+  async #pumpPlain(): Promise<void> {
+    for (;;) {
+      await condition(() => this.#inbox.plainWaits || this.#closing);
+      if (!this.#inbox.plainWaits) return;
+      await refusePlainShares(this.#state, this.#inbox.takePlain());
+      this.#state.show();
+    }
   }
 
   async #pumpLane(lane: readonly SignalName[]): Promise<void> {
