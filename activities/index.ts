@@ -19,6 +19,7 @@ import { createOnboardingJoiningActivities } from './onboarding-joining';
 import { createOnboardingWatchingActivities } from './onboarding-watching';
 import { createPerformancePromotionActivities } from './performance-promotion';
 import { createFilterActivities } from './filters';
+import { createForeignAttemptActivities } from './foreign-attempts';
 import { createHookActivities } from './hooks';
 import { createDecommissionActivities } from './decommission';
 import { createTreeActivities } from './trees';
@@ -56,6 +57,7 @@ export function createActivities(dependencies: ActivityDependencies): RunbookAct
     ...createTreeActivities(dependencies, clusters),
     ...createWalSampleActivities(clusters),
     ...createTokenActivities(dependencies, clusters),
+    ...createForeignAttemptActivities(dependencies, clusters),
     ...createReadinessActivities(dependencies, clusters),
     ...createRosterActivities(dependencies),
     ...createServiceReadinessActivities(clusters),

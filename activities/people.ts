@@ -13,7 +13,7 @@ import { ArrivedSignals } from './support/arrived-signals';
 import { judgeGate, personLookup, verifiedApprovals } from './support/people';
 
 /** Choices that give up a safety, or service itself: a name that anybody may use is not enough for them. */
-const NEVER_CLAIMED: readonly DecisionAction[] = ['skip', 'leave'];
+const NEVER_CLAIMED: readonly DecisionAction[] = ['skip', 'leave', 'cancel-attempt'];
 
 /** What people sent, checked against the inventory (protocol: "Approvals and decisions"), read where it arrived. */
 export function createPeopleActivities(

@@ -69,6 +69,7 @@ class RootTokenShares extends ShareCollection {
     const made = await this.burst({
       name: `Generate root token on ${cluster}`,
       cluster,
+      kind: 'root-token',
       call: (call, shares) =>
         call.generateRootToken({ deployment, cluster, recipientPgpKey, authority: this.#authority, ...shares }),
     });

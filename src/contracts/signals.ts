@@ -74,6 +74,8 @@ export const DECISION_ACTIONS = [
   'leave',
   /** Take a key share that arrived in plain text, with the rekey that this makes mandatory. */
   'use-share',
+  /** Cancel somebody else's generation attempt, the one that the parked step names. */
+  'cancel-attempt',
 ] as const;
 export type DecisionAction = (typeof DECISION_ACTIONS)[number];
 

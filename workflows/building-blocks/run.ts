@@ -219,8 +219,10 @@ export class Run {
     await this.#holdBefore(name);
     const record = this.beginStep(name);
     const call = stepCalls(`${record.number} ${name}`, () => this.state.stepContext(record));
+    let carryOut: ((call: StepCalls) => Promise<void>) | undefined;
     for (;;) {
       try {
+        await carryOut?.(call);
         const result = await body(call);
         this.#end(record, outcomeOf(result), options.note?.(result));
         if (options.endsWithPrimary) this.#promoted = true;
@@ -238,8 +240,12 @@ export class Run {
           throw new StepFailed(name, failure);
         }
         record.state = 'parked';
-        const decision = await this.park(name, failure, [RETRY, ...choices]);
+        const remedy = options.remedy?.(failure);
+        const offered = remedy ? [RETRY, remedy.choice, ...choices] : [RETRY, ...choices];
+        const decision = await this.park(remedy?.step ?? name, failure, offered);
+        carryOut = decision.action === remedy?.choice.action ? remedy.carryOut : undefined;
         switch (decision.action) {
+          case 'cancel-attempt':
           case 'retry':
             if (failure.code === 'RUN_WAS_RESET') this.state.acknowledgedRunId = workflowInfo().runId;
             record.attempt += 1;
@@ -258,7 +264,8 @@ export class Run {
             this.#end(record, 'failed', failure.code);
             throw new OutageDecision(decision.action);
           case 'force':
-            throw new TypeError(`step ${name} offers no force`, { cause: error });
+          case 'use-share':
+            throw new TypeError(`step ${name} offers no ${decision.action}`, { cause: error });
         }
       }
     }

@@ -20,7 +20,7 @@ export interface Burst<R> {
   readonly name: string;
   readonly cluster: string;
   /** What is made: an operation token where nothing is said. */
-  readonly kind?: 'root-token';
+  readonly kind?: 'operation-token' | 'root-token';
   readonly call: (
     call: StepCalls,
     shares: { readonly ceremony: CeremonyHandle; readonly envelopes: readonly Envelope[] },

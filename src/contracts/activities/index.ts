@@ -23,6 +23,7 @@ import type { ExpectedFilter, FilterActivities, FilterChangeResult } from './fil
 import type { DecommissionActivities } from './decommission';
 import type { TreeActivities } from './trees';
 import type { TokenActivities } from './tokens';
+import type { ForeignAttemptActivities } from './foreign-attempts';
 import type { TokenDisposalActivities } from './token-disposal';
 import type { ReadinessActivities } from './readiness';
 import type { NotificationActivities } from './notifications';
@@ -50,6 +51,7 @@ export type * from './filters';
 export type * from './decommission';
 export type * from './trees';
 export type * from './tokens';
+export type * from './foreign-attempts';
 export type * from './token-disposal';
 export type * from './readiness';
 export type * from './notifications';
@@ -83,6 +85,7 @@ export interface RunbookActivities
     DecommissionActivities,
     TreeActivities,
     TokenActivities,
+    ForeignAttemptActivities,
     TokenDisposalActivities,
     ReadinessActivities,
     NotificationActivities,

@@ -1,0 +1,100 @@
+import type { GeneratedTokenKind, GenerationEndpoints } from '../src/client';
+import type { ForeignAttemptActivities } from '../src/contracts/activities';
+import { attemptMark, foreignAttemptStep } from '../src/contracts/ceremony';
+import { RunbookError, isRunbookError } from '../src/errors';
+import { findDeployment } from '../src/inventory';
+import type { RunContext, VerifiedDecision } from '../src/secrets';
+import { verifyDecision } from '../src/secrets';
+import type { ActivityDependencies } from './dependencies';
+import { ArrivedSignals } from './support/arrived-signals';
+import type { Clusters } from './support/clusters';
+import { ceremonyToken } from './support/clusters';
+import { executeChange } from './support/execution';
+import { keyInWords, readAttempt } from './support/generation-slot';
+import { personLookup } from './support/people';
+import { CHANGE_TIMEOUT_MS, readActConfirm } from './support/read-act-confirm';
+
+const DECIDERS = 2;
+const BUDGET_MS = 20_000;
+
+/** The one place that cancels a generation attempt that is not ours (interface section 3; facts 9, number 6). */
+export function createForeignAttemptActivities(
+  dependencies: ActivityDependencies,
+  clusters: Clusters,
+): ForeignAttemptActivities {
+  return {
+    cancelForeignAttempt: executeChange(async ({ deployment, cluster, kind }, execution) => {
+      const access = clusters.of(deployment, cluster);
+      const { version } = await access.client.sys.health({ signal: execution.signal });
+      const token = await ceremonyToken(access, version);
+      const endpoints: GenerationEndpoints<GeneratedTokenKind> =
+        kind === 'root-token' ? access.client.sys.generateRoot : access.client.dr.secondary.generateOperationToken;
+      const slot = { endpoints, token, cluster };
+      const first = await readAttempt(execution, slot);
+      const now = () => ({ confirmedAt: Date.now(), observed: `the slot of ${cluster} is free` });
+      if (!first.started) return { outcome: 'already', calls: 0, ...now() };
+      const mark = attemptMark(first.nonce ?? '');
+      const deciders = await decidersOf(dependencies, execution.run, deployment, foreignAttemptStep(cluster, mark));
+      const whose = `attempt ${mark} with ${keyInWords(first.pgpFingerprint)}`;
+      if (deciders.length < DECIDERS) throw undecided(cluster, whose, deciders);
+
+      const changed = await readActConfirm(execution, {
+        read: () => endpoints.readAttempt({ token, signal: execution.signal }),
+        until: ({ started, nonce }) => !started || nonce !== first.nonce,
+        // The service's own call names no attempt: it is looked at right before.
+        act: () => endpoints.cancelAttempt({ token, signal: execution.signal, timeoutMs: CHANGE_TIMEOUT_MS }),
+        budgetMs: BUDGET_MS,
+        describe: ({ progress, required }) => `the attempt is there, ${progress} of ${required} key shares given`,
+        needed: `${whose} is gone`,
+        cluster,
+      });
+      return {
+        outcome: changed.outcome,
+        calls: changed.calls,
+        calledAt: changed.calledAt,
+        ...now(),
+        findings: [
+          {
+            severity: 'warning',
+            code: 'foreign-attempt-cancelled',
+            text: `The ${whose}, which was not this run's, was cancelled on ${cluster} as ${deciders.join(' and ')} decided.`,
+            next: 'Tell its owner: the key shares that it had been given are gone, and he has to begin anew.',
+          },
+        ],
+      };
+    }),
+  };
+}
+
+/** Who decided to cancel the attempt of this step; nobody counts twice, and a name that anybody may use does not count. */
+async function decidersOf(
+  { inventory }: ActivityDependencies,
+  run: RunContext,
+  deployment: string,
+  step: string,
+): Promise<string[]> {
+  const { laboratory } = findDeployment(inventory, deployment);
+  const person = personLookup(inventory);
+  const deciders = new Set<string>();
+  for (const { content, principal } of await new ArrivedSignals(run).every('decide')) {
+    const decision = await verifyDecision(content, { run, person, principal }).catch((error: unknown) => {
+      if (isRunbookError(error)) return undefined;
+      throw error;
+    });
+    if (decision && counts(decision, step, laboratory)) deciders.add(decision.name);
+  }
+  return [...deciders];
+}
+
+function counts({ step, action, how }: VerifiedDecision, wanted: string, laboratory: boolean): boolean {
+  return step === wanted && action === 'cancel-attempt' && (how !== 'claimed' || laboratory);
+}
+
+function undecided(cluster: string, whose: string, deciders: readonly string[]): RunbookError {
+  return new RunbookError('NOT_APPROVED', `Nobody else's attempt on ${cluster} is cancelled without two people.`, {
+    cluster,
+    observed: `${whose}; decided by ${deciders.length === 0 ? 'nobody' : deciders.join(', ')}`,
+    needed: `decisions of ${DECIDERS} different people that name this very attempt`,
+    next: 'Retry: where an attempt is in the slot, the run asks about that one.',
+  });
+}
