@@ -11,6 +11,10 @@ export const ENVELOPE_VERDICTS = {
   'not-signed': 'refused: the inventory demands a signature of this holder',
   'wrong-signer': 'refused: not sent or signed by the named holder',
   expired: 'refused: arrived after the invitation expired',
+  'rehearsal-envelope':
+    'refused: made for a rehearsal, it holds no key share; run `runbook share` again with the current invitation',
+  'share-in-rehearsal':
+    'refused: made for a ceremony, and this is a rehearsal, which asks for no key share; run `runbook share` again, it makes the value itself',
   'does-not-open': 'refused: not encrypted to this invitation and to nothing else; make it again',
   mismatch: 'refused: the encrypted part says something else than the envelope around it; make it again',
   'wrong-length': 'refused: the key share does not have the length of a key share of this cluster',

@@ -73,9 +73,7 @@ export function claimsRehearsal(jws: string): boolean {
   try {
     const bytes = decodeBase64url(jws.trim().split('.')[0] ?? '');
     const header: unknown = JSON.parse(new TextDecoder().decode(bytes));
-    return (
-      typeof header === 'object' && header !== null && 'typ' in header && header.typ === DOCUMENT_TYPES.rehearsal
-    );
+    return typeof header === 'object' && header !== null && 'typ' in header && header.typ === DOCUMENT_TYPES.rehearsal;
   } catch {
     return false;
   }

@@ -3,6 +3,7 @@ import type { EnvelopeReceipt, EnvelopeVerdictCode } from '../contracts/receipts
 import { envelopePayload } from '../holder/envelope';
 import type { EnvelopePayload } from '../holder/envelope';
 import { DOCUMENT_TYPES, documentDigest, MAX_DOCUMENT_LENGTH, strictBase64url, verifyDocument } from './documents';
+import type { DocumentType } from './documents';
 import { holdsPlainShare, looksLikeShare } from './key-shares';
 import { keyOfPerson, unwrapDocument } from './people';
 import type { PersonFacts, PersonLookup } from './people';
@@ -18,6 +19,8 @@ export interface CeremonyFacts {
   readonly holders: readonly string[];
   /** End of the collecting, seconds since 1970. */
   readonly exp: number;
+  /** What is collected: envelopes of a ceremony where it is not said. Neither takes those of the other. */
+  readonly envelopes?: 'ceremony' | 'rehearsal';
 }
 
 /** How an envelope arrived. */
@@ -62,7 +65,8 @@ export async function examineEnvelope(
   envelope: unknown,
   context: { readonly ceremony: CeremonyFacts; readonly person: PersonLookup } & Partial<Arrival>,
 ): Promise<InspectedEnvelope | RefusedEnvelope> {
-  const read = readEnvelope(unwrapDocument(envelope));
+  const wanted = TYPES[context.ceremony.envelopes ?? 'ceremony'];
+  const read = readEnvelope(unwrapDocument(envelope), wanted);
   if (typeof read === 'string') return { refused: { envelopeDigest: '', verdict: read } };
   const { payload, digest, jws } = read;
   const person = context.person(payload.holder);
@@ -72,11 +76,13 @@ export async function examineEnvelope(
   });
 
   const { ceremony } = context;
+  const other = jws === undefined ? undefined : otherKind(jws, wanted);
+  if (other !== undefined) return refuse(other);
   if (payload.cid !== ceremony.cid) return refuse('wrong-ceremony');
   if (payload.epoch !== ceremony.epoch) return refuse('wrong-epoch');
   if (payload.inv !== ceremony.invitationDigest) return refuse('wrong-ceremony');
   if (person === undefined || !ceremony.holders.includes(payload.holder)) return refuse('not-invited');
-  const attestation = await checkAttestation(jws, person, context);
+  const attestation = await checkAttestation(jws, wanted, person, context);
   if (attestation !== undefined) return refuse(attestation);
   if (context.receivedAt !== undefined && context.receivedAt > ceremony.exp * 1000) return refuse('expired');
   return { payload, digest, person };
@@ -85,6 +91,7 @@ export async function examineEnvelope(
 /** What the inventory demands of this person; it cannot be lowered by what arrives. Undefined where it is met. */
 async function checkAttestation(
   jws: string | undefined,
+  wanted: DocumentType,
   person: PersonFacts,
   context: Partial<Arrival>,
 ): Promise<EnvelopeVerdictCode | undefined> {
@@ -92,7 +99,7 @@ async function checkAttestation(
     if (person.attestation === 'signed') return 'not-signed';
   } else {
     try {
-      await verifyDocument(jws, DOCUMENT_TYPES.share, (kid) => keyOfPerson(person, kid));
+      await verifyDocument(jws, wanted, (kid) => keyOfPerson(person, kid));
     } catch {
       return 'wrong-signer';
     }
@@ -104,8 +111,29 @@ async function checkAttestation(
   return undefined;
 }
 
+const TYPES = { ceremony: DOCUMENT_TYPES.share, rehearsal: DOCUMENT_TYPES.rehearsalShare } as const;
+
+/** A rehearsal's envelope in a ceremony, and the other way round, are told by name: the holder sees what he mixed up. */
+function otherKind(jws: string, wanted: DocumentType): EnvelopeVerdictCode | undefined {
+  const typ = typeOf(jws);
+  if (wanted === DOCUMENT_TYPES.share && typ === DOCUMENT_TYPES.rehearsalShare) return 'rehearsal-envelope';
+  if (wanted === DOCUMENT_TYPES.rehearsalShare && typ === DOCUMENT_TYPES.share) return 'share-in-rehearsal';
+  return undefined;
+}
+
+/** The type that a JWS claims, unverified. */
+function typeOf(jws: string): unknown {
+  try {
+    const header: unknown = JSON.parse(Buffer.from(jws.split('.')[0] ?? '', 'base64url').toString('utf8'));
+    return typeof header === 'object' && header !== null && 'typ' in header ? header.typ : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
 function readEnvelope(
   input: unknown,
+  wanted: DocumentType,
 ): { payload: EnvelopePayload; digest: string; jws: string | undefined } | EnvelopeVerdictCode {
   if (sizeOf(input) > MAX_DOCUMENT_LENGTH) return 'too-large';
   const jws = typeof input === 'string' && isDocument(input) ? input : undefined;
@@ -117,7 +145,7 @@ function readEnvelope(
   const { cid, inv, holder, ct } = payload;
   const misplaced = looksLikeShare(cid) || looksLikeShare(holder) || (!isDigest(inv) && looksLikeShare(inv));
   if (misplaced || looksLikeShare(ct)) return 'plain-text-share';
-  return { payload, digest: jws === undefined ? plainDigest(payload) : documentDigest(jws), jws };
+  return { payload, digest: jws === undefined ? plainDigest(payload, wanted) : documentDigest(jws), jws };
 }
 
 function sizeOf(input: unknown): number {
@@ -154,7 +182,7 @@ function withoutExpected(members: unknown): unknown {
 }
 
 /** Digest of an unsigned envelope: over its members in the order of the protocol. */
-function plainDigest({ cid, epoch, inv, holder, seq, iat, ct }: EnvelopePayload): string {
-  const members = JSON.stringify([DOCUMENT_TYPES.share, cid, epoch, inv, holder, seq, iat, ct]);
+function plainDigest({ cid, epoch, inv, holder, seq, iat, ct }: EnvelopePayload, typ: DocumentType): string {
+  const members = JSON.stringify([typ, cid, epoch, inv, holder, seq, iat, ct]);
   return createHash('sha256').update(members).digest('base64url');
 }

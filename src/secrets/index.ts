@@ -34,6 +34,22 @@ export { createEnvelope, inspectEnvelope } from './envelope';
 export type { Arrival, CeremonyFacts, EnvelopePayload } from './envelope';
 export { checkEnvelopes, openShares } from './opening';
 export type { OpenedShare } from './opening';
+export {
+  claimsRehearsal,
+  createRehearsal,
+  createRehearsalEnvelope,
+  openRehearsalAnswer,
+  readOwnRehearsal,
+  verifyRehearsal,
+} from './rehearsal';
+export type {
+  CreatedRehearsal,
+  OpenedAnswer,
+  Rehearsal,
+  RehearsalAnswer,
+  RehearsalFacts,
+  VerifiedRehearsal,
+} from './rehearsal';
 export { signApproval, signDecision, signDecline, verifyApproval, verifyDecision, verifyDecline } from './approvals';
 export type { DocumentContext, VerifiedApproval, VerifiedDecision, VerifiedDecline } from './approvals';
 export { evaluateGate } from './gate-policy';

@@ -18,7 +18,8 @@ export interface NewKeyRecord {
   readonly run: RunContext;
   readonly cid: string;
   readonly epoch: number;
-  readonly kind: 'operation-token' | 'root-token';
+  /** A rehearsal's keys never open what was sent to a ceremony, nor the other way round. */
+  readonly kind: 'operation-token' | 'root-token' | 'rehearsal';
   readonly keys: CeremonyKeys;
   /** The signed invitation. */
   readonly invitation: string;
@@ -56,7 +57,7 @@ const storedRecord = z.strictObject({
   run: z.strictObject({ ns: z.string(), wid: z.string(), rid: z.string() }),
   cid: z.string(),
   epoch: z.int(),
-  kind: z.enum(['operation-token', 'root-token']),
+  kind: z.enum(['operation-token', 'root-token', 'rehearsal']),
   recipient: z.string(),
   identity: z.string(),
   pgpPublicKey: z.string(),

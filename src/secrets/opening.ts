@@ -1,4 +1,6 @@
 import { z } from 'zod';
+import { RunbookError } from '../errors';
+import { REHEARSAL_CONTEXT } from '../holder/rehearsal';
 import type { EnvelopeReceipt, EnvelopeVerdictCode } from '../contracts/receipts';
 import { Secret } from '../secret';
 import { openWithIdentity } from './ceremony-keys';
@@ -68,6 +70,7 @@ interface Examined {
 }
 
 async function openAll(record: KeyRecord, envelopes: readonly unknown[], person: PersonLookup): Promise<Examined[]> {
+  if (record.kind === 'rehearsal') throw new RunbookError('DOCUMENT_INVALID', 'A rehearsal collects no key shares.');
   const { cid, epoch, invitationDigest, holders, exp } = record;
   const ceremony = { cid, epoch, invitationDigest, holders, exp };
   const all: Examined[] = [];
@@ -96,13 +99,12 @@ async function openEnvelope(record: KeyRecord, inspected: InspectedEnvelope): Pr
   const { payload, digest } = inspected;
   const refuse = (verdict: EnvelopeVerdictCode): Examined => ({ receipt: receiptOf(inspected, verdict) });
 
-  const file = strictBase64url(payload.ct);
-  if (file === undefined || !hasOneRecipient(file)) return refuse('does-not-open');
-  const plaintext = await openWithIdentity(record.keys, file);
+  const plaintext = await decryptEnvelope(record, payload.ct);
   if (plaintext === undefined) return refuse('does-not-open');
 
   const inner = parsePlaintext(plaintext);
-  if (inner === undefined) return refuse('mismatch');
+  if (inner === undefined)
+    return refuse(contextOf(plaintext) === REHEARSAL_CONTEXT ? 'rehearsal-envelope' : 'mismatch');
   const repeated = (['inv', 'cid', 'epoch', 'holder', 'seq'] as const).every(
     (member) => inner[member] === payload[member],
   );
@@ -114,6 +116,23 @@ async function openEnvelope(record: KeyRecord, inspected: InspectedEnvelope): Pr
   const { holder, seq } = payload;
   const opened = { holder, seq, envelopeDigest: digest, share: new Secret('key-share', inner.share) };
   return { receipt: receiptOf(inspected, 'accepted'), opened };
+}
+
+/** What an envelope holds; undefined unless it is encrypted to this record's key and to nothing else. */
+export async function decryptEnvelope(record: Pick<KeyRecord, 'keys'>, ct: string): Promise<Uint8Array | undefined> {
+  const file = strictBase64url(ct);
+  if (file === undefined || !hasOneRecipient(file)) return undefined;
+  return openWithIdentity(record.keys, file);
+}
+
+/** What the encrypted part says that it is for. */
+export function contextOf(plaintext: Uint8Array): unknown {
+  try {
+    const inner: unknown = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(plaintext));
+    return typeof inner === 'object' && inner !== null && 'ctx' in inner ? inner.ctx : undefined;
+  } catch {
+    return undefined;
+  }
 }
 
 /** The header of a binary age file names its recipients: there must be ours alone, so that nobody else can read it. */
