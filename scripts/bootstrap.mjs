@@ -34,6 +34,12 @@ const TASKS = {
           'tsconfig.json',
           '--noEmit',
         ]);
+        await step("Type check of the holder's page", process.execPath, [
+          program('typescript', 'bin/tsc'),
+          '-p',
+          'src/holder-page',
+          '--noEmit',
+        ]);
         // Some tests run the programs of the build as processes of their own.
         await build();
       },
@@ -59,6 +65,7 @@ const TASKS = {
 async function build() {
   await step('Compile', process.execPath, [program('typescript', 'bin/tsc'), '-p', 'tsconfig.build.json']);
   await step('Bundle the workflows', process.execPath, ['dist/scripts/bundle-workflows.js']);
+  await step("Bundle the holder's page", process.execPath, ['dist/scripts/bundle-holder-page.js']);
 }
 
 /** Does several things at once, each on a core of its own; waits for all, and fails when one has failed. */

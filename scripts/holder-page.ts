@@ -1,0 +1,97 @@
+import { createHash, randomUUID } from 'node:crypto';
+import { readFile, rename, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { build } from 'esbuild';
+import type { Plugin } from 'esbuild';
+import { projectRoot } from '../src/dev-server/locations';
+
+/** Where the build puts the holder's page, relative to the project's root. Its hash lies beside it. */
+export const HOLDER_PAGE_PATH = join('dist', 'holder-page.html');
+
+/** The page as one file that needs nothing else, and its SHA-256 in hexadecimal. */
+export interface BuiltPage {
+  readonly html: string;
+  readonly sha256: string;
+}
+
+/**
+ * Bundles the holder's page: one HTML file with one script and one style sheet inside, and a policy that allows these two
+ * by their hashes and nothing else. The same sources give the same bytes.
+ */
+export async function buildHolderPage(): Promise<BuiltPage> {
+  const root = projectRoot();
+  const folder = join(root, 'src', 'holder-page');
+  const [template, style, script, manifest] = await Promise.all([
+    readFile(join(folder, 'page.html'), 'utf8'),
+    readFile(join(folder, 'page.css'), 'utf8'),
+    bundleScript(root),
+    readFile(join(root, 'package.json'), 'utf8'),
+  ]);
+  const { version } = JSON.parse(manifest) as { version: string };
+  const policy = [
+    "default-src 'none'",
+    `script-src '${sourceHash(script)}'`,
+    `style-src '${sourceHash(style)}'`,
+    "base-uri 'none'",
+    "form-action 'none'",
+    "trusted-types 'none'",
+    "require-trusted-types-for 'script'",
+  ].join('; ');
+  const parts: Readonly<Record<string, string>> = { policy, style, script, version };
+  const html = template.replace(/\{\{(\w+)\}\}/g, (_, name: string) => {
+    const part = parts[name];
+    if (part === undefined) throw new Error(`page.html asks for "${name}", which is not known`);
+    return part;
+  });
+  return { html, sha256: createHash('sha256').update(html).digest('hex') };
+}
+
+/** Writes the page and its hash, in the form that `sha256sum --check` takes. Each appears only when it is complete. */
+export async function writeHolderPage(outFile: string): Promise<BuiltPage> {
+  const page = await buildHolderPage();
+  const files = [
+    [outFile, page.html],
+    [`${outFile}.sha256`, `${page.sha256}  holder-page.html\n`],
+  ] as const;
+  for (const [file, content] of files) {
+    const unfinished = `${file}.${randomUUID()}`;
+    await writeFile(unfinished, content);
+    await rename(unfinished, file);
+  }
+  return page;
+}
+
+async function bundleScript(root: string): Promise<string> {
+  const { outputFiles } = await build({
+    absWorkingDir: root,
+    entryPoints: ['src/holder-page/page.ts'],
+    bundle: true,
+    write: false,
+    format: 'iife',
+    platform: 'browser',
+    target: ['es2022'],
+    charset: 'ascii',
+    minify: true,
+    legalComments: 'inline',
+    logLevel: 'error',
+    plugins: [englishOnly],
+  });
+  const [output] = outputFiles;
+  if (output === undefined) throw new Error('The bundler gave nothing.');
+  // Either would change how the browser reads the element that the script stands in.
+  if (/<!--|<\/?script/i.test(output.text)) throw new Error('The script cannot stand inside of a page.');
+  return output.text;
+}
+
+/** The schema library brings its texts in some fifty languages, half of the page; none of them is ever shown. */
+const englishOnly: Plugin = {
+  name: 'english-only',
+  setup: ({ onLoad }) =>
+    onLoad({ filter: /[\\/]zod[\\/]v4[\\/]locales[\\/]index\.js$/ }, () => ({
+      contents: "export { default as en } from './en.js';",
+    })),
+};
+
+function sourceHash(text: string): string {
+  return `sha256-${createHash('sha256').update(text).digest('base64')}`;
+}

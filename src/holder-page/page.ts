@@ -1,0 +1,283 @@
+/** The holder's page: four steps, one at a time. What is decided about documents is decided in `src/holder`. */
+import './without-eval';
+import { RunbookError } from '../errors';
+import {
+  createEnvelope,
+  envelopeInput,
+  inWords,
+  parseShare,
+  plainFacts,
+  readHolderKey,
+  spokenFingerprint,
+} from '../holder';
+import type { SigningKey, VerifiedInvitation } from '../holder';
+import { Secret } from '../secret';
+import { box, byId, element, emptied, fillAll, linesOf } from './dom';
+import { isServed, lookAround, readMadeFor } from './surroundings';
+import { verifyPasted } from './trust';
+
+interface Session {
+  readonly checked: VerifiedInvitation;
+  readonly holder: string;
+}
+
+const madeFor = readMadeFor();
+const FIELDS = ['note', 'invitation', 'cluster', 'share', 'key-text', 'passphrase', 'envelope', 'key-file'] as const;
+let session: Session | undefined;
+
+const input = (id: string) => byId(id, HTMLInputElement);
+const area = (id: string) => byId(id, HTMLTextAreaElement);
+const button = (id: string) => byId(id, HTMLButtonElement);
+const part = (id: string) => byId(id, HTMLElement);
+
+function show(step: number): void {
+  for (const each of [1, 2, 3, 4]) part(`step-${each}`).hidden = each !== step;
+  for (const each of [1, 2, 3]) part(`error-${each}`).replaceChildren();
+  const heading = part(`step-${step}`).querySelector('h2');
+  heading?.focus({ preventScroll: true });
+  window.scrollTo(0, 0);
+}
+
+/** Runs what a button does; tells what went wrong below it. */
+function whenPressed(id: string, step: number, work: () => Promise<void>): void {
+  const pressed = button(id);
+  const messages = part(`error-${step}`);
+  pressed.addEventListener('click', () => {
+    messages.replaceChildren();
+    pressed.disabled = true;
+    // The button is drawn as waiting before the work holds the browser up.
+    requestAnimationFrame(() =>
+      setTimeout(() => {
+        work()
+          .catch((error: unknown) => {
+            messages.replaceChildren(box('bad', linesOf(error)));
+            messages.scrollIntoView({ block: 'nearest' });
+          })
+          .finally(() => (pressed.disabled = false));
+      }),
+    );
+  });
+}
+
+function current(): Session {
+  if (session === undefined) throw new RunbookError('INVALID_INPUT', 'Start again: the page was cleared.');
+  const { exp } = session.checked.invitation;
+  if (Date.now() < exp * 1000) return session;
+  throw new RunbookError('DOCUMENT_INVALID', 'The invitation is expired; ask for the current one.', {
+    next: 'Start again with the current invitation.',
+  });
+}
+
+async function check(): Promise<void> {
+  const holder = input('holder').value.trim();
+  const given = { invitation: area('invitation').value, note: area('note').value, holder };
+  const checked = await verifyPasted(given, madeFor, Date.now());
+  session = { checked, holder };
+  emptied(area('invitation'));
+  fillAll('who', holder);
+  showFacts(checked);
+  tick();
+  show(2);
+}
+
+function showFacts(checked: VerifiedInvitation): void {
+  const rows = plainFacts(checked, Date.now()).map(({ label, lines, warning }) => {
+    const row = element('div', '', warning ? 'warn' : '');
+    row.append(element('dt', warning ? `! ${label}` : label));
+    lines.forEach((line, index) => row.append(element('dd', line, index === 0 ? 'first' : 'more')));
+    return row;
+  });
+  part('facts').replaceChildren(...rows);
+  const { targets, runbook, requestedBy, reason, wid, ns, rid } = checked.invitation;
+  part('cluster-label').textContent =
+    targets.length > 1 ? 'To go on, type the name of the first cluster' : 'To go on, type the name of the cluster';
+  fillAll(
+    'summary',
+    `${runbook} for ${targets.map(({ cluster }) => cluster).join(', ')}, asked by ${requestedBy.name}: ${reason}`,
+  );
+  part('workflow').textContent = wid;
+  part('namespace').textContent = ns;
+  part('run').textContent = rid;
+  part('signal').textContent = 'share';
+}
+
+async function agree(): Promise<void> {
+  const wanted = current().checked.invitation.targets[0]?.cluster;
+  if (input('cluster').value.trim() !== wanted) {
+    throw new RunbookError(
+      'INVALID_INPUT',
+      'This is not the name of the first cluster. Your share was not asked for.',
+      {
+        next: 'Read above which cluster it is. If you expected another one, stop and call the operators.',
+      },
+    );
+  }
+  input('share').disabled = isServed();
+  show(3);
+  input('share').focus({ preventScroll: true });
+}
+
+async function encrypt(): Promise<void> {
+  const { checked, holder } = current();
+  if (isServed() && !input('accept-served').checked) {
+    throw new RunbookError('INVALID_INPUT', 'This page came from a server: use the saved file, or tick the box above.');
+  }
+  const share = readShare();
+  const key = await signingKey();
+  const envelope = await createEnvelope({
+    invitation: checked.invitation,
+    invitationDigest: checked.digest,
+    holder,
+    // The highest counts: a later envelope of the same holder replaces an earlier one.
+    seq: Date.now(),
+    share,
+    ...(key === undefined ? {} : { signingKey: key }),
+  });
+  clearSecrets();
+  area('envelope').value = JSON.stringify(envelopeInput(envelope));
+  show(4);
+}
+
+function readShare(): Secret<'key-share'> {
+  const typed = input('share').value;
+  try {
+    return parseShare(typed);
+  } catch (error) {
+    const count = typed.trim().length;
+    throw new RunbookError('INVALID_INPUT', 'This is not a key share.', {
+      observed: `${count} characters`,
+      needed: '32 to 66 characters of hexadecimal (usually 66), or 22 to 44 of base64 (usually 44)',
+      next: 'Nothing was kept or sent. Look for a missing or doubled character, or a space in the middle.',
+      cause: error,
+    });
+  }
+}
+
+async function signingKey(): Promise<SigningKey | undefined> {
+  const chosen = input('key-file').files?.[0];
+  const text = chosen === undefined ? area('key-text').value : await chosen.text();
+  const passphrase = input('passphrase').value.trim();
+  if (text.trim() === '') {
+    if (passphrase === '') return undefined;
+    throw new RunbookError(
+      'INVALID_INPUT',
+      'A passphrase without a key: choose the key file, or clear the passphrase.',
+    );
+  }
+  if (passphrase === '') throw new RunbookError('INVALID_INPUT', 'The passphrase of the signing key is missing.');
+  return readHolderKey(text, new Secret('passphrase', passphrase));
+}
+
+/** Every secret field is replaced by an empty one: no value and no undo history is left. */
+function clearSecrets(): void {
+  for (const id of ['share', 'passphrase']) emptied(input(id)).type = 'password';
+  emptied(area('key-text'));
+  emptied(input('key-file'));
+  button('reveal').textContent = 'Show';
+  button('reveal').setAttribute('aria-pressed', 'false');
+  watchShare();
+}
+
+function clearAll(): void {
+  session = undefined;
+  for (const id of FIELDS) {
+    const field = part(id);
+    if (field instanceof HTMLInputElement || field instanceof HTMLTextAreaElement) emptied(field);
+  }
+  clearSecrets();
+  for (const id of ['facts', 'copied', 'workflow', 'namespace', 'run']) part(id).replaceChildren();
+  for (const name of ['summary', 'who', 'left']) fillAll(name, '');
+  input('accept-served').checked = false;
+  input('holder').value = madeFor.holder;
+}
+
+async function copy(): Promise<void> {
+  const envelope = area('envelope');
+  const said = (tone: 'good' | 'bad', text: string) => part('copied').replaceChildren(box(tone, [text]));
+  try {
+    await navigator.clipboard.writeText(envelope.value);
+  } catch {
+    envelope.select();
+    // The old way works where the new one is not given to files.
+    if (!document.execCommand('copy')) {
+      said('bad', 'This browser does not let the page copy. Select the whole text and copy it by hand.');
+      return;
+    }
+  }
+  for (const id of ['note', 'invitation'] as const) emptied(area(id));
+  said('good', 'Copied. Your share and the invitation are cleared from this page.');
+}
+
+/** What is typed is counted, not shown: a mistake is noticed before it is sent. */
+function watchShare(): void {
+  input('share').addEventListener('input', () => {
+    const count = input('share').value.trim().length;
+    part('share-hint').textContent =
+      count === 0
+        ? 'As you keep it: hexadecimal, or base64. It is encrypted on this device, and cleared here at once.'
+        : `${count} characters`;
+  });
+  part('share-hint').textContent =
+    'As you keep it: hexadecimal, or base64. It is encrypted on this device, and cleared here at once.';
+}
+
+function toggleShare(): void {
+  const shown = input('share').type === 'text';
+  input('share').type = shown ? 'password' : 'text';
+  button('reveal').textContent = shown ? 'Show' : 'Hide';
+  button('reveal').setAttribute('aria-pressed', String(!shown));
+}
+
+function tick(): void {
+  if (session === undefined) return;
+  const left = session.checked.invitation.exp * 1000 - Date.now();
+  fillAll('left', left > 0 ? `${inWords(Math.floor(left / 1000) * 1000)} left.` : 'The invitation is expired.');
+}
+
+function pressOnEnter(fields: readonly string[], id: string): void {
+  document.addEventListener('keydown', (event) => {
+    const { target } = event;
+    if (event.key === 'Enter' && target instanceof HTMLElement && fields.includes(target.id)) button(id).click();
+  });
+}
+
+async function begin(): Promise<void> {
+  const { usable, warnings } = await lookAround();
+  part('warnings').replaceChildren(...warnings);
+  if (!usable) return;
+  clearAll();
+  if (madeFor.trusted.length > 0) {
+    part('trusted').hidden = false;
+    part('trusted-environment').textContent = madeFor.environment === '' ? '' : ` of ${madeFor.environment}`;
+    part('trusted-fingerprints').replaceChildren(
+      ...madeFor.trusted.map((kid) => element('p', spokenFingerprint(kid), 'fingerprint code')),
+    );
+    part('key-hint').hidden = madeFor.keys.length === madeFor.trusted.length;
+  } else {
+    part('own-note').hidden = false;
+  }
+  part('served').hidden = !isServed();
+  input('accept-served').addEventListener('change', () => {
+    input('share').disabled = isServed() && !input('accept-served').checked;
+  });
+  whenPressed('check', 1, check);
+  whenPressed('agree', 2, agree);
+  whenPressed('encrypt', 3, encrypt);
+  button('copy').addEventListener('click', () => void copy());
+  button('reveal').addEventListener('click', toggleShare);
+  for (const each of document.querySelectorAll('.again')) {
+    each.addEventListener('click', () => {
+      clearAll();
+      show(1);
+    });
+  }
+  pressOnEnter(['holder'], 'check');
+  pressOnEnter(['cluster'], 'agree');
+  pressOnEnter(['share', 'passphrase'], 'encrypt');
+  // Nothing waits in the browser's memory of pages for whoever goes back.
+  window.addEventListener('pagehide', clearAll);
+  setInterval(tick, 1_000);
+  show(1);
+}
+
+void begin();
