@@ -1,5 +1,6 @@
 import type { RunbookActivities } from '../src/contracts/activities';
 import { createAssessmentActivities } from './assessment';
+import { createBatchTokenActivities } from './batch-tokens';
 import { createCeremonyActivities } from './ceremony';
 import { createDataEvidenceActivities } from './data-evidence';
 import type { ActivityDependencies } from './dependencies';
@@ -17,6 +18,7 @@ import { createOnboardingActivities } from './onboarding';
 import { createOnboardingAssessmentActivities } from './onboarding-assessment';
 import { createOnboardingJoiningActivities } from './onboarding-joining';
 import { createOnboardingWatchingActivities } from './onboarding-watching';
+import { createPlainShareActivities } from './plain-shares';
 import { createPerformancePromotionActivities } from './performance-promotion';
 import { createFilterActivities } from './filters';
 import { createForeignAttemptActivities } from './foreign-attempts';
@@ -25,6 +27,7 @@ import { createDecommissionActivities } from './decommission';
 import { createTreeActivities } from './trees';
 import { createWalSampleActivities } from './wal-samples';
 import { createTokenActivities } from './tokens';
+import { createDirectSharesActivities } from './direct-shares';
 import { createReadinessActivities } from './readiness';
 import { createRosterActivities } from './roster';
 import { Clusters } from './support/clusters';
@@ -36,6 +39,7 @@ export function createActivities(dependencies: ActivityDependencies): RunbookAct
   const clusters = new Clusters(dependencies);
   return {
     ...createAssessmentActivities(dependencies, clusters),
+    ...createBatchTokenActivities(dependencies, clusters),
     ...createCeremonyActivities(dependencies, clusters),
     ...createDataEvidenceActivities(clusters),
     ...createDrRoleActivities(dependencies, clusters),
@@ -43,6 +47,7 @@ export function createActivities(dependencies: ActivityDependencies): RunbookAct
     ...createOperationTokenDisposalActivities(dependencies, clusters),
     ...createNotificationActivities(dependencies),
     ...createPeopleActivities(dependencies),
+    ...createPlainShareActivities(),
     ...createPerformanceSecondaryActivities(dependencies, clusters),
     ...createRunReportActivities(dependencies),
     ...createFailoverActivities(dependencies, clusters),
@@ -57,6 +62,7 @@ export function createActivities(dependencies: ActivityDependencies): RunbookAct
     ...createTreeActivities(dependencies, clusters),
     ...createWalSampleActivities(clusters),
     ...createTokenActivities(dependencies, clusters),
+    ...createDirectSharesActivities(dependencies, clusters),
     ...createForeignAttemptActivities(dependencies, clusters),
     ...createReadinessActivities(dependencies, clusters),
     ...createRosterActivities(dependencies),

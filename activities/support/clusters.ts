@@ -1,8 +1,10 @@
 import { ServiceClient } from '../../src/client';
-import type { ClusterEntry, Deployment } from '../../src/inventory';
+import { RunbookError } from '../../src/errors';
+import type { BatchTokenSource, ClusterEntry, Deployment } from '../../src/inventory';
 import { findCluster, findDeployment, readCredential } from '../../src/inventory';
-import type { Secret } from '../../src/secret';
+import { Secret } from '../../src/secret';
 import type { ActivityDependencies } from '../dependencies';
+import { storeOf } from './batch-token-store';
 import { READ_TIMEOUT_MS } from './read-act-confirm';
 
 /** One cluster of the inventory with its client. */
@@ -11,6 +13,8 @@ export interface ClusterAccess {
   readonly client: ServiceClient;
   /** Read from its source at every use. */
   credential(): Promise<Secret<'service-token'>>;
+  /** The prepared batch token, from where the inventory has it; undefined where it has none. */
+  batchToken(): Promise<Secret<'batch-token'>> | undefined;
 }
 
 /** Gives the clusters of the inventory, one client each for the life of the worker. */
@@ -35,7 +39,23 @@ export class Clusters {
   }
 
   access(entry: ClusterEntry): ClusterAccess {
-    return { entry, client: this.#client(entry), credential: () => readCredential(entry.credential) };
+    const { batchToken } = entry;
+    return {
+      entry,
+      client: this.#client(entry),
+      credential: () => readCredential(entry.credential),
+      batchToken: () => (batchToken === undefined ? undefined : this.#batchToken(batchToken)),
+    };
+  }
+
+  async #batchToken(source: BatchTokenSource): Promise<Secret<'batch-token'>> {
+    if (!('keyValue' in source)) return new Secret('batch-token', (await readCredential(source)).reveal());
+    const store = storeOf(this, source);
+    const token = await store.read(AbortSignal.timeout(READ_TIMEOUT_MS * 2));
+    if (token) return token;
+    throw new RunbookError('CREDENTIAL_UNAVAILABLE', `The batch token is not at ${store.where}.`, {
+      next: 'Start batchTokenRotation.',
+    });
   }
 
   #client(entry: ClusterEntry): ServiceClient {

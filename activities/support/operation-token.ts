@@ -1,8 +1,7 @@
 import type { OperationTokenReference } from '../../src/contracts/ceremony';
 import type { TokenUse } from '../../src/contracts/runbook-inputs';
 import { RunbookError } from '../../src/errors';
-import { readCredential } from '../../src/inventory';
-import { Secret } from '../../src/secret';
+import type { Secret } from '../../src/secret';
 import type { RunContext } from '../../src/secrets';
 import { openValue } from '../../src/secrets';
 import type { ActivityDependencies } from '../dependencies';
@@ -40,7 +39,8 @@ export async function openOperationToken(
 
 /** The prepared batch token: it works on every secondary of the primary that made it. */
 export async function readBatchToken(access: ClusterAccess): Promise<Secret<'batch-token'>> {
-  if (!access.entry.batchToken) {
+  const token = access.batchToken();
+  if (token === undefined) {
     throw new RunbookError('TOKEN_SOURCE_UNAVAILABLE', `The inventory names no batch token for ${access.entry.name}.`, {
       cluster: access.entry.name,
       observed: 'no batchToken',
@@ -48,7 +48,7 @@ export async function readBatchToken(access: ClusterAccess): Promise<Secret<'bat
       next: 'Start again with {"tokenSource": "ceremony"}.',
     });
   }
-  return new Secret('batch-token', (await readCredential(access.entry.batchToken)).reveal());
+  return token;
 }
 
 /**

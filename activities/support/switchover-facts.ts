@@ -13,6 +13,8 @@ export interface CredentialFacts {
   readonly error?: string;
   /** Seconds left; undefined = no end. */
   readonly ttlSeconds?: number;
+  /** Of the whole life of the token, seconds. */
+  readonly creationTtlSeconds?: number;
   readonly type?: string;
   readonly orphan?: boolean;
   readonly capabilities: Readonly<Record<string, readonly string[]>>;
@@ -35,8 +37,15 @@ export async function credentialFacts(
     token = await read();
     const facts = await primary.client.sys.lookupSelf({ token, signal });
     const capabilities = await primary.client.sys.capabilitiesSelf(paths, { token, signal });
-    const { ttlSeconds, type, orphan } = facts;
-    return { usable: true, ttlSeconds: ttlSeconds === 0 ? undefined : ttlSeconds, type, orphan, capabilities };
+    const { ttlSeconds, creationTtlSeconds, type, orphan } = facts;
+    return {
+      usable: true,
+      ttlSeconds: ttlSeconds === 0 ? undefined : ttlSeconds,
+      ...(creationTtlSeconds === undefined ? {} : { creationTtlSeconds }),
+      type,
+      orphan,
+      capabilities,
+    };
   } catch (error) {
     if (!isRunbookError(error) || signal.aborted) throw error;
     const named = token === undefined ? error : await diagnoseServerError(primary.client, error, { token, signal });

@@ -32,7 +32,7 @@ export type {
 } from './replication-status';
 export type { DynamicFilter, FilterMode, PathsFilter } from './filters';
 export type { CorruptedPage, MerkleReport, MerkleSubtree } from './merkle-report';
-export type { KeyValueEndpoints } from './key-value-endpoints';
+export type { KeyValueEndpoints, SecretPlace, StoredSecret } from './key-value-endpoints';
 export type { SysEndpoints } from './sys-endpoints';
-export type { Capabilities, CreatedToken, HaNode, Health, Leader, SealStatus, TokenFacts } from './sys-shapes';
+export type { Capabilities, CreatedToken, HaNode, Health, Leader, SealStatus, TokenFacts, TokenRole } from './sys-shapes';
 export type { AuditDevice, AutoSnapshotStatus, LicenceStatus } from './sys-site-shapes';

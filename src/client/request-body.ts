@@ -1,15 +1,29 @@
 import { RunbookError } from '../errors';
 import { Secret } from '../secret';
-import type { CallOptions, RequestDescription } from './types';
+import type { BodyValue, CallOptions, RequestBody, RequestDescription } from './types';
 
 /** The JSON of a request body, secrets revealed. POST always carries an object; GET and DELETE carry nothing. */
 export function encodeBody(request: RequestDescription): string | undefined {
   if (request.method !== 'POST') return undefined;
-  const members = Object.entries(request.body ?? {}).map(([name, value]) => [
+  return JSON.stringify(revealed(request.body ?? {}));
+}
+
+function revealed(body: RequestBody): Readonly<Record<string, unknown>> {
+  const members = Object.entries(body).map(([name, value]) => [
     name,
-    value instanceof Secret ? value.reveal() : value,
+    value instanceof Secret ? value.reveal() : isNested(value) ? revealed(value) : value,
   ]);
-  return JSON.stringify(Object.fromEntries(members));
+  return Object.fromEntries(members) as Readonly<Record<string, unknown>>;
+}
+
+function isNested(value: BodyValue | undefined): value is RequestBody {
+  return typeof value === 'object' && !(value instanceof Secret) && !Array.isArray(value);
+}
+
+function secretsIn(body: RequestBody): Secret[] {
+  return Object.values(body).flatMap((value) =>
+    value instanceof Secret ? [value] : isNested(value) ? secretsIn(value) : [],
+  );
 }
 
 /** Headers of every request. The namespace header is never sent: the interface works on the root namespace only. */
@@ -22,8 +36,7 @@ export function headersOf(request: RequestDescription, token: Secret | undefined
 
 /** The secret values that a request carries, to be removed from whatever comes back as text. */
 export function secretsOf(request: RequestDescription, options: CallOptions): readonly string[] {
-  const inBody = Object.values(request.body ?? {}).filter((value): value is Secret => value instanceof Secret);
-  return [...inBody, ...(options.token === undefined ? [] : [options.token])].map((secret) => secret.reveal());
+  return [...secretsIn(request.body ?? {}), ...(options.token === undefined ? [] : [options.token])].map((secret) => secret.reveal());
 }
 
 function headerValue(token: Secret): string {

@@ -1,5 +1,5 @@
 import { RunbookError } from '../errors';
-import { dataOf, fetchAnswer, segment } from './answers';
+import { dataOf, fetchAccepted, fetchAnswer, fetchIfPresent, segment } from './answers';
 import { GenerationEndpoints } from './generation-endpoints';
 import { readReplicationStatus } from './replication-status';
 import type { ReplicationStatus } from './replication-status';
@@ -11,11 +11,12 @@ import {
   readLeader,
   readSealStatus,
   readTokenFacts,
+  readTokenRole,
 } from './sys-shapes';
-import type { Capabilities, CreatedToken, HaNode, Health, Leader, SealStatus, TokenFacts } from './sys-shapes';
+import type { Capabilities, CreatedToken, HaNode, Health, Leader, SealStatus, TokenFacts, TokenRole } from './sys-shapes';
 import { readAuditDevices, readAutoSnapshotStatus, readLicenceStatus } from './sys-site-shapes';
 import type { AuditDevice, AutoSnapshotStatus, LicenceStatus } from './sys-site-shapes';
-import type { CallOptions, Caller, RequestDescription } from './types';
+import type { Accepted, CallOptions, Caller, RequestDescription } from './types';
 
 /** Statuses of `sys/health` that describe the node instead of failing the read. */
 const HEALTH_STATUSES: ReadonlySet<number> = new Set([200, 429, 472, 473, 474, 501, 503, 530]);
@@ -89,14 +90,53 @@ export class SysEndpoints {
 
   /** Makes a token by a token role (facts 5.7). `ttl`: Go duration. Check `tokenType` of the answer. */
   async createBatchToken(
-    parameters: { readonly role: string; readonly ttl?: string },
+    parameters: { readonly role: string; readonly ttl?: string; readonly policies?: readonly string[] },
     options?: CallOptions,
   ): Promise<CreatedToken> {
     const path = `auth/token/create/${segment('role', parameters.role)}`;
-    const body = { type: 'batch', ttl: parameters.ttl };
+    const body = { type: 'batch', ttl: parameters.ttl, policies: parameters.policies };
     const request = { method: 'POST', path, body, effect: 'changes' } as const;
     return fetchAnswer(this.caller, request, options, (answer) => readCreatedToken(answer));
   }
+
+  /** A token role; undefined where there is none. */
+  async tokenRole(role: string, options?: CallOptions): Promise<TokenRole | undefined> {
+    return fetchIfPresent(this.caller, read(tokenRolePath(role)), options, readTokenRole);
+  }
+
+  /** Makes a role for orphan batch tokens, or makes it one. */
+  async writeBatchTokenRole(
+    parameters: { readonly role: string; readonly allowedPolicies: readonly string[] },
+    options?: CallOptions,
+  ): Promise<Accepted> {
+    const { role, allowedPolicies } = parameters;
+    const body = { allowed_policies: allowedPolicies, orphan: true, renewable: false, token_type: 'batch' };
+    const request = { method: 'POST', path: tokenRolePath(role), body, effect: 'changes' } as const;
+    return fetchAccepted(this.caller, request, options);
+  }
+
+  /** The text of an ACL policy; undefined where there is none. */
+  async policy(name: string, options?: CallOptions): Promise<string | undefined> {
+    return fetchIfPresent(this.caller, read(policyPath(name)), options, (body) => dataOf(body).text('policy') ?? '');
+  }
+
+  /** Writes an ACL policy, in HCL. */
+  async writePolicy(
+    parameters: { readonly name: string; readonly policy: string },
+    options?: CallOptions,
+  ): Promise<Accepted> {
+    const body = { policy: parameters.policy };
+    const request = { method: 'POST', path: policyPath(parameters.name), body, effect: 'changes' } as const;
+    return fetchAccepted(this.caller, request, options);
+  }
+}
+
+function tokenRolePath(role: string): string {
+  return `auth/token/roles/${segment('role', role)}`;
+}
+
+function policyPath(name: string): string {
+  return `sys/policies/acl/${segment('name', name)}`;
 }
 
 function read(path: string): RequestDescription {

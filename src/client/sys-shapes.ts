@@ -221,3 +221,25 @@ export function readCreatedToken(body: Fields): CreatedToken {
     policies: auth.textsOrNone('policies') ?? [],
   };
 }
+
+/** `auth/token/roles/:role`: what tokens of this role are like. */
+export interface TokenRole {
+  readonly allowedPolicies: readonly string[];
+  /** Patterns of further policies that it allows. */
+  readonly allowedPoliciesGlob: readonly string[];
+  readonly orphan?: boolean;
+  readonly renewable?: boolean;
+  /** `batch`, `service`, `default-batch` or `default-service`. */
+  readonly tokenType?: string;
+}
+
+export function readTokenRole(body: Fields): TokenRole {
+  const data = dataOf(body);
+  return {
+    allowedPolicies: data.textsOrNone('allowed_policies') ?? [],
+    allowedPoliciesGlob: data.textsOrNone('allowed_policies_glob') ?? [],
+    orphan: data.flag('orphan'),
+    renewable: data.flag('renewable'),
+    tokenType: data.filledText('token_type'),
+  };
+}

@@ -45,14 +45,19 @@ export type EpochSeconds = number | 'never';
 export type HttpMethod = 'GET' | 'POST' | 'DELETE';
 
 /** A member of a request body. Secrets are revealed while the body is serialised. */
-export type BodyValue = string | boolean | number | readonly string[] | Secret;
+export type BodyValue = string | boolean | number | readonly string[] | Secret | RequestBody;
+
+/** Members of a request body; absent ones are left out. */
+export interface RequestBody {
+  readonly [name: string]: BodyValue | undefined;
+}
 
 /** One call of the interface, before a node is chosen for it. */
 export interface RequestDescription {
   readonly method: HttpMethod;
   /** Below `/v1/`, every variable segment percent-encoded. */
   readonly path: string;
-  readonly body?: Readonly<Record<string, BodyValue | undefined>>;
+  readonly body?: RequestBody;
   /** `reads` may be sent again, to any node; `changes` is never sent twice. */
   readonly effect: 'reads' | 'changes';
   /** Status codes that carry data on this path although they are errors elsewhere. */

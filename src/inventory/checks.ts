@@ -1,4 +1,5 @@
 import { GATE_NAMES } from '../contracts/plan';
+import { checkBatchTokens } from './batch-token-checks';
 import type { ParsedInventory } from './schema';
 
 /** A mistake with the path of the member that it is about. */
@@ -12,7 +13,11 @@ type ParsedGate = ParsedDeployment['gates']['plan'];
 
 /** What the schema cannot see: what the members of an inventory say of each other. Gives all mistakes. */
 export function crossCheck(inventory: ParsedInventory): Mistake[] {
-  const mistakes: Mistake[] = [...checkKeys(inventory), ...checkClustersAndAddresses(inventory)];
+  const mistakes: Mistake[] = [
+    ...checkKeys(inventory),
+    ...checkClustersAndAddresses(inventory),
+    ...checkBatchTokens(inventory),
+  ];
   for (const [name, deployment] of Object.entries(inventory.deployments)) {
     const at = ['deployments', name];
     mistakes.push(...checkDrSets(deployment, at), ...checkCeremony(inventory, deployment, at));
@@ -98,7 +103,8 @@ function* checkCeremony(
   const { tokenSource } = deployment.ceremony;
   yield* checkRoster(inventory, deployment, [...at, 'ceremony']);
   const entries = Object.entries(deployment.clusters);
-  if (tokenSource === 'batch' && !entries.some(([, cluster]) => cluster.batchToken !== undefined)) {
+  const rotated = Object.keys(deployment.batchTokens).length > 0;
+  if (tokenSource === 'batch' && !rotated && !entries.some(([, cluster]) => cluster.batchToken !== undefined)) {
     yield { path: [...at, 'ceremony', 'tokenSource'], message: 'token source "batch" needs a batchToken on a cluster' };
   }
 }

@@ -4,6 +4,9 @@ export { endOfTerm, outOfTerm, rosterAt } from './roster';
 export type { RosterAt, Term } from './roster';
 export { describeSource, readCredential, readSecret, readSigningKey } from './credentials';
 export type {
+  BatchTokenRotationEntry,
+  BatchTokenSink,
+  BatchTokenSource,
   CallHook,
   CeremonyPolicy,
   ClusterEntry,
@@ -14,6 +17,7 @@ export type {
   HookEntry,
   HookName,
   Inventory,
+  KeyValuePlace,
   Limits,
   NotificationTarget,
   Person,

@@ -9,7 +9,7 @@ import type { Mistake } from './checks';
 import type { ShareGroup } from '../contracts/share-groups';
 import { inventorySchema } from './schema';
 import type { ParsedInventory } from './schema';
-import type { ClusterEntry, Deployment, Inventory } from './types';
+import type { BatchTokenSource, ClusterEntry, Deployment, Inventory } from './types';
 
 /**
  * Loads and checks the inventory file.
@@ -137,14 +137,16 @@ function assemble(parsed: ParsedInventory): Inventory {
 
 function assembleClusters(
   deployment: string,
-  { clusters, drSets }: ParsedInventory['deployments'][string],
+  { clusters, drSets, batchTokens }: ParsedInventory['deployments'][string],
 ): ReadonlyMap<string, ClusterEntry> {
   const setOf = (cluster: string) => Object.entries(drSets).find(([, members]) => members.includes(cluster))?.[0];
   return new Map(
-    Object.entries(clusters).map(([name, cluster]) => [
-      name,
-      { ...cluster, name, deployment, drSet: setOf(name) ?? name },
-    ]),
+    Object.entries(clusters).map(([name, cluster]) => {
+      const drSet = setOf(name) ?? name;
+      // A token that a rotation keeps is read where it is put.
+      const batchToken: BatchTokenSource | undefined = cluster.batchToken ?? batchTokens[drSet]?.sink;
+      return [name, { ...cluster, batchToken, name, deployment, drSet }];
+    }),
   );
 }
 

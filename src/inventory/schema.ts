@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { parsePublicKey } from '../secrets/signing-keys';
+import { batchTokenRotation } from './batch-token-schema';
 import { hooks } from './hook-schema';
 import { notifications, people } from './notification-schema';
 import { readiness } from './readiness-schema';
@@ -154,6 +155,8 @@ const limits = z
     flappingChanges: z.int().min(1).default(3),
     flappingWithin: duration.prefault('24h'),
     unseal: duration.prefault('4h'),
+    /** How long people are waited for who open the calls of a ceremony, or close them again. */
+    breakGlass: duration.prefault('4h'),
     reindex: duration.prefault('12h'),
   })
   .transform((value) => ({
@@ -170,6 +173,7 @@ const limits = z
     flappingChanges: value.flappingChanges,
     flappingWithinMs: value.flappingWithin,
     unsealMs: value.unseal,
+    breakGlassMs: value.breakGlass,
     reindexMs: value.reindex,
   }));
 
@@ -181,6 +185,8 @@ const deployment = z.strictObject({
   gates,
   /** Clusters that may be wiped by an onboarding; each entry serves once. */
   wipeAllowList: z.array(wipePermission).default([]),
+  /** By DR set: how its batch token is made anew, and where it is kept. */
+  batchTokens: z.record(name, batchTokenRotation).default({}),
   /** The wanted paths filter of each performance secondary. */
   pathsFilters: z.record(name, wantedFilter).default({}),
   limits: limits.prefault({}),

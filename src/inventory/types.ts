@@ -22,8 +22,17 @@ export interface Person {
   readonly principal?: string | undefined;
 }
 
+/** How the batch token of a DR set is made anew, and where it is kept. Times in milliseconds. */
+export type BatchTokenRotationEntry = Readonly<ParsedDeployment['batchTokens'][string]>;
+export type BatchTokenSink = BatchTokenRotationEntry['sink'];
+/** A key of a key-value engine of another deployment. */
+export type KeyValuePlace = Extract<BatchTokenSink, { keyValue: unknown }>['keyValue'];
+/** Where a batch token is read from. */
+export type BatchTokenSource = CredentialSource | BatchTokenSink;
+
 /** One cluster: its nodes' API addresses and the sources of its credentials. */
-export type ClusterEntry = Readonly<ParsedDeployment['clusters'][string]> & {
+export type ClusterEntry = Readonly<Omit<ParsedDeployment['clusters'][string], 'batchToken'>> & {
+  readonly batchToken?: BatchTokenSource | undefined;
   readonly name: string;
   readonly deployment: string;
   /** The DR set that it is a member of. Membership, not a role. */
@@ -69,6 +78,8 @@ export interface Deployment {
   readonly gates: Readonly<Record<GateName, GatePolicy>>;
   /** Clusters that may be wiped; each entry serves once. */
   readonly wipeAllowList: readonly WipePermission[];
+  /** By DR set: how its batch token is made anew, and where it is kept. */
+  readonly batchTokens: Readonly<Record<string, BatchTokenRotationEntry>>;
   /** The wanted paths filter of each performance secondary, by its name. */
   readonly pathsFilters: Readonly<Record<string, WantedFilter>>;
   readonly limits: Limits;

@@ -49,5 +49,9 @@ export const batchTokenRotationInput = z.strictObject({
   ...asked,
   /** The DR set whose primary makes the token; needed where the deployment has several. */
   drSet: z.string().trim().min(1).optional(),
+  /** `due`: only where less than half of the present token's life is left, or it is of no use. For Schedules. */
+  when: z.enum(['now', 'due']).default('now'),
+  /** Makes the policy and the token role where they are absent; what is there is never changed. */
+  createRoleAndPolicy: z.boolean().default(false),
 });
 export type BatchTokenRotationInput = z.infer<typeof batchTokenRotationInput>;
