@@ -1,10 +1,13 @@
 import { isDeepStrictEqual } from 'node:util';
 import { getClient } from '@temporalio/activity';
 import type { temporal } from '@temporalio/proto';
+import { SIGNALS } from '../../src/contracts/signals';
 import type { SignalName } from '../../src/contracts/signals';
 import { RunbookError } from '../../src/errors';
 import { firstValue, textOf, timestampMs } from '../../src/report/history-values';
 import type { RunContext } from '../../src/secrets';
+
+type SignaledEvent = temporal.api.history.v1.IHistoryEvent;
 
 /** A signal as the server recorded it. */
 export interface ArrivedSignal {
@@ -27,27 +30,33 @@ export interface ArrivedSignal {
  */
 export class ArrivedSignals {
   readonly #run: RunContext;
-  #events: Promise<readonly temporal.api.history.v1.IHistoryEvent[]> | undefined;
+  #events: Promise<readonly SignaledEvent[]> | undefined;
 
   constructor(run: RunContext) {
     this.#run = run;
   }
 
-  /** @throws RunbookError DOCUMENT_INVALID where the history holds no such signal */
-  async of(signal: SignalName, arrival: number): Promise<ArrivedSignal> {
-    this.#events ??= this.#read();
-    const events = (await this.#events).filter(
-      ({ workflowExecutionSignaledEventAttributes: signaled }) => signaled?.signalName === signal,
-    );
-    const event = events[arrival - 1];
+  /**
+   * @param signal - `unknown` for those of names that no runbook knows
+   * @throws RunbookError DOCUMENT_INVALID where the history holds no such signal
+   */
+  async of(signal: SignalName | 'unknown', arrival: number): Promise<ArrivedSignal> {
+    const event = (await this.#named(signal))[arrival - 1];
     if (!event) throw noSuchSignal();
-    return {
-      arrival,
-      eventId: Number(event.eventId ?? 0),
-      content: firstValue(event.workflowExecutionSignaledEventAttributes?.input),
-      at: timestampMs(event.eventTime) ?? Date.now(),
-      principal: textOf(event.principal?.name),
-    };
+    return arrivedSignal(event, arrival);
+  }
+
+  /** Every signal of a name that is in the history now. */
+  async every(signal: SignalName): Promise<readonly ArrivedSignal[]> {
+    return (await this.#named(signal)).map((event, index) => arrivedSignal(event, index + 1));
+  }
+
+  async #named(signal: SignalName | 'unknown'): Promise<readonly SignaledEvent[]> {
+    this.#events ??= this.#read();
+    return (await this.#events).filter(({ workflowExecutionSignaledEventAttributes: signaled }) => {
+      const name = signaled?.signalName;
+      return signal === 'unknown' ? typeof name === 'string' && !KNOWN.has(name) : name === signal;
+    });
   }
 
   /** The named ones, in the order of their arrival. */
@@ -66,11 +75,23 @@ export class ArrivedSignals {
     return principal;
   }
 
-  async #read(): Promise<readonly temporal.api.history.v1.IHistoryEvent[]> {
+  async #read(): Promise<readonly SignaledEvent[]> {
     const { wid, rid } = this.#run;
     const { events } = await getClient().workflow.getHandle(wid, rid).fetchHistory();
     return events ?? [];
   }
+}
+
+const KNOWN: ReadonlySet<string> = new Set(Object.values(SIGNALS));
+
+function arrivedSignal(event: SignaledEvent, arrival: number): ArrivedSignal {
+  return {
+    arrival,
+    eventId: Number(event.eventId ?? 0),
+    content: firstValue(event.workflowExecutionSignaledEventAttributes?.input),
+    at: timestampMs(event.eventTime) ?? Date.now(),
+    principal: textOf(event.principal?.name),
+  };
 }
 
 function noSuchSignal(): RunbookError {

@@ -13,6 +13,7 @@ export const NOTIFICATION_EVENTS = [
   'outage-started',
   'service-ready',
   'protected-again',
+  'critical-finding',
   'finished',
 ] as const;
 export type NotificationEvent = (typeof NOTIFICATION_EVENTS)[number];

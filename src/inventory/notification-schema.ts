@@ -37,7 +37,7 @@ const pagerduty = z.strictObject({
   /** Where events are enqueued; another address for a relay. */
   url: webAddress.default('https://events.pagerduty.com/v2/enqueue'),
   caFile: absolutePath.optional(),
-  events: events.default(['parked', 'escalation', 'outage-started', 'service-ready']),
+  events: events.default(['parked', 'escalation', 'outage-started', 'service-ready', 'critical-finding']),
 });
 
 const mailbox = z.email('an e-mail address');

@@ -92,7 +92,10 @@ export function stepCalls(summary: string, context: () => StepContext): StepCall
   });
 }
 
-type Checks = Pick<RunbookActivities, 'checkApprovals' | 'checkDecisions' | 'checkDeclines' | 'checkUnaskedShares'>;
+type Checks = Pick<
+  RunbookActivities,
+  'checkApprovals' | 'checkDecisions' | 'checkDeclines' | 'checkUnaskedShares' | 'readSignalEvents'
+>;
 
 /**
  * Checks of what people sent. Activities, and never local ones: what follows from a local activity is told before the

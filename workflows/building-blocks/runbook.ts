@@ -19,6 +19,7 @@ import { stepCalls } from './activity-calls';
 import { RunStopped, TakenOver, failureFacts } from './failures';
 import type { HandedOver } from './lock';
 import { handOver, refuseTimeouts } from './lock';
+import { refusePlainShareInput } from './plain-shares';
 import { Run, StepFailed } from './run';
 import { takeOverOf } from './take-over';
 import { RunState } from './run-state';
@@ -160,6 +161,7 @@ function readInput<I extends AnyInput>(runbook: Runbook<I>, raw: unknown): I {
       `The input could not be read (encoding ${raw.undecodable}).`,
       'one JSON object with encoding json/plain',
     );
+  refusePlainShareInput(runbook.name, raw);
   const parsed = runbook.input.safeParse(raw);
   if (parsed.success) return parsed.data;
   // Messages of the schema name fields and wanted types; they never quote a value.

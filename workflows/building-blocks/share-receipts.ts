@@ -1,22 +1,18 @@
 import type { EnvelopeVerdict } from '../../src/contracts/ceremony';
+import { holdsKeyShare } from '../../src/contracts/plain-shares';
+import { ENVELOPE_VERDICTS } from '../../src/contracts/receipts';
 import type { InboxItem } from '../../src/contracts/signals';
 import { checks } from './activity-calls';
 import { failureFacts } from './failures';
+import { notePlainShare } from './plain-shares';
 import type { RunState } from './run-state';
 
 /** Gives each envelope its receipt. A key share in plain text is also a finding: it stays in the database of Temporal. */
 export function receiveVerdicts(state: RunState, verdicts: readonly EnvelopeVerdict[]): void {
-  for (const { arrival, code, text, holder } of verdicts) {
+  for (const { arrival, code, text, holder, eventId } of verdicts) {
     const verdict = code === 'accepted' ? 'accepted' : 'refused';
     state.receipt({ signal: 'share', arrival, verdict, code, text, from: holder });
-    if (code === 'plain-text-share') {
-      state.finding({
-        severity: 'critical',
-        code: 'plain-text-share',
-        text: `A key share arrived in plain text (signal share, number ${arrival} of this run). It is now in Temporal's database.`,
-        next: 'Finish this run, rekey the cluster, then delete this run, its resets, exports and backups.',
-      });
-    }
+    if (code === 'plain-text-share') notePlainShare(state, { what: `signal share, number ${arrival}`, eventId });
   }
 }
 
@@ -33,7 +29,11 @@ export async function refuseShares(state: RunState, items: readonly InboxItem[])
     const text = 'refused: this run collects no key shares now';
     receiveVerdicts(
       state,
-      items.map(({ arrival }) => ({ arrival, code: 'no-ceremony', text })),
+      items.map(({ arrival, input }) =>
+        holdsKeyShare(input)
+          ? { arrival, code: 'plain-text-share', text: ENVELOPE_VERDICTS['plain-text-share'] }
+          : { arrival, code: 'no-ceremony', text },
+      ),
     );
   }
 }

@@ -31,6 +31,7 @@ import type { RehearsalActivities } from './rehearsal';
 import type { BatchTokenActivities } from './batch-tokens';
 import type { DirectSharesActivities } from './direct-shares';
 import type { RosterActivities } from './roster';
+import type { PlainShareActivities } from './plain-shares';
 import type { OnCluster, BetweenClusters, StepInput } from './inputs';
 import type { CeremonyHandle, CeremonyTarget, Envelope, EnvelopeVerdict, OperationTokenReference } from '../ceremony';
 import type { ClusterObservation, WalIndex } from '../observations';
@@ -59,6 +60,7 @@ export type * from './rehearsal';
 export type * from './batch-tokens';
 export type * from './direct-shares';
 export type * from './roster';
+export type * from './plain-shares';
 
 /*
  * Every activity takes one object and gives one object. `step` says which step of the run it serves. Names only: no
@@ -89,6 +91,7 @@ export interface RunbookActivities
     TokenDisposalActivities,
     ReadinessActivities,
     NotificationActivities,
+    PlainShareActivities,
     RehearsalActivities,
     BatchTokenActivities,
     DirectSharesActivities,
@@ -183,6 +186,8 @@ export interface SwitchoverActivities {
       readonly epoch: number;
       readonly cid?: string;
       readonly inputDigest: string;
+      /** The holders enter their shares in the service themselves. */
+      readonly shares?: 'direct' | undefined;
     },
   ): Promise<CeremonyHandle & { readonly fingerprint: string }>;
   /** Both stages of the check (protocol). `arrived`: as for {@link checkApprovals}. */

@@ -1,0 +1,186 @@
+/** A key share in plain text stands in the event that brought it and nowhere else, whatever brought it. */
+import { createHash } from 'node:crypto';
+import { readFile, readdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Report } from '../../src/contracts/report';
+import type { Receipt } from '../../src/contracts/run-facts';
+import { findCanaries, historyText } from '../support/canaries';
+import { WebhookServer } from '../support/notification-servers';
+import { approvalOf, decisionOf } from '../support/people';
+import { replayRun } from '../support/replay';
+import { Scenario } from '../support/scenario';
+import type { TestRun } from '../support/scenario';
+import { temporalServer } from '../support/temporal-server';
+
+/** As long as a key share, and nobody's; another one for each place. */
+const shares = new Map<string, string>();
+function plain(where: string): string {
+  const made = createHash('shake256', { outputLength: 33 }).update(where).digest('hex');
+  shares.set(where, made);
+  return made;
+}
+
+/** All that a run left behind but the events that brought it something: other events, logs, files, what people were told. */
+async function leftBehind(scenario: Scenario, runs: readonly TestRun[], told: readonly unknown[]): Promise<string[]> {
+  const others = await Promise.all(
+    runs.map(async ({ handle }) => {
+      const { events } = await handle.fetchHistory();
+      return historyText({ events: events?.filter((event) => !event.workflowExecutionSignaledEventAttributes) });
+    }),
+  );
+  const entries = await readdir(scenario.directory, { recursive: true, withFileTypes: true });
+  const files = await Promise.all(
+    entries.filter((entry) => entry.isFile()).map((entry) => readFile(join(entry.parentPath, entry.name), 'utf8')),
+  );
+  return [...others, ...files, scenario.logLines.join('\n'), ...told.map((each) => JSON.stringify(each))];
+}
+
+function found(texts: readonly string[]): string[] {
+  return [...new Set(texts.flatMap((text) => findCanaries(text, shares)))];
+}
+
+describe('a key share in plain text, in what is no share', () => {
+  let scenario: Scenario;
+  let hook: WebhookServer;
+  let run: TestRun;
+  let report: Report;
+  const told: unknown[] = [];
+
+  beforeAll(async () => {
+    hook = await WebhookServer.start();
+    process.env['TEST_PLAIN_HOOK'] = hook.origin;
+    scenario = await Scenario.start({
+      deployment: { notifications: [{ name: 'hook', kind: 'webhook', url: { env: 'TEST_PLAIN_HOOK' } }] },
+    });
+    run = await scenario.start();
+    await run.waitsFor('shares');
+  });
+  afterAll(async () => {
+    await Promise.all([scenario.stop(), hook.stop()]);
+  });
+
+  const refusal = (signal: Receipt['signal']): Promise<Receipt> =>
+    run.until(`receipt of ${signal}`, (status) => {
+      told[0] = status;
+      return status.receipts.find((each) => each.signal === signal);
+    });
+  const identity = () => ({
+    ns: temporalServer().namespace,
+    wid: scenario.workflowId,
+    rid: runId,
+  });
+  let runId = '';
+
+  it.each([
+    [
+      'approve',
+      async (share: string) => {
+        const { planDigest } = await run.waitsFor('approval');
+        return approvalOf(scenario.person('grace'), { ...identity(), gate: 'plan', planDigest, comment: share });
+      },
+    ],
+    [
+      'decide',
+      (share: string) =>
+        decisionOf(scenario.person('grace'), {
+          ...identity(),
+          step: 'any',
+          parkingNo: 1,
+          action: 'retry',
+          reason: `go on: ${share}`,
+        }),
+    ],
+    ['pause', (share: string) => ({ by: 'olga', reason: 'why', before: share })],
+    ['resume', (share: string) => ({ by: share, reason: 'why' })],
+    ['abort', (share: string) => ({ by: 'olga', reason: `my share is ${share}` })],
+    ['takeOver', (share: string) => ({ deployment: scenario.name, reason: share })],
+    ['decline', (share: string) => ({ name: 'ada', reason: share })],
+    ['submitEncodedToken', (share: string) => ({ cluster: 'west', encodedToken: share })],
+  ] as const)('%s: refused before anybody looks at it', async (signal, make) => {
+    runId = (await run.status()).runId;
+    await run.handle.signal(signal, await make(plain(signal)));
+    expect(await refusal(signal)).toMatchObject({ verdict: 'refused', code: 'plain-text-share' });
+  });
+
+  it('signals that no runbook knows: in what they bring, and as their name', async () => {
+    await run.handle.signal('helo', { hello: 'world' });
+    await run.handle.signal('shares', { holder: 'ada', key: plain('an unknown signal') });
+    await run.handle.signal(plain('the name of a signal'));
+    const receipts = await run.until('three receipts', (status) => {
+      told[1] = status;
+      const those = status.receipts.filter(({ signal }) => signal === 'unknown');
+      return those.length === 3 && those;
+    });
+    expect(receipts.map(({ arrival, code }) => `${arrival} ${code}`).sort()).toEqual([
+      '1 unknown-signal',
+      '2 plain-text-share',
+      '3 plain-text-share',
+    ]);
+  });
+
+  it('digests, identifiers and fingerprints are no shares: the run goes on with them', async () => {
+    await run.handle.signal('pause', { by: 'olga', reason: `commit of 2026-11-21, ticket CHG0012345678, ${runId}` });
+    await run.until('paused', (status) =>
+      status.receipts.some((each) => each.signal === 'pause' && each.arrival === 2),
+    );
+    await run.handle.signal('resume', { by: 'olga', reason: 'seen' });
+    for (const holder of ['ada', 'bert', 'cleo']) await run.share(holder);
+    const { planDigest } = await run.waitsFor('approval');
+    const comment = `read it; digest ${planDigest}, CA ${createHash('sha256').update('ca').digest('hex')}`;
+    await run.handle.signal(
+      'approve',
+      await approvalOf(scenario.person('grace'), { ...identity(), gate: 'plan', planDigest, comment }),
+    );
+    await run.approve('go', 'henry');
+    report = await run.report();
+    expect(report.outcome).toBe('completed');
+    await replayRun(run);
+  });
+
+  it('each is a critical finding with namespace, workflow, run and event, and the advice in its order', async () => {
+    const { events } = await run.handle.fetchHistory();
+    const holds = (event: object) => findCanaries(historyText({ events: [event] }), shares).length > 0;
+    const ids = events?.filter(holds).map(({ eventId }) => Number(eventId)) ?? [];
+    expect(ids).toHaveLength(10);
+    const findings = report.findings.filter(({ code }) => code === 'plain-text-share');
+    const place = `of workflow ${scenario.workflowId}, run ${runId}, namespace ${temporalServer().namespace}`;
+    const named = findings.map(({ text }) => Number(/in event (\d+) \(/.exec(text)?.[1]));
+    expect(named.sort((a, b) => a - b)).toEqual(ids);
+    for (const { severity, text, next } of findings) {
+      expect(severity).toBe('critical');
+      expect(text).toContain(place);
+      expect(next).toMatch(/finish this run; rekey .*; then delete this run, its resets, exports and backups/);
+    }
+    const alarms = hook.posted.filter(({ body }) => body['event'] === 'critical-finding');
+    expect(alarms).toHaveLength(10);
+    for (const { body } of alarms) expect(body).toMatchObject({ severity: 'critical', runId });
+  });
+
+  it('the start input: the run fails before anything is copied, also where it was to be handed over', async () => {
+    const input = { reason: `ada's share is ${plain('start input')}` };
+    for (const workflowId of [scenario.workflowId, `other-${scenario.name}`]) {
+      const refused = await scenario.start(input, workflowId);
+      const { code, message, details } = await refused.failure();
+      expect(code).toBe('PLAIN_TEXT_SHARE');
+      expect(message).toContain(`event 1 (the input of drSwitchover) of workflow ${workflowId}`);
+      expect(JSON.stringify(details)).toContain('rekey');
+      told.push(message, details);
+      const { events } = await refused.handle.fetchHistory();
+      const later = events?.filter((event) => !event.workflowExecutionStartedEventAttributes);
+      expect(found([historyText({ events: later })])).toEqual([]);
+      await replayRun(refused);
+    }
+  });
+
+  it('no share stands anywhere else: other events, logs, reports, files, notifications, status', async () => {
+    expect(shares.size).toBe(11);
+    const texts = await leftBehind(
+      scenario,
+      [scenario.attach(scenario.workflowId, runId)],
+      [...told, report, hook.posted],
+    );
+    expect(texts.length).toBeGreaterThan(8);
+    expect(found(texts)).toEqual([]);
+    expect(await scenario.leaks([...told, report].map((each) => JSON.stringify(each)))).toEqual([]);
+  });
+});
