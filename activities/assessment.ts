@@ -6,6 +6,7 @@ import { RunbookError } from '../src/errors';
 import type { Deployment } from '../src/inventory';
 import { drSetOf, findCluster, findDeployment } from '../src/inventory';
 import type { ActivityDependencies } from './dependencies';
+import { judgeRoster } from './support/ceremony-roster';
 import type { Clusters } from './support/clusters';
 import { ceremonyToken } from './support/clusters';
 import { execute } from './support/execution';
@@ -235,7 +236,7 @@ async function judgeCeremony(
   uses: readonly string[],
 ): Promise<Precondition[]> {
   const { cluster, attempt, dr } = observation;
-  const holders = deployment.ceremony.holders.length;
+  const roster = judgeRoster(deployment, attempt?.required);
   const needsToken =
     (await ceremonyToken(access, observation.version).catch((error: unknown) => {
       if (error instanceof RunbookError) return undefined;
@@ -285,13 +286,7 @@ async function judgeCeremony(
       'free',
       'Let its owner finish or cancel it.',
     ),
-    judged(
-      'enough key holders',
-      attempt === undefined || holders >= attempt.required,
-      `${holders} holders`,
-      `at least ${attempt?.required ?? 'the threshold'}`,
-      'List more holders in the inventory.',
-    ),
+    judged('enough key holders', roster.good, roster.observed, roster.needed, roster.next),
     judged('uses named', uses.length > 0, uses.join(', '), 'at least one use', 'Name what the token is for.'),
   ];
 }

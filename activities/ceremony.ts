@@ -5,7 +5,6 @@ import { ENVELOPE_VERDICTS } from '../src/contracts/receipts';
 import { isUndecodable } from '../src/contracts/signals';
 import type { Attested, Finding } from '../src/contracts/run-facts';
 import { RunbookError } from '../src/errors';
-import { holdersOf } from '../src/inventory';
 import type { CeremonyFacts, InvitationTarget } from '../src/secrets';
 import {
   checkEnvelopes,
@@ -24,6 +23,7 @@ import { ArrivedSignals } from './support/arrived-signals';
 import type { ArrivedSignal } from './support/arrived-signals';
 import { personLookup } from './support/people';
 import { fileDigest, readThreshold } from './support/ceremony-facts';
+import { invitedNow } from './support/ceremony-roster';
 import { orphanFinding } from './support/generation-record';
 import { TokenLedger } from './support/token-ledger';
 
@@ -89,6 +89,8 @@ export function createCeremonyActivities(dependencies: ActivityDependencies, clu
       );
       const [first] = input.targets;
       if (!first) throw new RunbookError('INVALID_INPUT', 'A ceremony needs a target.');
+      const threshold = await readThreshold(clusters.of(input.deployment, first.cluster), signal);
+      const invited = invitedNow(deployment, threshold, input.shares);
       const created = await createInvitation(keyRecords, signingKey, run, {
         kind: 'operation-token',
         targets,
@@ -96,10 +98,11 @@ export function createCeremonyActivities(dependencies: ActivityDependencies, clu
         reason: input.reason,
         runbook: input.runbook,
         inputDigest: input.inputDigest,
-        holders: holdersOf(inventory, deployment).map(({ name }) => name),
-        threshold: await readThreshold(clusters.of(input.deployment, first.cluster), signal),
+        ...invited.facts,
+        threshold,
         epoch: input.epoch,
         cid: input.cid,
+        shares: input.shares,
         collectForMs: deployment.ceremony.collectForMs,
         useForMs: deployment.ceremony.useForMs,
       });
@@ -113,6 +116,7 @@ export function createCeremonyActivities(dependencies: ActivityDependencies, clu
         threshold: invitation.threshold,
         collectUntil: invitation.exp * 1000,
         fingerprint: invitation.pgp,
+        ...invited.handle,
       };
     }),
 
@@ -156,6 +160,7 @@ export function createCeremonyActivities(dependencies: ActivityDependencies, clu
       const { invitation } = await readOwnInvitation(record, signingKey);
       const target = invitation.targets.find((each) => each.cluster === cluster);
       if (
+        invitation.kind !== 'operation-token' ||
         !target ||
         target.clusterId !== clusterId ||
         uses.length === 0 ||
@@ -167,7 +172,7 @@ export function createCeremonyActivities(dependencies: ActivityDependencies, clu
           {
             cluster,
             observed: target
-              ? `${target.uses.join(', ')} on cluster ID ${target.clusterId}`
+              ? `${invitation.kind} for ${target.uses.join(', ')} on cluster ID ${target.clusterId}`
               : 'not a target of the invitation',
             needed: `${uses.join(', ')} on cluster ID ${clusterId}`,
           },

@@ -1,16 +1,16 @@
 import type { TokenActivities } from '../src/contracts/activities';
 import { RunbookError } from '../src/errors';
-import { holdersOf } from '../src/inventory';
-import type { RecipientKey } from '../src/secrets';
-import { createInvitation, isEncryptedOnlyTo, readOwnInvitation, readRecipientKey } from '../src/secrets';
+import { createInvitation, isEncryptedOnlyTo, readOwnInvitation } from '../src/secrets';
 import type { ActivityDependencies } from './dependencies';
 import { verifyOperation } from './support/authority';
 import { badShareFindings, burstOfCeremony, ownRecord } from './support/ceremony-burst';
 import { fileDigest } from './support/ceremony-facts';
+import { invitedNow } from './support/ceremony-roster';
 import type { Clusters } from './support/clusters';
 import { ceremonyToken } from './support/clusters';
 import { execute, executeChange } from './support/execution';
 import { awaitClusterId, readClusterId } from './support/operation-token';
+import { usableRecipient } from './support/recipient';
 import { assessRootToken } from './support/root-token-assessment';
 import { TokenLedger } from './support/token-ledger';
 
@@ -25,10 +25,11 @@ export function createTokenActivities(dependencies: ActivityDependencies, cluste
       const { cluster, reason, runbook, requestedBy, epoch, cid, inputDigest } = input;
       const deployment = clusters.deployment(input.deployment);
       const access = clusters.of(input.deployment, cluster);
-      const recipient = await usable(input.recipientPgpKey);
+      const recipient = await usableRecipient(input.recipientPgpKey);
       const { version } = await access.client.sys.health({ signal });
       const token = await ceremonyToken(access, version);
       const { required } = await access.client.sys.generateRoot.readAttempt({ token, signal });
+      const invited = invitedNow(deployment, required, input.shares);
       const { invitation, jws, keyHome } = await createInvitation(keyRecords, signingKey, run, {
         kind: 'root-token',
         targets: [
@@ -42,9 +43,10 @@ export function createTokenActivities(dependencies: ActivityDependencies, cluste
         ],
         requestedBy: { name: requestedBy, how: 'claimed' },
         ...{ reason, runbook, inputDigest, epoch, cid },
-        holders: holdersOf(inventory, deployment).map(({ name }) => name),
+        ...invited.facts,
         threshold: required,
         pgp: recipient.fingerprint,
+        shares: input.shares,
         collectForMs: deployment.ceremony.collectForMs,
         useForMs: deployment.ceremony.useForMs,
       });
@@ -53,13 +55,14 @@ export function createTokenActivities(dependencies: ActivityDependencies, cluste
         ...{ cid: invitation.cid, epoch: invitation.epoch, keyHome, invitation: jws, holders, threshold },
         collectUntil: exp * 1000,
         fingerprint: pgp,
+        ...invited.handle,
       };
     }),
 
     generateRootToken: executeChange(async (input, execution) => {
       const { deployment, cluster, ceremony, authority, envelopes } = input;
       const { run } = execution;
-      const recipient = await usable(input.recipientPgpKey);
+      const recipient = await usableRecipient(input.recipientPgpKey);
       const record = await ownRecord(dependencies, ceremony, run);
       const access = clusters.of(deployment, cluster);
       const clusterId = await awaitClusterId(access, execution, clusters.deployment(deployment).limits.serviceReadyMs);
@@ -103,15 +106,4 @@ export function createTokenActivities(dependencies: ActivityDependencies, cluste
       };
     }),
   };
-}
-
-/** @throws RunbookError PRECONDITION_FAILED where nothing can be encrypted to the key */
-async function usable(text: string): Promise<RecipientKey> {
-  const recipient = await readRecipientKey(text);
-  if (!('refused' in recipient)) return recipient;
-  throw new RunbookError('PRECONDITION_FAILED', "The recipient's key cannot be used.", {
-    observed: recipient.refused,
-    needed: 'an OpenPGP public key of version 4 that can encrypt',
-    next: 'Start again with such a key; nothing was touched.',
-  });
 }

@@ -42,6 +42,8 @@ export interface Burst<K extends GeneratedTokenKind, T> extends Slot<K> {
   readonly mayBeThere: boolean;
   readonly shares: readonly OpenedShare[];
   readonly threshold: number;
+  /** Whether the shares of these holders may make a token together; any may where it is not given. */
+  readonly fits?: ((holders: readonly string[]) => boolean) | undefined;
   /** Takes the answer of the last share. Throws where nobody can use it: the token is then one that nobody holds. */
   readonly receive: (encoded: Secret<K>) => Promise<T>;
   readonly notes: BurstNotes;
@@ -133,7 +135,7 @@ async function tryAllSets<K extends GeneratedTokenKind, T>(
 ): Promise<BurstResult<T>> {
   const rejected: (readonly OpenedShare[])[] = [];
   let attempts = 0;
-  const sets = setsToTry(burst.shares, burst.threshold);
+  const sets = setsToTry(burst.shares, burst.threshold, burst.fits);
   for (const set of sets) {
     for (let restarts = 0; ; restarts += 1) {
       if (restarts > MAX_RESTARTS) throw lostAgainAndAgain(burst.cluster, restarts);
@@ -145,7 +147,8 @@ async function tryAllSets<K extends GeneratedTokenKind, T>(
     }
     rejected.push(set);
   }
-  const { cluster, shares, threshold } = burst;
+  const { cluster, shares, threshold, fits } = burst;
+  const bound = `${fits ? 'those that the groups allow, within ' : ''}the bound of one burst, `;
   const all = countSets(shares.length, threshold);
   const holders = shares.map((share) => share.holder).join(', ');
   throw new RunbookError(
@@ -153,7 +156,7 @@ async function tryAllSets<K extends GeneratedTokenKind, T>(
     `${cluster} rejected ${rejected.length} ${rejected.length === 1 ? 'set' : 'sets'} of ${threshold} out of ${shares.length} key shares.`,
     {
       cluster,
-      observed: `${rejected.length} of ${all} possible ${all === 1 ? 'set' : 'sets'} tried, ${sets.length < all ? `the bound of one burst, ` : ''}and all rejected; holders: ${holders}`,
+      observed: `${rejected.length} of ${all} possible ${all === 1 ? 'set' : 'sets'} tried, ${sets.length < all ? bound : ''}and all rejected; holders: ${holders}`,
       needed: `${threshold} shares of this cluster's key`,
       next: 'At least one of these shares is wrong, and none is proven to be. A holder corrects his, or a further holder gives his: then subsets tell which.',
     },

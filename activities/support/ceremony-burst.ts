@@ -1,11 +1,14 @@
 import type { GeneratedTokenKind, GenerationEndpoints } from '../../src/client';
 import type { Envelope } from '../../src/contracts/ceremony';
 import type { Finding } from '../../src/contracts/run-facts';
+import { satisfiesGroups } from '../../src/contracts/share-groups';
 import { RunbookError } from '../../src/errors';
+import { findDeployment } from '../../src/inventory';
 import type { Secret } from '../../src/secret';
 import type { KeyRecord, RunContext } from '../../src/secrets';
 import { openShares } from '../../src/secrets';
 import type { ActivityDependencies } from '../dependencies';
+import { requireGroups } from './ceremony-roster';
 import type { AttemptKey, BurstResult } from './burst';
 import { runBurst } from './burst';
 import type { ClusterAccess } from './clusters';
@@ -46,7 +49,7 @@ export interface CeremonyBurst<K extends GeneratedTokenKind, T> {
  * Opens the envelopes and turns the shares into a token by one burst. The ledger knows of the token before it exists.
  *
  * @returns the result, and the ledger's entry for the caller to settle
- * @throws RunbookError SHARES_MISSING, and those of the burst
+ * @throws RunbookError SHARES_MISSING, also where the shares do not satisfy the groups of the inventory; those of the burst
  */
 export async function burstOfCeremony<K extends GeneratedTokenKind, T>(
   dependencies: ActivityDependencies,
@@ -64,6 +67,9 @@ export async function burstOfCeremony<K extends GeneratedTokenKind, T>(
       needed: `${record.threshold}`,
     });
   }
+  const groups = findDeployment(dependencies.inventory, deployment).shareGroups;
+  const holders = shares.map(({ holder }) => holder);
+  requireGroups(groups, holders, record.threshold, cluster);
   await dependencies.keyRecords.markFirstBurst(record.cid, record.epoch, Date.now());
   const { version } = await access.client.sys.health({ signal });
   const token = await ceremonyToken(access, version);
@@ -85,6 +91,7 @@ export async function burstOfCeremony<K extends GeneratedTokenKind, T>(
     mayBeThere,
     shares,
     threshold: record.threshold,
+    fits: groups.length === 0 ? undefined : (names) => satisfiesGroups(groups, names),
     token,
     receive,
     notes: generation,

@@ -4,10 +4,12 @@ import type { ClusterObservation } from '../../src/contracts/observations';
 import type { PlanDocument, Precondition } from '../../src/contracts/plan';
 import type { RootTokenCeremonyInput } from '../../src/contracts/runbook-inputs';
 import { isRunbookError } from '../../src/errors';
+import type { Deployment } from '../../src/inventory';
 import { findCluster } from '../../src/inventory';
 import type { RecipientKey } from '../../src/secrets';
 import { readRecipientKey } from '../../src/secrets';
 import type { ActivityDependencies } from '../dependencies';
+import { judgeRoster } from './ceremony-roster';
 import type { ClusterAccess, Clusters } from './clusters';
 import { ceremonyToken } from './clusters';
 import { describeReplication, observeCluster } from './observe';
@@ -30,7 +32,7 @@ export async function assessRootToken(
     readRecipientKey(input.recipientPgpKey),
   ]);
   const slot = observation.reachable ? await readSlot(access, observation.version, signal) : { error: 'not read' };
-  const preconditions = judge(observation, slot, recipient, deployment.ceremony.holders.length);
+  const preconditions = judge(observation, slot, recipient, deployment);
   const base = {
     observations: [observation],
     preconditions,
@@ -68,9 +70,10 @@ function judge(
   { cluster, reachable, activeNode, error, nodes, dr, clusterId }: ClusterObservation,
   slot: Slot,
   recipient: RecipientKey | { readonly refused: string },
-  holders: number,
+  deployment: Deployment,
 ): Precondition[] {
   const required = 'error' in slot ? undefined : slot.required;
+  const roster = judgeRoster(deployment, required);
   const attempt = 'error' in slot ? slot.error : slot.started ? attemptInWords(slot) : 'free';
   return [
     check(
@@ -113,14 +116,7 @@ function judge(
       'readable and free; from version 2.0 with a token',
       'Let its owner finish or cancel it; or give ceremonyCredential in the inventory.',
     ),
-    check(
-      'enough key holders',
-      cluster,
-      required === undefined || holders >= required,
-      `${holders} holders`,
-      `at least ${required ?? 'the threshold'}`,
-      'List more holders in the inventory.',
-    ),
+    check('enough key holders', cluster, roster.good, roster.observed, roster.needed, roster.next),
   ];
 }
 

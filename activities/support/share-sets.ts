@@ -20,22 +20,31 @@ export function countSets(count: number, size: number): number {
 /**
  * The sets of `size` shares that one burst tries, {@link MAX_SETS} at most. Where all fit: the earliest holders first.
  * Where they do not: those with the newest share first, since bursts before this one tried the others.
+ *
+ * @param fits - whether the shares of these holders may make a token together; any may where it is not given
  */
-export function setsToTry<S extends Held>(shares: readonly S[], size: number): (readonly S[])[] {
+export function setsToTry<S extends Held>(
+  shares: readonly S[],
+  size: number,
+  fits: (holders: readonly string[]) => boolean = () => true,
+): (readonly S[])[] {
+  const allowed = (set: readonly S[]) => fits(set.map(({ holder }) => holder));
   const newest = shares.at(-1);
-  if (countSets(shares.length, size) <= MAX_SETS || newest === undefined) return take(setsOf(shares, size));
+  if (countSets(shares.length, size) <= MAX_SETS || newest === undefined) return take(setsOf(shares, size), allowed);
   const earlier = shares.slice(0, -1);
   return take(
     (function* () {
       for (const set of setsOf(earlier, size - 1)) yield [...set, newest];
       yield* setsOf(earlier, size);
     })(),
+    allowed,
   );
 }
 
-function take<T>(sets: Iterable<T>): T[] {
+function take<T>(sets: Iterable<T>, allowed: (set: T) => boolean): T[] {
   const taken: T[] = [];
   for (const set of sets) {
+    if (!allowed(set)) continue;
     if (taken.length === MAX_SETS) break;
     taken.push(set);
   }

@@ -1,6 +1,7 @@
 import type { ClusterObservation } from '../../src/contracts/observations';
 import type { Precondition } from '../../src/contracts/plan';
 import type { Deployment } from '../../src/inventory';
+import { judgeRoster } from './ceremony-roster';
 import type { CredentialFacts } from './switchover-facts';
 import { DEMOTE, PROMOTE, SECONDARY_TOKEN, UPDATE_PRIMARY } from './switchover-facts';
 import type { Rule } from './switchover-rule';
@@ -39,24 +40,17 @@ export function freeSlotOn({ cluster, attempt }: ClusterObservation, ownFingerpr
 
 /** As many holders as the service requires key shares. */
 export function holdersSuffice({ cluster, attempt }: ClusterObservation, deployment: Deployment): Precondition {
-  const holders = deployment.ceremony.holders.length;
+  const { good, observed, needed, next } = judgeRoster(deployment, attempt?.required);
   if (attempt === undefined) {
     return {
       name: 'enough key holders',
       cluster,
-      observed: `${holders} holders, threshold not readable`,
-      needed: 'at least the threshold',
+      observed: `${observed}, threshold not readable`,
+      needed,
       verdict: 'not-checkable',
     };
   }
-  return check(
-    'enough key holders',
-    cluster,
-    holders >= attempt.required,
-    `${holders} holders`,
-    `at least ${attempt.required}`,
-    'List more holders in the inventory.',
-  );
+  return check('enough key holders', cluster, good, observed, needed, next);
 }
 
 /** The primary's credential: alive long enough, and with the rights that the switchover needs. */

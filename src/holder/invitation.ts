@@ -41,6 +41,13 @@ export const invitationPayload = z.strictObject({
   iat: z.int(),
   exp: z.int(),
   useFor: z.int(),
+  /** Those of the holders who stand by: asked later, or when somebody declines. Absent where nobody does. */
+  standBy: z.array(z.string()).min(1).optional(),
+  /** So many shares must come from each of these groups: the site's own policy. Absent where there is none. */
+  groups: z
+    .array(z.strictObject({ group: z.string(), shares: z.int().min(1) }))
+    .min(1)
+    .optional(),
   /** The holders enter their shares in the service themselves, and give none to any tool. Absent where they seal them. */
   shares: z.literal('direct').optional(),
 });

@@ -16,6 +16,10 @@ export type { PinnedKey } from '../holder/public-keys';
 export interface InvitationFacts extends Pick<Invitation, 'kind' | 'targets' | 'requestedBy' | 'reason' | 'runbook'> {
   readonly inputDigest: string;
   readonly holders: readonly string[];
+  /** Those of the holders who stand by. */
+  readonly standBy?: readonly string[];
+  /** How many shares must come from which groups. */
+  readonly groups?: readonly { readonly group: string; readonly shares: number }[];
   /** As read from the service. */
   readonly threshold: number;
   readonly epoch: number;
@@ -23,6 +27,8 @@ export interface InvitationFacts extends Pick<Invitation, 'kind' | 'targets' | '
   readonly cid?: string;
   /** Fingerprint of the recipient's OpenPGP key, where the token is not for us; the ceremony's own otherwise. */
   readonly pgp?: string;
+  /** The holders enter their shares in the service themselves; sealed where it is not given. */
+  readonly shares?: 'direct' | undefined;
   readonly collectForMs: number;
   readonly useForMs: number;
 }
@@ -76,6 +82,8 @@ export async function createInvitation(
     runbook: facts.runbook,
     inputDigest: facts.inputDigest,
     holders: [...facts.holders],
+    ...(facts.standBy && { standBy: facts.standBy }),
+    ...(facts.groups && { groups: facts.groups }),
     threshold: facts.threshold,
     recipient: keys.recipient,
     pgp: facts.pgp ?? keys.pgpFingerprint,
@@ -83,6 +91,7 @@ export async function createInvitation(
     iat,
     exp: iat + Math.ceil(facts.collectForMs / 1000),
     useFor: Math.ceil(facts.useForMs / 1000),
+    ...(facts.shares === undefined ? {} : { shares: facts.shares }),
   });
   const jws = await signDocument(DOCUMENT_TYPES.invitation, invitation, signingKey);
   const digest = documentDigest(jws);
@@ -143,6 +152,7 @@ function sameQuestion(invitation: Invitation, facts: InvitationFacts): boolean {
     inputDigest,
     holders,
     threshold,
+    shares,
   }: typeof facts | Invitation) =>
     JSON.stringify([
       kind,
@@ -160,6 +170,7 @@ function sameQuestion(invitation: Invitation, facts: InvitationFacts): boolean {
       inputDigest,
       holders,
       threshold,
+      shares ?? 'sealed',
     ]);
   return question(invitation) === question(facts);
 }
