@@ -29,6 +29,7 @@ import { createWalSampleActivities } from './wal-samples';
 import { createTokenActivities } from './tokens';
 import { createDirectSharesActivities } from './direct-shares';
 import { createReadinessActivities } from './readiness';
+import { createRehearsalActivities } from './rehearsal';
 import { createRosterActivities } from './roster';
 import { Clusters } from './support/clusters';
 
@@ -65,6 +66,7 @@ export function createActivities(dependencies: ActivityDependencies): RunbookAct
     ...createDirectSharesActivities(dependencies, clusters),
     ...createForeignAttemptActivities(dependencies, clusters),
     ...createReadinessActivities(dependencies, clusters),
+    ...createRehearsalActivities(dependencies, clusters),
     ...createRosterActivities(dependencies),
     ...createServiceReadinessActivities(clusters),
     ...createHookActivities(clusters),

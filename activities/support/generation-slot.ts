@@ -116,7 +116,8 @@ export function keyInWords(pgpFingerprint: string | undefined): string {
   return isFingerprint ? `key ${(pgpFingerprint.match(/.{4}/g) ?? []).join(' ')}` : 'a key whose fingerprint is odd';
 }
 
-function foreignAttempt(cluster: string, { nonce = '', pgpFingerprint, progress, required }: GenerationAttempt) {
+/** Somebody else's attempt is in the slot: it is never cancelled without people deciding it. */
+export function foreignAttempt(cluster: string, { nonce = '', pgpFingerprint, progress, required }: GenerationAttempt) {
   const mark = attemptMark(nonce);
   return new RunbookError('ATTEMPT_FOREIGN', `Somebody else's generation attempt is under way on ${cluster}.`, {
     cluster,

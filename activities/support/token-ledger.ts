@@ -26,6 +26,8 @@ const entrySchema = z.strictObject({
   attempt: z.string().optional(),
   /** Fingerprint of the key of the attempt: while it is in the slot, it is this run's. */
   key: z.string().optional(),
+  /** The signal's event by which somebody handed the token in. */
+  handedIn: z.int().optional(),
   /** Sealed; absent where nobody holds the token. */
   sealed: z.string().optional(),
   /** Its deletion was sent then: a refusal since is the proof that it is dead. */

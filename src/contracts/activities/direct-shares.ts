@@ -1,3 +1,115 @@
-/** Activities of shares that holders enter in the service themselves, and encrypted tokens that people hand in. */
-// eslint-disable-next-line @typescript-eslint/no-empty-object-type -- filled by its runbook
-export interface DirectSharesActivities {}
+import type { CeremonyHandle } from '../ceremony';
+import type { Finding } from '../run-facts';
+import type { Sealed } from '../sealed';
+import type { Authority } from './results';
+import type { OnCluster, OnDeployment } from './inputs';
+
+/** What a generation attempt ends in. */
+export type GenerationKind = 'operation-token' | 'root-token';
+
+/** Our generation attempt in the slot of a cluster, as the holders must see it. Nothing of it is secret. */
+export interface DirectAttempt {
+  readonly kind: GenerationKind;
+  readonly nonce: string;
+  /** Of the OpenPGP key to which the service encrypts the token: lower-case hexadecimal. */
+  readonly fingerprint: string;
+  /** Key shares that count so far, and that are needed. */
+  readonly progress: number;
+  readonly required: number;
+  /** Address of the inventory whose node is active. */
+  readonly address: string;
+  /** SHA-256 of the CA file, hexadecimal; empty where the roots of the system are used. */
+  readonly caSha256: string;
+  /** From version 2.0 of the service the calls need a token too. */
+  readonly needsToken: boolean;
+}
+
+/** `not-done`: the cluster has no slot for this now, such as one that is not a DR secondary yet. */
+export type DirectAttemptStarted =
+  | ({ readonly outcome: 'done' | 'already' } & DirectAttempt)
+  | { readonly outcome: 'not-done'; readonly observed: string };
+
+/**
+ * What was seen of an attempt that holders give their shares to. `rejected`: the progress fell back at the threshold.
+ * `gone`: the slot is free. `foreign`: somebody else's attempt is in it. `reappeared`: another attempt of ours, with the
+ * key of this ceremony. `unchanged`: nothing, for as long as the activity looked.
+ */
+export interface DirectAttemptSeen {
+  readonly seen: 'progress' | 'rejected' | 'gone' | 'foreign' | 'reappeared' | 'unchanged';
+  readonly nonce: string;
+  readonly progress: number;
+  readonly required: number;
+  /** Address of the node that is active now. */
+  readonly address: string;
+  readonly observed: string;
+}
+
+/** What became of one encoded token that was handed in. `accepted` counts. */
+export interface EncodedTokenVerdict {
+  readonly arrival: number;
+  readonly code: string;
+  readonly text: string;
+  /** Absent where the signal names none of this ceremony. */
+  readonly cluster?: string;
+  /** The signal's event, where that is to be purged: it holds a token in plain text. */
+  readonly eventId?: number;
+}
+
+/** Shares that holders enter in the service themselves, and encrypted tokens that people hand in (interface section 3). */
+export interface DirectSharesActivities {
+  /** Starts an attempt with the key of the ceremony, which was proven to encrypt; finds ours where it is there already. */
+  startDirectAttempt(input: OnCluster & { readonly ceremony: CeremonyHandle }): Promise<DirectAttemptStarted>;
+  /** The same for a root token: with the recipient's key, and under the authority of an approved plan. */
+  startDirectRootAttempt(
+    input: OnCluster & {
+      readonly ceremony: CeremonyHandle;
+      readonly recipientPgpKey: string;
+      readonly authority: Authority;
+    },
+  ): Promise<DirectAttemptStarted>;
+  /** Looks at the slot until it shows something else than what is passed. Reads only. */
+  followDirectAttempt(
+    input: OnCluster &
+      Pick<DirectAttempt, 'kind' | 'nonce' | 'fingerprint' | 'progress' | 'address'> & {
+        /** Of earlier attempts of this ceremony on this cluster. */
+        readonly earlier: readonly string[];
+        readonly budgetMs: number;
+      },
+  ): Promise<DirectAttemptSeen>;
+  /**
+   * Frees the slot from our attempt. Where a token may have come of it that nobody handed in, the ledger keeps that, and
+   * a finding tells it.
+   */
+  endDirectAttempt(
+    input: OnCluster & {
+      readonly ceremony: CeremonyHandle;
+      /** Why a token may exist; absent where none can. */
+      readonly mayExist?: string;
+    },
+  ): Promise<{ readonly outcome: 'done' | 'already'; readonly observed: string; readonly findings: readonly Finding[] }>;
+  /**
+   * Reads the numbered signals where they arrived, decrypts with the key of this very ceremony, checks the form of a
+   * token, seals it for its cluster and uses, and settles what the ledger knew of it.
+   */
+  takeEncodedToken(
+    input: OnDeployment & { readonly ceremony: CeremonyHandle; readonly arrived: readonly number[] },
+  ): Promise<{
+    readonly verdicts: readonly (EncodedTokenVerdict & { readonly token?: Sealed<'operation-token'> })[];
+    readonly findings: readonly Finding[];
+  }>;
+  /** Takes a root token that is encrypted to its recipient alone: nobody here can read it. */
+  takeEncodedRootToken(
+    input: OnCluster & {
+      readonly ceremony: CeremonyHandle;
+      readonly recipientPgpKey: string;
+      readonly arrived: readonly number[];
+    },
+  ): Promise<{
+    readonly verdicts: readonly (EncodedTokenVerdict & { readonly encryptedToken?: string })[];
+    readonly findings: readonly Finding[];
+  }>;
+  /** While no ceremony is under way: everything is refused, and a token in plain text is still noticed. */
+  checkUnaskedTokens(input: { readonly deployment: string; readonly arrived: readonly number[] }): Promise<{
+    readonly verdicts: readonly EncodedTokenVerdict[];
+  }>;
+}
