@@ -143,7 +143,7 @@ export class GenerationRecord implements BurstNotes {
   }
 }
 
-function digestOf(nonce: string): string {
+export function digestOf(nonce: string): string {
   return createHash('sha256').update(nonce).digest('base64url');
 }
 
