@@ -1,0 +1,295 @@
+/**
+ * What somebody who may write to the namespace can try: results, approvals and handles that he made up or copied,
+ * activities that he starts himself. Each dangerous activity refuses them on its own, whatever workflow code says.
+ */
+import { createHash, randomUUID } from 'node:crypto';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { MockActivityEnvironment } from '@temporalio/testing';
+import { DefaultLogger } from '@temporalio/worker';
+import type { Authority, RunbookActivities } from '../../src/contracts/activities';
+import { GATE_NAMES, OPERATION_GATES } from '../../src/contracts/plan';
+import type { AllowedOperation, GatedOperation } from '../../src/contracts/plan';
+import { revokeSecondary } from '../../src/simulator/role-changes';
+import { ActivityBench, DEPLOYMENT, failedOf } from '../support/activity-environment';
+import type { Failed } from '../support/activity-environment';
+import { approvalOf, makePerson } from '../support/people';
+import { GUARDS, guardedBy } from '../support/activity-guards';
+
+type Name = keyof RunbookActivities;
+
+let bench: ActivityBench;
+let directory: string;
+beforeAll(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'attacks-'));
+  bench = await ActivityBench.start({
+    topology: {
+      readings: { leaderChangeChance: 0 },
+      mounts: ['kv/', 'secret/'],
+      clusters: ['east', 'west', 'europe', 'spare'].map((name) => ({
+        name,
+        nodes: 1,
+        seal: { shares: 5, threshold: 3 },
+      })),
+      performance: { primary: 'east', secondaries: [{ name: 'europe' }] },
+      dr: [{ primary: 'east', secondaries: ['west'] }],
+    },
+    drSets: { main: ['east', 'west'], eu: ['europe'], spare: ['spare'] },
+    deployment: {
+      hooks: {
+        fence: { command: ['/bin/false'], timeout: '1s', idempotent: true },
+        unfence: { command: ['/bin/false'], timeout: '1s', idempotent: true },
+      },
+    },
+    cluster: (name) =>
+      name === 'europe' || name === 'spare' ? { credential: { file: join(directory, `token-${name}`) } } : {},
+  });
+  for (const name of ['europe', 'spare'])
+    await writeFile(join(directory, `token-${name}`), bench.cluster(name).rootToken, { mode: 0o600 });
+});
+afterAll(async () => {
+  expect(bench.leaks()).toEqual([]);
+  await bench.stop();
+  await rm(directory, { recursive: true });
+});
+
+/** What changed anything: asking for one's own rights does not. */
+const changes = () => bench.changes().filter((call) => !call.endsWith('/sys/capabilities-self'));
+
+describe('every activity', () => {
+  it('is listed with what guards it: a new one makes somebody think', () => {
+    expect(Object.keys(bench.activities).sort()).toEqual(Object.keys(GUARDS).sort());
+  });
+
+  it('refuses to be started alone, outside of any run, before anything is read or sent', async () => {
+    const before = bench.service.calls.length;
+    for (const [name, activity] of Object.entries(bench.activities)) {
+      const environment = new MockActivityEnvironment(
+        { activityType: name, workflowExecution: undefined, inWorkflow: false },
+        { logger: new DefaultLogger('ERROR') },
+      );
+      const step = { name: 'a step', number: 1, attempt: 1, originalRunId: '' };
+      const alone = activity as (input: object) => Promise<unknown>;
+      const failed = await environment
+        .run(alone, { deployment: DEPLOYMENT, cluster: 'east', step })
+        .then(() => undefined, failedOf);
+      expect([name, failed?.code, failed?.retryable]).toEqual([name, 'NOT_APPROVED', false]);
+    }
+    expect(bench.service.calls.length).toBe(before);
+  });
+});
+
+/** Inputs as a real run would give them, without the authority. */
+async function inputs(): Promise<Partial<Record<Name, object>>> {
+  const token = await bench.operationToken('west', ['dr.promote', 'dr.update-primary', 'dr.disable', 'dr.reindex']);
+  const dr = { primary: 'east', secondary: 'west', token };
+  const europe = { primary: 'east', secondary: 'europe', expected: { filter: 'none' } };
+  const activation = { id: 'id', form: 'wrapped', revokedBefore: false };
+  const id = bench.cluster('europe').clusterId;
+  const onWest = { cluster: 'west', token };
+  return {
+    demoteDrPrimary: { cluster: 'east' },
+    promoteDrSecondary: { ...onWest, otherCluster: 'east' },
+    issueDrActivationToken: dr,
+    updateDrPrimary: { ...dr, activation },
+    issuePerformanceActivationToken: europe,
+    updatePerformancePrimary: { ...europe, activation },
+    writePathsFilter: { cluster: 'east', id, secondary: 'europe', filter: { mode: 'deny', paths: ['secret'] } },
+    deletePathsFilter: { cluster: 'east', id, secondary: 'europe' },
+    revokeDrSecondary: { cluster: 'east', id: bench.cluster('west').clusterId, secondary: 'west' },
+    revokePerformanceSecondary: { cluster: 'east', id, secondary: 'europe' },
+    forgetDrPrimary: onWest,
+    forgetPerformancePrimary: { cluster: 'europe' },
+    disableDrPrimary: { cluster: 'east' },
+    disablePerformancePrimary: { cluster: 'east' },
+    disableDrSecondary: onWest,
+    disablePerformanceSecondary: { cluster: 'europe' },
+    enableDrSecondary: { primary: 'east', secondary: 'spare', activation },
+    enablePerformanceSecondary: { primary: 'east', secondary: 'spare', activation },
+    fenceLostPrimary: { from: 'east', to: 'west' },
+    promoteAfterFailover: { ...onWest, otherCluster: 'east' },
+    forcePromoteAfterFailover: { ...onWest, otherCluster: 'east' },
+    demoteFormerPrimary: { primary: 'west', secondary: 'east' },
+    unfenceFormerPrimary: { primary: 'west', secondary: 'east' },
+    demotePerformancePrimary: { cluster: 'east', successor: 'europe' },
+    promotePerformanceSecondary: { cluster: 'europe', otherCluster: 'east' },
+    startDrReindex: { ...onWest, options: { diff: false, force: false, skipFlush: false } },
+  };
+}
+
+/** Tried with their own runbooks: a ceremony goes before them. */
+const ELSEWHERE: readonly string[] = ['generateRootToken', 'startDirectRootAttempt'];
+/** They look whether the secondary is cut off before they look at the plan. */
+const CUT_OFF: readonly string[] = ['forgetDrPrimary', 'forgetPerformancePrimary'];
+
+function documentOf(operations: readonly AllowedOperation[], more: object = {}): Authority['plan'] {
+  const text = JSON.stringify({
+    ...{ runbook: 'a runbook', deployment: DEPLOYMENT, clusters: [], warnings: [], steps: [], choices: {} },
+    ...{ operations, reason: 'made up', requestedBy: 'olga', ...more },
+  });
+  return { text, digest: createHash('sha256').update(text).digest('base64url') };
+}
+
+const NOT_ALLOWED =
+  /does not allow (\S+) on (\S+) \(cluster ID ([^)]*)\)(?: with (\S+) \(cluster ID ([^)]*)\))?(?: \((.*)\))?$/;
+
+/** An attacker reads what was missing and writes it into a plan of his own. */
+function learn(failure: Failed): AllowedOperation | undefined {
+  const said = NOT_ALLOWED.exec(String(failure.details['observed']));
+  if (!said) return undefined;
+  const [, operation = '', cluster = '', clusterId = '', other, otherId = '', detail] = said;
+  return {
+    operation: operation as GatedOperation,
+    on: { cluster, clusterId },
+    ...(other === undefined ? {} : { with: { cluster: other, clusterId: otherId } }),
+    ...(detail === undefined ? {} : { detail }),
+  };
+}
+
+/** Ways to come by approvals for `gate` of a plan that says exactly what is about to be done. */
+const FORGERIES: readonly (readonly [string, (gate: string, digest: string) => Promise<readonly unknown[]>])[] = [
+  ...(['ns', 'wid', 'rid'] as const).map(
+    (member) =>
+      [
+        `of another run (${member})`,
+        (gate: string, digest: string) =>
+          Promise.all(
+            ['grace', 'henry'].map((by) => bench.approval(gate, digest, by, { [member]: `another-${randomUUID()}` })),
+          ),
+      ] as const,
+  ),
+  [
+    'of every other gate',
+    (gate, digest) =>
+      Promise.all(
+        GATE_NAMES.filter((each) => each !== gate).flatMap((other) =>
+          ['grace', 'henry'].map((by) => bench.approval(other, digest, by)),
+        ),
+      ),
+  ],
+  [
+    'of another plan',
+    (gate) => Promise.all(['grace', 'henry'].map((by) => bench.approval(gate, documentOf([]).digest, by))),
+  ],
+  [
+    'of people outside of the group',
+    (gate, digest) => Promise.all(['ada', 'bert', 'cleo'].map((by) => bench.approval(gate, digest, by))),
+  ],
+  [
+    "signed with the attacker's own key",
+    (gate, digest) =>
+      Promise.all(
+        ['grace', 'henry'].map((name) =>
+          approvalOf(makePerson(name, ['approvers']), { ...bench.run, gate, planDigest: digest }),
+        ),
+      ),
+  ],
+  [
+    'without a signature',
+    (gate, planDigest) =>
+      Promise.resolve(
+        ['grace', 'henry'].map((name) => ({
+          ...{ ...bench.run, gate, planDigest, verdict: 'approve', comment: '', name, iat: 1 },
+        })),
+      ),
+  ],
+  [
+    'with the number of a signal that nobody sent',
+    (gate, planDigest) =>
+      Promise.resolve([
+        {
+          approval: { ...bench.run, gate, planDigest, verdict: 'approve', comment: '', name: 'grace', iat: 1 },
+          arrival: 1,
+        },
+      ]),
+  ],
+];
+
+describe('an activity that needs an approval', () => {
+  const gates = new Map<string, string>();
+  const plans = new Map<string, Authority['plan']>();
+  const names = guardedBy('approval').filter((name) => !ELSEWHERE.includes(name));
+  names.sort((a, b) => Number(CUT_OFF.includes(a)) - Number(CUT_OFF.includes(b)));
+
+  it('is tried here, whichever it is', async () => {
+    expect(Object.keys(await inputs()).sort()).toEqual([...names].sort());
+  });
+
+  it.each(names)('%s refuses every plan and approval that was made up or copied, and sends nothing', async (name) => {
+    // What only narrows a filter is open: the widening ones are the attack.
+    const id = bench.cluster('europe').clusterId;
+    await bench.call('writePathsFilter', {
+      deployment: DEPLOYMENT,
+      cluster: 'east',
+      id,
+      filter: { mode: 'deny', paths: ['kv'] },
+    });
+    if (CUT_OFF.includes(name))
+      for (const [kind, each] of [
+        ['dr', 'west'],
+        ['performance', 'europe'],
+      ] as const)
+        revokeSecondary(bench.cluster('east'), kind, bench.cluster(each).clusterId);
+    const input = (await inputs())[name] ?? {};
+    const before = changes();
+    const failure = (authority: Authority | undefined) =>
+      bench.failure(name as never, { deployment: DEPLOYMENT, ...input, authority } as never);
+
+    // The plan is the attacker's own, and says exactly what he is about to do.
+    let plan = name === 'demoteDrPrimary' || name === 'promoteDrSecondary' ? (await bench.authority()).plan : undefined;
+    const operations: AllowedOperation[] = [];
+    while (plan === undefined) {
+      const made = documentOf(operations);
+      const failed = await failure({ plan: made, approvals: [] });
+      expect([name, failed.code]).toEqual([name, 'NOT_APPROVED']);
+      const missing = learn(failed);
+      if (missing === undefined) plan = made;
+      else operations.push(missing);
+      expect(operations.length).toBeLessThan(4);
+    }
+    const refused = await failure({ plan, approvals: [] });
+    const [, gate = ''] = /^gate (\S+) misses/.exec(String(refused.details['observed'])) ?? [];
+    expect([name, GATE_NAMES.includes(gate as never)]).toEqual([name, true]);
+    for (const { operation } of operations.slice(-1)) expect(OPERATION_GATES[operation]).toBe(gate);
+    gates.set(name, gate);
+    plans.set(name, plan);
+
+    // All at once: if any of them counted, this would not be refused.
+    const forged = (await Promise.all(FORGERIES.map(([, forge]) => forge(gate, plan.digest)))).flat();
+    const all = await failure({ plan, approvals: forged });
+    expect([name, all.code, all.retryable]).toEqual([name, 'NOT_APPROVED', false]);
+    expect(all.details['observed']).toBe(refused.details['observed']);
+    // A plan that is approved, and then read as another one.
+    const other = documentOf(operations, { reason: 'something else' });
+    const approvals = [await bench.approval(gate, plan.digest), await bench.approval(gate, plan.digest, 'henry')];
+    for (const swapped of [{ ...other, digest: plan.digest }, other, { ...plan, text: `${plan.text} ` }]) {
+      const failed = await failure({ plan: swapped, approvals });
+      expect([name, failed.code]).toEqual([name, 'NOT_APPROVED']);
+    }
+    // Approved by the one who asked for it, where the policy excludes him.
+    const own = documentOf(operations, { requestedBy: 'grace' });
+    if (operations.length > 0) {
+      const failed = await failure({ plan: own, approvals: [await bench.approval(gate, own.digest, 'grace')] });
+      expect([name, failed.code]).toEqual([name, 'NOT_APPROVED']);
+    }
+    expect((await bench.failure(name as never, { deployment: DEPLOYMENT, ...input } as never)).code).toMatch(
+      /^(NOT_APPROVED|INTERNAL)$/,
+    );
+    expect(changes().slice(before.length)).toEqual([]);
+  });
+
+  it('takes the same plan with true approvals: it was the approvals that were missing', async () => {
+    for (const name of ['demoteFormerPrimary', 'startDrReindex', 'disableDrSecondary', 'fenceLostPrimary'] as const) {
+      const plan = plans.get(name);
+      const gate = gates.get(name) ?? '';
+      if (!plan) throw new Error(`${name} was not tried`);
+      const approvals = [await bench.approval(gate, plan.digest), await bench.approval(gate, plan.digest, 'henry')];
+      const wrong = { source: 'sealed', cluster: 'west', value: 'not a sealed value' };
+      const input = { ...((await inputs())[name] ?? {}), deployment: DEPLOYMENT, token: wrong };
+      const { code } = await bench.failure(name as never, { ...input, authority: { plan, approvals } } as never);
+      // Past the approval: something else stops it here.
+      expect([name, code]).not.toEqual([name, 'NOT_APPROVED']);
+    }
+  });
+});
