@@ -1,7 +1,9 @@
 import type { NextCommand } from '../../src/contracts/next-commands';
 import { commandsFor } from '../../src/contracts/next-commands';
 import type { Notification, NotificationSeverity } from '../../src/contracts/notifications';
+import type { Attested } from '../../src/contracts/run-facts';
 import type { Waiting } from '../../src/contracts/run-status';
+import { shareGroupLines } from '../../src/contracts/share-words';
 import { redact } from '../../src/secrets';
 import type { RunContext } from '../../src/secrets';
 
@@ -65,12 +67,13 @@ export function messageOf(
 
 /** The message as plain text, for mail and chat. */
 export function plainText({ text, details, commands, link, runbook, workflowId, at }: Message): string {
+  const asked = ({ who, effect, as }: NextCommand) => `${who}${effect || as ? ` (${effect ?? as ?? ''})` : ''}:`;
   return [
     text,
     '',
     ...details.map((line) => `- ${line}`),
     ...(details.length > 0 ? [''] : []),
-    ...commands.flatMap(({ who, command, effect }) => [`${who}${effect ? ` (${effect})` : ''}:`, `    ${command}`]),
+    ...commands.flatMap((each) => [asked(each), `    ${each.command}`]),
     ...(commands.length > 0 ? [''] : []),
     `${runbook}, ${workflowId}, ${at}`,
     ...(link === undefined ? [] : [link]),
@@ -96,6 +99,18 @@ function waitingLines(waiting: Waiting | undefined): string[] {
       return [
         `${waiting.threshold} key shares, until ${new Date(waiting.until).toISOString()}`,
         `In hand: ${waiting.held.join(', ') || 'none'}. Not yet: ${waiting.missingHolders.join(', ') || 'nobody'}`,
+        ...(waiting.declined ?? []).map(({ by, reason }) => `Declined: ${attestedName(by)}, ${redact(reason)}`),
+        ...(waiting.standBy
+          ? [
+              `Standing by, not asked before ${new Date(waiting.standBy.askedFrom).toISOString()}: ${waiting.standBy.holders.join(', ')}`,
+            ]
+          : []),
+        ...shareGroupLines(waiting),
+      ];
+    case 'rehearsal':
+      return [
+        `REHEARSAL, until ${new Date(waiting.until).toISOString()}: no key share is asked for`,
+        `Answered: ${waiting.answered.join(', ') || 'nobody'}. Not yet: ${waiting.missing.join(', ') || 'nobody'}`,
       ];
     case 'decision':
       return [
@@ -111,6 +126,10 @@ function waitingLines(waiting: Waiting | undefined): string[] {
     case 'action':
       return listed(redact(waiting.what), waiting.instructions);
   }
+}
+
+function attestedName({ name, how }: Attested): string {
+  return how === 'claimed' ? `${name} (UNVERIFIED)` : name;
 }
 
 function listed(head: string, items: readonly string[]): string[] {

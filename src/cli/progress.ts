@@ -1,6 +1,6 @@
 import type { RunStatus, Waiting } from '../contracts/run-status';
 import { commandsFor } from '../contracts/next-commands';
-import { receiptLine, waitingHeadline } from './render-status';
+import { receiptLine, shareLines, waitingHeadline } from './render-status';
 import type { RunView } from './run-view';
 import { clock, inWords } from './text';
 
@@ -8,9 +8,11 @@ import { clock, inWords } from './text';
 function waitingKey(waiting: Waiting): string {
   switch (waiting.for) {
     case 'shares':
-      return `shares ${waiting.epoch} ${waiting.held.join(',')} ${waiting.threshold}`;
+      return `shares ${waiting.epoch} ${waiting.held.join(',')} ${waiting.threshold} ${waiting.missingHolders.join(',')} ${waiting.declined?.length ?? 0}`;
     case 'approval':
       return `approval ${waiting.gate} ${waiting.planDigest} ${waiting.approved.map(({ name }) => name).join(',')}`;
+    case 'rehearsal':
+      return `rehearsal ${waiting.epoch} ${waiting.answered.join(',')}`;
     case 'decision':
       return `decision ${waiting.step} ${waiting.parkingNo}`;
     case 'resume':
@@ -105,9 +107,12 @@ export class Progress {
       .map((each) => ({
         at: now,
         text: `-> ${waitingHeadline(each, now)}`,
-        below: commandsFor(workflowId, each).map(({ who, command, effect }) =>
-          effect === undefined ? `            ${who}: ${command}` : `            ${command}  (${effect})`,
-        ),
+        below:
+          each.for === 'shares'
+            ? shareLines(workflowId, each, now, '            ')
+            : commandsFor(workflowId, each).map(({ who, command, effect }) =>
+                effect === undefined ? `            ${who}: ${command}` : `            ${command}  (${effect})`,
+              ),
       }));
   }
 

@@ -1,6 +1,7 @@
 import type { Receipt } from '../contracts/run-facts';
 import type { RunStatus, TimelineStep, Waiting } from '../contracts/run-status';
 import { commandsFor } from '../contracts/next-commands';
+import { askedHolders, shareGroupLines } from '../contracts/share-words';
 import type { RunView } from './run-view';
 import { attestedName, clock, columns, inWords } from './text';
 
@@ -76,10 +77,28 @@ function stepCells(step: TimelineStep, now: number): string[] {
 
 /** What a run waits for, and the command for each missing person. */
 export function waitingLines(workflowId: string, waiting: Waiting, now = Date.now()): string[] {
+  if (waiting.for === 'shares') return [waitingHeadline(waiting, now), ...shareLines(workflowId, waiting, now, '  ')];
   const commands = commandsFor(workflowId, waiting).map(({ who, command, effect }) =>
     effect === undefined ? `  ${who}: ${command}` : `  ${command}\n      ${effect}`,
   );
   return [waitingHeadline(waiting, now), ...commands];
+}
+
+/** Who may still give a key share, with the command of each, and what the groups lack. */
+export function shareLines(
+  workflowId: string,
+  waiting: Extract<Waiting, { for: 'shares' }>,
+  now: number,
+  indent: string,
+): string[] {
+  const [rule, ...states] = shareGroupLines(waiting);
+  const lines = askedHolders(workflowId, waiting, (at) => clock(at, now)).flatMap(({ title, commands }) => [
+    `${title}:`,
+    ...commands.map(({ who, command, said }) => `  ${who}${said === undefined ? '' : ` (${said})`}: ${command}`),
+  ]);
+  return [...lines, ...(rule === undefined ? [] : [rule]), ...states.map((line) => `  ${line}`)].map(
+    (line) => `${indent}${line}`,
+  );
 }
 
 /** What a run waits for, in one line. */
@@ -89,6 +108,8 @@ export function waitingHeadline(waiting: Waiting, now = Date.now()): string {
       return `Waits for key shares until ${clock(waiting.until, now)}: ${waiting.held.length} in hand (${waiting.held.join(', ') || 'none'}), ${waiting.threshold} needed`;
     case 'approval':
       return `Waits for approval of gate "${waiting.gate}" until ${clock(waiting.until, now)}; approved by ${waiting.approved.map(attestedName).join(', ') || 'nobody yet'}`;
+    case 'rehearsal':
+      return `REHEARSAL until ${clock(waiting.until, now)}, no key share is asked for: ${waiting.answered.length} answered (${waiting.answered.join(', ') || 'nobody'}), ${waiting.missing.length} missing`;
     case 'decision':
       return `PARKED at "${waiting.step}" (parking ${waiting.parkingNo}), ${waiting.code}: ${waiting.message}${withFacts(waiting)}`;
     case 'window':

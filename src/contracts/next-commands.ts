@@ -5,6 +5,10 @@ export interface NextCommand {
   readonly who: string;
   readonly command: string;
   readonly effect?: string;
+  /** What is known of a key holder who may give his share, and was not simply asked. */
+  readonly as?: 'declined' | 'stand-by';
+  /** What he said. */
+  readonly said?: string;
 }
 
 const WHO = 'YOUR-NAME';
@@ -32,14 +36,31 @@ export function nextCommands(status: Pick<RunStatus, 'workflowId' | 'waiting'>):
   return status.waiting.flatMap((waiting) => commandsFor(status.workflowId, waiting));
 }
 
+/** The commands of the key holders, by what is known of them. */
+export function shareCommands(
+  workflowId: string,
+  { missingHolders, declined = [], standBy }: Extract<Waiting, { for: 'shares' }>,
+): Readonly<Record<'asked' | 'declined' | 'standBy' | 'decline', readonly NextCommand[]>> {
+  const share = (who: string): NextCommand => ({ who, command: nextCommandOf.share(workflowId, who) });
+  const aside = standBy?.holders ?? [];
+  const someoneLeft = missingHolders.length + aside.length > 0;
+  return {
+    asked: missingHolders.map(share),
+    declined: declined.map(({ by, reason }) => ({
+      ...share(by.name),
+      as: 'declined',
+      said: by.how === 'claimed' ? `UNVERIFIED: ${reason}` : reason,
+    })),
+    standBy: aside.map((name) => ({ ...share(name), as: 'stand-by' })),
+    decline: someoneLeft ? [{ who: 'whoever cannot give', command: nextCommandOf.decline(workflowId) }] : [],
+  };
+}
+
 /** The exact commands for one thing that a run waits for. */
 export function commandsFor(workflowId: string, waiting: Waiting): NextCommand[] {
   switch (waiting.for) {
     case 'shares':
-      return waiting.missingHolders.map((holder) => ({
-        who: holder,
-        command: shellLine('runbook', 'share', workflowId, '--holder', holder),
-      }));
+      return Object.values(shareCommands(workflowId, waiting)).flat();
     case 'approval':
       return [
         {
@@ -47,6 +68,11 @@ export function commandsFor(workflowId: string, waiting: Waiting): NextCommand[]
           command: shellLine('runbook', 'approve', workflowId, '--gate', waiting.gate, '--name', WHO),
         },
       ];
+    case 'rehearsal':
+      return waiting.missing.map((holder) => ({
+        who: holder,
+        command: shellLine('runbook', 'share', workflowId, '--holder', holder),
+      }));
     case 'decision':
       return waiting.choices.map(({ action, effect }) => ({
         who: 'an operator',

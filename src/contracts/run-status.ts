@@ -35,6 +35,14 @@ export type Waiting =
       /** On the inventory's list, and not invited. */
       readonly outOfTerm?: readonly { readonly name: string; readonly why: string }[];
     }
+  /** People answer a rehearsal: no key share is asked for. */
+  | {
+      readonly for: 'rehearsal';
+      readonly epoch: number;
+      readonly answered: readonly string[];
+      readonly missing: readonly string[];
+      readonly until: number;
+    }
   | {
       readonly for: 'decision';
       readonly step: string;

@@ -70,6 +70,7 @@ const JUDGED_SIGNAL = {
   checkDeclines: 'decline',
   checkUnaskedShares: 'share',
   openEnvelopes: 'share',
+  openRehearsal: 'share',
 } as const;
 
 /** The result of an activity that judges signals. */

@@ -218,7 +218,9 @@ function ceremonyKeys(run: RunRecord): readonly string[] {
       .filter(({ result }) => result['destroyed'] === true)
       .map(({ input }) => keyName(fieldsOf(input['ceremony']))),
   );
-  const created = [...completed(run, 'createCeremony'), ...completed(run, 'createRootTokenCeremony')];
+  const created = ['createCeremony', 'createRootTokenCeremony', 'createRehearsal'].flatMap((type) =>
+    completed(run, type),
+  );
   const made = new Map(created.map(({ result }) => [keyName(result), textOf(result['keyHome']) ?? 'unknown']));
   return [...made]
     .filter(([name]) => !destroyed.has(name))

@@ -46,6 +46,7 @@ const KEYS: ActivityOptions = { ...CHANGE, scheduleToStartTimeout: '30 seconds' 
 
 const KEY_ACTIVITIES: ReadonlySet<string> = new Set([
   'openEnvelopes',
+  'openRehearsal',
   'generateOperationToken',
   'generateRootToken',
   'destroyCeremonyKeys',

@@ -1,5 +1,6 @@
 import { runbookPlan, switchoverPlan } from '../../src/contracts/plan';
 import type { RunStatus, TimelineStep, Waiting } from '../../src/contracts/run-status';
+import { askedHolders, shareGroupLines } from '../../src/contracts/share-words';
 
 /** Bytes. The server refuses details above 20,000; older steps give way first. */
 const MAX_BYTES = 15_000;
@@ -157,7 +158,20 @@ function waitingLines(waiting: Waiting, { workflowId }: RunStatus): string[] {
       return [
         `**Waits for ${sharesMissing(waiting)}** until ${timeOf(waiting.until)}. In hand: ${waiting.held.join(', ') || 'none'}. Not yet: ${waiting.missingHolders.join(', ') || 'nobody'}.`,
         '',
-        `- Each holder, by command: \`runbook share ${workflowId} --holder YOUR-NAME\``,
+        ...askedHolders(workflowId, waiting, timeOf).flatMap(({ title, commands }) => [
+          `- ${title}`,
+          ...commands.map(({ who, command, said }) => `  - ${who}${said ? ` (${said})` : ''}: \`${command}\``),
+        ]),
+        ...groupLines(waiting),
+        '- Here: More Actions, Send a Signal, `share` or `decline`: the line that the command prints with `--print`',
+      ];
+    case 'rehearsal':
+      return [
+        `**REHEARSAL: no key share is asked for.** Waits until ${timeOf(waiting.until)}. Answered: ${waiting.answered.join(', ') || 'nobody'}. Not yet: ${waiting.missing.join(', ') || 'nobody'}.`,
+        '',
+        ...waiting.missing.map(
+          (holder) => `- ${holder}, by command: \`runbook share ${workflowId} --holder ${holder}\``,
+        ),
         '- Here: More Actions, Send a Signal, `share`: the line that this command prints with `--print`',
       ];
     case 'decision':
@@ -189,6 +203,11 @@ function waitingLines(waiting: Waiting, { workflowId }: RunStatus): string[] {
     case 'resume':
       return [`**Paused** by ${waiting.by}: ${waiting.reason}. \`runbook resume ${workflowId} --by YOUR-NAME\``];
   }
+}
+
+function groupLines(waiting: Extract<Waiting, { for: 'shares' }>): string[] {
+  const [first, ...more] = shareGroupLines(waiting);
+  return first === undefined ? [] : [`- ${first}`, ...more.map((line) => `  - ${line}`)];
 }
 
 function sharesMissing({ threshold, held }: Extract<Waiting, { for: 'shares' }>): string {

@@ -229,7 +229,9 @@ function inWords(waiting: Waiting): string {
     case 'approval':
       return `waits for approval of gate ${waiting.gate}`;
     case 'shares':
-      return `waits for ${waiting.threshold} key shares`;
+      return `waits for ${sharesWanted(waiting)}`;
+    case 'rehearsal':
+      return 'waits for answers to the rehearsal; no key share is asked for';
     case 'decision':
       return `is parked at "${waiting.step}" (${waiting.code}) and waits for a decision`;
     case 'resume':
@@ -239,4 +241,12 @@ function inWords(waiting: Waiting): string {
     case 'action':
       return `waits until people have done this: ${waiting.what}`;
   }
+}
+
+/** Who is missing is named in the first line: it is all that a telephone shows. */
+function sharesWanted({ threshold, held, missingHolders }: Extract<Waiting, { for: 'shares' }>): string {
+  const more = Math.max(0, threshold - held.length);
+  const count =
+    held.length === 0 ? `${threshold} key shares` : `${more} more key share${more === 1 ? '' : 's'} (of ${threshold})`;
+  return missingHolders.length === 0 ? count : `${count} from ${missingHolders.join(', ')}`;
 }

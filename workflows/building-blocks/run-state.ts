@@ -234,6 +234,8 @@ function waitingInWords(waiting: Waiting): string {
       return `approval of gate ${waiting.gate}`;
     case 'shares':
       return `${waiting.threshold} key shares (epoch ${waiting.epoch})`;
+    case 'rehearsal':
+      return 'answers to the rehearsal';
     case 'decision':
       return `decision on parked step "${waiting.step}" (parking ${waiting.parkingNo}): ${waiting.code}`;
     case 'resume':
