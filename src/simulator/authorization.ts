@@ -1,5 +1,6 @@
 import type { SimulatedCluster } from './cluster';
 import { badRequest, invalidToken, permissionDenied, textField, type ServiceRequest } from './messages';
+import type { SimulatedNode } from './node';
 import type { Route } from './routes/route';
 import { ServiceFault } from './service-fault';
 import type { Identity } from './tokens';
@@ -14,7 +15,12 @@ const CAPABILITY_OF_METHOD: Record<string, string> = {
 };
 
 /** Refuses, or tells who calls. Undefined for routes that ask for nothing. */
-export function authorise(cluster: SimulatedCluster, route: Route, request: ServiceRequest): Identity | undefined {
+export function authorise(
+  cluster: SimulatedCluster,
+  node: SimulatedNode,
+  route: Route,
+  request: ServiceRequest,
+): Identity | undefined {
   switch (route.credential) {
     case 'none':
       return undefined;
@@ -22,7 +28,7 @@ export function authorise(cluster: SimulatedCluster, route: Route, request: Serv
       authoriseOperation(cluster, request);
       return undefined;
     case 'generation':
-      return authenticatesTokenGeneration(cluster.version) && !cluster.unauthenticatedGeneration
+      return authenticatesTokenGeneration(cluster.version) && !isOpened(node, request)
         ? authoriseToken(cluster, request, false)
         : undefined;
     case 'token':
@@ -30,6 +36,13 @@ export function authorise(cluster: SimulatedCluster, route: Route, request: Serv
     case 'sudo':
       return authoriseToken(cluster, request, true);
   }
+}
+
+/** The active node's own configuration decides. */
+function isOpened({ unauthenticatedAccess }: SimulatedNode, { path }: ServiceRequest): boolean {
+  return unauthenticatedAccess.includes(
+    path.startsWith('sys/generate-root/') ? 'generate-root' : 'generate-operation-token',
+  );
 }
 
 /** Who the header's token stands for on this cluster in its present role. */

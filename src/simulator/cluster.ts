@@ -4,7 +4,7 @@ import type { PathsFilter } from './filters';
 import { GenerationAttempts, type GenerationStrategy } from './generation-attempt';
 import type { JsonObject } from './json';
 import { Leadership } from './leadership';
-import { SimulatedNode, type ListenerCertificate } from './node';
+import { SimulatedNode, type ListenerCertificate, type UnauthenticatedAccess } from './node';
 import type { SeededRandom } from './random';
 import type { Readings, Timing } from './readings';
 import { DISABLED, type Role, type SecondaryRole } from './roles';
@@ -72,8 +72,6 @@ export class SimulatedCluster {
   licenceExpiry: string | undefined = '2036-01-01T00:00:00Z';
   /** Automatic snapshots by the name of their configuration: when the last one ended, ms, and its error. */
   readonly automaticSnapshots = new Map<string, { readonly endedAt: number; readonly error: string }>();
-  /** The server option `enable_unauthenticated_access` for token generation (from 2.0). */
-  unauthenticatedGeneration = false;
   /** Off: standby nodes answer 307 instead of forwarding to the active one. */
   requestForwarding = true;
   /** End of the running reindex, and when the last one ended; milliseconds since the epoch. */
@@ -268,6 +266,15 @@ export class SimulatedCluster {
   stopBackgroundWrites(): void {
     this.surroundings.advance();
     this.background.stop();
+  }
+
+  /**
+   * People change `enable_unauthenticated_access` in the configuration of a node, or of every node, and have it read anew.
+   */
+  configureUnauthenticatedAccess(opened: readonly UnauthenticatedAccess[], node?: number): void {
+    for (const each of node === undefined ? this.nodes : [this.node(node)]) {
+      each.unauthenticatedAccess = opened;
+    }
   }
 
   /** Holds this secondary's log back (its heartbeats go on, so that it knows what it lacks), or lets it go again. */

@@ -56,6 +56,13 @@ const COMMANDS: Record<string, Command> = {
   'block-audit': command(SWITCH, (service, { cluster, on }) => {
     service.cluster(cluster).auditBlocked = on;
   }),
+  'unauthenticated-access': command(
+    CLUSTER.extend({
+      opened: z.array(z.enum(['generate-operation-token', 'generate-root'])),
+      node: z.number().int().optional(),
+    }),
+    (service, { cluster, opened, node }) => service.cluster(cluster).configureUnauthenticatedAccess(opened, node),
+  ),
   'background-writes': command(
     z.strictObject({ cluster: z.string(), perSecond: z.number().min(0).max(10_000) }),
     (service, { cluster, perSecond }) => service.cluster(cluster).startBackgroundWrites({ perSecond }),

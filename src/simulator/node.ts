@@ -11,6 +11,9 @@ export interface ListenerCertificate {
   readonly key: string;
 }
 
+/** What the server's configuration may open to callers without a token, from 2.0. */
+export type UnauthenticatedAccess = 'generate-operation-token' | 'generate-root';
+
 /**
  * One node: a process with its own listener, its own seal state and what it keeps in memory only (the generation attempt
  * and the private halves of `generate-public-key`).
@@ -21,6 +24,8 @@ export class SimulatedNode {
   /** Shares given to `sys/unseal` so far. */
   unsealShares: Buffer[] = [];
   attempts: GenerationAttempts;
+  /** `enable_unauthenticated_access` of the node's own configuration (from 2.0); a restart keeps it. */
+  unauthenticatedAccess: readonly UnauthenticatedAccess[] = [];
   readonly publicKeys = new Map<ReplicationKind, KeyObject>();
   #server: Server | undefined;
   #port: number;

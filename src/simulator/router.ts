@@ -150,7 +150,7 @@ export async function answerFromActiveNode(
   if (cluster.auditBlocked && route.credential === 'generation') {
     throw new HandlerPanic();
   }
-  const identity = authorise(cluster, route, request);
+  const identity = authorise(cluster, node, route, request);
   const now = cluster.surroundings.now();
   const call = { cluster, node, request, parameters, identity, requestId: cluster.random.uuid(), now };
   return route.run(call);

@@ -10,6 +10,8 @@ export type ReplicationKind = 'dr' | 'performance';
 /** Everything a cluster keeps on disk. Values are never changed in place: a change is a new value under the key. */
 export type StoredValue =
   | { readonly type: 'secret'; readonly data: JsonObject }
+  /** The latest version of a key of a version 2 engine. */
+  | { readonly type: 'versioned-secret'; readonly data: JsonObject; readonly version: number; readonly at: number }
   | { readonly type: 'mount'; readonly mountType: string; readonly local: boolean; readonly description: string }
   | { readonly type: 'namespace' }
   | { readonly type: 'policy'; readonly text: string; readonly rules: readonly PolicyRule[] }

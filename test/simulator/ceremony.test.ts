@@ -160,7 +160,7 @@ describe('the generation of an operation token', () => {
     expect((await call(west, 'GET', `${BASE}/attempt`, { token: batch })).status).toBe(200);
     expect((await call(west, 'GET', `${BASE}/attempt`, { token: east.rootToken })).status).toBe(200);
     expect(await operationToken(west, batch)).toMatch(/^hvs\./);
-    west.unauthenticatedGeneration = true;
+    west.configureUnauthenticatedAccess(['generate-operation-token']);
     expect((await call(west, 'GET', `${BASE}/attempt`)).status).toBe(200);
   });
 });

@@ -11,9 +11,9 @@ import {
 } from '../messages';
 import { parsePolicy } from '../policies';
 import { ServiceFault } from '../service-fault';
-import type { JsonObject } from '../json';
+import { isJsonObject, type JsonObject } from '../json';
 import type { Credential, Route, RouteCall } from './route';
-import { writeShared } from './key-value';
+import { KEY_VALUE_2, writeShared } from './key-value';
 
 function route(
   methods: string[],
@@ -39,7 +39,10 @@ function mount(call: RouteCall): ServiceAnswer {
   if (MOUNT_PREFIXES.some((prefix) => call.cluster.storage.get(`${prefix}${path}`) !== undefined)) {
     throw badRequest(`path is already in use at ${path}`);
   }
-  const [mountType, description] = [requiredTextField(body, 'type'), textField(body, 'description')];
+  const { options } = body;
+  const second = isJsonObject(options) && String(options['version']) === '2';
+  const [asked, description] = [requiredTextField(body, 'type'), textField(body, 'description')];
+  const mountType = asked === 'kv' && second ? KEY_VALUE_2 : asked;
   const key = `${local ? 'cluster/mount' : 'mount'}/${path}`;
   writeShared(call.cluster, key, { type: 'mount', mountType, local, description }, call.now);
   return NO_CONTENT;
@@ -65,7 +68,13 @@ function listMounts(call: RouteCall): ServiceAnswer {
       const stored = call.cluster.storage.get(key);
       const path = key.slice(prefix.length);
       if (stored?.type === 'mount' && !path.startsWith('auth/')) {
-        data[path] = { type: stored.mountType, local: stored.local, description: stored.description };
+        const second = stored.mountType === KEY_VALUE_2;
+        data[path] = {
+          type: second ? 'kv' : stored.mountType,
+          local: stored.local,
+          description: stored.description,
+          options: second ? { version: '2' } : null,
+        };
       }
     }
   }
@@ -78,7 +87,9 @@ function mountForUi(call: RouteCall): ServiceAnswer {
   if (path === undefined) {
     throw permissionDenied();
   }
-  return envelope(call.requestId, { path, type: 'kv', options: { version: '1' } });
+  const stored = call.cluster.storage.get(`mount/${path}`);
+  const version = stored?.type === 'mount' && stored.mountType === KEY_VALUE_2 ? '2' : '1';
+  return envelope(call.requestId, { path, type: 'kv', options: { version } });
 }
 
 function createNamespace(call: RouteCall): ServiceAnswer {

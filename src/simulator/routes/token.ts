@@ -93,10 +93,50 @@ function writeRole(call: RouteCall): ServiceAnswer {
   const role: TokenRole = {
     allowedPolicies: listField(body, 'allowed_policies'),
     orphan: booleanField(body, 'orphan'),
-    renewable: body['renewable'] !== false,
+    renewable: body['renewable'] === undefined || booleanField(body, 'renewable'),
     tokenType: tokenType(textField(body, 'token_type'), 'service'),
   };
+  if (role.tokenType === 'batch') {
+    refuseForBatch(!role.orphan, 'non-orphan tokens');
+    refuseForBatch(textField(body, 'token_period') !== '', 'periodic tokens');
+    refuseForBatch(role.renewable, 'renewable tokens');
+    refuseForBatch(textField(body, 'token_explicit_max_ttl') !== '', 'tokens with an explicit max TTL');
+  }
   writeShared(call.cluster, `token-role/${call.parameters['role'] ?? ''}`, { type: 'token-role', role }, call.now);
+  return NO_CONTENT;
+}
+
+function refuseForBatch(wanted: boolean, what: string): void {
+  if (wanted) {
+    throw badRequest(`'token_type' cannot be 'batch' when role is set to generate ${what}`);
+  }
+}
+
+function readRole(call: RouteCall): ServiceAnswer {
+  const name = call.parameters['role'] ?? '';
+  const stored = call.cluster.storage.get(`token-role/${name}`);
+  if (stored?.type !== 'token-role') {
+    throw new ServiceFault(404, []);
+  }
+  const { allowedPolicies, orphan, renewable, tokenType: type } = stored.role;
+  return envelope(call.requestId, {
+    name,
+    allowed_policies: [...allowedPolicies],
+    allowed_policies_glob: [],
+    disallowed_policies: [],
+    disallowed_policies_glob: [],
+    orphan,
+    path_suffix: '',
+    renewable,
+    token_explicit_max_ttl: 0,
+    token_no_default_policy: false,
+    token_period: 0,
+    token_type: type === 'batch' ? 'batch' : 'default-service',
+  });
+}
+
+function deleteRole(call: RouteCall): ServiceAnswer {
+  writeShared(call.cluster, `token-role/${call.parameters['role'] ?? ''}`, null, call.now);
   return NO_CONTENT;
 }
 
@@ -191,6 +231,8 @@ export const TOKEN_ROUTES: readonly Route[] = [
   route(['POST'], 'auth/token/create-orphan', 'sudo', (call) => create(call, undefined, true)),
   route(['POST'], 'auth/token/create/:role', 'token', createWithRole),
   route(['POST'], 'auth/token/roles/:role', 'token', writeRole),
+  route(['GET'], 'auth/token/roles/:role', 'token', readRole),
+  route(['DELETE'], 'auth/token/roles/:role', 'token', deleteRole),
   route(['GET'], 'auth/token/lookup-self', 'token', lookupSelf),
   route(['POST'], 'auth/token/revoke-self', 'token', revokeSelf),
   route(['POST'], 'sys/wrapping/unwrap', 'none', unwrap),

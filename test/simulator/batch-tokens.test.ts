@@ -1,0 +1,82 @@
+/** Token roles for batch tokens, the policies that end them, the engine that keeps them, and what opens a ceremony. */
+import { startSimulatedService, type SimulatedService } from '../../src/simulator';
+import { call, eventually } from './client';
+
+const ATTEMPT = 'sys/replication/dr/secondary/generate-operation-token/attempt';
+const PROMOTE = 'sys/replication/dr/secondary/promote';
+const ROLE = { allowed_policies: ['dr'], orphan: true, renewable: false, token_type: 'batch' };
+
+let service: SimulatedService;
+beforeEach(async () => {
+  service = await startSimulatedService({
+    seed: 3,
+    clusters: ['east', 'west'].map((name) => ({ name, nodes: 2, version: '2.0.3+ent' })),
+    dr: [{ primary: 'east', secondaries: ['west'] }],
+  });
+});
+afterEach(() => service.stop());
+
+it('a role for batch tokens is orphan, not renewable and without an explicit end, and is read back', async () => {
+  const east = service.cluster('east');
+  const write = (body: object) => call(east, 'POST', 'auth/token/roles/dr', { token: east.rootToken, body });
+  for (const wrong of [
+    { orphan: false },
+    { renewable: true },
+    { token_period: '1h' },
+    { token_explicit_max_ttl: '9h' },
+  ])
+    expect((await write({ ...ROLE, ...wrong })).status).toBe(400);
+  expect((await call(east, 'GET', 'auth/token/roles/dr', { token: east.rootToken })).status).toBe(404);
+  expect((await write(ROLE)).status).toBe(204);
+  expect((await call(east, 'GET', 'auth/token/roles/dr', { token: east.rootToken })).at('data')).toMatchObject(ROLE);
+});
+
+it('emptying the policy takes every right of a living token away, here and on the DR secondary', async () => {
+  const [east, west] = [service.cluster('east'), service.cluster('west')];
+  const policy = (text: string) =>
+    call(east, 'POST', 'sys/policies/acl/dr', { token: east.rootToken, body: { policy: text } });
+  await policy(`path "${PROMOTE}" { capabilities = ["update"] }\npath "${ATTEMPT}" { capabilities = ["read"] }`);
+  await call(east, 'POST', 'auth/token/roles/dr', { token: east.rootToken, body: ROLE });
+  const made = await call(east, 'POST', 'auth/token/create/dr', { token: east.rootToken, body: { ttl: '8h' } });
+  expect(made.at('auth')).toMatchObject({ token_type: 'batch', orphan: true, accessor: '', renewable: false });
+  const token = made.textAt('auth', 'client_token');
+  const rights = () => call(east, 'POST', 'sys/capabilities-self', { token, body: { paths: [PROMOTE] } });
+  expect((await rights()).at('data', PROMOTE)).toEqual(['update']);
+  await eventually(async () => ((await call(west, 'GET', ATTEMPT, { token })).status === 200 ? true : undefined));
+
+  expect((await policy('# emptied: no DR operation by batch token')).status).toBe(204);
+  expect((await rights()).at('data', PROMOTE)).toEqual(['deny']);
+  expect((await call(east, 'GET', 'auth/token/lookup-self', { token })).at('data', 'type')).toBe('batch');
+  await eventually(async () => ((await call(west, 'GET', ATTEMPT, { token })).status === 403 ? true : undefined));
+});
+
+it('a version 2 engine replaces the version that was read, and no other', async () => {
+  const east = service.cluster('east');
+  const token = east.rootToken;
+  await call(east, 'POST', 'sys/mounts/shared', { token, body: { type: 'kv', options: { version: '2' } } });
+  const write = (cas: number, value: string) =>
+    call(east, 'POST', 'shared/data/a/b', { token, body: { data: { token: value }, options: { cas } } });
+  expect((await call(east, 'GET', 'shared/data/a/b', { token })).status).toBe(404);
+  expect((await write(1, 'x')).status).toBe(400);
+  expect((await write(0, 'x')).at('data', 'version')).toBe(1);
+  expect((await write(0, 'y')).status).toBe(400);
+  expect((await write(1, 'y')).at('data', 'version')).toBe(2);
+  expect((await call(east, 'GET', 'shared/data/a/b', { token })).at('data')).toMatchObject({
+    data: { token: 'y' },
+    metadata: { version: 2 },
+  });
+  expect((await call(east, 'GET', 'sys/internal/ui/mounts/shared/a', { token })).at('data', 'options')).toEqual({
+    version: '2',
+  });
+});
+
+it('what a node opens to callers without a token holds for that node and that ceremony', async () => {
+  const west = service.cluster('west');
+  const active = west.leadership.active?.index ?? 0;
+  const [read, root] = [() => call(west, 'GET', ATTEMPT), () => call(west, 'GET', 'sys/generate-root/attempt')];
+  expect([(await read()).status, (await root()).status]).toEqual([403, 403]);
+  west.configureUnauthenticatedAccess(['generate-operation-token'], active);
+  expect([(await read()).status, (await root()).status]).toEqual([200, 403]);
+  west.leaderChange(1 - active);
+  await eventually(async () => ((await read()).status === 403 ? true : undefined));
+});
