@@ -34,12 +34,16 @@ const HOLDERS = ['ada', 'bert', 'cleo', 'dora', 'emil'];
 const WAIT_MS = 45_000;
 
 export interface ScenarioOptions {
+  /** In the place of the simulated one; stopped with the scenario. */
+  readonly service?: SimulatedService;
   /** Clusters and sets; east (primary) and west (DR secondary), one node each, where nothing is given. */
   readonly topology?: Partial<Topology>;
   readonly drSets?: Readonly<Record<string, readonly string[]>>;
   /** Members of the deployment in the inventory, beside clusters; a function where they name what the service made. */
   readonly deployment?:
     Readonly<Record<string, unknown>> | ((service: SimulatedService) => Readonly<Record<string, unknown>>);
+  /** Clusters of the service that belong to deployments of their own: inventory members of each, by name. */
+  readonly otherDeployments?: Readonly<Record<string, Readonly<Record<string, unknown>> & { cluster: string }>>;
   readonly limits?: Readonly<Record<string, unknown>>;
   /** How a person's documents are attested; `signed` where nothing is given. */
   readonly attestation?: 'signed' | 'claimed';
@@ -86,13 +90,15 @@ export class Scenario {
   }
 
   static async start(options: ScenarioOptions = {}): Promise<Scenario> {
-    const service = await startSimulatedService({
-      seed: 11,
-      pace: 'quick',
-      mounts: ['kv/', 'secret/'],
-      ...pair(),
-      ...options.topology,
-    });
+    const service =
+      options.service ??
+      (await startSimulatedService({
+        seed: 11,
+        pace: 'quick',
+        mounts: ['kv/', 'secret/'],
+        ...pair(),
+        ...options.topology,
+      }));
     const directory = await mkdtemp(join(tmpdir(), 'scenario-'));
     const scenario = new Scenario(service, await temporalClient(), directory, options);
     await scenario.#prepare();
@@ -141,7 +147,10 @@ export class Scenario {
 
   inventoryText(): string {
     const { options } = this;
-    const clusters = [...this.service.clusters.values()];
+    const others = Object.entries(options.otherDeployments ?? {});
+    const clusters = [...this.service.clusters.values()].filter(
+      ({ name }) => !others.some(([, { cluster }]) => cluster === name),
+    );
     return stringify({
       version: 1,
       temporal: { namespace: temporalServer().namespace, uiAddress: temporalServer().uiAddress },
@@ -193,6 +202,27 @@ export class Scenario {
           },
           ...(typeof options.deployment === 'function' ? options.deployment(this.service) : options.deployment),
         },
+        ...Object.fromEntries(
+          others.map(([deployment, { cluster: name, ...members }]) => [
+            deployment,
+            {
+              clusters: {
+                [name]: {
+                  addresses: [...this.service.cluster(name).addresses],
+                  advertisedClusterAddress: 'node-address',
+                  credential: { file: this.tokenFileOf(name) },
+                },
+              },
+              drSets: { main: [name] },
+              ceremony: { holders: ['ada'] },
+              gates: {
+                plan: { approvals: 1, groups: ['approvers'], validFor: '4h' },
+                go: { approvals: 1, groups: ['approvers'], validFor: '10m' },
+              },
+              ...members,
+            },
+          ]),
+        ),
       },
     });
   }

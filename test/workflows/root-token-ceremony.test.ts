@@ -5,6 +5,8 @@ import type { Report } from '../../src/contracts/report';
 import { loseAnswer, statuses } from '../support/faults';
 import { Lane, Lanes, LANE_TEST_MS } from '../support/lane';
 import { cell, expectFewEvents } from '../support/matrix';
+import type { Recipient } from '../support/recipient';
+import { decrypted, newRecipient } from '../support/recipient';
 import { Scenario } from '../support/scenario';
 import type { TestRun } from '../support/scenario';
 
@@ -14,30 +16,6 @@ const ATTEMPT = 'POST /v1/sys/generate-root/attempt';
 const CANCEL = 'DELETE /v1/sys/generate-root/attempt';
 const UPDATE = 'POST /v1/sys/generate-root/update';
 const LOCK = ceremonyWorkflowId('east');
-
-interface Recipient {
-  readonly publicKey: string;
-  readonly privateKey: openpgp.PrivateKey;
-}
-
-async function newRecipient(): Promise<Recipient> {
-  const { privateKey, publicKey } = await openpgp.generateKey({
-    type: 'ecc',
-    curve: 'curve25519Legacy',
-    userIDs: [{ name: 'Olga', email: 'olga@example.com' }],
-    date: new Date(Date.now() - 60_000),
-    format: 'object',
-  });
-  return { publicKey: Buffer.from(publicKey.write()).toString('base64'), privateKey };
-}
-
-/** What the recipient reads. */
-async function decrypted({ privateKey }: Recipient, report: Report): Promise<string> {
-  const { encryptedToken } = report.result as { readonly encryptedToken: string };
-  const message = await openpgp.readMessage({ binaryMessage: Buffer.from(encryptedToken, 'base64') });
-  const opened: { data: unknown } = await openpgp.decrypt({ message, decryptionKeys: privateKey, format: 'utf8' });
-  return String(opened.data);
-}
 
 const lane = new Lane(() => Scenario.start());
 let recipient: Recipient;

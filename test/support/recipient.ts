@@ -1,0 +1,28 @@
+import * as openpgp from 'openpgp';
+import type { Report } from '../../src/contracts/report';
+
+/** Somebody who gets a root token: only the holder of the private key can read it. */
+export interface Recipient {
+  /** Base64 of the binary public key. */
+  readonly publicKey: string;
+  readonly privateKey: openpgp.PrivateKey;
+}
+
+export async function newRecipient(): Promise<Recipient> {
+  const { privateKey, publicKey } = await openpgp.generateKey({
+    type: 'ecc',
+    curve: 'curve25519Legacy',
+    userIDs: [{ name: 'Olga', email: 'olga@example.com' }],
+    date: new Date(Date.now() - 60_000),
+    format: 'object',
+  });
+  return { publicKey: Buffer.from(publicKey.write()).toString('base64'), privateKey };
+}
+
+/** What the recipient reads in the result of a `rootTokenCeremony`. */
+export async function decrypted({ privateKey }: Recipient, report: Report): Promise<string> {
+  const { encryptedToken } = report.result as { readonly encryptedToken: string };
+  const message = await openpgp.readMessage({ binaryMessage: Buffer.from(encryptedToken, 'base64') });
+  const opened: { data: unknown } = await openpgp.decrypt({ message, decryptionKeys: privateKey, format: 'utf8' });
+  return String(opened.data);
+}
