@@ -6,14 +6,7 @@ import { isUndecodable } from '../src/contracts/signals';
 import type { Attested, Finding } from '../src/contracts/run-facts';
 import { RunbookError } from '../src/errors';
 import type { CeremonyFacts, InvitationTarget } from '../src/secrets';
-import {
-  checkEnvelopes,
-  createInvitation,
-  inspectEnvelope,
-  openToken,
-  readOwnInvitation,
-  sealValue,
-} from '../src/secrets';
+import { createInvitation, inspectEnvelope, openShares, openToken, readOwnInvitation, sealValue } from '../src/secrets';
 import type { ActivityDependencies } from './dependencies';
 import { badShareFindings, burstOfCeremony, ownRecord } from './support/ceremony-burst';
 import type { Clusters } from './support/clusters';
@@ -22,6 +15,7 @@ import { awaitClusterId, readClusterId } from './support/operation-token';
 import { ArrivedSignals } from './support/arrived-signals';
 import type { ArrivedSignal } from './support/arrived-signals';
 import { personLookup } from './support/people';
+import { plainShares, samePlace, splitEnvelopes } from './support/plain-shares';
 import { fileDigest, readThreshold } from './support/ceremony-facts';
 import { invitedNow } from './support/ceremony-roster';
 import { orphanFinding } from './support/generation-record';
@@ -137,17 +131,34 @@ export function createCeremonyActivities(dependencies: ActivityDependencies, clu
     openEnvelopes: execute(async ({ ceremony, held, arrived }, { run }) => {
       const record = await ownRecord(dependencies, ceremony, run);
       const { cid, epoch, invitationDigest, holders, exp } = record;
-      const signals = await new ArrivedSignals(run).all('share', arrived);
+      const history = new ArrivedSignals(run);
+      const signals = await history.all('share', arrived);
+      const { sealed, plain } = splitEnvelopes(held);
       const verdicts = new Map<number, EnvelopeVerdict>();
       for (const signal of signals)
         verdicts.set(signal.arrival, await inspect(signal, { cid, epoch, invitationDigest, holders, exp }));
       const passed = signals.filter(({ arrival }) => verdicts.get(arrival)?.code === 'accepted');
-      const receipts = await checkEnvelopes(record, [...held, ...passed.map(({ content }) => content)], person);
+      const { receipts, shares } = await openShares(
+        record,
+        [...sealed, ...passed.map(({ content }) => content)],
+        person,
+      );
+      const { threshold } = record;
+      const accepted = await plainShares(history, plain);
       passed.forEach(({ arrival }, index) => {
-        const receipt = receipts[held.length + index];
+        const receipt = receipts[sealed.length + index];
         if (!receipt) throw new RunbookError('INTERNAL', 'An envelope has no verdict.');
-        verdicts.set(arrival, verdictOf(arrival, receipt));
+        const opened = shares.find(({ envelopeDigest }) => envelopeDigest === receipt.envelopeDigest);
+        const inHand = opened && accepted.some((share) => samePlace(share, opened.share, threshold));
+        verdicts.set(arrival, verdictOf(arrival, inHand ? { ...receipt, verdict: 'same-share-as-another' } : receipt));
       });
+      for (const { arrival, ...verdict } of [...verdicts.values()]) {
+        if (verdict.code !== 'plain-text-share') continue;
+        const [share] = await plainShares(history, [arrival]);
+        const others = [...shares.map((each) => each.share), ...accepted];
+        const usable = share !== undefined && !others.some((other) => samePlace(other, share, threshold));
+        verdicts.set(arrival, { ...verdict, arrival, usable });
+      }
       return { verdicts: [...verdicts.values()] };
     }),
 

@@ -11,6 +11,7 @@ import type { ActivityDependencies } from './dependencies';
 import { execute } from './support/execution';
 import { ArrivedSignals } from './support/arrived-signals';
 import { judgeGate, personLookup, verifiedApprovals } from './support/people';
+import { mayNotAccept } from './support/plain-shares';
 
 /** Choices that give up a safety, or service itself: a name that anybody may use is not enough for them. */
 const NEVER_CLAIMED: readonly DecisionAction[] = ['skip', 'leave', 'cancel-attempt'];
@@ -73,6 +74,7 @@ export function createPeopleActivities(
             principal,
           });
           const by = { name, how };
+          const mayNot = action === 'use-share' ? mayNotAccept(inventory, deployment, by) : undefined;
           const waiting = parked.find((each) => each.step === step && each.parkingNo === parkingNo);
           if (!waiting)
             verdicts.push({
@@ -98,6 +100,8 @@ export function createPeopleActivities(
               text: `"${action}" needs a person who signs; ${name} is only claimed, and this is no laboratory`,
               by,
             });
+          } else if (mayNot !== undefined) {
+            verdicts.push({ arrival, accepted: false, code: 'not-an-approver', text: mayNot, by });
           } else {
             verdicts.push({
               arrival,

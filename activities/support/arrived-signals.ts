@@ -51,6 +51,14 @@ export class ArrivedSignals {
     return (await this.#named(signal)).map((event, index) => arrivedSignal(event, index + 1));
   }
 
+  /** Whether the run is a failover, or was asked to become one. */
+  async isFailover(): Promise<boolean> {
+    this.#events ??= this.#read();
+    const [first] = await this.#events;
+    const type = first?.workflowExecutionStartedEventAttributes?.workflowType?.name;
+    return type === 'drFailover' || (await this.#named('takeOver')).length > 0;
+  }
+
   async #named(signal: SignalName | 'unknown'): Promise<readonly SignaledEvent[]> {
     this.#events ??= this.#read();
     return (await this.#events).filter(({ workflowExecutionSignaledEventAttributes: signaled }) => {

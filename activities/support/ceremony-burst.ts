@@ -6,7 +6,6 @@ import { RunbookError } from '../../src/errors';
 import { findDeployment } from '../../src/inventory';
 import type { Secret } from '../../src/secret';
 import type { KeyRecord, RunContext } from '../../src/secrets';
-import { openShares } from '../../src/secrets';
 import type { ActivityDependencies } from '../dependencies';
 import { requireGroups } from './ceremony-roster';
 import type { AttemptKey, BurstResult } from './burst';
@@ -15,7 +14,7 @@ import type { ClusterAccess } from './clusters';
 import { ceremonyToken } from './clusters';
 import type { Execution } from './execution';
 import { GenerationRecord, orphanFinding } from './generation-record';
-import { personLookup } from './people';
+import { sharesInHand } from './plain-shares';
 import type { TokenLedger } from './token-ledger';
 
 /** The keys of a ceremony of this very run. @throws RunbookError KEY_RECORD_MISSING */
@@ -60,7 +59,7 @@ export async function burstOfCeremony<K extends GeneratedTokenKind, T>(
   const { kind, deployment, access, clusterId, record, envelopes, endpoints, key, mayBeThere, receive } = request;
   const { run, signal } = execution;
   const cluster = access.entry.name;
-  const { shares } = await openShares(record, envelopes, personLookup(dependencies.inventory));
+  const shares = await sharesInHand(dependencies.inventory, { deployment, run, record }, envelopes);
   if (shares.length < record.threshold) {
     throw new RunbookError('SHARES_MISSING', `Only ${shares.length} of ${record.threshold} key shares verify.`, {
       observed: `${shares.length}`,

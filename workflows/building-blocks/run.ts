@@ -113,7 +113,7 @@ export class Run {
     failure: FailureFacts,
     choices: readonly Choice[],
     done: () => boolean,
-    timeoutMs: number,
+    timeoutMs?: number,
   ): Promise<Decision | undefined> {
     return this.#parking.park(step, failure, choices, (decided) => this.waitFor(() => decided() || done(), timeoutMs));
   }
@@ -242,7 +242,13 @@ export class Run {
         record.state = 'parked';
         const remedy = options.remedy?.(failure);
         const offered = remedy ? [RETRY, remedy.choice, ...choices] : [RETRY, ...choices];
-        const decision = await this.park(remedy?.step ?? name, failure, offered);
+        const decision = await this.#parkUnless(remedy?.step ?? name, failure, offered, options.instead);
+        if (!decision) {
+          const result = options.instead?.();
+          if (result === undefined) throw new TypeError('parking ended without a decision', { cause: error });
+          this.#end(record, 'done', 'people brought what it is for');
+          return result;
+        }
         carryOut = decision.action === remedy?.choice.action ? remedy.carryOut : undefined;
         switch (decision.action) {
           case 'cancel-attempt':
@@ -269,6 +275,19 @@ export class Run {
         }
       }
     }
+  }
+
+  /** As {@link park}; undefined where people bring meanwhile what the step is for. */
+  #parkUnless(
+    step: string,
+    failure: FailureFacts,
+    choices: readonly Choice[],
+    instead: (() => unknown) | undefined,
+  ): Promise<Decision | undefined> {
+    if (!instead) return this.park(step, failure, choices);
+    return this.#parking.park(step, failure, choices, (ready) =>
+      this.waitFor(() => ready() || instead() !== undefined),
+    );
   }
 
   /** Puts a new line into the timeline. */

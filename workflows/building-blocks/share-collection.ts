@@ -8,6 +8,7 @@ import { OutageDecision, RunStopped, failureFacts } from './failures';
 import { foreignAttemptRemedy } from './foreign-attempt';
 import type { Choice } from './parking';
 import { LEAVE } from './parking';
+import { PlainShareOffers } from './plain-share-offers';
 import type { Run, StepOptions } from './run';
 import { StepFailed } from './run';
 import { Roster } from './roster';
@@ -25,6 +26,8 @@ export interface Burst<R> {
     call: StepCalls,
     shares: { readonly ceremony: CeremonyHandle; readonly envelopes: readonly Envelope[] },
   ) => Promise<R>;
+  /** What people may bring in its place while it is parked. */
+  readonly instead?: () => R | undefined;
 }
 
 interface BurstResult {
@@ -68,12 +71,20 @@ export abstract class ShareCollection {
   #keysLost: string | undefined;
   #inviting: Promise<void> | undefined;
   #closed = false;
+  readonly #plain: PlainShareOffers;
   /** What people may decide while shares are collected inside an outage. */
   #waysOut: readonly Choice[] = [LEAVE];
 
   constructor(run: Run, deployment: string) {
     this.#run = run;
     this.#deployment = deployment;
+    this.#plain = new PlainShareOffers(run, {
+      wanted: () => this.#handle !== undefined && !this.#closed && !this.#complete,
+      take: (accepted) => {
+        this.#held.push(accepted);
+        this.#showAgain();
+      },
+    });
   }
 
   /** Makes the keys and the signed invitation of one epoch. */
@@ -117,7 +128,7 @@ export abstract class ShareCollection {
     const { fingerprint, ...handle } = made;
     this.#handle = handle;
     this.#fingerprint = fingerprint;
-    this.#held = [];
+    this.#held = this.#plain.accepted;
     this.#needed = handle.threshold;
     this.#keysLost = undefined;
     this.#run.state.invitation = handle.invitation;
@@ -139,6 +150,7 @@ export abstract class ShareCollection {
 
   async #collectOnce(handle: CeremonyHandle): Promise<void> {
     this.#show();
+    this.#plain.offer();
     const done = () => this.#complete || this.#keysLost !== undefined;
     const leftMs = Math.max(1000, handle.collectUntil - Date.now());
     let over = false;
@@ -193,7 +205,7 @@ export abstract class ShareCollection {
    * @returns undefined where it was skipped
    */
   protected async burst<R extends BurstResult>(
-    { name, cluster, kind = 'operation-token', call: generate }: Burst<R>,
+    { name, cluster, kind = 'operation-token', call: generate, instead }: Burst<R>,
     parked: Parked = {},
   ): Promise<R | undefined> {
     this.#waysOut = parked.choices ?? [LEAVE];
@@ -203,6 +215,7 @@ export abstract class ShareCollection {
         const body = (call: StepCalls) =>
           generate(call, { ceremony, envelopes: this.#held.map((held) => held.envelope) });
         const options: StepOptions<R> = {
+          ...(instead && { instead }),
           note: (made) => (made.attempts > 1 ? `${made.attempts} attempts` : undefined),
           choices: parked.choices,
           remedy: (failure) =>
@@ -330,6 +343,7 @@ export abstract class ShareCollection {
       }
       this.#held.push({ holder: holder.name, seq, envelope });
     }
+    this.#plain.note(verdicts);
   }
 
   get #inHand(): InHand {

@@ -1,0 +1,140 @@
+import type { Envelope } from '../../src/contracts/ceremony';
+import { plainShareHolder, plainShareReference, plainShareStep } from '../../src/contracts/plain-shares';
+import type { Attestation } from '../../src/contracts/run-facts';
+import { isUndecodable } from '../../src/contracts/signals';
+import { RunbookError, isRunbookError } from '../../src/errors';
+import { findDeployment } from '../../src/inventory';
+import type { Inventory } from '../../src/inventory';
+import type { Secret } from '../../src/secret';
+import { openShares, parseShare, verifyDecision } from '../../src/secrets';
+import type { KeyRecord, OpenedShare, RunContext } from '../../src/secrets';
+import { ArrivedSignals } from './arrived-signals';
+import { personLookup } from './people';
+
+/** People who must accept a share that arrived in plain text. */
+const NEEDED = 2;
+const TOKEN = /[A-Za-z0-9+/]{22,66}={0,2}/g;
+const UUID = /[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/gi;
+const MAX_DEPTH = 6;
+
+/** Envelopes as they travel to an activity, told from references to shares in plain text. */
+export function splitEnvelopes(envelopes: readonly Envelope[]): {
+  readonly sealed: readonly Envelope[];
+  readonly plain: readonly number[];
+} {
+  return {
+    sealed: envelopes.filter((each) => plainShareReference(each) === undefined),
+    plain: envelopes.flatMap((each) => plainShareReference(each)?.plainShare ?? []),
+  };
+}
+
+/**
+ * The shares that count for a burst: out of the envelopes, and those in plain text that two approvers accepted, which are
+ * read where they arrived. Of two for the same place in the key the one in an envelope counts.
+ *
+ * @throws RunbookError NOT_APPROVED where a share in plain text is named that was not accepted
+ */
+export async function sharesInHand(
+  inventory: Inventory,
+  { deployment, run, record }: { readonly deployment: string; readonly run: RunContext; readonly record: KeyRecord },
+  envelopes: readonly Envelope[],
+): Promise<readonly OpenedShare[]> {
+  const { sealed, plain } = splitEnvelopes(envelopes);
+  const { shares } = await openShares(record, sealed, personLookup(inventory));
+  if (plain.length === 0) return shares;
+  const history = new ArrivedSignals(run);
+  const all = [...shares];
+  for (const arrival of plain) {
+    await requireAcceptance(inventory, deployment, run, arrival);
+    const [share] = await plainShares(history, [arrival]);
+    if (share === undefined) throw refused('the signal that it names holds no key share');
+    if (all.some((each) => samePlace(each.share, share, record.threshold))) continue;
+    all.push({ holder: plainShareHolder(arrival), seq: 0, envelopeDigest: '', share });
+  }
+  return all;
+}
+
+/** The key shares that signals hold in plain text; one that holds none, or several that differ, gives none. */
+export async function plainShares(
+  history: ArrivedSignals,
+  arrivals: readonly number[],
+): Promise<readonly Secret<'key-share'>[]> {
+  const signals = await history.all('share', arrivals);
+  return signals.flatMap(({ content }) => shareIn(content) ?? []);
+}
+
+/** The one key share that can be read out of anything. */
+export function shareIn(content: unknown): Secret<'key-share'> | undefined {
+  const found = new Map<string, Secret<'key-share'>>();
+  const search = (part: unknown, depth: number): void => {
+    if (depth > MAX_DEPTH) return;
+    if (typeof part === 'string') {
+      for (const [token] of part.replace(UUID, ' ').matchAll(TOKEN)) {
+        const share = tolerant(token);
+        if (share) found.set(share.reveal(), share);
+      }
+    } else if (typeof part === 'object' && part !== null) {
+      Object.values(part).forEach((member) => search(member, depth + 1));
+    }
+  };
+  if (!isUndecodable(content)) search(content, 0);
+  const [only, ...others] = found.values();
+  return others.length === 0 ? only : undefined;
+}
+
+function tolerant(token: string): Secret<'key-share'> | undefined {
+  try {
+    return parseShare(token);
+  } catch {
+    return undefined;
+  }
+}
+
+/** The last byte of a share is its place in the key: two for the same place cannot be combined. */
+export function samePlace(one: Secret<'key-share'>, other: Secret<'key-share'>, threshold: number): boolean {
+  const place = (share: Secret<'key-share'>) => (threshold === 1 ? share.reveal() : share.reveal().slice(-2));
+  return place(one) === place(other);
+}
+
+/** Why a person may not accept a share in plain text; undefined where he may. Never on a name that anybody may use. */
+export function mayNotAccept(
+  inventory: Inventory,
+  deployment: string,
+  { name, how }: { readonly name: string; readonly how: Attestation },
+): string | undefined {
+  if (how === 'claimed') return `"use-share" needs a person who signs; ${name} is only claimed`;
+  const { groups } = findDeployment(inventory, deployment).gates.promote;
+  const belongs = inventory.people.get(name)?.groups.some((group) => groups.includes(group)) ?? false;
+  return belongs ? undefined : `"use-share" is for the approvers of gate promote (${groups.join(', ')})`;
+}
+
+/** Reads for itself that two approvers of gate promote accepted this very share, in a failover. */
+async function requireAcceptance(
+  inventory: Inventory,
+  deployment: string,
+  run: RunContext,
+  arrival: number,
+): Promise<void> {
+  const history = new ArrivedSignals(run);
+  if (!(await history.isFailover())) throw refused('only a failover may use a key share in plain text');
+  const names = new Set<string>();
+  for (const { content, principal } of await history.every('decide')) {
+    try {
+      const decision = await verifyDecision(content, { run, person: personLookup(inventory), principal });
+      const { action, step } = decision;
+      if (action !== 'use-share' || step !== plainShareStep(arrival)) continue;
+      if (mayNotAccept(inventory, deployment, decision) === undefined) names.add(decision.name);
+    } catch (error) {
+      if (!isRunbookError(error)) throw error;
+    }
+  }
+  if (names.size < NEEDED) throw refused(`${names.size} of ${NEEDED} approvers of gate promote accepted it`);
+}
+
+function refused(why: string): RunbookError {
+  return new RunbookError('NOT_APPROVED', `A key share in plain text is not used: ${why}.`, {
+    observed: why,
+    needed: 'two approvers of gate promote who accepted this very share, in a run of drFailover',
+    next: 'The holder gives his share with "runbook share".',
+  });
+}
