@@ -34,19 +34,19 @@ export function createBatchTokenActivities(
     prepareBatchTokenRole: executeChange(async ({ deployment, cluster, drSet }, execution) => {
       const { signal } = execution;
       const { entry, primary } = await rotationOf(deployment, drSet, cluster, signal);
-      const { sys } = primary.client;
+      const { client } = primary;
       const reading = async () => ({ token: await primary.credential(), signal });
       const writing = async () => ({ token: await primary.credential(), timeoutMs: CHANGE_TIMEOUT_MS });
       const made: string[] = [];
       // What is there is never changed: a policy may have been emptied on purpose.
-      if ((await sys.policy(entry.policy, await reading())) === undefined) {
+      if ((await client.sys.policy(entry.policy, await reading())) === undefined) {
         execution.throwIfCancelled();
-        await sys.writePolicy({ name: entry.policy, policy: hclOf(BATCH_TOKEN_GRANTS) }, await writing());
+        await client.sys.writePolicy({ name: entry.policy, policy: hclOf(BATCH_TOKEN_GRANTS) }, await writing());
         made.push(`policy ${entry.policy}`);
       }
-      if ((await sys.tokenRole(entry.role, await reading())) === undefined) {
+      if ((await client.sys.tokenRole(entry.role, await reading())) === undefined) {
         execution.throwIfCancelled();
-        await sys.writeBatchTokenRole({ role: entry.role, allowedPolicies: [entry.policy] }, await writing());
+        await client.sys.writeBatchTokenRole({ role: entry.role, allowedPolicies: [entry.policy] }, await writing());
         made.push(`token role ${entry.role}`);
       }
       return {

@@ -1,12 +1,16 @@
 /** The policies of docs/operations.md: derived from what the activities call, and enough to do it. */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { BATCH_TOKEN_GRANTS } from '../activities/support/batch-token-policy';
 import { ServiceClient } from '../src/client';
 import { Secret } from '../src/secret';
 import { startSimulatedService } from '../src/simulator';
 import { parsePolicy } from '../src/simulator/policies';
 import { activityTexts } from './support/endpoint-usage';
 import {
+  BATCH_GRANTS,
+  BATCH_ROLE_GRANTS,
+  BATCH_SINK_GRANTS,
   hclOf,
   leastPrivilegePolicies,
   policiesPart,
@@ -39,7 +43,8 @@ it('no activity makes a call with a token that no policy knows', () => {
   const texts = [...activityTexts().values()].join('\n');
   const made = new Set([...texts.matchAll(/client\.((?:sys|keyValue)\.\w+)/g)].map(([, call = '']) => call));
   expect(made.size).toBeGreaterThan(5);
-  expect([...made].filter((call) => !(call in SYS_GRANTS) && !WITHOUT_TOKEN.includes(call))).toEqual([]);
+  const known = { ...SYS_GRANTS, ...BATCH_GRANTS, ...BATCH_ROLE_GRANTS, ...BATCH_SINK_GRANTS };
+  expect([...made].filter((call) => !(call in known) && !WITHOUT_TOKEN.includes(call))).toEqual([]);
 });
 
 it('every policy is HCL that names exact paths; sudo only where the service asks for it', () => {
@@ -50,6 +55,13 @@ it('every policy is HCL that names exact paths; sudo only where the service asks
     for (const { path, capabilities } of rules)
       expect([path, capabilities.includes('sudo')]).toEqual([path, /secondary-token$|sys\/audit$/.test(path)]);
   }
+});
+
+it('the policy that a rotation demands and writes is the documented one', () => {
+  const documented = policies.find(({ name }) => name === 'runbooks-batch');
+  expect(BATCH_TOKEN_GRANTS).toEqual(documented?.grants);
+  const broad = rulesOf('runbooks-all').filter(({ path }) => /^sys\/policies|^auth\/token\/(roles|create)/.test(path));
+  expect(broad).toEqual([]);
 });
 
 it('what wipes, cuts off or ends replication is in the policy for every runbook only', () => {

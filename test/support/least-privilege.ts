@@ -32,6 +32,27 @@ export const SYS_GRANTS: Readonly<Record<string, readonly Grant[]>> = {
   'keyValue.write': [MARKER, `${MARKER}-after`].map((path) => ({ path, capabilities: ['create', 'update'] })),
 };
 
+/** The names and the place that the inventory has for batch tokens where it says nothing else. */
+const BATCH_ROLE = 'runbooks-batch';
+const BATCH_PLACE = 'secret/data/runbooks/batch-token';
+
+/** Calls for batch tokens, which need rights that no other runbook has any use for. */
+export const BATCH_GRANTS: Readonly<Record<string, readonly Grant[]>> = {
+  'sys.createBatchToken': [{ path: `auth/token/create/${BATCH_ROLE}`, capabilities: ['update'] }],
+  'sys.tokenRole': [{ path: `auth/token/roles/${BATCH_ROLE}`, capabilities: ['read'] }],
+  'sys.policy': [{ path: `sys/policies/acl/${BATCH_ROLE}`, capabilities: ['read'] }],
+};
+/** Where a rotation makes the role and the policy itself. */
+export const BATCH_ROLE_GRANTS: Readonly<Record<string, readonly Grant[]>> = {
+  'sys.writeBatchTokenRole': [{ path: `auth/token/roles/${BATCH_ROLE}`, capabilities: ['create'] }],
+  'sys.writePolicy': [{ path: `sys/policies/acl/${BATCH_ROLE}`, capabilities: ['create', 'update'] }],
+};
+/** On the other deployment that keeps the token. */
+export const BATCH_SINK_GRANTS: Readonly<Record<string, readonly Grant[]>> = {
+  'keyValue.readSecret': [{ path: BATCH_PLACE, capabilities: ['read'] }],
+  'keyValue.writeSecret': [{ path: BATCH_PLACE, capabilities: ['create', 'update'] }],
+};
+
 const CHANGES_OF_PRIMARY: readonly RunbookName[] = ['drSwitchover', 'drFailover', 'drRejoin', 'readiness'];
 
 /** The policies, derived from the table of endpoints, the activities that call them, and the runbooks that use these. */
@@ -66,12 +87,34 @@ export function leastPrivilegePolicies(): readonly LeastPrivilege[] {
       grants: grantsFor(RUNBOOK_NAMES, ['generation']),
     },
     {
+      name: 'runbooks-batch-rotation',
+      about:
+        'Beside another policy of `credential` on the DR primary, where `batchTokenRotation` runs: makes tokens by the role `runbooks-batch`, and may read the role and `runbooks-batch`. Put the names of the inventory in the place of `runbooks-batch` where they differ. It cannot widen what the tokens may do.',
+      grants: merged([...always(['sys.lookupSelf', 'sys.capabilitiesSelf']), ...Object.values(BATCH_GRANTS).flat()]),
+    },
+    {
+      name: 'runbooks-batch-setup',
+      about:
+        'Beside the one above, and only for the one run with `createRoleAndPolicy`: whoever may write a policy decides what the tokens may do. Better: a person writes policy and role once, and nobody has this.',
+      grants: merged(Object.values(BATCH_ROLE_GRANTS).flat()),
+    },
+    {
+      name: 'runbooks-batch-sink',
+      about:
+        "For `credential` of the *other* deployment that keeps a batch token (`sink: { keyValue: ... }`), here at `secret/data/runbooks/batch-token` of a version 2 engine. Whoever may read there may carry out DR operations: no people's tokens.",
+      grants: merged([...always(['sys.capabilitiesSelf']), ...Object.values(BATCH_SINK_GRANTS).flat()]),
+    },
+    {
       name: 'runbooks-readiness',
       about:
         'For `credential` on a worker that runs `readiness`, `walSampler` and nothing else. `credential-rights` is red there, and says truly that this token moves nothing.',
       grants: grantsFor(['readiness', 'walSampler'], ordinary),
     },
   ];
+}
+
+function always(calls: readonly string[]): readonly Grant[] {
+  return calls.flatMap((call) => SYS_GRANTS[call] ?? []);
 }
 
 /** Reading the sources takes a second: once is enough. */

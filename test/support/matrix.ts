@@ -38,6 +38,8 @@ export const EVENT_LIMITS: Partial<Readonly<Record<RunbookName, number>>> = {
   operationTokenDisposal: 36,
   rootTokenCeremony: 102,
   operationTokenCeremony: 82,
+  ceremonyRehearsal: 66,
+  batchTokenRotation: 29,
 };
 
 /** Guards the cost of a run without a fault, and prints it; where histories are recorded, its history is kept. */
