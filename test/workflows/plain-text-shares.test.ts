@@ -6,7 +6,8 @@ import type { Report } from '../../src/contracts/report';
 import type { Receipt } from '../../src/contracts/run-facts';
 import { findCanaries, historyText } from '../support/canaries';
 import { WebhookServer } from '../support/notification-servers';
-import { approvalOf, decisionOf } from '../support/people';
+import { FAILOVER_LIMITS, expectServesAlone, startFailover } from '../support/failover';
+import { approvalOf, decisionOf, envelopeOf } from '../support/people';
 import { replayRun } from '../support/replay';
 import { Scenario } from '../support/scenario';
 import type { TestRun } from '../support/scenario';
@@ -182,5 +183,108 @@ describe('a key share in plain text, in what is no share', () => {
     expect(texts.length).toBeGreaterThan(8);
     expect(found(texts)).toEqual([]);
     expect(await scenario.leaks([...told, report].map((each) => JSON.stringify(each)))).toEqual([]);
+  });
+});
+
+describe('a key share in plain text, while a failover collects shares', () => {
+  let scenario: Scenario;
+  let run: TestRun;
+  let report: Report;
+  const told: unknown[] = [];
+  const shareSignals = { sent: 0 };
+
+  beforeAll(async () => {
+    scenario = await Scenario.start({ limits: FAILOVER_LIMITS });
+    await scenario.service.cluster('east').kill();
+    run = await startFailover(scenario);
+    await run.waitsFor('shares');
+  });
+  afterAll(() => scenario.stop());
+
+  const receiptOf = (signal: Receipt['signal'], arrival: number): Promise<Receipt> =>
+    run.until(`receipt ${arrival} of ${signal}`, (status) => {
+      told[0] = status;
+      return status.receipts.find((each) => each.signal === signal && each.arrival === arrival);
+    });
+  const send = async (input: unknown): Promise<Receipt> => {
+    await run.handle.signal('share', input);
+    shareSignals.sent += 1;
+    return receiptOf('share', shareSignals.sent);
+  };
+  const sealed = async (holder: string) =>
+    send(
+      await envelopeOf(
+        scenario.person(holder),
+        await run.until('an invitation', (status) => status.invitation),
+        scenario.workersKey,
+      ),
+    );
+  const held = async () => (await run.waitsFor('shares')).held;
+
+  it('is refused, and beside the collection two approvers are asked whether to take it', async () => {
+    expect(await sealed('ada')).toMatchObject({ verdict: 'accepted' });
+    expect(await send({ holder: 'emil', share: scenario.person('emil').share })).toMatchObject({
+      verdict: 'refused',
+      code: 'plain-text-share',
+    });
+    const asked = await run.waitsFor('decision', ({ code }) => code === 'PLAIN_TEXT_SHARE');
+    expect(asked.step).toBe('Use the key share in plain text of signal 2');
+    expect(asked.choices.map(({ action, needsTwo }) => [action, needsTwo ?? false])).toEqual([
+      ['use-share', true],
+      ['leave', false],
+    ]);
+    expect(asked.message).toMatch(/in event \d+ \(signal share, number 2\) of workflow deployment:/);
+    expect(await held()).toEqual(['ada']);
+  });
+
+  it('counts for nothing until two different approvers of gate promote have decided so', async () => {
+    const step = 'Use the key share in plain text of signal 2';
+    await run.decide('use-share', step, 'dora');
+    expect(await receiptOf('decide', 1)).toMatchObject({ verdict: 'refused', code: 'not-an-approver' });
+    await run.decide('use-share', step, 'grace');
+    expect(await receiptOf('decide', 2)).toMatchObject({ verdict: 'accepted', code: 'second-needed' });
+    await run.decide('use-share', step, 'grace');
+    expect(await receiptOf('decide', 3)).toMatchObject({ verdict: 'refused', code: 'same-person' });
+    expect(await held()).toEqual(['ada']);
+    await run.decide('use-share', step, 'henry');
+    expect(await receiptOf('decide', 4)).toMatchObject({ verdict: 'accepted' });
+    await run.until('taken', ({ waiting }) =>
+      waiting.some((each) => each.for === 'shares' && each.held.includes('plain text of signal 2')),
+    );
+    expect(await sealed('emil')).toMatchObject({ verdict: 'refused', code: 'same-share-as-another' });
+    expect(await send({ share: scenario.person('emil').share })).toMatchObject({ code: 'plain-text-share' });
+    expect((await run.status()).waiting.filter((each) => each.for === 'decision')).toEqual([]);
+  });
+
+  it('another one is left; the token is made of the one that was accepted and of sealed ones', async () => {
+    expect(await send(scenario.person('cleo').share)).toMatchObject({ code: 'plain-text-share' });
+    await run.decide('leave', 'Use the key share in plain text of signal 5', 'grace');
+    await run.until('left', ({ waiting }) => waiting.every((each) => each.for !== 'decision'));
+    expect(await held()).toEqual(['ada', 'plain text of signal 2']);
+    await sealed('bert');
+    await run.approve('promote');
+    report = await run.report();
+    expect(report).toMatchObject({ outcome: 'completed' });
+    expect(report.parkings.map(({ decision }) => decision?.action)).toEqual(['use-share', 'leave']);
+    await expectServesAlone(scenario, 'west');
+    await replayRun(run);
+  });
+
+  it('the cluster must be rekeyed: a critical finding, and left to do', () => {
+    const rekey = report.findings.filter(({ code }) => code === 'rekey-needed');
+    expect(rekey).toEqual([
+      expect.objectContaining({ severity: 'critical', next: expect.stringContaining('rekey') as string }),
+    ]);
+    expect(rekey[0]?.text).toMatch(/in event \d+ \(signal share, number 2\) .* henry|with grace/);
+    expect(report.leftToDo).toContainEqual(expect.stringMatching(/^Rekey the clusters of .* then delete this run/));
+    expect(report.findings.filter(({ code }) => code === 'plain-text-share')).toHaveLength(3);
+  });
+
+  it('no share stands anywhere but in the signals that brought it', async () => {
+    const own = new Map(
+      ['ada', 'bert', 'cleo', 'emil'].map((name) => [name, scenario.person(name).share ?? ''] as const),
+    );
+    for (const text of await leftBehind(scenario, [run], [...told, report]))
+      expect(findCanaries(text, own)).toEqual([]);
   });
 });
