@@ -1,0 +1,347 @@
+/**
+ * Sealed values, ceremonies and results that were copied from elsewhere or made up: each is refused by the activity that
+ * would use it, with true approvals in hand.
+ */
+import * as openpgp from 'openpgp';
+import ts from 'typescript';
+import type { ActivationTokenResult, Authority } from '../../src/contracts/activities';
+import type { CeremonyHandle } from '../../src/contracts/ceremony';
+import { secondaryRepointingInput } from '../../src/contracts/runbook-inputs';
+import { Secret } from '../../src/secret';
+import { sealValue } from '../../src/secrets';
+import type { RunContext } from '../../src/secrets';
+import { revokeSecondary } from '../../src/simulator/role-changes';
+import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
+import { readSources } from '../support/source-graph';
+
+/** The clean-up of a run may delete what an earlier run of the workflow left, and what is past its time. */
+const MAY_BE_DELETED = ['of an earlier run of the same workflow', 'that is expired', 'for another use'];
+const DAY_MS = 24 * 3_600_000;
+const OTHER_RUN = { rid: '01a1fba0-3c5c-71fc-a1a1-b10622813251' };
+
+/** What happens as if it had happened a day ago. */
+async function yesterday<T>(work: () => Promise<T>): Promise<T> {
+  const then = Date.now() - DAY_MS;
+  const clock = jest.spyOn(Date, 'now').mockReturnValue(then);
+  try {
+    return await work();
+  } finally {
+    clock.mockRestore();
+  }
+}
+
+describe('a sealed operation token', () => {
+  let bench: ActivityBench;
+  let authority: Authority;
+  beforeAll(async () => {
+    bench = await ActivityBench.start();
+    authority = await bench.authority();
+    // Both are secondaries now: what stops a promotion from here on is the token alone.
+    await bench.call('demoteDrPrimary', { deployment: DEPLOYMENT, cluster: 'east', authority });
+  });
+  afterAll(async () => {
+    expect(bench.leaks()).toEqual([]);
+    await bench.stop();
+  });
+
+  const sealed = async (
+    more: {
+      readonly run?: Partial<RunContext>;
+      readonly cluster?: string;
+      readonly clusterId?: string;
+      readonly kind?: 'operation-token' | 'activation-token';
+      readonly uses?: readonly string[];
+    } = {},
+  ) => {
+    const { cluster = 'west', kind = 'operation-token', uses = ['dr.promote'] } = more;
+    const secret = bench.cluster('west').tokens.createOperationToken(bench.service.now(), false);
+    bench.canary(`token ${secret.slice(-4)}`, secret);
+    const { clusterId = bench.cluster(cluster).clusterId } = more;
+    return (await sealValue(
+      bench.sealKeyring,
+      { ...bench.run, ...more.run },
+      { kind, cluster, clusterId, uses, expSeconds: 3_600, ...(kind === 'activation-token' ? { src: 'east' } : {}) },
+      new Secret(kind, secret),
+    )) as Awaited<ReturnType<ActivityBench['sealOperationToken']>>;
+  };
+  const other = (member: keyof RunContext) => () => sealed({ run: { [member]: 'another' } });
+
+  it.each([
+    ['of another namespace', other('ns')],
+    ['of another workflow', other('wid')],
+    ['of an earlier run of the same workflow', other('rid')],
+    ['for another cluster', () => sealed({ cluster: 'east' })],
+    ['for a cluster of the same name with another ID', () => sealed({ clusterId: 'another' })],
+    ['for another use', () => sealed({ uses: ['dr.reindex', 'dr.operation-token.delete'] })],
+    ['that holds another kind of secret', () => sealed({ kind: 'activation-token' })],
+    ['that is expired', () => yesterday(() => sealed())],
+    ['that was changed', async () => (await sealed()).replace(/.$/, (last) => (last === 'A' ? 'B' : 'A')) as never],
+    ['that was made up', () => Promise.resolve('eyJhbGciOiJkaXIifQ....' as never)],
+  ])('%s does not promote', async (which, make) => {
+    const value = await make();
+    const before = bench.changes();
+    const promotion = { deployment: DEPLOYMENT, cluster: 'west', otherCluster: 'east', authority } as const;
+    for (const reference of [
+      { source: 'sealed', cluster: 'west', value } as const,
+      { source: 'sealed', cluster: 'east', value } as const,
+    ]) {
+      const { code } = await bench.failure('promoteDrSecondary', { ...promotion, token: reference });
+      expect(code).toBe('SEALED_VALUE_INVALID');
+    }
+    const batch = await bench.failure('promoteDrSecondary', {
+      ...promotion,
+      token: { source: 'batch', cluster: 'west' },
+    });
+    expect(batch.code).toBe('TOKEN_SOURCE_UNAVAILABLE');
+    // Deleting is a use of its own: of another workflow, cluster or kind it deletes nothing either.
+    if (!MAY_BE_DELETED.includes(which)) {
+      const token = { source: 'sealed', cluster: 'west', value } as const;
+      const { disposals } = await bench.call('deleteOperationTokens', { deployment: DEPLOYMENT, tokens: [token] });
+      expect(disposals).toEqual([expect.objectContaining({ state: 'unproven' })]);
+    }
+    expect(bench.changes()).toEqual(before);
+  });
+});
+
+describe('a sealed activation token', () => {
+  let bench: ActivityBench;
+  let authority: Authority;
+  beforeAll(async () => {
+    bench = await ActivityBench.start({
+      topology: {
+        readings: { leaderChangeChance: 0 },
+        clusters: ['east', 'west', 'north'].map((name) => ({ name, nodes: 1, seal: { shares: 5, threshold: 3 } })),
+        dr: [{ primary: 'east', secondaries: ['west', 'north'] }],
+      },
+    });
+    // Cut off, so that there is something to do.
+    revokeSecondary(bench.cluster('east'), 'dr', bench.cluster('west').clusterId);
+    const { plan, preconditions } = await bench.call('assessSecondaryRepointing', {
+      input: secondaryRepointingInput.parse({
+        ...{ deployment: DEPLOYMENT, secondary: 'west', primary: 'east', kind: 'dr', form: 'token', reason: 'a test' },
+      }),
+    });
+    if (!plan) throw new Error(JSON.stringify(preconditions));
+    const approvals = ['grace', 'henry'].map((by) => bench.approval('repoint', plan.digest, by));
+    authority = { plan, approvals: await Promise.all(approvals) };
+  });
+  afterAll(async () => {
+    expect(bench.leaks()).toEqual([]);
+    await bench.stop();
+  });
+
+  const SECRET = 'eyJhbGciOiJub25lIn0.eyJhY3RpdmF0aW9uIjoiY2FuYXJ5In0.signature';
+  const seal = async (more: Readonly<Record<string, unknown>> = {}, run: Partial<RunContext> = {}) =>
+    sealValue(
+      bench.sealKeyring,
+      { ...bench.run, ...run },
+      {
+        kind: 'activation-token',
+        cluster: 'west',
+        clusterId: bench.cluster('west').clusterId,
+        uses: ['dr.update-primary'],
+        src: 'east',
+        expSeconds: 900,
+        ...more,
+      },
+      new Secret('activation-token', SECRET),
+    );
+
+  it.each([
+    ['that another cluster issued', () => seal({ src: 'north' })],
+    ['for another secondary', () => seal({ cluster: 'north', clusterId: bench.cluster('north').clusterId })],
+    ['for enabling', () => seal({ uses: ['dr.enable'] })],
+    ['for the other kind of replication', () => seal({ uses: ['performance.update-primary'] })],
+    ['of another run', () => seal({}, OTHER_RUN)],
+    ['of another workflow', () => seal({}, { wid: 'deployment:another' })],
+    ['that is expired', () => yesterday(() => seal())],
+  ])('%s is not sent to the secondary', async (_, make) => {
+    const activation: ActivationTokenResult = { id: 'id', form: 'wrapped', revokedBefore: false, token: await make() };
+    const token = await bench.operationToken('west');
+    const input = { deployment: DEPLOYMENT, primary: 'east', secondary: 'west', token, authority, activation };
+    const before = bench.calls('west', 'dr/secondary/update-primary');
+    const outcome = await bench.call('updateDrPrimary', input).then(
+      (result) => result.outcome,
+      (error: { type?: string }) => error.type,
+    );
+    expect(outcome).toBe('SEALED_VALUE_INVALID');
+    expect(bench.calls('west', 'dr/secondary/update-primary')).toBe(before);
+  });
+});
+
+describe('a ceremony that is not of this run, or not for this', () => {
+  let bench: ActivityBench;
+  let ceremony: CeremonyHandle;
+  let envelopes: readonly string[];
+  beforeAll(async () => {
+    bench = await ActivityBench.start();
+    const { fingerprint: _fingerprint, ...handle } = await bench.ceremony([{ cluster: 'west', uses: ['dr.promote'] }]);
+    ceremony = handle;
+    envelopes = await bench.envelopes(ceremony.invitation, ['ada', 'bert', 'cleo']);
+  });
+  afterAll(async () => {
+    expect(bench.leaks()).toEqual([]);
+    await bench.stop();
+  });
+  const generation = (more: object = {}) => ({
+    ...{ deployment: DEPLOYMENT, cluster: 'west', ceremony, uses: ['dr.promote' as const], envelopes },
+    ...more,
+  });
+
+  it('gives no token to another run, whatever handle and envelopes it shows', async () => {
+    for (const run of [
+      { ...bench.run, ...OTHER_RUN },
+      { ...bench.run, wid: 'mine' },
+      { ...bench.run, ns: 'mine' },
+    ]) {
+      const made = await bench.failure('generateOperationToken', generation(), { run });
+      expect(made.code).toBe('KEY_RECORD_MISSING');
+      const opened = await bench.failure(
+        'openEnvelopes',
+        { deployment: DEPLOYMENT, ceremony, held: envelopes, arrived: [] },
+        { run },
+      );
+      expect(opened.code).toBe('KEY_RECORD_MISSING');
+      const { destroyed } = await bench.call('destroyCeremonyKeys', { ceremony }, { run });
+      expect(destroyed).toBe(false);
+    }
+    expect(bench.calls('west', 'generate-operation-token/attempt')).toBe(0);
+  });
+
+  it('gives no token for a use or a cluster that the holders did not read', async () => {
+    for (const more of [{ uses: ['dr.promote', 'dr.disable'] }, { uses: [] }, { cluster: 'east' }]) {
+      const { code } = await bench.failure('generateOperationToken', generation(more));
+      expect(code).toBe('DOCUMENT_INVALID');
+    }
+    expect(bench.calls('west', 'generate-operation-token/attempt')).toBe(0);
+  });
+
+  it('does not count shares that a made-up verdict accepted', async () => {
+    const foreign = await bench.ceremony([{ cluster: 'west', uses: ['dr.promote'] }], 2);
+    const others = await bench.envelopes(foreign.invitation, ['ada', 'bert', 'cleo']);
+    const plain = envelopes.map(() => bench.person('ada').share ?? '');
+    for (const made of [
+      others,
+      plain,
+      [envelopes[0], envelopes[0], envelopes[0]],
+      [{ holder: 'ada', verdict: 'accepted' }],
+    ]) {
+      const { code } = await bench.failure('generateOperationToken', generation({ envelopes: made }));
+      expect(code).toBe('SHARES_MISSING');
+    }
+    expect(bench.calls('west', 'generate-operation-token/attempt')).toBe(0);
+  });
+
+  it('does not turn shares for a root token into an operation token', async () => {
+    const { publicKey } = await openpgp.generateKey({
+      ...{ type: 'ecc', curve: 'curve25519Legacy', userIDs: [{ name: 'Mallory' }], format: 'object' },
+      date: new Date(Date.now() - 60_000),
+    });
+    const { fingerprint: _fingerprint, ...root } = await bench.call('createRootTokenCeremony', {
+      ...{
+        deployment: DEPLOYMENT,
+        cluster: 'east',
+        runbook: 'rootTokenCeremony',
+        reason: 'a test',
+        requestedBy: 'olga',
+      },
+      ...{ recipientPgpKey: Buffer.from(publicKey.write()).toString('base64'), inputDigest: 'digest', epoch: 1 },
+      cid: '0b6f8f9e-2d0f-4c35-9a54-1f9f0d0f0009',
+    });
+    const given = await bench.envelopes(root.invitation, ['ada', 'bert', 'cleo']);
+    const { code } = await bench.failure(
+      'generateOperationToken',
+      generation({ cluster: 'east', ceremony: root, envelopes: given, uses: ['root-token.generate'] }),
+    );
+    expect(code).toBe('DOCUMENT_INVALID');
+    expect(bench.calls('east', 'generate-operation-token/attempt')).toBe(0);
+  });
+});
+
+describe('no activity signs or encrypts what it is passed', () => {
+  /** Members of inputs that a caller could choose: none may be a key, a recipient, an address or bytes. */
+  const SUSPICIOUS =
+    /recipient|key(?!s?\b)|jwk|identity|bytes|payload|header|signature|address|url|caFile|path$|secret|password|nonce|otp|holders|threshold|erasure/i;
+  const EXCEPTIONS: Readonly<Record<string, string>> = {
+    recipientPgpKey: 'a root token is for somebody outside: holders and approvers read the fingerprint of his key',
+    keyNode: 'the node with the private key of an activation token: compared, never sent anything',
+    keyHome: 'of a handle; the record is found by run, cid and epoch alone',
+    address: 'of an attempt that is followed: compared with the one that is read',
+    nonce: 'of an attempt that is followed: compared with the one that is read',
+    holders: 'whose declines are read: nobody is invited by it',
+  };
+
+  it('by the contracts of their inputs', () => {
+    const named = new Map<string, string[]>();
+    for (const source of readSources('src/contracts/activities').values()) {
+      const visit = (node: ts.Node, inParameter: boolean): void => {
+        const inside = inParameter || ts.isParameter(node);
+        if (inside && ts.isPropertySignature(node) && SUSPICIOUS.test(node.name.getText(source.syntax))) {
+          const name = node.name.getText(source.syntax);
+          named.set(name, [...(named.get(name) ?? []), source.path]);
+        }
+        ts.forEachChild(node, (child) => visit(child, inside));
+      };
+      visit(source.syntax, false);
+    }
+    expect([...named.keys()].filter((name) => !(name in EXCEPTIONS))).toEqual([]);
+    // The pattern sees what it is there for.
+    expect(named.has('recipientPgpKey')).toBe(true);
+  });
+
+  it('an invitation has recipient, addresses, holders and run from keys, inventory, service and context', async () => {
+    const bench = await ActivityBench.start();
+    const evil = 'age1pq1evil';
+    const hostile = {
+      ...{ recipient: evil, pgp: 'ee'.repeat(20), kind: 'root-token', holders: ['mallory'], threshold: 1 },
+      ...{ erasure: 'memory', ns: 'evil', wid: 'evil', rid: 'evil', exp: 9_999_999_999, useFor: 9_999_999 },
+      ...{
+        run: { ns: 'evil', wid: 'evil', rid: 'evil' },
+        keys: { recipient: evil },
+        signingKey: evil,
+        keyHome: 'evil',
+      },
+      ...{ collectForMs: 1e12, useForMs: 1e12, typ: 'runbooks-approval-v1', iat: 1 },
+    };
+    const target = {
+      ...{ cluster: 'west', uses: ['dr.promote'] as const },
+      ...{ addresses: ['https://evil.example'], clusterId: 'evil', caSha256: 'ee'.repeat(32) },
+    };
+    const { invitation } = await bench.call('createCeremony', {
+      ...{ deployment: DEPLOYMENT, runbook: 'drSwitchover', reason: 'a test', requestedBy: 'olga', inputDigest: 'x' },
+      ...{ targets: [target], epoch: 1, ...hostile },
+    });
+    const [header = '', payload = ''] = invitation.split('.');
+    const decode = (part: string): Record<string, unknown> =>
+      JSON.parse(Buffer.from(part, 'base64url').toString('utf8')) as Record<string, unknown>;
+    expect(decode(header)).toEqual({ alg: 'Ed25519', typ: 'runbooks-invitation-v1', kid: bench.workersKey.kid });
+    const said = decode(payload);
+    expect(JSON.stringify(said)).not.toContain('evil');
+    expect(said).toMatchObject({
+      ...bench.run,
+      kind: 'operation-token',
+      threshold: 3,
+      erasure: 'best-effort',
+      holders: ['ada', 'bert', 'cleo', 'dora', 'emil'],
+      targets: [
+        {
+          cluster: 'west',
+          clusterId: bench.cluster('west').clusterId,
+          addresses: [...bench.cluster('west').addresses],
+        },
+      ],
+      // What a caller says of himself is never shown as proven.
+      requestedBy: { name: 'olga', how: 'claimed' },
+    });
+    expect(said['recipient']).toMatch(/^age1pq1[a-z0-9]{1000,}$/);
+    expect(Number(said['exp']) * 1000).toBeLessThan(Date.now() + 31 * 60_000);
+    for (const cluster of ['nowhere', '../east', '']) {
+      const { code } = await bench.failure('createCeremony', {
+        ...{ deployment: DEPLOYMENT, runbook: 'drSwitchover', reason: 'a test', requestedBy: 'olga', inputDigest: 'x' },
+        ...{ targets: [{ cluster, uses: ['dr.promote'] as const }], epoch: 2 },
+      });
+      expect(code).toBe('UNKNOWN_CLUSTER');
+    }
+    await bench.stop();
+  });
+});
