@@ -5,6 +5,8 @@ import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { Client, Connection } from '@temporalio/client';
 import { obtainTemporalServer } from '../src/dev-server';
+import { holdCeremony } from './bench/ceremony';
+import type { CeremonyTimes } from './bench/ceremony';
 import { inWords, percentile, spread, table } from './bench/figures';
 import type { Spread } from './bench/figures';
 import { startLaboratory } from './bench/laboratory';
@@ -14,10 +16,10 @@ import { switchOver } from './bench/switchover';
 import type { StepOverhead } from './bench/switchover';
 
 /*
- * npm run bench [-- --runs N] [--demo]
+ * npm run bench [-- --runs N] [--ceremonies N] [--demo]
  *
- * Measures what a run of `drSwitchover` costs beyond the calls that it makes (docs/benchmarks.md), and prints a Markdown
- * table. `--demo` also measures the wall time of the demonstration.
+ * Measures what a run of `drSwitchover` costs beyond the calls that it makes, and how long the steps of a ceremony take
+ * (docs/benchmarks.md), and prints Markdown tables. `--demo` also measures the wall time of the demonstration.
  */
 
 const LATENCIES_MS = [5, 250];
@@ -34,10 +36,14 @@ interface Measured {
 
 async function main(): Promise<void> {
   const { values } = parseArgs({
-    options: { runs: { type: 'string', default: '3' }, demo: { type: 'boolean', default: false } },
+    options: {
+      runs: { type: 'string', default: '3' },
+      ceremonies: { type: 'string', default: '40' },
+      demo: { type: 'boolean', default: false },
+    },
   });
-  const runs = Number(values.runs);
-  if (!Number.isInteger(runs) || runs < 1) throw new RangeError('--runs must be a positive number');
+  const runs = positive('--runs', values.runs);
+  const ceremonies = positive('--ceremonies', values.ceremonies);
   console.log(machine());
 
   const server = await obtainTemporalServer({ persistence: 'memory', onProgress: (line) => console.log(line) });
@@ -61,6 +67,7 @@ async function main(): Promise<void> {
       }
       console.log(`\n${table(HEADER, rows)}\n`);
       for (const line of costly) console.log(line);
+      console.log(`\n${await ceremonyTable(client, laboratory, ceremonies)}\n`);
       const peak = await laboratory.workerPeakBytes();
       console.log(
         `Worker, peak resident memory: ${peak === undefined ? 'not told by this system' : `${(peak / 2 ** 20).toFixed(0)} MiB`}, after ${runs * LATENCIES_MS.length + 1} switchovers`,
@@ -74,6 +81,38 @@ async function main(): Promise<void> {
   }
   if (values.demo) console.log(`Demonstration, wall time: ${(await demoSeconds()).toFixed(1)} s`);
   console.log(`Load average at the end: ${loadavg()[0]?.toFixed(1) ?? ''}`);
+}
+
+function positive(option: string, text: string): number {
+  const value = Number(text);
+  if (!Number.isInteger(value) || value < 1) throw new RangeError(`${option} must be a positive number`);
+  return value;
+}
+
+/** How long people wait for a verdict, and the run for its token, at the shortest time per call. */
+async function ceremonyTable(client: Client, laboratory: Laboratory, ceremonies: number): Promise<string> {
+  laboratory.service.latencyMs = LATENCIES_MS[0] ?? 0;
+  await holdCeremony(client, laboratory);
+  const held: CeremonyTimes[] = [];
+  while (held.length < ceremonies) held.push(await holdCeremony(client, laboratory));
+  const line = (name: string, values: readonly number[]): string[] => [
+    name,
+    String(values.length),
+    ...[50, 99, 100].map((percent) => percentile(values, percent).toFixed(0)),
+  ];
+  return table(
+    ['at 5 ms per call, ms', 'measured', 'p50', 'p99', 'greatest'],
+    [
+      line(
+        'signal received to share checked',
+        held.flatMap(({ shareCheckedMs }) => shareCheckedMs),
+      ),
+      line(
+        'burst of 3 shares to token in hand',
+        held.map(({ burstMs }) => burstMs),
+      ),
+    ],
+  );
 }
 
 /** Runbook, curl script and HTTP client, one right after the other, so that the machine's load is the same for them. */

@@ -1,13 +1,12 @@
-import { setTimeout as delay } from 'node:timers/promises';
 import type { Client, WorkflowHandle } from '@temporalio/client';
 import { deploymentWorkflowId } from '../../src/contracts/names';
 import type { Report } from '../../src/contracts/report';
-import type { RunStatus, Waiting } from '../../src/contracts/run-status';
-import { QUERIES, SIGNALS } from '../../src/contracts/signals';
-import { createEnvelope, parseShare, signApproval, verifyInvitation } from '../../src/secrets';
+import { SIGNALS } from '../../src/contracts/signals';
+import { signApproval } from '../../src/secrets';
 import type { RecordedCall } from '../../src/simulator';
 import { APPROVER, DEPLOYMENT, HOLDERS } from './laboratory';
 import type { Laboratory } from './laboratory';
+import { answer, giveShare, personsKey } from './people';
 
 /** One call as the service saw it, times in milliseconds of one clock. */
 export interface ServedCall {
@@ -36,8 +35,6 @@ export interface Switchover {
   /** Of each step that made a call to the service. */
   readonly stepOverheads: readonly StepOverhead[];
 }
-
-const DEADLINE_MS = 300_000;
 
 /** Does one switchover with three holders and one approver, who answer at once. */
 export async function switchOver(client: Client, laboratory: Laboratory, namespace: string): Promise<Switchover> {
@@ -78,46 +75,6 @@ async function answerAsPeople(
     for (const holder of HOLDERS.slice(0, threshold)) await giveShare(handle, laboratory, holder, invitation);
   });
   await Promise.all([approved, shared]);
-}
-
-/** Waits until the run waits for this, and lets `act` answer it once. */
-async function answer<F extends Waiting['for']>(
-  handle: WorkflowHandle,
-  kind: F,
-  act: (waiting: Extract<Waiting, { for: F }>, status: RunStatus) => Promise<void>,
-): Promise<void> {
-  const deadline = Date.now() + DEADLINE_MS;
-  while (Date.now() < deadline) {
-    const status = await handle.query<RunStatus | null>(QUERIES.status);
-    const waiting = status?.waiting.find((each): each is Extract<Waiting, { for: F }> => each.for === kind);
-    if (status && waiting) return act(waiting, status);
-    await delay(100);
-  }
-  throw new Error(`the run did not wait for ${kind} within ${DEADLINE_MS / 1000} s`);
-}
-
-async function giveShare(handle: WorkflowHandle, laboratory: Laboratory, holder: string, jws: string): Promise<void> {
-  const { invitation, digest } = await verifyInvitation(jws, {
-    pins: [{ environment: 'bench', ...laboratory.workersKey }],
-    now: Date.now(),
-    holder,
-  });
-  const share = laboratory.service.cluster('east').keyShares[HOLDERS.findIndex((name) => name === holder)] ?? '';
-  const document = await createEnvelope({
-    invitation,
-    invitationDigest: digest,
-    holder,
-    seq: 1,
-    share: parseShare(share),
-    signingKey: personsKey(laboratory, holder),
-  });
-  await handle.signal(SIGNALS.share, { document });
-}
-
-function personsKey({ people }: Laboratory, name: string) {
-  const key = people.get(name);
-  if (!key) throw new Error(`nobody is called ${name}`);
-  return key;
 }
 
 type Interval = readonly [from: number, to: number];
