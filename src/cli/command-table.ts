@@ -3,7 +3,10 @@ import type { CommandHost } from './command';
 import type * as approveModule from './commands/approve';
 import type * as controlModule from './commands/control';
 import type * as decideModule from './commands/decide';
+import type * as declineModule from './commands/decline';
+import type * as holderPageModule from './commands/holder-page';
 import type * as inventoryModule from './commands/inventory';
+import type * as invitationModule from './commands/invitation';
 import type * as keysModule from './commands/keys';
 import type * as programsModule from './commands/programs';
 import type * as readinessModule from './commands/readiness';
@@ -54,6 +57,18 @@ export const COMMANDS: readonly CommandGroup[] = [
   {
     names: ['share'],
     load: (host) => [(require('./commands/share') as typeof shareModule).shareCommand(host)],
+  },
+  {
+    names: ['invitation'],
+    load: (host) => [(require('./commands/invitation') as typeof invitationModule).invitationCommand(host)],
+  },
+  {
+    names: ['holder-page'],
+    load: (host) => [(require('./commands/holder-page') as typeof holderPageModule).holderPageCommand(host)],
+  },
+  {
+    names: ['decline'],
+    load: (host) => [(require('./commands/decline') as typeof declineModule).declineCommand(host)],
   },
   {
     names: ['approve'],

@@ -1,7 +1,7 @@
 import type { ClusterObservation } from './observations';
 import type { ChangeWindow } from './inputs/common';
 import type { Plan, Precondition } from './plan';
-import type { Attested, Finding, Receipt, RunOutcome } from './run-facts';
+import type { Attestation, Attested, Finding, Receipt, RunOutcome } from './run-facts';
 import type { SignalName } from './signals';
 
 /** One step as the history tells it. Times are ISO strings with milliseconds. */
@@ -92,6 +92,18 @@ export interface Report {
       readonly reason: string;
       readonly at: string;
     };
+  }[];
+  /** Who was asked for a key share and when, who declined, who gave; absent where nobody was asked. */
+  readonly holders?: readonly {
+    readonly name: string;
+    readonly epoch: number;
+    readonly as: 'holder' | 'stand-by';
+    /** Absent where he answered without being asked. */
+    readonly askedAt?: string;
+    readonly why?: string;
+    readonly declined?: { readonly at: string; readonly how: Attestation; readonly text: string };
+    /** The last share that was accepted. */
+    readonly gave?: { readonly at: string; readonly how: Attestation };
   }[];
   readonly receipts: readonly (Receipt & { readonly at: string })[];
   /** Every signal that the history holds, as the server recorded it: never its content, and no name that is not ours. */

@@ -1,4 +1,5 @@
 import type { InvitationUse, VerifiedInvitation } from './invitation';
+import { GROUPS_ARE_OURS, groupRule } from '../contracts/share-groups';
 import { attestedName, clock, inWords } from './words';
 
 /** One thing that a holder must read before he gives his share. */
@@ -33,11 +34,11 @@ function spelled(fingerprint: string): string {
  * @param now milliseconds since 1970.
  */
 export function plainFacts({ invitation, environment, digest }: VerifiedInvitation, now: number): PlainFact[] {
-  const { kind, targets, requestedBy, holders, threshold, erasure, exp, iat, useFor, recipient, pgp } = invitation;
+  const { kind, targets, requestedBy, erasure, exp, iat, useFor, recipient, pgp } = invitation;
   const token = kind === 'operation-token' ? 'DR operation token' : 'ROOT token';
   const number = targets.length === 1 ? 'one cluster' : `each of ${targets.length} clusters`;
   return [
-    { label: 'Environment', lines: [`${environment} (signed with the workers' key that you trust)`] },
+    { label: 'Environment', lines: [environment, "signed with the workers' key that you trust"] },
     { label: 'What for', lines: [`one ${token} on ${number}`], ...warnIf(kind === 'root-token') },
     ...targets.map(({ cluster, clusterId, addresses, caSha256, uses }) => ({
       label: 'Cluster',
@@ -52,14 +53,18 @@ export function plainFacts({ invitation, environment, digest }: VerifiedInvitati
     })),
     {
       label: 'Runbook',
-      lines: [
-        `${invitation.runbook}, Workflow ID ${invitation.wid}`,
-        `run ${invitation.rid}, namespace ${invitation.ns}`,
-      ],
+      lines: [invitation.runbook, `Workflow ID ${invitation.wid}`, `run ${invitation.rid}, namespace ${invitation.ns}`],
     },
-    { label: 'Requested by', lines: [attestedName(requestedBy)], ...warnIf(requestedBy.how === 'claimed') },
+    {
+      label: 'Requested by',
+      lines: [
+        attestedName(requestedBy),
+        ...(requestedBy.how === 'claimed' ? ['nobody proved that name: ask, where it matters'] : []),
+      ],
+      ...warnIf(requestedBy.how === 'claimed'),
+    },
     { label: 'Reason', lines: [invitation.reason === '' ? 'none given' : invitation.reason] },
-    { label: 'Holders', lines: [`${holders.join(', ')}; ${threshold} needed`] },
+    { label: 'Holders', lines: holderLines(invitation) },
     {
       label: 'Collected',
       lines: [
@@ -101,6 +106,15 @@ export function plainFacts({ invitation, environment, digest }: VerifiedInvitati
         `invitation ${digest}`,
       ],
     },
+  ];
+}
+
+function holderLines({ holders, standBy = [], groups = [], threshold }: VerifiedInvitation['invitation']): string[] {
+  const asked = holders.filter((name) => !standBy.includes(name));
+  return [
+    `${asked.join(', ')}; ${threshold} needed`,
+    ...(standBy.length > 0 ? [`standing by, asked later: ${standBy.join(', ')}`] : []),
+    ...(groups.length > 0 ? [`of these ${threshold}: ${groupRule(groups)}`, GROUPS_ARE_OURS] : []),
   ];
 }
 

@@ -70,6 +70,9 @@ const JUDGED_SIGNAL = {
   checkDeclines: 'decline',
   checkUnaskedShares: 'share',
   openEnvelopes: 'share',
+  takeEncodedToken: 'submitEncodedToken',
+  takeEncodedRootToken: 'submitEncodedToken',
+  checkUnaskedTokens: 'submitEncodedToken',
   openRehearsal: 'share',
 } as const;
 

@@ -62,7 +62,31 @@ export function peopleSection(report: Report): Section {
         },
       ]
     : [];
-  return { id: 'people', title: 'People', blocks: [...gates, ...parkings, ...controls] };
+  return { id: 'people', title: 'People', blocks: [...gates, ...holdersBlocks(report), ...parkings, ...controls] };
+}
+
+/** Whom the run asked for key shares, and what each of them did. */
+function holdersBlocks({ holders = [] }: Report): readonly Block[] {
+  if (holders.length === 0) return [];
+  return [
+    {
+      kind: 'table',
+      caption: 'Key holders: who was asked and when, who declined, who gave a share.',
+      columns: ['Holder', 'Epoch', 'Asked', 'Declined', 'Gave'],
+      rows: holders.map(({ name, epoch, as, askedAt, why, declined, gave }) => [
+        plain(as === 'stand-by' ? `${name} (stand-by)` : name),
+        plain(String(epoch)),
+        plain(askedAt === undefined ? 'not asked' : `${timeText(askedAt)}: ${why ?? ''}`),
+        declined
+          ? toned(
+              `${timeText(declined.at)}${declined.how === 'claimed' ? ' (UNVERIFIED)' : ''}: ${declined.text}`,
+              'warning',
+            )
+          : plain(''),
+        gave ? toned(timeText(gave.at), gave.how === 'claimed' ? 'warning' : 'good') : plain('no'),
+      ]),
+    },
+  ];
 }
 
 /** What became of each signal, also of those that no receipt answers. */

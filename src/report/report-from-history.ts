@@ -5,6 +5,7 @@ import type { Plan, SwitchoverPlan } from '../contracts/plan';
 import type { Report } from '../contracts/report';
 import type { Finding } from '../contracts/run-facts';
 import type { ActivityRecord } from './activity-records';
+import { holdersOf } from './holders';
 import type { RunFacts, Timed } from './facts';
 import { collectFacts, sortFindings } from './facts';
 import type { RunRecord } from './history-events';
@@ -293,6 +294,7 @@ export function reportFromHistory(history: temporal.api.history.v1.IHistory, ide
     steps: reportedSteps(run.activities, facts),
     gates: gatesOf(facts),
     parkings: parkingsOf(facts),
+    ...holdersOf(facts),
     receipts: facts.receipts.map(({ at, signal, arrival, verdict, code, text, from }) => ({
       signal,
       arrival,

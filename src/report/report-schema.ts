@@ -71,6 +71,17 @@ const receipt = z.strictObject({
   at: time,
 });
 
+const how = z.enum(['signed', 'principal', 'claimed']);
+const holder = z.strictObject({
+  name: z.string(),
+  epoch: z.number(),
+  as: z.enum(['holder', 'stand-by']),
+  askedAt: time.optional(),
+  why: z.string().optional(),
+  declined: z.strictObject({ at: time, how, text: z.string() }).optional(),
+  gave: z.strictObject({ at: time, how }).optional(),
+});
+
 /** A report (`replication-runbooks/report/v1`). */
 export const reportSchema = z.strictObject({
   schema: z.literal('replication-runbooks/report/v1'),
@@ -103,6 +114,7 @@ export const reportSchema = z.strictObject({
     }),
   ),
   parkings: z.array(parking),
+  holders: z.array(holder).optional(),
   receipts: z.array(receipt),
   signals: z.array(
     z.strictObject({ signal, arrival: z.number(), at: time, sender: attested.optional(), answered: z.boolean() }),

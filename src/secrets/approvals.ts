@@ -142,7 +142,9 @@ export async function verifyDecline(
   if (payload.cid !== cid) refuse('it is for another ceremony');
   if (payload.epoch !== epoch) refuse('it is for another round of this ceremony');
   if (!holders.includes(person.name)) refuse('the named person is not asked for a key share here');
-  return { name: person.name, how, reason: redact(payload.reason), iat: payload.iat };
+  // One line: it is shown among others.
+  const reason = redact(payload.reason).replace(/\s+/g, ' ').trim();
+  return { name: person.name, how, reason, iat: payload.iat };
 }
 
 interface Attestable extends RunContext {

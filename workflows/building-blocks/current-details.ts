@@ -1,6 +1,6 @@
 import { runbookPlan, switchoverPlan } from '../../src/contracts/plan';
 import type { RunStatus, TimelineStep, Waiting } from '../../src/contracts/run-status';
-import { askedHolders, shareGroupLines } from '../../src/contracts/share-words';
+import { askedHolders, shareGroupLines, sharesStillNeeded } from '../../src/contracts/share-words';
 
 /** Bytes. The server refuses details above 20,000; older steps give way first. */
 const MAX_BYTES = 15_000;
@@ -156,7 +156,7 @@ function waitingLines(waiting: Waiting, { workflowId }: RunStatus): string[] {
       ];
     case 'shares':
       return [
-        `**Waits for ${sharesMissing(waiting)}** until ${timeOf(waiting.until)}. In hand: ${waiting.held.join(', ') || 'none'}. Not yet: ${waiting.missingHolders.join(', ') || 'nobody'}.`,
+        `**Waits for ${sharesStillNeeded(waiting)}** until ${timeOf(waiting.until)}. In hand: ${waiting.held.join(', ') || 'none'}. Not yet: ${waiting.missingHolders.join(', ') || 'nobody'}.`,
         '',
         ...askedHolders(workflowId, waiting, timeOf).flatMap(({ title, commands }) => [
           `- ${title}`,
@@ -208,12 +208,6 @@ function waitingLines(waiting: Waiting, { workflowId }: RunStatus): string[] {
 function groupLines(waiting: Extract<Waiting, { for: 'shares' }>): string[] {
   const [first, ...more] = shareGroupLines(waiting);
   return first === undefined ? [] : [`- ${first}`, ...more.map((line) => `  - ${line}`)];
-}
-
-function sharesMissing({ threshold, held }: Extract<Waiting, { for: 'shares' }>): string {
-  const more = Math.max(0, threshold - held.length);
-  if (held.length === 0 || more === 0) return `${threshold} key shares`;
-  return `${more} more key share${more === 1 ? '' : 's'} (of ${threshold})`;
 }
 
 /** What a person writes into the form where the inventory takes a claim; last, because most inventories take none. */

@@ -8,6 +8,7 @@ import type {
 } from '../../src/contracts/notifications';
 import type { Finding, RunOutcome, RunPhase } from '../../src/contracts/run-facts';
 import type { Waiting } from '../../src/contracts/run-status';
+import { sharesStillNeeded } from '../../src/contracts/share-words';
 import { failureFacts } from './failures';
 import type { RunState } from './run-state';
 
@@ -244,9 +245,8 @@ function inWords(waiting: Waiting): string {
 }
 
 /** Who is missing is named in the first line: it is all that a telephone shows. */
-function sharesWanted({ threshold, held, missingHolders }: Extract<Waiting, { for: 'shares' }>): string {
-  const more = Math.max(0, threshold - held.length);
-  const count =
-    held.length === 0 ? `${threshold} key shares` : `${more} more key share${more === 1 ? '' : 's'} (of ${threshold})`;
-  return missingHolders.length === 0 ? count : `${count} from ${missingHolders.join(', ')}`;
+function sharesWanted(waiting: Extract<Waiting, { for: 'shares' }>): string {
+  const { missingHolders } = waiting;
+  const needed = sharesStillNeeded(waiting);
+  return missingHolders.length === 0 ? needed : `${needed} from ${missingHolders.join(', ')}`;
 }
