@@ -1,6 +1,6 @@
 /**
  * The ceremony against a real server, by the code path that it shares with operation tokens: `sys/generate-root`. Needs a
- * server of five key shares, three of which suffice (docs/operations.md, "Against a real server").
+ * server of five key shares, three of which suffice (CONTRIBUTING.md, "Against a real server").
  */
 import { ceremonyWorkflowId } from '../../src/contracts/names';
 import type { Report } from '../../src/contracts/report';
