@@ -1,0 +1,211 @@
+/**
+ * Somebody who may write to the namespace attacks the workers of a real run: with activities that he starts alone, and
+ * with a workflow of his own that calls the workers' activities with what he copied from the run's history.
+ */
+import { mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { defaultPayloadConverter } from '@temporalio/common';
+import { Worker } from '@temporalio/worker';
+import type { RunbookActivities } from '../../src/contracts/activities';
+import { keyTaskQueue } from '../../src/contracts/names';
+import { GUARDS } from '../support/activity-guards';
+import { CHANGING, drPrimaries, statuses } from '../support/faults';
+import { Scenario } from '../support/scenario';
+import type { TestRun } from '../support/scenario';
+import { temporalNativeConnection, temporalServer, uniqueTaskQueue } from '../support/temporal-server';
+
+jest.setTimeout(120_000);
+
+/** The attacker's workflow: every call, all at once, each as his own run's. */
+const ATTACK = `
+const { proxyActivities, workflowInfo } = require('@temporalio/workflow');
+exports.attack = async (calls) => {
+  const { runId } = workflowInfo();
+  return Promise.all(calls.map(async ({ name, taskQueue, input }) => {
+    const step = { ...input.step, originalRunId: runId, acknowledgedRunId: runId };
+    const activities = proxyActivities({ taskQueue, startToCloseTimeout: '20s', retry: { maximumAttempts: 1 } });
+    try {
+      return { name, result: await activities[name]({ ...input, step }) };
+    } catch (error) {
+      return { name, code: error.cause && error.cause.type };
+    }
+  }));
+};`;
+
+interface Call {
+  readonly name: keyof RunbookActivities;
+  readonly taskQueue: string;
+  readonly input: Readonly<Record<string, unknown>>;
+}
+interface Outcome {
+  readonly name: keyof RunbookActivities;
+  readonly result?: unknown;
+  readonly code?: string;
+}
+
+const REFUSED = ['NOT_APPROVED', 'SEALED_VALUE_INVALID', 'KEY_RECORD_MISSING', 'DOCUMENT_INVALID'];
+const ENDPOINTS = [CHANGING.demote, CHANGING.promote, CHANGING.startAttempt];
+
+describe('a writer to the namespace', () => {
+  let scenario: Scenario;
+  let directory: string;
+  let attacker: Worker;
+  let attacking: Promise<void>;
+  let run: TestRun;
+  const queue = uniqueTaskQueue('attacker');
+  beforeAll(async () => {
+    directory = await mkdtemp(join(tmpdir(), 'attacker-'));
+    await writeFile(join(directory, 'workflows.js'), ATTACK);
+    await writeFile(join(directory, 'package.json'), '{}');
+    await symlink(join(__dirname, '..', '..', 'node_modules'), join(directory, 'node_modules'));
+    [scenario, attacker] = await Promise.all([
+      Scenario.start(),
+      Worker.create({
+        connection: await temporalNativeConnection(),
+        namespace: temporalServer().namespace,
+        taskQueue: queue,
+        workflowsPath: join(directory, 'workflows.js'),
+      }),
+    ]);
+    attacking = attacker.run();
+    run = await scenario.start();
+  });
+  afterAll(async () => {
+    attacker.shutdown();
+    await attacking;
+    await scenario.stop();
+    await rm(directory, { recursive: true });
+  });
+
+  /** What every reader of the history has: inputs of activities, and what people sent. */
+  async function copied(): Promise<{ readonly calls: Call[]; readonly approvals: unknown[]; readonly plan: unknown }> {
+    const { events } = await run.handle.fetchHistory();
+    const decode = (payloads: { payloads?: unknown[] | null } | null | undefined): unknown =>
+      payloads?.payloads?.[0] === undefined
+        ? undefined
+        : defaultPayloadConverter.fromPayload(payloads.payloads[0] as never);
+    const calls: Call[] = [];
+    const approvals: unknown[] = [];
+    let plan: unknown;
+    for (const event of events ?? []) {
+      const { activityTaskScheduledEventAttributes: scheduled, workflowExecutionSignaledEventAttributes: signal } =
+        event;
+      if (scheduled) {
+        const name = scheduled.activityType?.name as Call['name'];
+        const taskQueue = scheduled.taskQueue?.name ?? '';
+        calls.push({ name, taskQueue, input: decode(scheduled.input) as Call['input'] });
+      }
+      if (signal?.signalName === 'approve') approvals.push(decode(signal.input));
+      const result = decode(event.activityTaskCompletedEventAttributes?.result) as { plan?: unknown } | undefined;
+      plan = result?.plan ?? plan;
+    }
+    return { calls, approvals, plan };
+  }
+
+  async function attack(calls: readonly Call[], workflowId: string): Promise<readonly Outcome[]> {
+    return scenario.client.workflow.execute('attack', { taskQueue: queue, workflowId, args: [calls] });
+  }
+
+  const sent = () =>
+    ENDPOINTS.flatMap((path) => ['east', 'west'].map((cluster) => statuses(scenario, cluster, path).length));
+
+  const dangerous = ({ name }: Call) => ['approval', 'decisions', 'envelopes'].includes(GUARDS[name]);
+
+  it('does nothing with a run that waits for its last approval: sealed token, approvals and plan are of that run', async () => {
+    await run.people({ go: false });
+    await run.waitsFor('approval', ({ gate }) => gate === 'go');
+    const { calls, approvals, plan } = await copied();
+    const { token } = (await tokenOf(run)) ?? {};
+    const base = {
+      deployment: scenario.name,
+      step: { name: 'x', number: 1, attempt: 1 },
+      authority: { plan, approvals },
+    };
+    const reference = { source: 'sealed', cluster: 'west', value: token };
+    const made: Call[] = [
+      { name: 'demoteDrPrimary', taskQueue: scenario.taskQueue, input: { ...base, cluster: 'east' } },
+      {
+        name: 'promoteDrSecondary',
+        taskQueue: scenario.taskQueue,
+        input: { ...base, cluster: 'west', otherCluster: 'east', token: reference },
+      },
+    ];
+    expect([typeof token, approvals.length, typeof plan]).toEqual(['string', 1, 'object']);
+    const before = sent();
+    const outcomes = await attack([...made, ...calls.filter(dangerous)], `attack-${scenario.name}`);
+    expect(outcomes.length).toBeGreaterThan(2);
+    for (const { name, code } of outcomes) expect([name, REFUSED.includes(code ?? '')]).toEqual([name, true]);
+    expect(sent()).toEqual(before);
+    expect(drPrimaries(scenario)).toEqual(['east']);
+  });
+
+  it('is refused every activity that he starts alone, on both queues of the workers', async () => {
+    const { calls } = await copied();
+    const before = scenario.service.calls.length;
+    const names = [...new Set(calls.map(({ name }) => name))];
+    const outcomes = await Promise.all(
+      names.map(async (name) => {
+        const { taskQueue, input } = calls.find((each) => each.name === name) ?? { taskQueue: '', input: {} };
+        return scenario.client.activity
+          .execute(name, {
+            id: `alone-${scenario.name}-${name}`,
+            ...{ taskQueue, args: [input], startToCloseTimeout: '20s', retry: { maximumAttempts: 1 } },
+          })
+          .then(
+            () => 'done',
+            (error: { cause?: { type?: string } }) => error.cause?.type ?? String(error),
+          );
+      }),
+    );
+    expect(names).toContain('createCeremony');
+    expect(calls.some(({ taskQueue }) => taskQueue.startsWith(keyTaskQueue('')))).toBe(true);
+    expect(new Set(outcomes)).toEqual(new Set(['NOT_APPROVED']));
+    expect(scenario.service.calls.length).toBe(before);
+  });
+
+  it('does nothing with what the whole run left in its history, even under its Workflow ID', async () => {
+    await run.approve('go', 'henry');
+    expect(await run.report()).toMatchObject({ outcome: 'completed', loss: { loss: 'none' } });
+    const { calls } = await copied();
+    const tried = calls.filter(
+      ({ name }) => GUARDS[name] !== 'reads' && GUARDS[name] !== 'people' && GUARDS[name] !== 'open',
+    );
+    const names = new Set(tried.map(({ name }) => name));
+    for (const name of [
+      'demoteDrPrimary',
+      'promoteDrSecondary',
+      'issueDrActivationToken',
+      'updateDrPrimary',
+      'generateOperationToken',
+      'deleteOperationTokens',
+    ])
+      expect([name, names.has(name as never)]).toEqual([name, true]);
+    const before = scenario.service.calls.filter(({ method }) => method !== 'GET').length;
+    const outcomes = await attack(tried, scenario.workflowId);
+    for (const { name, code, result } of outcomes) {
+      if (GUARDS[name] === 'own run') {
+        // It may tidy up after itself: there is nothing of its own.
+        if (name === 'destroyCeremonyKeys') expect(result).toMatchObject({ destroyed: false });
+        continue;
+      }
+      expect([name, REFUSED.includes(code ?? '')]).toEqual([name, true]);
+    }
+    // An invitation of his own is all that he gets: it names him as nobody, and takes no key of his.
+    const changing = scenario.service.calls.filter(({ method }) => method !== 'GET').slice(before);
+    expect(changing.map(({ path }) => path).filter((path) => !path.endsWith('operation-token/delete'))).toEqual([]);
+    expect(drPrimaries(scenario)).toEqual(['west']);
+    expect(await scenario.leaks()).toEqual([]);
+  });
+});
+
+/** The sealed token of a run, as its history shows it. */
+async function tokenOf(run: TestRun): Promise<{ readonly token?: string } | undefined> {
+  const { events } = await run.handle.fetchHistory();
+  for (const { activityTaskCompletedEventAttributes: completed } of events ?? []) {
+    const payload = completed?.result?.payloads?.[0];
+    const result = payload ? defaultPayloadConverter.fromPayload<{ token?: unknown } | null>(payload) : undefined;
+    if (typeof result?.token === 'string') return { token: result.token };
+  }
+  return undefined;
+}
