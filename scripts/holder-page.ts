@@ -1,8 +1,7 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { readFile, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { build } from 'esbuild';
-import type { Plugin } from 'esbuild';
+import * as esbuild from 'esbuild';
 import { projectRoot } from '../src/dev-server/locations';
 
 /** Where the build puts the holder's page, relative to the project's root. Its hash lies beside it. */
@@ -62,7 +61,7 @@ export async function writeHolderPage(outFile: string): Promise<BuiltPage> {
 }
 
 async function bundleScript(root: string): Promise<string> {
-  const { outputFiles } = await build({
+  const { outputFiles } = await esbuild.build({
     absWorkingDir: root,
     entryPoints: ['src/holder-page/page.ts'],
     bundle: true,
@@ -84,10 +83,10 @@ async function bundleScript(root: string): Promise<string> {
 }
 
 /** The schema library brings its texts in some fifty languages, half of the page; none of them is ever shown. */
-const englishOnly: Plugin = {
+const englishOnly: esbuild.Plugin = {
   name: 'english-only',
-  setup: ({ onLoad }) =>
-    onLoad({ filter: /[\\/]zod[\\/]v4[\\/]locales[\\/]index\.js$/ }, () => ({
+  setup: (build) =>
+    build.onLoad({ filter: /[\\/]zod[\\/]v4[\\/]locales[\\/]index\.js$/ }, () => ({
       contents: "export { default as en } from './en.js';",
     })),
 };

@@ -50,7 +50,7 @@ export type CheckedInvitation = VerifiedInvitation;
 /**
  * Checks an invitation as a holder's tool must (protocol: "Invitation").
  *
- * @param expected the run that the holder named; absent where the invitation came as a file.
+ * @param expected the run that the holder named; without a connection nobody knows the namespace.
  * @throws RunbookError `DOCUMENT_INVALID`, with what to do about it.
  */
 export async function checkInvitation(
@@ -58,7 +58,7 @@ export async function checkInvitation(
   options: {
     readonly pinsFile: string;
     readonly holder: string;
-    readonly expected?: { readonly namespace: string; readonly workflowId: string };
+    readonly expected?: { readonly namespace?: string; readonly workflowId: string };
   },
 ): Promise<CheckedInvitation> {
   const pins = await readPins(options.pinsFile);
@@ -77,10 +77,10 @@ export async function checkInvitation(
   const checked = await verifyInvitation(jws, { pins, now: Date.now(), holder: options.holder });
   const { ns, wid } = checked.invitation;
   const { expected } = options;
-  if (expected !== undefined && (ns !== expected.namespace || wid !== expected.workflowId)) {
+  if (expected !== undefined && ((expected.namespace ?? ns) !== ns || wid !== expected.workflowId)) {
     throw new RunbookError('DOCUMENT_INVALID', 'The invitation belongs to another run than the one that you named.', {
       observed: `${wid} in namespace ${ns}`,
-      needed: `${expected.workflowId} in namespace ${expected.namespace}`,
+      needed: `${expected.workflowId}${expected.namespace === undefined ? '' : ` in namespace ${expected.namespace}`}`,
     });
   }
   return checked;

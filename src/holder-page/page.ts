@@ -143,11 +143,11 @@ function readShare(): Secret<'key-share'> {
   try {
     return parseShare(typed);
   } catch (error) {
-    const count = typed.trim().length;
+    const count = typed.replace(/\s+/g, '').length;
     throw new RunbookError('INVALID_INPUT', 'This is not a key share.', {
       observed: `${count} characters`,
       needed: '32 to 66 characters of hexadecimal (usually 66), or 22 to 44 of base64 (usually 44)',
-      next: 'Nothing was kept or sent. Look for a missing or doubled character, or a space in the middle.',
+      next: 'Nothing was kept or sent. Look for a missing, doubled or mistaken character.',
       cause: error,
     });
   }
@@ -208,17 +208,26 @@ async function copy(): Promise<void> {
   said('good', 'Copied. Your share and the invitation are cleared from this page.');
 }
 
+const SHARE_HINT = 'As you keep it: hexadecimal, or base64. It is encrypted on this device, and cleared here at once.';
+
 /** What is typed is counted, not shown: a mistake is noticed before it is sent. */
 function watchShare(): void {
+  const hint = part('share-hint');
+  hint.textContent = SHARE_HINT;
   input('share').addEventListener('input', () => {
-    const count = input('share').value.trim().length;
-    part('share-hint').textContent =
-      count === 0
-        ? 'As you keep it: hexadecimal, or base64. It is encrypted on this device, and cleared here at once.'
-        : `${count} characters`;
+    const count = input('share').value.replace(/\s+/g, '').length;
+    const form = isShare(input('share').value) ? 'has the form of a key share' : 'not the form of a key share (yet)';
+    hint.textContent = count === 0 ? SHARE_HINT : `${count} characters: ${form}.`;
   });
-  part('share-hint').textContent =
-    'As you keep it: hexadecimal, or base64. It is encrypted on this device, and cleared here at once.';
+}
+
+function isShare(text: string): boolean {
+  try {
+    parseShare(text);
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 function toggleShare(): void {
@@ -248,7 +257,7 @@ async function begin(): Promise<void> {
   clearAll();
   if (madeFor.trusted.length > 0) {
     part('trusted').hidden = false;
-    part('trusted-environment').textContent = madeFor.environment === '' ? '' : ` of ${madeFor.environment}`;
+    part('trusted-environment').textContent = madeFor.environment === '' ? '' : ` of "${madeFor.environment}"`;
     part('trusted-fingerprints').replaceChildren(
       ...madeFor.trusted.map((kid) => element('p', spokenFingerprint(kid), 'fingerprint code')),
     );
@@ -277,7 +286,7 @@ async function begin(): Promise<void> {
   // Nothing waits in the browser's memory of pages for whoever goes back.
   window.addEventListener('pagehide', clearAll);
   setInterval(tick, 1_000);
-  show(1);
+  part('step-1').hidden = false;
 }
 
 void begin();

@@ -1,5 +1,6 @@
 import { Encrypter } from 'age-encryption';
 import { z } from 'zod';
+import { RunbookError } from '../errors';
 import type { Secret } from '../secret';
 import { encodeBase64url } from './base64url';
 import { DOCUMENT_TYPES, signDocument } from './documents';
@@ -9,6 +10,8 @@ import type { SigningKey } from './signing-keys';
 
 /** Context of the encrypted part: it is of no use in another protocol. */
 export const SHARE_CONTEXT = 'runbooks/share/v1';
+
+const JWS = /^eyJ[A-Za-z0-9_-]*\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+$/;
 
 /** The envelope's members (protocol: "Envelope"). `iat` in seconds; it is shown and decides nothing. */
 export const envelopePayload = z.strictObject({
@@ -60,4 +63,20 @@ export async function createEnvelope(options: {
 /** The input of signal `share`: `{document}` where the envelope is signed, else its plain members. */
 export function envelopeInput(envelope: string | EnvelopePayload): { readonly document: string } | EnvelopePayload {
   return typeof envelope === 'string' ? { document: envelope } : envelope;
+}
+
+/**
+ * Reads an envelope that a holder made elsewhere, as it stands in his file: whoever passes it on must not pass on
+ * anything else, least of all a share in the clear.
+ *
+ * @throws RunbookError `INVALID_INPUT`; nothing of the text is repeated.
+ */
+export function readEnvelopeText(text: string): { readonly document: string } | EnvelopePayload {
+  try {
+    return z.union([z.strictObject({ document: z.string().regex(JWS) }), envelopePayload]).parse(JSON.parse(text));
+  } catch {
+    throw new RunbookError('INVALID_INPUT', 'This is not an envelope; nothing was sent.', {
+      needed: 'the one line that "runbook share --output" or the holder\'s page made',
+    });
+  }
 }

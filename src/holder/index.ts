@@ -1,4 +1,4 @@
-export { createEnvelope, envelopeInput } from './envelope';
+export { createEnvelope, envelopeInput, readEnvelopeText } from './envelope';
 export type { EnvelopePayload } from './envelope';
 export { namedSigner, verifyInvitation } from './invitation';
 export type { Invitation, VerifiedInvitation } from './invitation';

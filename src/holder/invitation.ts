@@ -5,6 +5,7 @@ import { decodeBase64url } from './base64url';
 import { DOCUMENT_TYPES, verifyDocument } from './documents';
 import { importPublicKey } from './public-keys';
 import type { PinnedKey } from './public-keys';
+import { clock } from './words';
 
 /** What a target's token may be used for; a root token is asked for as such. */
 export const invitationUse = z.enum([...tokenUse.options, 'root-token.generate']);
@@ -91,10 +92,16 @@ export async function verifyInvitation(
 ): Promise<VerifiedInvitation> {
   const verified = await readInvitation(jws, options.pins);
   if (verified.invitation.exp * 1000 <= options.now) {
-    throw new RunbookError('DOCUMENT_INVALID', 'The invitation is expired; ask for the current one.');
+    throw new RunbookError('DOCUMENT_INVALID', 'The invitation is expired; ask for the current one.', {
+      observed: `it ended at ${clock(verified.invitation.exp * 1000, options.now)}, and the clock of this device says ${clock(options.now, options.now)}`,
+      next: 'Get the current invitation from the run. If the time above is wrong, set the clock of this device.',
+    });
   }
   if (!verified.invitation.holders.includes(options.holder)) {
-    throw new RunbookError('DOCUMENT_INVALID', 'The invitation does not invite you.');
+    throw new RunbookError('DOCUMENT_INVALID', 'The invitation does not invite you.', {
+      needed: `one of the names that it invites: ${verified.invitation.holders.join(', ')}`,
+      next: 'If one of them is you, give your name exactly so. If none is, your share is not asked for.',
+    });
   }
   return verified;
 }

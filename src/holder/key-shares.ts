@@ -32,12 +32,13 @@ function decodeShare(text: string): Uint8Array | undefined {
 }
 
 /**
- * Reads a key share as a holder has it: hexadecimal or base64, 16 to 33 bytes. Gives lower-case hexadecimal.
+ * Reads a key share as a holder has it: hexadecimal or base64, 16 to 33 bytes; spaces and line ends between do not matter.
+ * Gives lower-case hexadecimal.
  *
  * @throws RunbookError `INVALID_INPUT` with a fixed text: what was typed is never repeated.
  */
 export function parseShare(text: string): Secret<'key-share'> {
-  const bytes = decodeShare(text.trim());
+  const bytes = decodeShare(text.replace(/\s+/g, ''));
   if (bytes !== undefined) return new Secret('key-share', hex.encode(bytes));
   throw new RunbookError(
     'INVALID_INPUT',

@@ -1,4 +1,4 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Secret } from '../../src/secret';
@@ -11,6 +11,7 @@ import {
   KeyRecords,
   newSigningKey,
   openShares,
+  spokenFingerprint,
 } from '../../src/secrets';
 import type { CreatedInvitation, PersonLookup, SigningKey } from '../../src/secrets';
 import { cli } from './support';
@@ -138,7 +139,7 @@ describe('runbook share', () => {
       'expired',
     ],
     ['a changed invitation', () => Promise.resolve(changed(invitation.jws)), 'refused'],
-    ['something else', () => Promise.resolve('not an invitation'), 'not pinned'],
+    ['something else', () => Promise.resolve('not an invitation'), 'no invitation'],
   ])('refuses %s and does not ask for the share', async (_, make, text) => {
     const file = join(directory, 'bad-invitation');
     await writeFile(file, await make());
@@ -153,6 +154,65 @@ describe('runbook share', () => {
     const { code, questions } = await share([], { answers: ['east', SHARE] });
     expect(code).toBe(3);
     expect(questions).toHaveLength(1);
+  });
+
+  it('pins the key of the first invitation after one comparison, and asks no more', async () => {
+    const fresh = join(directory, 'fresh-pins.json');
+    const words = ['--pins', fresh, '--workers-key', formatPublicKey(workersKey)];
+    const first = await share(words, { answers: ['yes', 'west', SHARE] });
+    expect(first.code).toBe(0);
+    expect(first.questions[0]).toContain('yes');
+    expect(first.err).toContain(spokenFingerprint(workersKey.kid));
+    expect((await share(words.slice(0, 2), { answers: ['west', SHARE] })).code).toBe(0);
+  });
+
+  it('does not pin a key that the invitation is not signed with, nor one that the holder does not confirm', async () => {
+    const fresh = join(directory, 'other-pins.json');
+    const other = await share(['--pins', fresh, '--workers-key', formatPublicKey(newSigningKey().key)], {
+      answers: ['yes', 'west', SHARE],
+    });
+    expect(other.code).toBe(3);
+    expect(other.questions).toEqual([]);
+    const refused = await share(['--pins', fresh, '--workers-key', formatPublicKey(workersKey)], { answers: ['no'] });
+    expect(refused.code).toBe(3);
+    expect((await share(['--pins', fresh], { answers: ['west', SHARE] })).err).toContain('not pinned');
+  });
+
+  it('takes the public key that came with the invitation, which counts by its fingerprint alone', async () => {
+    const file = join(directory, 'with-key');
+    await writeFile(file, `Please give your share:\n"${invitation.jws}"\n${formatPublicKey(workersKey)}\n`);
+    const words = ['--pins', join(directory, 'pins-with-key.json')];
+    expect((await share(words, { answers: ['yes', 'west', SHARE] }, file)).code).toBe(0);
+  });
+
+  it('offline: from an invitation file to an envelope file that nobody else can read', async () => {
+    const file = join(directory, 'ada.envelope');
+    const words = ['share', RUN.wid, '--holder', 'ada', '--invitation-file', invitationFile, '--pins', pins];
+    const { code, out, err } = await cli([...words, '--output', file], { answers: ['west', SHARE] });
+    expect(code).toBe(0);
+    expect(out).toBe('');
+    expect(err).not.toContain(SHARE);
+    const text = await readFile(file, 'utf8');
+    expect(text.trim().split('\n')).toHaveLength(1);
+    expect(await opened(JSON.parse(text))).toBe(SHARE);
+  });
+
+  it('passes nothing on but envelopes: a share in the clear is not sent for anybody', async () => {
+    const file = join(directory, 'not-an-envelope');
+    for (const text of [SHARE, JSON.stringify({ share: SHARE }), JSON.stringify(SHARE), '']) {
+      await writeFile(file, text);
+      const { code, err } = await cli(['share', RUN.wid, '--envelope-file', file, '--address', '127.0.0.1:1']);
+      expect(code).toBe(3);
+      expect(err).toContain('not an envelope');
+      expect(err).not.toContain(SHARE);
+    }
+  });
+
+  it('refuses an invitation of another run than the one that was named', async () => {
+    const words = ['share', 'deployment:other', '--holder', 'ada', '--invitation-file', invitationFile, '--pins', pins];
+    const { code, questions } = await cli([...words, '--print'], { answers: ['west', SHARE] });
+    expect(code).toBe(3);
+    expect(questions).toEqual([]);
   });
 
   it('never repeats what was typed instead of a share', async () => {

@@ -15,8 +15,8 @@ export interface CliResult {
 export interface Typed {
   readonly env?: NodeJS.ProcessEnv;
   readonly input?: string;
-  /** Answers to questions, in order; without one left the test fails. */
-  readonly answers?: readonly string[];
+  /** Answers to questions, in order; without one left the test fails. A function is told what was shown until then. */
+  readonly answers?: readonly (string | ((shown: string) => string))[];
   readonly stop?: AbortSignal;
 }
 
@@ -29,7 +29,8 @@ export async function cli(words: readonly string[], typed: Typed = {}): Promise<
   const answer = (question: string): Promise<string> => {
     questions.push(question);
     const given = answers.shift();
-    return given === undefined ? Promise.reject(new Error(`nobody answers "${question}"`)) : Promise.resolve(given);
+    if (given === undefined) return Promise.reject(new Error(`nobody answers "${question}"`));
+    return Promise.resolve(typeof given === 'string' ? given : given(err.join('\n')));
   };
   const context: CliContext = {
     env: { TEMPORAL_CONFIG_FILE: '/nonexistent', ...typed.env },

@@ -1,10 +1,9 @@
-import { mkdir, writeFile } from 'node:fs/promises';
+import { mkdir, stat, writeFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { Command } from 'commander';
 import { RunbookError } from '../../errors';
 import { Secret } from '../../secret';
 import {
-  addPin,
   createHolderKey,
   formatPublicKey,
   generatePassphrase,
@@ -17,9 +16,12 @@ import { newCommand, printResult } from '../command';
 import type { CommandHost, CommonOptions } from '../command';
 import type { CliContext } from '../context';
 import { pinsPath } from '../invitation';
+import { pinAfterComparing, USUAL_ENVIRONMENT } from '../pin-key';
 import { readTextFile } from '../run-input';
 
 const SHORTEST_PASSPHRASE = 16;
+/** One group of a made passphrase. */
+const LAST_CHARACTERS = 5;
 
 /** `runbook keys ...`: keys of people, workers and sealed values. */
 export function keysCommand(host: CommandHost): Command {
@@ -33,50 +35,103 @@ export function keysCommand(host: CommandHost): Command {
 
 interface InitOptions extends CommonOptions {
   readonly output: string;
+  readonly ownPassphrase?: boolean;
   readonly passphraseFile?: string;
-  readonly generate?: boolean;
+  readonly workersKey?: string;
+  readonly environment: string;
+  readonly pins?: string;
+  readonly yes?: boolean;
 }
 
 function initCommand({ context }: CommandHost): Command {
-  return newCommand('init', "make a person's signing key; prints the line for the inventory", [
-    'runbook keys init --output ~/ada.key',
-    'runbook keys init --output ~/ada.key --generate   (prints a passphrase once, on standard error)',
+  return newCommand('init', "make a person's signing key, and pin the workers' key: all that a holder needs, once", [
+    'runbook keys init --output ~/ada.key --workers-key KID:KEY',
+    'runbook keys init --output ~/ada.key   (without pinning; "runbook keys trust" does it later)',
+    'runbook keys init --output ~/ada.key --own-passphrase   (asks for a passphrase instead of making one)',
   ])
     .requiredOption('--output <file>', 'the new key file (age, protected by a passphrase; never overwritten)')
-    .option('--passphrase-file <file>', 'read the passphrase from a file (default: hidden prompt)')
-    .option('--generate', 'make a passphrase and print it once on standard error')
+    .option('--own-passphrase', 'ask for the passphrase (default: make one, and print it once on standard error)')
+    .option('--passphrase-file <file>', 'read the passphrase from a file')
+    .option(
+      '--workers-key <key>',
+      'the workers\' public key "<kid>:<x>", to be pinned after its fingerprint is compared',
+    )
+    .option('--environment <name>', 'what you call the environment of these workers', USUAL_ENVIRONMENT)
+    .option('--pins <file>', 'file of pinned keys (default: RUNBOOKS_PINS, ~/.config/replication-runbooks/pins.json)')
+    .option('-y, --yes', "do not ask: the workers' fingerprint was compared already, and the passphrase is kept by you")
     .action(async (options: InitOptions) => {
+      await refuseExisting(options.output);
+      const pinsFile = pinsPath(context.env, options.pins);
+      const pinned =
+        options.workersKey === undefined
+          ? undefined
+          : await pinAfterComparing(context, {
+              pinsFile,
+              environment: options.environment,
+              line: options.workersKey,
+              compared: options.yes === true,
+            });
       const key = await createHolderKey(await newPassphrase(context, options), context.keyWorkFactor);
       await writeSecretFile(options.output, key.file);
       const fingerprint = spokenFingerprint(key.kid);
-      printResult(context, options, { file: options.output, kid: key.kid, publicKey: key.inventoryLine, fingerprint }, [
-        `Key file: ${options.output}`,
-        'Give this line to the operators, for your "publicKeys" in the inventory:',
-        `  ${key.inventoryLine}`,
-        `Fingerprint, to compare by voice: ${fingerprint}`,
-      ]);
+      const workers = pinned && { environment: pinned.environment, kid: pinned.kid, file: pinsFile };
+      printResult(
+        context,
+        options,
+        { file: options.output, kid: key.kid, publicKey: key.inventoryLine, fingerprint, ...(workers && { workers }) },
+        [
+          `Key file: ${options.output}`,
+          ...(pinned === undefined
+            ? ['No workers\' key was pinned: "runbook keys trust <environment> <key>" does it.']
+            : [`Workers' key of "${pinned.environment}" pinned in ${pinsFile}: ${spokenFingerprint(pinned.kid)}`]),
+          'Give this line to the operators, for your entry in the inventory:',
+          `  publicKeys: ['${key.inventoryLine}']`,
+          `Fingerprint, to compare by voice: ${fingerprint}`,
+        ],
+      );
     });
 }
 
 async function newPassphrase(context: CliContext, options: InitOptions): Promise<Secret<'passphrase'>> {
-  if (options.generate === true) {
-    const passphrase = generatePassphrase();
-    context.err(`Passphrase (shown only now; keep it in a password store): ${passphrase.reveal()}`);
-    return passphrase;
-  }
+  if (options.passphraseFile === undefined && options.ownPassphrase !== true) return madePassphrase(context, options);
   const typed =
     options.passphraseFile === undefined
       ? await context.askHidden('Passphrase for the new key')
       : (await readTextFile(options.passphraseFile)).trim();
   if (typed.length < SHORTEST_PASSPHRASE) {
     throw new RunbookError('INVALID_INPUT', 'The passphrase is too short.', {
-      needed: `at least ${SHORTEST_PASSPHRASE} characters, or --generate`,
+      needed: `at least ${SHORTEST_PASSPHRASE} characters, or one that is made for you`,
     });
   }
   if (options.passphraseFile === undefined && (await context.askHidden('The passphrase again')) !== typed) {
     throw new RunbookError('INVALID_INPUT', 'The two passphrases differ; no key was made.');
   }
   return new Secret('passphrase', typed);
+}
+
+/** A passphrase is shown once; a person proves that he kept it before anything rests on it. */
+async function madePassphrase(context: CliContext, options: InitOptions): Promise<Secret<'passphrase'>> {
+  const passphrase = generatePassphrase();
+  context.err(`Passphrase of your key (shown only now; keep it in a password store): ${passphrase.reveal()}`);
+  if (options.yes === true || !context.interactive) return passphrase;
+  const last = passphrase.reveal().slice(-LAST_CHARACTERS);
+  const typed = await context.askHidden(`When it is kept, type its last ${LAST_CHARACTERS} characters`);
+  if (typed !== last) {
+    throw new RunbookError('INVALID_INPUT', 'These are not the last characters of the passphrase; no key was made.', {
+      next: 'Run the command again: it makes another passphrase.',
+    });
+  }
+  return passphrase;
+}
+
+async function refuseExisting(path: string): Promise<void> {
+  if ((await stat(path).catch(() => undefined)) !== undefined) throw existing(path);
+}
+
+function existing(path: string): RunbookError {
+  return new RunbookError('INVALID_INPUT', `The file ${path} exists; a key is never overwritten.`, {
+    needed: 'the path of a new file',
+  });
 }
 
 interface TrustOptions extends CommonOptions {
@@ -93,16 +148,14 @@ function trustCommand({ context }: CommandHost): Command {
     .option('--pins <file>', 'file of pinned keys (default: RUNBOOKS_PINS, ~/.config/replication-runbooks/pins.json)')
     .option('-y, --yes', 'do not ask: the fingerprint was compared already')
     .action(async (environment: string, line: string, options: TrustOptions) => {
-      const [kid = ''] = line.trim().split(':');
-      const fingerprint = /^[A-Za-z0-9_-]{43}$/.test(kid) ? spokenFingerprint(kid) : 'not a key';
-      if (options.yes !== true) {
-        context.err(`Fingerprint: ${fingerprint}`);
-        const answer = await context.ask('Compare it with an operator by voice. Type "yes" if it is the same');
-        if (answer !== 'yes')
-          throw new RunbookError('INVALID_INPUT', 'Not confirmed; nothing was pinned.', { needed: 'yes' });
-      }
       const file = pinsPath(context.env, options.pins);
-      const pin = await addPin(file, environment, line);
+      const pin = await pinAfterComparing(context, {
+        pinsFile: file,
+        environment,
+        line,
+        compared: options.yes === true,
+      });
+      const fingerprint = spokenFingerprint(pin.kid);
       printResult(context, options, { environment, kid: pin.kid, fingerprint, file }, [
         `Pinned for "${environment}" in ${file}: ${fingerprint}`,
       ]);
@@ -126,6 +179,8 @@ function workersCommand({ context }: CommandHost): Command {
         `Key file: ${options.output}`,
         'Each holder pins the public key once:',
         `  runbook keys trust production ${publicKey}`,
+        'For holders who have only a browser:',
+        `  runbook holder-page --output holder-page.html --key ${publicKey}`,
         `Fingerprint, to compare by voice: ${fingerprint}`,
       ]);
     });
@@ -155,8 +210,6 @@ export async function writeSecretFile(path: string, content: string): Promise<vo
     await writeFile(path, content, { mode: 0o600, flag: 'wx' });
   } catch (error) {
     if (errnoOf(error) !== 'EEXIST') throw error;
-    throw new RunbookError('INVALID_INPUT', `The file ${path} exists; a key is never overwritten.`, {
-      needed: 'the path of a new file',
-    });
+    throw existing(path);
   }
 }

@@ -1,7 +1,19 @@
+import { writeFile } from 'node:fs/promises';
 import type { Command } from 'commander';
 import { SIGNALS } from '../../contracts/signals';
 import { RunbookError } from '../../errors';
-import { createEnvelope } from '../../secrets';
+import {
+  createEnvelope,
+  envelopeInput,
+  findInvitation,
+  formatPublicKey,
+  namedSigner,
+  parsePublicKey,
+  readEnvelopeText,
+  spokenFingerprint,
+} from '../../holder';
+import type { PublicKeyEntry } from '../../holder';
+import { readPins } from '../../secrets';
 import { newCommand, withServerOptions, withSession } from '../command';
 import type { CommandHost } from '../command';
 import { PRINT_OPTION, giveSignal } from '../give-signal';
@@ -11,15 +23,23 @@ import { signingKey } from '../holder-key';
 import type { SigningOptions } from '../holder-key';
 import { checkInvitation, fetchInvitation, invitationLines, pinsPath } from '../invitation';
 import type { CheckedInvitation } from '../invitation';
+import { pinAfterComparing, USUAL_ENVIRONMENT } from '../pin-key';
 import { readTextFile } from '../run-input';
 import { readShare } from '../secret-input';
 import type { ShareOptions } from '../secret-input';
+import { shellWord } from '../text';
 
 interface ShareCommandOptions extends GivingOptions, SigningOptions, ShareOptions {
-  readonly holder: string;
+  readonly holder?: string;
   readonly invitationFile?: string;
+  readonly workersKey?: string;
+  readonly environment: string;
   readonly pins?: string;
   readonly confirm?: string;
+  /** Write the signal's input to this file instead of sending it. */
+  readonly output?: string;
+  /** Send an envelope that somebody made elsewhere. */
+  readonly envelopeFile?: string;
 }
 
 /** `runbook share`: checks the invitation, shows it, encrypts the holder's key share to it, and sends it. */
@@ -29,35 +49,60 @@ export function shareCommand(host: CommandHost): Command {
     'give your key share to a run that asks for it; it leaves this machine encrypted only',
     [
       'runbook share deployment:payments --holder ada',
+      "runbook share deployment:payments --holder ada --workers-key KID:KEY   (the first time: pins the workers' key)",
       'runbook share deployment:payments --holder ada --key-file ~/ada.key   (signed, where the inventory lists your key)',
       'runbook share deployment:payments --holder ada --print   (prints one line to paste as signal "share" in the Web UI)',
       'runbook share deployment:payments --holder ada --share-file share.txt --confirm west   (for scripts)',
+      'offline, without any connection, from what "runbook invitation" wrote:',
+      'runbook share deployment:payments --holder ada --invitation-file invitation.txt --output ada.envelope',
+      'and whoever has a connection sends it:',
+      'runbook share deployment:payments --envelope-file ada.envelope',
     ],
   )
     .argument('<workflowId>', 'the run that asks, for example deployment:payments')
-    .requiredOption('--holder <name>', 'your name as the inventory lists it')
+    .option('--holder <name>', 'your name as the inventory lists it')
     .option('--key-file <file>', 'your signing key ("runbook keys init")')
     .option('--passphrase-file <file>', 'passphrase of the signing key (default: hidden prompt)')
     .option('--share-file <file>', 'read the key share from a file (default: hidden prompt)')
     .option('--share-stdin', 'read the key share from standard input')
     .option('--invitation-file <file>', 'an invitation that somebody gave you, instead of asking the run')
+    .option(
+      '--workers-key <key>',
+      'the workers\' public key "<kid>:<x>", to be pinned after you compared its fingerprint (once)',
+    )
+    .option('--environment <name>', 'what you call the environment of these workers', USUAL_ENVIRONMENT)
     .option('--pins <file>', "pinned workers' keys (default: RUNBOOKS_PINS, ~/.config/replication-runbooks/pins.json)")
     .option('--confirm <cluster>', 'the name of the first target cluster, instead of typing it when asked')
+    .option('--output <file>', "write the signal's input to a file instead of sending it")
+    .option('--envelope-file <file>', 'send an envelope that a holder made offline; asks for nothing')
     .option(...PRINT_OPTION);
   return withServerOptions(command).action(async (workflowId: string, options: ShareCommandOptions) => {
     const { context } = host;
-    if (options.print === true && options.invitationFile !== undefined) {
-      const checked = await readAndConfirm(context, options, await readTextFile(options.invitationFile), undefined);
-      context.out(JSON.stringify(await envelopeFor(context, options, checked)));
+    if (options.envelopeFile !== undefined) {
+      const envelope = readEnvelopeText(await readTextFile(options.envelopeFile));
+      await withSession(context, options, ({ client }) =>
+        giveSignal(host, options, client, { workflowId }, SIGNALS.share, envelope),
+      );
+      return;
+    }
+    const { holder } = options;
+    if (holder === undefined) command.error("error: required option '--holder <name>' not specified");
+    const sends = options.print !== true && options.output === undefined;
+    if (!sends && options.invitationFile !== undefined) {
+      const checked = await readAndConfirm(context, holder, options, await readTextFile(options.invitationFile), {
+        workflowId,
+      });
+      await keep(context, options, await envelopeFor(context, holder, options, checked));
       return;
     }
     await withSession(context, options, async ({ client, namespace }) => {
-      const jws =
+      const text =
         options.invitationFile === undefined
           ? await fetchInvitation(client, { workflowId })
           : await readTextFile(options.invitationFile);
-      const checked = await readAndConfirm(context, options, jws, { namespace, workflowId });
-      const input = await envelopeFor(context, options, checked);
+      const checked = await readAndConfirm(context, holder, options, text, { namespace, workflowId });
+      const input = await envelopeFor(context, holder, options, checked);
+      if (!sends) return keep(context, options, input);
       // To the very run that invited: a run that came after it must not get the share.
       const run = { workflowId, runId: checked.invitation.rid };
       await giveSignal(host, options, client, run, SIGNALS.share, input);
@@ -65,17 +110,30 @@ export function shareCommand(host: CommandHost): Command {
   });
 }
 
+/** The envelope for somebody else to send: one line, on standard output or in a file. Nothing in it is readable. */
+async function keep(context: CliContext, options: ShareCommandOptions, input: object): Promise<void> {
+  const line = JSON.stringify(input);
+  if (options.output === undefined) {
+    context.out(line);
+    return;
+  }
+  await writeFile(options.output, `${line}\n`, { mode: 0o600 });
+  context.err(`Envelope: ${options.output}. It is encrypted: anybody may send it, by`);
+  context.err(`  runbook share <workflowId> --envelope-file ${shellWord(options.output)}`);
+  context.err('or by pasting its one line as input of signal "share" in the Web UI.');
+}
+
 async function readAndConfirm(
   context: CliContext,
+  holder: string,
   options: ShareCommandOptions,
-  jws: string,
-  expected: { readonly namespace: string; readonly workflowId: string } | undefined,
+  text: string,
+  expected: { readonly namespace?: string; readonly workflowId: string },
 ): Promise<CheckedInvitation> {
-  const checked = await checkInvitation(jws.trim(), {
-    pinsFile: pinsPath(context.env, options.pins),
-    holder: options.holder,
-    ...(expected === undefined ? {} : { expected }),
-  });
+  const { jws, keys } = findInvitation(text);
+  const pinsFile = pinsPath(context.env, options.pins);
+  await pinSigner(context, options, { pinsFile, signer: namedSigner(jws), keys });
+  const checked = await checkInvitation(jws, { pinsFile, holder, expected });
   // To standard error: standard output stays clean for --print and --json.
   for (const line of invitationLines(checked)) context.err(line);
   const [target] = checked.invitation.targets;
@@ -93,9 +151,36 @@ async function readAndConfirm(
   return checked;
 }
 
+/** A signer that is not pinned yet is pinned where its key is at hand and the holder compared the fingerprint. */
+async function pinSigner(
+  context: CliContext,
+  options: ShareCommandOptions,
+  found: {
+    readonly pinsFile: string;
+    readonly signer: string | undefined;
+    readonly keys: readonly PublicKeyEntry[];
+  },
+): Promise<void> {
+  const { pinsFile, signer } = found;
+  if ((await readPins(pinsFile)).some(({ kid }) => kid === signer)) return;
+  const given = options.workersKey === undefined ? undefined : parsePublicKey(options.workersKey.trim());
+  if (options.workersKey !== undefined && given?.kid !== signer) {
+    throw new RunbookError('DOCUMENT_INVALID', 'The invitation is not signed with the key that you gave.', {
+      observed: signer === undefined ? 'no readable signer' : `key ${spokenFingerprint(signer)}`,
+      needed: given === undefined ? 'a public key of the form "<kid>:<x>"' : `key ${spokenFingerprint(given.kid)}`,
+      next: 'Your share was not asked for. Call the operators, at a number that you know.',
+    });
+  }
+  const key = given ?? found.keys.find(({ kid }) => kid === signer);
+  // Where there is no key, or nobody to compare it, the check of the invitation says what to do.
+  if (key === undefined || !context.interactive) return;
+  await pinAfterComparing(context, { pinsFile, environment: options.environment, line: formatPublicKey(key) });
+}
+
 /** The input of the signal: `{document}` where it is signed, else the plain members of the envelope. */
 async function envelopeFor(
   context: CliContext,
+  holder: string,
   options: ShareCommandOptions,
   checked: CheckedInvitation,
 ): Promise<object> {
@@ -104,11 +189,11 @@ async function envelopeFor(
   const envelope = await createEnvelope({
     invitation: checked.invitation,
     invitationDigest: checked.digest,
-    holder: options.holder,
+    holder,
     // The highest counts: a later envelope of the same holder replaces an earlier one.
     seq: Date.now(),
     share,
     ...(key === undefined ? {} : { signingKey: key }),
   });
-  return typeof envelope === 'string' ? { document: envelope } : envelope;
+  return envelopeInput(envelope);
 }

@@ -1,0 +1,126 @@
+import { createHash } from 'node:crypto';
+import { readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Command } from 'commander';
+import { projectRoot } from '../../dev-server/locations';
+import { RunbookError } from '../../errors';
+import { formatPublicKey, parseFingerprint, parsePublicKey, spokenFingerprint } from '../../holder';
+import { newCommand, printResult } from '../command';
+import type { CommandHost, CommonOptions } from '../command';
+
+/** Where the build puts the page, from the project's root. */
+const BUILT_PAGE = join('dist', 'holder-page.html');
+
+interface PageOptions extends CommonOptions {
+  readonly output: string;
+  readonly key: readonly string[];
+  readonly fingerprint: readonly string[];
+  readonly environment?: string;
+  readonly holder?: string;
+}
+
+const collect = (value: string, before: readonly string[]): readonly string[] => [...before, value];
+
+/** `runbook holder-page`: writes the holder's page, for a holder who has only a browser. */
+export function holderPageCommand({ context }: CommandHost): Command {
+  return newCommand(
+    'holder-page',
+    "write the holder's page: one HTML file that needs no network, to be saved beforehand",
+    [
+      'runbook holder-page --output holder-page.html --key KID:KEY   (trusts the workers with this key and no others)',
+      'runbook holder-page --output holder-page.html --key KID:KEY --environment production --holder ada',
+      'runbook holder-page --output holder-page.html   (as published: the holder gives his noted fingerprint each time)',
+    ],
+  )
+    .requiredOption('--output <file>', 'the file to write')
+    .option(
+      '--key <key>',
+      'the workers\' public key "<kid>:<x>" that the page trusts (repeat for several)',
+      collect,
+      [],
+    )
+    .option(
+      '--fingerprint <digits>',
+      'a fingerprint that the page trusts; the public key must then come with each invitation (repeat for several)',
+      collect,
+      [],
+    )
+    .option('--environment <name>', 'what the page calls the environment of these workers')
+    .option('--holder <name>', 'the name that is filled in')
+    .action(async (options: PageOptions) => {
+      const published = await readPublished();
+      const trusted = trustedKeys(options);
+      const page = fill(published, {
+        'workers-keys': trusted.map(({ text }) => text).join(' '),
+        environment: options.environment ?? '',
+        holder: options.holder ?? '',
+      });
+      await writeFile(options.output, page);
+      const fingerprints = trusted.map(({ kid }) => spokenFingerprint(kid));
+      const hashes = { sha256: sha256(page), publishedSha256: sha256(published) };
+      printResult(context, options, { file: options.output, ...hashes, fingerprints }, [
+        `Holder's page: ${options.output}`,
+        `SHA-256: ${hashes.sha256}`,
+        ...(hashes.sha256 === hashes.publishedSha256
+          ? ['This is the page as it is published with the release.']
+          : [`The same command gives the same file. Without what was filled in: ${hashes.publishedSha256}`]),
+        ...fingerprints.map((fingerprint) => `It trusts the workers' key ${fingerprint}`),
+        'Give it to the holder beforehand; he compares hash and fingerprint with you by voice, and keeps the file.',
+      ]);
+    });
+}
+
+function trustedKeys(options: PageOptions): readonly { readonly kid: string; readonly text: string }[] {
+  const whole = options.key.map((line) => {
+    const key = parsePublicKey(line.trim());
+    if (key === undefined)
+      throw new RunbookError('INVALID_INPUT', '--key is not a public key of the form "<kid>:<x>".');
+    return { kid: key.kid, text: formatPublicKey(key) };
+  });
+  const known = new Set(whole.map(({ kid }) => kid));
+  const noted = options.fingerprint.map((text) => {
+    const kid = parseFingerprint(text);
+    if (kid === undefined) {
+      throw new RunbookError('INVALID_INPUT', '--fingerprint is not a complete fingerprint.', {
+        needed: '64 hexadecimal digits, in groups or not',
+      });
+    }
+    // Given beside a key, it is what the key must have.
+    if (whole.length > 0 && !known.has(kid)) {
+      throw new RunbookError('INVALID_INPUT', 'The key does not have the fingerprint that was given.', {
+        observed: whole.map((key) => spokenFingerprint(key.kid)).join(', '),
+        needed: spokenFingerprint(kid),
+      });
+    }
+    return { kid, text: kid };
+  });
+  return [...whole, ...noted.filter(({ kid }) => !known.has(kid))];
+}
+
+/** Writes values into the page's own `meta` elements: its script and its style stay as their hashes say. */
+function fill(page: string, values: Readonly<Record<string, string>>): string {
+  return Object.entries(values).reduce((text, [name, value]) => {
+    const empty = `<meta name="${name}" content="">`;
+    if (!text.includes(empty)) throw new RunbookError('INTERNAL', "The built holder's page is damaged.");
+    return text.replace(empty, () => `<meta name="${name}" content="${escape(value)}">`);
+  }, page);
+}
+
+function escape(value: string): string {
+  return value.replaceAll('&', '&amp;').replaceAll('"', '&quot;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
+}
+
+function sha256(text: string): string {
+  return createHash('sha256').update(text).digest('hex');
+}
+
+async function readPublished(): Promise<string> {
+  const file = join(projectRoot(), BUILT_PAGE);
+  try {
+    return await readFile(file, 'utf8');
+  } catch {
+    throw new RunbookError('NOT_FOUND', `The holder's page is not built: ${file} is missing.`, {
+      next: 'npm run build',
+    });
+  }
+}

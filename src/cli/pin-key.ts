@@ -1,0 +1,41 @@
+import { RunbookError } from '../errors';
+import { parsePublicKey, spokenFingerprint } from '../holder';
+import type { PinnedKey } from '../holder';
+import { addPin } from '../secrets';
+import type { CliContext } from './context';
+
+/** How a workers' key is called where a person gives no name of his own. */
+export const USUAL_ENVIRONMENT = 'production';
+
+/**
+ * Pins a workers' key, after the person compared its fingerprint: with an operator by voice, or with his own note.
+ *
+ * @param options.line `<kid>:<x>`, from anywhere: what counts is the fingerprint.
+ * @param options.compared the person said already that it is the right one.
+ * @throws RunbookError `INVALID_INPUT` where the line is no key, or the person does not confirm it.
+ */
+export async function pinAfterComparing(
+  context: CliContext,
+  options: {
+    readonly pinsFile: string;
+    readonly environment: string;
+    readonly line: string;
+    readonly compared?: boolean;
+  },
+): Promise<PinnedKey> {
+  const key = parsePublicKey(options.line.trim());
+  if (key === undefined) {
+    throw new RunbookError('INVALID_INPUT', 'This is not a public key of the form "<kid>:<x>".', {
+      next: 'Copy the whole line again, as "runbook keys workers" printed it.',
+    });
+  }
+  if (options.compared !== true) {
+    context.err(`Fingerprint of the workers' key: ${spokenFingerprint(key.kid)}`);
+    const answer = await context.ask(
+      'Compare it with an operator by voice, or with your own note. Type "yes" if it is the same',
+    );
+    if (answer !== 'yes')
+      throw new RunbookError('INVALID_INPUT', 'Not confirmed; nothing was pinned.', { needed: 'yes' });
+  }
+  return addPin(options.pinsFile, options.environment, options.line);
+}
