@@ -1,4 +1,4 @@
-import type { ApprovalPayload, DecisionAction, DecisionPayload } from '../../src/contracts/signals';
+import type { ApprovalPayload, DecisionAction, DecisionPayload, DeclinePayload } from '../../src/contracts/signals';
 import {
   createEnvelope,
   formatPublicKey,
@@ -6,6 +6,7 @@ import {
   parseShare,
   signApproval,
   signDecision,
+  signDecline,
   verifyInvitation,
 } from '../../src/secrets';
 import type { EnvelopePayload, SigningKey } from '../../src/secrets';
@@ -81,4 +82,13 @@ export async function decisionOf(
       person.key,
     ),
   };
+}
+
+/** What a holder sends who cannot give his share. */
+export async function declineOf(
+  person: TestPerson,
+  payload: Omit<DeclinePayload, 'name' | 'iat' | 'reason'> & Partial<DeclinePayload>,
+): Promise<{ readonly document: string }> {
+  const complete = { reason: 'on a plane', name: person.name, iat: Math.floor(Date.now() / 1000), ...payload };
+  return { document: await signDecline(complete, person.key) };
 }
