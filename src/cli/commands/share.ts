@@ -44,7 +44,7 @@ interface ShareCommandOptions extends GivingOptions, SigningOptions, ShareOption
 
 /** `runbook share`: checks the invitation, shows it, encrypts the holder's key share to it, and sends it. */
 export function shareCommand(host: CommandHost): Command {
-  const command = newCommand(
+  const command: Command = newCommand(
     'share',
     'give your key share to a run that asks for it; it leaves this machine encrypted only',
     [
