@@ -5,25 +5,46 @@ import { z } from 'zod';
 import { RunbookError } from '../errors';
 import { errnoOf } from './errno';
 import type { PinnedKey } from '../holder/public-keys';
+import { verifyKeyStatement } from './key-statements';
+import type { KeyStatement } from './key-statements';
 import { formatPublicKey, parsePublicKey } from './signing-keys';
+import type { PublicKeyEntry } from './signing-keys';
 
 const pinsFile = z.strictObject({
   version: z.literal(1),
-  pins: z.array(z.strictObject({ environment: z.string().min(1), key: z.string(), addedAt: z.iso.datetime() })),
+  pins: z.array(
+    z.strictObject({
+      environment: z.string().min(1),
+      key: z.string(),
+      addedAt: z.iso.datetime(),
+      /** From then on it does not count: another key followed it, or the person gave it up. */
+      until: z.iso.datetime().optional(),
+      /** The `kid` of the one key that followed it here. */
+      successor: z.string().optional(),
+      /** The `kid` of the pinned key that vouched for it; compared by voice where nothing is given. */
+      vouchedBy: z.string().optional(),
+    }),
+  ),
 });
+type PinsFile = z.infer<typeof pinsFile>;
+
+/** A key that was pinned because a pinned one vouched for it. */
+export interface FollowedPin {
+  readonly environment: string;
+  readonly previous: string;
+  readonly key: PublicKeyEntry;
+  /** When the previous key stops counting. */
+  readonly until: Date;
+}
 
 /**
- * The workers' public keys that a person trusts, one or more per environment; an empty list where there is no file.
+ * The workers' public keys that a person trusts now, one or more per environment; an empty list where there is no file.
  *
  * @param file path of `pins.json`.
  * @throws RunbookError `DOCUMENT_INVALID` where the file is damaged: a pin that cannot be read must not count as absent.
  */
-export async function readPins(file: string): Promise<readonly PinnedKey[]> {
-  return (await readPinsFile(file)).pins.map(({ environment, key }) => {
-    const parsed = parsePublicKey(key);
-    if (parsed === undefined) throw damaged(file);
-    return { environment, ...parsed };
-  });
+export async function readPins(file: string, now = new Date()): Promise<readonly PinnedKey[]> {
+  return counting(await readPinsFile(file), now).map(({ environment, key }) => ({ environment, ...keyOf(file, key) }));
 }
 
 /**
@@ -35,23 +56,155 @@ export async function readPins(file: string): Promise<readonly PinnedKey[]> {
 export async function addPin(file: string, environment: string, line: string, now = new Date()): Promise<PinnedKey> {
   const key = parsePublicKey(line.trim());
   if (key === undefined) throw new RunbookError('INVALID_INPUT', 'This is not a public key of the form "<kid>:<x>".');
-  const pins = await readPins(file);
-  const pinned = pins.find(({ kid }) => kid === key.kid);
+  const content = await readPinsFile(file);
+  const pinned = content.pins.find((pin) => keyOf(file, pin.key).kid === key.kid);
   if (pinned !== undefined && pinned.environment !== environment) {
     throw new RunbookError('INVALID_INPUT', `This key is pinned for environment "${pinned.environment}" already.`);
   }
+  if (pinned?.until !== undefined && new Date(pinned.until) <= now) {
+    throw new RunbookError(
+      'INVALID_INPUT',
+      `This key does not count since ${pinned.until}: another one followed it, or it was given up.`,
+      {
+        next: `Pin the key that the workers use now. To trust this one again all the same, remove it from ${file} first.`,
+      },
+    );
+  }
   if (pinned === undefined) {
-    const content = await readPinsFile(file);
     content.pins.push({ environment, key: formatPublicKey(key), addedAt: now.toISOString() });
-    await mkdir(dirname(file), { recursive: true, mode: 0o700 });
-    const temporary = `${file}.${randomUUID()}`;
-    await writeFile(temporary, `${JSON.stringify(content, null, 2)}\n`, { mode: 0o600, flag: 'wx' });
-    await rename(temporary, file);
+    await writePinsFile(file, content);
   }
   return { environment, ...key };
 }
 
-async function readPinsFile(file: string): Promise<z.infer<typeof pinsFile>> {
+/**
+ * Takes statements by which pinned keys vouch for others, in any order, also several one after the other. A key that was
+ * followed by one key here is never followed by a second, and one that does not count any more vouches for nothing.
+ *
+ * @returns what was pinned, in the order of the chain; empty where every key is pinned already.
+ * @throws RunbookError `DOCUMENT_INVALID` where none of the statements counts and none is known here already, or where
+ * one vouches for what must not be pinned: then nothing is.
+ */
+export async function followPins(
+  file: string,
+  statements: readonly string[],
+  now = new Date(),
+): Promise<readonly FollowedPin[]> {
+  const content = await readPinsFile(file);
+  // A key that is taken in this very call vouches for the next one, also where its own time has passed since.
+  const vouching = new Set(counting(content, now));
+  const followed: FollowedPin[] = [];
+  const refusals = new Map<string, RunbookError>();
+  let known = 0;
+  const waiting = new Set(statements);
+  for (let before = Number.POSITIVE_INFINITY; waiting.size > 0 && waiting.size < before;) {
+    before = waiting.size;
+    for (const jws of waiting) {
+      const keys = [...vouching].map((pin) => keyOf(file, pin.key));
+      const statement = await verifyKeyStatement(jws, keys, now.getTime()).catch((error: unknown) => {
+        if (!(error instanceof RunbookError)) throw error;
+        refusals.set(jws, error);
+        return undefined;
+      });
+      const pin = [...vouching].find((each) => keyOf(file, each.key).kid === statement?.previous);
+      if (statement === undefined || pin === undefined) continue;
+      waiting.delete(jws);
+      const added = follow(content, pin, statement, now, file);
+      if (added === undefined) known += 1;
+      else {
+        vouching.add(added.pin);
+        followed.push(added.followed);
+      }
+    }
+  }
+  if (followed.length > 0) await writePinsFile(file, content);
+  const [refusal] = [...refusals].filter(([jws]) => waiting.has(jws)).map(([, error]) => error);
+  if (followed.length === 0 && known === 0) throw refusal ?? noStatement();
+  return followed;
+}
+
+/**
+ * A pinned key does not count any more from now on.
+ *
+ * @throws RunbookError `NOT_FOUND` where it is not pinned.
+ */
+export async function retirePin(
+  file: string,
+  kid: string,
+  now = new Date(),
+): Promise<{ readonly environment: string }> {
+  const content = await readPinsFile(file);
+  const pin = content.pins.find((each) => keyOf(file, each.key).kid === kid);
+  if (pin === undefined) throw new RunbookError('NOT_FOUND', `This key is not pinned in ${file}.`);
+  if (pin.until === undefined || new Date(pin.until) > now) pin.until = now.toISOString();
+  await writePinsFile(file, content);
+  return { environment: pin.environment };
+}
+
+function follow(
+  content: PinsFile,
+  pin: PinsFile['pins'][number],
+  { key, previous, retire }: KeyStatement,
+  now: Date,
+  file: string,
+): { readonly pin: PinsFile['pins'][number]; readonly followed: FollowedPin } | undefined {
+  if (pin.successor !== undefined && pin.successor !== key.kid) {
+    throw new RunbookError(
+      'DOCUMENT_INVALID',
+      'The statement is refused: another key followed the one that signed it, on this machine.',
+      {
+        next: 'Two keys that follow the same one: somebody else may have the old key. Call the operators, and compare by voice.',
+      },
+    );
+  }
+  const present = content.pins.find((each) => keyOf(file, each.key).kid === key.kid);
+  if (present?.until !== undefined && new Date(present.until) <= now) {
+    throw new RunbookError(
+      'DOCUMENT_INVALID',
+      'The statement is refused: the key that it vouches for was given up on this machine.',
+    );
+  }
+  if (present !== undefined && present.environment !== pin.environment) {
+    throw new RunbookError('DOCUMENT_INVALID', 'The statement is refused: its key is pinned for another environment.');
+  }
+  const until = new Date(retire * 1000);
+  pin.successor = key.kid;
+  if (pin.until === undefined || new Date(pin.until) > until) pin.until = until.toISOString();
+  if (present !== undefined) return undefined;
+  const added = {
+    environment: pin.environment,
+    key: formatPublicKey(key),
+    addedAt: now.toISOString(),
+    vouchedBy: previous,
+  };
+  content.pins.push(added);
+  return { pin: added, followed: { environment: pin.environment, previous, key, until } };
+}
+
+function counting({ pins }: PinsFile, now: Date): PinsFile['pins'] {
+  return pins.filter(({ until }) => until === undefined || new Date(until) > now);
+}
+
+function keyOf(file: string, line: string): PublicKeyEntry {
+  const key = parsePublicKey(line);
+  if (key === undefined) throw damaged(file);
+  return key;
+}
+
+function noStatement(): RunbookError {
+  return new RunbookError('DOCUMENT_INVALID', 'There is no statement about a signing key in this text.', {
+    needed: 'what "runbook keys rotate" wrote',
+  });
+}
+
+async function writePinsFile(file: string, content: PinsFile): Promise<void> {
+  await mkdir(dirname(file), { recursive: true, mode: 0o700 });
+  const temporary = `${file}.${randomUUID()}`;
+  await writeFile(temporary, `${JSON.stringify(content, null, 2)}\n`, { mode: 0o600, flag: 'wx' });
+  await rename(temporary, file);
+}
+
+async function readPinsFile(file: string): Promise<PinsFile> {
   let text: string;
   try {
     text = await readFile(file, 'utf8');
