@@ -86,7 +86,7 @@ export function createDirectSharesActivities(
       const direct = await slotFor(input, execution);
       const { invitation } = await readOwnInvitation(direct.record, signingKey);
       const key = { pgpPublicKey: '', pgpFingerprint: invitation.pgp };
-      return endForHolders(execution, { ...direct, key }, input.mayExist);
+      return endForHolders(execution, { ...direct, key }, input);
     }),
 
     takeEncodedToken: executeChange(async ({ deployment, ceremony, arrived }, execution) => {

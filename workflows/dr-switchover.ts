@@ -4,10 +4,11 @@ import type { DrSwitchoverInput } from '../src/contracts/runbook-inputs';
 import { drSwitchoverInput } from '../src/contracts/runbook-inputs';
 import { awaitWindow } from './building-blocks/approved-plan';
 import { planned, refusalOf, rolesInWords, verdictsInWords } from './building-blocks/assessment';
-import { Ceremony } from './building-blocks/ceremony';
+import { ceremonyFor } from './building-blocks/ceremony-for';
 import { stepFailure } from './building-blocks/failures';
 import { passGate } from './building-blocks/gates';
 import { OperationTokens } from './building-blocks/operation-tokens';
+import type { TokenCeremony } from './building-blocks/token-ceremony';
 import { inParallel } from './building-blocks/parallel';
 import type { Protecting } from './building-blocks/re-protection';
 import { restoreProtection } from './building-blocks/re-protection';
@@ -107,7 +108,7 @@ async function prepare(run: Run, input: DrSwitchoverInput, first: AssessSwitchov
   ];
   const ceremony =
     route.tokenSource === 'ceremony'
-      ? new Ceremony(run, {
+      ? ceremonyFor(run, input, {
           deployment,
           runbook: 'drSwitchover',
           reason: input.reason,
@@ -117,7 +118,7 @@ async function prepare(run: Run, input: DrSwitchoverInput, first: AssessSwitchov
         })
       : undefined;
   const tokens = new OperationTokens(run, deployment, targets, ceremony);
-  await ceremony?.invite();
+  await ceremony?.ready();
   const gate = (name: 'plan' | 'go', digest: string) =>
     passGate(run, { gate: name, planDigest: digest, policy: assessed.gates[name], requestedBy });
   let [planApprovals = []] = await inParallel<readonly unknown[]>([gate('plan', plan.digest), collectShares(ceremony)]);
@@ -176,7 +177,7 @@ async function prepare(run: Run, input: DrSwitchoverInput, first: AssessSwitchov
   return { route, tokens, plan: current, planApprovals, askGo, go: await askGo() };
 }
 
-async function collectShares(ceremony: Ceremony | undefined): Promise<readonly unknown[]> {
+async function collectShares(ceremony: TokenCeremony | undefined): Promise<readonly unknown[]> {
   await ceremony?.collect();
   return [];
 }

@@ -1,6 +1,6 @@
 import type { OperationTokenCeremonyInput } from '../src/contracts/runbook-inputs';
 import { operationTokenCeremonyInput } from '../src/contracts/runbook-inputs';
-import { Ceremony } from './building-blocks/ceremony';
+import { ceremonyFor } from './building-blocks/ceremony-for';
 import { stepFailure } from './building-blocks/failures';
 import type { Run } from './building-blocks/run';
 import type { Ending, RunbookResult } from './building-blocks/runbook';
@@ -24,7 +24,7 @@ async function generate(run: Run, input: OperationTokenCeremonyInput): Promise<E
     // 1. Is it a DR secondary, is its slot free, do the holders suffice?
     const assessed = await run.step(
       'Read and check the cluster',
-      (call) => call.assessCeremony({ deployment, cluster, uses }),
+      (call) => call.assessCeremony({ deployment, cluster, uses, shares: input.shares }),
       { leaveToRunbook: () => true },
     );
     run.state.learnSite(assessed.site);
@@ -39,7 +39,7 @@ async function generate(run: Run, input: OperationTokenCeremonyInput): Promise<E
     }
 
     // 2. Ask the holders.
-    const ceremony = new Ceremony(run, {
+    const ceremony = ceremonyFor(run, input, {
       deployment,
       runbook: 'operationTokenCeremony',
       reason,
@@ -49,7 +49,7 @@ async function generate(run: Run, input: OperationTokenCeremonyInput): Promise<E
     });
     run.onEnd(() => ceremony.abandon());
     run.state.enterPhase('waiting-for-people');
-    await ceremony.invite();
+    await ceremony.ready();
     await ceremony.collect();
 
     // 3. One burst; the token stays sealed in the result of this step and in the ledger.
@@ -63,6 +63,11 @@ async function generate(run: Run, input: OperationTokenCeremonyInput): Promise<E
       outcome: 'completed',
       leftToDo: [
         `The operation token of ${cluster} has no lifetime: use it and delete it. It is sealed in this run and listed in the ledger.`,
+        ...(ceremony.spare.length === 0
+          ? []
+          : [
+              `${ceremony.spare.length} more of ${cluster} were handed in and are in the ledger: operationTokenDisposal deletes them.`,
+            ]),
       ],
     };
   });

@@ -124,7 +124,7 @@ export async function followAttempt(
 export async function endForHolders(
   execution: Execution,
   direct: DirectSlot,
-  mayExist: string | undefined,
+  why: { readonly mayExist?: string | undefined; readonly ifGone?: string | undefined },
 ): Promise<{ readonly outcome: 'done' | 'already'; readonly observed: string; readonly findings: readonly Finding[] }> {
   const { ledger, access, kind } = direct;
   const cluster = access.entry.name;
@@ -134,6 +134,7 @@ export async function endForHolders(
   const mine = (await entriesOf(direct)).filter(({ state }) => state === 'pending');
   const there = present.started && isOurs(direct, mine, present);
   if (there) await cancelOwn(slot);
+  const mayExist = why.mayExist ?? (there || mine.length === 0 ? undefined : why.ifGone);
   const findings: Finding[] = [];
   for (const entry of mine) {
     if (mayExist === undefined) await ledger.remove(entry);

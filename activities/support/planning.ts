@@ -23,10 +23,11 @@ export function siteFacts(
   deployment: string,
 ): SiteFacts {
   const site = { searchAttributesRegistered, uiAddress: inventory.temporal.uiAddress };
-  const { notifications: targets = [], people } = inventory.deployments.get(deployment) ?? {};
-  if (targets.length === 0 || !people) return site;
+  const { notifications: targets = [], people, ceremony } = inventory.deployments.get(deployment) ?? {};
+  const direct = ceremony?.shares === 'direct' ? ({ shares: 'direct' } as const) : {};
+  if (targets.length === 0 || !people) return { ...site, ...direct };
   const events = NOTIFICATION_EVENTS.filter((event) => targets.some((target) => target.events.includes(event)));
-  return { ...site, notifications: { events, ...people } };
+  return { ...site, ...direct, notifications: { events, ...people } };
 }
 
 /** What the workflow needs of a gate's policy, to wait and to say who is missing. */

@@ -50,6 +50,11 @@ const KEY_ACTIVITIES: ReadonlySet<string> = new Set([
   'generateOperationToken',
   'generateRootToken',
   'destroyCeremonyKeys',
+  'startDirectAttempt',
+  'startDirectRootAttempt',
+  'endDirectAttempt',
+  'takeEncodedToken',
+  'takeEncodedRootToken',
 ]);
 
 /**
@@ -95,7 +100,7 @@ export function stepCalls(summary: string, context: () => StepContext): StepCall
 
 type Checks = Pick<
   RunbookActivities,
-  'checkApprovals' | 'checkDecisions' | 'checkDeclines' | 'checkUnaskedShares' | 'readSignalEvents'
+  'checkApprovals' | 'checkDecisions' | 'checkDeclines' | 'checkUnaskedShares' | 'checkUnaskedTokens' | 'readSignalEvents'
 >;
 
 /**

@@ -1,16 +1,17 @@
 import type { Assessment, Authority } from '../../src/contracts/activities';
 import type { CeremonyTarget } from '../../src/contracts/ceremony';
 import type { GateName, PlanDocument } from '../../src/contracts/plan';
-import type { ChangeWindow } from '../../src/contracts/runbook-inputs';
+import type { ChangeWindow, SharesChoice } from '../../src/contracts/runbook-inputs';
 import type { StepCalls } from './activity-calls';
 import { planned, refusalOf, verdictsInWords } from './assessment';
-import { Ceremony } from './ceremony';
+import { ceremonyFor, sharesOf } from './ceremony-for';
 import { RunStopped, stepFailure } from './failures';
 import { passGate } from './gates';
 import { OperationTokens } from './operation-tokens';
 import { inParallel } from './parallel';
 import type { Run } from './run';
 import type { Ending } from './runbook';
+import type { TokenCeremony } from './token-ceremony';
 
 /** What every input of a changing runbook has. */
 interface Asking {
@@ -19,6 +20,8 @@ interface Asking {
   readonly requestedBy?: string | undefined;
   readonly dryRun: boolean;
   readonly window?: ChangeWindow | undefined;
+  /** How key shares reach the service; as the deployment says where nothing is given. */
+  readonly shares?: SharesChoice | undefined;
 }
 
 /** Beside its own input, what an assessment is told. */
@@ -151,7 +154,7 @@ async function askPeople<R>(run: Run, request: PlanRequest<R>, assessed: Assessm
   return { approvals, tokens, waited: gate !== undefined || tokens?.ceremony !== undefined || waitedForWindow };
 }
 
-async function collectShares(ceremony: Ceremony | undefined): Promise<readonly unknown[]> {
+async function collectShares(ceremony: TokenCeremony | undefined): Promise<readonly unknown[]> {
   await ceremony?.collect();
   return [];
 }
@@ -189,7 +192,9 @@ function tokensFor(run: Run, input: Asking, need: TokenNeed, plan: PlanDocument)
   const { source, targets, essential } = need;
   const held = run.tokens;
   const covered = (essential ? [essential] : targets).every((target) => held?.covers(target) === true);
-  if (held && covered && (held.ceremony === undefined) === (source === 'batch')) return held;
+  const sameWay =
+    held?.ceremony === undefined ? source === 'batch' : source === 'ceremony' && sameShares(run, input, held.ceremony);
+  if (held && covered && sameWay) return held;
   if (held?.ceremony && source === 'ceremony') {
     run.state.finding({
       severity: 'warning',
@@ -199,16 +204,22 @@ function tokensFor(run: Run, input: Asking, need: TokenNeed, plan: PlanDocument)
   }
   const ceremony =
     source === 'ceremony'
-      ? new Ceremony(run, {
+      ? ceremonyFor(run, input, {
           deployment: input.deployment,
           runbook: run.state.runbook,
           reason: input.reason,
           requestedBy: input.requestedBy ?? 'unknown',
           targets,
+          first: essential?.cluster,
           inputDigest: plan.digest,
         })
       : undefined;
   return new OperationTokens(run, input.deployment, targets, ceremony);
+}
+
+/** Shares that a run holds already serve, unless it is told in so many words to go the other way. */
+function sameShares(run: Run, input: Asking, { shares }: TokenCeremony): boolean {
+  return input.shares === undefined || shares === sharesOf(run, input);
 }
 
 /**

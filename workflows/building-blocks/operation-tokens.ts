@@ -1,9 +1,9 @@
 import type { CeremonyTarget, OperationTokenReference } from '../../src/contracts/ceremony';
 import type { TokenUse } from '../../src/contracts/runbook-inputs';
-import type { Ceremony } from './ceremony';
 import { inParallel } from './parallel';
 import type { Choice } from './parking';
 import type { Run } from './run';
+import type { TokenCeremony } from './token-ceremony';
 
 /**
  * The tokens for DR operations that one run needs: from the prepared batch token, or made by the ceremony when they are
@@ -14,12 +14,12 @@ export class OperationTokens {
   readonly #deployment: string;
   readonly #targets: readonly CeremonyTarget[];
   /** Absent where the batch token is the source. */
-  readonly ceremony: Ceremony | undefined;
+  readonly ceremony: TokenCeremony | undefined;
   readonly #made = new Map<string, OperationTokenReference>();
   /** Nothing was made since the ledger was worked through. */
   #disposed = false;
 
-  constructor(run: Run, deployment: string, targets: readonly CeremonyTarget[], ceremony: Ceremony | undefined) {
+  constructor(run: Run, deployment: string, targets: readonly CeremonyTarget[], ceremony: TokenCeremony | undefined) {
     this.#run = run;
     this.#deployment = deployment;
     this.#targets = targets;
@@ -72,7 +72,7 @@ export class OperationTokens {
 
   async #delete(): Promise<void> {
     // Also with none of its own: an earlier run may have left tokens that can be deleted now.
-    const tokens = [...this.#made.values()];
+    const tokens = this.#ours();
     const result = await this.#run.skippableStep(
       'Delete the operation tokens',
       'tokens without a lifetime stay alive; the ledger keeps them for the next run',
@@ -88,7 +88,7 @@ export class OperationTokens {
   async #abandon(): Promise<void> {
     if (!this.#disposed) {
       // Also with none of its own, as at the end of a run that was not stopped.
-      const tokens = [...this.#made.values()];
+      const tokens = this.#ours();
       this.#made.clear();
       await this.#run.cleanUp('Delete the operation tokens', async (call) => {
         const { findings } = await call.deleteOperationTokens({ deployment: this.#deployment, tokens });
@@ -96,6 +96,11 @@ export class OperationTokens {
       });
     }
     await this.ceremony?.abandon();
+  }
+
+  /** What was made, and what people handed in beside it. */
+  #ours(): OperationTokenReference[] {
+    return [...this.#made.values(), ...(this.ceremony?.spare ?? [])];
   }
 
   #usesOn(cluster: string): readonly TokenUse[] {

@@ -83,8 +83,10 @@ export interface DirectSharesActivities {
   endDirectAttempt(
     input: OnCluster & {
       readonly ceremony: CeremonyHandle;
-      /** Why a token may exist; absent where none can. */
-      readonly mayExist?: string;
+      /** Why a token may exist that nobody handed in; absent where none can. */
+      readonly mayExist?: string | undefined;
+      /** The same, where our attempt is not in the slot any more. */
+      readonly ifGone?: string | undefined;
     },
   ): Promise<{ readonly outcome: 'done' | 'already'; readonly observed: string; readonly findings: readonly Finding[] }>;
   /**

@@ -38,7 +38,7 @@ import type { ClusterObservation, WalIndex } from '../observations';
 import type { SwitchoverAssessment } from '../plan';
 import type { Report, RunbookFindings } from '../report';
 import type { Attested, Finding, RunFact, RunOutcome } from '../run-facts';
-import type { DrFailoverInput, DrSwitchoverInput, ReplicationKind, TokenUse } from '../runbook-inputs';
+import type { DrFailoverInput, DrSwitchoverInput, ReplicationKind, SharesChoice, TokenUse } from '../runbook-inputs';
 import type { Sealed } from '../sealed';
 import type { DecisionAction } from '../signals';
 
@@ -104,7 +104,9 @@ export interface SwitchoverActivities {
   readDeployment(
     input: StepInput & { readonly deployment: string },
   ): Promise<{ readonly observations: readonly ClusterObservation[] }>;
-  assessCeremony(input: OnCluster & { readonly uses: readonly TokenUse[] }): Promise<{
+  assessCeremony(
+    input: OnCluster & { readonly uses: readonly TokenUse[]; readonly shares?: SharesChoice | undefined },
+  ): Promise<{
     readonly observation: ClusterObservation;
     readonly preconditions: SwitchoverAssessment['preconditions'];
     readonly site: SiteFacts;

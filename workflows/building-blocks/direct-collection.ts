@@ -1,0 +1,396 @@
+import { condition, uuid4, workflowInfo } from '@temporalio/workflow';
+import type {
+  DirectAttempt,
+  DirectAttemptSeen,
+  DirectAttemptStarted,
+  EncodedTokenVerdict,
+} from '../../src/contracts/activities';
+import type { CeremonyHandle } from '../../src/contracts/ceremony';
+import type { Finding } from '../../src/contracts/run-facts';
+import type { InboxItem } from '../../src/contracts/signals';
+import { stepCalls } from './activity-calls';
+import type { StepCalls } from './activity-calls';
+import { withoutFingerprint } from './ceremony';
+import type { DirectOutcome } from './direct-decisions';
+import { askPeople, outcomeOf } from './direct-decisions';
+import { directInstructions, directWait, handInInstructions } from './direct-words';
+import { DirectWatch } from './direct-watch';
+import { notLookedAt, receiveTokenVerdicts } from './encoded-tokens';
+import { RunStopped, StepFailed, failureFacts, stepFailure } from './failures';
+import { foreignAttemptRemedy } from './foreign-attempt';
+import { LEAVE } from './parking';
+import type { Run, StepOptions } from './run';
+import type { Parked } from './share-collection';
+
+/** The last share is in: whoever was shown the token has this long before the alarm. */
+const HAND_IN_MS = 3 * 60_000;
+/** An attempt is gone, and nobody saw its last share: scripts are faster than a look at the slot. */
+const DOUBT_MS = 8_000;
+/** A token is in hand, and the slot was not seen to be free yet. */
+const SETTLE_MS = 3_000;
+/** Shares are asked for anew where less than this is left. */
+const COLLECTING_LEFT_MS = 60_000;
+/** Attempts that may be lost to leader changes before people are asked. */
+const MAX_LOST = 5;
+const KEYS_LOST = new Set(['WORKER_UNREACHABLE', 'KEY_RECORD_MISSING']);
+
+/** What taking handed-in tokens gave. */
+interface Taken<T> {
+  readonly verdicts: readonly (EncodedTokenVerdict & { readonly value?: T | undefined })[];
+  readonly findings: readonly Finding[];
+}
+
+/**
+ * Key shares that never come near this system: the run starts the attempt with the key of the ceremony, the holders give
+ * their shares to the service themselves, and whoever gets the encoded token hands it in. What a token is, and who can
+ * read it, is for the subclass to say.
+ *
+ * @typeParam T - what is kept of a token
+ */
+export abstract class DirectCollection<T> {
+  readonly shares = 'direct';
+  protected readonly run: Run;
+  protected readonly deployment: string;
+  readonly #kind: DirectAttempt['kind'];
+  readonly #cid = uuid4();
+  #handle: CeremonyHandle | undefined;
+  #fingerprint: string | undefined;
+  #keysLost: string | undefined;
+  #inviting: Promise<void> | undefined;
+  #closed = false;
+  readonly #taken = new Map<string, T>();
+  /** Handed in beside what was needed. */
+  readonly #unneeded: { readonly cluster: string; readonly value: T }[] = [];
+  /** Clusters whose token is waited for. */
+  readonly #wanted = new Set<string>();
+  /** Clusters with an attempt of ours whose end is not settled. */
+  readonly #unsettled = new Set<string>();
+  readonly #nonces = new Map<string, Set<string>>();
+
+  constructor(run: Run, deployment: string, kind: DirectAttempt['kind']) {
+    this.run = run;
+    this.deployment = deployment;
+    this.#kind = kind;
+  }
+
+  protected abstract create(
+    call: StepCalls,
+    round: { readonly epoch: number; readonly cid: string },
+  ): Promise<CeremonyHandle & { readonly fingerprint: string }>;
+  protected abstract start(call: StepCalls, ceremony: CeremonyHandle, cluster: string): Promise<DirectAttemptStarted>;
+  protected abstract take(call: StepCalls, ceremony: CeremonyHandle, arrived: readonly number[]): Promise<Taken<T>>;
+
+  get fingerprint(): string | undefined {
+    return this.#fingerprint;
+  }
+
+  protected get closed(): boolean {
+    return this.#closed;
+  }
+
+  async ready(): Promise<void> {
+    const handle = this.#handle;
+    if (handle && this.#keysLost === undefined && Date.now() < handle.collectUntil - COLLECTING_LEFT_MS) return;
+    // Branches that find the same keys gone share the new ones.
+    this.#inviting ??= this.#invite();
+    try {
+      await this.#inviting;
+    } finally {
+      this.#inviting = undefined;
+    }
+  }
+
+  /**
+   * The token of one cluster, once somebody handed it in. People are waited for.
+   *
+   * @param onlyNow - gives undefined where the cluster takes no attempt now
+   * @returns undefined where it was skipped
+   */
+  protected async obtain(cluster: string, parked: Parked, onlyNow = false): Promise<T | undefined> {
+    this.#wanted.add(cluster);
+    try {
+      return await this.#obtain(cluster, parked, onlyNow);
+    } finally {
+      this.#wanted.delete(cluster);
+    }
+  }
+
+  async #obtain(cluster: string, parked: Parked, onlyNow: boolean): Promise<T | undefined> {
+    for (let lost = 0; ; lost += 1) {
+      const held = this.#taken.get(cluster);
+      if (held !== undefined) return held;
+      await this.ready();
+      const started = await this.#start(cluster, parked, onlyNow);
+      if (started === 'again') continue;
+      if (started === undefined) return undefined;
+      if (started.outcome === 'not-done') {
+        if (onlyNow && !this.#taken.has(cluster)) return undefined;
+        continue;
+      }
+      if ((await this.#whileEntered(cluster, started, parked, lost)) === 'skipped') return undefined;
+    }
+  }
+
+  /** What was handed in and not used. */
+  protected get left(): readonly { readonly cluster: string; readonly value: T }[] {
+    return [...this.#unneeded, ...[...this.#taken].map(([cluster, value]) => ({ cluster, value }))];
+  }
+
+  /** Hands a token out: what is handed in for this cluster from now on is another one. */
+  protected give(cluster: string): void {
+    this.#taken.delete(cluster);
+  }
+
+  async close(): Promise<void> {
+    await this.#end(async (ceremony) => {
+      await this.run.skippableStep(
+        'Destroy the ceremony keys',
+        'the sweeper of the worker destroys them when the invitation has expired',
+        (call) => call.destroyCeremonyKeys({ ceremony }),
+        { note: (result) => result.text },
+      );
+    });
+  }
+
+  async abandon(): Promise<void> {
+    await this.#end((ceremony) =>
+      this.run.cleanUp('Destroy the ceremony keys', async (call) => {
+        await call.destroyCeremonyKeys({ ceremony });
+      }),
+    );
+  }
+
+  async #end(destroy: (ceremony: CeremonyHandle) => Promise<void>): Promise<void> {
+    this.#closed = true;
+    const ceremony = this.#handle;
+    if (!ceremony) return;
+    for (const cluster of [...this.#unsettled]) {
+      this.run.state.waitOver(waitKey(cluster));
+      await this.#settle(cluster, { ifGone: 'its attempt ended while nobody handed in what came of it' });
+    }
+    this.run.signals.on('submitEncodedToken', undefined);
+    this.run.state.invitation = undefined;
+    await destroy(ceremony);
+    this.#handle = undefined;
+  }
+
+  async #invite(): Promise<void> {
+    const before = this.#handle;
+    if (before) {
+      this.run.state.finding({
+        severity: 'warning',
+        code: 'ceremony-keys-lost',
+        text: `The keys of epoch ${before.epoch} cannot be used any more (${this.#keysLost ?? 'EXPIRED'}): there are new ones.`,
+      });
+    }
+    const epoch = (before?.epoch ?? 0) + 1;
+    const name = epoch === 1 ? 'Make the keys of the ceremony' : `Make the keys of the ceremony again (epoch ${epoch})`;
+    const made = await this.run.step(name, (call) => this.create(call, { epoch, cid: this.#cid }), {
+      note: ({ threshold, holders }) => `${threshold} of ${holders.length} holders enter their shares themselves`,
+    });
+    this.#handle = withoutFingerprint(made);
+    this.#fingerprint = made.fingerprint;
+    this.#keysLost = undefined;
+    this.run.state.invitation = made.invitation;
+    this.run.signals.on('submitEncodedToken', (items) => this.#receive(items));
+  }
+
+  async #start(cluster: string, parked: Parked, onlyNow: boolean): Promise<DirectAttemptStarted | 'again' | undefined> {
+    const name = `Start a generation attempt on ${cluster}`;
+    const ceremony = this.#required();
+    const body = async (call: StepCalls): Promise<DirectAttemptStarted> => {
+      const started = await this.start(call, ceremony, cluster);
+      if (started.outcome !== 'not-done' || onlyNow) return started;
+      throw stepFailure('PRECONDITION_FAILED', `${cluster} takes no generation attempt now.`, {
+        observed: started.observed,
+        needed: 'a DR secondary',
+      });
+    };
+    const options: StepOptions<DirectAttemptStarted> = {
+      note: (started) =>
+        started.outcome === 'not-done'
+          ? started.observed
+          : `nonce ${started.nonce}, ${started.progress} of ${started.required} key shares`,
+      ...(parked.choices && { choices: parked.choices }),
+      instead: () => (this.#taken.has(cluster) ? { outcome: 'not-done', observed: 'it was handed in' } : undefined),
+      remedy: (failure) =>
+        foreignAttemptRemedy(this.run.state, { deployment: this.deployment, cluster, kind: this.#kind }, failure),
+      leaveToRunbook: ({ code }) => KEYS_LOST.has(code),
+    };
+    try {
+      return parked.skipEffect === undefined
+        ? await this.run.step(name, body, options)
+        : await this.run.skippableStep(name, parked.skipEffect, body, options);
+    } catch (error) {
+      if (!(error instanceof StepFailed)) throw error;
+      this.#keysLost = error.failure.code;
+      return 'again';
+    }
+  }
+
+  async #whileEntered(cluster: string, attempt: DirectAttempt, parked: Parked, lost: number): Promise<DirectOutcome> {
+    const nonces = this.#nonces.get(cluster) ?? new Set<string>();
+    this.#nonces.set(cluster, nonces);
+    this.#unsettled.add(cluster);
+    this.#show(cluster, attempt);
+    const watch = new DirectWatch(this.run, { deployment: this.deployment, cluster, attempt, nonces }, (now) =>
+      this.#show(cluster, now),
+    );
+    const taken = () => this.#taken.has(cluster);
+    const done = () => taken() || watch.needsAttention || this.#keysLost !== undefined;
+    try {
+      const next = await this.#whilePeopleEnter(cluster, done, parked);
+      watch.throwDefect();
+      if (taken()) {
+        const gone = watch.ended !== undefined || (await condition(() => watch.needsAttention, SETTLE_MS));
+        // What is in the slot still is not what was handed in: it is cancelled at the end.
+        if (gone) this.#unsettled.delete(cluster);
+        return 'token';
+      }
+      if (next) return next;
+      return watch.ended ? await this.#afterEnd(cluster, watch.attempt, watch.ended, parked, lost) : 'again';
+    } finally {
+      watch.stop();
+      this.run.state.waitOver(waitKey(cluster));
+    }
+  }
+
+  /** Inside an outage the clock never ends this wait, and people may go another way meanwhile. */
+  async #whilePeopleEnter(cluster: string, done: () => boolean, parked: Parked): Promise<DirectOutcome | undefined> {
+    const { run } = this;
+    const leftMs = Math.max(1000, this.#required().collectUntil - Date.now());
+    if (run.inOutage) {
+      const failure = {
+        code: 'SHARES_MISSING',
+        message: `No cluster is primary, and the holders must enter their key shares on ${cluster} themselves.`,
+        next: 'The holders do what is shown; or decide for another way.',
+        outcomeKnown: true,
+      };
+      const ways = parked.choices ?? [LEAVE];
+      const decision = await run.decisionWhile(`Key shares on ${cluster} in the outage`, failure, ways, done, leftMs);
+      if (decision) return outcomeOf(run, decision, cluster, parked);
+      if (!done()) this.#keysLost = 'EXPIRED';
+      return undefined;
+    }
+    if (await run.waitFor(done, leftMs)) return undefined;
+    const message = `the holders did not enter enough key shares on ${cluster} in time`;
+    if (parked.skipEffect === undefined) throw run.stop(new RunStopped('the clock', message));
+    this.#keysLost = 'EXPIRED';
+    return this.#ask(cluster, parked, {
+      code: 'SHARES_MISSING',
+      message: `Nobody is waited for any more: ${message}.`,
+    });
+  }
+
+  /** The attempt is gone. It may have ended in a token, and then that comes first. */
+  async #afterEnd(
+    cluster: string,
+    last: DirectAttempt,
+    seen: DirectAttemptSeen,
+    parked: Parked,
+    lost: number,
+  ): Promise<DirectOutcome> {
+    const { run } = this;
+    const complete = last.progress >= last.required - 1;
+    const movedTo = seen.address === last.address ? undefined : seen.address;
+    if (!complete && (seen.seen === 'foreign' || (movedTo !== undefined && lost < MAX_LOST))) {
+      const [code, how] =
+        seen.seen === 'foreign'
+          ? ['attempt-taken-over', "somebody else's attempt is in its place, which this run never cancels by itself"]
+          : ['attempt-lost', `the active node changed from ${last.address} to ${movedTo ?? 'another one'}`];
+      run.state.finding({
+        severity: 'warning',
+        code,
+        text: `The attempt on ${cluster} was lost with ${last.progress} of ${last.required} key shares: ${how}.`,
+        next: 'Every holder enters his share again, with the new nonce, as soon as it is shown.',
+      });
+      await this.#settle(cluster, {});
+      return 'again';
+    }
+    const { workflowId } = workflowInfo();
+    run.state.wait(waitKey(cluster), {
+      for: 'action',
+      what: directWait(cluster),
+      instructions: handInInstructions({ workflowId, cluster }),
+    });
+    if (await run.waitFor(() => this.#taken.has(cluster), complete ? HAND_IN_MS : DOUBT_MS)) {
+      this.#unsettled.delete(cluster);
+      return 'token';
+    }
+    if (complete)
+      await this.#settle(cluster, {
+        mayExist: 'the attempt ended after its last key share, and nobody handed in the encoded token',
+      });
+    const next = await this.#ask(cluster, parked, {
+      code: complete ? 'TOKEN_ORPHANED' : 'ATTEMPT_LOST',
+      message: complete
+        ? `A token of ${cluster} exists that this run does not hold: nobody handed in the encoded token.`
+        : `The attempt on ${cluster} is gone: cancelled by somebody, lost with a restart, or complete.`,
+    });
+    if (next === 'again' && !complete) await this.#settle(cluster, {});
+    return next;
+  }
+
+  async #ask(cluster: string, parked: Parked, failure: { readonly code: string; readonly message: string }) {
+    return askPeople(this.run, cluster, parked, failure, () => this.#taken.has(cluster));
+  }
+
+  /** Frees the slot and settles the ledger; a token that may exist is told as the first thing, whatever fails here. */
+  async #settle(cluster: string, why: { readonly mayExist?: string; readonly ifGone?: string }): Promise<void> {
+    const ceremony = this.#required();
+    this.#unsettled.delete(cluster);
+    let told = false;
+    await this.run.cleanUp(`Settle the attempt on ${cluster}`, async (call) => {
+      const { findings } = await call.endDirectAttempt({ deployment: this.deployment, cluster, ceremony, ...why });
+      told = true;
+      this.run.state.noteFindings(findings);
+    });
+    if (told || why.mayExist === undefined) return;
+    this.run.state.finding({
+      severity: 'critical',
+      code: this.#kind === 'root-token' ? 'orphan-root-token' : 'orphan-token',
+      text: `A token of ${cluster} may exist that nobody holds: ${why.mayExist}.`,
+      next: `Whoever was shown it hands it in while this run goes on; the ledger of this worker could not be written.`,
+    });
+  }
+
+  async #receive(items: readonly InboxItem[]): Promise<void> {
+    const { state } = this.run;
+    const arrived = items.map(({ arrival }) => arrival);
+    try {
+      const call = stepCalls('Take an encoded token', () => state.sideContext('Take an encoded token'));
+      const { verdicts, findings } = await this.take(call, this.#required(), arrived);
+      receiveTokenVerdicts(state, verdicts);
+      state.noteFindings(findings);
+      for (const { cluster, value } of verdicts) {
+        if (cluster === undefined || value === undefined) continue;
+        if (this.#wanted.has(cluster) && !this.#taken.has(cluster)) this.#taken.set(cluster, value);
+        else this.#unneeded.push({ cluster, value });
+      }
+    } catch (error) {
+      const failure = failureFacts(error);
+      if (!failure) throw error;
+      if (KEYS_LOST.has(failure.code)) this.#keysLost = failure.code;
+      const text = `could not be looked at now (${failure.code}); hand it in again`;
+      receiveTokenVerdicts(state, notLookedAt(arrived, 'not-checked', text));
+    }
+  }
+
+  #show(cluster: string, attempt: DirectAttempt): void {
+    const { workflowId } = workflowInfo();
+    this.run.state.wait(waitKey(cluster), {
+      for: 'action',
+      what: directWait(cluster),
+      instructions: directInstructions({ workflowId, cluster, attempt }),
+    });
+  }
+
+  #required(): CeremonyHandle {
+    if (!this.#handle) throw new TypeError('the ceremony has no keys yet');
+    return this.#handle;
+  }
+}
+
+function waitKey(cluster: string): string {
+  return `direct:${cluster}`;
+}

@@ -1,0 +1,42 @@
+import type { CeremonyTarget, OperationTokenReference } from '../../src/contracts/ceremony';
+import type { SharesChoice, TokenUse } from '../../src/contracts/runbook-inputs';
+import type { Parked } from './share-collection';
+
+/** Who asks the key holders for operation tokens, and for what. */
+export interface CeremonyRequest {
+  readonly deployment: string;
+  readonly runbook: string;
+  readonly reason: string;
+  readonly requestedBy: string;
+  /** Every cluster on which the run will need a token, so that each holder is asked once. */
+  readonly targets: readonly CeremonyTarget[];
+  readonly inputDigest: string;
+  /** What is collected before anything is changed, where that is not the first target. */
+  readonly first?: string | undefined;
+}
+
+/** A way from key shares to operation tokens, for several clusters from one ask. */
+export interface TokenCeremony {
+  readonly shares: SharesChoice;
+  /** The fingerprint that tells our generation attempt from another's. */
+  readonly fingerprint: string | undefined;
+  /** Tokens that were handed in and that the run does not need: it deletes them with the others. */
+  readonly spare: readonly OperationTokenReference[];
+  /** Whether the holders were asked for this, so that nobody has to be asked again. */
+  covers(target: CeremonyTarget): boolean;
+  /** Invites the holders, unless an earlier part of the run did and they can still answer. */
+  ready(): Promise<void>;
+  /** Waits for what people must give before anything is changed. */
+  collect(): Promise<void>;
+  /**
+   * The token of one cluster.
+   *
+   * @param parked - choices beside `retry` where it parks; with `skipEffect` people may skip it
+   * @returns undefined where it was skipped
+   */
+  generate(cluster: string, uses: readonly TokenUse[], parked?: Parked): Promise<OperationTokenReference | undefined>;
+  /** Destroys the keys. */
+  close(): Promise<void>;
+  /** As {@link close}, for a run that ends early. */
+  abandon(): Promise<void>;
+}
