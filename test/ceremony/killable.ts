@@ -1,0 +1,89 @@
+/**
+ * Workers that can be killed cheaply, one activity at a time, in the process of the test. A killed attempt is frozen for
+ * good where it waits for the service: no answer reaches it, it makes no further call, no `finally` of it runs, its
+ * heartbeats end and nothing is reported. So Temporal sees what it sees after SIGKILL: silence until the heartbeat
+ * timeout, then another attempt over what is on disk. What this leaves out, the loss of the workflow cache and of the
+ * pollers, is in `burst-killed.test.ts`, with real processes.
+ */
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { CompleteAsyncError, Context } from '@temporalio/activity';
+import type { RunbookActivities } from '../../src/contracts/activities';
+import { Transport } from '../../src/client/transport';
+
+class Attempt {
+  dead = false;
+  die: () => void = () => undefined;
+  readonly death = new Promise<never>((_resolve, reject) => {
+    this.die = () => {
+      this.dead = true;
+      reject(new CompleteAsyncError());
+    };
+  });
+}
+
+const current = new AsyncLocalStorage<Attempt>();
+const bursts = new Map<string, Attempt>();
+const never = new Promise<never>(() => undefined);
+
+/** The burst that is under way on a cluster ends here and now. */
+export function killBurst(cluster: string): void {
+  bursts.get(cluster)?.die();
+}
+
+/** The activities, with a burst that can be killed. */
+export function killable(activities: RunbookActivities): RunbookActivities {
+  freezeTransports();
+  return {
+    ...activities,
+    generateOperationToken: (input) => {
+      const attempt = new Attempt();
+      bursts.set(input.cluster, attempt);
+      attempt.death.catch(() => undefined);
+      return current.run(attempt, () =>
+        Promise.race([runWith(attempt, () => activities.generateOperationToken(input)), attempt.death]),
+      );
+    },
+  };
+}
+
+/** Runs the body so that its heartbeats end with the attempt. */
+function runWith<T>(attempt: Attempt, body: () => Promise<T>): Promise<T> {
+  const context: { heartbeat: (details?: unknown) => void } = Context.current();
+  const { heartbeat } = Context.current();
+  context.heartbeat = (details) => {
+    if (!attempt.dead) heartbeat(details);
+  };
+  // The timer of the heartbeats is made before the body first waits.
+  const { setInterval: original } = globalThis;
+  const timers: NodeJS.Timeout[] = [];
+  globalThis.setInterval = (...given: Parameters<typeof original>) => {
+    const timer = original(...given);
+    timers.push(timer);
+    return timer;
+  };
+  attempt.death.catch(() => timers.forEach((timer) => clearInterval(timer)));
+  try {
+    return body();
+  } finally {
+    globalThis.setInterval = original;
+  }
+}
+
+let frozen = false;
+function freezeTransports(): void {
+  if (frozen) return;
+  frozen = true;
+  // eslint-disable-next-line @typescript-eslint/unbound-method -- called with its own receiver below
+  const { send } = Transport.prototype;
+  Transport.prototype.send = async function (this: Transport, ...given) {
+    const attempt = current.getStore();
+    if (attempt?.dead) return never;
+    try {
+      const answer = await send.apply(this, given);
+      return attempt?.dead ? await never : answer;
+    } catch (error) {
+      if (attempt?.dead) return never;
+      throw error;
+    }
+  };
+}

@@ -1,0 +1,142 @@
+import { readFileSync, readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import type { LedgerEntry } from '../../activities/support/token-ledger';
+import type { Sealed } from '../../src/contracts/sealed';
+import { openValue, SealKeyring } from '../../src/secrets';
+import type { RecordedCall } from '../../src/simulator';
+import { findCanaries, historyText } from '../support/canaries';
+import type { Scenario } from '../support/scenario';
+import { temporalServer } from '../support/temporal-server';
+import type { Played } from './lane';
+import { THRESHOLD } from './orders';
+
+const GIVE = '/generate-operation-token/update';
+
+/** What one order came to, for the figures. */
+export interface Verdict {
+  readonly end: 'token' | 'named action';
+  readonly orphans: number;
+  readonly alarms: number;
+  /** Alarms of which only the simulator knows that there is no token: the last call broke and its attempt is gone. */
+  readonly unknowable: number;
+  readonly attempts: number;
+}
+
+/** Judges one order against what the simulated service did. Every mistake that it finds is one line. */
+export async function judge(
+  scenario: Scenario,
+  cluster: string,
+  played: Played,
+): Promise<Verdict & { readonly mistakes: string[] }> {
+  const { order, report, asked, sent, run, secrets } = played;
+  const mistakes: string[] = [];
+  const west = scenario.service.cluster(cluster);
+  const calls = scenario.service.calls.slice(...played.calls).filter((call) => call.cluster === cluster);
+  const issued = west.issuedSecrets.slice(...played.tokens);
+
+  // 1. It ends in a token, or in a named action for a named person.
+  const entries = ledgerOf(scenario).filter(({ rid }) => rid === report.runId);
+  const held = await tokensHeld(scenario, cluster, entries);
+  const end = report.outcome === 'completed' ? 'token' : 'named action';
+  if (end === 'token' && !held.some((token) => issued.includes(token)))
+    mistakes.push('completed without a token of the service');
+  if (
+    end === 'named action' &&
+    !(asked.length > 0 && asked.every(({ action, persons }) => action !== '' && persons.length > 0))
+  )
+    mistakes.push(`ended as ${report.outcome} and asked nobody for anything`);
+  if (report.outcome !== 'completed' && report.outcome !== 'aborted') mistakes.push(`outcome ${report.outcome}`);
+
+  // 2. No share is given to an attempt again once that attempt has taken it.
+  const gives = calls.filter(({ method, path }) => method === 'POST' && path.endsWith(GIVE));
+  mistakes.push(...givenTwice(gives));
+  // A new attempt needs a reason: a mishap, a share that was rejected, or an attempt of somebody else.
+  const attempts = new Set(gives.map(({ body }) => textOf(body, 'nonce'))).size;
+  const quiet =
+    order.mishaps.length === 0 &&
+    !order.foreignBefore &&
+    order.acts.every((each) => each.act !== 'share' || each.share === 'right');
+  if (quiet && end === 'token' && (attempts !== 1 || gives.length !== THRESHOLD))
+    mistakes.push(`nothing happened, and it took ${attempts} attempts and ${gives.length} shares`);
+
+  // 3. The orphan alarm, exactly where a token may exist that the run does not hold.
+  const orphans = issued.filter((token) => !held.includes(token)).length;
+  const alarms = alarmsOf(played);
+  const broken = lastCallsWithoutAnswer(gives);
+  if (alarms < orphans) mistakes.push(`${orphans} tokens nobody holds, ${alarms} alarms`);
+  if (alarms > orphans + broken)
+    mistakes.push(`${alarms} alarms, ${orphans} tokens nobody holds, ${broken} last calls without an answer`);
+  const inLedger = entries.filter(({ state }) => state === 'orphan').length;
+  if (inLedger !== alarms) mistakes.push(`${alarms} alarms in the report, ${inLedger} orphans in the ledger`);
+
+  // 4. Everybody who sent something is told what became of it.
+  for (const signal of ['share', 'decline'] as const) {
+    const receipts = report.receipts.filter((each) => each.signal === signal).length;
+    if (receipts !== sent[signal]) mistakes.push(`${sent[signal]} signals ${signal}, ${receipts} receipts`);
+  }
+
+  // 5. Nothing of a secret is readable in the history or the report.
+  const texts = [historyText(await run.handle.fetchHistory()), JSON.stringify(report)];
+  const canaries = new Map([...secrets, ...issued.map((token, index) => [`token ${index}`, token] as const)]);
+  for (const text of texts) mistakes.push(...findCanaries(text, canaries).map((name) => `${name} is readable`));
+
+  return { end, orphans, alarms, unknowable: Math.max(0, alarms - orphans), attempts, mistakes };
+}
+
+function textOf(body: RecordedCall['body'], name: 'nonce' | 'key'): string {
+  const value = body[name];
+  return typeof value === 'string' ? value : '';
+}
+
+/** One attempt takes each share once. */
+function givenTwice(gives: readonly RecordedCall[]): string[] {
+  const taken = new Set<string>();
+  return gives.flatMap(({ body, status }) => {
+    const pair = `${textOf(body, 'nonce')} ${textOf(body, 'key')}`;
+    const twice = taken.has(pair) ? ['a share was given again to an attempt that had taken it'] : [];
+    if (status === 200) taken.add(pair);
+    return twice;
+  });
+}
+
+/** Calls with the share that completes an attempt which nobody was told the result of. */
+function lastCallsWithoutAnswer(gives: readonly RecordedCall[]): number {
+  const progress = new Map<string, Set<string>>();
+  let broken = 0;
+  for (const { body, status } of gives) {
+    const [nonce, key] = [textOf(body, 'nonce'), textOf(body, 'key')];
+    const taken = progress.get(nonce) ?? new Set<string>();
+    progress.set(nonce, taken);
+    const isLast = taken.size >= THRESHOLD - 1 && !taken.has(key);
+    if (isLast && (status === 0 || status >= 500)) broken += 1;
+    if (status === 200 || status === 0 || status >= 500) taken.add(key);
+  }
+  return broken;
+}
+
+/** Each alarm is a finding of the report, or the text of a parking where the burst had no result. */
+function alarmsOf({ report }: Played): number {
+  const found = report.findings.filter(({ code }) => code === 'orphan-token').length;
+  const told = report.parkings.filter(({ message }) => message.includes('may exist that nobody holds')).length;
+  return found + told;
+}
+
+function ledgerOf(scenario: Scenario): LedgerEntry[] {
+  const directory = join(scenario.directory, 'ledger');
+  return readdirSync(directory)
+    .filter((name) => name.endsWith('.json'))
+    .map((name) => JSON.parse(readFileSync(join(directory, name), 'utf8')) as LedgerEntry);
+}
+
+async function tokensHeld(scenario: Scenario, cluster: string, entries: readonly LedgerEntry[]): Promise<string[]> {
+  const keyring = SealKeyring.parse(readFileSync(join(scenario.directory, 'seal-keys'), 'utf8'));
+  const { clusterId } = scenario.service.cluster(cluster);
+  const alive = entries.filter(({ state, sealed }) => state === 'alive' && sealed !== undefined);
+  return Promise.all(
+    alive.map(async ({ wid, rid, sealed }) => {
+      const run = { ns: temporalServer().namespace, wid, rid };
+      const spec = { kind: 'operation-token', cluster, clusterId, use: 'dr.promote' } as const;
+      return (await openValue(keyring, run, sealed as Sealed<'operation-token'>, spec)).reveal();
+    }),
+  );
+}

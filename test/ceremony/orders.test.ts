@@ -1,0 +1,84 @@
+/**
+ * Seeded orders of shares and events, each played by a real run on the Temporal server against the simulated service.
+ *
+ *   RUNBOOKS_CEREMONY_FROM=17 RUNBOOKS_CEREMONY_SEEDS=1 npm run test:ceremony
+ */
+import type * as Activities from '../../activities';
+import { Scenario } from '../support/scenario';
+import type * as Killable from './killable';
+import { CeremonyLane } from './lane';
+import { judge } from './oracle';
+import type { Verdict } from './oracle';
+import { inWords, orderOf } from './orders';
+
+jest.mock('../../activities', () => {
+  const actual = jest.requireActual<typeof Activities>('../../activities');
+  const { killable } = jest.requireActual<typeof Killable>('./killable');
+  return { ...actual, createActivities: (given: never) => killable(actual.createActivities(given)) };
+});
+
+const FROM = Number(process.env['RUNBOOKS_CEREMONY_FROM'] ?? 1);
+const SEEDS = Number(process.env['RUNBOOKS_CEREMONY_SEEDS'] ?? 200);
+const LANES = Math.min(Number(process.env['RUNBOOKS_CEREMONY_LANES'] ?? 10), SEEDS);
+
+jest.setTimeout(180_000 + SEEDS * 5_000);
+
+it(`${SEEDS} orders of shares and events end in a token or in a named action for a named person`, async () => {
+  const names = Array.from({ length: LANES }, (_, index) => `west-${index + 1}`);
+  const seal = { shares: 5, threshold: 3 };
+  const scenario = await Scenario.start({
+    topology: {
+      clusters: [{ name: 'east', nodes: 1, seal }, ...names.map((name) => ({ name, nodes: 3, seal }))],
+      dr: [{ primary: 'east', secondaries: names }],
+    },
+  });
+  const began = { at: Date.now(), cpu: process.cpuUsage() };
+  const failures: string[] = [];
+  const verdicts: Verdict[] = [];
+  try {
+    let next = FROM;
+    const play = async (cluster: string) => {
+      const lane = new CeremonyLane(scenario, cluster);
+      while (next < FROM + SEEDS) {
+        const order = orderOf(next++);
+        const { mistakes, ...verdict } = await lane
+          .play(order)
+          .then((played) => judge(scenario, cluster, played))
+          .catch((error: unknown) => ({
+            mistakes: [error instanceof Error ? (error.stack ?? error.message) : String(error)],
+          }));
+        if ('end' in verdict) verdicts.push(verdict);
+        if (mistakes.length > 0) failures.push(failure(order.seed, mistakes));
+      }
+    };
+    await Promise.all(names.map(play));
+    process.stderr.write(figures(verdicts, began));
+    expect(failures).toEqual([]);
+    expect(await scenario.leaks()).toEqual([]);
+  } finally {
+    await scenario.stop();
+  }
+});
+
+function failure(seed: number, mistakes: readonly string[]): string {
+  const text = [
+    `order ${seed}: ${inWords(orderOf(seed))}`,
+    ...mistakes.map((each) => `  ${each}`),
+    `  alone: RUNBOOKS_CEREMONY_FROM=${seed} RUNBOOKS_CEREMONY_SEEDS=1 npm run test:ceremony`,
+  ].join('\n');
+  process.stderr.write(`${text}\n`);
+  return text;
+}
+
+function figures(verdicts: readonly Verdict[], began: { readonly at: number; readonly cpu: NodeJS.CpuUsage }): string {
+  const sum = (of: (verdict: Verdict) => number) => verdicts.reduce((total, each) => total + of(each), 0);
+  const { user, system } = process.cpuUsage(began.cpu);
+  const tokens = verdicts.filter(({ end }) => end === 'token').length;
+  return [
+    `${verdicts.length} orders in ${((Date.now() - began.at) / 1000).toFixed(1)} s`,
+    `${((user + system) / 1e6 / Math.max(1, verdicts.length)).toFixed(2)} s of CPU each in this process`,
+    `${tokens} ended in a token, ${verdicts.length - tokens} in a named action`,
+    `${sum(({ attempts }) => attempts)} attempts`,
+    `${sum(({ orphans }) => orphans)} tokens nobody holds, all told; ${sum(({ unknowable }) => unknowable)} alarms of which only the simulator knows that there is none\n`,
+  ].join('; ');
+}
