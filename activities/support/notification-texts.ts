@@ -1,9 +1,8 @@
 import type { NextCommand } from '../../src/contracts/next-commands';
 import { commandsFor } from '../../src/contracts/next-commands';
 import type { Notification, NotificationSeverity } from '../../src/contracts/notifications';
-import type { Attested } from '../../src/contracts/run-facts';
 import type { Waiting } from '../../src/contracts/run-status';
-import { shareGroupLines } from '../../src/contracts/share-words';
+import { shareFacts } from '../../src/contracts/share-words';
 import { redact } from '../../src/secrets';
 import type { RunContext } from '../../src/secrets';
 
@@ -99,13 +98,7 @@ function waitingLines(waiting: Waiting | undefined): string[] {
       return [
         `${waiting.threshold} key shares, until ${new Date(waiting.until).toISOString()}`,
         `In hand: ${waiting.held.join(', ') || 'none'}. Not yet: ${waiting.missingHolders.join(', ') || 'nobody'}`,
-        ...(waiting.declined ?? []).map(({ by, reason }) => `Declined: ${attestedName(by)}, ${redact(reason)}`),
-        ...(waiting.standBy
-          ? [
-              `Standing by, not asked before ${new Date(waiting.standBy.askedFrom).toISOString()}: ${waiting.standBy.holders.join(', ')}`,
-            ]
-          : []),
-        ...shareGroupLines(waiting),
+        ...shareFacts(waiting).map(redact),
       ];
     case 'rehearsal':
       return [
@@ -126,10 +119,6 @@ function waitingLines(waiting: Waiting | undefined): string[] {
     case 'action':
       return listed(redact(waiting.what), waiting.instructions);
   }
-}
-
-function attestedName({ name, how }: Attested): string {
-  return how === 'claimed' ? `${name} (UNVERIFIED)` : name;
 }
 
 function listed(head: string, items: readonly string[]): string[] {

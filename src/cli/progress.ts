@@ -1,6 +1,6 @@
 import type { RunStatus, Waiting } from '../contracts/run-status';
 import { commandsFor } from '../contracts/next-commands';
-import { receiptLine, shareLines, waitingHeadline } from './render-status';
+import { receiptLine, sharesBelow, waitingHeadline } from './render-status';
 import type { RunView } from './run-view';
 import { clock, inWords } from './text';
 
@@ -109,7 +109,7 @@ export class Progress {
         text: `-> ${waitingHeadline(each, now)}`,
         below:
           each.for === 'shares'
-            ? shareLines(workflowId, each, now, '            ')
+            ? sharesBelow(workflowId, each, now, '            ')
             : commandsFor(workflowId, each).map(({ who, command, effect }) =>
                 effect === undefined ? `            ${who}: ${command}` : `            ${command}  (${effect})`,
               ),

@@ -1,7 +1,8 @@
 import type { Receipt } from '../contracts/run-facts';
 import type { RunStatus, TimelineStep, Waiting } from '../contracts/run-status';
 import { commandsFor } from '../contracts/next-commands';
-import { askedHolders, shareGroupLines } from '../contracts/share-words';
+import type { ShareLine } from '../contracts/share-words';
+import { shareLines } from '../contracts/share-words';
 import type { RunView } from './run-view';
 import { attestedName, clock, columns, inWords } from './text';
 
@@ -77,7 +78,7 @@ function stepCells(step: TimelineStep, now: number): string[] {
 
 /** What a run waits for, and the command for each missing person. */
 export function waitingLines(workflowId: string, waiting: Waiting, now = Date.now()): string[] {
-  if (waiting.for === 'shares') return [waitingHeadline(waiting, now), ...shareLines(workflowId, waiting, now, '  ')];
+  if (waiting.for === 'shares') return [waitingHeadline(waiting, now), ...sharesBelow(workflowId, waiting, now, '  ')];
   const commands = commandsFor(workflowId, waiting).map(({ who, command, effect }) =>
     effect === undefined ? `  ${who}: ${command}` : `  ${command}\n      ${effect}`,
   );
@@ -85,19 +86,20 @@ export function waitingLines(workflowId: string, waiting: Waiting, now = Date.no
 }
 
 /** Who may still give a key share, with the command of each, and what the groups lack. */
-export function shareLines(
+export function sharesBelow(
   workflowId: string,
   waiting: Extract<Waiting, { for: 'shares' }>,
   now: number,
   indent: string,
 ): string[] {
-  const [rule, ...states] = shareGroupLines(waiting);
-  const lines = askedHolders(workflowId, waiting, (at) => clock(at, now)).flatMap(({ title, commands }) => [
-    `${title}:`,
-    ...commands.map(({ who, command, said }) => `  ${who}${said === undefined ? '' : ` (${said})`}: ${command}`),
-  ]);
-  return [...lines, ...(rule === undefined ? [] : [rule]), ...states.map((line) => `  ${line}`)].map(
-    (line) => `${indent}${line}`,
+  const lines = (all: readonly ShareLine[], before: string): string[] =>
+    all.flatMap(({ text, command, below = [] }) => [
+      `${before}${text}${command === undefined ? (below.length > 0 ? ':' : '') : `: ${command}`}`,
+      ...lines(below, `${before}  `),
+    ]);
+  return lines(
+    shareLines(workflowId, waiting, (at) => clock(at, now)),
+    indent,
   );
 }
 

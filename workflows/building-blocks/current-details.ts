@@ -1,6 +1,7 @@
 import { runbookPlan, switchoverPlan } from '../../src/contracts/plan';
 import type { RunStatus, TimelineStep, Waiting } from '../../src/contracts/run-status';
-import { askedHolders, shareGroupLines, sharesStillNeeded } from '../../src/contracts/share-words';
+import type { ShareLine } from '../../src/contracts/share-words';
+import { shareLines, sharesStillNeeded } from '../../src/contracts/share-words';
 
 /** Bytes. The server refuses details above 20,000; older steps give way first. */
 const MAX_BYTES = 15_000;
@@ -158,11 +159,7 @@ function waitingLines(waiting: Waiting, { workflowId }: RunStatus): string[] {
       return [
         `**Waits for ${sharesStillNeeded(waiting)}** until ${timeOf(waiting.until)}. In hand: ${waiting.held.join(', ') || 'none'}. Not yet: ${waiting.missingHolders.join(', ') || 'nobody'}.`,
         '',
-        ...askedHolders(workflowId, waiting, timeOf).flatMap(({ title, commands }) => [
-          `- ${title}`,
-          ...commands.map(({ who, command, said }) => `  - ${who}${said ? ` (${said})` : ''}: \`${command}\``),
-        ]),
-        ...groupLines(waiting),
+        ...shareItems(shareLines(workflowId, waiting, timeOf), ''),
         '- Here: More Actions, Send a Signal, `share` or `decline`: the line that the command prints with `--print`',
       ];
     case 'rehearsal':
@@ -205,9 +202,11 @@ function waitingLines(waiting: Waiting, { workflowId }: RunStatus): string[] {
   }
 }
 
-function groupLines(waiting: Extract<Waiting, { for: 'shares' }>): string[] {
-  const [first, ...more] = shareGroupLines(waiting);
-  return first === undefined ? [] : [`- ${first}`, ...more.map((line) => `  - ${line}`)];
+function shareItems(lines: readonly ShareLine[], indent: string): string[] {
+  return lines.flatMap(({ text, command, below = [] }) => [
+    `${indent}- ${text}${command === undefined ? '' : `: \`${command}\``}`,
+    ...shareItems(below, `${indent}  `),
+  ]);
 }
 
 /** What a person writes into the form where the inventory takes a claim; last, because most inventories take none. */
