@@ -1,5 +1,7 @@
+import { readFile } from 'node:fs/promises';
 import type { Command } from 'commander';
 import { RunbookError } from '../../errors';
+import { errnoOf } from '../../secrets/errno';
 import { newCommand, printResult, withServerOptions, withSession } from '../command';
 import type { CommandHost, ServerOptions } from '../command';
 import type { CliContext } from '../context';
@@ -39,17 +41,32 @@ export function scanCommand(host: CommandHost): Command {
     const search = new SecretSearch(canaries);
     const events = workflowId === undefined ? 0 : await scanHistory(context, options, workflowId, search);
     for (const file of options.files ?? []) {
-      (await readTextFile(file)).split('\n').forEach((line, index) => search.value(`${file}:${index + 1}`, line));
+      await scanFile(file, search);
     }
     const { findings } = search;
-    const searched = { events, files: options.files?.length ?? 0, canaries: canaries.length };
+    const searched = {
+      ...{ events, files: options.files?.length ?? 0, canaries: canaries.length },
+      complete: !search.incomplete,
+    };
     printResult(context, options, { findings, searched }, [
       ...columns(findings.map(({ where, kind, what }) => [kind, where, what])),
       `Searched ${events} events and ${searched.files} files for ${canaries.length} given secrets and for secret-looking values: ${findings.length} found.`,
+      ...(search.incomplete ? ['Not everything was opened: something is nested too deep, or too much of it.'] : []),
       'A search proves presence, never absence.',
     ]);
     if (findings.length > 0) host.finish(EXIT.failed);
   });
+}
+
+/** Line by line, so that a finding names the line; then as a whole, for what goes over several. */
+async function scanFile(file: string, search: SecretSearch): Promise<void> {
+  const bytes = await readFile(file).catch((error: unknown): never => {
+    throw new RunbookError('INVALID_INPUT', `${file} cannot be read (${errnoOf(error) ?? 'unknown reason'}).`);
+  });
+  const text = bytes.toString('utf8');
+  const found = search.findings.length;
+  text.split('\n').forEach((line, index) => search.value(`${file}:${index + 1}`, line));
+  if (search.findings.length === found) search.value(file, bytes);
 }
 
 async function readCanaries(context: CliContext, options: ScanOptions): Promise<Canary[]> {

@@ -31,6 +31,8 @@ export function canary(label: string, secret: string): Canary | undefined {
     { encoding: 'hexadecimal', needle: form.toString('hex'), anyCase: true },
     ...base64Forms(form),
   ]);
+  // Letters beyond ASCII are one character in a text and several in bytes.
+  if (text.length !== secret.length) forms.push({ encoding: 'plain text', needle: secret, anyCase: false });
   const url = encodeURIComponent(secret);
   if (url !== secret) forms.push({ encoding: 'URL encoding', needle: url, anyCase: true });
   forms.push({ encoding: 'URL encoding', needle: percentEncoded(text), anyCase: true });

@@ -1,4 +1,5 @@
 import type { Canary } from './canary';
+import { decompressed, readings, runsOf } from './decoding';
 import { SECRET_SHAPES } from './secret-looking';
 
 /** Something found. It says where and what, never the value. */
@@ -11,13 +12,15 @@ export interface ScanFinding {
 
 /** How deep encodings inside of encodings are opened. */
 const MAX_DEPTH = 8;
-const BASE64_RUN = /[A-Za-z0-9+/_-]{16,}={0,2}/g;
-const MAX_RUNS = 2_000;
+/** How many encoded runs of one text are opened: beyond that the search says that it is incomplete. */
+const MAX_RUNS = 20_000;
 
 /** Searches values for canaries and for what looks like a secret, opening every encoding that it recognises. */
 export class SecretSearch {
   readonly #canaries: readonly Canary[];
   readonly #found = new Map<string, ScanFinding>();
+  readonly #seen = new WeakSet<object>();
+  #incomplete = false;
 
   constructor(canaries: readonly Canary[]) {
     this.#canaries = canaries;
@@ -28,18 +31,41 @@ export class SecretSearch {
     return [...this.#found.values()];
   }
 
-  /** Searches a value of any shape: members, elements, byte arrays, and texts that encode others. */
+  /** Whether a bound was reached, so that something nested deeper, or beyond it, was not looked at. */
+  get incomplete(): boolean {
+    return this.#incomplete;
+  }
+
+  /**
+   * Searches a value of any shape: members (also hidden ones, as errors have them), elements, maps, sets, bytes, and
+   * texts that encode others.
+   */
   value(where: string, value: unknown, depth = 0): void {
-    if (depth > MAX_DEPTH || value === null || value === undefined) return;
+    if (value === null || value === undefined) return;
+    if (depth > MAX_DEPTH) {
+      this.#incomplete = true;
+      return;
+    }
     if (typeof value === 'string') this.#text(where, value, depth);
+    else if (typeof value === 'symbol') this.#text(where, value.description ?? '', depth);
     else if (value instanceof Uint8Array) this.#bytes(where, Buffer.from(value), depth);
-    else if (Array.isArray(value))
+    else if (typeof value === 'object' || typeof value === 'function') this.#object(where, value, depth);
+  }
+
+  #object(where: string, value: object, depth: number): void {
+    if (this.#seen.has(value)) return;
+    this.#seen.add(value);
+    if (Array.isArray(value)) {
       value.forEach((element: unknown, index) => this.value(`${where}[${index}]`, element, depth));
-    else if (typeof value === 'object') {
-      for (const [name, member] of Object.entries(value)) {
-        this.#match(`${where}.(a member's name)`, name);
-        this.value(`${where}.${safeName(name)}`, member, depth);
-      }
+      return;
+    }
+    if (value instanceof Map || value instanceof Set) {
+      for (const [index, entry] of [...value.entries()].entries()) this.value(`${where}(${index})`, entry, depth);
+    }
+    for (const key of Reflect.ownKeys(value)) {
+      const name = typeof key === 'string' ? key : (key.description ?? '');
+      this.#match(`${where}.(a member's name)`, name);
+      this.value(`${where}.${safeName(name)}`, memberOf(value, key), depth);
     }
   }
 
@@ -47,29 +73,38 @@ export class SecretSearch {
     this.#match(where, text);
     const json = parseJson(text);
     if (json !== undefined) this.value(where, json, depth + 1);
-    if (/%[0-9a-f]{2}/i.test(text)) this.#match(`${where} (URL-decoded)`, decodeLoosely(text));
+    // Nothing in it is encoded by what is read here: whoever reads it may have written it otherwise.
+    for (const { how, reading } of readings(text)) {
+      this.#match(`${where} (${how})`, reading);
+      if (how !== 'without line breaks') this.#encoded(`${where} (${how})`, reading, depth);
+    }
     this.#encoded(where, text, depth);
   }
 
   #bytes(where: string, bytes: Buffer, depth: number): void {
     if (bytes.length === 0) return;
     this.#match(where, bytes.toString('latin1'));
+    // UTF-16 of plain text: every second byte is none.
+    if (bytes.includes(0)) this.#match(`${where} (without zero bytes)`, bytes.toString('latin1').replaceAll('\0', ''));
+    const inside = decompressed(bytes);
+    if (inside !== undefined) this.value(`${where} (decompressed)`, inside, depth + 1);
     const text = bytes.toString('utf8');
     const json = parseJson(text);
     if (json !== undefined) this.value(where, json, depth + 1);
+    for (const { how, reading } of readings(text)) this.#match(`${where} (${how})`, reading);
     this.#encoded(where, text, depth);
   }
 
   /** Opens each run of base64 or hexadecimal; signed and sealed documents are such runs, joined by dots. */
   #encoded(where: string, text: string, depth: number): void {
-    if (depth >= MAX_DEPTH) return;
     let runs = 0;
-    for (const [run] of text.matchAll(BASE64_RUN)) {
+    for (const bytes of runsOf(text)) {
       runs += 1;
-      if (runs > MAX_RUNS) return;
-      const bytes = /^([0-9a-f]{2})+$/i.test(run) ? Buffer.from(run, 'hex') : Buffer.from(run, 'base64');
-      // Only what is text inside can hold a further encoding; canaries in bytes are found by their own forms.
-      if (isText(bytes)) this.value(`${where} (decoded)`, bytes.toString('utf8'), depth + 1);
+      if (runs > MAX_RUNS || depth >= MAX_DEPTH) {
+        this.#incomplete = true;
+        return;
+      }
+      this.value(`${where} (decoded)`, bytes, depth + 1);
     }
   }
 
@@ -95,6 +130,15 @@ function safeName(name: string): string {
   return /^[A-Za-z][A-Za-z-]{0,40}$/.test(name) ? name : '(member)';
 }
 
+/** A getter may throw; what it would give is then not there to be found. */
+function memberOf(value: object, key: string | symbol): unknown {
+  try {
+    return Reflect.get(value, key);
+  } catch {
+    return undefined;
+  }
+}
+
 function parseJson(text: string): unknown {
   const trimmed = text.trimStart();
   if (!/^["[{]/.test(trimmed)) return undefined;
@@ -103,15 +147,4 @@ function parseJson(text: string): unknown {
   } catch {
     return undefined;
   }
-}
-
-function decodeLoosely(text: string): string {
-  return text.replace(/(?:%[0-9a-f]{2})+/gi, (run) => Buffer.from(run.replaceAll('%', ''), 'hex').toString('latin1'));
-}
-
-function isText(bytes: Buffer): boolean {
-  const text = bytes.toString('utf8');
-  // Control characters are what tells bytes from text.
-  // eslint-disable-next-line no-control-regex -- they are what is looked for
-  return text.length > 0 && !/[\u0000-\u0008\u000e-\u001f\ufffd]/.test(text);
 }
