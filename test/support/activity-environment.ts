@@ -415,7 +415,14 @@ function inventoryText(
     people: Object.fromEntries(
       [...people.values()].map(({ name, groups, publicKey }) => [
         name,
-        { groups: [...groups], ...(options.person?.(name) ?? { attestation: 'signed', publicKeys: [publicKey] }) },
+        {
+          groups: [...groups],
+          ...(options.person?.(name)?.['attestation'] === undefined && {
+            attestation: 'signed',
+            publicKeys: [publicKey],
+          }),
+          ...options.person?.(name),
+        },
       ]),
     ),
     deployments: {
