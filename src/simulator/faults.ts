@@ -1,10 +1,12 @@
 import type { SimulatedCluster } from './cluster';
 import type { JsonValue } from './json';
+import type { ServiceAnswer } from './messages';
 import type { SeededRandom } from './random';
 
 /**
  * What a fault does to a call. `reset` breaks the connection; `lose-answer` lets the call take effect and closes the
- * connection without an answer; `glue-documents` sends the answer's JSON document twice in one body.
+ * connection without an answer; `glue-documents` sends the answer's JSON document twice in one body. A
+ * function is given the answer too, where the call took effect already.
  */
 export type FaultAction =
   | { readonly status: number; readonly body?: JsonValue; readonly headers?: Readonly<Record<string, string>> }
@@ -12,7 +14,7 @@ export type FaultAction =
   | 'reset'
   | 'lose-answer'
   | 'glue-documents'
-  | ((cluster: SimulatedCluster) => void | Promise<void>);
+  | ((cluster: SimulatedCluster, answer?: ServiceAnswer) => void | Promise<void>);
 
 export interface Fault {
   /** Name of a cluster; any where absent. */

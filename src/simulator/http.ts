@@ -146,7 +146,7 @@ async function applyFaults(
     } else if (action === 'glue-documents') {
       delivery = answer === undefined ? undefined : { answer, glued: true };
     } else if (typeof action === 'function') {
-      await action(cluster);
+      await action(cluster, answer);
     } else if ('delayMs' in action) {
       await delay(action.delayMs);
     } else {

@@ -1,11 +1,8 @@
-import type { CeremonyHandle, CeremonyTarget, OperationTokenReference } from '../../src/contracts/ceremony';
+import type { CeremonyTarget, OperationTokenReference } from '../../src/contracts/ceremony';
 import type { TokenUse } from '../../src/contracts/runbook-inputs';
-import type { InboxItem } from '../../src/contracts/signals';
 import type { Sealed } from '../../src/contracts/sealed';
-import { stepCalls } from './activity-calls';
 import type { StepCalls } from './activity-calls';
-import { notLookedAt, receiveTokenVerdicts } from './encoded-tokens';
-import { failureFacts } from './failures';
+import { HandedIn, takeOperationTokens, withoutFingerprint } from './handed-in';
 import type { Run } from './run';
 import type { Parked } from './share-collection';
 import { ShareCollection } from './share-collection';
@@ -14,17 +11,16 @@ import type { CeremonyRequest, TokenCeremony } from './token-ceremony';
 /** Turns collected key shares into operation tokens, for several clusters from one ask. */
 export class Ceremony extends ShareCollection implements TokenCeremony {
   readonly shares = 'sealed';
-  readonly #owner: Run;
   readonly #request: CeremonyRequest;
-  /** The newest invitation, whose keys open what is handed in. */
-  #newest: CeremonyHandle | undefined;
-  /** Handed in by people, and not used yet: of each cluster the last one is used where its burst parks. */
-  #handedIn: { readonly cluster: string; readonly token: Sealed<'operation-token'> }[] = [];
+  /** Used where a burst parks: what a burst makes itself is surer. */
+  readonly #handedIn: HandedIn<Sealed<'operation-token'>>;
 
   constructor(run: Run, request: CeremonyRequest) {
     super(run, request.deployment);
-    this.#owner = run;
     this.#request = request;
+    this.#handedIn = new HandedIn(run, (call, ceremony, arrived) =>
+      takeOperationTokens(call, request.deployment, ceremony, arrived),
+    );
   }
 
   covers({ cluster, uses }: CeremonyTarget): boolean {
@@ -33,12 +29,7 @@ export class Ceremony extends ShareCollection implements TokenCeremony {
   }
 
   get spare(): readonly OperationTokenReference[] {
-    return this.#handedIn.map(({ cluster, token }) => ({ source: 'sealed', cluster, value: token }));
-  }
-
-  override async invite(): Promise<void> {
-    await super.invite();
-    this.#owner.signals.on('submitEncodedToken', (items) => this.#take(items));
+    return this.#handedIn.left.map(({ cluster, value }) => ({ source: 'sealed', cluster, value }));
   }
 
   /** By one burst; where that parks, a token that somebody hands in serves as well. */
@@ -54,24 +45,24 @@ export class Ceremony extends ShareCollection implements TokenCeremony {
         cluster,
         call: (call, shares) => call.generateOperationToken({ deployment, cluster, uses, ...shares }),
         instead: () => {
-          const token = this.#handedIn.findLast((each) => each.cluster === cluster)?.token;
+          const token = this.#handedIn.of(cluster);
           return token && { token, attempts: 1, findings: [], badShares: [] };
         },
       },
       parked,
     );
     if (!made) return undefined;
-    this.#handedIn = this.#handedIn.filter(({ token }) => token !== made.token);
+    this.#handedIn.use(made.token);
     return { source: 'sealed', cluster, value: made.token };
   }
 
   override async close(): Promise<void> {
-    this.#owner.signals.on('submitEncodedToken', undefined);
+    this.#handedIn.stop();
     await super.close();
   }
 
   override async abandon(): Promise<void> {
-    this.#owner.signals.on('submitEncodedToken', undefined);
+    this.#handedIn.stop();
     await super.abandon();
   }
 
@@ -86,36 +77,7 @@ export class Ceremony extends ShareCollection implements TokenCeremony {
       inputDigest,
       ...round,
     });
-    this.#newest = made;
+    this.#handedIn.listen(withoutFingerprint(made));
     return made;
   }
-
-  async #take(items: readonly InboxItem[]): Promise<void> {
-    const { state } = this.#owner;
-    const arrived = items.map(({ arrival }) => arrival);
-    const ceremony = this.#newest;
-    if (!ceremony) return;
-    try {
-      const call = stepCalls('Take an encoded token', () => state.sideContext('Take an encoded token'));
-      const { verdicts, findings } = await call.takeEncodedToken({
-        deployment: this.#request.deployment,
-        ceremony: withoutFingerprint(ceremony),
-        arrived,
-      });
-      receiveTokenVerdicts(state, verdicts);
-      state.noteFindings(findings);
-      for (const { cluster, token } of verdicts) if (cluster && token) this.#handedIn.push({ cluster, token });
-    } catch (error) {
-      const failure = failureFacts(error);
-      if (!failure) throw error;
-      const text = `could not be looked at now (${failure.code}); hand it in again`;
-      receiveTokenVerdicts(state, notLookedAt(arrived, 'not-checked', text));
-    }
-  }
-}
-
-/** Routing needs the handle alone. */
-export function withoutFingerprint(handle: CeremonyHandle & { readonly fingerprint?: string }): CeremonyHandle {
-  const { fingerprint: _fingerprint, ...rest } = handle;
-  return rest;
 }

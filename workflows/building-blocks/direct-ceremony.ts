@@ -3,6 +3,7 @@ import type { TokenUse } from '../../src/contracts/runbook-inputs';
 import type { Sealed } from '../../src/contracts/sealed';
 import type { StepCalls } from './activity-calls';
 import { DirectCollection } from './direct-collection';
+import { takeOperationTokens } from './handed-in';
 import type { Run } from './run';
 import type { Parked } from './share-collection';
 import type { CeremonyRequest, TokenCeremony } from './token-ceremony';
@@ -38,7 +39,7 @@ export class DirectCeremony extends DirectCollection<Sealed<'operation-token'>> 
   ): Promise<OperationTokenReference | undefined> {
     const value = await this.obtain(cluster, parked);
     if (value === undefined) return undefined;
-    this.give(cluster);
+    this.use(value);
     return { source: 'sealed', cluster, value };
   }
 
@@ -52,8 +53,7 @@ export class DirectCeremony extends DirectCollection<Sealed<'operation-token'>> 
     return call.startDirectAttempt({ deployment: this.deployment, cluster, ceremony });
   }
 
-  protected async take(call: StepCalls, ceremony: CeremonyHandle, arrived: readonly number[]) {
-    const { verdicts, findings } = await call.takeEncodedToken({ deployment: this.deployment, ceremony, arrived });
-    return { verdicts: verdicts.map(({ token, ...verdict }) => ({ ...verdict, value: token })), findings };
+  protected take(call: StepCalls, ceremony: CeremonyHandle, arrived: readonly number[]) {
+    return takeOperationTokens(call, this.deployment, ceremony, arrived);
   }
 }

@@ -1,23 +1,15 @@
 import { condition, uuid4, workflowInfo } from '@temporalio/workflow';
-import type {
-  DirectAttempt,
-  DirectAttemptSeen,
-  DirectAttemptStarted,
-  EncodedTokenVerdict,
-} from '../../src/contracts/activities';
+import type { DirectAttempt, DirectAttemptSeen, DirectAttemptStarted } from '../../src/contracts/activities';
 import type { CeremonyHandle } from '../../src/contracts/ceremony';
-import type { Finding } from '../../src/contracts/run-facts';
-import type { InboxItem } from '../../src/contracts/signals';
-import { stepCalls } from './activity-calls';
 import type { StepCalls } from './activity-calls';
-import { withoutFingerprint } from './ceremony';
 import type { DirectOutcome } from './direct-decisions';
 import { askPeople, outcomeOf } from './direct-decisions';
 import { directInstructions, directWait, handInInstructions } from './direct-words';
 import { DirectWatch } from './direct-watch';
-import { notLookedAt, receiveTokenVerdicts } from './encoded-tokens';
 import { RunStopped, StepFailed, failureFacts, stepFailure } from './failures';
 import { foreignAttemptRemedy } from './foreign-attempt';
+import type { TakenTokens } from './handed-in';
+import { HandedIn, withoutFingerprint } from './handed-in';
 import { LEAVE } from './parking';
 import type { Run, StepOptions } from './run';
 import type { Parked } from './share-collection';
@@ -33,12 +25,6 @@ const COLLECTING_LEFT_MS = 60_000;
 /** Attempts that may be lost to leader changes before people are asked. */
 const MAX_LOST = 5;
 const KEYS_LOST = new Set(['WORKER_UNREACHABLE', 'KEY_RECORD_MISSING']);
-
-/** What taking handed-in tokens gave. */
-interface Taken<T> {
-  readonly verdicts: readonly (EncodedTokenVerdict & { readonly value?: T | undefined })[];
-  readonly findings: readonly Finding[];
-}
 
 /**
  * Key shares that never come near this system: the run starts the attempt with the key of the ceremony, the holders give
@@ -58,11 +44,7 @@ export abstract class DirectCollection<T> {
   #keysLost: string | undefined;
   #inviting: Promise<void> | undefined;
   #closed = false;
-  readonly #taken = new Map<string, T>();
-  /** Handed in beside what was needed. */
-  readonly #unneeded: { readonly cluster: string; readonly value: T }[] = [];
-  /** Clusters whose token is waited for. */
-  readonly #wanted = new Set<string>();
+  readonly #handedIn: HandedIn<T>;
   /** Clusters with an attempt of ours whose end is not settled. */
   readonly #unsettled = new Set<string>();
   readonly #nonces = new Map<string, Set<string>>();
@@ -71,6 +53,13 @@ export abstract class DirectCollection<T> {
     this.run = run;
     this.deployment = deployment;
     this.#kind = kind;
+    this.#handedIn = new HandedIn<T>(
+      run,
+      (call, ceremony, arrived) => this.take(call, ceremony, arrived),
+      (code) => {
+        if (KEYS_LOST.has(code)) this.#keysLost = code;
+      },
+    );
   }
 
   protected abstract create(
@@ -78,7 +67,11 @@ export abstract class DirectCollection<T> {
     round: { readonly epoch: number; readonly cid: string },
   ): Promise<CeremonyHandle & { readonly fingerprint: string }>;
   protected abstract start(call: StepCalls, ceremony: CeremonyHandle, cluster: string): Promise<DirectAttemptStarted>;
-  protected abstract take(call: StepCalls, ceremony: CeremonyHandle, arrived: readonly number[]): Promise<Taken<T>>;
+  protected abstract take(
+    call: StepCalls,
+    ceremony: CeremonyHandle,
+    arrived: readonly number[],
+  ): Promise<TakenTokens<T>>;
 
   get fingerprint(): string | undefined {
     return this.#fingerprint;
@@ -107,24 +100,15 @@ export abstract class DirectCollection<T> {
    * @returns undefined where it was skipped
    */
   protected async obtain(cluster: string, parked: Parked, onlyNow = false): Promise<T | undefined> {
-    this.#wanted.add(cluster);
-    try {
-      return await this.#obtain(cluster, parked, onlyNow);
-    } finally {
-      this.#wanted.delete(cluster);
-    }
-  }
-
-  async #obtain(cluster: string, parked: Parked, onlyNow: boolean): Promise<T | undefined> {
     for (let lost = 0; ; lost += 1) {
-      const held = this.#taken.get(cluster);
+      const held = this.#handedIn.of(cluster);
       if (held !== undefined) return held;
       await this.ready();
       const started = await this.#start(cluster, parked, onlyNow);
       if (started === 'again') continue;
       if (started === undefined) return undefined;
       if (started.outcome === 'not-done') {
-        if (onlyNow && !this.#taken.has(cluster)) return undefined;
+        if (onlyNow && !this.#has(cluster)) return undefined;
         continue;
       }
       if ((await this.#whileEntered(cluster, started, parked, lost)) === 'skipped') return undefined;
@@ -132,13 +116,13 @@ export abstract class DirectCollection<T> {
   }
 
   /** What was handed in and not used. */
-  protected get left(): readonly { readonly cluster: string; readonly value: T }[] {
-    return [...this.#unneeded, ...[...this.#taken].map(([cluster, value]) => ({ cluster, value }))];
+  protected get left(): HandedIn<T>['left'] {
+    return this.#handedIn.left;
   }
 
-  /** Hands a token out: what is handed in for this cluster from now on is another one. */
-  protected give(cluster: string): void {
-    this.#taken.delete(cluster);
+  /** A token was given to whoever needed it: what is handed in for this cluster from now on is another one. */
+  protected use(value: T): void {
+    this.#handedIn.use(value);
   }
 
   async close(): Promise<void> {
@@ -168,7 +152,7 @@ export abstract class DirectCollection<T> {
       this.run.state.waitOver(waitKey(cluster));
       await this.#settle(cluster, { ifGone: 'its attempt ended while nobody handed in what came of it' });
     }
-    this.run.signals.on('submitEncodedToken', undefined);
+    this.#handedIn.stop();
     this.run.state.invitation = undefined;
     await destroy(ceremony);
     this.#handle = undefined;
@@ -192,7 +176,7 @@ export abstract class DirectCollection<T> {
     this.#fingerprint = made.fingerprint;
     this.#keysLost = undefined;
     this.run.state.invitation = made.invitation;
-    this.run.signals.on('submitEncodedToken', (items) => this.#receive(items));
+    this.#handedIn.listen(this.#handle);
   }
 
   async #start(cluster: string, parked: Parked, onlyNow: boolean): Promise<DirectAttemptStarted | 'again' | undefined> {
@@ -212,7 +196,7 @@ export abstract class DirectCollection<T> {
           ? started.observed
           : `nonce ${started.nonce}, ${started.progress} of ${started.required} key shares`,
       ...(parked.choices && { choices: parked.choices }),
-      instead: () => (this.#taken.has(cluster) ? { outcome: 'not-done', observed: 'it was handed in' } : undefined),
+      instead: () => (this.#has(cluster) ? { outcome: 'not-done', observed: 'it was handed in' } : undefined),
       remedy: (failure) =>
         foreignAttemptRemedy(this.run.state, { deployment: this.deployment, cluster, kind: this.#kind }, failure),
       leaveToRunbook: ({ code }) => KEYS_LOST.has(code),
@@ -236,7 +220,7 @@ export abstract class DirectCollection<T> {
     const watch = new DirectWatch(this.run, { deployment: this.deployment, cluster, attempt, nonces }, (now) =>
       this.#show(cluster, now),
     );
-    const taken = () => this.#taken.has(cluster);
+    const taken = () => this.#has(cluster);
     const done = () => taken() || watch.needsAttention || this.#keysLost !== undefined;
     try {
       const next = await this.#whilePeopleEnter(cluster, done, parked);
@@ -313,7 +297,7 @@ export abstract class DirectCollection<T> {
       what: directWait(cluster),
       instructions: handInInstructions({ workflowId, cluster }),
     });
-    if (await run.waitFor(() => this.#taken.has(cluster), complete ? HAND_IN_MS : DOUBT_MS)) {
+    if (await run.waitFor(() => this.#has(cluster), complete ? HAND_IN_MS : DOUBT_MS)) {
       this.#unsettled.delete(cluster);
       return 'token';
     }
@@ -332,7 +316,7 @@ export abstract class DirectCollection<T> {
   }
 
   async #ask(cluster: string, parked: Parked, failure: { readonly code: string; readonly message: string }) {
-    return askPeople(this.run, cluster, parked, failure, () => this.#taken.has(cluster));
+    return askPeople(this.run, cluster, parked, failure, () => this.#has(cluster));
   }
 
   /** Frees the slot and settles the ledger; a token that may exist is told as the first thing, whatever fails here. */
@@ -354,26 +338,8 @@ export abstract class DirectCollection<T> {
     });
   }
 
-  async #receive(items: readonly InboxItem[]): Promise<void> {
-    const { state } = this.run;
-    const arrived = items.map(({ arrival }) => arrival);
-    try {
-      const call = stepCalls('Take an encoded token', () => state.sideContext('Take an encoded token'));
-      const { verdicts, findings } = await this.take(call, this.#required(), arrived);
-      receiveTokenVerdicts(state, verdicts);
-      state.noteFindings(findings);
-      for (const { cluster, value } of verdicts) {
-        if (cluster === undefined || value === undefined) continue;
-        if (this.#wanted.has(cluster) && !this.#taken.has(cluster)) this.#taken.set(cluster, value);
-        else this.#unneeded.push({ cluster, value });
-      }
-    } catch (error) {
-      const failure = failureFacts(error);
-      if (!failure) throw error;
-      if (KEYS_LOST.has(failure.code)) this.#keysLost = failure.code;
-      const text = `could not be looked at now (${failure.code}); hand it in again`;
-      receiveTokenVerdicts(state, notLookedAt(arrived, 'not-checked', text));
-    }
+  #has(cluster: string): boolean {
+    return this.#handedIn.of(cluster) !== undefined;
   }
 
   #show(cluster: string, attempt: DirectAttempt): void {

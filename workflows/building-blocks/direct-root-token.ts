@@ -1,0 +1,55 @@
+import type { Authority } from '../../src/contracts/activities';
+import type { CeremonyHandle } from '../../src/contracts/ceremony';
+import type { RootTokenCeremonyInput } from '../../src/contracts/runbook-inputs';
+import type { StepCalls } from './activity-calls';
+import { DirectCollection } from './direct-collection';
+import { takeRootTokens } from './handed-in';
+import type { Run } from './run';
+
+/** One root token from key shares that the holders give to the service themselves: for its recipient alone. */
+export class DirectRootToken extends DirectCollection<string> {
+  readonly #input: RootTokenCeremonyInput;
+  readonly #authority: Authority;
+
+  constructor(run: Run, input: RootTokenCeremonyInput, authority: Authority) {
+    super(run, input.deployment, 'root-token');
+    this.#input = input;
+    this.#authority = authority;
+  }
+
+  async collect(): Promise<void> {
+    await this.obtain(this.#input.cluster, {});
+  }
+
+  /** @returns the token, encrypted to the recipient */
+  async generate(): Promise<string> {
+    const { cluster } = this.#input;
+    const token = await this.obtain(cluster, {});
+    if (token === undefined) throw new TypeError('a token that cannot be skipped was skipped');
+    this.use(token);
+    return token;
+  }
+
+  protected create(call: StepCalls, round: { readonly epoch: number; readonly cid: string }) {
+    const { deployment, cluster, recipientPgpKey, reason, requestedBy = 'unknown' } = this.#input;
+    return call.createRootTokenCeremony({
+      ...{ deployment, cluster, recipientPgpKey, reason, requestedBy, ...round },
+      runbook: 'rootTokenCeremony',
+      inputDigest: this.#authority.plan.digest,
+      shares: 'direct',
+    });
+  }
+
+  protected start(call: StepCalls, ceremony: CeremonyHandle, cluster: string) {
+    const { deployment, recipientPgpKey } = this.#input;
+    return call.startDirectRootAttempt({
+      ...{ deployment, cluster, ceremony, recipientPgpKey },
+      authority: this.#authority,
+    });
+  }
+
+  protected take(call: StepCalls, ceremony: CeremonyHandle, arrived: readonly number[]) {
+    const { deployment, cluster, recipientPgpKey } = this.#input;
+    return takeRootTokens(call, { deployment, cluster, recipientPgpKey }, ceremony, arrived);
+  }
+}

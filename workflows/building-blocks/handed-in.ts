@@ -1,0 +1,116 @@
+import type { EncodedTokenVerdict } from '../../src/contracts/activities';
+import type { CeremonyHandle } from '../../src/contracts/ceremony';
+import type { Finding } from '../../src/contracts/run-facts';
+import type { InboxItem } from '../../src/contracts/signals';
+import { stepCalls } from './activity-calls';
+import type { StepCalls } from './activity-calls';
+import { notLookedAt, receiveTokenVerdicts } from './encoded-tokens';
+import { failureFacts } from './failures';
+import type { Run } from './run';
+
+/** What looking at handed-in tokens gave. `value`: what is kept of one that counts. */
+export interface TakenTokens<T> {
+  readonly verdicts: readonly (EncodedTokenVerdict & { readonly value?: T | undefined })[];
+  readonly findings: readonly Finding[];
+}
+
+export type TakeTokens<T> = (
+  call: StepCalls,
+  ceremony: CeremonyHandle,
+  arrived: readonly number[],
+) => Promise<TakenTokens<T>>;
+
+/**
+ * Encoded tokens that people hand in while a ceremony has its keys, and that were not used yet.
+ *
+ * @typeParam T - what is kept of a token: sealed, or encrypted to somebody else
+ */
+export class HandedIn<T> {
+  readonly #run: Run;
+  readonly #take: TakeTokens<T>;
+  /** Called with the code of a failure for which nothing could be looked at. */
+  readonly #onFailure: (code: string) => void;
+  #ceremony: CeremonyHandle | undefined;
+  #items: readonly { readonly cluster: string; readonly value: T }[] = [];
+
+  constructor(run: Run, take: TakeTokens<T>, onFailure: (code: string) => void = () => undefined) {
+    this.#run = run;
+    this.#take = take;
+    this.#onFailure = onFailure;
+  }
+
+  /** What was handed in and not used. */
+  get left(): readonly { readonly cluster: string; readonly value: T }[] {
+    return this.#items;
+  }
+
+  of(cluster: string): T | undefined {
+    return this.#items.find((each) => each.cluster === cluster)?.value;
+  }
+
+  use(value: T): void {
+    this.#items = this.#items.filter((each) => each.value !== value);
+  }
+
+  /** From now on the keys of this round open what is handed in. */
+  listen(ceremony: CeremonyHandle): void {
+    this.#ceremony = ceremony;
+    this.#run.signals.on('submitEncodedToken', (items) => this.#receive(items));
+  }
+
+  stop(): void {
+    this.#run.signals.on('submitEncodedToken', undefined);
+  }
+
+  async #receive(items: readonly InboxItem[]): Promise<void> {
+    const { state } = this.#run;
+    const arrived = items.map(({ arrival }) => arrival);
+    if (!this.#ceremony) return;
+    try {
+      const name = 'Take an encoded token';
+      const call = stepCalls(name, () => state.sideContext(name));
+      const { verdicts, findings } = await this.#take(call, this.#ceremony, arrived);
+      receiveTokenVerdicts(state, verdicts);
+      state.noteFindings(findings);
+      for (const { cluster, value } of verdicts)
+        if (cluster !== undefined && value !== undefined) this.#items = [...this.#items, { cluster, value }];
+    } catch (error) {
+      const failure = failureFacts(error);
+      if (!failure) throw error;
+      this.#onFailure(failure.code);
+      const text = `could not be looked at now (${failure.code}); hand it in again`;
+      receiveTokenVerdicts(state, notLookedAt(arrived, 'not-checked', text));
+    }
+  }
+}
+
+/** Sealed operation tokens, as the activity gives them. */
+export async function takeOperationTokens(
+  call: StepCalls,
+  deployment: string,
+  ceremony: CeremonyHandle,
+  arrived: readonly number[],
+) {
+  const { verdicts, findings } = await call.takeEncodedToken({ deployment, ceremony, arrived });
+  return { verdicts: verdicts.map(({ token, ...verdict }) => ({ ...verdict, value: token })), findings };
+}
+
+/** Root tokens that are encrypted to their recipient, as the activity gives them. */
+export async function takeRootTokens(
+  call: StepCalls,
+  on: { readonly deployment: string; readonly cluster: string; readonly recipientPgpKey: string },
+  ceremony: CeremonyHandle,
+  arrived: readonly number[],
+) {
+  const { verdicts, findings } = await call.takeEncodedRootToken({ ...on, ceremony, arrived });
+  return {
+    verdicts: verdicts.map(({ encryptedToken, ...verdict }) => ({ ...verdict, value: encryptedToken })),
+    findings,
+  };
+}
+
+/** Routing needs the handle alone. */
+export function withoutFingerprint(handle: CeremonyHandle & { readonly fingerprint?: string }): CeremonyHandle {
+  const { fingerprint: _fingerprint, ...rest } = handle;
+  return rest;
+}

@@ -1,0 +1,62 @@
+import type { Authority } from '../../src/contracts/activities';
+import type { RootTokenCeremonyInput } from '../../src/contracts/runbook-inputs';
+import type { StepCalls } from './activity-calls';
+import { HandedIn, takeRootTokens, withoutFingerprint } from './handed-in';
+import type { Run } from './run';
+import { ShareCollection } from './share-collection';
+
+/** Key shares for one root token. */
+export class RootTokenShares extends ShareCollection {
+  readonly #input: RootTokenCeremonyInput;
+  readonly #authority: Authority;
+  readonly #handedIn: HandedIn<string>;
+
+  constructor(run: Run, input: RootTokenCeremonyInput, authority: Authority) {
+    super(run, input.deployment);
+    this.#input = input;
+    this.#authority = authority;
+    const { deployment, cluster, recipientPgpKey } = input;
+    this.#handedIn = new HandedIn(run, (call, ceremony, arrived) =>
+      takeRootTokens(call, { deployment, cluster, recipientPgpKey }, ceremony, arrived),
+    );
+  }
+
+  /** @returns the token, encrypted to the recipient */
+  async generate(): Promise<string> {
+    const { deployment, cluster, recipientPgpKey } = this.#input;
+    const made = await this.burst({
+      name: `Generate root token on ${cluster}`,
+      cluster,
+      kind: 'root-token',
+      call: (call, shares) =>
+        call.generateRootToken({ deployment, cluster, recipientPgpKey, authority: this.#authority, ...shares }),
+      instead: () => {
+        const encryptedToken = this.#handedIn.of(cluster);
+        return encryptedToken === undefined ? undefined : { encryptedToken, attempts: 1, findings: [], badShares: [] };
+      },
+    });
+    if (!made) throw new TypeError('a burst that cannot be skipped was skipped');
+    return made.encryptedToken;
+  }
+
+  override async close(): Promise<void> {
+    this.#handedIn.stop();
+    await super.close();
+  }
+
+  override async abandon(): Promise<void> {
+    this.#handedIn.stop();
+    await super.abandon();
+  }
+
+  protected async create(call: StepCalls, round: { readonly epoch: number; readonly cid: string }) {
+    const { deployment, cluster, recipientPgpKey, reason, requestedBy = 'unknown' } = this.#input;
+    const made = await call.createRootTokenCeremony({
+      ...{ deployment, cluster, recipientPgpKey, reason, requestedBy, ...round },
+      runbook: 'rootTokenCeremony',
+      inputDigest: this.#authority.plan.digest,
+    });
+    this.#handedIn.listen(withoutFingerprint(made));
+    return made;
+  }
+}
