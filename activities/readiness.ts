@@ -11,6 +11,7 @@ import type { Look } from './readiness/look';
 import { inspect, within } from './readiness/look';
 import { judgeNodes } from './readiness/nodes';
 import { judgePeople } from './readiness/people';
+import { rehearsals } from './readiness/rehearsals';
 import { judgeReplication } from './readiness/replication';
 import { judgeRoles } from './readiness/roles';
 import { summarise } from './readiness/summary';
@@ -62,7 +63,7 @@ export function createReadinessActivities(dependencies: ActivityDependencies, cl
         judgedFrom('replication', () => judgeReplication(world, samples)),
         judgedFrom('versions', () => judgeVersions(world)),
         judgedFrom('clocks', () => judgeClocks(world)),
-        judgedFrom('people', () => judgePeople(dependencies.inventory, world)),
+        judgedFrom('people', () => judgePeople(dependencies.inventory, world, look.now)),
         judgedFrom('wal-sampler', () => judgeSampler(deployment, samples, look.now)),
         judgedFrom('independent', () => judgeIndependence(deployment, placeOf(look))),
         certificates(look, world),
@@ -74,6 +75,7 @@ export function createReadinessActivities(dependencies: ActivityDependencies, cl
         ceremonyRuns(look, world, deployment.name),
         ledger(look, deployment, held),
         keyStorage(look, deployment),
+        rehearsals(look, deployment),
       ]);
       return {
         site: siteFacts(dependencies, name),

@@ -3,8 +3,9 @@ import type { ReadinessPoint } from '../../src/contracts/readiness';
 import type { Deployment, GatePolicy, Inventory, Person } from '../../src/inventory';
 import { holdersOf } from '../../src/inventory';
 import { evaluateGate } from '../../src/secrets';
-import { holds, judged, unread } from './point';
+import { judged } from './point';
 import type { Question, Verdicts } from './point';
+import { judgeRosters } from './roster';
 import type { World } from './world';
 
 /** The gates that a switchover, a failover and what follows them open. */
@@ -20,35 +21,13 @@ const GATES: readonly (readonly [GateName, Verdicts])[] = [
 const OUTSIDER = '';
 
 /** Holders for the threshold, approvers for each gate, and how it is known who they are. Pure. */
-export function judgePeople(inventory: Inventory, world: World): ReadinessPoint[] {
+export function judgePeople(inventory: Inventory, world: World, now: number): ReadinessPoint[] {
   const { deployment } = world;
   return [
-    ...holders(inventory, world),
+    ...judgeRosters(world, now),
     ...GATES.flatMap(([gate, otherwise]) => gatePoint(inventory, deployment, gate, otherwise)),
     ...keys(inventory, deployment),
   ];
-}
-
-function holders(inventory: Inventory, { deployment, sets }: World): ReadinessPoint[] {
-  const names = holdersOf(inventory, deployment).map(({ name }) => name);
-  return sets.flatMap(({ name: set, secondaries }) => {
-    const thresholds = secondaries.flatMap(({ observation }) => observation.attempt?.required ?? []);
-    const question: Question = {
-      id: `holders.${set}`,
-      source: 'attested',
-      needed: 'as many holders as the service requires key shares, and one more',
-      next: 'List more holders in the inventory.',
-    };
-    if (deployment.ceremony.tokenSource === 'batch')
-      return judged(question, 'ok', `${names.length} listed, none needed: the token source is batch`);
-    if (thresholds.length === 0) return unread(question, 'no DR secondary tells its threshold');
-    const needed = Math.max(...thresholds);
-    const observed = `${names.length} listed, ${needed} needed`;
-    if (names.length < needed) return judged(question, 'fail', observed);
-    return holds(question, names.length > needed, 'warn', observed, {
-      reason: 'all of them must be there, at any hour',
-    });
-  });
 }
 
 function gatePoint(

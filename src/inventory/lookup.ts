@@ -36,7 +36,8 @@ export function drSetOf(
   return { name: drSet, members: deployment.drSets.get(drSet) ?? [cluster] };
 }
 
-/** The holders of a deployment's ceremonies, in the order of the inventory. */
+/** The holders of a deployment's ceremonies in the order of the inventory, who stands by last; in office or not. */
 export function holdersOf(inventory: Inventory, deployment: Deployment): readonly Person[] {
-  return deployment.ceremony.holders.flatMap((name) => inventory.people.get(name) ?? []);
+  const { holders, standBy } = deployment.ceremony;
+  return [...holders, ...standBy].flatMap((name) => inventory.people.get(name) ?? []);
 }

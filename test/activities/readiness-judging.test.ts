@@ -76,10 +76,10 @@ describe('lag', () => {
 });
 
 describe('people', () => {
-  const judge = (text: string) => {
+  const judge = (text: string, now = Date.parse('2026-06-01T12:00:00Z')) => {
     const changed = parseInventory(text, 'inventory.yaml');
     const world = { ...pair({}), deployment: deploymentOf(changed) };
-    return judgePeople(changed, world);
+    return judgePeople(changed, world, now);
   };
 
   it('a gate that nobody but the requester could approve is red only where nobody else may ask', () => {
@@ -105,6 +105,64 @@ describe('people', () => {
     ]);
     const [proven] = find(judge(EXAMPLE), 'holders-proven');
     expect(proven).toMatchObject({ verdict: 'warn', observed: expect.stringContaining('ben') as string });
+  });
+});
+
+describe('the roster', () => {
+  const of = (ceremony: string, now: string) => {
+    const text = EXAMPLE.replace('holders: [ben, cyd, dan]', ceremony).replace(
+      'ben: { groups: [holders]',
+      'ben: { groups: [holders, security]',
+    );
+    expect(text).toContain(ceremony);
+    const changed = parseInventory(text, 'inventory.yaml');
+    return judgePeople(changed, { ...pair({}), deployment: deploymentOf(changed) }, Date.parse(now));
+  };
+  const ENDING = 'holders: [ben, { name: cyd, until: 2026-06-20 }], standBy: [dan, ada]';
+
+  it('counts who is in office, stand-by holders too', () => {
+    expect(find(of(ENDING, '2026-05-01T00:00:00Z'), 'holders.main')).toMatchObject([
+      { verdict: 'ok', observed: '4 listed (2 standing by), 3 needed' },
+    ]);
+    expect(find(of(ENDING, '2026-06-21T00:00:00Z'), 'holders.main')).toMatchObject([
+      {
+        verdict: 'warn',
+        observed: '3 listed (2 standing by), 3 needed; not counted: cyd, in office until 2026-06-20',
+        reason: expect.stringContaining('at any hour') as string,
+      },
+    ]);
+  });
+
+  it('warns of terms that end soon, and of a roster that would then be too small', () => {
+    expect(find(of(ENDING, '2026-05-01T00:00:00Z'), 'terms.main')).toMatchObject([{ verdict: 'ok' }]);
+    const [soon] = find(of(ENDING, '2026-06-01T00:00:00Z'), 'terms.main');
+    expect(soon).toMatchObject({ verdict: 'warn', observed: 'cyd until 2026-06-20; then 3 in office' });
+    expect(soon?.reason).toBeUndefined();
+    const small = ENDING.replace(', ada]', ']');
+    expect(find(of(small, '2026-06-01T00:00:00Z'), 'terms.main')).toMatchObject([
+      { verdict: 'warn', reason: 'the roster would be too small: 3 key shares are needed' },
+    ]);
+    expect(find(of('holders: [ben, cyd, dan]', '2026-06-01T00:00:00Z'), 'terms.main')).toEqual([]);
+  });
+
+  it('is red where the groups ask for more than as many shares as make a token can give', () => {
+    const groups = (security: number, holders: number) =>
+      `holders: [ben, cyd, dan, ada], groups: [{ group: security, shares: ${security} }, { group: holders, shares: ${holders} }]`;
+    const now = '2026-06-01T00:00:00Z';
+    expect(find(of(groups(1, 2), now), 'holders.main')).toMatchObject([
+      { verdict: 'warn', reason: 'the groups cannot be satisfied without ben' },
+    ]);
+    // One of the approvers and three of the holders are four people, and three shares make a token.
+    const disjoint = groups(1, 2)
+      .replace('security, shares: 1', 'approvers, shares: 1')
+      .replace('shares: 2', 'shares: 3');
+    expect(find(of(disjoint, now), 'holders.main')).toMatchObject([
+      {
+        verdict: 'fail',
+        reason: 'no 3 of them satisfy the groups',
+        observed: expect.stringContaining('approvers: ada') as string,
+      },
+    ]);
   });
 });
 
