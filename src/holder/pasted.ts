@@ -1,4 +1,6 @@
 import { RunbookError } from '../errors';
+import { decodeBase64url } from './base64url';
+import { DOCUMENT_TYPES } from './documents';
 import { parsePublicKey } from './public-keys';
 import type { PublicKeyEntry } from './public-keys';
 
@@ -7,6 +9,8 @@ export interface PastedInvitation {
   readonly jws: string;
   /** Public keys that came along. They count only where their fingerprint is one that the holder trusts. */
   readonly keys: readonly PublicKeyEntry[];
+  /** Statements by which signing keys vouch for others. They count only by a pinned key. */
+  readonly statements: readonly string[];
 }
 
 const DOCUMENT = /eyJ[A-Za-z0-9_-]*\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+/;
@@ -24,11 +28,23 @@ export function findInvitation(text: string): PastedInvitation {
   const keys = [...text.matchAll(KEY_LINE)].flatMap(([line]) => parsePublicKey(line) ?? []);
   const rest = text.replace(KEY_LINE, ' ');
   const alone = rest.replace(/[\s"'[\]<>]+/g, '');
-  if (new RegExp(`^${DOCUMENT.source}$`).test(alone)) return { jws: alone, keys };
-  const [jws, ...others] = new Set([...rest.matchAll(new RegExp(DOCUMENT, 'g'))].map(([found]) => found));
+  if (new RegExp(`^${DOCUMENT.source}$`).test(alone)) return { jws: alone, keys, statements: [] };
+  const documents = [...new Set([...rest.matchAll(new RegExp(DOCUMENT, 'g'))].map(([found]) => found))];
+  const statements = documents.filter(isStatement);
+  const [jws, ...others] = documents.filter((each) => !statements.includes(each));
   if (jws === undefined) throw refused('There is no invitation in this text.');
   if (others.length > 0) throw refused('There is more than one invitation in this text.');
-  return { jws, keys };
+  return { jws, keys, statements };
+}
+
+/** What a document says of itself; nothing of it is verified here. */
+function isStatement(jws: string): boolean {
+  try {
+    const header: unknown = JSON.parse(new TextDecoder().decode(decodeBase64url(jws.split('.')[0] ?? '')));
+    return typeof header === 'object' && header !== null && 'typ' in header && header.typ === DOCUMENT_TYPES.signingKey;
+  } catch {
+    return false;
+  }
 }
 
 function refused(message: string): RunbookError {

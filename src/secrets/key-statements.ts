@@ -95,30 +95,33 @@ export function isKeyStatement(jws: string): boolean {
   }
 }
 
-/** The statements of a chain that lead from keys which some holders may have pinned to the present one. */
-export async function statementsFor(
-  present: PublicKeyEntry,
-  lines: readonly string[],
-  earlier: readonly PublicKeyEntry[],
-  now: number,
-): Promise<readonly string[]> {
-  const reached = new Map<string, PublicKeyEntry>(earlier.map((key) => [key.kid, key]));
-  const valid: { readonly jws: string; readonly from: string; readonly to: string }[] = [];
-  for (let found = true; found;) {
-    found = false;
-    for (const jws of lines) {
-      if (valid.some((each) => each.jws === jws)) continue;
-      const statement = await verifyKeyStatement(jws, [...reached.values()], now).catch(() => undefined);
-      if (!statement) continue;
-      valid.push({ jws, from: statement.previous, to: statement.key.kid });
-      reached.set(statement.key.kid, statement.key);
-      found = true;
-    }
+/**
+ * The statements that lead to the present key, the oldest first, as far as holders may still take them. Nothing is
+ * verified here: holders do that, each by the key that he pinned.
+ *
+ * @param now milliseconds since 1970.
+ */
+export function statementsFor(presentKid: string, lines: readonly string[], now: number): readonly string[] {
+  const named = lines.flatMap((jws) => {
+    const parsed = statementPayload.safeParse(payloadOf(jws));
+    const to = parsed.success ? parsePublicKey(parsed.data.key)?.kid : undefined;
+    return parsed.success && to !== undefined && parsed.data.exp * 1000 > now
+      ? [{ jws, from: parsed.data.previous, to }]
+      : [];
+  });
+  const chain: string[] = [];
+  for (let wanted = [presentKid]; wanted.length > 0;) {
+    const found = named.filter(({ jws, to }) => wanted.includes(to) && !chain.includes(jws));
+    chain.unshift(...found.map(({ jws }) => jws));
+    wanted = found.map(({ from }) => from);
   }
-  const wanted = new Set([present.kid]);
-  for (let before = 0; before < wanted.size;) {
-    before = wanted.size;
-    for (const { from, to } of valid) if (wanted.has(to)) wanted.add(from);
+  return chain;
+}
+
+function payloadOf(jws: string): unknown {
+  try {
+    return JSON.parse(Buffer.from(jws.split('.')[1] ?? '', 'base64url').toString('utf8'));
+  } catch {
+    return undefined;
   }
-  return valid.filter(({ to }) => wanted.has(to)).map(({ jws }) => jws);
 }

@@ -81,6 +81,7 @@ export async function addPin(file: string, environment: string, line: string, no
  * Takes statements by which pinned keys vouch for others, in any order, also several one after the other. A key that was
  * followed by one key here is never followed by a second, and one that does not count any more vouches for nothing.
  *
+ * @param options.mayCountNothing statements that no pinned key signed are left alone.
  * @returns what was pinned, in the order of the chain; empty where every key is pinned already.
  * @throws RunbookError `DOCUMENT_INVALID` where none of the statements counts and none is known here already, or where
  * one vouches for what must not be pinned: then nothing is.
@@ -88,7 +89,7 @@ export async function addPin(file: string, environment: string, line: string, no
 export async function followPins(
   file: string,
   statements: readonly string[],
-  now = new Date(),
+  { now = new Date(), mayCountNothing = false }: { readonly now?: Date; readonly mayCountNothing?: boolean } = {},
 ): Promise<readonly FollowedPin[]> {
   const content = await readPinsFile(file);
   // A key that is taken in this very call vouches for the next one, also where its own time has passed since.
@@ -119,7 +120,7 @@ export async function followPins(
   }
   if (followed.length > 0) await writePinsFile(file, content);
   const [refusal] = [...refusals].filter(([jws]) => waiting.has(jws)).map(([, error]) => error);
-  if (followed.length === 0 && known === 0) throw refusal ?? noStatement();
+  if (followed.length === 0 && known === 0 && !mayCountNothing) throw refusal ?? noStatement();
   return followed;
 }
 

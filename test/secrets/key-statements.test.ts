@@ -14,7 +14,6 @@ import {
   statementsFor,
   statementsIn,
 } from '../../src/secrets';
-import type { SigningKey } from '../../src/secrets';
 
 const DAY = 24 * 3600;
 const NOW = new Date('2026-11-21T12:00:00Z');
@@ -23,12 +22,11 @@ const TIMES = { iat: seconds, exp: seconds + 90 * DAY, retire: seconds + 14 * DA
 const later = (days: number) => new Date(NOW.getTime() + days * DAY * 1000);
 
 describe('statements by which a signing key vouches for the next one', () => {
-  const [first, second, third, thief] = [1, 2, 3, 4].map(() => newSigningKey().key) as [
-    SigningKey,
-    SigningKey,
-    SigningKey,
-    SigningKey,
-  ];
+  const make = () => newSigningKey().key;
+  const first = make();
+  const second = make();
+  const third = make();
+  const thief = make();
   let directory: string;
   let file: string;
   beforeEach(async () => {
@@ -41,14 +39,14 @@ describe('statements by which a signing key vouches for the next one', () => {
 
   it('a pinned key vouches for the next: both count until the old one retires, and then the new one alone', async () => {
     const statement = await signKeyStatement(first, second, TIMES);
-    expect(await followPins(file, [statement], NOW)).toMatchObject([
+    expect(await followPins(file, [statement], { now: NOW })).toMatchObject([
       { environment: 'production', previous: first.kid, key: { kid: second.kid }, until: later(14) },
     ]);
     expect(await pinned()).toEqual([first.kid, second.kid]);
     expect(await pinned(later(14))).toEqual([second.kid]);
     // Taken again it changes nothing, and is no mistake.
     const before = await readFile(file, 'utf8');
-    expect(await followPins(file, [statement], later(1))).toEqual([]);
+    expect(await followPins(file, [statement], { now: later(1) })).toEqual([]);
     expect(await readFile(file, 'utf8')).toBe(before);
     await expect(addPin(file, 'production', formatPublicKey(first), later(20))).rejects.toThrow('does not count since');
   });
@@ -60,7 +58,7 @@ describe('statements by which a signing key vouches for the next one', () => {
       iat: seconds + 20 * DAY,
       retire: seconds + 30 * DAY,
     });
-    const followed = await followPins(file, [two, one], later(40));
+    const followed = await followPins(file, [two, one], { now: later(40) });
     expect(followed.map(({ key }) => key.kid)).toEqual([second.kid, third.kid]);
     expect(await pinned(later(40))).toEqual([third.kid]);
   });
@@ -123,40 +121,40 @@ describe('statements by which a signing key vouches for the next one', () => {
     ],
   ])('is refused and pins nothing: %s', async (_what, make) => {
     const before = await readFile(file, 'utf8');
-    await expect(followPins(file, [await make()], NOW)).rejects.toMatchObject({ code: 'DOCUMENT_INVALID' });
+    await expect(followPins(file, [await make()], { now: NOW })).rejects.toMatchObject({ code: 'DOCUMENT_INVALID' });
     expect(await readFile(file, 'utf8')).toBe(before);
   });
 
   it('a key that was given up vouches for nothing, and is never vouched for again', async () => {
     const statement = await signKeyStatement(first, second, TIMES);
-    await followPins(file, [statement], NOW);
+    await followPins(file, [statement], { now: NOW });
     await retirePin(file, second.kid, NOW);
     expect(await pinned()).toEqual([first.kid]);
     const next = await signKeyStatement(second, third, TIMES);
-    await expect(followPins(file, [next], later(1))).rejects.toMatchObject({ code: 'DOCUMENT_INVALID' });
-    await expect(followPins(file, [statement], later(1))).rejects.toThrow('given up on this machine');
+    await expect(followPins(file, [next], { now: later(1) })).rejects.toMatchObject({ code: 'DOCUMENT_INVALID' });
+    await expect(followPins(file, [statement], { now: later(1) })).rejects.toThrow('given up on this machine');
     expect(await pinned(later(1))).toEqual([first.kid]);
     await expect(retirePin(file, third.kid)).rejects.toMatchObject({ code: 'NOT_FOUND' });
   });
 
   it('a retired key of a backup vouches for nothing any more', async () => {
-    await followPins(file, [await signKeyStatement(first, second, TIMES)], NOW);
+    await followPins(file, [await signKeyStatement(first, second, TIMES)], { now: NOW });
     const stolen = await signKeyStatement(first, thief, { ...TIMES, iat: seconds + DAY });
-    await expect(followPins(file, [stolen], later(15))).rejects.toMatchObject({ code: 'DOCUMENT_INVALID' });
+    await expect(followPins(file, [stolen], { now: later(15) })).rejects.toMatchObject({ code: 'DOCUMENT_INVALID' });
     expect(await pinned(later(15))).toEqual([second.kid]);
   });
 
   it('a key is followed by one key only: a second one is refused, and the person told what that means', async () => {
-    await followPins(file, [await signKeyStatement(first, second, TIMES)], NOW);
+    await followPins(file, [await signKeyStatement(first, second, TIMES)], { now: NOW });
     const fork = await signKeyStatement(first, thief, TIMES);
-    await expect(followPins(file, [fork], later(1))).rejects.toMatchObject({
+    await expect(followPins(file, [fork], { now: later(1) })).rejects.toMatchObject({
       code: 'DOCUMENT_INVALID',
       next: expect.stringContaining('somebody else may have the old key') as string,
     });
     expect(await pinned(later(1))).toEqual([first.kid, second.kid]);
   });
 
-  it('of a file with a whole history, those count that lead to the present key from one that may be pinned', async () => {
+  it('of a file with a whole history, those are handed on that lead to the present key', async () => {
     const one = await signKeyStatement(first, second, TIMES);
     const two = await signKeyStatement(second, third, TIMES);
     const other = await signKeyStatement(thief, newSigningKey().key, TIMES);
@@ -164,10 +162,10 @@ describe('statements by which a signing key vouches for the next one', () => {
     const lines = statementsIn(text);
     expect(lines).toEqual([two, one, other]);
     const now = NOW.getTime();
-    expect(await statementsFor(third, lines, [first], now)).toEqual([one, two]);
-    expect(await statementsFor(second, lines, [first], now)).toEqual([one]);
-    expect(await statementsFor(third, lines, [second], now)).toEqual([two]);
-    expect(await statementsFor(third, lines, [first], later(91).getTime())).toEqual([]);
+    expect(statementsFor(third.kid, lines, now)).toEqual([one, two]);
+    expect(statementsFor(second.kid, lines, now)).toEqual([one]);
+    expect(statementsFor(first.kid, lines, now)).toEqual([]);
+    expect(statementsFor(third.kid, lines, later(91).getTime())).toEqual([]);
     await expect(signKeyStatement(first, first, TIMES)).rejects.toThrow('does not follow itself');
   });
 });

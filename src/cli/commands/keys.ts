@@ -1,5 +1,3 @@
-import { mkdir, stat, writeFile } from 'node:fs/promises';
-import { dirname } from 'node:path';
 import { Command } from 'commander';
 import { RunbookError } from '../../errors';
 import { Secret } from '../../secret';
@@ -11,13 +9,14 @@ import {
   newSigningKey,
   spokenFingerprint,
 } from '../../secrets';
-import { errnoOf } from '../../secrets/errno';
 import { newCommand, printResult } from '../command';
 import type { CommandHost, CommonOptions } from '../command';
 import type { CliContext } from '../context';
 import { pinsPath } from '../invitation';
 import { pinAfterComparing, USUAL_ENVIRONMENT } from '../pin-key';
 import { readTextFile } from '../run-input';
+import { refuseExisting, writeSecretFile } from '../secret-file';
+import { distrustCommand, rotateCommand, trustStatements } from './signing-keys';
 
 const SHORTEST_PASSPHRASE = 16;
 /** One group of a made passphrase. */
@@ -29,7 +28,9 @@ export function keysCommand(host: CommandHost): Command {
     .description('keys of people and workers')
     .addCommand(initCommand(host))
     .addCommand(trustCommand(host))
+    .addCommand(distrustCommand(host))
     .addCommand(workersCommand(host))
+    .addCommand(rotateCommand(host))
     .addCommand(sealCommand(host));
 }
 
@@ -124,30 +125,31 @@ async function madePassphrase(context: CliContext, options: InitOptions): Promis
   return passphrase;
 }
 
-async function refuseExisting(path: string): Promise<void> {
-  if ((await stat(path).catch(() => undefined)) !== undefined) throw existing(path);
-}
-
-function existing(path: string): RunbookError {
-  return new RunbookError('INVALID_INPUT', `The file ${path} exists; a key is never overwritten.`, {
-    needed: 'the path of a new file',
-  });
-}
-
 interface TrustOptions extends CommonOptions {
   readonly pins?: string;
+  readonly statement?: string;
   readonly yes?: boolean;
 }
 
-function trustCommand({ context }: CommandHost): Command {
+function trustCommand(host: CommandHost): Command {
+  const { context } = host;
   return newCommand('trust', "pin the workers' public key on this machine, after comparing its fingerprint by voice", [
     'runbook keys trust production KID:KEY',
+    'runbook keys trust --statement workers.statements   (a new key: the one that you pinned vouches for it)',
   ])
-    .argument('<environment>', 'what you call the environment, for example production')
-    .argument('<key>', 'the line that "runbook keys workers" printed: <kid>:<x>')
+    .argument('[environment]', 'what you call the environment, for example production')
+    .argument('[key]', 'the line that "runbook keys workers" printed: <kid>:<x>')
+    .option('--statement <file>', 'pin the keys for which pinned ones vouch: what "runbook keys rotate" wrote')
     .option('--pins <file>', 'file of pinned keys (default: RUNBOOKS_PINS, ~/.config/replication-runbooks/pins.json)')
     .option('-y, --yes', 'do not ask: the fingerprint was compared already')
-    .action(async (environment: string, line: string, options: TrustOptions) => {
+    .action(async (environment: string | undefined, line: string | undefined, options: TrustOptions) => {
+      const { statement } = options;
+      if (statement !== undefined && environment === undefined) return trustStatements(host, { ...options, statement });
+      if (statement !== undefined || environment === undefined || line === undefined) {
+        throw new RunbookError('INVALID_INPUT', 'Give either an environment and a key, or a file of statements.', {
+          needed: '<environment> <key>, or --statement <file>',
+        });
+      }
       const file = pinsPath(context.env, options.pins);
       const pin = await pinAfterComparing(context, {
         pinsFile: file,
@@ -201,15 +203,4 @@ function sealCommand({ context }: CommandHost): Command {
         'To replace a key, put the new entry in front of the old one and keep both until the runs of the old one have ended.',
       ]);
     });
-}
-
-/** @throws RunbookError `INVALID_INPUT` where the file exists: a key is never overwritten. */
-export async function writeSecretFile(path: string, content: string): Promise<void> {
-  await mkdir(dirname(path), { recursive: true });
-  try {
-    await writeFile(path, content, { mode: 0o600, flag: 'wx' });
-  } catch (error) {
-    if (errnoOf(error) !== 'EEXIST') throw error;
-    throw existing(path);
-  }
 }

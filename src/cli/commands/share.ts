@@ -13,7 +13,7 @@ import {
   spokenFingerprint,
 } from '../../holder';
 import type { PublicKeyEntry } from '../../holder';
-import { readPins } from '../../secrets';
+import { followPins, readPins } from '../../secrets';
 import { newCommand, withServerOptions, withSession } from '../command';
 import type { CommandHost } from '../command';
 import { PRINT_OPTION, giveSignal } from '../give-signal';
@@ -28,6 +28,7 @@ import { readTextFile } from '../run-input';
 import { readShare } from '../secret-input';
 import type { ShareOptions } from '../secret-input';
 import { shellWord } from '../text';
+import { followedLines } from './signing-keys';
 
 interface ShareCommandOptions extends GivingOptions, SigningOptions, ShareOptions {
   readonly holder?: string;
@@ -130,8 +131,9 @@ async function readAndConfirm(
   text: string,
   expected: { readonly namespace?: string; readonly workflowId: string },
 ): Promise<CheckedInvitation> {
-  const { jws, keys } = findInvitation(text);
+  const { jws, keys, statements } = findInvitation(text);
   const pinsFile = pinsPath(context.env, options.pins);
+  await followSigner(context, pinsFile, statements);
   await pinSigner(context, options, { pinsFile, signer: namedSigner(jws), keys });
   const checked = await checkInvitation(jws, { pinsFile, holder, expected });
   // To standard error: standard output stays clean for --print and --json.
@@ -149,6 +151,14 @@ async function readAndConfirm(
     );
   }
   return checked;
+}
+
+/** A signer that is not pinned yet is pinned where a pinned key vouches for it: statements come with the invitation. */
+async function followSigner(context: CliContext, pinsFile: string, statements: readonly string[]): Promise<void> {
+  if (statements.length === 0) return;
+  // One that no pinned key signed is left alone: whoever may write to the run could put it there.
+  const followed = await followPins(pinsFile, statements, { mayCountNothing: true });
+  for (const line of followed.flatMap(followedLines)) context.err(line);
 }
 
 /** A signer that is not pinned yet is pinned where its key is at hand and the holder compared the fingerprint. */
