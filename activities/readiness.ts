@@ -3,6 +3,7 @@ import type { ReadinessActivities } from '../src/contracts/activities';
 import type { ReadinessPoint } from '../src/contracts/readiness';
 import { findDeployment } from '../src/inventory';
 import type { ActivityDependencies } from './dependencies';
+import { sealKeys, signingKeyStatement } from './readiness/keys';
 import { certificates } from './readiness/certificates';
 import { credentials } from './readiness/credentials';
 import { lastReadiness } from './readiness/earlier';
@@ -75,6 +76,8 @@ export function createReadinessActivities(dependencies: ActivityDependencies, cl
         ceremonyRuns(look, world, deployment.name),
         ledger(look, deployment, held),
         keyStorage(look, deployment),
+        signingKeyStatement(look),
+        sealKeys(look, deployment, held, deploymentWorkflowId(name)),
         rehearsals(look, deployment),
       ]);
       return {

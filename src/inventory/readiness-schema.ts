@@ -28,6 +28,8 @@ export const readiness = z
     clockSkew: duration.prefault('5s'),
     /** Age of the newest sample of `walSampler`. */
     sampleAge: duration.prefault('15m'),
+    /** Age of a holder's last success in `ceremonyRehearsal`. */
+    rehearsalAge: duration.prefault('90d'),
     /** People attest that worker, Temporal, DNS and credential sources outlive every cluster of the deployment. */
     independent: z.boolean().default(false),
   })
@@ -40,5 +42,6 @@ export const readiness = z
     canaryAgeMs: value.canaryAge,
     clockSkewMs: value.clockSkew,
     sampleAgeMs: value.sampleAge,
+    rehearsalAgeMs: value.rehearsalAge,
     independent: value.independent,
   }));

@@ -130,7 +130,10 @@ async function findExisting(
   now: number,
 ): Promise<Omit<CreatedInvitation, 'keyHome'> | undefined> {
   const found = (await records.ofRun(run, now)).filter(
-    (record) => record.epoch === facts.epoch && (facts.cid === undefined || record.cid === facts.cid),
+    (record) =>
+      record.kind !== 'rehearsal' &&
+      record.epoch === facts.epoch &&
+      (facts.cid === undefined || record.cid === facts.cid),
   );
   for (const record of found) {
     const { invitation, digest } = await readOwnInvitation(record, signingKey);

@@ -24,6 +24,7 @@ describe('readiness of a deployment', () => {
       canaryAgeMs: 120_000,
       clockSkewMs: 5_000,
       sampleAgeMs: 900_000,
+      rehearsalAgeMs: 90 * DAY_MS,
       independent: false,
     });
   });
@@ -43,6 +44,7 @@ describe('readiness of a deployment', () => {
     ['{ snapshots: { automatic: ../status } }', 'readiness.snapshots'],
     ['{ snapshots: { automatic: a, stampFile: /b } }', 'readiness.snapshots'],
     ['{ clockSkew: 5 }', 'readiness.clockSkew'],
+    ['{ rehearsalAge: 0d }', 'readiness.rehearsalAge'],
     ['{ independant: true }', 'readiness.independant'],
   ])('%s is a mistake', (member, path) => {
     let message = '';

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { rehearsalResult } from '../../src/contracts/rehearsals';
 import type { RehearsedPerson } from '../../src/contracts/rehearsals';
 import type { Report } from '../../src/contracts/report';
-import { createRehearsalEnvelope, verifyRehearsal } from '../../src/secrets';
+import { createEnvelope, createRehearsalEnvelope, parseShare, verifyRehearsal } from '../../src/secrets';
 import type { Rehearsal } from '../../src/secrets';
 import { cell, expectFewEvents } from '../support/matrix';
 import { envelopeOf } from '../support/people';
@@ -22,12 +22,12 @@ describe('ceremonyRehearsal', () => {
   beforeAll(async () => {
     scenario = await Scenario.start();
   });
-  afterAll(async () => {
+  afterEach(async () => {
     // The simulated service's own record: what no activity, no workflow and no worker asked.
     expect(scenario.service.calls).toEqual([]);
     expect(await scenario.leaks()).toEqual([]);
-    await scenario.stop();
   });
+  afterAll(() => scenario.stop());
 
   const id = () => `rehearsal:${scenario.name}`;
   const start = (more: Readonly<Record<string, unknown>> = {}) =>
@@ -175,7 +175,6 @@ async function realEnvelope(
   { cid, epoch, recipient }: Rehearsal,
   invitationDigest: string,
 ): Promise<object> {
-  const { createEnvelope, parseShare } = await import('../../src/secrets');
   const document = await createEnvelope({
     ...{ invitation: { cid, epoch, recipient }, invitationDigest, holder: person.name, seq: 1 },
     share: parseShare(person.share ?? ''),

@@ -1,0 +1,217 @@
+/** Activities of a rehearsal: no call of the service, no foreign keys, records of successes, and what readiness makes of them. */
+import { randomUUID } from 'node:crypto';
+import { chmod, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { judgeRehearsals } from '../../activities/readiness/rehearsals';
+import { RehearsalRecords } from '../../activities/support/rehearsal-records';
+import type { RehearsalRecord } from '../../activities/support/rehearsal-records';
+import { rosterOfRehearsal } from '../../activities/support/rehearsal-roster';
+import type { CeremonyHandle } from '../../src/contracts/ceremony';
+import { parseInventory } from '../../src/inventory';
+import type { Deployment, Inventory } from '../../src/inventory';
+import { createRehearsalEnvelope, formatPublicKey, newSigningKey, verifyRehearsal } from '../../src/secrets';
+import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
+import { EXAMPLE } from '../inventory/example';
+
+const DAY_MS = 86_400_000;
+
+describe('the activities', () => {
+  let bench: ActivityBench;
+  let handle: CeremonyHandle;
+  beforeAll(async () => {
+    bench = await ActivityBench.start();
+    handle = await create(bench.run);
+  });
+  afterAll(() => bench.stop());
+  afterEach(() => {
+    expect(bench.changes()).toEqual([]);
+    expect(bench.leaks()).toEqual([]);
+  });
+
+  const create = (run: ActivityBench['run']) =>
+    bench.call(
+      'createRehearsal',
+      {
+        deployment: DEPLOYMENT,
+        ...{ holders: ['ada', 'bert'], reason: 'a test', requestedBy: 'olga', collectFor: '1d' },
+        ...{ epoch: 1, cid: randomUUID(), inputDigest: 'digest' },
+      },
+      { run },
+    );
+  const answerOf = async (holder: string, invitation = handle.invitation) => {
+    const pins = [{ environment: 'test', ...bench.workersKey }];
+    const { rehearsal, digest } = await verifyRehearsal(invitation, { pins, now: Date.now(), holder });
+    const facts = { rehearsal, rehearsalDigest: digest, holder, seq: 1, tool: 'page 1.0.0' };
+    return { document: await createRehearsalEnvelope({ ...facts, signingKey: bench.person(holder).key }) };
+  };
+  const open = (arrived: readonly number[], ceremony = handle) =>
+    bench.call('openRehearsal', { deployment: DEPLOYMENT, ceremony, arrived });
+
+  it('everybody on the roster is asked, or who is named; somebody else is refused before any key is made', async () => {
+    const all = await bench.call('assessRehearsal', { deployment: DEPLOYMENT });
+    expect(all.people.map(({ name }) => name)).toEqual(['ada', 'bert', 'cleo', 'dora', 'emil']);
+    const some = await bench.call('assessRehearsal', { deployment: DEPLOYMENT, holders: ['cleo'] });
+    expect(some.people).toEqual([{ name: 'cleo', standBy: false, attestation: 'signed' }]);
+    const refused = await bench.failure('createRehearsal', {
+      deployment: DEPLOYMENT,
+      ...{ holders: ['ada', 'mallory'], reason: 'a test', requestedBy: 'olga', collectFor: '1d' },
+      ...{ epoch: 1, cid: randomUUID(), inputDigest: 'digest' },
+    });
+    expect(refused).toMatchObject({ code: 'INVALID_INPUT', retryable: false });
+  });
+
+  it('an answer is a proof, and is kept before the activity returns; the same one again changes nothing', async () => {
+    const arrived = bench.signaled('share', [await answerOf('ada'), { share: 'e1'.repeat(33) }]);
+    const { verdicts, proofs } = await open(arrived);
+    expect(verdicts.map(({ code }) => code)).toEqual(['accepted', 'plain-text-share']);
+    expect(verdicts[1]?.eventId).toBeDefined();
+    expect(proofs).toMatchObject([{ name: 'ada', how: 'signed', tool: 'page 1.0.0' }]);
+    await open(arrived);
+    const { people } = await bench.call('assessRehearsal', { deployment: DEPLOYMENT, holders: ['ada'] });
+    expect(people).toEqual([{ name: 'ada', standBy: false, attestation: 'signed', before: proofs[0]?.at }]);
+    // Not a single call, of whatever method, by any activity of a rehearsal so far.
+    expect(bench.service.calls).toEqual([]);
+  });
+
+  it('a rehearsal is opened by its own run alone, and a ceremony with these keys by nobody', async () => {
+    const other = await create({ ...bench.run, rid: randomUUID() });
+    const arrived = bench.signaled('share', [await answerOf('bert', other.invitation)]);
+    const foreign = { deployment: DEPLOYMENT, ceremony: other, arrived };
+    expect((await bench.failure('openRehearsal', foreign)).code).toBe('KEY_RECORD_MISSING');
+    const asCeremony = { deployment: DEPLOYMENT, ceremony: handle, held: [], arrived };
+    expect(['DOCUMENT_INVALID', 'KEY_RECORD_MISSING']).toContain(
+      (await bench.failure('openEnvelopes', asCeremony)).code,
+    );
+    const burst = { deployment: DEPLOYMENT, cluster: 'west', uses: ['dr.promote'] as const, ceremony: handle };
+    const { code } = await bench.failure('generateOperationToken', { ...burst, envelopes: [] });
+    expect(['DOCUMENT_INVALID', 'KEY_RECORD_MISSING']).toContain(code);
+  });
+
+  it('the keys of a ceremony of the same run open no rehearsal', async () => {
+    const ceremony = await bench.ceremony([{ cluster: 'west', uses: ['dr.promote'] }]);
+    const arrived = bench.signaled('share', [await answerOf('bert')]);
+    expect((await bench.failure('openRehearsal', { deployment: DEPLOYMENT, ceremony, arrived })).code).toBe(
+      'KEY_RECORD_MISSING',
+    );
+  });
+
+  it('the key is destroyed by the activity of every ceremony', async () => {
+    await bench.call('destroyCeremonyKeys', { ceremony: handle });
+    expect((await bench.failure('openRehearsal', { deployment: DEPLOYMENT, ceremony: handle, arrived: [] })).code).toBe(
+      'KEY_RECORD_MISSING',
+    );
+  });
+});
+
+const success = (changes: Partial<RehearsalRecord> = {}): RehearsalRecord => ({
+  ...{ version: 1, deployment: 'payments', holder: 'ada', at: '2026-03-01T10:00:00.000Z', how: 'signed' },
+  ...{ kid: 'kid', tool: 'runbook 1.0.0', workers: 'w', wid: 'rehearsal:payments', rid: 'r' },
+  ...changes,
+});
+
+describe('the records', () => {
+  let directory: string;
+  beforeAll(async () => {
+    directory = await mkdtemp(join(tmpdir(), 'rehearsals-'));
+  });
+  afterAll(() => rm(directory, { recursive: true }));
+
+  it('keep the last success of each person, whichever worker writes it, and none of another deployment', async () => {
+    const [one, other] = [new RehearsalRecords(directory), new RehearsalRecords(directory)];
+    const at = (day: number) => `2026-03-${String(day).padStart(2, '0')}T10:00:00.000Z`;
+    await Promise.all(
+      [3, 9, 5].flatMap((day) => [one.keep(success({ at: at(day) })), other.keep(success({ at: at(day - 1) }))]),
+    );
+    await one.keep(success({ at: at(9) }));
+    await one.keep(success({ at: at(4) }));
+    await other.keep(success({ holder: 'bert' }));
+    await other.keep(success({ deployment: 'payments-eu' }));
+    await writeFile(join(directory, 'rehearsals', 'payments.cleo.json'), '{"version":1');
+    const known = await other.of('payments');
+    expect([...known].map(([name, { at: last }]) => [name, last])).toEqual([
+      ['ada', at(9)],
+      ['bert', at(1)],
+    ]);
+    expect((await readdir(join(directory, 'rehearsals'))).filter((name) => name.endsWith('.tmp'))).toEqual([]);
+  });
+
+  it('nobody has rehearsed where there is no directory; one that cannot be used is told', async () => {
+    expect((await new RehearsalRecords(join(directory, 'none')).of('payments')).size).toBe(0);
+    const file = join(directory, 'file');
+    await writeFile(file, '');
+    await chmod(file, 0o600);
+    const broken = new RehearsalRecords(file);
+    await expect(broken.keep(success())).rejects.toMatchObject({ code: 'PRECONDITION_FAILED', observed: 'ENOTDIR' });
+    await expect(broken.of('payments')).rejects.toMatchObject({ code: 'PRECONDITION_FAILED' });
+  });
+});
+
+describe('readiness', () => {
+  const now = Date.parse('2026-05-01T00:00:00Z');
+  const key = newSigningKey().key;
+  const inventory: Inventory = parseInventory(EXAMPLE, 'inventory.yaml');
+  const payments = (changes: Partial<Deployment> = {}): Deployment => {
+    const found = inventory.deployments.get('payments');
+    if (!found) throw new Error('no deployment');
+    return { ...found, laboratory: false, ...changes };
+  };
+  const ada = payments().ceremony.holders[0] ?? '';
+  const people = new Map(
+    [...inventory.people].map(([name, person]) => [
+      name,
+      { ...person, attestation: 'signed' as const, publicKeys: [{ kid: key.kid, x: key.x }] },
+    ]),
+  );
+  const judge = (record: Partial<RehearsalRecord> | undefined, deployment = payments()) =>
+    judgeRehearsals(
+      deployment,
+      { people, workers: 'w' },
+      new Map(record === undefined ? [] : [[ada, success({ holder: ada, kid: key.kid, ...record })]]),
+      now,
+    ).find(({ id }) => id === `rehearsed.${ada}`);
+
+  it('every holder has a point of its own, with the command that mends it', () => {
+    expect(formatPublicKey(key)).toContain(key.kid);
+    expect(judge(undefined)).toMatchObject({ verdict: 'warn', observed: 'never', about: 'both', source: 'worker' });
+    expect(judge(undefined)?.next).toContain(`"holders":["${ada}"]`);
+    expect(judge({ at: new Date(now - 3 * DAY_MS).toISOString() })).toMatchObject({
+      verdict: 'ok',
+      observed: '3 days ago, signed, with runbook 1.0.0',
+    });
+  });
+
+  it.each([
+    ['too long ago', { at: new Date(now - 91 * DAY_MS).toISOString() }, undefined],
+    ["another key of the workers'", { workers: 'other' }, 'another key'],
+    ['a key that is not listed any more', { kid: 'gone' }, 'not in the inventory'],
+    ['an attestation that does not count any more', { how: 'claimed' as const }, 'signed'],
+  ])('%s is a warning', (_, changes, reason) => {
+    const point = judge({ at: new Date(now - DAY_MS).toISOString(), ...changes });
+    expect(point?.verdict).toBe('warn');
+    if (reason !== undefined) expect(JSON.stringify([point?.reason])).toContain(reason);
+  });
+
+  it('a laboratory, and a deployment that needs no holders, are not warned', () => {
+    expect(judge(undefined, payments({ laboratory: true }))?.verdict).toBe('ok');
+    const { ceremony } = payments();
+    expect(judge(undefined, payments({ ceremony: { ...ceremony, tokenSource: 'batch' } }))?.verdict).toBe('ok');
+  });
+
+  it('stand-by holders are asked too, and nobody whose term has ended; who comes into office later rehearses before', () => {
+    const { ceremony } = payments();
+    const terms = [
+      { name: ada, until: '2026-04-30' },
+      { name: 'sten', from: '2027-01-01' },
+    ];
+    const deployment = payments({ ceremony: { ...ceremony, standBy: ['sten'], terms } });
+    const roster = rosterOfRehearsal(deployment, undefined, now);
+    expect(roster.find(({ name }) => name === ada)).toBeUndefined();
+    expect(roster.at(-1)).toEqual({ name: 'sten', standBy: true });
+    expect(() => rosterOfRehearsal(deployment, [ada], now)).toThrow('Not on the roster');
+    const nobody = payments({ ceremony: { ...ceremony, holders: [ada], standBy: [], terms } });
+    expect(() => rosterOfRehearsal(nobody, undefined, now)).toThrow('Nobody is on the roster');
+    const found = judgeRehearsals(deployment, { people, workers: 'w' }, new Map(), now);
+    expect(found.find(({ id }) => id === 'rehearsed.sten')?.observed).toBe('never (stand-by)');
+  });
+});
