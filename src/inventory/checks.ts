@@ -126,6 +126,10 @@ function* checkRoster(
       listed.set(name, list);
     }
   }
+  if (ceremony.standBy.length > 0 && ceremony.inviteStandByAfterMs >= ceremony.collectForMs) {
+    const message = 'who stands by would never be asked: collectFor ends before';
+    yield { path: [...at, 'inviteStandByAfter'], message };
+  }
   const named = new Set<string>();
   for (const [index, { group, shares }] of ceremony.groups.entries()) {
     const path = [...at, 'groups', index];

@@ -96,6 +96,12 @@ describe('a mistake in the roster has its line', () => {
       2,
       'groups: groups cannot be checked where holders enter their shares in the service themselves',
     ],
+    [
+      'stand-by holders who are never asked',
+      'holders: [ben]\nstandBy: [cyd]\ninviteStandByAfter: 20m\ncollectFor: 20m',
+      2,
+      'inviteStandByAfter: who stands by would never be asked: collectFor ends before',
+    ],
     ['a holder whom only JavaScript knows', 'holders: [constructor]\ngroups: [{ group: holders, shares: 1 }]', 0, ''],
   ])('%s', (_what, ceremony, line, message) => {
     const text = inventoryWith(ceremony);

@@ -17,7 +17,7 @@ import { temporalServer } from '../support/temporal-server';
 
 type Asking = Extract<Waiting, { for: 'shares' }>;
 
-const TERMS = { holders: ['ada', 'bert', 'cleo'], standBy: ['dora', 'emil'], inviteStandByAfter: '1h' };
+const TERMS = { holders: ['ada', 'bert', 'cleo'], standBy: ['dora', 'emil'], inviteStandByAfter: '25m' };
 
 describe('the roster of a ceremony', () => {
   let scenario: Scenario;

@@ -1,6 +1,7 @@
 import { Command } from 'commander';
+import { GROUPS_ARE_OURS, groupRule } from '../../contracts/share-groups';
 import { loadInventory } from '../../inventory';
-import type { Inventory } from '../../inventory';
+import type { CeremonyPolicy, Inventory } from '../../inventory';
 import { inventoryPath } from '../../worker/settings';
 import { newCommand, printResult } from '../command';
 import type { CommandHost, CommonOptions } from '../command';
@@ -32,6 +33,9 @@ function understood({ people, deployments }: Inventory): object {
       })),
       drSets: Object.fromEntries(drSets),
       holders: ceremony.holders,
+      standBy: ceremony.standBy,
+      terms: ceremony.terms,
+      groups: ceremony.groups,
     })),
   };
 }
@@ -42,7 +46,9 @@ function lines({ people, deployments }: Inventory): string[] {
     ...[...deployments.values()].flatMap(({ name, drSets, ceremony, gates, laboratory }) => [
       `Deployment ${name}${laboratory ? ' (LABORATORY: claims carry everything)' : ''}`,
       ...[...drSets].map(([set, members]) => `  DR set ${set}: ${members.join(', ')}`),
-      `  holders: ${ceremony.holders.join(', ')}`,
+      `  holders: ${inOffice(ceremony, ceremony.holders)}`,
+      ...(ceremony.standBy.length > 0 ? [`  standing by: ${inOffice(ceremony, ceremony.standBy)}`] : []),
+      ...(ceremony.groups.length > 0 ? [`  of the shares: ${groupRule(ceremony.groups)} (${GROUPS_ARE_OURS})`] : []),
       ...(['plan', 'go'] as const).map(
         (gate) => `  gate ${gate}: ${gates[gate].approvals} of ${gates[gate].groups.join(', ')}`,
       ),
@@ -52,4 +58,16 @@ function lines({ people, deployments }: Inventory): string[] {
         `Person ${name}: ${attestation}${groups.length === 0 ? '' : `, in ${groups.join(', ')}`}`,
     ),
   ];
+}
+
+/** Names, each with the term of office where it has one. */
+function inOffice({ terms }: CeremonyPolicy, names: readonly string[]): string {
+  return names
+    .map((name) => {
+      const term = terms.find((each) => each.name === name);
+      const from = term?.from === undefined ? '' : ` from ${term.from}`;
+      const until = term?.until === undefined ? '' : ` until ${term.until}`;
+      return `${name}${from}${until}`;
+    })
+    .join(', ');
 }
