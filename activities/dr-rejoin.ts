@@ -56,11 +56,12 @@ export function createRejoinActivities(dependencies: ActivityDependencies, clust
       const mode = former.dr?.mode;
       if (mode !== 'primary' && mode !== 'secondary') return { ...base, preconditions: judged };
       const source = clusters.of(input.deployment, primary.cluster);
-      const { tokenSource, preconditions } = await rejoinTokens({
+      const { tokenSource, preconditions, warnings } = await rejoinTokens({
         deployment,
         former: { access: clusters.access(entry), observation: former },
         primary: source,
         wanted: input.tokenSource,
+        shares: input.shares,
         ownFingerprint,
         signal,
       });
@@ -76,7 +77,7 @@ export function createRejoinActivities(dependencies: ActivityDependencies, clust
         ...base,
         preconditions: [...judged, ...preconditions],
         route,
-        plan: rejoinPlan(input, route, former, primary),
+        plan: rejoinPlan(input, route, former, primary, warnings),
       };
     }),
 

@@ -60,6 +60,7 @@ export function createSecondaryRepointingActivities(
       // Without the roles there is nothing to ask filters, tokens and rights of.
       if (judged.some(({ verdict }) => verdict === 'fail')) return { ...base, preconditions: judged };
       const more: Precondition[] = [];
+      let ofTokens: readonly string[] = [];
       let route: RepointingRoute = {
         kind: input.kind,
         primary: input.primary,
@@ -67,17 +68,23 @@ export function createSecondaryRepointingActivities(
         form: input.form,
       };
       if (input.kind === 'dr') {
-        const { source: tokenSource, preconditions } = await assessTokenSource({
+        const {
+          source: tokenSource,
+          preconditions,
+          warnings,
+        } = await assessTokenSource({
           deployment,
           secondary: target,
           observation: secondary,
           primary: source,
           wanted: input.tokenSource,
+          shares: input.shares,
           paths: [UPDATE_PRIMARY],
           ownFingerprint,
           signal,
         });
         more.push(...preconditions);
+        ofTokens = warnings;
         route = { ...route, tokenSource };
       } else {
         const { known, precondition } = await findFilter(
@@ -95,7 +102,7 @@ export function createSecondaryRepointingActivities(
       if (input.form === 'token') more.push(...(await mayCall(source, neededOn(input, route), signal)));
       const preconditions = [...judged, ...more];
       const assessed: Assessment<RepointingRoute> = { ...base, preconditions, route };
-      return { ...assessed, plan: repointingPlan(input, primary, secondary, route, preconditions) };
+      return { ...assessed, plan: repointingPlan(input, primary, secondary, route, preconditions, ofTokens) };
     }),
 
     updatePerformancePrimaryByAddresses: executeChange(async (input, execution) => {

@@ -73,7 +73,12 @@ export async function assessDecommission(
     tokenSource: tokens.source,
     filterLeft,
   };
-  return { ...base, preconditions, route, plan: planOf(input, route, primary, secondary, found.silent) };
+  return {
+    ...base,
+    preconditions,
+    route,
+    plan: planOf(input, route, primary, secondary, { silent: found.silent, ...tokens }),
+  };
 }
 
 /** Which id is meant, and which cluster of the inventory has it. */
@@ -199,14 +204,18 @@ function judgeLast(
 
 /** What is done on the secondary: its role, and the token or credential that it needs. */
 async function judgeAfterwards(
-  { kind, afterwards, tokenSource }: SecondaryDecommissionInput,
+  { kind, afterwards, tokenSource, shares }: SecondaryDecommissionInput,
   deployment: Parameters<typeof assessTokenSource>[0]['deployment'],
   primary: ClusterAccess,
   secondary: ClusterAccess | undefined,
   observation: ClusterObservation | undefined,
   ownFingerprint: string | undefined,
   signal: AbortSignal,
-): Promise<{ readonly source?: 'batch' | 'ceremony'; readonly preconditions: readonly Precondition[] }> {
+): Promise<{
+  readonly source?: 'batch' | 'ceremony';
+  readonly preconditions: readonly Precondition[];
+  readonly warnings?: readonly string[];
+}> {
   if (afterwards === 'nothing' || !secondary || !observation) return { preconditions: [] };
   const role = check(
     `${inWords(kind)} secondary`,
@@ -219,17 +228,18 @@ async function judgeAfterwards(
   const path = `sys/replication/${kind}/secondary/${afterwards === 'disable' ? 'disable' : 'update-primary'}`;
   if (kind === 'performance')
     return { preconditions: [role, await credentialMay(secondary, [path], ['update'], signal)] };
-  const { source, preconditions } = await assessTokenSource({
+  const { source, preconditions, warnings } = await assessTokenSource({
     deployment,
     secondary,
     observation,
     primary,
     wanted: tokenSource,
+    shares,
     paths: [path],
     ownFingerprint,
     signal,
   });
-  return { source, preconditions: [role, ...preconditions] };
+  return { source, preconditions: [role, ...preconditions], warnings };
 }
 
 async function filterOf(source: ClusterAccess, id: string, signal: AbortSignal): Promise<string | undefined> {
@@ -243,7 +253,7 @@ function planOf(
   { id, known, afterwards, filterLeft }: DecommissionRoute,
   primary: ClusterObservation,
   secondary: ClusterObservation | undefined,
-  silent: string | undefined,
+  { silent, warnings: ofTokens = [] }: { readonly silent?: string | undefined; readonly warnings?: readonly string[] },
 ) {
   const { kind } = input;
   const name = secondary?.cluster ?? silent ?? id;
@@ -286,6 +296,7 @@ function planOf(
       ? [`${name} ends replication: it can become a secondary again only by being wiped.`]
       : []),
     ...(filterLeft === undefined ? [] : [`The paths filter of ${id} stays on ${primary.cluster}: ${filterLeft}.`]),
+    ...ofTokens,
     ...(secondary ? [] : [`Nothing is done on ${name}: it is not in the inventory, or does not answer.`]),
   ];
   return planDocument({

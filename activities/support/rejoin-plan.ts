@@ -1,7 +1,7 @@
 import type { RejoinRoute } from '../../src/contracts/activities';
 import type { ClusterObservation } from '../../src/contracts/observations';
 import type { PlanDocument, Precondition } from '../../src/contracts/plan';
-import type { DrRejoinInput, TokenSourceChoice } from '../../src/contracts/runbook-inputs';
+import type { DrRejoinInput, SharesChoice, TokenSourceChoice } from '../../src/contracts/runbook-inputs';
 import type { Deployment } from '../../src/inventory';
 import type { ClusterAccess } from './clusters';
 import { credentialMay } from './permissions';
@@ -16,6 +16,7 @@ export interface TokenQuestion {
   readonly former: { readonly access: ClusterAccess; readonly observation: ClusterObservation };
   readonly primary: ClusterAccess;
   readonly wanted: TokenSourceChoice | undefined;
+  readonly shares?: SharesChoice | undefined;
   readonly ownFingerprint: string | undefined;
   readonly signal: AbortSignal;
 }
@@ -26,17 +27,23 @@ export async function rejoinTokens({
   former: { access, observation },
   primary,
   wanted,
+  shares,
   ownFingerprint,
   signal,
-}: TokenQuestion): Promise<{ readonly tokenSource: 'batch' | 'ceremony'; readonly preconditions: Precondition[] }> {
+}: TokenQuestion): Promise<{
+  readonly tokenSource: 'batch' | 'ceremony';
+  readonly preconditions: Precondition[];
+  readonly warnings: readonly string[];
+}> {
   const isPrimary = observation.dr?.mode === 'primary';
-  const [{ source, preconditions }, ...credentials] = await Promise.all([
+  const [{ source, preconditions, warnings }, ...credentials] = await Promise.all([
     assessTokenSource({
       deployment,
       secondary: access,
       observation,
       primary,
       wanted,
+      shares,
       paths: [UPDATE_PRIMARY],
       ownFingerprint,
       signal,
@@ -47,6 +54,7 @@ export async function rejoinTokens({
   ]);
   return {
     tokenSource: source,
+    warnings,
     // A cluster that still is primary has no slot and takes no ceremony call: that shows after its demotion only.
     preconditions: [...credentials, ...preconditions.map((each) => (isPrimary ? afterDemotion(each) : each))],
   };
@@ -64,6 +72,7 @@ export function rejoinPlan(
   route: RejoinRoute,
   former: ClusterObservation,
   primary: ClusterObservation,
+  ofTokens: readonly string[] = [],
 ): PlanDocument {
   const { cluster } = route;
   const demotes = route.former === 'primary';
@@ -87,6 +96,7 @@ export function rejoinPlan(
       route.hooks.unfence
         ? `The unfence hook is run after gate "unfence", which asks again.`
         : `There is no unfence hook: people take the fence away after the demotion, and attest it by approving gate "unfence".`,
+      ...ofTokens,
     ],
     steps: [
       ...(route.tokenSource === 'ceremony' ? [`Collect key shares for an operation token on ${cluster}`] : []),

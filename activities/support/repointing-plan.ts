@@ -14,6 +14,7 @@ export function repointingPlan(
   secondary: ClusterObservation,
   route: RepointingRoute,
   preconditions: readonly Precondition[],
+  ofTokens: readonly string[] = [],
 ): PlanDocument {
   const filter = route.filter?.filter;
   return planDocument({
@@ -41,6 +42,7 @@ export function repointingPlan(
       ...preconditions
         .filter(({ name, verdict }) => name.startsWith('no known defect') && verdict === 'warn')
         .map(({ cluster, observed }) => `Acknowledged defect on ${cluster ?? 'a cluster'}: ${observed}`),
+      ...ofTokens,
     ],
     steps: steps(route, secondary.cluster, primary.cluster),
     choices: {

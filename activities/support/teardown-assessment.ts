@@ -78,6 +78,7 @@ export async function assessTeardown(
       ),
     );
   let tokenSource: 'batch' | 'ceremony' | undefined;
+  let ofTokens: readonly string[] = [];
   const path = `sys/replication/${kind}/${role}/disable`;
   if (kind === 'dr' && role === 'secondary') {
     const primary = observations.find((each) => each.dr?.mode === 'primary' && each.dr.setId === state.setId);
@@ -87,11 +88,13 @@ export async function assessTeardown(
       observation: observed,
       primary: primary && clusters.of(input.deployment, primary.cluster),
       wanted: input.tokenSource,
+      shares: input.shares,
       paths: [path],
       ownFingerprint,
       signal,
     });
     tokenSource = tokens.source;
+    ofTokens = tokens.warnings;
     preconditions.push(...tokens.preconditions);
   } else if (role !== 'disabled') {
     preconditions.push(await credentialMay(access, [path], ['update'], signal));
@@ -101,7 +104,7 @@ export async function assessTeardown(
     ...base,
     preconditions,
     route,
-    plan: planOf(input, route, observed, observations, deployment.limits.heartbeatAgeMs),
+    plan: planOf(input, route, observed, observations, { heartbeatAgeMs: deployment.limits.heartbeatAgeMs, ofTokens }),
   };
 }
 
@@ -140,7 +143,7 @@ function planOf(
   { cluster, role, cutOff, knownBy }: TeardownRoute,
   observed: ClusterObservation,
   observations: readonly ClusterObservation[],
-  heartbeatAgeMs: number,
+  { heartbeatAgeMs, ofTokens }: { readonly heartbeatAgeMs: number; readonly ofTokens: readonly string[] },
 ) {
   const { kind } = input;
   const on = identityOf(observed);
@@ -175,6 +178,7 @@ function planOf(
     ...(role !== 'disabled' && (otherMode === 'primary' || otherMode === 'secondary')
       ? [`The ${inWords(other)} replication of ${cluster} (${otherMode}) stays as it is.`]
       : []),
+    ...ofTokens,
   ];
   const named = observations.filter((each) => cutOff.some((one) => one.cluster === each.cluster));
   return planDocument({
