@@ -44,6 +44,11 @@ export interface Burst<K extends GeneratedTokenKind, T> extends Slot<K> {
   readonly threshold: number;
   /** Whether the shares of these holders may make a token together; any may where it is not given. */
   readonly fits?: ((holders: readonly string[]) => boolean) | undefined;
+  /**
+   * The next call looks for the active node anew. A last share that finds none was certainly not sent; one that goes to
+   * a node which was the active one until now leaves a doubt.
+   */
+  readonly lookForActiveNode: () => void;
   /** Takes the answer of the last share. Throws where nobody can use it: the token is then one that nobody holds. */
   readonly receive: (encoded: Secret<K>) => Promise<T>;
   readonly notes: BurstNotes;
@@ -224,6 +229,7 @@ async function giveLast<K extends GeneratedTokenKind, T>(
   for (let given = 1; ; given += 1) {
     execution.throwIfCancelled();
     await burst.notes.lastShare(nonce);
+    burst.lookForActiveNode();
     course.lastShareInDoubt = true;
     const answer = await give(burst, share, nonce);
     if (answer.kind === 'attempt' && answer.attempt.encodedToken !== undefined)

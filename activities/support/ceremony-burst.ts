@@ -71,7 +71,7 @@ export async function burstOfCeremony<K extends GeneratedTokenKind, T>(
   requireGroups(groups, holders, record.threshold, cluster);
   await dependencies.keyRecords.markFirstBurst(record.cid, record.epoch, Date.now());
   const { version } = await access.client.sys.health({ signal });
-  const token = await ceremonyToken(access, version);
+  const token = await ceremonyToken(access, version, kind, signal);
   const generation = await GenerationRecord.begin(ledger, {
     kind,
     deployment,
@@ -93,6 +93,7 @@ export async function burstOfCeremony<K extends GeneratedTokenKind, T>(
     fits: groups.length === 0 ? undefined : (names) => satisfiesGroups(groups, names),
     token,
     receive,
+    lookForActiveNode: () => access.client.forgetActiveNode(),
     notes: generation,
     orphan: (how) => orphanFinding(kind, cluster, how),
   }).catch(async (error: unknown): Promise<never> => {

@@ -210,7 +210,7 @@ class Player {
     await invited();
     for (const act of acts) {
       await this.send(act);
-      if (oneByOne) await this.#look('a receipt', ({ receipts }) => receipts.length >= this.#total || undefined);
+      if (oneByOne) await this.#look('a receipt', ({ receipts, outcome }) => receipts.length >= this.#total || outcome);
     }
     const report = await this.#answerUntilTheEnd(freeSlot);
     return { run, report, asked: this.#asked, sent: this.#sent, secrets: this.#secrets };

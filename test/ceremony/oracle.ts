@@ -1,6 +1,7 @@
 import { readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import type { LedgerEntry } from '../../activities/support/token-ledger';
+import type { RunStatus } from '../../src/contracts/run-status';
 import type { Sealed } from '../../src/contracts/sealed';
 import { openValue, SealKeyring } from '../../src/secrets';
 import type { RecordedCall } from '../../src/simulator';
@@ -71,7 +72,10 @@ export async function judge(
 
   // 4. Everybody who sent something is told what became of it.
   for (const signal of ['share', 'decline'] as const) {
-    const receipts = report.receipts.filter((each) => each.signal === signal).length;
+    const told = (of: { readonly receipts: Played['report']['receipts'] | RunStatus['receipts'] }) =>
+      of.receipts.filter((each) => each.signal === signal).length;
+    // What came while the report was being written is not in it, but in the status of the closed run.
+    const receipts = told(report) === sent[signal] ? sent[signal] : told(await run.status());
     if (receipts !== sent[signal]) mistakes.push(`${sent[signal]} signals ${signal}, ${receipts} receipts`);
   }
 

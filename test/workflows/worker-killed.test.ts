@@ -1,39 +1,12 @@
-import type { ChildProcess } from 'node:child_process';
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { existsSync } from 'node:fs';
-import { join } from 'node:path';
 import { CHANGING, drPrimaries, expectServiceOn, signalled, statuses } from '../support/faults';
 import { at, underWay } from '../support/outage';
 import { Scenario } from '../support/scenario';
+import { WorkerProcess } from '../support/worker-process';
 
 jest.setTimeout(120_000);
 
-const PROGRAM = join(__dirname, '../../dist/src/cli/main.js');
 /** What a killed worker may cost, ms. */
 const COST_MS = 30_000;
-
-/** A worker in a process of its own, whose output is kept. */
-class WorkerProcess {
-  readonly #child: ChildProcess;
-  output = '';
-
-  constructor(environment: Readonly<Record<string, string>>) {
-    this.#child = spawn(process.execPath, [PROGRAM, 'worker'], {
-      env: { PATH: process.env['PATH'] ?? '', HOME: process.env['HOME'] ?? '', ...environment },
-      stdio: ['ignore', 'pipe', 'pipe'],
-    });
-    for (const stream of [this.#child.stdout, this.#child.stderr])
-      stream?.on('data', (chunk: Buffer) => void (this.output += chunk.toString('utf8')));
-  }
-
-  async end(signal: 'SIGKILL' | 'SIGTERM'): Promise<void> {
-    if (this.#child.exitCode !== null || this.#child.signalCode !== null) return;
-    const ended = once(this.#child, 'exit');
-    this.#child.kill(signal);
-    await ended;
-  }
-}
 
 describe('a worker that is killed between demote and promote', () => {
   let scenario: Scenario;
@@ -45,8 +18,6 @@ describe('a worker that is killed between demote and promote', () => {
   };
 
   beforeAll(async () => {
-    if (!existsSync(PROGRAM))
-      throw new Error('This test runs the program of the build. Build it first: npm run build (npm test does).');
     scenario = await Scenario.start({ worker: 'none' });
   });
   afterAll(async () => {
