@@ -2,20 +2,20 @@ import type { AssessSwitchoverResult, RunbookActivities, SwitchoverRoute } from 
 import type { ClusterObservation } from '../src/contracts/observations';
 import type { PlanDocument, Precondition, SwitchoverPlan } from '../src/contracts/plan';
 import type { DrSwitchoverInput } from '../src/contracts/runbook-inputs';
-import { RunbookError } from '../src/errors';
 import type { Deployment } from '../src/inventory';
 import { drSetOf, findCluster, findDeployment } from '../src/inventory';
 import type { ActivityDependencies } from './dependencies';
 import { judgeRoster } from './support/ceremony-roster';
 import type { Clusters } from './support/clusters';
-import { ceremonyToken } from './support/clusters';
+import { breakGlassWarnings, ceremonyCallsAllowed, isIn } from './support/ceremony-access';
+import { directWarning, holdersReach, isDirect } from './support/direct-rules';
 import { execute } from './support/execution';
 import { describeReplication, observeCluster } from './support/observe';
 import { gateFacts, observeDeployment, siteFacts } from './support/planning';
 import { planDigest } from './support/plan-digest';
 import { readPrimaryChanges } from './support/primary-changes';
 import type { SwitchoverFacts } from './support/switchover-facts';
-import { readSwitchoverFacts } from './support/switchover-facts';
+import { ceremonyAccess, readSwitchoverFacts } from './support/switchover-facts';
 import { judgeSwitchover } from './support/switchover-rules';
 import { compareVersions } from './support/versions';
 
@@ -48,13 +48,22 @@ export function createAssessmentActivities(
       const found = findSides(deployment, input, observations);
       if ('refused' in found) return { ...base, preconditions: [found.refused] };
       const { from, to, others, performanceSecondaries } = found;
-      const [facts, changes] = await Promise.all([
+      const [facts, otherCeremonies, changes] = await Promise.all([
         readSwitchoverFacts(
           clusters.of(input.deployment, from.cluster),
           clusters.of(input.deployment, to.cluster),
           to,
           deployment.marker.path,
           signal,
+        ),
+        Promise.all(
+          others
+            .filter((each) => each.dr?.mode === 'secondary')
+            .map(async (each) => ({
+              cluster: each.cluster,
+              version: each.version,
+              ...(await ceremonyAccess(clusters.of(input.deployment, each.cluster), each, signal)),
+            })),
         ),
         readPrimaryChanges(dependencies, deployment.name, deployment.limits, signal),
       ]);
@@ -66,7 +75,7 @@ export function createAssessmentActivities(
         to,
         others,
         performanceSecondaries,
-        facts,
+        facts: { ...facts, otherCeremonies },
         tokenSource,
         ownFingerprint,
         changes,
@@ -86,16 +95,29 @@ export function createAssessmentActivities(
           probe: deployment.hooks.probe !== undefined,
         },
       };
-      return { ...base, preconditions, route, plan: planDocument(input, route, observations) };
+      return {
+        ...base,
+        preconditions,
+        route,
+        plan: planDocument(
+          input,
+          route,
+          observations,
+          tokenSource === 'ceremony' && isDirect(deployment, input.shares),
+        ),
+      };
     }),
 
-    assessCeremony: execute(async ({ deployment: name, cluster, uses }, { signal }) => {
+    assessCeremony: execute(async ({ deployment: name, cluster, uses, shares }, { signal }) => {
       const deployment = findDeployment(inventory, name);
       const access = clusters.access(findCluster(deployment, cluster));
       const observation = await observeCluster(access, signal);
       return {
         observation,
-        preconditions: await judgeCeremony(deployment, observation, access, uses),
+        preconditions: [
+          ...(await judgeCeremony(deployment, observation, access, uses, signal)),
+          ...(isDirect(deployment, shares) ? [holdersReach(observation)] : []),
+        ],
         site: site(name),
       };
     }),
@@ -175,6 +197,7 @@ function planDocument(
   input: DrSwitchoverInput,
   route: SwitchoverRoute,
   observations: readonly ClusterObservation[],
+  direct: boolean,
 ): PlanDocument {
   const of = (name: string) => observations.find((each) => each.cluster === name);
   const identity = (name: string) => ({
@@ -198,22 +221,36 @@ function planDocument(
     })),
     rejoin: route.rejoin,
     tokenSource: route.tokenSource,
+    ...(direct ? { shares: 'direct' as const } : {}),
     go: input.go,
     onStuck: input.onStuck,
     acceptLoss: input.acceptLoss,
     ...(input.acknowledgeFlapping ? { acknowledgeFlapping: true } : {}),
     reason: input.reason,
     ...(input.requestedBy === undefined ? {} : { requestedBy: input.requestedBy }),
-    steps: planSteps(input, route),
+    steps: planSteps(input, route, of, direct),
   };
   const text = JSON.stringify(plan);
   return { text, digest: planDigest(text) };
 }
 
-function planSteps(input: DrSwitchoverInput, route: SwitchoverRoute): string[] {
+function planSteps(
+  input: DrSwitchoverInput,
+  route: SwitchoverRoute,
+  of: (name: string) => ClusterObservation | undefined,
+  direct: boolean,
+): string[] {
   const { from, to } = route;
   return [
-    ...(route.tokenSource === 'ceremony' ? [`Generate an operation token on ${to} from the holders' key shares`] : []),
+    ...(route.tokenSource === 'ceremony'
+      ? [
+          ...breakGlassWarnings(
+            'operation-token',
+            [to, ...route.otherDrSecondaries, from].flatMap((name) => of(name) ?? []),
+          ),
+          direct ? directWarning(to) : `Generate an operation token on ${to} from the holders' key shares`,
+        ]
+      : []),
     ...(route.hooks.quiesce ? ['Quiesce the clients'] : []),
     `Write a marker on ${from} and wait until ${to} has it`,
     `Demote ${from} (OUTAGE begins)`,
@@ -234,14 +271,11 @@ async function judgeCeremony(
   observation: ClusterObservation,
   access: ReturnType<Clusters['of']>,
   uses: readonly string[],
+  signal: AbortSignal,
 ): Promise<Precondition[]> {
   const { cluster, attempt, dr } = observation;
   const roster = judgeRoster(deployment, attempt?.required);
-  const needsToken =
-    (await ceremonyToken(access, observation.version).catch((error: unknown) => {
-      if (error instanceof RunbookError) return undefined;
-      throw error;
-    })) === undefined;
+  const way = await ceremonyAccess(access, observation, signal);
   const judged = (name: string, good: boolean, observed: string, needed: string, next: string): Precondition => ({
     name,
     cluster,
@@ -272,13 +306,19 @@ async function judgeCeremony(
       'secondary',
       'Operation tokens exist on DR secondaries only.',
     ),
-    judged(
-      'generation slot readable',
-      attempt !== undefined,
-      attempt ? 'readable' : needsToken ? 'not readable without a token' : 'not readable',
-      'readable; from version 2.0 with a token',
-      `Give ceremonyCredential of ${cluster} in the inventory.`,
-    ),
+    ceremonyCallsAllowed(cluster, 'operation-token', observation.version, way),
+    // From version 2.0 people may have to open the calls first.
+    ...(isIn(way.access)
+      ? [
+          judged(
+            'generation slot readable',
+            attempt !== undefined,
+            attempt ? 'readable' : 'not readable',
+            'readable',
+            `Look at the active node of ${cluster}.`,
+          ),
+        ]
+      : []),
     judged(
       'generation slot free',
       attempt?.started !== true,

@@ -4,7 +4,7 @@ import { RunbookError } from '../src/errors';
 import type { ActivityDependencies } from './dependencies';
 import { readDr } from './dr-roles';
 import { assessRotation, chooseSet, opensCeremonies } from './support/batch-token-assessment';
-import { makeToken, proveToken, replacedToken, takenBy } from './support/batch-token-making';
+import { makeToken, proveToken, replacedToken } from './support/batch-token-making';
 import { BATCH_TOKEN_GRANTS, hclOf, neededGrants } from './support/batch-token-policy';
 import { storeOf } from './support/batch-token-store';
 import type { ClusterAccess, Clusters } from './support/clusters';
@@ -12,6 +12,7 @@ import { execute, executeChange } from './support/execution';
 import { observeCluster } from './support/observe';
 import { readClusterId } from './support/operation-token';
 import { CHANGE_TIMEOUT_MS } from './support/read-act-confirm';
+import { takenBy } from './support/switchover-facts';
 
 /** Batch tokens for DR operations, made on the primary and put where they are kept (facts 5.7, 11.16). */
 export function createBatchTokenActivities(
@@ -62,8 +63,8 @@ export function createBatchTokenActivities(
       const triedBefore = doubt.mayHaveSent;
       const { deployment, entry, primary } = await rotationOf(name, drSet, cluster, signal);
       const members = (deployment.drSets.get(drSet) ?? []).map((member) => clusters.of(name, member));
-      const versions = await Promise.all(members.map((member) => observeCluster(member, signal)));
-      const needed = neededGrants(opensCeremonies(deployment, drSet, versions));
+      const seen = await Promise.all(members.map((member) => observeCluster(member, signal)));
+      const needed = neededGrants(opensCeremonies(deployment, drSet, seen));
       const store = storeOf(clusters, entry.sink);
       // Before anything is made: a token that cannot be kept would be one that nobody holds.
       await store.check(signal);
@@ -71,9 +72,13 @@ export function createBatchTokenActivities(
 
       const { token, extra } = await makeToken(execution, primary, entry);
       const proven = await proveToken(primary, token, entry, needed, signal);
-      const secondaries = members.filter(({ entry: { name: each } }) => isSecondary(versions, each));
       const taken = await Promise.all(
-        secondaries.map(async (each) => ({ cluster: each.entry.name, how: await takenBy(each, token, signal) })),
+        seen
+          .filter(({ dr }) => dr?.mode === 'secondary')
+          .map(async (each) => ({
+            cluster: each.cluster,
+            how: await takenBy(clusters.of(name, each.cluster), each, token, signal),
+          })),
       );
       const refusing = taken.filter(({ how }) => how === 'refused').map((each) => each.cluster);
 
@@ -113,13 +118,6 @@ async function mustBePrimary(access: ClusterAccess, signal: AbortSignal): Promis
     needed: 'primary',
     next: 'Start batchTokenRotation again when a cluster of the set is primary.',
   });
-}
-
-function isSecondary(
-  observations: readonly { readonly cluster: string; readonly dr?: { readonly mode: string } }[],
-  name: string,
-): boolean {
-  return observations.some(({ cluster, dr }) => cluster === name && dr?.mode === 'secondary');
 }
 
 function notKept(where: string): RunbookError {

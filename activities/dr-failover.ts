@@ -49,13 +49,14 @@ export function createFailoverActivities(dependencies: ActivityDependencies, clu
       const [lost, heir] = [clusters.of(input.deployment, from.cluster), clusters.of(input.deployment, to.cluster)];
       const bound = lossBound(samples, from.cluster, to.cluster, { at: to.at, received: to.dr?.lastRemoteWal });
       const loss = lossOf(from, to, bound);
-      const [{ source, preconditions }, credentialReadable] = await Promise.all([
+      const [{ source, preconditions, warnings }, credentialReadable] = await Promise.all([
         assessTokenSource({
           deployment,
           secondary: heir,
           observation: to,
           primary: undefined,
           wanted: input.tokenSource,
+          shares: input.shares,
           paths: [PROMOTE, UPDATE_PRIMARY],
           ownFingerprint,
           signal,
@@ -90,7 +91,7 @@ export function createFailoverActivities(dependencies: ActivityDependencies, clu
         ...base,
         preconditions: [...signs, ...successor, ...preconditions],
         route,
-        plan: failoverPlan(input, found, (name) => findCluster(deployment, name), route),
+        plan: failoverPlan(input, found, (name) => findCluster(deployment, name), { ...route, warnings }),
       };
     }),
 

@@ -1,6 +1,7 @@
 import type { RunbookActivities } from '../src/contracts/activities';
 import { createAssessmentActivities } from './assessment';
 import { createBatchTokenActivities } from './batch-tokens';
+import { createBreakGlassActivities } from './break-glass';
 import { createCeremonyActivities } from './ceremony';
 import { createDataEvidenceActivities } from './data-evidence';
 import type { ActivityDependencies } from './dependencies';
@@ -41,6 +42,7 @@ export function createActivities(dependencies: ActivityDependencies): RunbookAct
   return {
     ...createAssessmentActivities(dependencies, clusters),
     ...createBatchTokenActivities(dependencies, clusters),
+    ...createBreakGlassActivities(clusters),
     ...createCeremonyActivities(dependencies, clusters),
     ...createDataEvidenceActivities(clusters),
     ...createDrRoleActivities(dependencies, clusters),

@@ -2,12 +2,12 @@ import type { TokenActivities } from '../src/contracts/activities';
 import { RunbookError } from '../src/errors';
 import { createInvitation, isEncryptedOnlyTo, readOwnInvitation } from '../src/secrets';
 import type { ActivityDependencies } from './dependencies';
+import { handedInvitation } from './support/handed-invitation';
 import { verifyOperation } from './support/authority';
 import { badShareFindings, burstOfCeremony, ownRecord } from './support/ceremony-burst';
-import { fileDigest } from './support/ceremony-facts';
+import { fileDigest, readRootThreshold } from './support/ceremony-facts';
 import { invitedNow } from './support/ceremony-roster';
 import type { Clusters } from './support/clusters';
-import { ceremonyToken } from './support/clusters';
 import { execute, executeChange } from './support/execution';
 import { awaitClusterId, readClusterId } from './support/operation-token';
 import { usableRecipient } from './support/recipient';
@@ -27,8 +27,7 @@ export function createTokenActivities(dependencies: ActivityDependencies, cluste
       const access = clusters.of(input.deployment, cluster);
       const recipient = await usableRecipient(input.recipientPgpKey);
       const { version } = await access.client.sys.health({ signal });
-      const token = await ceremonyToken(access, version);
-      const { required } = await access.client.sys.generateRoot.readAttempt({ token, signal });
+      const required = await readRootThreshold(access, version, signal);
       const invited = invitedNow(deployment, required, input.shares);
       const { invitation, jws, keyHome } = await createInvitation(keyRecords, signingKey, run, {
         kind: 'root-token',
@@ -52,7 +51,8 @@ export function createTokenActivities(dependencies: ActivityDependencies, cluste
       });
       const { holders, threshold, exp, pgp } = invitation;
       return {
-        ...{ cid: invitation.cid, epoch: invitation.epoch, keyHome, invitation: jws, holders, threshold },
+        ...{ cid: invitation.cid, epoch: invitation.epoch, keyHome, holders, threshold },
+        invitation: await handedInvitation(dependencies, jws),
         collectUntil: exp * 1000,
         fingerprint: pgp,
         ...invited.handle,

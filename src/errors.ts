@@ -83,6 +83,7 @@ export const ERROR_CODES = {
   SHARES_REJECTED: facts('The service rejected the key shares at the threshold.'),
   ATTEMPT_FOREIGN: facts('A generation attempt that is not ours occupies the single slot.'),
   ATTEMPT_LOST: facts('Our generation attempt is gone.', true),
+  CEREMONY_CLOSED: facts('The cluster lets nobody hold a ceremony with the credentials in hand.'),
   TOKEN_ORPHANED: facts('A token may exist that nobody holds.', false, false),
   TOKEN_SOURCE_UNAVAILABLE: facts('No operation token can be had from the chosen source.'),
   INTERNAL: facts('A defect of this program.', false, false),
@@ -101,6 +102,8 @@ export interface RunbookErrorOptions {
   readonly cluster?: string;
   /** What exactly the error is about, as a decision names it. */
   readonly about?: string;
+  /** What people must know beside the error: such as a token that nobody holds. Never holds a secret. */
+  readonly findings?: readonly Finding[] | undefined;
   /** What was observed. */
   readonly observed?: string;
   /** What would have been needed. */
@@ -119,6 +122,7 @@ export class RunbookError extends Error {
   readonly retryAfterMs: number | undefined;
   readonly cluster: string | undefined;
   readonly about: string | undefined;
+  readonly findings: readonly Finding[];
   readonly observed: string | undefined;
   readonly needed: string | undefined;
   readonly next: string | undefined;
@@ -133,6 +137,7 @@ export class RunbookError extends Error {
     this.retryAfterMs = options.retryAfterMs;
     this.cluster = options.cluster;
     this.about = options.about;
+    this.findings = options.findings ?? [];
     this.observed = options.observed;
     this.needed = options.needed;
     this.next = options.next;

@@ -1,7 +1,8 @@
 import type { Precondition } from '../../src/contracts/plan';
 import type { ReadinessPoint } from '../../src/contracts/readiness';
 import type { Deployment } from '../../src/inventory';
-import { majorVersion } from '../support/clusters';
+import { inWords as accessInWords, isIn } from '../support/ceremony-access';
+import { majorVersion } from '../support/versions';
 import { PROMOTE, UPDATE_PRIMARY, ceremonyAccess, credentialFacts } from '../support/switchover-facts';
 import type { CredentialFacts, SwitchoverFacts } from '../support/switchover-facts';
 import { batchTokenReady, freeSlotOn, holdersSuffice } from '../support/switchover-token-rules';
@@ -10,6 +11,7 @@ import type { Look } from './look';
 import { inspect } from './look';
 import type { Question } from './point';
 import { judged, notCheckable, unread } from './point';
+import { batchTokenPoint } from './batch-token';
 import type { ClusterView, SetView, World } from './world';
 
 /** What was found out about the ways to a DR operation token on one secondary. */
@@ -17,6 +19,8 @@ export interface TokenWays {
   /** Looked up on the primary; undefined where the inventory has none, or no primary answers. */
   readonly batch: CredentialFacts | undefined;
   readonly access: SwitchoverFacts['ceremonyAccess'];
+  /** The source that the cluster accepts for the ceremony calls. */
+  readonly from?: string | undefined;
   /** A run of the deployment works: an attempt may be its own. */
   readonly runWorks: boolean;
 }
@@ -40,7 +44,7 @@ function tokenSource(look: Look, view: ClusterView, set: SetView, { deployment }
     look,
     questions,
     async (signal): Promise<TokenWays> => {
-      const [batch, access] = await Promise.all([
+      const [batch, way] = await Promise.all([
         primary && hasBatch
           ? credentialFacts(
               look.clusters.of(deployment.name, primary.name),
@@ -51,7 +55,7 @@ function tokenSource(look: Look, view: ClusterView, set: SetView, { deployment }
           : undefined,
         ceremonyAccess(own, view.observation, signal),
       ]);
-      return { batch, access, runWorks: await runWorks };
+      return { batch, access: way.access, from: way.from, runWorks: await runWorks };
     },
     (ways) => judgeTokenSource(view, deployment, ways, hasBatch),
   );
@@ -81,21 +85,25 @@ function slotQuestion({ name }: ClusterView): Question {
 export function judgeTokenSource(
   view: ClusterView,
   deployment: Deployment,
-  { batch, access, runWorks }: TokenWays,
+  { batch, access, from, runWorks }: TokenWays,
   hasBatch: boolean,
 ): ReadinessPoint[] {
   const wanted = deployment.ceremony.tokenSource;
   const batchRules = batch ? batchTokenReady(batch, view.name, deployment, [PROMOTE, UPDATE_PRIMARY]) : [];
   const batchReady = batch !== undefined && allGood(batchRules);
+  // A batch token that is about to end opens a ceremony now, and not on the day.
+  const ending =
+    from === 'batchToken' && batchRules.some(({ name, verdict }) => /lives/.test(name) && verdict !== 'ok');
   const ceremonyBad = [
-    ...(access === 'not-needed' || access === 'accepted'
+    ...(isIn(access) && !ending
       ? []
-      : [`the DR secondary accepts no stored credential (${access})`]),
+      : [`the DR secondary accepts no stored credential (${ending ? 'a batch token that ends soon' : access})`]),
     ...[holdersSuffice(view.observation, deployment)].filter(({ verdict }) => verdict === 'fail').map(inWords),
   ];
   return [
     ...source(view, { wanted, batchReady, batchRules, ceremonyBad, batchUnread: hasBatch && batch === undefined }),
-    ...storedCredential(view, access, batchReady),
+    ...storedCredential(view, { access, from, runWorks }, { batchReady, ending }),
+    ...(batch ? batchTokenPoint(view, deployment, batch, batchRules) : []),
     ...slot(view, runWorks),
   ];
 }
@@ -125,20 +133,32 @@ function source(view: ClusterView, { wanted, batchReady, batchRules, ceremonyBad
 }
 
 /** From version 2.0 even the calls of a ceremony need a token that a DR secondary accepts, and it serves no logins. */
-function storedCredential(view: ClusterView, access: TokenWays['access'], batchReady: boolean): ReadinessPoint[] {
+function storedCredential(
+  view: ClusterView,
+  { access, from, runWorks }: Pick<TokenWays, 'access' | 'from' | 'runWorks'>,
+  { batchReady, ending }: { readonly batchReady: boolean; readonly ending: boolean },
+): ReadinessPoint[] {
   const { version } = view.observation;
   const question: Question = {
     id: 'stored-credential',
     cluster: view.name,
     source: 'api',
-    needed: 'from version 2.0: a stored credential that a DR secondary accepts',
-    next: `Give ceremonyCredential of ${view.name} (an orphan batch token, or a root token of the primary).`,
+    needed: 'from version 2.0: a stored credential that a DR secondary accepts for the four ceremony calls',
+    next: `Let batchTokenRotation keep a batch token, or give ceremonyCredential of ${view.name}. Without either a ceremony begins with a break-glass: people open the calls in the configuration of every node.`,
   };
   if (version === undefined) return unread(question, 'the version is not told');
   if (majorVersion(version) < 2) return judged(question, 'ok', `not needed by ${version}`);
-  if (access === 'accepted') return judged(question, 'ok', `accepted by ${version}`);
-  if (batchReady) return judged(question, 'ok', 'the batch token');
-  return judged(question, 'fail', `${access} by ${version}`);
+  if (access === 'accepted' && !ending) return judged(question, 'ok', `${from ?? 'accepted'}, accepted by ${version}`);
+  const observed = `${accessInWords({ access, ...(from && { from }) })}${ending ? ', which ends soon' : ''}, version ${version}`;
+  if (access !== 'open') {
+    return batchReady
+      ? judged(question, 'ok', `the batch token, instead of a ceremony by ${version}`)
+      : judged(question, 'fail', observed);
+  }
+  return judged(question, runWorks ? 'warn' : 'fail', observed, {
+    reason: runWorks ? 'a run of this deployment works: it may be its break-glass' : 'anybody may occupy the one slot',
+    next: `Take enable_unauthenticated_access out of the configuration of every node of ${view.name} and send SIGHUP.`,
+  });
 }
 
 function slot(view: ClusterView, runWorks: boolean): ReadinessPoint[] {

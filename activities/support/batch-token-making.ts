@@ -7,7 +7,6 @@ import type { Secret } from '../../src/secret';
 import type { PolicyGrant } from './batch-token-policy';
 import { TOO_MUCH, missingRights, policyCommand, roleCommand } from './batch-token-policy';
 import type { ClusterAccess } from './clusters';
-import { majorVersion } from './clusters';
 import type { Execution } from './execution';
 import { CHANGE_TIMEOUT_MS } from './read-act-confirm';
 
@@ -143,25 +142,5 @@ export async function replacedToken(
   } catch (error) {
     if (!isRunbookError(error) || signal.aborted) throw error;
     return { usable: false };
-  }
-}
-
-/**
- * Whether a DR secondary takes the token. From version 2.0 on it does so for reading its generation slot; before, it
- * serves nothing that a batch token opens without doing something.
- */
-export async function takenBy(
-  secondary: ClusterAccess,
-  token: Secret<'batch-token'>,
-  signal: AbortSignal,
-): Promise<'taken' | 'refused' | 'not-checkable'> {
-  try {
-    const { version } = await secondary.client.sys.health({ signal });
-    if (majorVersion(version) < 2) return 'not-checkable';
-    await secondary.client.dr.secondary.generateOperationToken.readAttempt({ token, signal });
-    return 'taken';
-  } catch (error) {
-    if (!isRunbookError(error) || signal.aborted) throw error;
-    return error.code === 'PERMISSION_DENIED' ? 'refused' : 'not-checkable';
   }
 }

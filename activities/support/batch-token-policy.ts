@@ -1,7 +1,7 @@
 import type { TokenRole } from '../../src/client';
 import type { Precondition } from '../../src/contracts/plan';
 import { check } from './switchover-rule';
-import { PROMOTE, UPDATE_PRIMARY } from './switchover-facts';
+import { ATTEMPT, PROMOTE, UPDATE_PRIMARY } from './switchover-facts';
 
 /** A path of a policy with the capabilities on it. */
 export interface PolicyGrant {
@@ -10,7 +10,6 @@ export interface PolicyGrant {
 }
 
 const DR_SECONDARY = 'sys/replication/dr/secondary';
-export const ATTEMPT = `${DR_SECONDARY}/generate-operation-token/attempt`;
 export const ATTEMPT_UPDATE = `${DR_SECONDARY}/generate-operation-token/update`;
 
 /**

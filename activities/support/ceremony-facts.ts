@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
-import { RunbookError } from '../../src/errors';
+import { RunbookError, isRunbookError } from '../../src/errors';
 import type { ClusterAccess } from './clusters';
 import { ceremonyToken } from './clusters';
 
@@ -33,7 +33,28 @@ export async function readThreshold(access: ClusterAccess, signal: AbortSignal):
   }
   const { threshold } = await access.client.sys.sealStatus({ signal });
   if (threshold !== undefined && threshold > 0) return threshold;
-  throw new RunbookError('RESPONSE_INVALID', `${access.entry.name} does not tell how many key shares it requires.`, {
+  throw notTold(access);
+}
+
+/** As {@link readThreshold}, for root tokens. Where nothing in hand reads the attempt, people open it before the burst. */
+export async function readRootThreshold(
+  access: ClusterAccess,
+  version: string | undefined,
+  signal: AbortSignal,
+): Promise<number> {
+  try {
+    const token = await ceremonyToken(access, version, 'root-token', signal);
+    return (await access.client.sys.generateRoot.readAttempt({ token, signal })).required;
+  } catch (error) {
+    if (!isRunbookError(error, 'CEREMONY_CLOSED')) throw error;
+  }
+  const { threshold } = await access.client.sys.sealStatus({ signal });
+  if (threshold !== undefined && threshold > 0) return threshold;
+  throw notTold(access);
+}
+
+function notTold(access: ClusterAccess): RunbookError {
+  return new RunbookError('RESPONSE_INVALID', `${access.entry.name} does not tell how many key shares it requires.`, {
     cluster: access.entry.name,
   });
 }

@@ -74,16 +74,5 @@ export class Clusters {
   }
 }
 
-/** The major version of the service, such as 2 for `2.0.3+ent`; 0 where it is not known. */
-export function majorVersion(version: string | undefined): number {
-  return Number(/^v?(\d+)\./.exec(version ?? '')?.[1] ?? 0);
-}
-
-/**
- * What the calls of a generation attempt need as X-Vault-Token: nothing before version 2.0 of the service; from then on
- * what the inventory lists for this, else the cluster's own credential.
- */
-export async function ceremonyToken(access: ClusterAccess, version: string | undefined): Promise<Secret | undefined> {
-  if (access.entry.ceremonyCredential) return readCredential(access.entry.ceremonyCredential);
-  return majorVersion(version) >= 2 ? access.credential() : undefined;
-}
+export { ceremonyToken } from './ceremony-access';
+export { majorVersion } from './versions';

@@ -27,7 +27,7 @@ export function failoverPlan(
   input: DrFailoverInput,
   { from, to, others, silent, performanceSecondaries }: FailoverSides,
   entryOf: (cluster: string) => ClusterEntry,
-  route: Pick<FailoverRoute, 'tokenSource' | 'fencing' | 'hooks'>,
+  route: Pick<FailoverRoute, 'tokenSource' | 'fencing' | 'hooks'> & { readonly warnings?: readonly string[] },
 ): PlanDocument {
   const pair = { on: identityOf(to), with: identityOfLost(entryOf(from.cluster), to.dr?.setId) };
   const gone: ClusterObservation = {
@@ -65,6 +65,7 @@ export function failoverPlan(
       ...followToo,
     ],
     warnings: [
+      ...(route.warnings ?? []),
       `${hook ? `The fence hook cuts ${from.cluster} off. Whoever approves attests` : `Nothing here fences ${from.cluster}. Whoever approves attests that it is fenced:`} that its clients, its own egress and its cluster port are cut off, and that it serves nobody.`,
       ...alsoGone.map(
         (cluster) =>

@@ -71,7 +71,7 @@ async function observeAttempt(
   signal: AbortSignal,
 ): Promise<Pick<ClusterObservation, 'attempt'>> {
   try {
-    const token = await ceremonyToken(access, version);
+    const token = await ceremonyToken(access, version, 'operation-token', signal);
     const attempt = await access.client.dr.secondary.generateOperationToken.readAttempt({
       token,
       signal,

@@ -11,7 +11,9 @@ import { readRecipientKey } from '../../src/secrets';
 import type { ActivityDependencies } from '../dependencies';
 import { judgeRoster } from './ceremony-roster';
 import type { ClusterAccess, Clusters } from './clusters';
-import { ceremonyToken } from './clusters';
+import type { CeremonyWay } from './ceremony-access';
+import { breakGlassWarnings, ceremonyCallsAllowed, ceremonyToken, findCeremonyWay } from './ceremony-access';
+import { directWarning, holdersReach, isDirect } from './direct-rules';
 import { describeReplication, observeCluster } from './observe';
 import { gateFacts, identityOf, planDocument, siteFacts } from './planning';
 import { check } from './switchover-rule';
@@ -32,7 +34,13 @@ export async function assessRootToken(
     readRecipientKey(input.recipientPgpKey),
   ]);
   const slot = observation.reachable ? await readSlot(access, observation.version, signal) : { error: 'not read' };
-  const preconditions = judge(observation, slot, recipient, deployment);
+  const way = observation.reachable ? await wayIn(access, observation, signal) : undefined;
+  const direct = isDirect(deployment, input.shares);
+  const preconditions = [
+    ...(direct ? [holdersReach(observation)] : []),
+    ...judge(observation, slot, recipient, deployment),
+    ...(way ? [ceremonyCallsAllowed(input.cluster, 'root-token', observation.version, way)] : []),
+  ];
   const base = {
     observations: [observation],
     preconditions,
@@ -40,7 +48,11 @@ export async function assessRootToken(
     gates: { ceremony: gateFacts(dependencies.inventory, deployment, 'ceremony') },
   };
   if ('refused' in recipient) return base;
-  return { ...base, route: { fingerprint: recipient.fingerprint }, plan: planOf(input, observation, recipient) };
+  return {
+    ...base,
+    route: { fingerprint: recipient.fingerprint },
+    plan: planOf(input, observation, recipient, direct),
+  };
 }
 
 /** The community edition has no replication status: what has an active node can be asked for a root token all the same. */
@@ -57,9 +69,25 @@ async function observe(access: ClusterAccess, signal: AbortSignal): Promise<Clus
   }
 }
 
+async function wayIn(
+  access: ClusterAccess,
+  { version }: ClusterObservation,
+  signal: AbortSignal,
+): Promise<Pick<CeremonyWay, 'access' | 'from'>> {
+  try {
+    return await findCeremonyWay(access, { kind: 'root-token', version, signal });
+  } catch (error) {
+    if (signal.aborted || !isRunbookError(error)) throw error;
+    return { access: 'refused' };
+  }
+}
+
 async function readSlot(access: ClusterAccess, version: string | undefined, signal: AbortSignal): Promise<Slot> {
   try {
-    return await access.client.sys.generateRoot.readAttempt({ token: await ceremonyToken(access, version), signal });
+    return await access.client.sys.generateRoot.readAttempt({
+      token: await ceremonyToken(access, version, 'root-token', signal),
+      signal,
+    });
   } catch (error) {
     if (signal.aborted || !isRunbookError(error)) throw error;
     return { error: error.code };
@@ -108,14 +136,23 @@ function judge(
       'anything but a DR secondary',
       'A DR secondary has the tokens of its primary: generate the root token there.',
     ),
-    check(
-      'generation slot free',
-      cluster,
-      !('error' in slot) && !slot.started,
-      attempt,
-      'readable and free; from version 2.0 with a token',
-      'Let its owner finish or cancel it; or give ceremonyCredential in the inventory.',
-    ),
+    // Where nothing lets us in yet, it is looked at by the burst: people open the calls before.
+    'error' in slot && slot.error === 'CEREMONY_CLOSED'
+      ? {
+          name: 'generation slot free',
+          cluster,
+          observed: 'not readable without a credential',
+          needed: 'free',
+          verdict: 'not-checkable',
+        }
+      : check(
+          'generation slot free',
+          cluster,
+          !('error' in slot) && !slot.started,
+          attempt,
+          'readable and free',
+          'Let its owner finish or cancel it.',
+        ),
     check('enough key holders', cluster, roster.good, roster.observed, roster.needed, roster.next),
   ];
 }
@@ -128,6 +165,7 @@ function planOf(
   input: RootTokenCeremonyInput,
   observation: ClusterObservation,
   { fingerprint, userIds }: RecipientKey,
+  direct: boolean,
 ): PlanDocument {
   const { cluster } = input;
   return planDocument({
@@ -136,6 +174,8 @@ function planOf(
     clusters: [observation],
     operations: [{ operation: 'root-token.generate', on: identityOf(observation), detail: fingerprint }],
     warnings: [
+      ...breakGlassWarnings('root-token', [observation]),
+      ...(direct ? [directWarning(cluster)] : []),
       `Whoever has the private key of ${fingerprint} can do anything on ${cluster}, until the token is revoked.`,
       `The key says that it belongs to ${userIds.join(', ') || 'nobody'}: compare the fingerprint with that person by voice.`,
     ],

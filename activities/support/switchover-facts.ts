@@ -3,7 +3,9 @@ import type { ClusterObservation } from '../../src/contracts/observations';
 import { isRunbookError } from '../../src/errors';
 import type { Secret } from '../../src/secret';
 import type { ClusterAccess } from './clusters';
-import { ceremonyToken, majorVersion } from './clusters';
+import type { CeremonyAccess, CeremonyWay } from './ceremony-access';
+import { findCeremonyWay } from './ceremony-access';
+import { majorVersion } from './versions';
 import { readBatchToken } from './operation-token';
 
 /** What was found out about a credential without using it. */
@@ -24,6 +26,7 @@ export const DEMOTE = 'sys/replication/dr/primary/demote';
 export const SECONDARY_TOKEN = 'sys/replication/dr/primary/secondary-token';
 export const PROMOTE = 'sys/replication/dr/secondary/promote';
 export const UPDATE_PRIMARY = 'sys/replication/dr/secondary/update-primary';
+export const ATTEMPT = 'sys/replication/dr/secondary/generate-operation-token/attempt';
 
 /** Asks the primary what a token may do; the token itself is never shown. */
 export async function credentialFacts(
@@ -57,8 +60,16 @@ export async function credentialFacts(
 export interface SwitchoverFacts {
   readonly credential: CredentialFacts;
   readonly batchToken: CredentialFacts;
-  /** From service version 2.0: whether the DR secondary accepts the token for the calls of an attempt. */
-  readonly ceremonyAccess: 'not-needed' | 'accepted' | 'refused' | 'no-credential';
+  /** From service version 2.0: whether the DR secondary accepts the token for the calls of an attempt, and which one. */
+  readonly ceremonyAccess: CeremonyAccess;
+  readonly ceremonyFrom?: string;
+  /** Whether the DR secondary takes the batch token, as far as that can be known before it is used. */
+  readonly batchOnSecondary?: 'taken' | 'refused' | 'not-checkable';
+  /** The same as for the successor, of the other DR secondaries of the set. */
+  readonly otherCeremonies?: readonly (Pick<CeremonyWay, 'access' | 'from'> & {
+    readonly cluster: string;
+    readonly version?: string | undefined;
+  })[];
 }
 
 export async function readSwitchoverFacts(
@@ -68,27 +79,68 @@ export async function readSwitchoverFacts(
   markerPath: string,
   signal: AbortSignal,
 ): Promise<SwitchoverFacts> {
-  const [credential, batchToken, access] = await Promise.all([
+  const [credential, batchToken, batchOnSecondary, way] = await Promise.all([
     credentialFacts(primary, () => primary.credential(), [DEMOTE, SECONDARY_TOKEN, markerPath], signal),
-    credentialFacts(primary, () => readBatchToken(secondary), [PROMOTE, UPDATE_PRIMARY], signal),
+    credentialFacts(primary, () => readBatchToken(secondary), [PROMOTE, UPDATE_PRIMARY, ATTEMPT], signal),
+    batchTokenOn(secondary, observation, signal),
     ceremonyAccess(secondary, observation, signal),
   ]);
-  return { credential, batchToken, ceremonyAccess: access };
+  const { access, from } = way;
+  return {
+    credential,
+    batchToken,
+    batchOnSecondary,
+    ceremonyAccess: access,
+    ...(from === undefined ? {} : { ceremonyFrom: from }),
+  };
 }
 
+/** How the ceremony calls of a DR secondary are let in. What cannot be found out counts as refused. */
 export async function ceremonyAccess(
   secondary: ClusterAccess,
-  observation: ClusterObservation,
+  { version }: Pick<ClusterObservation, 'version'>,
   signal: AbortSignal,
-): Promise<SwitchoverFacts['ceremonyAccess']> {
-  if (majorVersion(observation.version) < 2) return 'not-needed';
+): Promise<Pick<CeremonyWay, 'access' | 'from'>> {
   try {
-    const token = await ceremonyToken(secondary, observation.version);
-    if (!token) return 'no-credential';
-    await secondary.client.dr.secondary.generateOperationToken.readAttempt({ token, signal });
-    return 'accepted';
+    const { access, from } = await findCeremonyWay(secondary, { kind: 'operation-token', version, signal });
+    return { access, ...(from === undefined ? {} : { from }) };
   } catch (error) {
     if (!isRunbookError(error) || signal.aborted) throw error;
-    return error.code === 'CREDENTIAL_UNAVAILABLE' ? 'no-credential' : 'refused';
+    return { access: 'refused' };
+  }
+}
+
+/** Whether a DR secondary takes its batch token. */
+export async function batchTokenOn(
+  secondary: ClusterAccess,
+  observation: Pick<ClusterObservation, 'version'>,
+  signal: AbortSignal,
+): Promise<'taken' | 'refused' | 'not-checkable'> {
+  try {
+    if (secondary.entry.batchToken === undefined) return 'not-checkable';
+    return await takenBy(secondary, observation, await readBatchToken(secondary), signal);
+  } catch (error) {
+    if (!isRunbookError(error) || signal.aborted) throw error;
+    return 'not-checkable';
+  }
+}
+
+/**
+ * Whether a DR secondary takes a batch token. From version 2.0 on it does so for reading its generation slot; before, it
+ * serves nothing that a batch token opens without doing something.
+ */
+export async function takenBy(
+  secondary: ClusterAccess,
+  { version }: Pick<ClusterObservation, 'version'>,
+  token: Secret<'batch-token'>,
+  signal: AbortSignal,
+): Promise<'taken' | 'refused' | 'not-checkable'> {
+  if (majorVersion(version) < 2) return 'not-checkable';
+  try {
+    await secondary.client.dr.secondary.generateOperationToken.readAttempt({ token, signal });
+    return 'taken';
+  } catch (error) {
+    if (!isRunbookError(error) || signal.aborted) throw error;
+    return error.code === 'PERMISSION_DENIED' ? 'refused' : 'not-checkable';
   }
 }

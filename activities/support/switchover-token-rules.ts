@@ -3,9 +3,12 @@ import type { Precondition } from '../../src/contracts/plan';
 import type { Deployment } from '../../src/inventory';
 import { judgeRoster } from './ceremony-roster';
 import type { CredentialFacts } from './switchover-facts';
-import { DEMOTE, PROMOTE, SECONDARY_TOKEN, UPDATE_PRIMARY } from './switchover-facts';
+import { ATTEMPT, DEMOTE, PROMOTE, SECONDARY_TOKEN, UPDATE_PRIMARY } from './switchover-facts';
+import { ceremonyCallsAllowed } from './ceremony-access';
 import type { Rule } from './switchover-rule';
 import { check } from './switchover-rule';
+import { directWayBack, holdersReach, isDirect } from './direct-rules';
+import { majorVersion } from './versions';
 
 /** Seconds for which a credential must live on: at least twice what a switchover may take. */
 const CREDENTIAL_LIFE_SECONDS = 1_800;
@@ -105,27 +108,37 @@ export const credential: Rule = ({ from, deployment, facts }) => {
 };
 
 /** Where the operation tokens come from must be ready before the outage, for the way there and the way back. */
-export const tokenSource: Rule = ({ to, from, deployment, facts, tokenSource: source }) => {
-  if (source === 'batch') return batchTokenReady(facts.batchToken, to.cluster, deployment, [PROMOTE, UPDATE_PRIMARY]);
+export const tokenSource: Rule = ({ input, to, from, deployment, facts, tokenSource: source }) => {
+  if (source === 'batch')
+    return [
+      ...batchTokenReady(facts.batchToken, to.cluster, deployment, [PROMOTE, UPDATE_PRIMARY]),
+      batchTokenTaken(facts.batchToken, to, facts.batchOnSecondary ?? 'not-checkable'),
+    ];
+  const others = facts.otherCeremonies ?? [];
+  const direct = isDirect(deployment, input.shares);
   return [
     holdersSuffice(to, deployment),
-    check(
-      'ceremony calls allowed',
-      to.cluster,
-      facts.ceremonyAccess === 'not-needed' || facts.ceremonyAccess === 'accepted',
-      facts.ceremonyAccess,
-      'from version 2.0 a token that the DR secondary accepts',
-      `Give ceremonyCredential of ${to.cluster} (a batch token, or a root token of the primary).`,
-    ),
-    {
-      name: 'exit: a token for the way back',
-      cluster: from.cluster,
-      observed: 'the same key shares serve it after its demotion',
-      needed: 'an operation token on the old primary',
-      verdict: 'not-checkable',
-    },
+    ceremonyCallsAllowed(to.cluster, 'operation-token', to.version, {
+      access: facts.ceremonyAccess,
+      ...(facts.ceremonyFrom === undefined ? {} : { from: facts.ceremonyFrom }),
+    }),
+    ...others.map(({ cluster, version, ...way }) => ceremonyCallsAllowed(cluster, 'operation-token', version, way)),
+    ...(direct ? [holdersReach(to), directWayBack(from)] : [sealedWayBack(from)]),
   ];
 };
+
+function sealedWayBack(from: ClusterObservation): Precondition {
+  return {
+    name: 'exit: a token for the way back',
+    cluster: from.cluster,
+    observed:
+      majorVersion(from.version) < 2
+        ? 'the same key shares serve it after its demotion'
+        : `the same key shares serve it after its demotion; its ceremony calls then need a credential that a DR secondary accepts (version ${from.version ?? 'not told'}), or a break-glass`,
+    needed: 'an operation token on the old primary',
+    verdict: 'not-checkable',
+  };
+}
 
 /** A batch token must be an orphan of the primary, outlive the run by the margin, and have the rights that are needed. */
 export function batchTokenReady(
@@ -166,4 +179,33 @@ export function batchTokenReady(
       'Correct its policy; deleting or emptying the policy takes every right away.',
     ),
   ];
+}
+
+/**
+ * Whether the DR secondary itself takes the token, which the primary cannot tell. A refusal counts only where the token
+ * has the right to read the generation slot.
+ */
+export function batchTokenTaken(
+  { usable, capabilities }: CredentialFacts,
+  { cluster, version }: Pick<ClusterObservation, 'cluster' | 'version'>,
+  taken: 'taken' | 'refused' | 'not-checkable',
+): Precondition {
+  const mayRead = capabilities[ATTEMPT]?.some((right) => right === 'read' || right === 'root') === true;
+  const name = 'batch token taken by the secondary';
+  const needed = 'the secondary takes it before anything is changed';
+  if (taken === 'taken') return check(name, cluster, true, 'it reads the generation slot with it', needed);
+  if (taken === 'refused' && usable && mayRead)
+    return check(
+      name,
+      cluster,
+      false,
+      'refused, although the primary says that it may read the generation slot',
+      needed,
+      `See that ${cluster} streams from the primary that made the token; then start batchTokenRotation.`,
+    );
+  const why =
+    majorVersion(version) < 2
+      ? `before version 2.0 a DR secondary serves nothing that a batch token opens without doing something`
+      : 'its policy does not let it read the generation slot';
+  return { name, cluster, observed: `not checkable: ${why}`, needed, verdict: 'not-checkable' };
 }

@@ -1,13 +1,14 @@
 import type { ClusterObservation } from '../../src/contracts/observations';
 import type { Precondition } from '../../src/contracts/plan';
-import type { TokenSourceChoice } from '../../src/contracts/runbook-inputs';
+import type { SharesChoice, TokenSourceChoice } from '../../src/contracts/runbook-inputs';
 import type { Deployment } from '../../src/inventory';
+import { breakGlassWarnings, ceremonyCallsAllowed } from './ceremony-access';
 import type { ClusterAccess } from './clusters';
+import { directWarning, holdersReach, isDirect } from './direct-rules';
 import { readBatchToken } from './operation-token';
 import type { CredentialFacts } from './switchover-facts';
-import { ceremonyAccess, credentialFacts } from './switchover-facts';
-import { check } from './switchover-rule';
-import { batchTokenReady, freeSlotOn, holdersSuffice } from './switchover-token-rules';
+import { ATTEMPT, batchTokenOn, ceremonyAccess, credentialFacts } from './switchover-facts';
+import { batchTokenReady, batchTokenTaken, freeSlotOn, holdersSuffice } from './switchover-token-rules';
 
 export interface TokenSourceRequest {
   readonly deployment: Deployment;
@@ -17,6 +18,8 @@ export interface TokenSourceRequest {
   /** Where the prepared batch token can be looked up; undefined while no primary answers. */
   readonly primary: ClusterAccess | undefined;
   readonly wanted: TokenSourceChoice | undefined;
+  /** How key shares reach the service, where the start of the run says it. */
+  readonly shares?: SharesChoice | undefined;
   /** Paths on which the token needs `update`, such as `sys/replication/dr/secondary/promote`. */
   readonly paths: readonly string[];
   /** The fingerprint of this run's own ceremony, whose attempt is not foreign. */
@@ -32,44 +35,50 @@ export interface TokenSourceRequest {
 export async function assessTokenSource(request: TokenSourceRequest): Promise<{
   readonly source: 'batch' | 'ceremony';
   readonly preconditions: readonly Precondition[];
+  /** What the plan says of it. The same each time it is read. */
+  readonly warnings: readonly string[];
 }> {
   const { deployment, secondary, observation, primary, paths, signal } = request;
   const wanted = request.wanted ?? deployment.ceremony.tokenSource;
   const batch =
     primary && wanted !== 'ceremony'
-      ? await credentialFacts(primary, () => readBatchToken(secondary), paths, signal)
+      ? await credentialFacts(primary, () => readBatchToken(secondary), [...paths, ATTEMPT], signal)
       : undefined;
   const source = wanted === 'auto' ? (batch && isReady(batch, deployment) ? 'batch' : 'ceremony') : wanted;
   if (source === 'batch') {
+    const taken = await batchTokenOn(secondary, observation, signal);
     return {
       source,
-      preconditions: batch
-        ? batchTokenReady(batch, observation.cluster, deployment, paths)
-        : [
-            {
-              name: 'batch token',
-              cluster: observation.cluster,
-              observed: 'no primary answers that could look it up',
-              needed: 'an orphan batch token that the former primary made',
-              verdict: 'not-checkable',
-            },
-          ],
+      warnings: [],
+      preconditions: [
+        ...(batch
+          ? batchTokenReady(batch, observation.cluster, deployment, paths)
+          : [
+              {
+                name: 'batch token',
+                cluster: observation.cluster,
+                observed: 'no primary answers that could look it up',
+                needed: 'an orphan batch token that the former primary made',
+                verdict: 'not-checkable',
+              } as const,
+            ]),
+        batchTokenTaken(batch ?? { usable: false, capabilities: {} }, observation, taken),
+      ],
     };
   }
-  const access = await ceremonyAccess(secondary, observation, signal);
+  const way = await ceremonyAccess(secondary, observation, signal);
+  const direct = isDirect(deployment, request.shares);
   return {
     source,
     preconditions: [
       freeSlotOn(observation, request.ownFingerprint),
       holdersSuffice(observation, deployment),
-      check(
-        'ceremony calls allowed',
-        observation.cluster,
-        access === 'not-needed' || access === 'accepted',
-        access,
-        'from version 2.0 a token that the DR secondary accepts',
-        `Give ceremonyCredential of ${observation.cluster} (a batch token, or a root token of the primary).`,
-      ),
+      ceremonyCallsAllowed(observation.cluster, 'operation-token', observation.version, way),
+      ...(direct ? [holdersReach(observation)] : []),
+    ],
+    warnings: [
+      ...breakGlassWarnings('operation-token', [observation]),
+      ...(direct ? [directWarning(observation.cluster)] : []),
     ],
   };
 }

@@ -9,3 +9,8 @@ export function compareVersions(a: string, b: string): number {
   }
   return 0;
 }
+
+/** The major version of the service, such as 2 for `2.0.3+ent`; 0 where it is not known. */
+export function majorVersion(version: string | undefined): number {
+  return Number(/^v?(\d+)\./.exec(version ?? '')?.[1] ?? 0);
+}

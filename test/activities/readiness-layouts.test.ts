@@ -80,7 +80,11 @@ describe('a DR set, its performance secondary, and the DR secondary of that', ()
     expect(point(result, 'paths-filter', 'eu')).toMatchObject({ verdict: 'ok', observed: 'deny secret/' });
     expect(point(result, 'token-source', 'west')?.observed).toContain('batch token, 3');
     expect(point(result, 'token-source', 'euro')?.observed).toBe('ceremony of the key holders');
-    expect(point(result, 'stored-credential', 'west')?.observed).toBe(`accepted by ${VERSION}`);
+    expect(point(result, 'stored-credential', 'west')?.observed).toBe(`ceremonyCredential, accepted by ${VERSION}`);
+    expect(point(result, 'batch-token', 'west')).toMatchObject({
+      verdict: 'ok',
+      observed: expect.stringMatching(/^3\d+ s left, made \d+ s ago, with its rights$/) as string,
+    });
     expect(point(result, 'one-performance-primary')).toMatchObject({ verdict: 'ok', observed: 'east' });
     expect(point(result, 'snapshot', 'east')).toMatchObject({ verdict: 'ok', source: 'attested' });
     expect(point(result, 'credential-rights', 'east')?.observed).toContain('all 9 paths');
@@ -95,14 +99,16 @@ describe('a DR set, its performance secondary, and the DR secondary of that', ()
     give('west', 'batch', batch);
     expect(pointsOf(result, 'fail')).toEqual(['stored-credential (west) both', 'token-source (west) both']);
     expect(result.failover).toBe('not-ready');
-    expect(point(result, 'stored-credential', 'west')?.observed).toBe(`refused by ${VERSION}`);
+    expect(point(result, 'stored-credential', 'west')?.observed).toBe(
+      `accepted: batchToken, which ends soon, version ${VERSION}`,
+    );
     expect(point(result, 'token-source', 'west')?.observed).toContain('lives long enough');
 
     // The batch token is such a credential, and makes a ceremony unnecessary.
     const withBatch = await check();
     give('west', 'ceremony', east.rootToken);
     expect(pointsOf(withBatch, 'fail')).toEqual([]);
-    expect(point(withBatch, 'stored-credential', 'west')?.observed).toBe('the batch token');
+    expect(point(withBatch, 'stored-credential', 'west')?.observed).toBe(`batchToken, accepted by ${VERSION}`);
   });
 
   it('a batch token whose policy is gone leaves the ceremony, and says so; a dropped filter is seen', async () => {

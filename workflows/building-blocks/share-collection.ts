@@ -4,6 +4,7 @@ import type { Finding } from '../../src/contracts/run-facts';
 import type { InboxItem } from '../../src/contracts/signals';
 import { stepCalls } from './activity-calls';
 import type { StepCalls } from './activity-calls';
+import { BreakGlass } from './break-glass';
 import { OutageDecision, RunStopped, failureFacts } from './failures';
 import { foreignAttemptRemedy } from './foreign-attempt';
 import type { Choice } from './parking';
@@ -72,12 +73,14 @@ export abstract class ShareCollection {
   #inviting: Promise<void> | undefined;
   #closed = false;
   readonly #plain: PlainShareOffers;
+  readonly #breakGlass: BreakGlass;
   /** What people may decide while shares are collected inside an outage. */
   #waysOut: readonly Choice[] = [LEAVE];
 
   constructor(run: Run, deployment: string) {
     this.#run = run;
     this.#deployment = deployment;
+    this.#breakGlass = new BreakGlass(run, deployment);
     this.#plain = new PlainShareOffers(run, {
       wanted: () => this.#handle !== undefined && !this.#closed && !this.#complete,
       take: (accepted) => {
@@ -220,7 +223,8 @@ export abstract class ShareCollection {
           choices: parked.choices,
           remedy: (failure) =>
             foreignAttemptRemedy(this.#run.state, { deployment: this.#deployment, cluster, kind }, failure),
-          leaveToRunbook: (failure) => failure.code === 'SHARES_REJECTED' || KEYS_LOST.has(failure.code),
+          leaveToRunbook: (failure) =>
+            failure.code === 'SHARES_REJECTED' || KEYS_LOST.has(failure.code) || BreakGlass.isNeeded(failure),
         };
         const result =
           parked.skipEffect === undefined
@@ -231,6 +235,10 @@ export abstract class ShareCollection {
         return result;
       } catch (error) {
         if (!(error instanceof StepFailed)) throw error;
+        if (BreakGlass.isNeeded(error.failure)) {
+          await this.#breakGlass.open(cluster, kind, parked.choices);
+          continue;
+        }
         if (KEYS_LOST.has(error.failure.code)) {
           await this.#inviteAgain(error.failure.code, ceremony.epoch);
         } else {
@@ -261,11 +269,13 @@ export abstract class ShareCollection {
       { note: (result) => result.text },
     );
     this.#handle = undefined;
+    await this.#breakGlass.takeBack();
   }
 
   /** As {@link close}, for a run that ends early: a failure becomes a finding and never holds the lock. */
   async abandon(): Promise<void> {
     this.#closed = true;
+    await this.#breakGlass.tellWhatIsOpen();
     const ceremony = this.#handle;
     if (!ceremony) return;
     this.#stopAsking();

@@ -29,6 +29,7 @@ import type { ReadinessActivities } from './readiness';
 import type { NotificationActivities } from './notifications';
 import type { RehearsalActivities } from './rehearsal';
 import type { BatchTokenActivities } from './batch-tokens';
+import type { BreakGlassActivities } from './break-glass';
 import type { DirectSharesActivities } from './direct-shares';
 import type { RosterActivities } from './roster';
 import type { PlainShareActivities } from './plain-shares';
@@ -58,6 +59,7 @@ export type * from './readiness';
 export type * from './notifications';
 export type * from './rehearsal';
 export type * from './batch-tokens';
+export type * from './break-glass';
 export type * from './direct-shares';
 export type * from './roster';
 export type * from './plain-shares';
@@ -94,6 +96,7 @@ export interface RunbookActivities
     PlainShareActivities,
     RehearsalActivities,
     BatchTokenActivities,
+    BreakGlassActivities,
     DirectSharesActivities,
     RosterActivities {}
 

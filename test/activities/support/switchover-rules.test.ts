@@ -14,6 +14,7 @@ const DEMOTE = 'sys/replication/dr/primary/demote';
 const SECONDARY_TOKEN = 'sys/replication/dr/primary/secondary-token';
 const PROMOTE = 'sys/replication/dr/secondary/promote';
 const UPDATE_PRIMARY = 'sys/replication/dr/secondary/update-primary';
+const ATTEMPT = 'sys/replication/dr/secondary/generate-operation-token/attempt';
 
 const peer = { id: 'n', connected: true, clusterAddress: 'https://a:8201', heartbeatAgeMs: 1_000 };
 const node = (more: object = {}) => ({
@@ -73,7 +74,8 @@ const deployment = {
     flappingWithinMs: 86_400_000,
   },
   marker: { path: MARKER },
-  ceremony: { holders: ['ada', 'bert', 'cleo'], batchMarginMs: 1_800_000 },
+  ceremony: { holders: ['ada', 'bert', 'cleo'], standBy: [], terms: [], groups: [], batchMarginMs: 1_800_000 },
+  shareGroups: [],
 } as unknown as Deployment;
 
 const NOW = Date.parse('2026-11-21T12:00:00Z');
@@ -104,9 +106,12 @@ const facts = (more: Partial<SwitchoverWorld['facts']>): Partial<SwitchoverWorld
   facts: { ...world().facts, ...more },
 });
 const credential = (more: Partial<CredentialFacts>) => facts({ credential: { ...CREDENTIAL, ...more } });
-const batch = (more: Partial<CredentialFacts>): Partial<SwitchoverWorld> => ({
+const batch = (
+  more: Partial<CredentialFacts>,
+  beside: Partial<SwitchoverWorld['facts']> = { batchOnSecondary: 'taken' },
+): Partial<SwitchoverWorld> => ({
   tokenSource: 'batch',
-  ...facts({ batchToken: { ...BATCH, ...more } }),
+  ...facts({ batchToken: { ...BATCH, ...more }, ...beside }),
 });
 const acknowledged = drSwitchoverInput.parse({
   deployment: 'payments',
@@ -235,8 +240,25 @@ const NOT_OK: readonly (readonly [string, Partial<SwitchoverWorld>, Precondition
     '3 holders',
   ],
   ['enough key holders', { to: to({}, { attempt: undefined }) }, 'not-checkable', 'threshold not readable'],
-  ['ceremony calls allowed', facts({ ceremonyAccess: 'refused' }), 'fail', 'refused'],
-  ['ceremony calls allowed', facts({ ceremonyAccess: 'no-credential' }), 'fail', 'no-credential'],
+  ['ceremony calls allowed', facts({ ceremonyAccess: 'refused' }), 'warn', 'refused'],
+  ['ceremony calls allowed', facts({ ceremonyAccess: 'no-credential' }), 'warn', 'no-credential'],
+  ['ceremony calls allowed', facts({ ceremonyAccess: 'open' }), 'warn', 'open to everybody'],
+  [
+    'batch token taken by the secondary',
+    {
+      ...batch({ capabilities: { ...BATCH.capabilities, [ATTEMPT]: ['read'] } }, { batchOnSecondary: 'refused' }),
+      to: to({}, version('2.0.3+ent')),
+    },
+    'fail',
+    'refused',
+  ],
+  ['batch token taken by the secondary', batch({}, {}), 'not-checkable', 'before version 2.0'],
+  [
+    'batch token taken by the secondary',
+    { ...batch({}, { batchOnSecondary: 'refused' }), to: to({}, version('2.0.3+ent')) },
+    'not-checkable',
+    'its policy does not let it',
+  ],
   ['batch token', batch({ usable: false, error: 'TOKEN_SOURCE_UNAVAILABLE' }), 'fail', 'TOKEN_SOURCE_UNAVAILABLE'],
   ['batch token', batch({ type: 'service' }), 'fail', 'service'],
   ['batch token', batch({ orphan: false }), 'fail', 'not orphan'],
