@@ -14,6 +14,7 @@ import { execute, executeChange } from './support/execution';
 import { awaitClusterId, readClusterId } from './support/operation-token';
 import { ArrivedSignals } from './support/arrived-signals';
 import type { ArrivedSignal } from './support/arrived-signals';
+import { handedInvitation } from './support/handed-invitation';
 import { personLookup } from './support/people';
 import { plainShares, samePlace, splitEnvelopes } from './support/plain-shares';
 import { fileDigest, readThreshold } from './support/ceremony-facts';
@@ -105,7 +106,7 @@ export function createCeremonyActivities(dependencies: ActivityDependencies, clu
         cid: invitation.cid,
         epoch: invitation.epoch,
         keyHome: created.keyHome,
-        invitation: created.jws,
+        invitation: await handedInvitation(dependencies, created.jws),
         holders: invitation.holders,
         threshold: invitation.threshold,
         collectUntil: invitation.exp * 1000,
@@ -236,9 +237,11 @@ export function createCeremonyActivities(dependencies: ActivityDependencies, clu
 
 /** The token exists and cannot be kept: nothing may try again on its own, each try would leave another one. */
 function orphaned(cluster: string, error: unknown): RunbookError {
-  const { text, next } = orphanFinding('operation-token', cluster, 'it could not be sealed');
+  const finding = orphanFinding('operation-token', cluster, 'it could not be sealed');
+  const { text, next } = finding;
   return new RunbookError('TOKEN_ORPHANED', text, {
     cluster,
+    findings: [finding],
     observed: error instanceof RunbookError ? error.code : 'a defect of this program',
     needed: 'a usable seal key',
     next,

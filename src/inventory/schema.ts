@@ -4,7 +4,7 @@ import { batchTokenRotation } from './batch-token-schema';
 import { hooks } from './hook-schema';
 import { notifications, people } from './notification-schema';
 import { readiness } from './readiness-schema';
-import { credentialSource, duration, name, origin } from './schema-values';
+import { absolutePath, credentialSource, duration, name, origin } from './schema-values';
 
 const publicKey = z.string().transform((line, context) => {
   const key = parsePublicKey(line.trim());
@@ -208,7 +208,11 @@ export const inventorySchema = z.strictObject({
       namespace: z.string().min(1).default('default'),
     })
     .prefault({}),
-  workers: z.strictObject({ signingKey: credentialSource }),
+  workers: z.strictObject({
+    signingKey: credentialSource,
+    /** File with the statements by which the workers' earlier signing keys vouch for the present one. */
+    statements: absolutePath.optional(),
+  }),
   people: z.record(name, person),
   deployments: z
     .record(name, deployment)

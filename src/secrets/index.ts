@@ -58,6 +58,8 @@ export { createHolderKey, generatePassphrase, readHolderKey } from './holder-key
 export type { CreatedHolderKey } from './holder-keys';
 export { addPin, followPins, readPins, retirePin } from './pins';
 export type { FollowedPin } from './pins';
+export { missingSealKeys } from './sealed-values';
+export { noteSigningKey, usedSigningKeys } from './signing-key-history';
 export { isKeyStatement, signKeyStatement, statementsFor, statementsIn, verifyKeyStatement } from './key-statements';
 export type { KeyStatement } from './key-statements';
 export type { PersonFacts, PersonLookup } from './people';

@@ -4,6 +4,7 @@ import { z } from 'zod';
 import type { Sealed, SealedKind } from '../contracts/sealed';
 import { RunbookError } from '../errors';
 import { Secret } from '../secret';
+import { looksLikeShare } from './key-shares';
 
 /** The run in whose name a worker acts: namespace, Workflow ID, Run ID, from the activity's own context. */
 export interface RunContext {
@@ -207,7 +208,7 @@ async function decrypt(
   const strict = parts.every((part) => Buffer.from(part, 'base64url').toString('base64url') === part);
   if (parts.length !== 5 || !strict) refuse('it is not a sealed value');
   const header = readHeader(sealed);
-  const key = keyring.derivedKey(header.kid) ?? refuse('it was sealed with a key that this worker does not have');
+  const key = keyring.derivedKey(header.kid) ?? refuse(lackingKey(header.kid));
   try {
     const opened = await compactDecrypt(sealed, key, {
       keyManagementAlgorithms: ['dir'],
@@ -217,6 +218,12 @@ async function decrypt(
   } catch {
     return refuse('it does not open');
   }
+}
+
+/** Names the entry that was taken away too early. What does not look like a name is not repeated. */
+function lackingKey(kid: string): string {
+  const named = KEY_ID.test(kid) && !looksLikeShare(kid) ? `, ${kid}: put that entry back into RUNBOOKS_SEAL_KEYS` : '';
+  return `it was sealed with a key that this worker does not have${named}`;
 }
 
 function readHeader(sealed: string): z.infer<typeof protectedHeader> {

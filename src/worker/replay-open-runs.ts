@@ -9,11 +9,18 @@ import type { WorkflowCode } from './workflow-code';
  * Replays the histories of all open runs of a task queue with the workflows that are about to be polled for: code that
  * does not fit an open run would get it stuck with the lock held (temporal-rules 21).
  *
+ * @param look sees each of these histories before it is replayed.
  * @returns how many runs were replayed.
  * @throws RunbookError `STATE_DIVERGED`, naming every run that does not replay.
  */
-export async function replayOpenRuns(client: Client, taskQueue: string, code: WorkflowCode): Promise<number> {
+export async function replayOpenRuns(
+  client: Client,
+  taskQueue: string,
+  code: WorkflowCode,
+  look: (run: HistoryAndWorkflowId) => void = () => undefined,
+): Promise<number> {
   const histories = await openHistories(client, taskQueue);
+  histories.forEach(look);
   if (histories.length === 0) return 0;
   const failed: string[] = [];
   const results = Worker.runReplayHistories(

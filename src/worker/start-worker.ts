@@ -9,7 +9,7 @@ import { keyTaskQueue } from '../contracts/names';
 import { RunbookError } from '../errors';
 import { loadInventory, readSigningKey } from '../inventory';
 import type { Inventory } from '../inventory';
-import { KeyRecords, SealKeyring } from '../secrets';
+import { KeyRecords, SealKeyring, missingSealKeys, noteSigningKey } from '../secrets';
 import { KeySweeper } from './key-sweeper';
 import { createLogger, installLogger } from './logging';
 import { replayOpenRuns } from './replay-open-runs';
@@ -87,7 +87,11 @@ export async function startWorker(options: WorkerOptions = {}): Promise<RunningW
     const dataConverter = { payloadConverterPath: PAYLOAD_CONVERTER_PATH };
     const temporal = new Client({ connection, namespace, dataConverter });
     const code = workflowCode(options.bundle);
-    const replayed = options.replay === false ? 0 : await replayOpenRuns(temporal, settings.taskQueue, code);
+    await noteSigningKey(settings.ledgerDirectory, signingKey);
+    const replayed =
+      options.replay === false
+        ? 0
+        : await replayOpenRuns(temporal, settings.taskQueue, code, warnOfSealKeys(sealKeyring, log));
     const activities = createActivities({
       inventory,
       keyRecords,
@@ -146,6 +150,16 @@ export async function startWorker(options: WorkerOptions = {}): Promise<RunningW
     await close();
     throw error;
   }
+}
+
+/** A seal key that was taken away too early: the run parks where it needs it, and this says so before. */
+function warnOfSealKeys(keyring: SealKeyring, log: Logger) {
+  return ({ workflowId, history }: { readonly workflowId: string; readonly history: unknown }): void => {
+    for (const kid of missingSealKeys(keyring, history)) {
+      const text = `An open run has values sealed with key ${kid}, which RUNBOOKS_SEAL_KEYS does not have: put that entry back, behind the one that seals, and restart`;
+      log.error({ workflowId, code: 'SEAL_KEY_MISSING' }, text);
+    }
+  };
 }
 
 async function connect(
