@@ -3,8 +3,15 @@ import { join } from 'node:path';
 import type { Client } from '@temporalio/client';
 import { QUERIES } from '../contracts/signals';
 import { RunbookError } from '../errors';
-import { namedSigner, plainFacts, spokenFingerprint, verifyInvitation } from '../holder';
-import type { VerifiedInvitation } from '../holder';
+import {
+  namedSigner,
+  plainFacts,
+  plainRehearsalFacts,
+  spokenFingerprint,
+  verifyInvitation,
+  verifyRehearsal,
+} from '../holder';
+import type { PinnedKey, PlainFact, VerifiedInvitation, VerifiedRehearsal } from '../holder';
 import { readPins } from '../secrets';
 import { activityResults, fetchEvents } from './history';
 import type { RunReference } from './history';
@@ -31,7 +38,7 @@ export async function fetchInvitation(client: Client, run: RunReference): Promis
   const answered = await queryRun<unknown>(client, run, QUERIES.invitation);
   if (typeof answered === 'string') return answered;
   const events = await fetchEvents(client, run);
-  const recorded = ['createCeremony', 'createRootTokenCeremony']
+  const recorded = ['createCeremony', 'createRootTokenCeremony', 'createRehearsal']
     .flatMap((activity) => activityResults(events, activity))
     .findLast(hasInvitation);
   if (recorded !== undefined) return recorded.invitation;
@@ -47,20 +54,35 @@ function hasInvitation(value: unknown): value is { readonly invitation: string }
 /** An invitation that a pinned key signed for this holder and this run. */
 export type CheckedInvitation = VerifiedInvitation;
 
+/** What an invitation is checked against. */
+export interface CheckOptions {
+  readonly pinsFile: string;
+  readonly holder: string;
+  /** The run that the holder named; without a connection nobody knows the namespace. */
+  readonly expected?: { readonly namespace?: string; readonly workflowId: string };
+}
+
 /**
  * Checks an invitation as a holder's tool must (protocol: "Invitation").
  *
- * @param expected the run that the holder named; without a connection nobody knows the namespace.
  * @throws RunbookError `DOCUMENT_INVALID`, with what to do about it.
  */
-export async function checkInvitation(
-  jws: string,
-  options: {
-    readonly pinsFile: string;
-    readonly holder: string;
-    readonly expected?: { readonly namespace?: string; readonly workflowId: string };
-  },
-): Promise<CheckedInvitation> {
+export async function checkInvitation(jws: string, options: CheckOptions): Promise<CheckedInvitation> {
+  const pins = await pinsOfSigner(jws, options);
+  const checked = await verifyInvitation(jws, { pins, now: Date.now(), holder: options.holder });
+  needRun(checked.invitation, options);
+  return checked;
+}
+
+/** As {@link checkInvitation}, of an invitation to a rehearsal. */
+export async function checkRehearsal(jws: string, options: CheckOptions): Promise<VerifiedRehearsal> {
+  const pins = await pinsOfSigner(jws, options);
+  const checked = await verifyRehearsal(jws, { pins, now: Date.now(), holder: options.holder });
+  needRun(checked.rehearsal, options);
+  return checked;
+}
+
+async function pinsOfSigner(jws: string, options: CheckOptions): Promise<readonly PinnedKey[]> {
   const pins = await readPins(options.pinsFile);
   const signer = namedSigner(jws);
   if (!pins.some(({ kid }) => kid === signer)) {
@@ -74,21 +96,29 @@ export async function checkInvitation(
       },
     );
   }
-  const checked = await verifyInvitation(jws, { pins, now: Date.now(), holder: options.holder });
-  const { ns, wid } = checked.invitation;
-  const { expected } = options;
+  return pins;
+}
+
+function needRun({ ns, wid }: { readonly ns: string; readonly wid: string }, { expected }: CheckOptions): void {
   if (expected !== undefined && ((expected.namespace ?? ns) !== ns || wid !== expected.workflowId)) {
     throw new RunbookError('DOCUMENT_INVALID', 'The invitation belongs to another run than the one that you named.', {
       observed: `${wid} in namespace ${ns}`,
       needed: `${expected.workflowId}${expected.namespace === undefined ? '' : ` in namespace ${expected.namespace}`}`,
     });
   }
-  return checked;
 }
 
 /** Every member of an invitation, in plain words, for the holder to read before he gives his share. */
 export function invitationLines(checked: CheckedInvitation, now = Date.now()): string[] {
-  const facts = plainFacts(checked, now);
+  return factLines(plainFacts(checked, now));
+}
+
+/** Every member of an invitation to a rehearsal, in plain words. */
+export function rehearsalLines(checked: VerifiedRehearsal, now = Date.now()): string[] {
+  return factLines(plainRehearsalFacts(checked, now));
+}
+
+function factLines(facts: readonly PlainFact[]): string[] {
   const width = Math.max(...facts.map(({ label }) => label.length));
   return [
     'Invitation: the signature verifies with a key that is pinned on this machine.',

@@ -3,7 +3,9 @@ import type { Command } from 'commander';
 import { SIGNALS } from '../../contracts/signals';
 import { RunbookError } from '../../errors';
 import {
+  claimsRehearsal,
   createEnvelope,
+  createRehearsalEnvelope,
   envelopeInput,
   findInvitation,
   formatPublicKey,
@@ -12,7 +14,7 @@ import {
   readEnvelopeText,
   spokenFingerprint,
 } from '../../holder';
-import type { PublicKeyEntry } from '../../holder';
+import type { PublicKeyEntry, VerifiedRehearsal } from '../../holder';
 import { followPins, readPins } from '../../secrets';
 import { newCommand, withServerOptions, withSession } from '../command';
 import type { CommandHost } from '../command';
@@ -21,13 +23,21 @@ import type { GivingOptions } from '../give-signal';
 import type { CliContext } from '../context';
 import { signingKey } from '../holder-key';
 import type { SigningOptions } from '../holder-key';
-import { checkInvitation, fetchInvitation, invitationLines, pinsPath } from '../invitation';
+import {
+  checkInvitation,
+  checkRehearsal,
+  fetchInvitation,
+  invitationLines,
+  pinsPath,
+  rehearsalLines,
+} from '../invitation';
 import type { CheckedInvitation } from '../invitation';
 import { pinAfterComparing, USUAL_ENVIRONMENT } from '../pin-key';
 import { readTextFile } from '../run-input';
 import { readShare } from '../secret-input';
 import type { ShareOptions } from '../secret-input';
 import { shellWord } from '../text';
+import { programVersion } from '../program-version';
 import { followedLines } from './signing-keys';
 
 interface ShareCommandOptions extends GivingOptions, SigningOptions, ShareOptions {
@@ -41,6 +51,14 @@ interface ShareCommandOptions extends GivingOptions, SigningOptions, ShareOption
   readonly output?: string;
   /** Send an envelope that somebody made elsewhere. */
   readonly envelopeFile?: string;
+}
+
+/** What the holder was asked for, has read and confirmed. */
+interface Confirmed {
+  /** The run that invited. */
+  readonly runId: string;
+  /** Makes the input of the signal. Only a ceremony asks for a key share here. */
+  readonly input: () => Promise<object>;
 }
 
 /** `runbook share`: checks the invitation, shows it, encrypts the holder's key share to it, and sends it. */
@@ -73,7 +91,10 @@ export function shareCommand(host: CommandHost): Command {
     )
     .option('--environment <name>', 'what you call the environment of these workers', USUAL_ENVIRONMENT)
     .option('--pins <file>', "pinned workers' keys (default: RUNBOOKS_PINS, ~/.config/replication-runbooks/pins.json)")
-    .option('--confirm <cluster>', 'the name of the first target cluster, instead of typing it when asked')
+    .option(
+      '--confirm <cluster>',
+      'the name of the first target cluster (in a rehearsal: of the deployment), instead of typing it when asked',
+    )
     .option('--output <file>', "write the signal's input to a file instead of sending it")
     .option('--envelope-file <file>', 'send an envelope that a holder made offline; asks for nothing')
     .option(...PRINT_OPTION);
@@ -90,10 +111,9 @@ export function shareCommand(host: CommandHost): Command {
     if (holder === undefined) command.error("error: required option '--holder <name>' not specified");
     const sends = options.print !== true && options.output === undefined;
     if (!sends && options.invitationFile !== undefined) {
-      const checked = await readAndConfirm(context, holder, options, await readTextFile(options.invitationFile), {
-        workflowId,
-      });
-      await keep(context, options, await envelopeFor(context, holder, options, checked));
+      const text = await readTextFile(options.invitationFile);
+      const confirmed = await readAndConfirm(context, holder, options, text, { workflowId });
+      await keep(context, options, await confirmed.input());
       return;
     }
     await withSession(context, options, async ({ client, namespace }) => {
@@ -101,11 +121,11 @@ export function shareCommand(host: CommandHost): Command {
         options.invitationFile === undefined
           ? await fetchInvitation(client, { workflowId })
           : await readTextFile(options.invitationFile);
-      const checked = await readAndConfirm(context, holder, options, text, { namespace, workflowId });
-      const input = await envelopeFor(context, holder, options, checked);
+      const confirmed = await readAndConfirm(context, holder, options, text, { namespace, workflowId });
+      const input = await confirmed.input();
       if (!sends) return keep(context, options, input);
       // To the very run that invited: a run that came after it must not get the share.
-      const run = { workflowId, runId: checked.invitation.rid };
+      const run = { workflowId, runId: confirmed.runId };
       await giveSignal(host, options, client, run, SIGNALS.share, input);
     });
   });
@@ -130,11 +150,16 @@ async function readAndConfirm(
   options: ShareCommandOptions,
   text: string,
   expected: { readonly namespace?: string; readonly workflowId: string },
-): Promise<CheckedInvitation> {
+): Promise<Confirmed> {
   const { jws, keys, statements } = findInvitation(text);
   const pinsFile = pinsPath(context.env, options.pins);
   await followSigner(context, pinsFile, statements);
   await pinSigner(context, options, { pinsFile, signer: namedSigner(jws), keys });
+  if (claimsRehearsal(jws)) {
+    const rehearsal = await checkRehearsal(jws, { pinsFile, holder, expected });
+    await confirmRehearsal(context, options, rehearsal);
+    return { runId: rehearsal.rehearsal.rid, input: () => answerFor(context, holder, options, rehearsal) };
+  }
   const checked = await checkInvitation(jws, { pinsFile, holder, expected });
   // To standard error: standard output stays clean for --print and --json.
   for (const line of invitationLines(checked)) context.err(line);
@@ -150,7 +175,29 @@ async function readAndConfirm(
       },
     );
   }
-  return checked;
+  return { runId: checked.invitation.rid, input: () => envelopeFor(context, holder, options, checked) };
+}
+
+/** Says that nothing is asked for, and lets the holder compare as in a ceremony. */
+async function confirmRehearsal(
+  context: CliContext,
+  options: ShareCommandOptions,
+  checked: VerifiedRehearsal,
+): Promise<void> {
+  if (options.shareFile !== undefined || options.shareStdin === true) {
+    throw new RunbookError('INVALID_INPUT', 'This is a REHEARSAL: it asks for no key share, and none was read.', {
+      needed: 'the same command without --share-file and --share-stdin',
+      next: 'Never give your key share to a rehearsal: this command makes a value that means nothing.',
+    });
+  }
+  for (const line of rehearsalLines(checked)) context.err(line);
+  const wanted = checked.rehearsal.deployment;
+  const typed = options.confirm ?? (await context.ask('To go on with the REHEARSAL, type the name of the deployment'));
+  if (typed !== wanted) {
+    throw new RunbookError('INVALID_INPUT', 'The name does not match the deployment. Nothing was sent.', {
+      needed: wanted,
+    });
+  }
 }
 
 /** A signer that is not pinned yet is pinned where a pinned key vouches for it: statements come with the invitation. */
@@ -205,5 +252,25 @@ async function envelopeFor(
     share,
     ...(key === undefined ? {} : { signingKey: key }),
   });
+  return envelopeInput(envelope);
+}
+
+/** The answer to a rehearsal. Its value is made by the tool: nobody is asked for a share, and none can be handed in. */
+async function answerFor(
+  context: CliContext,
+  holder: string,
+  options: ShareCommandOptions,
+  { rehearsal, digest }: VerifiedRehearsal,
+): Promise<object> {
+  const key = await signingKey(context, options);
+  const envelope = await createRehearsalEnvelope({
+    rehearsal,
+    rehearsalDigest: digest,
+    holder,
+    seq: Date.now(),
+    tool: `runbook ${programVersion()}`,
+    ...(key === undefined ? {} : { signingKey: key }),
+  });
+  context.err('REHEARSAL: a value that means nothing was made and encrypted. Your key share was not asked for.');
   return envelopeInput(envelope);
 }
