@@ -104,7 +104,11 @@ describe('a writer to the namespace', () => {
   }
 
   async function attack(calls: readonly Call[], workflowId: string): Promise<readonly Outcome[]> {
-    return scenario.client.workflow.execute('attack', { taskQueue: queue, workflowId, args: [calls] });
+    return scenario.client.workflow.execute<(calls: readonly Call[]) => Promise<Outcome[]>>('attack', {
+      taskQueue: queue,
+      workflowId,
+      args: [calls],
+    });
   }
 
   const sent = () =>
@@ -154,7 +158,7 @@ describe('a writer to the namespace', () => {
           })
           .then(
             () => 'done',
-            (error: { cause?: { type?: string } }) => error.cause?.type ?? String(error),
+            (error: { cause?: { type?: string } }) => error.cause?.type ?? 'another error',
           );
       }),
     );

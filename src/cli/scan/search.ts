@@ -20,6 +20,8 @@ export class SecretSearch {
   readonly #canaries: readonly Canary[];
   readonly #found = new Map<string, ScanFinding>();
   readonly #seen = new WeakSet<object>();
+  /** Texts in which there is nothing: environments and histories repeat themselves. */
+  readonly #clean = new Set<string>();
   #incomplete = false;
 
   constructor(canaries: readonly Canary[]) {
@@ -109,6 +111,8 @@ export class SecretSearch {
   }
 
   #match(where: string, text: string): void {
+    if (this.#clean.has(text)) return;
+    const before = this.#found.size;
     const lower = text.toLowerCase();
     for (const { label, forms } of this.#canaries) {
       for (const { encoding, needle, anyCase } of forms) {
@@ -117,6 +121,7 @@ export class SecretSearch {
       }
     }
     for (const [what, shape] of SECRET_SHAPES) if (shape.test(text)) this.#add({ where, kind: 'suspicion', what });
+    if (this.#found.size === before) this.#clean.add(text);
   }
 
   #add(finding: ScanFinding): void {

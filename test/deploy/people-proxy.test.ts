@@ -1,0 +1,145 @@
+/** The proxy that narrows what people may do with Temporal: its list of methods, and what comes of them. */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { Client, Connection } from '@temporalio/client';
+import protos from '@temporalio/proto/protos/root';
+import type { Root } from 'protobufjs';
+import { projectRoot } from '../../src/dev-server/locations';
+import { allowedBy, proxyByList, proxyByNginx } from '../support/people-proxy';
+import type { PeopleProxy } from '../support/people-proxy';
+import { temporalClient, temporalServer, uniqueTaskQueue } from '../support/temporal-server';
+
+// Untyped there: the root of all definitions.
+const definitions = protos as unknown as Root;
+const configuration = readFileSync(join(projectRoot(), 'deploy', 'people-proxy.conf'), 'utf8');
+const allowed = allowedBy(configuration);
+const WORKFLOW = '/temporal.api.workflowservice.v1.WorkflowService/';
+
+/** Methods of a service as the installed definitions have them. */
+function methodsOf(name: string): string[] {
+  return Object.keys(definitions.lookupService(name).methods);
+}
+const WORKFLOW_SERVICE = 'temporal.api.workflowservice.v1.WorkflowService';
+const OPERATOR_SERVICE = 'temporal.api.operatorservice.v1.OperatorService';
+const known = new Set([
+  ...methodsOf(WORKFLOW_SERVICE).map((name) => `${WORKFLOW}${name}`),
+  ...methodsOf(OPERATOR_SERVICE).map((name) => `/${OPERATOR_SERVICE}/${name}`),
+  '/grpc.health.v1.Health/Check',
+]);
+
+describe('deploy/people-proxy.conf', () => {
+  it('names methods that there are', () => {
+    expect(allowed.people.size).toBeGreaterThan(10);
+    expect([...allowed.operators].filter((path) => !known.has(path))).toEqual([]);
+  });
+
+  it('gives operators one method more than people: starting', () => {
+    expect([...allowed.operators].filter((path) => !allowed.people.has(path))).toEqual([
+      `${WORKFLOW}StartWorkflowExecution`,
+    ]);
+  });
+
+  it('lets nobody through to anything that ends, resets, deletes, polls, completes or starts activities', () => {
+    const harmful = methodsOf(WORKFLOW_SERVICE).filter((name) =>
+      /^(Terminate|Reset|Delete|Poll|Respond|Record|StartActivity|StartBatch|StopBatch|SignalWith|Execute|Update|Create|Register|Deprecate|Pause|Unpause|Shutdown|Set|Patch|Trigger|RequestCancel|StartNexus|Fetch)/.test(
+        name,
+      ),
+    );
+    for (const name of [
+      'TerminateWorkflowExecution',
+      'ResetWorkflowExecution',
+      'PollActivityTaskQueue',
+      'RespondWorkflowTaskCompleted',
+      'StartActivityExecution',
+    ])
+      expect(harmful).toContain(name);
+    expect(harmful.filter((name) => allowed.operators.has(`${WORKFLOW}${name}`))).toEqual([]);
+  });
+
+  it('refuses by default, by the address as it was sent, on both sides', () => {
+    expect(configuration.match(/default 0;/g)).toHaveLength(1);
+    expect(configuration).toContain('default $people_may;');
+    expect(configuration.match(/if \(\$(people|operators)_may = 0\) \{ return 403; \}/g)).toHaveLength(2);
+    expect(configuration.match(/grpc_pass/g)).toHaveLength(2);
+    expect(configuration).not.toMatch(/map \$uri /);
+  });
+});
+
+const nginx = process.env['RUNBOOKS_TEST_NGINX'];
+
+describe(`people behind the proxy (${nginx === undefined ? 'its list, kept by Node' : 'nginx'})`, () => {
+  let proxy: PeopleProxy;
+  const clients: Client[] = [];
+  let people: Client;
+  let operators: Client;
+  let direct: Client;
+  beforeAll(async () => {
+    const { address, namespace } = temporalServer();
+    proxy = await (nginx === undefined
+      ? proxyByList(configuration, address)
+      : proxyByNginx(nginx, configuration, address));
+    direct = await temporalClient();
+    const through = async (side: 'people' | 'operators') => {
+      const client = new Client({
+        connection: await Connection.connect({ address: proxy.addresses[side] }),
+        namespace,
+      });
+      clients.push(client);
+      return client;
+    };
+    people = await through('people');
+    operators = await through('operators');
+  });
+  afterAll(async () => {
+    for (const { connection } of clients) await connection.close();
+    await proxy.stop();
+  });
+
+  const refused = { code: 7 };
+  const start = (client: Client, workflowId: string) =>
+    client.workflow.start('drSwitchover', { taskQueue: uniqueTaskQueue('nobody'), workflowId, args: [{}] });
+
+  it('operators start, people read and signal', async () => {
+    const workflowId = `proxied-${process.pid}`;
+    await start(operators, workflowId);
+    const seen = people.workflow.getHandle(workflowId);
+    await seen.signal('abort', { reason: 'a test' });
+    expect((await seen.describe()).status.name).toBe('RUNNING');
+    expect((await seen.fetchHistory()).events?.length).toBe(3);
+    expect((await people.workflow.count('WorkflowId = "none"')).count).toBe(0);
+    await direct.workflow.getHandle(workflowId).terminate();
+  });
+
+  it('people start nothing, and neither side terminates, cancels, resets, deletes, polls or starts activities', async () => {
+    const workflowId = `kept-${process.pid}`;
+    await expect(start(people, workflowId)).rejects.toMatchObject({ cause: refused });
+    const { firstExecutionRunId: runId } = await start(direct, workflowId);
+    const { namespace } = temporalServer();
+    const workflowExecution = { workflowId, runId };
+    for (const client of [people, operators]) {
+      const { workflowService: service } = client.connection;
+      const handle = client.workflow.getHandle(workflowId);
+      await expect(handle.terminate()).rejects.toMatchObject({ cause: refused });
+      await expect(handle.cancel()).rejects.toMatchObject({ cause: refused });
+      const calls = [
+        () =>
+          service.resetWorkflowExecution({
+            namespace,
+            workflowExecution,
+            workflowTaskFinishEventId: 3,
+            requestId: 'x',
+          }),
+        () => service.deleteWorkflowExecution({ namespace, workflowExecution }),
+        () => service.pollWorkflowTaskQueue({ namespace, taskQueue: { name: 'runbooks' } }),
+        () => service.pollActivityTaskQueue({ namespace, taskQueue: { name: 'runbooks' } }),
+        () => service.respondActivityTaskCompletedById({ namespace, workflowId, runId, activityId: '1' }),
+        () => service.signalWithStartWorkflowExecution({ namespace, workflowId, signalName: 'x' }),
+        () => service.startBatchOperation({ namespace, jobId: 'x' }),
+        () => service.startActivityExecution({ namespace, activityId: 'x' }),
+      ];
+      for (const call of calls) await expect(call()).rejects.toMatchObject(refused);
+    }
+    expect((await direct.workflow.getHandle(workflowId).describe()).status.name).toBe('RUNNING');
+    await direct.workflow.getHandle(workflowId).terminate();
+  });
+});

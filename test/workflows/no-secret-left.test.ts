@@ -1,0 +1,304 @@
+/**
+ * One switchover with a ceremony by the programs themselves, each a process of its own: worker, command line, holders at
+ * a file, at a pipe and at a terminal. Afterwards everything that left a process, or stayed on a disk, is searched for
+ * every secret that there was.
+ */
+import type { ChildProcess } from 'node:child_process';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, mkdirSync, readFileSync, readdirSync, readlinkSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { inspect } from 'node:util';
+import { request } from 'undici';
+import { canary } from '../../src/cli/scan/canary';
+import { SecretSearch } from '../../src/cli/scan/search';
+import { addPin, formatPublicKey } from '../../src/secrets';
+import { CHANGING, statuses } from '../support/faults';
+import { Scenario } from '../support/scenario';
+import type { TestRun } from '../support/scenario';
+import { temporalServer } from '../support/temporal-server';
+
+jest.setTimeout(180_000);
+
+const PROGRAM = join(__dirname, '../../dist/src/cli/main.js');
+
+/** A program of ours with a home, temporary directory and working directory of its own. */
+class Program {
+  readonly child: ChildProcess;
+  output = '';
+  readonly ended: Promise<number | null>;
+
+  constructor(
+    home: string,
+    environment: Readonly<Record<string, string>>,
+    words: readonly string[],
+    how: 'pipe' | 'terminal' = 'pipe',
+  ) {
+    for (const folder of ['', 'tmp', 'cwd']) mkdirSync(join(home, folder), { recursive: true });
+    const command = [process.execPath, PROGRAM, ...words];
+    const [file = '', ...args] =
+      how === 'terminal'
+        ? ['script', '-qefc', command.map((word) => `'${word}'`).join(' '), join(home, 'typescript')]
+        : // Core dumps are on: what a crash leaves is searched too.
+          ['sh', '-c', 'ulimit -c unlimited; exec "$0" "$@"', ...command];
+    this.child = spawn(file, args, {
+      cwd: join(home, 'cwd'),
+      env: { PATH: process.env['PATH'] ?? '', HOME: home, TMPDIR: join(home, 'tmp'), TERM: 'dumb', ...environment },
+      stdio: ['pipe', 'pipe', 'pipe'],
+    });
+    for (const stream of [this.child.stdout, this.child.stderr])
+      stream?.on('data', (chunk: Buffer) => void (this.output += chunk.toString('utf8')));
+    this.ended = once(this.child, 'close').then(([code]) => code as number | null);
+  }
+
+  async says(text: string): Promise<void> {
+    await until(`"${text}" in: ${this.output}`, () => this.output.includes(text) || this.child.exitCode !== null);
+    expect(this.output).toContain(text);
+  }
+}
+
+/** Arguments and environments of every process that descends from this one, as every user of the machine, or root, sees them. */
+class ProcessTable {
+  readonly seen = new Map<string, { readonly cmdline: string; readonly environ: string }>();
+  readonly #timer = setInterval(() => this.look(), 15);
+
+  look(): void {
+    const parents = new Map<number, number>();
+    for (const name of readdirSync('/proc').filter((each) => /^\d+$/.test(each))) {
+      const stat = readProc(`/proc/${name}/stat`);
+      const parent = Number(/^\d+ \(.*\) \S (\d+)/s.exec(stat)?.[1] ?? 0);
+      parents.set(Number(name), parent);
+    }
+    for (const pid of parents.keys()) {
+      let ancestor = parents.get(pid);
+      while (ancestor !== undefined && ancestor > 1 && ancestor !== process.pid) ancestor = parents.get(ancestor);
+      if (ancestor !== process.pid) continue;
+      const [cmdline, environ] = ['cmdline', 'environ'].map((file) => readProc(`/proc/${pid}/${file}`));
+      if (cmdline) this.seen.set(`${pid} ${cmdline}`, { cmdline, environ: environ ?? '' });
+    }
+  }
+
+  stop(): void {
+    clearInterval(this.#timer);
+  }
+}
+
+function readProc(path: string): string {
+  try {
+    return readFileSync(path, 'latin1');
+  } catch {
+    return '';
+  }
+}
+
+/** Ports on which a process listens. */
+function listening(pid: number): string[] {
+  const inodes = new Set(
+    readdirSync(`/proc/${pid}/fd`).flatMap((fd) => {
+      try {
+        return /socket:\[(\d+)\]/.exec(readlinkSync(`/proc/${pid}/fd/${fd}`))?.[1] ?? [];
+      } catch {
+        return [];
+      }
+    }),
+  );
+  return ['tcp', 'tcp6'].flatMap((table) =>
+    readProc(`/proc/${pid}/net/${table}`)
+      .split('\n')
+      .map((line) => line.trim().split(/\s+/))
+      .filter(([, , , state, , , , , , inode]) => state === '0A' && inodes.has(inode ?? ''))
+      .map(([, local]) => local ?? ''),
+  );
+}
+
+async function until(what: string, condition: () => boolean | Promise<boolean>): Promise<void> {
+  const deadline = Date.now() + 60_000;
+  while (!(await condition())) {
+    if (Date.now() > deadline) throw new Error(`not seen: ${what}`);
+    await new Promise((resolve) => setTimeout(resolve, 30));
+  }
+}
+
+function filesBelow(directory: string): string[] {
+  return readdirSync(directory, { recursive: true, encoding: 'utf8' })
+    .map((name) => join(directory, name))
+    .filter((path) => statSync(path).isFile());
+}
+
+describe('a switchover with a ceremony, by processes', () => {
+  let scenario: Scenario;
+  let worker: Program;
+  let run: TestRun;
+  let processes: ProcessTable;
+  const programs: Program[] = [];
+  const secrets = new Map<string, string>();
+  /** What we put there ourselves, so that the programs have something to read. */
+  const planted = new Set<string>();
+
+  const home = (name: string) => join(scenario.directory, 'homes', name);
+  const start = (
+    name: string,
+    words: readonly string[],
+    how?: 'pipe' | 'terminal',
+    more: Record<string, string> = {},
+  ) => {
+    const program = new Program(home(name), { ...scenario.environment, ...more }, words, how);
+    programs.push(program);
+    return program;
+  };
+
+  beforeAll(async () => {
+    if (!existsSync(PROGRAM))
+      throw new Error('This test runs the program of the build. Build it first: npm run build (npm test does).');
+    scenario = await Scenario.start({
+      worker: 'none',
+      person: (name) =>
+        ['ada', 'bert', 'cleo'].includes(name) ? { attestation: 'claimed', publicKeys: undefined } : undefined,
+    });
+    processes = new ProcessTable();
+    for (const path of filesBelow(scenario.directory)) planted.add(path);
+    const jwk = readFileSync(join(scenario.directory, 'workers.jwk'), 'utf8');
+    secrets.set("the workers' signing key", (JSON.parse(jwk) as { d: string }).d);
+    secrets.set('a seal key', readFileSync(join(scenario.directory, 'seal-keys'), 'utf8').trim().split(':')[1] ?? '');
+    worker = start('worker', ['worker']);
+    await worker.says('Worker ready');
+  });
+  afterAll(async () => {
+    processes.stop();
+    for (const { child } of programs) child.kill('SIGKILL');
+    await scenario.stop();
+  });
+
+  it('ends well: shares come from a file, a pipe and a terminal', async () => {
+    const [words, pins] = [
+      ['--to', 'west', '--reason', 'a test', '--requested-by', 'olga'],
+      join(scenario.directory, 'pins'),
+    ];
+    await addPin(pins, 'test', formatPublicKey(scenario.workersKey));
+    const started = start('operator', ['start', 'drSwitchover', '--deployment', scenario.name, ...words]);
+    expect([await started.ended, started.output]).toEqual([0, expect.any(String)]);
+    run = scenario.attach();
+    await run.waitsFor('shares');
+    noteCeremonyKeys();
+
+    // The worker lives on, and no debugger can be attached to it by anybody who may send it a signal.
+    worker.child.kill('SIGUSR1');
+
+    const share = (name: string) => scenario.person(name).share ?? '';
+    const asked = (name: string) => [
+      'share',
+      scenario.workflowId,
+      '--holder',
+      name,
+      '--pins',
+      pins,
+      '--confirm',
+      'west',
+    ];
+    const file = join(scenario.directory, 'share-of-ada');
+    writeFileSync(file, share('ada'), { mode: 0o600 });
+    planted.add(file);
+    const ada = start('ada', [...asked('ada'), '--share-file', file]);
+    const bert = start('bert', [...asked('bert'), '--share-stdin']);
+    bert.child.stdin?.end(`${share('bert')}\n`);
+    const cleo = start('cleo', asked('cleo'), 'terminal');
+    await cleo.says('Your key share');
+    cleo.child.stdin?.write(`${share('cleo')}\r`);
+    for (const { ended, output } of [ada, bert, cleo]) expect([await ended, output]).toEqual([0, expect.any(String)]);
+    const watched = start('watcher', ['status', scenario.workflowId]);
+    expect(await watched.ended).toBe(0);
+    await run.approve('plan');
+    noteCeremonyKeys();
+    await run.approve('go', 'henry');
+    expect(await run.report()).toMatchObject({ outcome: 'completed', loss: { loss: 'none' }, leftToDo: [] });
+    expect(statuses(scenario, 'west', CHANGING.promote)).toEqual([200]);
+    const told = start('reporter', ['report', scenario.workflowId, '--json']);
+    expect(await told.ended).toBe(0);
+
+    expect(worker.child.exitCode).toBeNull();
+    expect(worker.output).not.toContain('Debugger');
+  });
+
+  it('the worker listens on no port: it has no HTTP answers, metrics or debugger to look into', () => {
+    expect(listening(worker.child.pid ?? 0)).toEqual([]);
+    // The look itself works: this process listens for the simulated service.
+    expect(listening(process.pid).length).toBeGreaterThan(0);
+  });
+
+  it('the keys of the ceremony are gone from the disk', () => {
+    const keys = join(scenario.directory, 'keys');
+    expect(readdirSync(keys).filter((name) => name !== 'key-home')).toEqual([]);
+  });
+
+  it('nothing holds a secret: histories, outputs, arguments, environments, reports, ledger, files, core dump', async () => {
+    // A worker that crashes leaves what the kernel writes of it.
+    worker.child.kill('SIGABRT');
+    await worker.ended;
+    processes.stop();
+    const { clusters } = scenario.service;
+    for (const { name, rootToken, keyShares, issuedSecrets } of clusters.values()) {
+      secrets.set(`root token of ${name}`, rootToken);
+      keyShares.forEach((share, index) => secrets.set(`key share ${index + 1} of ${name}`, share));
+      issuedSecrets.forEach((token, index) => secrets.set(`token ${index + 1} of ${name}`, token));
+    }
+    const canaries = [...secrets].map(([label, secret]) => canary(label, secret)).filter((each) => each !== undefined);
+    const search = new SecretSearch(canaries);
+
+    const history = await run.handle.fetchHistory();
+    search.value('history', history.events);
+    const { httpAddress, namespace } = temporalServer();
+    const url = `${httpAddress}/api/v1/namespaces/${namespace}/workflows/${encodeURIComponent(scenario.workflowId)}`;
+    for (const path of ['', '/history']) {
+      const { statusCode, body } = await request(`${url}${path}`);
+      expect(statusCode).toBe(200);
+      search.value(`the server's HTTP answer ${path}`, await body.text());
+    }
+    search.value('result', await run.handle.result());
+    search.value('status, printed', inspect(await run.handle.describe(), { depth: null, showHidden: true }));
+    for (const { child, output } of programs) search.value(`output of ${child.spawnargs.join(' ')}`, output);
+    for (const [pid, { cmdline, environ }] of processes.seen) {
+      search.value(`arguments of ${pid}`, cmdline.split('\0'));
+      search.value(`environment of ${pid}`, environ.split('\0'));
+    }
+    const files = filesBelow(scenario.directory).filter((path) => !planted.has(path));
+    for (const path of files) search.value(path, readFileSync(path));
+
+    const proven = search.findings.filter(({ kind }) => kind === 'canary');
+    expect(proven).toEqual([]);
+    // What was searched was there.
+    expect(secrets.size).toBeGreaterThan(15);
+    expect(history.events?.length).toBeGreaterThan(100);
+    const commands = [...processes.seen.values()].map(({ cmdline }) => cmdline.replaceAll('\0', ' '));
+    for (const word of ['worker', 'share', 'start', 'report'])
+      expect([word, commands.some((line) => line.includes(`main.js ${word}`))]).toEqual([word, true]);
+    // Whether this host writes core files beside the program decides whether there is one to search.
+    const core = readProc('/proc/sys/kernel/core_pattern').trim() === 'core' ? ['/cwd/core'] : [];
+    for (const part of ['reports', 'ledger', 'typescript', ...core])
+      expect([part, files.some((path) => path.includes(part))]).toEqual([part, true]);
+  });
+
+  it('the search would have found them: where they were planted it does', () => {
+    for (const path of planted) {
+      const search = new SecretSearch(
+        [...secrets].map(([label, secret]) => canary(label, secret)).filter((each) => each !== undefined),
+      );
+      search.value(path, readFileSync(path));
+      const holds = !path.endsWith('inventory.yaml');
+      expect([path, search.findings.some(({ kind }) => kind === 'canary')]).toEqual([path, holds]);
+    }
+  });
+
+  /** The keys to which the shares are encrypted, from the key directory while they are there. */
+  function noteCeremonyKeys(): void {
+    const directory = join(scenario.directory, 'keys');
+    const records = readdirSync(directory).filter((name) => name.endsWith('.key'));
+    expect(records.length).toBeGreaterThan(0);
+    for (const name of records) {
+      const record = JSON.parse(readFileSync(join(directory, name), 'utf8')) as Record<string, string>;
+      secrets.set(`age identity of ${name}`, record['identity'] ?? '');
+      // The armour's first lines are the same for every key.
+      const body = (record['pgpPrivateKey'] ?? '').split('\n').filter((line) => line.length > 40);
+      secrets.set(`OpenPGP key of ${name}`, body[1] ?? record['pgpPrivateKey'] ?? '');
+    }
+  }
+});
