@@ -1,0 +1,255 @@
+/**
+ * Every mishap at every point of the burst, over the simulated service. A row says what comes of it: a token after so
+ * many attempts, whether the orphan alarm is raised, or what the run is left with. Nobody is ever asked again: the very
+ * same envelopes end in a token.
+ */
+import { CompleteAsyncError } from '@temporalio/activity';
+import type * as Activities from '../../activities';
+import type { CeremonyHandle } from '../../src/contracts/ceremony';
+import { openValue } from '../../src/secrets';
+import type { Fault, SimulatedCluster } from '../../src/simulator';
+import type * as Killable from '../ceremony/killable';
+import { killBurst } from '../ceremony/killable';
+import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
+
+jest.mock('../../activities', () => {
+  const actual = jest.requireActual<typeof Activities>('../../activities');
+  const { killable } = jest.requireActual<typeof Killable>('../ceremony/killable');
+  return { ...actual, createActivities: (given: never) => killable(actual.createActivities(given)) };
+});
+
+const BASE = '/v1/sys/replication/dr/secondary/generate-operation-token';
+const START = `POST ${BASE}/attempt`;
+const GIVE = `POST ${BASE}/update`;
+const READ = `GET ${BASE}/attempt`;
+const USES = ['dr.promote', 'dr.operation-token.delete'] as const;
+
+let bench: ActivityBench;
+let west: SimulatedCluster;
+let ceremony: CeremonyHandle;
+let envelopes: readonly string[];
+
+beforeAll(async () => {
+  bench = await ActivityBench.start({
+    topology: {
+      clusters: [
+        { name: 'east', nodes: 1, seal: { shares: 5, threshold: 3 } },
+        { name: 'west', nodes: 3, seal: { shares: 5, threshold: 3 } },
+      ],
+    },
+  });
+  west = bench.cluster('west');
+  ceremony = await bench.ceremony([{ cluster: 'west', uses: USES }]);
+  envelopes = await bench.envelopes(ceremony.invitation, ['ada', 'bert', 'cleo']);
+});
+afterAll(async () => {
+  expect(bench.leaks()).toEqual([]);
+  await bench.stop();
+});
+beforeEach(async () => {
+  bench.service.faults.clear();
+  await west.restart();
+  for (const node of west.nodes) await node.attempts.cancel();
+  await leaderIs(0);
+});
+
+async function leaderIs(node: number): Promise<void> {
+  const deadline = Date.now() + 10_000;
+  while (west.snapshotState().activeNode !== node) {
+    if (Date.now() > deadline) throw new Error('no leader');
+    west.leaderChange(node);
+    bench.service.advanceClock(100);
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+}
+
+async function stranger(method: 'POST' | 'DELETE'): Promise<void> {
+  const answer = await fetch(`${west.apiAddress}${BASE}/attempt`, {
+    method,
+    ...(method === 'POST' ? { body: '{}' } : {}),
+  });
+  await answer.text();
+}
+
+const input = () => ({ deployment: DEPLOYMENT, cluster: 'west', ceremony, uses: USES, envelopes });
+const attempts = () => new Set(gives().map(({ body }) => body['nonce'])).size;
+const gives = () => bench.service.calls.filter(({ method, path }) => method === 'POST' && path === `${BASE}/update`);
+const orphansOf = (findings: readonly { readonly code: string }[]) =>
+  findings.filter(({ code }) => code === 'orphan-token').length;
+
+/** One attempt takes each share once: it is given again only to an attempt that has not taken it. */
+function givenTwice(): number {
+  const taken = new Set<string>();
+  let twice = 0;
+  for (const { body, status } of gives()) {
+    const pair = JSON.stringify([body['nonce'], body['key']]);
+    if (taken.has(pair)) twice += 1;
+    if (status === 200) taken.add(pair);
+  }
+  return twice;
+}
+
+const POINTS: readonly (readonly [name: string, at: Pick<Fault, 'endpoint' | 'skip' | 'when'>])[] = [
+  ['before the start', { endpoint: START, when: 'before' }],
+  ['after the start', { endpoint: START, when: 'after' }],
+  ['after the first share', { endpoint: GIVE, when: 'after' }],
+  ['before the second share', { endpoint: GIVE, skip: 1, when: 'before' }],
+  ['after the second share', { endpoint: GIVE, skip: 1, when: 'after' }],
+  ['at the last share before its effect', { endpoint: GIVE, skip: 2, when: 'before' }],
+  ['at the last share after its effect', { endpoint: GIVE, skip: 2, when: 'after' }],
+  ['at reading', { endpoint: READ, when: 'before' }],
+];
+
+/** What a mishap comes to: attempts of the burst, and orphan alarms, each of them with a token that nobody holds. */
+type Expected = readonly [attempts: number, alarms: number];
+const ONE: Expected = [1, 0];
+const AGAIN: Expected = [2, 0];
+/** The token was made, its answer is lost: there is an orphan, and another attempt. */
+const ORPHAN: Expected = [2, 1];
+/** The last share's call fails and its attempt is gone: only the service knows that there is no token. */
+const DOUBT: Expected = [2, 1];
+
+const leaderChange: Fault['action'] = (cluster) => cluster.leaderChange();
+const restart: Fault['action'] = async (cluster) => {
+  const { activeNode } = cluster.snapshotState();
+  await cluster.killNode(activeNode ?? 0);
+  await cluster.startNode(activeNode ?? 0);
+};
+
+/** By point, in the order of {@link POINTS}. */
+const MISHAPS: readonly (readonly [name: string, action: Fault['action'], expected: readonly Expected[]])[] = [
+  ['the leader changes', leaderChange, [ONE, AGAIN, AGAIN, AGAIN, AGAIN, DOUBT, ONE, ONE]],
+  ['the service restarts on its node', restart, [ONE, ONE, AGAIN, AGAIN, AGAIN, DOUBT, ORPHAN, ONE]],
+  ['the attempt is lost', () => stranger('DELETE'), [ONE, AGAIN, AGAIN, AGAIN, AGAIN, AGAIN, ONE, ONE]],
+  ['the connection breaks', 'reset', [ONE, ONE, ONE, ONE, ONE, ONE, ORPHAN, ONE]],
+  ['the answer is an error', { status: 500 }, [ONE, ONE, ONE, ONE, ONE, ONE, ORPHAN, ONE]],
+];
+const ROWS = MISHAPS.flatMap(([name, action, expected]) =>
+  POINTS.map(([point, at], index) => [name, point, at, action, expected[index] ?? ONE] as const),
+);
+
+it.each(ROWS)('%s %s', async (_name, _point, at, action, expected) => {
+  const [wanted, alarms] = expected;
+  const before = west.issuedSecrets.length;
+  bench.service.calls.length = 0;
+  bench.service.faults.add({ ...at, action, cluster: 'west' });
+  const { token, findings } = await bench.call('generateOperationToken', input());
+  const made = west.issuedSecrets.slice(before);
+  expect(await reveal(token)).toBe(made.at(-1));
+  expect({ attempts: attempts(), alarms: orphansOf(findings) }).toEqual({ attempts: wanted, alarms });
+  expect(made).toHaveLength(1 + (expected === DOUBT ? 0 : alarms));
+  expect(givenTwice()).toBe(0);
+});
+
+async function reveal(sealed: Parameters<typeof openValue>[2]): Promise<string> {
+  const spec = { kind: 'operation-token', cluster: 'west', clusterId: west.clusterId, use: 'dr.promote' } as const;
+  return (await openValue(bench.sealKeyring, bench.run, sealed, spec)).reveal();
+}
+
+describe('the answer to the last share', () => {
+  it('with two documents in it holds the token all the same', async () => {
+    bench.service.faults.add({ cluster: 'west', endpoint: GIVE, skip: 2, action: 'glue-documents' });
+    bench.service.calls.length = 0;
+    const { token, findings } = await bench.call('generateOperationToken', input());
+    expect(await reveal(token)).toBe(west.issuedSecrets.at(-1));
+    expect([findings, attempts()]).toEqual([[], 1]);
+  });
+
+  it('that is lost is told, also where an old attempt of ours is then in the slot', async () => {
+    // The first attempt, with one share, stays in the memory of node 0 and is back when the answer is lost.
+    bench.service.faults.add({ cluster: 'west', endpoint: GIVE, when: 'after', action: (it) => it.leaderChange(1) });
+    bench.service.faults.add({
+      cluster: 'west',
+      endpoint: GIVE,
+      skip: 4,
+      when: 'after',
+      action: (it) => it.leaderChange(0),
+    });
+    bench.service.faults.add({ cluster: 'west', endpoint: GIVE, skip: 4, action: 'lose-answer' });
+    const before = west.issuedSecrets.length;
+    const { token, findings } = await bench.call('generateOperationToken', input());
+    expect(west.issuedSecrets.slice(before)).toHaveLength(2);
+    expect(await reveal(token)).toBe(west.issuedSecrets.at(-1));
+    expect(orphansOf(findings)).toBe(1);
+  });
+});
+
+describe.each([1, 2])('an old attempt of ours that had taken %s shares', (had) => {
+  it.each([1, 2])('and is back before share %s of the new one is cancelled: nobody is called again', async (share) => {
+    bench.service.faults.add({
+      cluster: 'west',
+      endpoint: GIVE,
+      skip: had - 1,
+      when: 'after',
+      action: (it) => it.leaderChange(1),
+    });
+    let back = false;
+    const returnOnce = (it: SimulatedCluster) => {
+      const nonces = gives().map(({ body }) => body['nonce']);
+      const [, second] = [...new Set(nonces)];
+      if (back || second === undefined || nonces.filter((nonce) => nonce === second).length !== share) return;
+      back = true;
+      it.leaderChange(0);
+    };
+    bench.service.faults.add({ cluster: 'west', endpoint: GIVE, times: Infinity, action: returnOnce });
+    const before = west.issuedSecrets.length;
+    bench.service.calls.length = 0;
+    const { token, findings } = await bench.call('generateOperationToken', input());
+    expect(await reveal(token)).toBe(west.issuedSecrets.at(-1));
+    expect([back, west.issuedSecrets.length - before, findings, givenTwice()]).toEqual([true, 1, [], 0]);
+  });
+});
+
+it('shares go to no address but those of the inventory: a redirect elsewhere is not followed', async () => {
+  const { createServer } = await import('node:http');
+  let elsewhere = 0;
+  const server = createServer((_request, response) => {
+    elsewhere += 1;
+    response.end('{}');
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const address = server.address();
+  const port = typeof address === 'object' ? address?.port : undefined;
+  const location = `http://127.0.0.1:${port}${BASE}/update`;
+  bench.service.faults.add({
+    cluster: 'west',
+    endpoint: GIVE,
+    skip: 1,
+    action: { status: 307, headers: { location } },
+  });
+  const { token, findings } = await bench.call('generateOperationToken', input());
+  await new Promise((resolve) => server.close(resolve));
+  expect(elsewhere).toBe(0);
+  expect(findings).toEqual([]);
+  expect(await reveal(token)).toBe(west.issuedSecrets.at(-1));
+});
+
+describe('a worker that died', () => {
+  async function dyingAt(at: Pick<Fault, 'endpoint' | 'skip' | 'when'>) {
+    const action = () => {
+      killBurst('west');
+      // The call itself is lost, or nobody is there to hear its answer.
+      return at.when === 'before' ? new Promise<void>(() => undefined) : undefined;
+    };
+    bench.service.faults.add({ ...at, cluster: 'west', action });
+    await expect(bench.call('generateOperationToken', input())).rejects.toThrow(CompleteAsyncError);
+  }
+
+  it.each([
+    ['after the start', { endpoint: START, when: 'after' }, 0],
+    ['after the first share', { endpoint: GIVE, when: 'after' }, 0],
+    ['after the second share', { endpoint: GIVE, skip: 1, when: 'after' }, 0],
+    ['at the last share before its effect', { endpoint: GIVE, skip: 2, when: 'before' }, 0],
+    ['at the last share after its effect', { endpoint: GIVE, skip: 2, when: 'after' }, 1],
+  ] as const)(
+    '%s: the next attempt makes a token, and tells of one that nobody holds where there may be one',
+    async (_point, at, alarms) => {
+      const before = west.issuedSecrets.length;
+      await dyingAt(at);
+      const { token, findings } = await bench.call('generateOperationToken', input(), { attempt: 2 });
+      const made = west.issuedSecrets.slice(before);
+      expect(await reveal(token)).toBe(made.at(-1));
+      expect({ alarms: orphansOf(findings), made: made.length }).toEqual({ alarms, made: 1 + alarms });
+    },
+  );
+});
