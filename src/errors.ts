@@ -3,6 +3,8 @@
  * what people and programs branch on. Messages are for people, are redacted, and may change.
  */
 
+import type { Finding } from './contracts/run-facts';
+
 interface ErrorCodeFacts {
   /** What happened, in one sentence. */
   readonly summary: string;

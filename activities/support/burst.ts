@@ -112,11 +112,13 @@ async function settle(error: unknown, burst: Orphaning, course: Course): Promise
 }
 
 /** A failed burst has no result in which findings could travel; Temporal must not try on over them either. */
-function withOrphans(error: unknown, [orphaned]: readonly Finding[]): unknown {
+function withOrphans(error: unknown, findings: readonly Finding[]): unknown {
+  const [orphaned] = findings;
   if (!orphaned) return error;
   if (!isRunbookError(error)) {
     if (typeof error === 'object' && error !== null && 'name' in error && CANCELLATIONS.has(error.name)) return error;
     return new RunbookError('TOKEN_ORPHANED', `A defect of this program ended the burst. ${orphaned.text}`, {
+      findings,
       next: orphaned.next,
     });
   }
@@ -127,6 +129,7 @@ function withOrphans(error: unknown, [orphaned]: readonly Finding[]): unknown {
     httpStatus,
     cluster,
     about,
+    findings,
     observed,
     needed,
     next: [next, orphaned.next].filter((each) => each !== undefined).join(' '),

@@ -106,9 +106,9 @@ function startedAlone(): RunbookError {
 
 /** The same error, for where an earlier request may still take effect. */
 function inDoubt(error: RunbookError): RunbookError {
-  const { retryable, httpStatus, retryAfterMs, cluster, about, observed, needed, next } = error;
+  const { retryable, httpStatus, retryAfterMs, cluster, about, findings, observed, needed, next } = error;
   return new RunbookError(error.code, error.message, {
-    ...{ retryable, httpStatus, retryAfterMs, cluster, about, observed, needed, next },
+    ...{ retryable, httpStatus, retryAfterMs, cluster, about, findings, observed, needed, next },
     outcomeKnown: false,
   });
 }
@@ -133,6 +133,7 @@ export function toFailure(error: unknown): ApplicationFailure | CancelledFailure
       next: shown(next),
       cluster,
       about,
+      ...(error.findings.length > 0 && { findings: error.findings }),
       outcomeKnown,
       httpStatus,
     };

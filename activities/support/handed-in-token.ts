@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { HELD_AFTER_ALL } from '../../src/contracts/alarms';
 import type { EncodedTokenVerdict } from '../../src/contracts/activities';
 import type { Finding } from '../../src/contracts/run-facts';
 import type { Sealed } from '../../src/contracts/sealed';
@@ -159,7 +160,7 @@ function newEntry(
 function heldAfterAll(cluster: string): Finding {
   return {
     severity: 'info',
-    code: 'orphan-held-after-all',
+    code: HELD_AFTER_ALL,
     text: `A token of ${cluster} that nobody held was handed in: this run holds it now, and deletes it at its end.`,
     next: 'See below that its deletion is proven. Where more than one alarm was raised, the others stand.',
   };
@@ -168,7 +169,7 @@ function heldAfterAll(cluster: string): Finding {
 export function handedOverAfterAll(cluster: string): Finding {
   return {
     severity: 'info',
-    code: 'orphan-held-after-all',
+    code: HELD_AFTER_ALL,
     text: `A message to the recipient was handed in for the root token of ${cluster} that nobody held.`,
     next: `Only the recipient can tell whether it holds that token: until he has, the alarm stands.`,
   };

@@ -1,3 +1,4 @@
+import { alarmsFirst } from '../contracts/alarms';
 import type { Attested, Finding, Receipt, RunFact } from '../contracts/run-facts';
 import type { ActivityRecord } from './activity-records';
 import { shownError } from './activity-records';
@@ -158,10 +159,12 @@ function resultFindings(activities: readonly ActivityRecord[]): {
 
 const SEVERITIES = ['critical', 'warning', 'info'] as const;
 
-/** Critical first, and within one severity in order of time. */
+/** Tokens that nobody holds, then what else is critical, and within one severity in order of time. */
 export function sortFindings(findings: readonly Timed<Finding>[]): readonly Timed<Finding>[] {
-  return findings.toSorted(
-    (one, other) => SEVERITIES.indexOf(one.severity) - SEVERITIES.indexOf(other.severity) || one.at - other.at,
+  return alarmsFirst(
+    findings.toSorted(
+      (one, other) => SEVERITIES.indexOf(one.severity) - SEVERITIES.indexOf(other.severity) || one.at - other.at,
+    ),
   );
 }
 

@@ -1,4 +1,6 @@
+import { HELD_AFTER_ALL, alarmsOpen, isOrphanAlarm } from '../../src/contracts/alarms';
 import { runbookPlan, switchoverPlan } from '../../src/contracts/plan';
+import type { Finding } from '../../src/contracts/run-facts';
 import type { RunStatus, TimelineStep, Waiting } from '../../src/contracts/run-status';
 import type { ShareLine } from '../../src/contracts/share-words';
 import { shareLines, sharesStillNeeded } from '../../src/contracts/share-words';
@@ -24,6 +26,8 @@ const SERVICE_IS_UP: ReadonlySet<RunStatus['phase']> = new Set(['waiting-for-peo
 /** What the Web UI shows on the tab User Metadata. No tables: the Web UI runs their columns together. */
 export function currentDetails(status: RunStatus, namespace: string): string {
   const lines = [`### ${status.runbook} of ${status.deployment}: ${headline(status)}`, ''];
+  const alarms = alarmsOpen(status.findings) ? status.findings.filter(isOrphanAlarm) : [];
+  for (const alarm of alarms) lines.push(findingLine(alarm), '');
   if (status.paused) lines.push('**Paused.**', '');
   if (inOutage(status)) lines.push(`**OUTAGE** since ${timeOf(status.outageSince)}: no primary serves clients.`, '');
   for (const waiting of status.waiting) lines.push(...waitingLines(waiting, status), '');
@@ -31,9 +35,8 @@ export function currentDetails(status: RunStatus, namespace: string): string {
   const found = (['critical', 'warning'] as const).flatMap((severity) =>
     status.findings.filter((finding) => finding.severity === severity),
   );
-  for (const { text, next, severity } of found) {
-    lines.push(`**${severity === 'critical' ? 'CRITICAL' : 'Warning'}**: ${text}${next ? ` Next: ${next}` : ''}`, '');
-  }
+  for (const finding of found) if (!alarms.includes(finding)) lines.push(findingLine(finding), '');
+  for (const { code, text } of status.findings) if (code === HELD_AFTER_ALL) lines.push(`**Held after all**: ${text}`, '');
   lines.push(...summaryLines(status), ...planLines(status), ...receiptLines(status), '#### Steps', '');
   const head = lines.join('\n');
   const tail = byHandLines(status, namespace).join('\n');
@@ -44,6 +47,10 @@ export function currentDetails(status: RunStatus, namespace: string): string {
   for (; first < steps.length - 1 && size > MAX_BYTES; first += 1) size -= sizes[first] ?? 0;
   const whole = `${head}\n${steps.slice(first).join('\n')}\n${tail}`;
   return new TextDecoder().decode(bytes(whole).slice(0, MAX_BYTES));
+}
+
+function findingLine({ severity, text, next }: Finding): string {
+  return `**${severity === 'critical' ? 'CRITICAL' : 'Warning'}**: ${text}${next ? ` Next: ${next}` : ''}`;
 }
 
 function headline(status: RunStatus): string {

@@ -5,6 +5,7 @@ import {
   TimeoutFailure,
   isCancellation,
 } from '@temporalio/workflow';
+import type { Finding } from '../../src/contracts/run-facts';
 import type { DrFailoverInput } from '../../src/contracts/runbook-inputs';
 
 /** What is known of a failed step. */
@@ -17,6 +18,8 @@ export interface FailureFacts {
   readonly cluster?: string;
   /** What exactly it is about, as a decision names it. */
   readonly about?: string;
+  /** What people must know beside it. */
+  readonly findings?: readonly Finding[];
   /** Whether the effect of the last call is known. */
   readonly outcomeKnown: boolean;
 }
@@ -65,6 +68,7 @@ interface FailureDetails {
   readonly next?: string;
   readonly cluster?: string;
   readonly about?: string;
+  readonly findings?: readonly Finding[];
   readonly outcomeKnown?: boolean;
 }
 
@@ -82,6 +86,7 @@ export function failureFacts(error: unknown): FailureFacts | undefined {
       next: details.next,
       cluster: details.cluster,
       about: details.about,
+      ...(details.findings && { findings: details.findings }),
       // Not one of ours, or not complete: nothing vouches for what the last call did.
       outcomeKnown: details.outcomeKnown ?? false,
     };

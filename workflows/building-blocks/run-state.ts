@@ -1,4 +1,5 @@
 import { setCurrentDetails, upsertMemo, upsertSearchAttributes, workflowInfo } from '@temporalio/workflow';
+import { alarmsFirst, isOrphanAlarm } from '../../src/contracts/alarms';
 import type { SiteFacts } from '../../src/contracts/activities';
 import type { RunbookName } from '../../src/contracts/names';
 import type { Finding, Receipt, RunFact, RunOutcome, RunPhase, StepContext } from '../../src/contracts/run-facts';
@@ -112,13 +113,21 @@ export class RunState {
   }
 
   finding(finding: Finding): void {
-    this.findings.push(finding);
+    this.#keep(finding);
     this.fact({ kind: 'finding', ...finding });
   }
 
   /** Keeps findings that an activity reported; they are in its result already. */
   noteFindings(findings: readonly Finding[] | undefined): void {
-    if (findings) this.findings.push(...findings);
+    for (const finding of findings ?? []) this.#keep(finding);
+  }
+
+  /** A token that nobody holds comes before everything that was found earlier, and is told outside of the run at once. */
+  #keep(finding: Finding): void {
+    this.findings.push(finding);
+    if (!isOrphanAlarm(finding)) return;
+    this.findings.splice(0, this.findings.length, ...alarmsFirst(this.findings));
+    this.notifications.alarm(finding);
   }
 
   /** Keeps a receipt; of one signal's flood only the first ones, because each travels in the history twice. */

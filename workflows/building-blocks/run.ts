@@ -235,6 +235,7 @@ export class Run {
           this.#end(record, 'failed', 'stopped');
           throw error;
         }
+        for (const finding of failure.findings ?? []) this.state.finding(finding);
         if (options.leaveToRunbook?.(failure)) {
           this.#end(record, 'failed', `${failure.code}: ${failure.message}`);
           throw new StepFailed(name, failure);
