@@ -71,6 +71,18 @@ describe('docker-compose.yml', () => {
     });
   });
 
+  it('lets nothing of the memory of a worker out: no core dumps, no capabilities, no way to more rights', () => {
+    expect(service('worker')).toMatchObject({
+      ulimits: { core: 0 },
+      cap_drop: ['ALL'],
+      security_opt: ['no-new-privileges:true'],
+    });
+    expect(service('worker').tmpfs).toEqual([expect.stringContaining('mode=0700')]);
+    // As anybody but root, and with nothing that opens the process.
+    expect(read('Dockerfile')).toMatch(/^USER node$/m);
+    expect(`${read('Dockerfile')}${read('docker-compose.yml')}`).not.toMatch(/--inspect|--heapsnapshot|NODE_DEBUG/);
+  });
+
   it('mounts only files that are there', () => {
     const sources = Object.values(services)
       .flatMap(({ volumes }) => volumes ?? [])
@@ -96,5 +108,29 @@ describe('docker-compose.yml', () => {
     ]);
     const known = [...(inventory.deployments.get('payments')?.clusters.entries() ?? [])];
     expect(known.map(([name, { addresses }]) => [name, addresses])).toEqual(simulated);
+  });
+});
+
+describe('deploy/replication-runbooks-worker.service', () => {
+  const unit = read('deploy', 'replication-runbooks-worker.service');
+  it.each([
+    'LimitCORE=0',
+    'MemorySwapMax=0',
+    'UMask=0077',
+    'NoNewPrivileges=yes',
+    'CapabilityBoundingSet=',
+    'ProtectProc=invisible',
+    'RuntimeDirectoryMode=0700',
+  ])('says %s', (line) => {
+    expect(unit.split('\n')).toContain(line);
+  });
+
+  it('forbids tracing, runs as nobody of importance, and keeps ceremony keys on a tmpfs', () => {
+    expect(unit).toMatch(/^SystemCallFilter=~.*@debug/m);
+    expect(unit).toMatch(/^User=(?!root)/m);
+    expect(unit).toMatch(/^Environment=RUNBOOKS_KEY_DIR=\/run\//m);
+    expect(unit).toMatch(/^UnsetEnvironment=.*NODE_OPTIONS/m);
+    // Secrets come from files: an environment is seen by whoever may look at the process.
+    expect(unit).not.toMatch(/^Environment=.*(TOKEN|SEAL_KEYS=|PASS)/m);
   });
 });

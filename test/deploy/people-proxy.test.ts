@@ -126,7 +126,6 @@ describe(`people behind the proxy (${nginx === undefined ? 'its list, kept by No
           service.resetWorkflowExecution({
             namespace,
             workflowExecution,
-            workflowTaskFinishEventId: 3,
             requestId: 'x',
           }),
         () => service.deleteWorkflowExecution({ namespace, workflowExecution }),

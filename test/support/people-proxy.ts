@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { connect as connectHttp2, createServer } from 'node:http2';
-import type { IncomingHttpHeaders, OutgoingHttpHeaders } from 'node:http2';
+import type { IncomingHttpHeaders } from 'node:http2';
 import type { AddressInfo } from 'node:net';
 import { connect, createServer as createTcpServer } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -48,7 +48,7 @@ export async function proxyByList(configuration: string, frontend: string): Prom
           outgoing.writeHead(status ?? 502, answer as Record<string, string>);
         });
         call.on('trailers', (trailers: IncomingHttpHeaders) => {
-          outgoing.addTrailers(trailers as OutgoingHttpHeaders);
+          outgoing.addTrailers(trailers);
         });
         call.on('error', () => outgoing.stream.close());
         outgoing.on('close', () => call.close());
