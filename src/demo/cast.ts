@@ -4,7 +4,7 @@ import { readRunView } from '../cli/run-view';
 import type { RunView } from '../cli/run-view';
 import type { TemporalSession } from '../cli/temporal';
 import type { RunStatus, Waiting } from '../contracts/run-status';
-import { approveWords, shareWords } from './guide';
+import { approveWords, rehearsalWords, shareWords } from './guide';
 import type { DemoPerson } from './people';
 import { runbookCommand } from './programs';
 import type { Stage } from './stage';
@@ -73,6 +73,17 @@ export class Cast {
             index === 0,
           ),
         );
+    } else if (waiting.for === 'rehearsal') {
+      waiting.missing.forEach((name, index) => {
+        const holder = this.#stage.payments.people.get(name);
+        if (holder !== undefined)
+          this.#act(
+            `rehearse ${runId} ${name} ${waiting.epoch}`,
+            holder,
+            rehearsalWords(holder, workflowId),
+            index === 0,
+          );
+      });
     } else if (waiting.for === 'approval') {
       for (const name of ['grace', 'henry'].slice(0, waiting.gate === 'force' ? 2 : 1)) {
         const approver = this.#stage.payments.people.get(name);

@@ -36,6 +36,11 @@ export function shareWords(
   return holder.shareFile === undefined ? words : [...words, '--share-file', holder.shareFile];
 }
 
+/** The words after `runbook` with which a holder answers a rehearsal: no key share is among them. */
+export function rehearsalWords(holder: DemoPerson, workflowId: string): string[] {
+  return ['share', workflowId, '--holder', holder.name, ...signingWords(holder), '--confirm', DEPLOYMENT];
+}
+
 /** The words after `runbook` with which an approver approves a gate without being asked anything. */
 export function approveWords(
   approver: DemoPerson,

@@ -22,6 +22,11 @@ export const ACTS: readonly Act[] = [
     title: 'samples, for readiness and for a failover',
     input: () => ({ samples: 4, everySeconds: 0.25 }),
   },
+  {
+    runbook: 'ceremonyRehearsal',
+    title: 'all holders go the whole way with a value that means nothing',
+    input: () => ({ collectFor: '10m' }),
+  },
   { runbook: 'readiness', title: 'would a switchover and a failover start now?', input: () => ({}) },
   {
     runbook: 'filterReconciliation',

@@ -38,7 +38,7 @@ export const EVENT_LIMITS: Partial<Readonly<Record<RunbookName, number>>> = {
   operationTokenDisposal: 36,
   rootTokenCeremony: 102,
   operationTokenCeremony: 82,
-  ceremonyRehearsal: 80,
+  ceremonyRehearsal: 92,
   batchTokenRotation: 29,
 };
 
