@@ -1,0 +1,125 @@
+/** What is wrong with a key share is told apart, and nobody is accused without proof. */
+import type { CeremonyHandle } from '../../src/contracts/ceremony';
+import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
+
+const USES = ['dr.promote', 'dr.operation-token.delete'] as const;
+const seal = { shares: 5, threshold: 3 };
+
+let bench: ActivityBench;
+let ceremony: CeremonyHandle;
+let held: readonly string[];
+const wrong = (name: string) =>
+  `${bench.person(name).share?.slice(0, -4) ?? ''}00${bench.person(name).share?.slice(-2) ?? ''}`;
+beforeAll(async () => {
+  bench = await ActivityBench.start({
+    topology: { clusters: ['east', 'west', 'north'].map((name) => ({ name, nodes: 1, seal })) },
+    drSets: { main: ['east', 'west'], alone: ['north'] },
+  });
+  ceremony = await bench.ceremony([{ cluster: 'west', uses: USES }]);
+  held = await bench.envelopes(ceremony.invitation, ['bert', 'cleo']);
+});
+afterAll(async () => {
+  for (const name of ['ada', 'bert']) bench.canary(`a wrong share of ${name}`, wrong(name));
+  expect(bench.leaks()).toEqual([]);
+  await bench.stop();
+});
+
+/** What a holder is told of what he sent, where others gave already. */
+async function verdictOf(document: string, before: readonly string[] = held) {
+  const arrived = bench.signaled('share', [{ document }]);
+  const { verdicts } = await bench.call('openEnvelopes', { deployment: DEPLOYMENT, ceremony, held: before, arrived });
+  return verdicts[0];
+}
+
+async function envelope(name: string, share?: string, invitation = ceremony.invitation): Promise<string> {
+  const [document = ''] = await bench.envelopes(invitation, [name], share === undefined ? {} : { [name]: share });
+  return document;
+}
+
+const shareOfNorth = () => bench.cluster('north').keyShares[0] ?? '';
+
+describe('a holder is told apart', () => {
+  it('the share that another holder gave', async () => {
+    expect(await verdictOf(await envelope('ada', bench.person('bert').share))).toMatchObject({
+      code: 'same-share-as-another',
+      text: 'refused: another holder already gave this key share',
+    });
+  });
+
+  it('a share of the wrong length', async () => {
+    const { share = '' } = bench.person('ada');
+    expect(await verdictOf(await envelope('ada', `${share.slice(0, 32)}${share.slice(-2)}`))).toMatchObject({
+      code: 'wrong-length',
+      text: 'refused: the key share does not have the length of a key share of this cluster',
+    });
+  });
+
+  it("an envelope for another cluster's ceremony", async () => {
+    const other = await bench.call('createCeremony', {
+      deployment: DEPLOYMENT,
+      runbook: 'operationTokenCeremony',
+      reason: 'a test',
+      requestedBy: 'olga',
+      targets: [{ cluster: 'east', uses: USES }],
+      epoch: 1,
+      inputDigest: 'digest',
+    });
+    expect(await verdictOf(await envelope('ada', undefined, other.invitation))).toMatchObject({
+      code: 'wrong-ceremony',
+      text: 'refused: made for another invitation',
+    });
+  });
+
+  it('his correction, which takes the place of what he gave before', async () => {
+    const [first, corrected] = [await envelope('ada', wrong('ada')), await envelope('ada')];
+    expect(await verdictOf(first)).toMatchObject({ code: 'accepted' });
+    // Of two with the same number the first counts: the holder's tool counts on.
+    expect(await verdictOf(corrected, [...held, first])).toMatchObject({ code: 'superseded' });
+  });
+});
+
+const burst = (envelopes: readonly string[]) => ({
+  deployment: DEPLOYMENT,
+  cluster: 'west',
+  ceremony,
+  uses: USES,
+  envelopes,
+});
+
+it('a share of another cluster, which nobody can tell before the threshold, is proven once a further share is there', async () => {
+  const foreign = await envelope('ada', shareOfNorth());
+  expect(await verdictOf(foreign)).toMatchObject({ code: 'accepted' });
+  const failure = await bench.failure('generateOperationToken', burst([foreign, ...held]));
+  expect(failure).toMatchObject({ code: 'SHARES_REJECTED', retryable: false });
+  expect(failure.details['observed']).toBe('1 of 1 possible set tried, and all rejected; holders: ada, bert, cleo');
+  const { badShares, findings } = await bench.call(
+    'generateOperationToken',
+    burst([foreign, ...held, await envelope('dora')]),
+  );
+  expect(badShares).toEqual(['ada']);
+  expect(findings[0]?.text).toContain(
+    "The key share of ada is not one of west's: proven by sets that differ in it alone",
+  );
+});
+
+it('two bad ones among five are found, and told only where each is proven', async () => {
+  const bad = [await envelope('ada', wrong('ada')), await envelope('bert', wrong('bert'))];
+  const good = [await envelope('cleo'), await envelope('dora'), await envelope('emil')];
+  const first = await bench.call('generateOperationToken', burst([...bad, ...good]));
+  expect([...first.badShares].sort()).toEqual(['ada', 'bert']);
+  // The good ones come first: the bad ones are never tried, and nobody is named.
+  const second = await bench.call('generateOperationToken', burst([...good, ...bad]));
+  expect([second.badShares, second.attempts, second.findings]).toEqual([[], 1, []]);
+});
+
+it('where nothing works nobody is named, and the sets that were tried are counted', async () => {
+  const bad = [await envelope('ada', wrong('ada')), await envelope('bert', wrong('bert'))];
+  const failure = await bench.failure(
+    'generateOperationToken',
+    burst([...bad, await envelope('cleo'), await envelope('dora')]),
+  );
+  expect(failure.details['observed']).toBe(
+    '4 of 4 possible sets tried, and all rejected; holders: ada, bert, cleo, dora',
+  );
+  expect(failure.details['next']).toContain('none is proven to be');
+});

@@ -1,0 +1,127 @@
+/** Nobody else's attempt is cancelled unless two people named that very one. */
+import { keyInWords } from '../../activities/support/generation-slot';
+import { attemptMark, foreignAttemptStep } from '../../src/contracts/ceremony';
+import { createCeremonyKeys } from '../../src/secrets';
+import type { SimulatedCluster } from '../../src/simulator';
+import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
+import { decisionOf } from '../support/people';
+
+const ATTEMPT = '/v1/sys/replication/dr/secondary/generate-operation-token/attempt';
+
+let bench: ActivityBench;
+let west: SimulatedCluster;
+beforeAll(async () => {
+  bench = await ActivityBench.start({
+    person: (name) => (name === 'olga' ? { attestation: 'claimed' } : undefined),
+  });
+  west = bench.cluster('west');
+});
+afterAll(async () => {
+  expect(bench.leaks()).toEqual([]);
+  await bench.stop();
+});
+beforeEach(() => {
+  bench.history = { events: [] };
+});
+
+/** Somebody else starts an attempt, in the place of one that is there. */
+async function foreign(body: object = {}): Promise<string> {
+  await fetch(`${west.apiAddress}${ATTEMPT}`, { method: 'DELETE' });
+  await fetch(`${west.apiAddress}${ATTEMPT}`, { method: 'POST', body: JSON.stringify(body) });
+  return nonce();
+}
+
+async function nonce(): Promise<string> {
+  return ((await (await fetch(`${west.apiAddress}${ATTEMPT}`)).json()) as { nonce: string }).nonce;
+}
+
+const cancel = () => bench.failure('cancelForeignAttempt', input);
+const input = { deployment: DEPLOYMENT, cluster: 'west', kind: 'operation-token' } as const;
+const about = (of: string, cluster = 'west') => foreignAttemptStep(cluster, attemptMark(of));
+
+async function decide(
+  by: string,
+  step: string,
+  action: 'cancel-attempt' | 'retry' = 'cancel-attempt',
+  run = bench.run,
+) {
+  bench.signaled('decide', [await decisionOf(bench.person(by), { ...run, step, parkingNo: 1, action })]);
+}
+
+it('two different people who name it end it, and the finding names them and its key', async () => {
+  const keys = await createCeremonyKeys();
+  const theirs = await foreign({ pgp_key: keys.pgpPublicKey });
+  for (const by of ['grace', 'henry']) await decide(by, about(theirs));
+  const { outcome, findings = [] } = await bench.call('cancelForeignAttempt', input);
+  expect([outcome, await nonce()]).toEqual(['done', '']);
+  expect(findings).toEqual([expect.objectContaining({ code: 'foreign-attempt-cancelled', severity: 'warning' })]);
+  expect(findings[0]?.text.replaceAll(' ', '')).toContain(keys.pgpFingerprint);
+  expect(findings[0]?.text).toContain('grace and henry');
+  expect(await bench.call('cancelForeignAttempt', input)).toMatchObject({ outcome: 'already', calls: 0 });
+});
+
+it.each<[string, (theirs: string) => Promise<void>]>([
+  ['nobody', () => Promise.resolve()],
+  ['one person', (theirs) => decide('grace', about(theirs))],
+  [
+    'one person twice',
+    async (theirs) => {
+      for (const _time of [1, 2]) await decide('grace', about(theirs));
+    },
+  ],
+  [
+    'two people, one of whom only claims to be one',
+    async (theirs) => {
+      for (const by of ['grace', 'olga']) await decide(by, about(theirs));
+    },
+  ],
+  [
+    'two people about an attempt that was there before',
+    async (theirs) => {
+      for (const by of ['grace', 'henry'])
+        await decide(by, about(theirs.replace(/^./, (first) => (first === '0' ? '1' : '0'))));
+    },
+  ],
+  [
+    'two people about another cluster',
+    async (theirs) => {
+      for (const by of ['grace', 'henry']) await decide(by, about(theirs, 'east'));
+    },
+  ],
+  [
+    'two people who decided something else',
+    async (theirs) => {
+      for (const by of ['grace', 'henry']) await decide(by, about(theirs), 'retry');
+    },
+  ],
+  [
+    'two people in another run',
+    async (theirs) => {
+      for (const by of ['grace', 'henry'])
+        await decide(by, about(theirs), 'cancel-attempt', { ...bench.run, rid: 'another' });
+    },
+  ],
+])('%s: it is left alone', async (_who, decided) => {
+  const theirs = await foreign();
+  await decided(theirs);
+  const failure = await cancel();
+  expect(failure).toMatchObject({ code: 'NOT_APPROVED', retryable: false });
+  expect(failure.details['observed']).toContain(`attempt ${attemptMark(theirs)} with a one-time password`);
+  expect(await nonce()).toBe(theirs);
+});
+
+it('an answer that is lost is found out by reading', async () => {
+  const theirs = await foreign();
+  for (const by of ['grace', 'henry']) await decide(by, about(theirs));
+  bench.service.faults.add({ cluster: 'west', endpoint: `DELETE ${ATTEMPT}`, action: 'lose-answer' });
+  expect(await bench.call('cancelForeignAttempt', input)).toMatchObject({ outcome: 'done', calls: 1 });
+  expect(await nonce()).toBe('');
+});
+
+it('a fingerprint is shown; text that is none is not repeated', () => {
+  expect(keyInWords('0123456789abcdef0123456789abcdef01234567')).toBe(
+    'key 0123 4567 89ab cdef 0123 4567 89ab cdef 0123 4567',
+  );
+  expect(keyInWords('not a fingerprint')).toBe('a key whose fingerprint is odd');
+  expect(keyInWords('5a'.repeat(33))).toBe('a key whose fingerprint is odd');
+});
