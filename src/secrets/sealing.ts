@@ -110,6 +110,7 @@ export class SealKeyring {
         );
       }
       keys.set(kid, new Uint8Array(hkdfSync('sha256', key, new Uint8Array(0), 'runbooks/sealed/v1', 32)));
+      key.fill(0);
     }
     const [first] = keys.keys();
     if (first === undefined) {
@@ -147,7 +148,8 @@ export async function sealValue<K extends SealedKind>(
   if (spec.kind === 'activation-token' && !spec.src) refuse('an activation token needs the primary that issued it');
   const key = keyring.derivedKey(keyring.sealingKid) ?? refuse('no key seals');
   const iat = Math.floor(Date.now() / 1000);
-  const sealed = await new CompactEncrypt(Buffer.from(secret.reveal(), 'utf8'))
+  const plaintext = Buffer.from(secret.reveal(), 'utf8');
+  const sealed = await new CompactEncrypt(plaintext)
     .setProtectedHeader({
       alg: 'dir',
       enc: 'A256GCM',
@@ -164,7 +166,8 @@ export async function sealValue<K extends SealedKind>(
       iat,
       exp: iat + Math.ceil(spec.expSeconds),
     })
-    .encrypt(key);
+    .encrypt(key)
+    .finally(() => plaintext.fill(0));
   if (sealed.length > MAX_SEALED_LENGTH) refuse('it would be larger than 16 KiB');
   // The brand is given here and nowhere else.
   return sealed as Sealed<K>;
@@ -214,7 +217,11 @@ async function decrypt(
       keyManagementAlgorithms: ['dir'],
       contentEncryptionAlgorithms: ['A256GCM'],
     });
-    return { header, plaintext: new TextDecoder('utf-8', { fatal: true }).decode(opened.plaintext) };
+    try {
+      return { header, plaintext: new TextDecoder('utf-8', { fatal: true }).decode(opened.plaintext) };
+    } finally {
+      opened.plaintext.fill(0);
+    }
   } catch {
     return refuse('it does not open');
   }
