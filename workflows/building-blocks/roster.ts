@@ -86,6 +86,18 @@ export class Roster {
     };
   }
 
+  /** What to say where the time to collect ended. */
+  notInTime(): string {
+    const { held, needed } = this.#collecting.inHand();
+    const { missingHolders, declined = [], groups = [] } = this.waiting({ held, needed });
+    const lacking = groups.filter((each) => each.held.length < each.needed).map(({ group }) => group);
+    return [
+      `only ${held.length} of ${needed} key shares came in time; not yet: ${listed(missingHolders)}`,
+      ...(declined.length > 0 ? [`declined: ${listed(declined.map(({ by }) => by.name))}`] : []),
+      ...(lacking.length > 0 ? [`groups that lack shares: ${listed(lacking)}`] : []),
+    ].join('; ');
+  }
+
   /**
    * While shares are missing: asks who stands by when their time has come, at once where somebody declined before.
    *

@@ -7,13 +7,13 @@ import type { StepCalls } from './activity-calls';
 import { BreakGlass } from './break-glass';
 import { OutageDecision, RunStopped, failureFacts } from './failures';
 import { foreignAttemptRemedy } from './foreign-attempt';
+import { HeldShares } from './held-shares';
 import type { Choice } from './parking';
 import { LEAVE } from './parking';
 import { PlainShareOffers } from './plain-share-offers';
 import type { Run, StepOptions } from './run';
 import { StepFailed } from './run';
 import { Roster } from './roster';
-import type { InHand } from './roster';
 import { receiveVerdicts } from './share-receipts';
 
 /** What a ceremony makes of collected shares, in an activity. */
@@ -42,12 +42,6 @@ export interface Parked {
   readonly skipEffect?: string;
 }
 
-interface HeldEnvelope {
-  readonly holder: string;
-  readonly seq: number;
-  readonly envelope: Envelope;
-}
-
 /** Shares are asked for anew where less than this is left to collect the missing ones. */
 const COLLECTING_LEFT_MS = 60_000;
 
@@ -64,10 +58,8 @@ export abstract class ShareCollection {
   readonly #cid = uuid4();
   #handle: CeremonyHandle | undefined;
   #fingerprint: string | undefined;
-  #held: HeldEnvelope[] = [];
+  #shares = new HeldShares();
   #roster: Roster | undefined;
-  /** Envelopes needed before the next burst: more than the threshold once the service rejected some. */
-  #needed = 0;
   /** Code of the failure with which the keys turned out to be gone while shares were collected. */
   #keysLost: string | undefined;
   #inviting: Promise<void> | undefined;
@@ -84,7 +76,7 @@ export abstract class ShareCollection {
     this.#plain = new PlainShareOffers(run, {
       wanted: () => this.#handle !== undefined && !this.#closed && !this.#complete,
       take: (accepted) => {
-        this.#held.push(accepted);
+        this.#shares.add(accepted);
         this.#showAgain();
       },
     });
@@ -131,11 +123,10 @@ export abstract class ShareCollection {
     const { fingerprint, ...handle } = made;
     this.#handle = handle;
     this.#fingerprint = fingerprint;
-    this.#held = this.#plain.accepted;
-    this.#needed = handle.threshold;
+    this.#shares = new HeldShares(handle.threshold, this.#plain.accepted);
     this.#keysLost = undefined;
     this.#run.state.invitation = handle.invitation;
-    const collecting = { inHand: () => this.#inHand, show: () => this.#showAgain() };
+    const collecting = { inHand: () => this.#shares.inHand, show: () => this.#showAgain() };
     const roster = new Roster(this.#run, handle, collecting, this.#roster);
     this.#roster = roster;
     this.#run.signals.on('share', (items) => this.#receive(items));
@@ -162,20 +153,10 @@ export abstract class ShareCollection {
       if (this.#run.inOutage) return await this.#collectInOutage(done, leftMs);
       const inTime = await this.#run.waitFor(done, leftMs);
       this.#run.state.waitOver('shares');
-      if (!inTime) throw this.#run.stop(new RunStopped('the clock', this.#notInTime()));
+      if (!inTime) throw this.#run.stop(new RunStopped('the clock', this.#roster?.notInTime() ?? ''));
     } finally {
       over = true;
     }
-  }
-
-  #notInTime(): string {
-    const { held, missingHolders, declined = [], groups = [] } = this.#roster?.waiting(this.#inHand) ?? {};
-    const lacking = groups.filter((each) => each.held.length < each.needed).map(({ group }) => group);
-    return [
-      `only ${held?.length ?? 0} of ${this.#needed} key shares came in time; not yet: ${missingHolders?.join(', ') || 'nobody'}`,
-      ...(declined.length > 0 ? [`declined: ${declined.map(({ by }) => by.name).join(', ')}`] : []),
-      ...(lacking.length > 0 ? [`groups that lack shares: ${lacking.join(', ')}`] : []),
-    ].join('; ');
   }
 
   /** No cluster is primary: the clock never ends this wait, and people may go another way meanwhile. */
@@ -215,8 +196,7 @@ export abstract class ShareCollection {
     for (;;) {
       const ceremony = this.#required();
       try {
-        const body = (call: StepCalls) =>
-          generate(call, { ceremony, envelopes: this.#held.map((held) => held.envelope) });
+        const body = (call: StepCalls) => generate(call, { ceremony, envelopes: this.#shares.envelopes });
         const options: StepOptions<R> = {
           ...(instead && { instead }),
           note: (made) => (made.attempts > 1 ? `${made.attempts} attempts` : undefined),
@@ -248,7 +228,7 @@ export abstract class ShareCollection {
             text: `${cluster} rejected the key shares at the threshold. ${error.failure.message}`,
             next: 'A holder corrects his share, or one more holder gives his: subsets are then tried until the bad one is proven.',
           });
-          this.#needed = this.#held.length + 1;
+          this.#shares.rejected();
         }
         await this.collect();
       }
@@ -338,35 +318,21 @@ export abstract class ShareCollection {
     const { verdicts } = await this.check(call, {
       deployment: this.#deployment,
       ceremony,
-      held: this.#held.map((held) => held.envelope),
+      held: this.#shares.envelopes,
       arrived: items.map(({ arrival }) => arrival),
     });
     receiveVerdicts(this.#run.state, verdicts);
-    for (const { arrival, code, holder, seq } of verdicts) {
-      const envelope = envelopeOf(items.find((each) => each.arrival === arrival)?.input);
-      if (code !== 'accepted' || !holder || seq === undefined || envelope === undefined) continue;
-      const held = this.#held.findIndex((each) => each.holder === holder.name);
-      // A corrected share takes the place of the old one and makes a rejected set worth another try.
-      if (held >= 0) {
-        this.#held.splice(held, 1);
-        this.#needed = Math.max(ceremony.threshold, Math.min(this.#needed, this.#held.length + 1));
-      }
-      this.#held.push({ holder: holder.name, seq, envelope });
-    }
+    this.#shares.take(items, verdicts);
     this.#plain.note(verdicts);
-  }
-
-  get #inHand(): InHand {
-    return { held: this.#held.map((held) => held.holder), needed: this.#needed };
   }
 
   /** Whether the shares in hand are enough for a burst. */
   get #complete(): boolean {
-    return this.#roster?.suffices(this.#inHand) ?? this.#held.length >= this.#needed;
+    return this.#roster?.suffices(this.#shares.inHand) ?? false;
   }
 
   #show(): void {
-    if (this.#roster) this.#run.state.wait('shares', this.#roster.waiting(this.#inHand));
+    if (this.#roster) this.#run.state.wait('shares', this.#roster.waiting(this.#shares.inHand));
   }
 
   /** What was being checked when the run was stopped comes after the end of the ceremony. */
@@ -383,12 +349,4 @@ export abstract class ShareCollection {
 function invitedInWords({ threshold, holders, standBy = [] }: CeremonyHandle): string {
   const aside = standBy.length === 0 ? '' : `, ${standBy.length} of them standing by`;
   return `${threshold} of ${holders.length} holders needed${aside}`;
-}
-
-/** An envelope as it travels: the JWS, alone or as `{document: "<JWS>"}`, or the plain object of a holder without a key. */
-function envelopeOf(input: unknown): Envelope | undefined {
-  if (typeof input === 'string') return input;
-  if (typeof input !== 'object' || input === null) return undefined;
-  const members = input as Record<string, unknown>;
-  return typeof members['document'] === 'string' ? members['document'] : members;
 }
