@@ -1,23 +1,19 @@
 /** The holder's page: four steps, one at a time. What is decided about documents is decided in `src/holder`. */
 import './without-eval';
 import { RunbookError } from '../errors';
-import {
-  createEnvelope,
-  envelopeInput,
-  inWords,
-  parseShare,
-  plainFacts,
-  readHolderKey,
-  spokenFingerprint,
-} from '../holder';
-import type { SigningKey, VerifiedInvitation } from '../holder';
+import { envelopeInput, inWords, parseShare, readHolderKey, spokenFingerprint } from '../holder';
+import type { SigningKey } from '../holder';
 import { Secret } from '../secret';
+import { answer, askedOf } from './asked';
+import type { Asked } from './asked';
 import { box, byId, element, emptied, fillAll, linesOf } from './dom';
 import { isServed, lookAround, readMadeFor } from './surroundings';
 import { verifyPasted } from './trust';
+import type { Verified } from './trust';
 
 interface Session {
-  readonly checked: VerifiedInvitation;
+  readonly verified: Verified;
+  readonly asked: Asked;
   readonly holder: string;
 }
 
@@ -61,8 +57,7 @@ function whenPressed(id: string, step: number, work: () => Promise<void>): void 
 
 function current(): Session {
   if (session === undefined) throw new RunbookError('INVALID_INPUT', 'Start again: the page was cleared.');
-  const { exp } = session.checked.invitation;
-  if (Date.now() < exp * 1000) return session;
+  if (Date.now() < session.asked.exp * 1000) return session;
   throw new RunbookError('DOCUMENT_INVALID', 'The invitation is expired; ask for the current one.', {
     next: 'Start again with the current invitation.',
   });
@@ -71,68 +66,59 @@ function current(): Session {
 async function check(): Promise<void> {
   const holder = input('holder').value.trim();
   const given = { invitation: area('invitation').value, note: area('note').value, holder };
-  const checked = await verifyPasted(given, madeFor, Date.now());
-  session = { checked, holder };
+  const verified = await verifyPasted(given, madeFor, Date.now());
+  const asked = askedOf(verified);
+  session = { verified, asked, holder };
   emptied(area('invitation'));
   fillAll('who', holder);
-  showFacts(checked);
+  showAsked(asked);
   tick();
   show(2);
 }
 
-function showFacts(checked: VerifiedInvitation): void {
-  const rows = plainFacts(checked, Date.now()).map(({ label, lines, warning }) => {
+function showAsked(asked: Asked): void {
+  const rows = asked.facts(Date.now()).map(({ label, lines, warning }) => {
     const row = element('div', '', warning ? 'warn' : '');
     row.append(element('dt', warning ? `! ${label}` : label));
     lines.forEach((line, index) => row.append(element('dd', line, index === 0 ? 'first' : 'more')));
     return row;
   });
   part('facts').replaceChildren(...rows);
-  const { targets, runbook, requestedBy, reason, wid, ns, rid } = checked.invitation;
-  part('cluster-label').textContent =
-    targets.length > 1 ? 'To go on, type the name of the first cluster' : 'To go on, type the name of the cluster';
-  fillAll(
-    'summary',
-    `${runbook} for ${targets.map(({ cluster }) => cluster).join(', ')}, asked by ${requestedBy.name}: ${reason}`,
-  );
-  part('workflow').textContent = wid;
-  part('namespace').textContent = ns;
-  part('run').textContent = rid;
-  part('signal').textContent = 'share';
+  part('cluster-label').textContent = asked.confirm.label;
+  fillAll('summary', asked.summary);
+  part('workflow').textContent = asked.run.wid;
+  part('namespace').textContent = asked.run.ns;
+  part('run').textContent = asked.run.rid;
+  const rehearsal = asked.kind === 'rehearsal';
+  for (const each of document.querySelectorAll<HTMLElement>('.ceremony')) each.hidden = rehearsal;
+  for (const each of document.querySelectorAll<HTMLElement>('.rehearsal')) each.hidden = !rehearsal;
 }
 
 async function agree(): Promise<void> {
-  const wanted = current().checked.invitation.targets[0]?.cluster;
-  if (input('cluster').value.trim() !== wanted) {
-    throw new RunbookError(
-      'INVALID_INPUT',
-      'This is not the name of the first cluster. Your share was not asked for.',
-      {
-        next: 'Read above which cluster it is. If you expected another one, stop and call the operators.',
-      },
-    );
+  const { asked } = current();
+  if (input('cluster').value.trim() !== asked.confirm.wanted) {
+    throw new RunbookError('INVALID_INPUT', 'This is not that name. Nothing else was asked for.', {
+      next: 'Read above which one it is. If you expected another one, stop and call the operators.',
+    });
   }
   input('share').disabled = isServed();
   show(3);
-  input('share').focus({ preventScroll: true });
+  if (asked.kind === 'ceremony') input('share').focus({ preventScroll: true });
 }
 
 async function encrypt(): Promise<void> {
-  const { checked, holder } = current();
-  if (isServed() && !input('accept-served').checked) {
-    throw new RunbookError('INVALID_INPUT', 'This page came from a server: use the saved file, or tick the box above.');
+  const { verified, asked, holder } = current();
+  if (asked.kind === 'ceremony') {
+    if (isServed() && !input('accept-served').checked) {
+      throw new RunbookError(
+        'INVALID_INPUT',
+        'This page came from a server: use the saved file, or tick the box above.',
+      );
+    }
+    readShare();
   }
-  const share = readShare();
   const key = await signingKey();
-  const envelope = await createEnvelope({
-    invitation: checked.invitation,
-    invitationDigest: checked.digest,
-    holder,
-    // The highest counts: a later envelope of the same holder replaces an earlier one.
-    seq: Date.now(),
-    share,
-    ...(key === undefined ? {} : { signingKey: key }),
-  });
+  const envelope = await answer(verified, { holder, share: readShare, key });
   clearSecrets();
   area('envelope').value = JSON.stringify(envelopeInput(envelope));
   show(4);
@@ -205,7 +191,7 @@ async function copy(): Promise<void> {
     }
   }
   for (const id of ['note', 'invitation'] as const) emptied(area(id));
-  said('good', 'Copied. Your share and the invitation are cleared from this page.');
+  said('good', 'Copied. What you typed is cleared from this page.');
 }
 
 const SHARE_HINT = 'As you keep it: hexadecimal, or base64. It is encrypted on this device, and cleared here at once.';
@@ -239,7 +225,7 @@ function toggleShare(): void {
 
 function tick(): void {
   if (session === undefined) return;
-  const left = session.checked.invitation.exp * 1000 - Date.now();
+  const left = session.asked.exp * 1000 - Date.now();
   fillAll('left', left > 0 ? `${inWords(Math.floor(left / 1000) * 1000)} left.` : 'The invitation is expired.');
 }
 

@@ -1,13 +1,15 @@
 import { RunbookError } from '../errors';
 import {
+  claimsRehearsal,
   findInvitation,
   namedSigner,
   parseFingerprint,
   parsePublicKey,
   spokenFingerprint,
   verifyInvitation,
+  verifyRehearsal,
 } from '../holder';
-import type { PinnedKey, VerifiedInvitation } from '../holder';
+import type { PinnedKey, VerifiedInvitation, VerifiedRehearsal } from '../holder';
 import type { MadeFor } from './surroundings';
 
 /** What the holder gave in the first step. */
@@ -18,6 +20,11 @@ export interface FirstStep {
   readonly holder: string;
 }
 
+/** An invitation that holds: to a ceremony, or to a rehearsal of one. */
+export type Verified =
+  | { readonly kind: 'ceremony'; readonly checked: VerifiedInvitation }
+  | { readonly kind: 'rehearsal'; readonly checked: VerifiedRehearsal };
+
 /**
  * Verifies the invitation with the one key whose fingerprint the holder trusts. A key that came with the invitation
  * counts only where it has that fingerprint.
@@ -25,7 +32,7 @@ export interface FirstStep {
  * @param now milliseconds since 1970.
  * @throws RunbookError `INVALID_INPUT` where something is missing, `DOCUMENT_INVALID` where the holder must stop.
  */
-export async function verifyPasted(given: FirstStep, madeFor: MadeFor, now: number): Promise<VerifiedInvitation> {
+export async function verifyPasted(given: FirstStep, madeFor: MadeFor, now: number): Promise<Verified> {
   const trusted = madeFor.trusted.length > 0 ? madeFor.trusted : [fingerprintOfNote(given.note)];
   const { jws, keys } = findInvitation(given.invitation);
   const signer = namedSigner(jws);
@@ -45,7 +52,11 @@ export async function verifyPasted(given: FirstStep, madeFor: MadeFor, now: numb
     );
   }
   if (given.holder.trim() === '') throw new RunbookError('INVALID_INPUT', 'Your name is missing.');
-  return verifyInvitation(jws, { pins, now, holder: given.holder.trim() });
+  const options = { pins, now, holder: given.holder.trim() };
+  // What the document says of itself only chooses the check: each refuses the other kind.
+  return claimsRehearsal(jws)
+    ? { kind: 'rehearsal', checked: await verifyRehearsal(jws, options) }
+    : { kind: 'ceremony', checked: await verifyInvitation(jws, options) };
 }
 
 function fingerprintOfNote(note: string): string {

@@ -1,5 +1,6 @@
 import type { InvitationUse, VerifiedInvitation } from './invitation';
 import { GROUPS_ARE_OURS, groupRule } from '../contracts/share-groups';
+import type { VerifiedRehearsal } from './rehearsal';
 import { attestedName, clock, inWords } from './words';
 
 /** One thing that a holder must read before he gives his share. */
@@ -115,6 +116,45 @@ function holderLines({ holders, standBy = [], groups = [], threshold }: Verified
     `${asked.join(', ')}; ${threshold} needed`,
     ...(standBy.length > 0 ? [`standing by, asked later: ${standBy.join(', ')}`] : []),
     ...(groups.length > 0 ? [`of these ${threshold}: ${groupRule(groups)}`, GROUPS_ARE_OURS] : []),
+  ];
+}
+
+/**
+ * Every member of an invitation to a rehearsal in plain words.
+ *
+ * @param now milliseconds since 1970.
+ */
+export function plainRehearsalFacts({ rehearsal, environment, digest }: VerifiedRehearsal, now: number): PlainFact[] {
+  const { requestedBy, erasure, exp, iat, useFor, recipient, pgp } = rehearsal;
+  return [
+    { label: 'REHEARSAL', lines: ['your key share is NOT asked for', 'your tool makes a value that means nothing'] },
+    { label: 'Environment', lines: [environment, "signed with the workers' key that you trust"] },
+    { label: 'What for', lines: [`to see that tool, key and access of each holder of ${rehearsal.deployment} work`] },
+    {
+      label: 'Runbook',
+      lines: [rehearsal.runbook, `Workflow ID ${rehearsal.wid}`, `run ${rehearsal.rid}, namespace ${rehearsal.ns}`],
+    },
+    { label: 'Requested by', lines: [attestedName(requestedBy)] },
+    { label: 'Reason', lines: [rehearsal.reason === '' ? 'none given' : rehearsal.reason] },
+    { label: 'Holders', lines: [rehearsal.holders.join(', ')] },
+    {
+      label: 'Collected',
+      lines: [
+        `until ${clock(exp * 1000, now)}, ${inWords(exp * 1000 - now)} from now`,
+        `invited at ${clock(iat * 1000, now)}`,
+      ],
+    },
+    {
+      label: 'Its key',
+      lines: [
+        `is ${erasure === 'memory' ? 'kept in memory' : 'kept in a file system'}, and destroyed ${inWords(useFor * 1000)} later`,
+        `recipient ${recipient.slice(0, 20)}...; OpenPGP ${pgp}`,
+      ],
+    },
+    {
+      label: 'Ceremony',
+      lines: [`${rehearsal.cid}, epoch ${rehearsal.epoch}`, `input ${rehearsal.inputDigest}`, `invitation ${digest}`],
+    },
   ];
 }
 

@@ -50,7 +50,7 @@ export function holderPageCommand({ context }: CommandHost): Command {
     .action(async (options: PageOptions) => {
       const published = await readPublished();
       const trusted = trustedKeys(options);
-      const page = fill(published, {
+      const page = fillPage(published, {
         'workers-keys': trusted.map(({ text }) => text).join(' '),
         environment: options.environment ?? '',
         holder: options.holder ?? '',
@@ -98,7 +98,10 @@ function trustedKeys(options: PageOptions): readonly { readonly kid: string; rea
 }
 
 /** Writes values into the page's own `meta` elements: its script and its style stay as their hashes say. */
-function fill(page: string, values: Readonly<Record<string, string>>): string {
+export function fillPage(
+  page: string,
+  values: Readonly<Partial<Record<'workers-keys' | 'environment' | 'holder', string>>>,
+): string {
   return Object.entries(values).reduce((text, [name, value]) => {
     const empty = `<meta name="${name}" content="">`;
     if (!text.includes(empty)) throw new RunbookError('INTERNAL', "The built holder's page is damaged.");

@@ -1,0 +1,83 @@
+/** The holder's page as a file: the same sources give the same bytes, which need nothing and allow nothing else. */
+import { createHash } from 'node:crypto';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { buildHolderPage, writeHolderPage } from '../../scripts/holder-page';
+import type { BuiltPage } from '../../scripts/holder-page';
+import { fillPage } from '../../src/cli/commands/holder-page';
+import { formatPublicKey, newSigningKey, spokenFingerprint } from '../../src/secrets';
+import { cli } from '../cli/support';
+
+let directory: string;
+let built: BuiltPage;
+beforeAll(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'holder-page-file-'));
+  built = await buildHolderPage();
+});
+afterAll(() => rm(directory, { recursive: true }));
+
+const hashOf = (text: string, form: 'hex' | 'base64') => createHash('sha256').update(text).digest(form);
+
+describe("the holder's page as a file", () => {
+  it('is built twice with the same bytes; its hash lies beside it in the form that sha256sum checks', async () => {
+    const file = join(directory, 'holder-page.html');
+    const again = await writeHolderPage(file);
+    expect(again.sha256).toBe(built.sha256);
+    const html = await readFile(file, 'utf8');
+    expect(html === built.html).toBe(true);
+    expect(await readFile(`${file}.sha256`, 'utf8')).toBe(`${hashOf(html, 'hex')}  holder-page.html\n`);
+  });
+
+  it('has one script and one style, which its policy allows by their hashes, and nothing else', () => {
+    const scripts = [...built.html.matchAll(/<script[^>]*>([\s\S]*?)<\/script>/g)].map(([, text = '']) => text);
+    const styles = [...built.html.matchAll(/<style[^>]*>([\s\S]*?)<\/style>/g)].map(([, text = '']) => text);
+    expect([scripts.length, styles.length]).toEqual([1, 1]);
+    const policy = /http-equiv="Content-Security-Policy" content="([^"]*)"/.exec(built.html)?.[1];
+    expect(policy?.split('; ')).toEqual([
+      "default-src 'none'",
+      `script-src 'sha256-${hashOf(scripts[0] ?? '', 'base64')}'`,
+      `style-src 'sha256-${hashOf(styles[0] ?? '', 'base64')}'`,
+      "base-uri 'none'",
+      "form-action 'none'",
+      "trusted-types 'none'",
+      "require-trusted-types-for 'script'",
+    ]);
+    // The policy comes before anything that it governs.
+    expect(built.html.indexOf('Content-Security-Policy')).toBeLessThan(built.html.indexOf('<style'));
+  });
+
+  it('names nothing that would be loaded, and has no handler in its markup', () => {
+    const markup = built.html.replace(/<script>[\s\S]*?<\/script>/, '');
+    expect(markup).not.toMatch(/\s(src|href|action|on[a-z]+|style|srcdoc|background)\s*=/i);
+    expect(markup).not.toMatch(/url\(|@import|<(iframe|object|embed|link|base|form)\b/i);
+    for (const field of markup.match(/<(input|textarea)\b[^>]*>/g) ?? [])
+      if (!/type="(checkbox|file)"/.test(field)) expect(field).toContain('autocomplete="off"');
+  });
+
+  it('is written by the command line for given keys, with the hash of what was written', async () => {
+    const { key } = newSigningKey();
+    const file = join(directory, 'made.html');
+    const words = ['holder-page', '--output', file, '--key', formatPublicKey(key), '--holder', 'a"><script>', '--json'];
+    const { code, out } = await cli([...words, '--fingerprint', spokenFingerprint(key.kid)]);
+    expect(code).toBe(0);
+    const html = await readFile(file, 'utf8');
+    const result = JSON.parse(out) as { sha256: string; publishedSha256: string; fingerprints: string[] };
+    expect(result.sha256).toBe(hashOf(html, 'hex'));
+    expect(result.fingerprints).toEqual([spokenFingerprint(key.kid)]);
+    expect(html).toContain(`<meta name="workers-keys" content="${formatPublicKey(key)}">`);
+    expect(html).toContain('content="a&quot;&gt;&lt;script&gt;"');
+    expect(html.match(/<script/g)).toHaveLength(1);
+  });
+
+  it('is not written for a key that does not have the fingerprint, nor for half a fingerprint', async () => {
+    const file = join(directory, 'refused.html');
+    const words = ['holder-page', '--output', file, '--key', formatPublicKey(newSigningKey().key)];
+    const other = spokenFingerprint(newSigningKey().key.kid);
+    expect((await cli([...words, '--fingerprint', other])).code).toBe(3);
+    expect((await cli([...words, '--fingerprint', other.slice(0, 30)])).code).toBe(3);
+    expect((await cli(['holder-page', '--output', file, '--key', 'abc:def'])).code).toBe(3);
+    await expect(readFile(file)).rejects.toThrow('ENOENT');
+    expect(() => fillPage('damaged', { holder: 'ada' })).toThrow('damaged');
+  });
+});

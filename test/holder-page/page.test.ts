@@ -1,0 +1,296 @@
+/** The holder's page in a real browser: from an invitation to an envelope that the workers open, and nothing else. */
+import { Secret } from '../../src/secret';
+import {
+  createHolderKey,
+  formatPublicKey,
+  inspectEnvelope,
+  newSigningKey,
+  openShares,
+  parsePublicKey,
+  spokenFingerprint,
+} from '../../src/secrets';
+import type { CreatedInvitation, PersonFacts } from '../../src/secrets';
+import { createRehearsal, openRehearsalAnswer } from '../../src/secrets/rehearsal';
+import { lookup, RUN, shareText } from '../secrets/builders';
+import { findChromium } from '../support/chromium';
+import { agree, encryptAndCopy, messageOf, openStage, pinOf, until, visit } from './support';
+import type { Stage } from './support';
+
+const executable = findChromium();
+const inBrowser = executable === undefined ? describe.skip : describe;
+const because = executable === undefined ? ' (not run: no Chromium on this machine; CHROMIUM names one)' : '';
+const ben: PersonFacts = { name: 'ben', attestation: 'claimed', publicKeys: [] };
+const SHARE = shareText(7);
+
+inBrowser(`the holder's page in a browser${because}`, () => {
+  let stage: Stage;
+  let invitation: CreatedInvitation;
+  const made = () => ({ 'workers-keys': pinOf(stage), environment: 'production' });
+
+  beforeAll(async () => {
+    stage = await openStage(executable ?? '');
+    invitation = await stage.invite();
+  });
+  afterAll(() => stage.close());
+
+  async function opened(envelope: unknown, person: PersonFacts = ben) {
+    const { cid, epoch } = invitation.invitation;
+    const { receipts, shares } = await openShares(await stage.records.read(cid, epoch), [envelope], lookup(person));
+    return { verdict: receipts[0]?.verdict, share: shares[0]?.share.reveal() };
+  }
+
+  it('makes of invitation and share an envelope that only the workers open; asks the network for nothing; keeps nothing', async () => {
+    const { page, context, requests, complaints } = await stage.open(made());
+    expect(await page.innerText('#trusted')).toContain(spokenFingerprint(stage.workersKey.kid));
+    await agree(page, `["${invitation.jws}"]`, 'ben', 'west');
+    await page.fill('#share', SHARE.toUpperCase().replace(/(.{4})/g, '$1 '));
+    const envelope = await encryptAndCopy(page);
+    expect(await opened(envelope)).toEqual({ verdict: 'accepted', share: SHARE });
+    expect(JSON.stringify(envelope)).not.toContain(SHARE);
+
+    const left = await page.evaluate<string>(`(async () => JSON.stringify([
+      document.documentElement.outerHTML, location.href, document.title, document.cookie, history.state, history.length,
+      window.name, { ...localStorage }, { ...sessionStorage }, await caches.keys(), await indexedDB.databases(),
+      [...document.querySelectorAll('input, textarea')].map((field) => field.value),
+    ]))()`);
+    for (const form of [SHARE, Buffer.from(SHARE, 'hex').toString('base64'), SHARE.slice(0, 20)])
+      expect(left.toLowerCase().replaceAll(' ', '')).not.toContain(form.toLowerCase());
+    expect(left).not.toContain(invitation.jws);
+    // The undo history of the field went with the field.
+    await page.evaluate("document.querySelector('#step-3').hidden = false");
+    await page.focus('#share');
+    await page.keyboard.press('Control+z');
+    expect(await page.inputValue('#share')).toBe('');
+    expect(requests).toEqual([]);
+    expect(complaints).toEqual([]);
+    await context.close();
+  });
+
+  it('shows every member of the invitation in plain words before it asks for anything', async () => {
+    const { page, context } = await stage.open(made());
+    await page.fill('#invitation', invitation.jws);
+    await page.fill('#holder', 'ben');
+    await page.click('#check');
+    await page.waitForSelector('#step-2:not([hidden])');
+    const shown = await page.innerText('#step-2');
+    const { targets, requestedBy, cid, wid, rid, ns, runbook, reason, inputDigest, pgp } = invitation.invitation;
+    const members = [targets[0]?.cluster, targets[0]?.clusterId, targets[0]?.addresses[0], requestedBy.name, cid, wid];
+    for (const member of [...members, rid, ns, runbook, reason, inputDigest, pgp, 'UNVERIFIED', 'promote it'])
+      expect(shown).toContain(member);
+    expect(await page.isVisible('#share')).toBe(false);
+    await context.close();
+  });
+
+  it("signs with the holder's key where he has one, and forgets it", async () => {
+    const { page, context } = await stage.open(made());
+    const passphrase = 'canary-passphrase-of-ben';
+    const key = await createHolderKey(new Secret('passphrase', passphrase), 4);
+    const signing = {
+      ...ben,
+      attestation: 'signed' as const,
+      publicKeys: [parsePublicKey(key.inventoryLine)].flatMap((x) => x ?? []),
+    };
+    await agree(page, invitation.jws, 'ben', 'west');
+    await page.fill('#share', SHARE);
+    await page.click('#signing summary');
+    await page.fill('#key-text', key.file);
+    await page.fill('#passphrase', 'wrong');
+    await page.click('#encrypt');
+    expect(await messageOf(page, 3)).toContain('passphrase is wrong');
+    await page.setInputFiles('#key-file', { name: 'ben.key', mimeType: 'text/plain', buffer: Buffer.from(key.file) });
+    await page.fill('#passphrase', passphrase);
+    const envelope = await encryptAndCopy(page);
+    const { cid, epoch, holders, exp } = invitation.invitation;
+    const ceremony = { cid, epoch, holders, exp, invitationDigest: invitation.digest };
+    const receipt = await inspectEnvelope(envelope, { ceremony, person: lookup(signing), receivedAt: Date.now() });
+    expect(receipt.verdict).toBe('accepted');
+    expect((await opened(envelope, signing)).share).toBe(SHARE);
+    expect(await page.content()).not.toContain('canary');
+    expect([
+      await page.inputValue('#passphrase'),
+      await page.inputValue('#key-text'),
+      await page.inputValue('#key-file'),
+    ]).toEqual(['', '', '']);
+    await context.close();
+  });
+
+  it('trusts only the fingerprint that the holder noted: the public key may come with the invitation', async () => {
+    const { page, context } = await stage.open();
+    await page.fill('#note', spokenFingerprint(stage.workersKey.kid));
+    await page.fill('#invitation', invitation.jws);
+    await page.fill('#holder', 'ben');
+    await page.click('#check');
+    expect(await messageOf(page, 1)).toContain('public key is missing');
+    await page.fill('#invitation', `${invitation.jws}\n${pinOf(stage)}`);
+    await page.click('#check');
+    await page.waitForSelector('#step-2:not([hidden])');
+    await context.close();
+  });
+
+  it('stops at another fingerprint, whatever came with the invitation', async () => {
+    const other = newSigningKey().key;
+    const { page, context } = await stage.open();
+    await page.fill('#note', spokenFingerprint(other.kid));
+    await page.fill('#invitation', `${invitation.jws}\n${pinOf(stage)}`);
+    await page.fill('#holder', 'ben');
+    await page.click('#check');
+    const message = await messageOf(page, 1);
+    for (const text of [
+      'STOP',
+      'Do not type your share',
+      spokenFingerprint(stage.workersKey.kid),
+      'a number that you know',
+    ])
+      expect(message).toContain(text);
+    expect([await page.isVisible('#step-2'), await page.isVisible('#share')]).toEqual([false, false]);
+    await context.close();
+
+    const madeForOther = await stage.open({ 'workers-keys': formatPublicKey(other) });
+    await madeForOther.page.fill('#invitation', `${invitation.jws}\n${pinOf(stage)}`);
+    await madeForOther.page.fill('#holder', 'ben');
+    await madeForOther.page.click('#check');
+    expect(await messageOf(madeForOther.page, 1)).toContain('STOP');
+    await madeForOther.context.close();
+  });
+
+  it('says in plain words what is wrong, and asks for no share', async () => {
+    const expired = await stage.invite({}, Date.now() - 7_200_000);
+    const [header, , signature] = invitation.jws.split('.');
+    const forged = `${header}.${Buffer.from(JSON.stringify({ ...invitation.invitation, reason: 'another' })).toString('base64url')}.${signature}`;
+    const { page, context } = await stage.open(made());
+    for (const [text, holder, expected] of [
+      ['', 'ben', 'no invitation'],
+      [`${invitation.jws} ${expired.jws}`, 'ben', 'more than one'],
+      [expired.jws, 'ben', 'expired'],
+      [invitation.jws, 'eve', 'ben, cyd, dan'],
+      [invitation.jws, '', 'name is missing'],
+      [forged, 'ben', 'signature does not verify'],
+    ] as const) {
+      await page.fill('#invitation', text);
+      await page.fill('#holder', holder);
+      await page.click('#check');
+      await until(
+        async () => (await page.isEnabled('#check')) && (await page.innerText('#error-1')).includes(expected),
+      );
+    }
+    expect(await page.isVisible('#step-2')).toBe(false);
+    await context.close();
+  });
+
+  it('goes on only with the name of the cluster, and refuses a share of the wrong length without repeating it', async () => {
+    const { page, context } = await stage.open(made());
+    await page.fill('#invitation', invitation.jws);
+    await page.fill('#holder', 'ben');
+    await page.keyboard.press('Enter');
+    await page.waitForSelector('#step-2:not([hidden])');
+    await page.fill('#cluster', 'east');
+    await page.click('#agree');
+    expect(await messageOf(page, 2)).toContain('not that name');
+    await page.fill('#cluster', 'west');
+    await page.keyboard.press('Enter');
+    await page.waitForSelector('#step-3:not([hidden])');
+    expect(await page.getAttribute('#share', 'type')).toBe('password');
+    expect(await page.getAttribute('#share', 'autocomplete')).toBe('off');
+    await page.fill('#share', SHARE.slice(0, 21));
+    expect(await page.innerText('#share-hint')).toContain('21 characters');
+    await page.click('#encrypt');
+    const message = await messageOf(page, 3);
+    expect(message).toContain('21 characters');
+    expect(message).not.toContain(SHARE.slice(0, 8));
+    await page.click('#step-3 .again');
+    expect(await page.inputValue('#share')).toBe('');
+    await context.close();
+  });
+
+  it('answers a rehearsal without asking for a share', async () => {
+    const { page, context } = await stage.open(made());
+    const { requestedBy, reason } = invitation.invitation;
+    const facts = { deployment: 'payments', requestedBy, reason, runbook: 'ceremonyRehearsal', inputDigest: 'digest' };
+    const rehearsal = await createRehearsal(stage.records, stage.workersKey, RUN, {
+      ...facts,
+      holders: ['ben', 'cyd'],
+      epoch: 1_000,
+      collectForMs: 600_000,
+    });
+    await agree(page, rehearsal.jws, 'ben', 'payments');
+    expect(await page.isVisible('#share')).toBe(false);
+    expect(await page.innerText('#step-3')).toContain('Do not type your key share');
+    const envelope = await encryptAndCopy(page);
+    const record = await stage.records.read(rehearsal.rehearsal.cid, 1_000);
+    const { receipt, answer } = await openRehearsalAnswer(record, envelope, {
+      person: lookup(ben),
+      receivedAt: Date.now(),
+    });
+    expect(receipt.verdict).toBe('accepted');
+    expect(answer?.tool).toMatch(/^holder page \d/);
+    await context.close();
+  });
+
+  it('runs no script but its own, and reaches nothing, whatever is put into it', async () => {
+    const { address, paths } = await stage.serve(() => '');
+    const { page, context } = await stage.open(made());
+    await page.evaluate(`(() => {
+      window.refused = [];
+      document.addEventListener('securitypolicyviolation', ({ effectiveDirective }) => window.refused.push(effectiveDirective));
+      const attempts = [
+        () => document.body.append(Object.assign(document.createElement('script'), { textContent: 'window.injected = 1' })),
+        () => {
+          const script = document.createElement('script');
+          script.append('window.injected = 2');
+          document.body.append(script);
+        },
+        () => document.body.append(Object.assign(document.createElement('script'), { src: '${address}/script' })),
+        () => document.body.append(Object.assign(document.createElement('img'), { src: '${address}/image' })),
+        () => document.body.append(Object.assign(document.createElement('link'), { rel: 'stylesheet', href: '${address}/style' })),
+        () => document.body.append(Object.assign(document.createElement('iframe'), { src: '${address}/frame' })),
+        () => document.body.insertAdjacentHTML('beforeend', '<img src="${address}/markup">'),
+        () => document.body.setAttribute('onclick', 'window.injected = 3'),
+        () => document.body.click(),
+        () => void fetch('${address}/fetch').catch(() => undefined),
+        () => void navigator.sendBeacon('${address}/beacon'),
+        () => void new WebSocket('${address.replace('http', 'ws')}/socket'),
+        () => {
+          const form = Object.assign(document.createElement('form'), { action: '${address}/form', method: 'post' });
+          document.body.append(form);
+          form.submit();
+        },
+      ];
+      for (const attempt of attempts) try { attempt(); } catch {}
+    })()`);
+    const needed = ['script-src-elem', 'img-src', 'style-src-elem', 'frame-src', 'connect-src', 'form-action'];
+    const refused = () => page.evaluate<string[]>('[...new Set(window.refused)].sort()');
+    await until(async () => (await refused()).length >= needed.length);
+    expect(await refused()).toEqual(needed);
+    expect(await page.evaluate('window.injected')).toBeUndefined();
+    expect(paths).toEqual([]);
+    await context.close();
+  });
+
+  it('warns where it came from a server, and waits until the holder says that he goes on all the same', async () => {
+    const { address, paths } = await stage.serve(() =>
+      stage.html.replace('name="workers-keys" content=""', `name="workers-keys" content="${pinOf(stage)}"`),
+    );
+    const { page, context, requests } = await visit(stage.browser, `${address}/page`);
+    expect(await page.innerText('#warnings')).toContain('came from a server');
+    await agree(page, invitation.jws, 'ben', 'west');
+    expect(await page.isDisabled('#share')).toBe(true);
+    await page.check('#accept-served');
+    await page.fill('#share', SHARE);
+    expect((await opened(await encryptAndCopy(page))).verdict).toBe('accepted');
+    expect(requests).toEqual([]);
+    expect(paths).toEqual(['/page']);
+    await context.close();
+  });
+
+  it('does not work inside of another page', async () => {
+    const { address } = await stage.serve((path) => (path === '/frame' ? '<iframe src="/page"></iframe>' : stage.html));
+    const context = await stage.browser.newContext();
+    const page = await context.newPage();
+    await page.goto(`${address}/frame`);
+    const frame = page.frameLocator('iframe');
+    await frame.locator('#warnings .box').waitFor();
+    expect(await frame.locator('#warnings').innerText()).toContain('inside of another page');
+    expect(await frame.locator('#step-1').isVisible()).toBe(false);
+    await context.close();
+  });
+});

@@ -1,0 +1,140 @@
+import { once } from 'node:events';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import type { Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { pathToFileURL } from 'node:url';
+import type { Browser, BrowserContext, Page } from 'playwright-core';
+import { buildHolderPage } from '../../scripts/holder-page';
+import { fillPage } from '../../src/cli/commands/holder-page';
+import { createInvitation, formatPublicKey, KeyRecords, newSigningKey } from '../../src/secrets';
+import type { CreatedInvitation, InvitationFacts, SigningKey } from '../../src/secrets';
+import { invitationFacts, RUN } from '../secrets/builders';
+import { startChromium } from '../support/chromium';
+
+/** A deployment's workers, as far as a holder meets them, and a browser. */
+export interface Stage {
+  readonly workersKey: SigningKey;
+  readonly records: KeyRecords;
+  readonly browser: Browser;
+  /** The page as it is published. */
+  readonly html: string;
+  invite(changes?: Partial<InvitationFacts>, now?: number): Promise<CreatedInvitation>;
+  /** Opens a page in a context of its own; without values the published one. */
+  open(values?: Parameters<typeof fillPage>[1]): Promise<Opened>;
+  /** A web server that says what was asked of it. */
+  serve(answer: (path: string) => string): Promise<{ readonly address: string; readonly paths: readonly string[] }>;
+  close(): Promise<void>;
+}
+
+/** A page that is open, and what it asked of the network. */
+export interface Opened {
+  readonly page: Page;
+  readonly context: BrowserContext;
+  /** Every address that was asked for, but the file itself. */
+  readonly requests: readonly string[];
+  /** Errors and warnings of the browser's console, and exceptions. */
+  readonly complaints: readonly string[];
+}
+
+export async function openStage(executable: string): Promise<Stage> {
+  const directory = await mkdtemp(join(tmpdir(), 'holder-page-'));
+  const records = await KeyRecords.open({ directory: join(directory, 'keys'), storage: 'disk' });
+  const workersKey = newSigningKey().key;
+  const [{ html }, browser] = await Promise.all([buildHolderPage(), startChromium(executable)]);
+  const servers: Server[] = [];
+  let epoch = 0;
+  let files = 0;
+  return {
+    workersKey,
+    records,
+    browser,
+    html,
+    invite: (changes = {}, now = Date.now()) =>
+      createInvitation(records, workersKey, RUN, invitationFacts({ epoch: ++epoch, ...changes }), now),
+    open: async (values = {}) => {
+      const file = join(directory, `page-${++files}.html`);
+      await writeFile(file, fillPage(html, values));
+      return visit(browser, pathToFileURL(file).href);
+    },
+    serve: async (answer) => {
+      const paths: string[] = [];
+      const server = createServer(({ url = '' }, response) => {
+        paths.push(url);
+        response.setHeader('content-type', 'text/html').end(answer(url));
+      }).listen(0, '127.0.0.1');
+      servers.push(server);
+      await once(server, 'listening');
+      return { address: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, paths };
+    },
+    close: async () => {
+      for (const server of servers) {
+        server.close();
+        server.closeAllConnections();
+      }
+      await browser.close();
+      await rm(directory, { recursive: true });
+    },
+  };
+}
+
+/** Opens an address and waits until the page can be used, or says why not. */
+export async function visit(browser: Browser, address: string): Promise<Opened> {
+  const context = await browser.newContext({ permissions: ['clipboard-read', 'clipboard-write'] });
+  const page = await context.newPage();
+  page.setDefaultTimeout(20_000);
+  const requests: string[] = [];
+  const complaints: string[] = [];
+  context.on('request', (request) => {
+    if (request.url() !== address) requests.push(request.url());
+  });
+  page.on('console', (message) => {
+    if (['error', 'warning'].includes(message.type())) complaints.push(message.text());
+  });
+  page.on('pageerror', (error) => complaints.push(error.message));
+  await page.goto(address);
+  await page.waitForSelector('#step-1:not([hidden]), #warnings .box');
+  return { page, context, requests, complaints };
+}
+
+/** The pin of a stage as it is written into a page. */
+export function pinOf({ workersKey }: Stage): string {
+  return formatPublicKey(workersKey);
+}
+
+/** Text of the message below a step, once there is one. */
+export async function messageOf(page: Page, step: number): Promise<string> {
+  return (await page.waitForSelector(`#error-${step} .box`)).innerText();
+}
+
+/** Steps 1 and 2: pastes the invitation, agrees to it. */
+export async function agree(page: Page, invitation: string, holder: string, typed: string): Promise<void> {
+  await page.fill('#invitation', invitation);
+  await page.fill('#holder', holder);
+  await page.click('#check');
+  await page.waitForSelector('#step-2:not([hidden])');
+  await page.fill('#cluster', typed);
+  await page.click('#agree');
+  await page.waitForSelector('#step-3:not([hidden])');
+}
+
+/** Steps 3 and 4: encrypts and copies; gives what is in the clipboard then. */
+export async function encryptAndCopy(page: Page): Promise<unknown> {
+  await page.click('#encrypt');
+  await page.waitForSelector('#step-4:not([hidden])');
+  await page.click('#copy');
+  await page.waitForSelector('#copied .box.good');
+  return JSON.parse(await page.evaluate<string>('navigator.clipboard.readText()'));
+}
+
+/** Waits until something holds; the page's own policy forbids to wait inside of it. */
+export async function until(holds: () => Promise<boolean>): Promise<void> {
+  const deadline = Date.now() + 20_000;
+  while (!(await holds())) {
+    if (Date.now() > deadline) throw new Error('it never came true');
+    await delay(25);
+  }
+}
