@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { BreakGlassActivities, CeremonyClosed } from '../src/contracts/activities';
 import { isRunbookError } from '../src/errors';
 import type { CeremonyKind } from './support/ceremony-access';
-import { OPENED_BY, endpointsOf, findCeremonyWay, inWords, isIn } from './support/ceremony-access';
+import { OPENED_BY, endpointsOf, judgeCeremonyWay, inWords, isIn } from './support/ceremony-access';
 import type { ClusterAccess, Clusters } from './support/clusters';
 import type { Execution } from './support/execution';
 import { execute } from './support/execution';
@@ -10,8 +10,6 @@ import { awaitState } from './support/read-act-confirm';
 
 /** People change a file and send a signal: nothing is gained by looking more often. */
 const POLL_MS = 1_000;
-/** How long people are waited for at the end, ms: what is not taken back by then is a critical finding. */
-const TAKE_BACK_MS = 30 * 60_000;
 
 /** Opening the calls of a ceremony by configuration, and seeing that they are closed again (facts 5.6). */
 export function createBreakGlassActivities(clusters: Clusters): BreakGlassActivities {
@@ -19,7 +17,7 @@ export function createBreakGlassActivities(clusters: Clusters): BreakGlassActivi
     describeBreakGlass: execute(async ({ deployment, cluster, kind }, { signal }) => {
       const access = clusters.of(deployment, cluster);
       const { version } = await access.client.sys.health({ signal });
-      const way = await findCeremonyWay(access, { kind, version, signal });
+      const way = await judgeCeremonyWay(access, { kind, version, signal });
       return {
         observed: `${inWords(way)} (version ${version ?? 'not told'})`,
         open: opening(access, kind),
@@ -32,7 +30,7 @@ export function createBreakGlassActivities(clusters: Clusters): BreakGlassActivi
       const way = await awaitState(execution, {
         read: async () => {
           const { version } = await access.client.sys.health({ signal: execution.signal });
-          return findCeremonyWay(access, { kind, version, signal: execution.signal });
+          return judgeCeremonyWay(access, { kind, version, signal: execution.signal });
         },
         until: ({ access: how }) => isIn(how),
         budgetMs: clusters.deployment(deployment).limits.breakGlassMs,
@@ -51,8 +49,9 @@ export function createBreakGlassActivities(clusters: Clusters): BreakGlassActivi
 
     awaitCeremonyClosed: execute(async ({ deployment, cluster, kind }, execution) => {
       const access = clusters.of(deployment, cluster);
-      const budgetMs = Math.min(TAKE_BACK_MS, clusters.deployment(deployment).limits.breakGlassMs);
-      for (const deadline = Date.now() + budgetMs; ;) {
+      // What is not taken back by then is a critical finding of the run.
+      const { takeBackMs } = clusters.deployment(deployment).limits;
+      for (const deadline = Date.now() + takeBackMs; ;) {
         const seen = await lookWithoutToken(access, kind, execution);
         if (seen.state === 'closed' || Date.now() >= deadline) return seen;
         execution.progress(`waiting until ${cluster} refuses calls without a token; ${seen.observed}`);

@@ -68,6 +68,15 @@ export async function findCeremonyWay(access: ClusterAccess, asking: Asking): Pr
   return { access: refused ? 'refused' : 'no-credential' };
 }
 
+/**
+ * As {@link findCeremonyWay}, for judging: a cluster that lets everybody in does not look at tokens, so that one that it
+ * seems to accept says nothing.
+ */
+export async function judgeCeremonyWay(access: ClusterAccess, asking: Asking): Promise<CeremonyWay> {
+  const way = await findCeremonyWay(access, asking);
+  return way.access === 'accepted' && (await letsIn(access, asking, undefined)) ? { access: 'open' } : way;
+}
+
 /** The generation endpoints of a kind of token. */
 export function endpointsOf(access: ClusterAccess, kind: CeremonyKind): GenerationEndpoints<GeneratedTokenKind> {
   return kind === 'root-token' ? access.client.sys.generateRoot : access.client.dr.secondary.generateOperationToken;

@@ -12,7 +12,7 @@ import type { ActivityDependencies } from '../dependencies';
 import { judgeRoster } from './ceremony-roster';
 import type { ClusterAccess, Clusters } from './clusters';
 import type { CeremonyWay } from './ceremony-access';
-import { breakGlassWarnings, ceremonyCallsAllowed, ceremonyToken, findCeremonyWay } from './ceremony-access';
+import { breakGlassWarnings, ceremonyCallsAllowed, ceremonyToken, judgeCeremonyWay } from './ceremony-access';
 import { directWarning, holdersReach, isDirect } from './direct-rules';
 import { describeReplication, observeCluster } from './observe';
 import { gateFacts, identityOf, planDocument, siteFacts } from './planning';
@@ -75,7 +75,7 @@ async function wayIn(
   signal: AbortSignal,
 ): Promise<Pick<CeremonyWay, 'access' | 'from'>> {
   try {
-    return await findCeremonyWay(access, { kind: 'root-token', version, signal });
+    return await judgeCeremonyWay(access, { kind: 'root-token', version, signal });
   } catch (error) {
     if (signal.aborted || !isRunbookError(error)) throw error;
     return { access: 'refused' };

@@ -4,7 +4,7 @@ import { isRunbookError } from '../../src/errors';
 import type { Secret } from '../../src/secret';
 import type { ClusterAccess } from './clusters';
 import type { CeremonyAccess, CeremonyWay } from './ceremony-access';
-import { findCeremonyWay } from './ceremony-access';
+import { judgeCeremonyWay } from './ceremony-access';
 import { majorVersion } from './versions';
 import { readBatchToken } from './operation-token';
 
@@ -102,7 +102,7 @@ export async function ceremonyAccess(
   signal: AbortSignal,
 ): Promise<Pick<CeremonyWay, 'access' | 'from'>> {
   try {
-    const { access, from } = await findCeremonyWay(secondary, { kind: 'operation-token', version, signal });
+    const { access, from } = await judgeCeremonyWay(secondary, { kind: 'operation-token', version, signal });
     return { access, ...(from === undefined ? {} : { from }) };
   } catch (error) {
     if (!isRunbookError(error) || signal.aborted) throw error;

@@ -155,8 +155,9 @@ const limits = z
     flappingChanges: z.int().min(1).default(3),
     flappingWithin: duration.prefault('24h'),
     unseal: duration.prefault('4h'),
-    /** How long people are waited for who open the calls of a ceremony, or close them again. */
+    /** How long people are waited for who open the calls of a ceremony, and who close them again. */
     breakGlass: duration.prefault('4h'),
+    takeBack: duration.prefault('30m'),
     reindex: duration.prefault('12h'),
   })
   .transform((value) => ({
@@ -174,6 +175,7 @@ const limits = z
     flappingWithinMs: value.flappingWithin,
     unsealMs: value.unseal,
     breakGlassMs: value.breakGlass,
+    takeBackMs: value.takeBack,
     reindexMs: value.reindex,
   }));
 
