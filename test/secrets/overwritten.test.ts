@@ -15,6 +15,7 @@ const SPEC = { kind: 'operation-token', cluster: 'west', clusterId: 'id' } as co
 /** Every buffer that was decoded to text while `work` ran, as it is afterwards. */
 async function decodedDuring(work: () => Promise<unknown>): Promise<Buffer[]> {
   const buffers: Buffer[] = [];
+  // eslint-disable-next-line @typescript-eslint/unbound-method -- called with its own object below
   const decode = TextDecoder.prototype.decode;
   const spy = jest.spyOn(TextDecoder.prototype, 'decode').mockImplementation(function (this: TextDecoder, ...args) {
     const [input] = args;
