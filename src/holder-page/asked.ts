@@ -12,6 +12,8 @@ export interface Asked {
   readonly summary: string;
   /** What has to be typed so that nobody agrees without having read. */
   readonly confirm: { readonly label: string; readonly wanted: string };
+  /** The holders of this run enter their shares in the service themselves: nothing is asked for here. */
+  readonly direct: boolean;
   facts(now: number): readonly PlainFact[];
 }
 
@@ -26,6 +28,7 @@ export function askedOf(verified: Verified): Asked {
       run: { ns, wid, rid },
       summary: `A rehearsal for ${deployment}, asked by ${requestedBy.name}: ${reason}`,
       confirm: { label: 'To go on, type the name of the deployment', wanted: deployment },
+      direct: false,
       facts: (now) => plainRehearsalFacts(checked, now),
     };
   }
@@ -40,6 +43,7 @@ export function askedOf(verified: Verified): Asked {
       label: `To go on, type the name of the ${targets.length > 1 ? 'first ' : ''}cluster`,
       wanted: targets[0]?.cluster ?? '',
     },
+    direct: checked.invitation.shares === 'direct',
     facts: (now) => plainFacts(checked, now),
   };
 }

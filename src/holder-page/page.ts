@@ -101,6 +101,13 @@ async function agree(): Promise<void> {
       next: 'Read above which one it is. If you expected another one, stop and call the operators.',
     });
   }
+  if (asked.direct) {
+    throw new RunbookError('INVALID_INPUT', 'This run takes no key shares: you enter yours in the service yourself.', {
+      needed:
+        'an attempt in the service with the OpenPGP key that stands above: compare it before you enter your share',
+      next: "The run's details show the nonce and the exact command. Your share is not asked for here.",
+    });
+  }
   input('share').disabled = isServed();
   show(3);
   if (asked.kind === 'ceremony') input('share').focus({ preventScroll: true });

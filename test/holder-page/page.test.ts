@@ -257,12 +257,47 @@ inBrowser(`the holder's page in a browser${because}`, () => {
       ];
       for (const attempt of attempts) try { attempt(); } catch {}
     })()`);
-    const needed = ['script-src-elem', 'img-src', 'style-src-elem', 'frame-src', 'connect-src', 'form-action'];
+    const needed = [
+      'connect-src',
+      'form-action',
+      'frame-src',
+      'img-src',
+      'require-trusted-types-for',
+      'style-src-elem',
+    ];
     const refused = () => page.evaluate<string[]>('[...new Set(window.refused)].sort()');
     await until(async () => (await refused()).length >= needed.length);
     expect(await refused()).toEqual(needed);
     expect(await page.evaluate('window.injected')).toBeUndefined();
     expect(paths).toEqual([]);
+    await context.close();
+  });
+
+  it('does not run a script that was written into its markup', async () => {
+    const { address } = await stage.serve(() =>
+      stage.html.replace(
+        '</main>',
+        '</main><script>window.injected = 1</script><b onclick="window.injected = 2">b</b>',
+      ),
+    );
+    const { page, context, complaints } = await visit(stage.browser, address);
+    await page.click('b >> text=/^b$/');
+    expect(await page.evaluate('window.injected')).toBeUndefined();
+    expect(complaints.join('\n')).toContain('Content Security Policy');
+    await context.close();
+  });
+
+  it('asks for no share where the holders enter theirs in the service themselves', async () => {
+    const direct = await stage.invite({ shares: 'direct' });
+    const { page, context } = await stage.open(made());
+    await page.fill('#invitation', direct.jws);
+    await page.fill('#holder', 'ben');
+    await page.click('#check');
+    await page.waitForSelector('#step-2:not([hidden])');
+    await page.fill('#cluster', 'west');
+    await page.click('#agree');
+    expect(await messageOf(page, 2)).toContain('takes no key shares');
+    expect(await page.isVisible('#share')).toBe(false);
     await context.close();
   });
 
