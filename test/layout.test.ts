@@ -20,6 +20,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly RegExp[]>> = {
   'src/client/': [/^src\/(errors|secret)\.ts$/],
   'src/simulator/': [],
   'src/holder/': [/^src\/(errors|secret)\.ts$/, /^src\/contracts\//],
+  'src/holder-page/': [/^src\/(errors|secret)\.ts$/, /^src\/holder\//],
   'src/secrets/': [/^src\/(errors|secret)\.ts$/, /^src\/(contracts|holder)\//],
   'src/inventory/': [/^src\/(errors|secret)\.ts$/, /^src\/contracts\//, /^src\/secrets\//],
   'src/report/': [/^src\/(errors|secret)\.ts$/, /^src\/contracts\//, /^src\/secrets\//],
@@ -32,6 +33,7 @@ const PACKAGES_NOT_FOR: Readonly<Record<string, RegExp>> = {
   'src/simulator/': /^@temporalio\//,
   // What a holder's tool does runs in a browser as it does in Node.
   'src/holder/': /^(node:|openpgp$|@temporalio\/)/,
+  'src/holder-page/': /^(node:|openpgp$|@temporalio\/)/,
   'src/secrets/': /^@temporalio\//,
   'src/inventory/': /^@temporalio\//,
   'workflows/': /^(node:|undici|@temporalio\/(client|worker|activity|testing))/,
