@@ -55,7 +55,7 @@ export function textHoldsKeyShare(text: string, named = false): boolean {
       jws
         .split('.')
         .slice(0, 2)
-        .some((part) => textHoldsKeyShare(decoded(part))),
+        .some((part) => partHoldsKeyShare(decoded(part))),
     )
   )
     return true;
@@ -71,6 +71,17 @@ export function textHoldsKeyShare(text: string, named = false): boolean {
     (rest.match(SPOKEN_HEX) ?? []).some((run) => counts(run.replace(/[ :]/g, '').length / 2)) ||
     (rest.match(BASE64) ?? []).some((run) => looksRandom(run) && counts(bytesOf(run)))
   );
+}
+
+/** Member by member: the type of an envelope names shares, and does not say that the digests beside it are some. */
+function partHoldsKeyShare(text: string): boolean {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    return textHoldsKeyShare(text);
+  }
+  return holdsKeyShare(value);
 }
 
 /** Bytes that base64 of this form holds. */

@@ -31,6 +31,18 @@ describe('a key share in the clear', () => {
     expect(holdsKeyShare({ document: await signDocument(DOCUMENT_TYPES.decision, { reason: 'go' }, key) })).toBe(false);
   });
 
+  it('is not seen in an envelope, whose type names shares and which holds digests and a thumbprint', async () => {
+    const digest = () => createHash('sha256').update(randomUUID()).digest('base64url');
+    for (const typ of [DOCUMENT_TYPES.share, DOCUMENT_TYPES.rehearsalShare]) {
+      for (let count = 0; count < 50; count += 1) {
+        const ct = randomBytes(1_700).toString('base64url');
+        const payload = { cid: randomUUID(), epoch: 1, inv: digest(), holder: 'ada', seq: 1, iat: 1, ct };
+        expect(holdsKeyShare({ document: await signDocument(typ, payload, newSigningKey().key) })).toBe(false);
+        expect(holdsKeyShare(payload)).toBe(false);
+      }
+    }
+  });
+
   it('of 2,000 random shares in base64 none is missed, and of short ones at most one in a hundred', () => {
     const missed = (length: number) =>
       Array.from({ length: 2_000 }, (_each, seed) => bytes(length, seed).toString('base64')).filter(
