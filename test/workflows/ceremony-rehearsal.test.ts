@@ -1,11 +1,21 @@
 /** A rehearsal of a key ceremony: everybody goes the whole way with a value that means nothing, and no cluster is called. */
-import { readdir, readFile } from 'node:fs/promises';
+import { readdir, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import { programVersion } from '../../src/cli/program-version';
 import { rehearsalResult } from '../../src/contracts/rehearsals';
 import type { RehearsedPerson } from '../../src/contracts/rehearsals';
 import type { Report } from '../../src/contracts/report';
-import { createEnvelope, createRehearsalEnvelope, parseShare, verifyRehearsal } from '../../src/secrets';
+import { envelopeInput } from '../../src/holder';
+import {
+  addPin,
+  createEnvelope,
+  createRehearsalEnvelope,
+  formatPublicKey,
+  parseShare,
+  verifyRehearsal,
+} from '../../src/secrets';
 import type { Rehearsal } from '../../src/secrets';
+import { cli } from '../cli/support';
 import { cell, expectFewEvents } from '../support/matrix';
 import { envelopeOf } from '../support/people';
 import { replayRun } from '../support/replay';
@@ -16,11 +26,13 @@ import { temporalServer } from '../support/temporal-server';
 jest.setTimeout(120_000);
 
 const TOOL = 'runbook 9.8.7';
+/** A holder without a signing key. */
+const CLAIMED = 'emil';
 
 describe('ceremonyRehearsal', () => {
   let scenario: Scenario;
   beforeAll(async () => {
-    scenario = await Scenario.start();
+    scenario = await Scenario.start({ person: (name) => (name === CLAIMED ? { attestation: 'claimed' } : undefined) });
   });
   afterEach(async () => {
     // The simulated service's own record: what no activity, no workflow and no worker asked.
@@ -42,16 +54,16 @@ describe('ceremonyRehearsal', () => {
       waiting.some((each) => each.for === 'rehearsal' && each.epoch === epoch) ? invitation : undefined,
     );
 
-  async function answer(run: TestRun, holder: string, more: { readonly rehearsal?: Partial<Rehearsal> } = {}) {
+  async function answer(run: TestRun, holder: string, epoch = 1) {
     const person = scenario.person(holder);
-    const invitation = await invitationOf(run);
+    const invitation = await invitationOf(run, epoch);
     const pins = [{ environment: 'test', ...scenario.workersKey }];
     const { rehearsal, digest } = await verifyRehearsal(invitation, { pins, now: Date.now(), holder });
     const envelope = await createRehearsalEnvelope({
-      rehearsal: { ...rehearsal, ...more.rehearsal },
-      ...{ rehearsalDigest: digest, holder, seq: Date.now(), tool: TOOL, signingKey: person.key },
+      ...{ rehearsal, rehearsalDigest: digest, holder, seq: Date.now(), tool: TOOL },
+      ...(holder === CLAIMED ? {} : { signingKey: person.key }),
     });
-    await run.handle.signal('share', { document: envelope });
+    await run.handle.signal('share', envelopeInput(envelope));
   }
 
   it(cell('ceremonyRehearsal', 'no fault', 'everybody answers'), async () => {
@@ -63,7 +75,10 @@ describe('ceremonyRehearsal', () => {
     expect(report).toMatchObject({ outcome: 'completed', leftToDo: [], findings: [] });
     expect(report.result).toMatchObject({ answered: 5, asked: 5 });
     for (const person of peopleOf(report))
-      expect(person).toMatchObject({ answered: 'yes', how: 'signed', tool: TOOL, standBy: false });
+      expect(person).toMatchObject({
+        ...{ answered: 'yes', tool: TOOL, standBy: false },
+        how: person.name === CLAIMED ? 'claimed' : 'signed',
+      });
     await expectFewEvents('ceremonyRehearsal', run);
     await replayRun(run);
     expect(await readdir(join(scenario.directory, 'keys'))).toEqual(['key-home']);
@@ -122,14 +137,22 @@ describe('ceremonyRehearsal', () => {
   });
 
   it('a real invitation and a rehearsal of the same moment take nothing of each other', async () => {
-    const run = await start({ holders: ['ada'] });
+    const run = await start({ holders: ['emil'] });
     const jws = await invitationOf(run);
     // The tool for real ceremonies does not even read the invitation of a rehearsal.
-    await expect(envelopeOf(scenario.person('ada'), jws, scenario.workersKey)).rejects.toThrow(
+    await expect(envelopeOf(scenario.person('emil'), jws, scenario.workersKey)).rejects.toThrow(
       'not of type runbooks-invitation-v1',
     );
-    await answer(run, 'ada');
-    expect((await run.report()).outcome).toBe('completed');
+    // What a holder does: one command, which finds the invitation by itself and asks for no share.
+    const pins = join(scenario.directory, 'pins.json');
+    await addPin(pins, 'test', formatPublicKey(scenario.workersKey));
+    const words = ['share', id(), '--holder', 'emil', '--pins', pins, '--confirm', scenario.name];
+    const { TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE } = scenario.environment;
+    const told = await cli(words, { env: { TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE }, answers: [] });
+    expect([told.code, told.out]).toEqual([0, expect.stringContaining('rehearsed: tool, key and access work')]);
+    const report = await run.report();
+    expect([report.outcome, peopleOf(report)[0]?.tool]).toEqual(['completed', `runbook ${programVersion()}`]);
+    expect(await scenario.leaks([told.out, told.err])).toEqual([]);
   });
 
   it(cell('ceremonyRehearsal', 'abort at', 'the wait for answers'), async () => {
@@ -143,29 +166,67 @@ describe('ceremonyRehearsal', () => {
     expect(await readdir(join(scenario.directory, 'keys'))).toEqual(['key-home']);
   });
 
-  it(cell('ceremonyRehearsal', 'parked, retry', 'after a reset'), async () => {
-    const first = await start({ holders: ['ada'] });
-    await invitationOf(first);
-    const { runId } = await first.handle.describe();
-    const events = (await first.handle.fetchHistory()).events ?? [];
-    const before = events.find(
-      ({ activityTaskScheduledEventAttributes: a }) => a?.activityType?.name === 'createRehearsal',
+  /** Resets to the workflow task that scheduled an activity, and gives the run that goes on. */
+  async function reset(run: TestRun, activity: string): Promise<TestRun> {
+    const { runId } = await run.handle.describe();
+    const scheduled = (await run.handle.fetchHistory()).events?.find(
+      ({ activityTaskScheduledEventAttributes: attributes }) => attributes?.activityType?.name === activity,
     );
-    const { workflowTaskCompletedEventId } = before?.activityTaskScheduledEventAttributes ?? {};
-    const { workflowService } = scenario.client;
-    await workflowService.resetWorkflowExecution({
+    await scenario.client.workflowService.resetWorkflowExecution({
       namespace: temporalServer().namespace,
       workflowExecution: { workflowId: id(), runId },
-      workflowTaskFinishEventId: workflowTaskCompletedEventId,
+      workflowTaskFinishEventId: scheduled?.activityTaskScheduledEventAttributes?.workflowTaskCompletedEventId,
       requestId: runId,
       reason: 'a test',
     });
-    const run = scenario.attach(id());
-    const parked = await run.waitsFor('decision');
-    expect(parked).toMatchObject({ code: 'RUN_WAS_RESET', step: 'Invite to the rehearsal' });
+    return scenario.attach(id());
+  }
+
+  it(cell('ceremonyRehearsal', 'parked, retry', 'after a reset, it invites anew'), async () => {
+    const first = await start({ holders: ['ada'] });
+    await invitationOf(first);
+    const run = await reset(first, 'createRehearsal');
+    expect(await run.waitsFor('decision')).toMatchObject({ code: 'RUN_WAS_RESET', step: 'Invite to the rehearsal' });
     await run.decide('retry');
     await answer(run, 'ada');
     expect((await run.report()).outcome).toBe('completed');
+  });
+
+  it(cell('ceremonyRehearsal', 'parked, abort', 'after a reset'), async () => {
+    const first = await start({ holders: ['ada'] });
+    await invitationOf(first);
+    const run = await reset(first, 'createRehearsal');
+    await run.decide('abort');
+    expect((await run.report()).outcome).toBe('aborted');
+  });
+
+  it(cell('ceremonyRehearsal', 'parked, skip', 'the key stays to the sweeper'), async () => {
+    const first = await start({ holders: ['ada'] });
+    await answer(first, 'ada');
+    await first.report();
+    const run = await reset(first, 'destroyCeremonyKeys');
+    await run.decide('skip', 'Destroy the key of the rehearsal');
+    const report = await run.report();
+    expect([report.outcome, report.result]).toEqual(['completed', expect.objectContaining({ answered: 1 })]);
+    expect(report.leftToDo.join()).toContain('the sweeper');
+  });
+
+  it('where the key is gone, those who have not answered are invited again, and who has is not asked twice', async () => {
+    const run = await start({ holders: ['ada', 'bert'] });
+    await answer(run, 'ada');
+    await run.waitsFor('rehearsal', ({ answered }) => answered.includes('ada'));
+    const keys = join(scenario.directory, 'keys');
+    for (const name of await readdir(keys)) if (name.endsWith('.key')) await rm(join(keys, name));
+    await answer(run, 'bert');
+    expect(await run.waitsFor('rehearsal', ({ epoch }) => epoch === 2)).toMatchObject({
+      ...{ answered: ['ada'], missing: ['bert'] },
+    });
+    await answer(run, 'bert', 2);
+    const report = await run.report();
+    expect(peopleOf(report).map(({ answered }) => answered)).toEqual(['yes', 'yes']);
+    expect(report.findings.map(({ code }) => code)).toEqual(['rehearsal-key-lost']);
+    expect(report.receipts.map(({ code }) => code)).toEqual(['accepted', 'keys-gone', 'accepted']);
+    await replayRun(run);
   });
 });
 
