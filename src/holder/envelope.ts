@@ -31,10 +31,10 @@ export type EnvelopePayload = z.infer<typeof envelopePayload>;
  *
  * @param options.seq counts the holder's envelopes; the highest valid one counts.
  * @returns the JWS, or the plain members for a holder without a signing key.
- * @throws RunbookError `INVALID_INPUT` where the share is none.
+ * @throws RunbookError `INVALID_INPUT` where the share is none, or the run takes none.
  */
 export async function createEnvelope(options: {
-  readonly invitation: Pick<Invitation, 'cid' | 'epoch' | 'recipient'>;
+  readonly invitation: Pick<Invitation, 'cid' | 'epoch' | 'recipient' | 'shares'>;
   readonly invitationDigest: string;
   readonly holder: string;
   readonly seq: number;
@@ -44,6 +44,11 @@ export async function createEnvelope(options: {
 }): Promise<string | EnvelopePayload> {
   const { invitation, holder, seq, invitationDigest: inv } = options;
   const { cid, epoch } = invitation;
+  if (invitation.shares === 'direct') {
+    throw new RunbookError('INVALID_INPUT', 'This run takes no key shares: enter yours in the service yourself.', {
+      next: 'The run shows the nonce and the exact command: look at its status.',
+    });
+  }
   const share = parseShare(options.share.reveal()).reveal();
   const encrypter = new Encrypter();
   encrypter.addRecipient(invitation.recipient);

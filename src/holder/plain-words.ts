@@ -66,6 +66,9 @@ export function plainFacts({ invitation, environment, digest }: VerifiedInvitati
     },
     { label: 'Reason', lines: [invitation.reason === '' ? 'none given' : invitation.reason] },
     { label: 'Holders', lines: holderLines(invitation) },
+    ...(invitation.shares === 'direct'
+      ? [{ label: 'Shares', lines: ['are entered in the service by the holders themselves: NO TOOL TAKES ONE'] }]
+      : []),
     {
       label: 'Collected',
       lines: [

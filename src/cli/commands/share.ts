@@ -14,7 +14,7 @@ import {
   readEnvelopeText,
   spokenFingerprint,
 } from '../../holder';
-import type { PublicKeyEntry, VerifiedRehearsal } from '../../holder';
+import type { Invitation, PublicKeyEntry, VerifiedRehearsal } from '../../holder';
 import { followPins, readPins } from '../../secrets';
 import { newCommand, withServerOptions, withSession } from '../command';
 import type { CommandHost } from '../command';
@@ -36,7 +36,7 @@ import { pinAfterComparing, USUAL_ENVIRONMENT } from '../pin-key';
 import { readTextFile } from '../run-input';
 import { readShare } from '../secret-input';
 import type { ShareOptions } from '../secret-input';
-import { shellWord } from '../text';
+import { shellLine, shellWord } from '../text';
 import { programVersion } from '../program-version';
 import { followedLines } from './signing-keys';
 
@@ -163,6 +163,7 @@ async function readAndConfirm(
   const checked = await checkInvitation(jws, { pinsFile, holder, expected });
   // To standard error: standard output stays clean for --print and --json.
   for (const line of invitationLines(checked)) context.err(line);
+  if (checked.invitation.shares === 'direct') throw enteredDirectly(checked.invitation, expected.workflowId);
   const [target] = checked.invitation.targets;
   const wanted = target?.cluster ?? '';
   const typed = options.confirm ?? (await context.ask(`To go on, type the name of the first target cluster`));
@@ -176,6 +177,18 @@ async function readAndConfirm(
     );
   }
   return { runId: checked.invitation.rid, input: () => envelopeFor(context, holder, options, checked) };
+}
+
+/** The holders of this run give their shares to the service themselves: what is signed was shown, and nothing is asked for. */
+function enteredDirectly({ pgp }: Invitation, workflowId: string): RunbookError {
+  return new RunbookError(
+    'INVALID_INPUT',
+    'This run takes no key shares: you enter yours in the service yourself. Your share was not asked for.',
+    {
+      needed: `an attempt with OpenPGP key ${(pgp.match(/.{1,4}/g) ?? []).join(' ')}: compare it before you enter your share`,
+      next: `Nonce and exact command: ${shellLine('runbook', 'status', workflowId)}`,
+    },
+  );
 }
 
 /** Says that nothing is asked for, and lets the holder compare as in a ceremony. */

@@ -1,0 +1,229 @@
+/** Tokens that people hand in: only what the service encrypted to the key of this very ceremony counts, and only once. */
+import { randomUUID } from 'node:crypto';
+import * as openpgp from 'openpgp';
+import type { CeremonyHandle } from '../../src/contracts/ceremony';
+import { GenerationRecord } from '../../activities/support/generation-record';
+import { TokenLedger } from '../../activities/support/token-ledger';
+import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
+import { newRecipient } from '../support/recipient';
+
+jest.setTimeout(30_000);
+
+const USES = ['dr.promote', 'dr.operation-token.delete'] as const;
+const TARGETS = [
+  { cluster: 'west', uses: USES },
+  { cluster: 'east', uses: USES },
+];
+
+let bench: ActivityBench;
+beforeAll(async () => {
+  bench = await ActivityBench.start();
+});
+afterAll(async () => {
+  expect(bench.leaks()).toEqual([]);
+  await bench.stop();
+});
+
+let cid: string;
+async function ceremony(shares?: 'direct', run = bench.run): Promise<CeremonyHandle> {
+  cid = randomUUID();
+  const { fingerprint: _fingerprint, ...handle } = await bench.call(
+    'createCeremony',
+    {
+      ...{ deployment: DEPLOYMENT, runbook: 'drSwitchover', reason: 'a test', requestedBy: 'olga', targets: TARGETS },
+      ...{ epoch: 1, cid, inputDigest: 'digest', shares },
+    },
+    { run },
+  );
+  return handle;
+}
+
+/** What the service would have answered. */
+async function encodedFor({ cid: of, epoch }: CeremonyHandle, token: string): Promise<string> {
+  const { keys } = await bench.keyRecords.read(of, epoch);
+  return encodedTo(keys.pgpPublicKey, token);
+}
+
+async function encodedTo(publicKey: string, text: string): Promise<string> {
+  const encryptionKeys = await openpgp.readKey({ binaryKey: Buffer.from(publicKey, 'base64') });
+  const message = await openpgp.createMessage({ text });
+  const binary: unknown = await openpgp.encrypt({ message, encryptionKeys, format: 'binary' });
+  return Buffer.from(binary as Uint8Array).toString('base64');
+}
+
+let tokens = 0;
+function newToken(): string {
+  tokens += 1;
+  const token = `hvs.CANARY${String(tokens).padStart(18, 'x')}`;
+  bench.canary(`handed in ${tokens}`, token);
+  return token;
+}
+
+const take = async (handle: CeremonyHandle, ...contents: readonly unknown[]) =>
+  bench.call('takeEncodedToken', {
+    deployment: DEPLOYMENT,
+    ceremony: handle,
+    arrived: bench.signaled('submitEncodedToken', contents),
+  });
+
+const ledger = () => new TokenLedger(bench.ledgerDirectory);
+const mine = async () => (await ledger().open()).filter((entry) => entry.cid === cid);
+
+describe('takeEncodedToken', () => {
+  it('takes a token of this ceremony, sealed for its cluster and uses, and the ledger knows it before it is told', async () => {
+    const handle = await ceremony();
+    const encodedToken = await encodedFor(handle, newToken());
+    const { verdicts, findings } = await take(handle, { cluster: 'west', encodedToken });
+    expect(verdicts).toMatchObject([{ code: 'accepted', cluster: 'west' }]);
+    expect(findings).toEqual([]);
+    expect(await mine()).toMatchObject([{ cluster: 'west', state: 'alive', sealed: verdicts[0]?.token }]);
+  });
+
+  it('the same signal again, after a lost result, gives the same; another signal with the same token is refused', async () => {
+    const handle = await ceremony();
+    const token = newToken();
+    const arrived = bench.signaled('submitEncodedToken', [
+      { cluster: 'west', encodedToken: await encodedFor(handle, token) },
+      { cluster: 'west', encodedToken: await encodedFor(handle, token) },
+    ]);
+    const input = { deployment: DEPLOYMENT, ceremony: handle };
+    // The events of a real history have numbers of their own.
+    bench.history.events?.forEach((event, index) => {
+      event.eventId = (index + 1) as unknown as NonNullable<typeof event.eventId>;
+    });
+    const first = await bench.call('takeEncodedToken', { ...input, arrived: arrived.slice(0, 1) });
+    const again = await bench.call('takeEncodedToken', { ...input, arrived });
+    expect(again.verdicts).toMatchObject([{ code: 'accepted', token: first.verdicts[0]?.token }, { code: 'repeated' }]);
+    expect(await mine()).toHaveLength(1);
+  });
+
+  it('settles what nobody held: the finding says that it is held after all', async () => {
+    const handle = await ceremony();
+    const { clusterId } = bench.cluster('west');
+    const record = await GenerationRecord.begin(ledger(), {
+      ...{ kind: 'operation-token', deployment: DEPLOYMENT, cluster: 'west', clusterId, run: bench.run },
+      ...{ cid: handle.cid, key: 'a'.repeat(40), threshold: 3 },
+    });
+    await record.lastShare('nonce');
+    await record.orphaned();
+    const wrong = await take(handle, { cluster: 'east', encodedToken: await encodedFor(handle, newToken()) });
+    expect(wrong.verdicts).toMatchObject([{ code: 'wrong-cluster', text: expect.stringContaining('west') as string }]);
+    const { verdicts, findings } = await take(handle, {
+      cluster: 'west',
+      encodedToken: await encodedFor(handle, newToken()),
+    });
+    expect(verdicts).toMatchObject([{ code: 'accepted' }]);
+    expect(findings).toMatchObject([{ code: 'orphan-held-after-all' }]);
+    expect((await mine()).map(({ state }) => state)).toEqual(['alive']);
+  });
+
+  it('refuses what belongs to another key, epoch, cluster, or is no token; nothing of it is repeated', async () => {
+    const handle = await ceremony();
+    const other = await newRecipient();
+    const own = await encodedFor(handle, newToken());
+    const plain = newToken();
+    const earlier = await ceremony();
+    const cases: readonly (readonly [string, unknown])[] = [
+      ['wrong-key', { cluster: 'west', encodedToken: await encodedTo(other.publicKey, newToken()) }],
+      ['wrong-key', { cluster: 'west', encodedToken: await encodedFor(earlier, newToken()) }],
+      ['wrong-cluster', { cluster: 'north', encodedToken: own }],
+      ['not-a-token', { cluster: 'west', encodedToken: await encodedFor(handle, 'something else') }],
+      ['one-time-password', { cluster: 'west', encodedToken: 'CTRASgBtJwpnJA9cEy1cHSJWNQl0PwN7MWUIRA' }],
+      ['malformed', own],
+      ['malformed', { encoded_token: own, complete: true }],
+      ['malformed', { cluster: 'west', encodedToken: `{"encoded_token":"${own}"}` }],
+      ['malformed', { cluster: 'west', encodedToken: own, otp: '' }],
+      ['wrong-key', { cluster: 'west', encodedToken: own.slice(0, 120) }],
+      ['plain-text-token', { cluster: 'west', encodedToken: plain }],
+      ['plain-text-token', { token: plain }],
+      ['plain-text-token', plain],
+      ['plain-text-token', { cluster: 'west', encodedToken: randomUUID() }],
+      ['undecodable', { undecodable: 'json/protobuf' }],
+    ];
+    const { verdicts } = await take(handle, ...cases.map(([, content]) => content));
+    expect(verdicts.map(({ code }) => code)).toEqual(cases.map(([code]) => code));
+    for (const { code, eventId } of verdicts) expect(eventId !== undefined).toBe(code === 'plain-text-token');
+    expect(JSON.stringify(verdicts)).not.toContain(own.slice(0, 40));
+  });
+
+  it('needs the keys of its own run, and a signal that is in the history', async () => {
+    const handle = await ceremony();
+    const input = { deployment: DEPLOYMENT, ceremony: handle, arrived: [1] };
+    const stranger = { ns: 'default', wid: 'deployment:other', rid: randomUUID() };
+    expect(await bench.failure('takeEncodedToken', input, { run: stranger })).toMatchObject({
+      code: 'KEY_RECORD_MISSING',
+    });
+    expect(await bench.failure('takeEncodedToken', { ...input, arrived: [9_999] })).toMatchObject({
+      code: 'DOCUMENT_INVALID',
+    });
+  });
+});
+
+describe('an attempt for holders', () => {
+  const on = { deployment: DEPLOYMENT, cluster: 'west' };
+  const slot = () => bench.cluster('west').node(0).attempts;
+
+  it('is started with the key of the ceremony, found again, and cancelled only where it is ours', async () => {
+    const handle = await ceremony('direct');
+    const started = await bench.call('startDirectAttempt', { ...on, ceremony: handle });
+    if (started.outcome === 'not-done') throw new Error(started.observed);
+    const { pgp_fingerprint: fingerprint, nonce } = await slot().read('dr-operation-token');
+    expect(started).toMatchObject({ outcome: 'done', nonce, fingerprint, progress: 0, required: 3, needsToken: false });
+    expect(await bench.call('startDirectAttempt', { ...on, ceremony: handle })).toMatchObject({
+      outcome: 'already',
+      nonce,
+    });
+    expect(await mine()).toMatchObject([{ state: 'pending', key: fingerprint }]);
+    expect(await bench.call('endDirectAttempt', { ...on, ceremony: handle, ifGone: 'gone' })).toMatchObject({
+      outcome: 'done',
+      findings: [],
+    });
+    expect((await slot().read('dr-operation-token')).started).toBe(false);
+    expect(await mine()).toEqual([]);
+
+    await slot().start('dr-operation-token');
+    expect(await bench.failure('startDirectAttempt', { ...on, ceremony: handle })).toMatchObject({
+      code: 'ATTEMPT_FOREIGN',
+    });
+    expect(await bench.call('endDirectAttempt', { ...on, ceremony: handle })).toMatchObject({ outcome: 'already' });
+    expect((await slot().read('dr-operation-token')).started).toBe(true);
+    await slot().cancel();
+  });
+
+  it('whose answer was lost is found; one that ended unseen is told as a token that nobody holds', async () => {
+    const handle = await ceremony('direct');
+    bench.service.faults.add({
+      cluster: 'west',
+      endpoint: /generate-operation-token\/attempt$/,
+      skip: 1,
+      action: 'lose-answer',
+    });
+    expect(await bench.call('startDirectAttempt', { ...on, ceremony: handle })).toMatchObject({ outcome: 'done' });
+    await slot().cancel();
+    const ended = await bench.call('endDirectAttempt', { ...on, ceremony: handle, ifGone: 'its attempt ended unseen' });
+    expect(ended.findings).toMatchObject([{ severity: 'critical', code: 'orphan-token' }]);
+    expect((await mine()).map(({ state }) => state)).toEqual(['orphan']);
+  });
+
+  it('is not started where the cluster is no DR secondary, or for a ceremony of another kind', async () => {
+    const handle = await ceremony('direct');
+    expect(
+      await bench.call('startDirectAttempt', { deployment: DEPLOYMENT, cluster: 'east', ceremony: handle }),
+    ).toMatchObject({
+      outcome: 'not-done',
+    });
+    const recipient = await newRecipient();
+    const authority = await bench.authority();
+    const input = { ...on, ceremony: handle, recipientPgpKey: recipient.publicKey, authority };
+    expect(await bench.failure('startDirectRootAttempt', input)).toMatchObject({ code: 'DOCUMENT_INVALID' });
+    expect(await bench.failure('takeEncodedRootToken', { ...input, arrived: [] })).toMatchObject({
+      code: 'DOCUMENT_INVALID',
+    });
+  });
+});
+
+it('checkUnaskedTokens refuses everything, and notices a token in plain text', async () => {
+  const arrived = bench.signaled('submitEncodedToken', [{ cluster: 'west', encodedToken: 'AAAA' }, newToken()]);
+  const { verdicts } = await bench.call('checkUnaskedTokens', { deployment: DEPLOYMENT, arrived });
+  expect(verdicts.map(({ code }) => code)).toEqual(['no-ceremony', 'plain-text-token']);
+});
