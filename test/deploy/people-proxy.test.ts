@@ -1,4 +1,7 @@
-/** The proxy that narrows what people may do with Temporal: its list of methods, and what comes of them. */
+/**
+ * The proxy that narrows what people may do with Temporal: its list of methods, and what comes of them. Where
+ * RUNBOOKS_TEST_NGINX names the program of an nginx, that runs the configuration itself.
+ */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Client, Connection } from '@temporalio/client';
