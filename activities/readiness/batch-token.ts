@@ -8,8 +8,8 @@ import type { ClusterView } from './world';
 
 /**
  * The batch token that is kept for a DR secondary: how long it lives on, since when it is in use, what it may do, and
- * whether it is renewed in time. Where its rotation is in the inventory people rely on it, so that a token without rights,
- * as after its policy was emptied, is red; otherwise a ceremony may stand in. Pure.
+ * whether it is renewed in time. Where its rotation is in the inventory people rely on it, unless the key holders are
+ * always asked: a token without rights, as after its policy was emptied, is red then. Pure.
  */
 export function batchTokenPoint(
   { name, drSet }: Pick<ClusterView, 'name' | 'drSet'>,
@@ -27,7 +27,8 @@ export function batchTokenPoint(
       : 'alive, with its rights',
     next: 'Start batchTokenRotation, and see that its Schedule runs. Was the policy emptied on purpose? Then take batch out of tokenSource.',
   };
-  const reliedOn = rotation !== undefined || ceremony.tokenSource === 'batch';
+  const { tokenSource } = ceremony;
+  const reliedOn = tokenSource === 'batch' || (rotation !== undefined && tokenSource === 'auto');
   const bad = rules.filter(({ verdict }) => verdict === 'fail');
   const { usable, ttlSeconds, creationTtlSeconds } = batch;
   const told = usable

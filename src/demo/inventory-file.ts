@@ -17,6 +17,8 @@ export interface InventoryFacts {
   /** Clusters that may be wiped once. */
   readonly wipes?: readonly { readonly cluster: string; readonly clusterId: string }[];
   readonly pathsFilters?: Readonly<Record<string, unknown>>;
+  /** Rotations by DR set. */
+  readonly batchTokens?: Readonly<Record<string, unknown>>;
 }
 
 /** Simulated clusters have nothing to lose. */
@@ -24,8 +26,19 @@ const WIPES_END = '2099-12-31T00:00:00Z';
 
 /** The inventory file (docs/inventory.md) of the demonstration. */
 export function inventoryText(facts: InventoryFacts): string {
-  const { deployment, clusters, drSets, people, signingKeyFile, uiAddress, namespace, hooks, wipes, pathsFilters } =
-    facts;
+  const {
+    deployment,
+    clusters,
+    drSets,
+    people,
+    signingKeyFile,
+    uiAddress,
+    namespace,
+    hooks,
+    wipes,
+    pathsFilters,
+    batchTokens,
+  } = facts;
   return stringify({
     version: 1,
     temporal: { namespace, ...(uiAddress === undefined ? {} : { uiAddress }) },
@@ -49,13 +62,14 @@ export function inventoryText(facts: InventoryFacts): string {
           ]),
         ),
         drSets,
-        ceremony: { holders: [...HOLDERS], collectFor: '30m', useFor: '30m', tokenSource: 'auto' },
+        ceremony: { holders: [...HOLDERS], collectFor: '30m', useFor: '30m', tokenSource: 'ceremony' },
         gates: {
           plan: { approvals: 1, groups: ['approvers'], excludeRequester: true, validFor: '4h' },
           go: { approvals: 1, groups: ['approvers'], excludeRequester: true, validFor: '10m' },
         },
         wipeAllowList: (wipes ?? []).map((wipe) => ({ ...wipe, until: WIPES_END })),
         pathsFilters: pathsFilters ?? {},
+        batchTokens: batchTokens ?? {},
         // A deployment of a demonstration is switched over and back within minutes.
         limits: { coolDown: '1s', flappingChanges: 100, primaryGone: '10s', heartbeatAge: '5s' },
         ...(hooks === undefined

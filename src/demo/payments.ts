@@ -95,6 +95,7 @@ export async function startPayments(options: PaymentsOptions): Promise<Payments>
       namespace: options.namespace,
       ...(options.uiAddress === undefined ? {} : { uiAddress: options.uiAddress }),
       wipes: UNUSED.map((name) => ({ cluster: name, clusterId: service.cluster(name).snapshotState().clusterId })),
+      batchTokens: { main: { sink: { file: join(directory, 'main-batch-token') } } },
       pathsFilters: { europe: { mode: 'deny', paths: ['us-customers/'] }, asia: 'none' },
       hooks: { command: hook, probe: `${clientsAddress}/probe` },
     });
@@ -193,6 +194,11 @@ async function writeCredentials(
       { path: 'kv/*', capabilities: ALL },
     ]);
   }
+  east.writePolicy('batch-tokens', [
+    { path: 'auth/token/create/runbooks-batch', capabilities: ['update'] },
+    { path: 'auth/token/roles/runbooks-batch', capabilities: ['create', 'read'] },
+    { path: 'sys/policies/acl/runbooks-batch', capabilities: ['create', 'read', 'update'] },
+  ]);
   east.writePolicy('clients', [
     { path: 'secret/*', capabilities: ALL },
     { path: 'kv/*', capabilities: ALL },
@@ -202,7 +208,8 @@ async function writeCredentials(
     await writeFile(file, token, { mode: 0o600 });
     return file;
   };
-  const main = await write('main', east.createToken({ policies: ['runbooks'], ttlMs: TOKEN_LIFE_MS }));
+  const mainPolicies = ['runbooks', 'batch-tokens'];
+  const main = await write('main', east.createToken({ policies: mainPolicies, ttlMs: TOKEN_LIFE_MS }));
   const europe = await write(
     'europe',
     service.cluster('europe').createToken({ policies: ['runbooks'], ttlMs: TOKEN_LIFE_MS }),

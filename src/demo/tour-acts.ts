@@ -27,6 +27,11 @@ export const ACTS: readonly Act[] = [
     title: 'all holders go the whole way with a value that means nothing',
     input: () => ({ collectFor: '10m' }),
   },
+  {
+    runbook: 'batchTokenRotation',
+    title: 'a batch token for the day without key holders; role and policy are made, too',
+    input: () => ({ createRoleAndPolicy: true }),
+  },
   { runbook: 'readiness', title: 'would a switchover and a failover start now?', input: () => ({}) },
   {
     runbook: 'filterReconciliation',
@@ -89,7 +94,16 @@ export const ACTS: readonly Act[] = [
     before: async ({ service }) => service.cluster('east').restart(),
     input: () => ({ cluster: 'east' }),
   },
-  { runbook: 'drSwitchover', title: 'back to east', input: () => ({ to: 'east', go: 'auto' }) },
+  {
+    runbook: 'batchTokenRotation',
+    title: 'west is primary now, and makes the next one',
+    input: () => ({}),
+  },
+  {
+    runbook: 'drSwitchover',
+    title: 'back to east, with the batch token: no key holder is asked',
+    input: () => ({ to: 'east', go: 'auto', tokenSource: 'batch' }),
+  },
   {
     runbook: 'performanceSecondaryOnboarding',
     title: 'asia is wiped and becomes a performance secondary',
