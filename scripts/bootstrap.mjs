@@ -2,7 +2,7 @@
  * Runs one of the project's tasks from a fresh clone: installs the dependencies where the lock file asks for others
  * than are installed, then does the task. Needs nothing but Node and npm; imports nothing that has to be installed.
  *
- *   node scripts/bootstrap.mjs <demo | test | bench> [arguments of the task]
+ *   node scripts/bootstrap.mjs <demo | test | test:ceremony | bench> [arguments of the task]
  */
 import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -55,6 +55,17 @@ const TASKS = {
         ]),
     );
     await step('Tests', process.execPath, [program('jest', 'bin/jest.js'), ...taskArguments]);
+  },
+  // All the seeded orders of shares and events; RUNBOOKS_CEREMONY_SEEDS and _FROM choose others.
+  'test:ceremony': async () => {
+    process.env.RUNBOOKS_CEREMONY_SEEDS ??= '1000';
+    await step('Temporal server', process.execPath, [
+      '-r',
+      './scripts/register-typescript.cjs',
+      'scripts/ensure-temporal.ts',
+    ]);
+    const chosen = ['test/ceremony', '--maxWorkers=1', ...taskArguments];
+    await step('Orders of shares and events', process.execPath, [program('jest', 'bin/jest.js'), ...chosen]);
   },
   bench: async () => {
     await build();

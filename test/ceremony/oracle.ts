@@ -29,7 +29,7 @@ export async function judge(
   cluster: string,
   played: Played,
 ): Promise<Verdict & { readonly mistakes: string[] }> {
-  const { order, report, asked, sent, run, secrets } = played;
+  const { order, report, asked, run, secrets } = played;
   const mistakes: string[] = [];
   const west = scenario.service.cluster(cluster);
   const calls = scenario.service.calls.slice(...played.calls).filter((call) => call.cluster === cluster);
@@ -63,7 +63,10 @@ export async function judge(
   // 3. The orphan alarm, exactly where a token may exist that the run does not hold.
   const orphans = issued.filter((token) => !held.includes(token)).length;
   const alarms = alarmsOf(played);
-  const broken = lastCallsWithoutAnswer(gives);
+  const broken = lastCallsWithoutAnswer(
+    gives,
+    order.mishaps.some(({ what }) => what === 'node restarts'),
+  );
   if (alarms < orphans) mistakes.push(`${orphans} tokens nobody holds, ${alarms} alarms`);
   if (alarms > orphans + broken)
     mistakes.push(`${alarms} alarms, ${orphans} tokens nobody holds, ${broken} last calls without an answer`);
@@ -71,20 +74,27 @@ export async function judge(
   if (inLedger !== alarms) mistakes.push(`${alarms} alarms in the report, ${inLedger} orphans in the ledger`);
 
   // 4. Everybody who sent something is told what became of it.
+  const history = await run.handle.fetchHistory();
   for (const signal of ['share', 'decline'] as const) {
-    const told = (of: { readonly receipts: Played['report']['receipts'] | RunStatus['receipts'] }) =>
-      of.receipts.filter((each) => each.signal === signal).length;
+    const arrived = (history.events ?? []).filter(
+      ({ workflowExecutionSignaledEventAttributes: signaled }) => signaled?.signalName === signal,
+    ).length;
+    const receipts = report.receipts.filter((each) => each.signal === signal).length;
     // What came while the report was being written is not in it, but in the status of the closed run.
-    const receipts = told(report) === sent[signal] ? sent[signal] : told(await run.status());
-    if (receipts !== sent[signal]) mistakes.push(`${sent[signal]} signals ${signal}, ${receipts} receipts`);
+    const told = receipts === arrived ? receipts : receiptsOf(await run.status(), signal);
+    if (told !== arrived) mistakes.push(`${arrived} signals ${signal}, ${told} receipts`);
   }
 
   // 5. Nothing of a secret is readable in the history or the report.
-  const texts = [historyText(await run.handle.fetchHistory()), JSON.stringify(report)];
+  const texts = [historyText(history), JSON.stringify(report)];
   const canaries = new Map([...secrets, ...issued.map((token, index) => [`token ${index}`, token] as const)]);
   for (const text of texts) mistakes.push(...findCanaries(text, canaries).map((name) => `${name} is readable`));
 
   return { end, orphans, alarms, unknowable: Math.max(0, alarms - orphans), attempts, mistakes };
+}
+
+function receiptsOf({ receipts }: RunStatus, signal: string): number {
+  return receipts.filter((each) => each.signal === signal).length;
 }
 
 function textOf(body: RecordedCall['body'], name: 'nonce' | 'key'): string {
@@ -104,7 +114,7 @@ function givenTwice(gives: readonly RecordedCall[]): string[] {
 }
 
 /** Calls with the share that completes an attempt which nobody was told the result of. */
-function lastCallsWithoutAnswer(gives: readonly RecordedCall[]): number {
+function lastCallsWithoutAnswer(gives: readonly RecordedCall[], restarts: boolean): number {
   const progress = new Map<string, Set<string>>();
   let broken = 0;
   for (const { body, status } of gives) {
@@ -112,7 +122,8 @@ function lastCallsWithoutAnswer(gives: readonly RecordedCall[]): number {
     const taken = progress.get(nonce) ?? new Set<string>();
     progress.set(nonce, taken);
     const isLast = taken.size >= THRESHOLD - 1 && !taken.has(key);
-    if (isLast && (status === 0 || status >= 500)) broken += 1;
+    // A node that is restarted answers nobody, whatever it noted.
+    if (isLast && (status === 0 || status >= 500 || restarts)) broken += 1;
     if (status === 200 || status === 0 || status >= 500) taken.add(key);
   }
   return broken;

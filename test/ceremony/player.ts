@@ -1,0 +1,256 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { ceremonyWorkflowId } from '../../src/contracts/names';
+import type { Report } from '../../src/contracts/report';
+import type { RunStatus, Waiting } from '../../src/contracts/run-status';
+import { createEnvelope, parseShare, signDecline, verifyInvitation } from '../../src/secrets';
+import { envelopeOf } from '../support/people';
+import type { Scenario, TestRun } from '../support/scenario';
+import type { Act, Holder, Order } from './orders';
+import { HOLDERS } from './orders';
+
+const POLL_MS = 120;
+/** A killed worker costs ten seconds, and the machine may be loaded. */
+export const WAIT_MS = 90_000;
+const WAYS_OUT = new Set(['retry', 'skip', 'abort', 'cancel-attempt']);
+
+type Parked = Extract<Waiting, { for: 'decision' }>;
+type Missing = Extract<Waiting, { for: 'shares' }>;
+
+/** What a run asked of people: who, and what exactly. */
+export interface Asked {
+  readonly action: string;
+  readonly persons: readonly string[];
+}
+
+function isHolder(name: string): name is Holder {
+  return HOLDERS.some((each) => each === name);
+}
+
+/** Everybody who has to do with one run. */
+export class Player {
+  readonly #scenario: Scenario;
+  readonly #cluster: string;
+  readonly #order: Order;
+  readonly #asked: Asked[] = [];
+  readonly #sent = { share: 0, decline: 0 };
+  readonly #called = new Set<string>();
+  readonly #last = new Map<Holder, unknown>();
+  readonly #secrets = new Map<string, string>();
+  #seq = 0;
+  #invitation = '';
+  #run: TestRun | undefined;
+  #ended: Promise<Report> | undefined;
+
+  constructor(scenario: Scenario, cluster: string, order: Order) {
+    this.#scenario = scenario;
+    this.#cluster = cluster;
+    this.#order = order;
+    for (const name of HOLDERS) this.#secrets.set(`key share of ${name}`, scenario.person(name).share ?? '');
+  }
+
+  async play(invited: () => Promise<void>, freeSlot: () => Promise<void>) {
+    const { early, acts, oneByOne } = this.#order;
+    const run = await this.#scenario.startRunbook(
+      'operationTokenCeremony',
+      {
+        deployment: this.#scenario.name,
+        cluster: this.#cluster,
+        uses: ['dr.promote'],
+        reason: `order ${this.#order.seed}`,
+        requestedBy: 'olga',
+      },
+      ceremonyWorkflowId(this.#cluster),
+    );
+    this.#run = run;
+    if (early) await this.#signal('share', { document: 'eyJhbGciOiJFZDI1NTE5In0.eyJjaWQiOiJlYXJseSJ9.c2ln' });
+    this.#invitation = await this.#look('an invitation', (status) => status.invitation);
+    await invited();
+    for (const act of acts) {
+      await this.send(act);
+      if (oneByOne) await this.#look('a receipt', ({ receipts, outcome }) => receipts.length >= this.#total || outcome);
+    }
+    const report = await this.#answerUntilTheEnd(freeSlot);
+    return { run, report, asked: this.#asked, secrets: this.#secrets };
+  }
+
+  async end(): Promise<void> {
+    await this.#run?.handle.terminate('its order failed').catch(() => undefined);
+  }
+
+  get #total(): number {
+    return this.#sent.share + this.#sent.decline;
+  }
+
+  async send(act: Act): Promise<void> {
+    switch (act.act) {
+      case 'share':
+        return this.#give(act.holder, act.share);
+      case 'correct':
+        return this.#give(act.holder, 'right');
+      case 'again':
+        return this.#signal('share', this.#last.get(act.holder));
+      case 'stranger':
+        return this.#signal('share', await this.#envelopeOfStranger());
+      case 'decline':
+        return this.#signal('decline', await this.#declineOf(act.holder));
+    }
+  }
+
+  async #give(holder: Holder, what: 'right' | 'wrong' | 'same' | 'short' | 'epoch'): Promise<void> {
+    const { share = '' } = this.#scenario.person(holder);
+    const neighbour = HOLDERS[(HOLDERS.indexOf(holder) + 1) % HOLDERS.length] ?? 'ada';
+    const wrong = `${share.startsWith('00') ? '11' : '00'}${share.slice(2)}`;
+    const given = {
+      right: share,
+      epoch: share,
+      wrong,
+      same: this.#scenario.person(neighbour).share ?? '',
+      // Of 17 bytes, with the right x-coordinate.
+      short: `${share.slice(0, 32)}${share.slice(-2)}`,
+    }[what];
+    if (what === 'wrong') this.#secrets.set(`wrong share of ${holder}`, wrong);
+    const { epoch } = await this.#invited();
+    const envelope = await envelopeOf(this.#scenario.person(holder), this.#invitation, this.#scenario.workersKey, {
+      share: given,
+      seq: ++this.#seq,
+      ...(what === 'epoch' ? { epoch: epoch + 1 } : {}),
+    });
+    this.#last.set(holder, envelope);
+    await this.#signal('share', envelope);
+  }
+
+  async #invited() {
+    const pins = [{ environment: 'test', ...this.#scenario.workersKey }];
+    const { invitation, digest } = await verifyInvitation(this.#invitation, { pins, now: Date.now(), holder: 'ada' });
+    return { invitation, digest, epoch: invitation.epoch, cid: invitation.cid };
+  }
+
+  async #envelopeOfStranger() {
+    const { invitation, digest } = await this.#invited();
+    const { key } = this.#scenario.person('grace');
+    const share = parseShare('5a'.repeat(33));
+    const document = await createEnvelope({
+      ...{ invitation, invitationDigest: digest, holder: 'grace', seq: 1, share, signingKey: key },
+    });
+    return { document };
+  }
+
+  async #declineOf(holder: Holder) {
+    const { cid, epoch, invitation } = await this.#invited();
+    const { ns, wid, rid } = invitation;
+    const payload = {
+      ns,
+      wid,
+      rid,
+      cid,
+      epoch,
+      reason: 'not at home',
+      name: holder,
+      iat: Math.floor(Date.now() / 1000),
+    };
+    return { document: await signDecline(payload, this.#scenario.person(holder).key) };
+  }
+
+  async #signal(name: 'share' | 'decline', content: unknown): Promise<void> {
+    this.#sent[name] += 1;
+    await this.#run?.handle.signal(name, content).catch((error: unknown) => {
+      // A late share may come after the end.
+      this.#sent[name] -= 1;
+      if (!String(error).includes('already completed')) throw error;
+    });
+  }
+
+  /** People do what the run asks, until it ends. */
+  async #answerUntilTheEnd(freeSlot: () => Promise<void>): Promise<Report> {
+    const deadline = Date.now() + WAIT_MS;
+    let answered: string | false = '';
+    let cancelled = 0;
+    while (Date.now() < deadline) {
+      const report = await this.#reportWithin(POLL_MS);
+      if (report) return report;
+      const status = await this.#status();
+      const waiting = status?.waiting.find(({ for: kind }) => kind === 'shares' || kind === 'decision');
+      if (!status || !waiting || status.receipts.length < this.#total) continue;
+      const question =
+        waiting.for === 'decision'
+          ? `parking ${waiting.parkingNo}`
+          : waiting.for === 'shares' && `shares ${waiting.epoch} ${waiting.threshold} ${status.receipts.length}`;
+      if (question === answered) continue;
+      answered = question;
+      if (waiting.for === 'shares') await this.#giveWhatIsMissing(waiting);
+      else if (waiting.for === 'decision') cancelled += await this.#decide(waiting, cancelled, freeSlot);
+    }
+    throw new Error(`no end in time; last status ${JSON.stringify(await this.#status(), undefined, 1)}`);
+  }
+
+  /** The run says who is missing; those give, or those whose share was rejected correct it, or all give up. */
+  async #giveWhatIsMissing({ missingHolders, held, declined = [] }: Missing): Promise<void> {
+    const others = declined.map(({ by }) => by.name);
+    const persons = [...missingHolders, ...others];
+    const asked = persons.length > 0 ? persons : held;
+    this.#asked.push({ action: 'give a key share', persons: asked });
+    if (this.#order.people === 'give up') return this.#giveUp('nobody can be reached');
+    // One after the other: a share that somebody else gave as his own is refused, and so another holder is called.
+    const next = persons.find((name): name is Holder => isHolder(name) && !this.#called.has(name));
+    if (next !== undefined) {
+      this.#called.add(next);
+      return this.#give(next, 'right');
+    }
+    // Everybody was called: the run cannot say whose share is wrong, and all look again.
+    for (const name of held.filter(isHolder)) await this.#give(name, 'right');
+    for (const name of persons.filter(isHolder)) await this.#give(name, 'right');
+  }
+
+  async #decide(parked: Parked, cancelled: number, freeSlot: () => Promise<void>): Promise<number> {
+    const choices = parked.choices.map(({ action }) => action);
+    if (choices.length === 0 || !choices.every((each) => WAYS_OUT.has(each)))
+      throw new Error(`odd choices ${choices.join()}`);
+    // Whoever of the inventory may decide: two of them are named in the order.
+    this.#asked.push({ action: `decide "${parked.step}": ${parked.code}`, persons: ['grace', 'henry'] });
+    if (this.#order.people === 'give up' || this.#order.foreign === 'they give up') {
+      await this.#run?.decide('abort', parked.step);
+      return 0;
+    }
+    if (parked.code === 'ATTEMPT_FOREIGN' && this.#order.foreign === 'two people cancel it' && cancelled < 3) {
+      await this.#run?.decide('cancel-attempt', parked.step, 'grace');
+      await this.#run?.decide('cancel-attempt', parked.step, 'henry');
+      return 1;
+    }
+    if (parked.code === 'ATTEMPT_FOREIGN') await freeSlot();
+    await this.#run?.decide('retry', parked.step);
+    return 0;
+  }
+
+  async #giveUp(reason: string): Promise<void> {
+    await this.#run?.handle.signal('abort', { by: 'grace', reason });
+  }
+
+  async #reportWithin(ms: number): Promise<Report | undefined> {
+    this.#ended ??= this.#run?.handle.result() as Promise<Report>;
+    const timer = new AbortController();
+    try {
+      return await Promise.race([this.#ended, delay(ms, undefined, { signal: timer.signal }).catch(() => undefined)]);
+    } finally {
+      timer.abort();
+    }
+  }
+
+  async #status(): Promise<RunStatus | undefined> {
+    try {
+      return await this.#run?.status();
+    } catch {
+      return undefined;
+    }
+  }
+
+  async #look<T>(what: string, look: (status: RunStatus) => T | undefined): Promise<T> {
+    const deadline = Date.now() + WAIT_MS;
+    while (Date.now() < deadline) {
+      const status = await this.#status();
+      const found = status === undefined ? undefined : look(status);
+      if (found !== undefined) return found;
+      await delay(POLL_MS / 2);
+    }
+    throw new Error(`not seen in time: ${what}; last status ${JSON.stringify(await this.#status(), undefined, 1)}`);
+  }
+}
