@@ -1,0 +1,293 @@
+/** Ceremony keys are where they were made: with two workers each key activity reaches the right one, and losing one costs an epoch. */
+import { readFile, readdir, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { temporal } from '@temporalio/proto';
+import { NativeConnection } from '@temporalio/worker';
+import { Decrypter } from 'age-encryption';
+import pino from 'pino';
+import { ceremonyWorkflowId, keyTaskQueue } from '../../src/contracts/names';
+import type { Report } from '../../src/contracts/report';
+import { Secret } from '../../src/secret';
+import { newSealKey } from '../../src/secrets';
+import { startWorker } from '../../src/worker';
+import type { RunningWorker } from '../../src/worker';
+import { replayRun } from '../support/replay';
+import { Scenario } from '../support/scenario';
+import type { TestRun } from '../support/scenario';
+import { temporalServer } from '../support/temporal-server';
+import { workflowBundle } from '../support/workflow-bundle';
+
+jest.setTimeout(120_000);
+
+/** A worker with a key directory of its own, on the queue of the scenario. */
+class Host {
+  readonly keys: string;
+  readonly logLines: string[] = [];
+  #worker: RunningWorker | undefined;
+  #running: Promise<void> | undefined;
+  /** One for each: a connection takes one worker of a queue. */
+  #connection: NativeConnection | undefined;
+
+  constructor(
+    private readonly scenario: Scenario,
+    name: string,
+    private readonly sealKeys?: string,
+  ) {
+    this.keys = join(scenario.directory, `keys-${name}`);
+  }
+
+  get keyHome(): string {
+    return this.#worker?.keyHome ?? '';
+  }
+
+  async start({ sealKeys = this.sealKeys, replay = false } = {}): Promise<void> {
+    const { environment, inventory, taskQueue } = this.scenario;
+    const file = await readFile(environment['RUNBOOKS_SEAL_KEYS_FILE'] ?? '', 'utf8');
+    this.#connection = await NativeConnection.connect({ address: temporalServer().address });
+    this.#worker = await startWorker({
+      settings: {
+        inventoryPath: environment['RUNBOOKS_INVENTORY'] ?? '',
+        sealKeys: new Secret('private-key', sealKeys ?? file.trim()),
+        keyDirectory: this.keys,
+        keyStorage: 'disk',
+        reportDirectory: environment['RUNBOOKS_REPORT_DIR'] ?? '',
+        ledgerDirectory: environment['RUNBOOKS_LEDGER_DIR'] ?? '',
+        taskQueue,
+        logLevel: 'debug',
+      },
+      inventory,
+      connection: this.#connection,
+      namespace: temporalServer().namespace,
+      bundle: await workflowBundle(),
+      log: pino({ level: 'debug' }, { write: (line) => void this.logLines.push(line) }),
+      replay,
+    });
+    this.#running = this.#worker.run();
+  }
+
+  async stop(): Promise<void> {
+    this.#worker?.shutdown();
+    await this.#running;
+    this.#worker = undefined;
+    this.#running = undefined;
+    await this.#connection?.close();
+    this.#connection = undefined;
+  }
+
+  /** Names of the key records on this host. */
+  async records(): Promise<string[]> {
+    return (await readdir(this.keys)).filter((name) => name.endsWith('.key'));
+  }
+}
+
+type Event = temporal.api.history.v1.IHistoryEvent;
+
+/** The queues on which the key activities of a run were scheduled, in order. */
+async function keyQueues(run: TestRun): Promise<readonly (readonly [string, string])[]> {
+  const { events } = await run.handle.fetchHistory();
+  return (events ?? []).flatMap(({ activityTaskScheduledEventAttributes: scheduled }) => {
+    const queue = scheduled?.taskQueue?.name ?? '';
+    return queue.startsWith('runbooks.keys.') ? [[scheduled?.activityType?.name ?? '', queue] as const] : [];
+  });
+}
+
+/** Every envelope that people sent to a run, as it stands in the history for ever. */
+function envelopes(events: readonly Event[]): Buffer[] {
+  return events.flatMap(({ workflowExecutionSignaledEventAttributes: signaled }) => {
+    const data = signaled?.signalName === 'share' ? signaled.input?.payloads?.[0]?.data : undefined;
+    if (!data) return [];
+    const { document } = JSON.parse(Buffer.from(data).toString('utf8')) as { readonly document: string };
+    const payload = Buffer.from(document.split('.')[1] ?? '', 'base64url').toString('utf8');
+    return [Buffer.from((JSON.parse(payload) as { readonly ct: string }).ct, 'base64url')];
+  });
+}
+
+/** Everything of a directory tree, as text. */
+async function everyFile(directory: string): Promise<string[]> {
+  const entries = await readdir(directory, { recursive: true, withFileTypes: true });
+  const files = entries.filter((entry) => entry.isFile());
+  return Promise.all(files.map((entry) => readFile(join(entry.parentPath, entry.name), 'latin1')));
+}
+
+/** Tries whatever could be a key in some texts on an envelope. */
+async function opensWith(texts: readonly string[], envelope: Buffer): Promise<boolean> {
+  const identities = texts.flatMap((text) => text.match(/AGE-SECRET-KEY-[A-Z0-9-]+/gi) ?? []);
+  const phrases = texts.flatMap((text) => text.match(/[A-Za-z0-9+/_-]{20,}={0,2}/g) ?? []);
+  const tries = [
+    ...identities.map((identity) => (decrypter: Decrypter) => decrypter.addIdentity(identity.toUpperCase())),
+    // A seal key or the signing key is no age identity; as a passphrase it opens nothing either.
+    ...[...new Set(phrases)].slice(0, 200).map((phrase) => (decrypter: Decrypter) => decrypter.addPassphrase(phrase)),
+  ];
+  for (const give of tries) {
+    try {
+      const decrypter = new Decrypter();
+      give(decrypter);
+      await decrypter.decrypt(envelope);
+      return true;
+    } catch {
+      // Not this one.
+    }
+  }
+  return false;
+}
+
+const input = (scenario: Scenario) => ({
+  deployment: scenario.name,
+  cluster: 'west',
+  uses: ['dr.promote'],
+  reason: 'a token to have at hand',
+  requestedBy: 'olga',
+});
+const ceremony = (scenario: Scenario) =>
+  scenario.startRunbook('operationTokenCeremony', input(scenario), ceremonyWorkflowId('west'));
+const inHand = (run: TestRun, holder: string) =>
+  run.until(`the share of ${holder}`, ({ waiting }) =>
+    waiting.some((each) => each.for === 'shares' && each.held.includes(holder)),
+  );
+
+describe('two workers with key directories of their own', () => {
+  let scenario: Scenario;
+  let hosts: readonly [Host, Host];
+  let run: TestRun;
+  let report: Report;
+  let home: Host;
+  let other: Host;
+
+  beforeAll(async () => {
+    scenario = await Scenario.start({ worker: 'none' });
+    hosts = [new Host(scenario, 'one'), new Host(scenario, 'two')];
+    await Promise.all(hosts.map((host) => host.start()));
+    run = await ceremony(scenario);
+    await run.waitsFor('shares');
+    const [one, two] = hosts;
+    [home, other] = (await one.records()).length > 0 ? [one, two] : [two, one];
+  });
+  afterAll(async () => {
+    await Promise.all(hosts.map((host) => host.stop()));
+    await scenario.stop();
+  });
+
+  it('the keys lie on one of them, and what needs them runs there', async () => {
+    expect(home.keyHome).not.toBe(other.keyHome);
+    expect(await home.records()).toHaveLength(1);
+    expect(await other.records()).toEqual([]);
+    for (const holder of ['ada', 'bert']) {
+      await run.share(holder);
+      await inHand(run, holder);
+    }
+    const queues = await keyQueues(run);
+    expect(queues.length).toBeGreaterThanOrEqual(2);
+    expect(new Set(queues.map(([, queue]) => queue))).toEqual(new Set([keyTaskQueue(home.keyHome)]));
+  });
+
+  it('that one stops: the run asks again with keys of the other one, and comes to its end there', async () => {
+    const [old = ''] = await home.records();
+    await home.stop();
+    await run.share('cleo');
+    const again = await run.waitsFor('shares', ({ epoch }) => epoch === 2);
+    expect(again.held).toEqual([]);
+    const { receipts, findings } = await run.status();
+    expect(receipts.find(({ arrival }) => arrival === 3)).toMatchObject({ verdict: 'refused', code: 'keys-gone' });
+    expect(findings).toContainEqual(
+      expect.objectContaining({
+        code: 'ceremony-keys-lost',
+        text: expect.stringContaining('WORKER_UNREACHABLE') as string,
+      }),
+    );
+    expect(await other.records()).toHaveLength(1);
+    for (const holder of ['ada', 'bert', 'cleo']) await run.share(holder, { seq: 2 });
+    report = await run.report();
+    expect(report.outcome).toBe('completed');
+    const late = (await keyQueues(run)).filter(([, queue]) => queue === keyTaskQueue(other.keyHome));
+    expect(late.map(([name]) => name)).toEqual(
+      expect.arrayContaining(['openEnvelopes', 'generateOperationToken', 'destroyCeremonyKeys']),
+    );
+    expect(await other.records()).toEqual([]);
+    // The one that is away still has its record, which belongs to a run that ended.
+    expect(await home.records()).toEqual([old]);
+    await replayRun(run);
+  });
+
+  it('started again it destroys at once what belongs to the run that ended', async () => {
+    await home.start();
+    expect(await home.records()).toEqual([]);
+    expect(home.logLines.join('\n')).toContain('run-closed');
+  });
+
+  it('afterwards no recorded envelope opens with anything that the workers still have', async () => {
+    const old = envelopes((await run.handle.fetchHistory()).events ?? []);
+    expect(old).toHaveLength(6);
+    run = await ceremony(scenario);
+    await run.share('ada');
+    await inHand(run, 'ada');
+    // What is left: seal keys, the signing key, the ledger, reports, and the keys of another ceremony, which open its own.
+    const left = await everyFile(scenario.directory);
+    expect(left.join('\n')).toContain('AGE-SECRET-KEY-');
+    const [own] = envelopes((await run.handle.fetchHistory()).events ?? []);
+    expect(own && (await opensWith(left, own))).toBe(true);
+    for (const envelope of old) expect(await opensWith(left, envelope)).toBe(false);
+  });
+
+  it('a key directory that is lost costs one epoch', async () => {
+    for (const { keys } of hosts) {
+      const names = (await readdir(keys)).filter((name) => name !== 'key-home');
+      await Promise.all(names.map((name) => rm(join(keys, name))));
+    }
+    await run.share('bert');
+    await run.waitsFor('shares', ({ epoch }) => epoch === 2);
+    expect((await run.status()).findings).toContainEqual(
+      expect.objectContaining({ text: expect.stringContaining('KEY_RECORD_MISSING') as string }),
+    );
+    await run.handle.signal('abort', { by: 'olga', reason: 'seen' });
+    expect((await run.report()).outcome).toBe('aborted');
+    for (const host of hosts) expect(await host.records()).toEqual([]);
+    expect(await scenario.leaks(hosts.flatMap(({ logLines }) => logLines))).toEqual([]);
+  });
+});
+
+describe('rotation of the seal keys while a run holds a token', () => {
+  let scenario: Scenario;
+  let host: Host;
+  let old = '';
+  const next = newSealKey('next').reveal();
+
+  beforeAll(async () => {
+    scenario = await Scenario.start({ worker: 'none' });
+    host = new Host(scenario, 'one');
+    old = (await readFile(scenario.environment['RUNBOOKS_SEAL_KEYS_FILE'] ?? '', 'utf8')).trim();
+    await host.start();
+  });
+  afterAll(async () => {
+    await host.stop();
+    await scenario.stop();
+  });
+
+  it('taken away too early it is named, and nothing is lost; behind the new one it opens what it sealed', async () => {
+    const kid = old.split(':')[0] ?? '';
+    const run = await scenario.start();
+    await run.people({ go: false });
+    await run.waitsFor('approval', ({ gate }) => gate === 'go');
+
+    await host.stop();
+    await host.start({ sealKeys: next, replay: true });
+    expect(host.logLines.join('\n')).toContain(`sealed with key ${kid}, which RUNBOOKS_SEAL_KEYS does not have`);
+    const ready = await scenario.startRunbook('readiness', { deployment: scenario.name }, `readiness:${scenario.name}`);
+    const { points } = (await ready.report()).result as unknown as { readonly points: readonly Point[] };
+    const red = points.find(({ id }) => id === 'seal-keys');
+    expect(red).toMatchObject({ verdict: 'fail', observed: expect.stringContaining(`needs key ${kid}`) as string });
+
+    await host.stop();
+    await host.start({ sealKeys: `${next},${old}`, replay: true });
+    await run.approve('go', 'henry');
+    const report = await run.report();
+    expect(report).toMatchObject({ outcome: 'completed', parkings: [] });
+    expect(await scenario.leaks([JSON.stringify(report), ...host.logLines])).toEqual([]);
+    await replayRun(run);
+  });
+});
+
+interface Point {
+  readonly id: string;
+  readonly verdict: string;
+  readonly observed: string;
+}
