@@ -66,6 +66,7 @@ describe('runbook share, in a rehearsal', () => {
     expect(questions).toEqual(['To go on with the REHEARSAL, type the name of the deployment']);
     for (const shown of ['REHEARSAL', 'your key share is NOT asked for', 'payments', 'olga (UNVERIFIED)', RUN.rid])
       expect(err).toContain(shown);
+    expect(err.split('\n')[0]).toBe('REHEARSAL: no key share is asked for. Keep yours where it is.');
     expect(err).not.toContain('Warning');
     expect(out.split('\n')).toHaveLength(1);
     expect((await opened(out)).answer).toEqual({ holder: 'ada', how: 'claimed', tool: `runbook ${VERSION}` });

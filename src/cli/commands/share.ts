@@ -203,6 +203,7 @@ async function confirmRehearsal(
       next: 'Never give your key share to a rehearsal: this command makes a value that means nothing.',
     });
   }
+  context.err('REHEARSAL: no key share is asked for. Keep yours where it is.');
   for (const line of rehearsalLines(checked)) context.err(line);
   const wanted = checked.rehearsal.deployment;
   const typed = options.confirm ?? (await context.ask('To go on with the REHEARSAL, type the name of the deployment'));

@@ -45,6 +45,15 @@ const WAITING: readonly (readonly [Waiting, readonly string[]])[] = [
     },
     ['runbook decide deployment:payments --step "Promote west" --action promote-back', '7 entries', '"parkingNo": 2'],
   ],
+  [
+    { for: 'rehearsal', epoch: 1, answered: ['ada'], missing: ['bert', 'cleo'], until: 0 },
+    [
+      'REHEARSAL: no key share is asked for',
+      'Answered: ada',
+      'Not yet: bert, cleo',
+      'bert, by command: `runbook share deployment:payments --holder bert`',
+    ],
+  ],
   [{ for: 'resume', by: 'olga', reason: 'lunch' }, ['runbook resume deployment:payments', 'olga', 'lunch']],
 ];
 
