@@ -1,0 +1,97 @@
+/** One ceremony on the real server, each holder on a way of his own: connected, offline, and with only a browser. */
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { ceremonyWorkflowId } from '../../src/contracts/names';
+import { QUERIES, SIGNALS } from '../../src/contracts/signals';
+import { formatPublicKey } from '../../src/secrets';
+import { cli } from '../cli/support';
+import { agree, encryptAndCopy, openStage } from '../holder-page/support';
+import type { Stage } from '../holder-page/support';
+import { findChromium } from '../support/chromium';
+import { replayRun } from '../support/replay';
+import { Scenario } from '../support/scenario';
+import { temporalServer } from '../support/temporal-server';
+
+const executable = findChromium();
+const inBrowser = executable === undefined ? it.skip : it;
+const because = executable === undefined ? ' (not run: no Chromium on this machine; CHROMIUM names one)' : '';
+
+describe(`three holders, three ways${because}`, () => {
+  let scenario: Scenario;
+  let directory: string;
+  let stage: Stage | undefined;
+  beforeAll(async () => {
+    directory = await mkdtemp(join(tmpdir(), 'holders-ways-'));
+    scenario = await Scenario.start({ attestation: 'claimed' });
+  });
+  afterAll(async () => {
+    await stage?.close();
+    await scenario.stop();
+    await rm(directory, { recursive: true });
+  });
+
+  inBrowser(
+    `a token is made of shares from terminal, envelope file and page; no share is readable anywhere${because}`,
+    async () => {
+      stage = await openStage(executable ?? '');
+      const lock = ceremonyWorkflowId('west');
+      const run = await scenario.startRunbook(
+        'operationTokenCeremony',
+        { deployment: scenario.name, cluster: 'west', uses: ['dr.promote'], reason: 'three ways', requestedBy: 'olga' },
+        lock,
+      );
+      await run.waitsFor('shares');
+      const { address, namespace } = temporalServer();
+      const env = { TEMPORAL_ADDRESS: address, TEMPORAL_NAMESPACE: namespace };
+      const shareOf = (name: string) => scenario.person(name).share ?? '';
+      const workersKey = formatPublicKey(scenario.workersKey);
+      const pins = join(directory, 'pins.json');
+      const printed: string[] = [];
+      const runbook = async (words: readonly string[], answers: readonly string[] = []) => {
+        const result = await cli([...words, '--pins', pins], { env, answers });
+        printed.push(result.out, result.err);
+        return result;
+      };
+
+      // Connected, for the first time: one command, one comparison.
+      const online = await runbook(
+        ['share', lock, '--holder', 'ada', '--workers-key', workersKey],
+        ['yes', 'west', shareOf('ada')],
+      );
+      expect([online.code, online.out]).toEqual([0, expect.stringContaining('accepted')]);
+
+      // Offline: a file to the holder, a file back, sent by somebody else.
+      const invitationFile = join(directory, 'invitation.txt');
+      const envelopeFile = join(directory, 'bert.envelope');
+      expect((await runbook(['invitation', lock, '--output', invitationFile])).code).toBe(0);
+      expect(await readFile(invitationFile, 'utf8')).toContain(workersKey);
+      const offline = [
+        'share',
+        lock,
+        '--holder',
+        'bert',
+        '--invitation-file',
+        invitationFile,
+        '--output',
+        envelopeFile,
+      ];
+      expect((await runbook(offline, ['west', shareOf('bert')])).code).toBe(0);
+      const sent = await runbook(['share', lock, '--envelope-file', envelopeFile]);
+      expect([sent.code, sent.out]).toEqual([0, expect.stringContaining('accepted')]);
+
+      // With only a browser: the query's answer into the page, the envelope into the signal's form.
+      const { page, context, requests } = await stage.open({ 'workers-keys': workersKey });
+      await agree(page, JSON.stringify(await run.handle.query(QUERIES.invitation)), 'cleo', 'west');
+      await page.fill('#share', shareOf('cleo'));
+      await run.handle.signal(SIGNALS.share, await encryptAndCopy(page));
+      expect(requests).toEqual([]);
+      const markup = await page.content();
+      await context.close();
+
+      expect(await run.report()).toMatchObject({ outcome: 'completed', parkings: [] });
+      expect(await scenario.leaks([...printed, markup, await readFile(envelopeFile, 'utf8')])).toEqual([]);
+      await replayRun(run);
+    },
+  );
+});
