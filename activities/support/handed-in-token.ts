@@ -3,7 +3,7 @@ import { HELD_AFTER_ALL } from '../../src/contracts/alarms';
 import type { EncodedTokenVerdict } from '../../src/contracts/activities';
 import type { Finding } from '../../src/contracts/run-facts';
 import type { Sealed } from '../../src/contracts/sealed';
-import { RunbookError, isRunbookError } from '../../src/errors';
+import { isRunbookError } from '../../src/errors';
 import type { Secret } from '../../src/secret';
 import type { InvitationTarget, KeyRecord, RunContext } from '../../src/secrets';
 import { openToken, openValue, sealValue } from '../../src/secrets';

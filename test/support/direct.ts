@@ -42,7 +42,7 @@ export async function enterAll(
   let encoded = '';
   for (const holder of holders) {
     const answer = await enter(shown, scenario.person(holder).share ?? '');
-    encoded = String(answer['encoded_token'] ?? '');
+    encoded = textOf(answer['encoded_token']);
   }
   if (encoded === '') throw new Error('no encoded token');
   return encoded;
@@ -50,6 +50,10 @@ export async function enterAll(
 
 export async function handIn(run: TestRun, cluster: string, encodedToken: string): Promise<void> {
   await run.handle.signal('submitEncodedToken', { cluster, encodedToken });
+}
+
+function textOf(value: unknown): string {
+  return typeof value === 'string' ? value : '';
 }
 
 function parsed({ instructions }: Action): Shown | undefined {

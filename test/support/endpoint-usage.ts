@@ -176,7 +176,7 @@ function activitiesOf(factory: ts.FunctionDeclaration): readonly (readonly [stri
 function notItsOwn(name: string, { syntax }: SourceFile): ReadonlySet<string> {
   return new Set([
     ...(name === 'drFailover' ? [] : ['failOver']),
-    ...(/\b(tokens|Ceremony)\b/.test(syntax.getText()) ? [] : ['OperationTokens', 'Ceremony']),
+    ...(/\b(tokens|ceremonyFor)\b/.test(syntax.getText()) ? [] : ['OperationTokens', 'ceremonyFor']),
   ]);
 }
 

@@ -6,7 +6,7 @@ import type { DirectOutcome } from './direct-decisions';
 import { askPeople, outcomeOf } from './direct-decisions';
 import { directInstructions, directWait, handInInstructions } from './direct-words';
 import { DirectWatch } from './direct-watch';
-import { RunStopped, StepFailed, failureFacts, stepFailure } from './failures';
+import { RunStopped, StepFailed, stepFailure } from './failures';
 import { foreignAttemptRemedy } from './foreign-attempt';
 import type { TakenTokens } from './handed-in';
 import { HandedIn, withoutFingerprint } from './handed-in';

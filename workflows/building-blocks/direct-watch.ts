@@ -58,7 +58,8 @@ export class DirectWatch {
   }
 
   throwDefect(): void {
-    if (this.#defect !== undefined) throw this.#defect;
+    if (this.#defect === undefined) return;
+    throw this.#defect instanceof Error ? this.#defect : new TypeError('the attempt cannot be followed');
   }
 
   stop(): void {

@@ -243,7 +243,9 @@ export class Run {
         record.state = 'parked';
         const remedy = options.remedy?.(failure);
         const offered = remedy ? [RETRY, remedy.choice, ...choices] : [RETRY, ...choices];
-        const decision = await this.#parkUnless(remedy?.step ?? name, failure, offered, options.instead);
+        const decision = await this.#parking.park(remedy?.step ?? name, failure, offered, (ready) =>
+          this.waitFor(() => ready() || options.instead?.() !== undefined),
+        );
         if (!decision) {
           const result = options.instead?.();
           if (result === undefined) throw new TypeError('parking ended without a decision', { cause: error });
@@ -276,19 +278,6 @@ export class Run {
         }
       }
     }
-  }
-
-  /** As {@link park}; undefined where people bring meanwhile what the step is for. */
-  #parkUnless(
-    step: string,
-    failure: FailureFacts,
-    choices: readonly Choice[],
-    instead: (() => unknown) | undefined,
-  ): Promise<Decision | undefined> {
-    if (!instead) return this.park(step, failure, choices);
-    return this.#parking.park(step, failure, choices, (ready) =>
-      this.waitFor(() => ready() || instead() !== undefined),
-    );
   }
 
   /** Puts a new line into the timeline. */
