@@ -60,7 +60,7 @@ class Program {
 /** Arguments and environments of every process that descends from this one, as every user of the machine, or root, sees them. */
 class ProcessTable {
   readonly seen = new Map<string, { readonly cmdline: string; readonly environ: string }>();
-  readonly #timer = setInterval(() => this.look(), 15);
+  readonly #timer = setInterval(() => this.look(), 60);
 
   look(): void {
     const parents = new Map<number, number>();

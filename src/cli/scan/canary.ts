@@ -9,7 +9,7 @@ interface CanaryForm {
   readonly encoding: string;
   /** What to look for, in bytes of latin-1. */
   readonly needle: string;
-  /** Whether letters of both cases count. */
+  /** Whether letters of both cases count; the needle is in lower case then. */
   readonly anyCase: boolean;
 }
 
@@ -38,7 +38,8 @@ export function canary(label: string, secret: string): Canary | undefined {
   forms.push({ encoding: 'URL encoding', needle: percentEncoded(text), anyCase: true });
   const json = JSON.stringify(secret).slice(1, -1);
   if (json !== secret) forms.push({ encoding: 'JSON', needle: json, anyCase: false });
-  return { label, forms: forms.filter(({ needle }) => needle.length >= SHORTEST_NEEDLE) };
+  const looked = forms.map((form) => (form.anyCase ? { ...form, needle: form.needle.toLowerCase() } : form));
+  return { label, forms: looked.filter(({ needle }) => needle.length >= SHORTEST_NEEDLE) };
 }
 
 /** The bytes that hexadecimal or base64 text stands for. */

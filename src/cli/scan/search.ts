@@ -71,7 +71,19 @@ export class SecretSearch {
     }
   }
 
+  /** Looks at a text once: where nothing was found the first time, nothing would be the next. */
+  #once(text: string, look: () => void): void {
+    if (this.#clean.has(text)) return;
+    const before = this.#found.size;
+    look();
+    if (this.#found.size === before && !this.#incomplete) this.#clean.add(text);
+  }
+
   #text(where: string, text: string, depth: number): void {
+    this.#once(text, () => this.#lookAtText(where, text, depth));
+  }
+
+  #lookAtText(where: string, text: string, depth: number): void {
     this.#match(where, text);
     const json = parseJson(text);
     if (json !== undefined) this.value(where, json, depth + 1);
@@ -84,7 +96,10 @@ export class SecretSearch {
   }
 
   #bytes(where: string, bytes: Buffer, depth: number): void {
-    if (bytes.length === 0) return;
+    if (bytes.length > 0) this.#once(`bytes ${bytes.toString('latin1')}`, () => this.#lookAtBytes(where, bytes, depth));
+  }
+
+  #lookAtBytes(where: string, bytes: Buffer, depth: number): void {
     this.#match(where, bytes.toString('latin1'));
     // UTF-16 of plain text: every second byte is none.
     if (bytes.includes(0)) this.#match(`${where} (without zero bytes)`, bytes.toString('latin1').replaceAll('\0', ''));
@@ -111,17 +126,14 @@ export class SecretSearch {
   }
 
   #match(where: string, text: string): void {
-    if (this.#clean.has(text)) return;
-    const before = this.#found.size;
     const lower = text.toLowerCase();
     for (const { label, forms } of this.#canaries) {
       for (const { encoding, needle, anyCase } of forms) {
-        const found = anyCase ? lower.includes(needle.toLowerCase()) : text.includes(needle);
+        const found = anyCase ? lower.includes(needle) : text.includes(needle);
         if (found) this.#add({ where, kind: 'canary', what: `${label}, ${encoding}` });
       }
     }
     for (const [what, shape] of SECRET_SHAPES) if (shape.test(text)) this.#add({ where, kind: 'suspicion', what });
-    if (this.#found.size === before) this.#clean.add(text);
   }
 
   #add(finding: ScanFinding): void {
