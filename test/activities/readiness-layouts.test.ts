@@ -95,20 +95,28 @@ describe('a DR set, its performance secondary, and the DR secondary of that', ()
     const batch = process.env[variable('west', 'batch')] ?? '';
     give('west', 'batch', east.createToken({ policies: ['dr-operations'], type: 'batch', ttlMs: 60_000 }));
     give('west', 'ceremony', east.createToken({ policies: ['default'] }));
+    // It may do everything, and is no root token: no DR secondary takes it.
+    east.writePolicy('everything', [
+      { path: '*', capabilities: ['create', 'read', 'update', 'delete', 'list', 'sudo'] },
+    ]);
+    give('west', 'credential', east.createToken({ policies: ['everything'] }));
     const result = await check();
     give('west', 'batch', batch);
     expect(pointsOf(result, 'fail')).toEqual(['stored-credential (west) both', 'token-source (west) both']);
     expect(result.failover).toBe('not-ready');
     expect(point(result, 'stored-credential', 'west')?.observed).toBe(
-      `accepted: batchToken, which ends soon, version ${VERSION}`,
+      `refused: what the inventory names, version ${VERSION}`,
     );
     expect(point(result, 'token-source', 'west')?.observed).toContain('lives long enough');
 
     // The batch token is such a credential, and makes a ceremony unnecessary.
     const withBatch = await check();
     give('west', 'ceremony', east.rootToken);
+    give('west', 'credential', east.rootToken);
     expect(pointsOf(withBatch, 'fail')).toEqual([]);
-    expect(point(withBatch, 'stored-credential', 'west')?.observed).toBe(`batchToken, accepted by ${VERSION}`);
+    expect(point(withBatch, 'stored-credential', 'west')?.observed).toBe(
+      `the batch token, instead of a ceremony by ${VERSION}`,
+    );
   });
 
   it('a batch token whose policy is gone leaves the ceremony, and says so; a dropped filter is seen', async () => {

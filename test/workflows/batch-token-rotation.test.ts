@@ -85,7 +85,7 @@ const fileToken = () => readFileSync(file, 'utf8').trim();
 const failedNames = ({ preconditions }: Report) =>
   preconditions.filter(({ verdict }) => verdict === 'fail').map(({ name }) => name);
 
-describe('batchTokenRotation', () => {
+describe('the rotation of batch tokens', () => {
   const lanes = new Lanes(inFile, inEngine);
   beforeAll(() => lanes.start());
   afterAll(() => lanes.ended());
@@ -282,7 +282,7 @@ describe('batchTokenRotation', () => {
   );
 
   it(
-    'it refuses while a run moves the primary, and where no cluster is primary',
+    'where no cluster is primary none can be made, and the run says so before anything else',
     inEngine.test(async (scenario) => {
       await scenario.service.cluster('east').kill();
       const failure = await (await rotate(scenario)).failure();

@@ -40,7 +40,7 @@ function mount(call: RouteCall): ServiceAnswer {
     throw badRequest(`path is already in use at ${path}`);
   }
   const { options } = body;
-  const second = isJsonObject(options) && String(options['version']) === '2';
+  const second = isJsonObject(options) && textField(options, 'version') === '2';
   const [asked, description] = [requiredTextField(body, 'type'), textField(body, 'description')];
   const mountType = asked === 'kv' && second ? KEY_VALUE_2 : asked;
   const key = `${local ? 'cluster/mount' : 'mount'}/${path}`;

@@ -1,0 +1,131 @@
+/** Where a batch token may be kept, what readiness says of it, and what a lost worker leaves. */
+import { chmod, mkdir, mkdtemp, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { BatchTokenFile } from '../../activities/support/batch-token-file';
+import { judgeDue } from '../../activities/support/batch-token-assessment';
+import { neededGrants } from '../../activities/support/batch-token-policy';
+import { batchTokenPoint } from '../../activities/readiness/batch-token';
+import type { CredentialFacts } from '../../activities/support/switchover-facts';
+import { batchTokenReady } from '../../activities/support/switchover-token-rules';
+import type { Deployment } from '../../src/inventory';
+import { Secret } from '../../src/secret';
+import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
+
+const PROMOTE = 'sys/replication/dr/secondary/promote';
+const UPDATE_PRIMARY = 'sys/replication/dr/secondary/update-primary';
+const RIGHTS = { [PROMOTE]: ['update'], [UPDATE_PRIMARY]: ['update'] };
+const GOOD: CredentialFacts = {
+  usable: true,
+  type: 'batch',
+  orphan: true,
+  ttlSeconds: 20_000,
+  creationTtlSeconds: 28_800,
+  capabilities: RIGHTS,
+};
+
+describe('readiness', () => {
+  const deployment = (tokenSource: 'auto' | 'batch' | 'ceremony', rotated = true) =>
+    ({
+      ceremony: { tokenSource, batchMarginMs: 1_800_000 },
+      batchTokens: rotated ? { main: { ttlMs: 28_800_000 } } : {},
+    }) as unknown as Deployment;
+  const point = (more: Partial<CredentialFacts>, of = deployment('auto')) => {
+    const facts = { ...GOOD, ...more };
+    const rules = batchTokenReady(facts, 'west', of, [PROMOTE, UPDATE_PRIMARY]);
+    return batchTokenPoint({ name: 'west', drSet: 'main' }, of, facts, rules)[0];
+  };
+  const emptied = { capabilities: { [PROMOTE]: ['deny'], [UPDATE_PRIMARY]: ['deny'] } };
+
+  it('shows what is left, when it was made, and that it has its rights', () => {
+    expect(point({})).toMatchObject({
+      verdict: 'ok',
+      observed: '20000 s left, made 8800 s ago, with its rights',
+    });
+  });
+
+  it('is red after the kill switch where people rely on the token, although it lives on', () => {
+    expect(point(emptied)).toMatchObject({ verdict: 'fail', observed: expect.stringContaining('deny') as string });
+    expect(point(emptied, deployment('batch', false))).toMatchObject({ verdict: 'fail' });
+    expect(point(emptied, deployment('ceremony'))).toMatchObject({ verdict: 'warn' });
+    expect(point({ usable: false, error: 'PERMISSION_DENIED' })).toMatchObject({ verdict: 'fail' });
+  });
+
+  it('warns where the rotation is overdue, before the token ends', () => {
+    expect(point({ ttlSeconds: 7_000 })).toMatchObject({ verdict: 'warn' });
+    expect(point({ ttlSeconds: 1_000 })).toMatchObject({ verdict: 'fail' });
+  });
+});
+
+it.each([
+  ['there is none', undefined, true],
+  ['it cannot be used', { ...GOOD, usable: false }, true],
+  ['it is no batch token', { ...GOOD, type: 'service' }, true],
+  ['it lacks a right', { ...GOOD, capabilities: { [PROMOTE]: ['update'] } }, true],
+  ['less than half of its life is left', { ...GOOD, ttlSeconds: 14_000 }, true],
+  ['more than half of its life is left', { ...GOOD, ttlSeconds: 15_000 }, false],
+] as const)('whether a rotation is due: %s', (_name, present, due) => {
+  expect(judgeDue(present, neededGrants(false), { ttlMs: 28_800_000 }).due).toBe(due);
+});
+
+describe('on a simulated deployment', () => {
+  let bench: ActivityBench;
+  let place: string;
+  const token = new Secret('batch-token', 'hvb.A-CANARY-THAT-IS-KEPT');
+  beforeAll(async () => {
+    place = await mkdtemp(join(tmpdir(), 'batch-token-place-'));
+    bench = await ActivityBench.start({
+      deployment: { batchTokens: { main: { sink: { file: join(place, 'token') } } } },
+    });
+    bench.canary('a batch token', token.reveal());
+  });
+  afterAll(async () => {
+    await bench.stop();
+    await rm(place, { recursive: true, force: true });
+  });
+
+  it('a directory that others may enter or its group may write to is refused, and so is a link or a folder', async () => {
+    const file = new BatchTokenFile(join(place, 'token'));
+    for (const mode of [0o755, 0o701, 0o770]) {
+      await chmod(place, mode);
+      await expect(file.replace(token)).rejects.toMatchObject({ code: 'PRECONDITION_FAILED' });
+    }
+    await chmod(place, 0o700);
+    await symlink('/dev/null', join(place, 'link'));
+    await expect(new BatchTokenFile(join(place, 'link')).replace(token)).rejects.toMatchObject({
+      observed: expect.stringContaining('symbolic link') as string,
+    });
+    await mkdir(join(place, 'folder'));
+    await expect(new BatchTokenFile(join(place, 'folder')).check()).rejects.toMatchObject({ needed: 'a file' });
+    await symlink(place, join(place, 'way'));
+    await expect(new BatchTokenFile(join(place, 'way', 'x')).check()).rejects.toMatchObject({ needed: 'a directory' });
+  });
+
+  it('a file that others may read becomes one of mode 0600; what a dead worker left is replaced, never followed', async () => {
+    const file = join(place, 'token');
+    await writeFile(file, 'the one before', { mode: 0o644 });
+    await writeFile(join(place, 'elsewhere'), 'untouched');
+    await symlink(join(place, 'elsewhere'), `${file}.new`);
+    await new BatchTokenFile(file).replace(token);
+    expect((await stat(file)).mode & 0o777).toBe(0o600);
+    expect(await readFile(join(place, 'elsewhere'), 'utf8')).toBe('untouched');
+    expect((await new BatchTokenFile(file).read())?.reveal()).toBe(token.reveal());
+  });
+
+  it('after a lost worker another token is made, and the one that may exist is told', async () => {
+    const east = bench.cluster('east');
+    east.writePolicy('runbooks-batch', [
+      ...neededGrants(false).map(({ path, capabilities }) => ({ path, capabilities: [...capabilities] })),
+    ]);
+    const role = { allowedPolicies: ['runbooks-batch'], orphan: true, renewable: false, tokenType: 'batch' } as const;
+    east.storage.write('token-role/runbooks-batch', { type: 'token-role', role }, bench.service.now());
+    const input = { deployment: DEPLOYMENT, cluster: 'east', drSet: 'main' };
+    const made = await bench.call('rotateBatchToken', input, { attempt: 2 });
+    expect(made).toMatchObject({ extraTokens: 1, findings: [{ code: 'extra-batch-token', severity: 'info' }] });
+    await expect(bench.call('rotateBatchToken', { ...input, cluster: 'west' })).rejects.toMatchObject({
+      type: 'PRECONDITION_FAILED',
+    });
+    expect(bench.calls('west', 'auth/token/create/runbooks-batch')).toBe(0);
+    expect(bench.leaks()).toEqual([]);
+  });
+});
