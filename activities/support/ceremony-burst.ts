@@ -1,11 +1,14 @@
 import type { GeneratedTokenKind, GenerationEndpoints } from '../../src/client';
 import type { Envelope } from '../../src/contracts/ceremony';
+import type { EnvelopeReceipt } from '../../src/contracts/receipts';
+import { ENVELOPE_VERDICTS } from '../../src/contracts/receipts';
 import type { Finding } from '../../src/contracts/run-facts';
 import { satisfiesGroups } from '../../src/contracts/share-groups';
 import { RunbookError } from '../../src/errors';
 import { findDeployment } from '../../src/inventory';
 import type { Secret } from '../../src/secret';
 import type { KeyRecord, RunContext } from '../../src/secrets';
+import { checkEnvelopes } from '../../src/secrets';
 import type { ActivityDependencies } from '../dependencies';
 import { requireGroups } from './ceremony-roster';
 import type { AttemptKey, BurstResult } from './burst';
@@ -14,7 +17,8 @@ import type { ClusterAccess } from './clusters';
 import { ceremonyToken } from './clusters';
 import type { Execution } from './execution';
 import { GenerationRecord, orphanFinding } from './generation-record';
-import { sharesInHand } from './plain-shares';
+import { personLookup } from './people';
+import { sharesInHand, splitEnvelopes } from './plain-shares';
 import type { TokenLedger } from './token-ledger';
 
 /** The keys of a ceremony of this very run. @throws RunbookError KEY_RECORD_MISSING */
@@ -61,9 +65,15 @@ export async function burstOfCeremony<K extends GeneratedTokenKind, T>(
   const cluster = access.entry.name;
   const shares = await sharesInHand(dependencies.inventory, { deployment, run, record }, envelopes);
   if (shares.length < record.threshold) {
+    const receipts = await checkEnvelopes(
+      record,
+      splitEnvelopes(envelopes).sealed,
+      personLookup(dependencies.inventory),
+    );
     throw new RunbookError('SHARES_MISSING', `Only ${shares.length} of ${record.threshold} key shares verify.`, {
-      observed: `${shares.length}`,
+      observed: `${shares.length}${unfitInWords(receipts)}`,
       needed: `${record.threshold}`,
+      next: 'Who is named gives his share again, or a further holder gives his.',
     });
   }
   const groups = findDeployment(dependencies.inventory, deployment).shareGroups;
@@ -105,6 +115,12 @@ export async function burstOfCeremony<K extends GeneratedTokenKind, T>(
     throw error;
   });
   return { result, generation };
+}
+
+/** Some mistakes show only beside the shares of others, such as an odd length: whose share counts no more, and why. */
+function unfitInWords(receipts: readonly EnvelopeReceipt[]): string {
+  const unfit = receipts.filter(({ verdict }) => verdict !== 'accepted' && verdict !== 'superseded');
+  return unfit.map(({ holder = 'somebody', verdict }) => `; ${holder}: ${ENVELOPE_VERDICTS[verdict]}`).join('');
 }
 
 export function badShareFindings(cluster: string, holders: readonly string[]): Finding[] {

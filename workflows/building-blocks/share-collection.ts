@@ -45,6 +45,9 @@ export interface Parked {
 /** Shares are asked for anew where less than this is left to collect the missing ones. */
 const COLLECTING_LEFT_MS = 60_000;
 
+/** Codes after which the shares in hand do not do: a holder corrects his, or a further one gives. */
+const SHARES_UNFIT = new Set(['SHARES_REJECTED', 'SHARES_MISSING']);
+
 /** Codes after which the keys cannot be used any more: the holders are asked again, in a new epoch. */
 const KEYS_LOST = new Set(['WORKER_UNREACHABLE', 'KEY_RECORD_MISSING']);
 
@@ -204,7 +207,7 @@ export abstract class ShareCollection {
           remedy: (failure) =>
             foreignAttemptRemedy(this.#run.state, { deployment: this.#deployment, cluster, kind }, failure),
           leaveToRunbook: (failure) =>
-            failure.code === 'SHARES_REJECTED' || KEYS_LOST.has(failure.code) || BreakGlass.isNeeded(failure),
+            SHARES_UNFIT.has(failure.code) || KEYS_LOST.has(failure.code) || BreakGlass.isNeeded(failure),
         };
         const result =
           parked.skipEffect === undefined
@@ -225,7 +228,7 @@ export abstract class ShareCollection {
           this.#run.state.finding({
             severity: 'warning',
             code: 'shares-rejected',
-            text: `${cluster} rejected the key shares at the threshold. ${error.failure.message}`,
+            text: `The key shares in hand made no token on ${cluster}. ${error.failure.message} Observed: ${error.failure.observed ?? 'nothing more'}.`,
             next: 'A holder corrects his share, or one more holder gives his: subsets are then tried until the bad one is proven.',
           });
           this.#shares.rejected();
