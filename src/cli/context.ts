@@ -45,7 +45,7 @@ export function processContext(stop: AbortSignal): CliContext {
       needPerson(question);
       const reader = createInterface({ input: stdin, output: stderr });
       try {
-        return (await reader.question(`${question}: `, { signal: stop })).trim();
+        return (await reader.question(`${question}: `, { signal: stop }).catch(endedByPerson)).trim();
       } finally {
         reader.close();
       }
@@ -55,10 +55,20 @@ export function processContext(stop: AbortSignal): CliContext {
       // Loaded on demand: most commands ask nothing.
       const { default: password } = await import('@inquirer/password');
       return (
-        await password({ message: `${question} (not shown)`, mask: false }, { output: stderr, signal: stop })
+        await password({ message: `${question} (not shown)`, mask: false }, { output: stderr, signal: stop }).catch(
+          endedByPerson,
+        )
       ).trim();
     },
   };
+}
+
+/** By their names: Ctrl-C and an aborted signal are told by errors of three programs. */
+const ENDED: ReadonlySet<unknown> = new Set(['AbortError', 'ExitPromptError', 'AbortPromptError']);
+
+function endedByPerson(error: unknown): never {
+  if (!(error instanceof Error && ENDED.has(error.name))) throw error;
+  throw new RunbookError('REQUEST_CANCELLED', 'You ended the command at its question. Nothing was done after it.');
 }
 
 const LONGEST_INPUT = 1024 * 1024;

@@ -25,6 +25,7 @@ export type ExitCode = (typeof EXIT)[keyof typeof EXIT];
 
 const REFUSALS: readonly ErrorCode[] = [
   'INVALID_INPUT',
+  'PLAIN_TEXT_SHARE',
   'UNKNOWN_RUNBOOK',
   'INVENTORY_INVALID',
   'RUN_TIMEOUT_SET',

@@ -1,8 +1,10 @@
 import type { Client } from '@temporalio/client';
+import { SIGNALS } from '../contracts/signals';
 import type { SignalName } from '../contracts/signals';
 import { printResult } from './command';
 import type { CommandHost, ServerOptions } from './command';
 import type { RunReference } from './history';
+import { refusePlainShare } from './plain-share';
 import { sendSignal } from './send-signal';
 
 /** What a command that gives a signal may be told. */
@@ -23,6 +25,8 @@ export async function giveSignal(
   input: unknown,
 ): Promise<void> {
   const { context } = host;
+  // An envelope is encrypted, and has checks of its own.
+  if (signal !== SIGNALS.share) refusePlainShare(input);
   if (options.print === true) {
     context.out(JSON.stringify(input));
     return;

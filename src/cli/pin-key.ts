@@ -1,7 +1,7 @@
 import { RunbookError } from '../errors';
 import { parsePublicKey, spokenFingerprint } from '../holder';
 import type { PinnedKey } from '../holder';
-import { addPin } from '../secrets';
+import { addPin, readPins } from '../secrets';
 import type { CliContext } from './context';
 
 /** How a workers' key is called where a person gives no name of his own. */
@@ -29,7 +29,10 @@ export async function pinAfterComparing(
       next: 'Copy the whole line again, as "runbook keys workers" printed it.',
     });
   }
-  if (options.compared !== true) {
+  const pins = await readPins(options.pinsFile);
+  const known = pins.some(({ kid, environment }) => kid === key.kid && environment === options.environment);
+  // Nobody is called about a key that was compared before.
+  if (options.compared !== true && !known) {
     context.err(`Fingerprint of the workers' key: ${spokenFingerprint(key.kid)}`);
     const answer = await context.ask(
       'Compare it with an operator by voice, or with your own note. Type "yes" if it is the same',

@@ -3,6 +3,7 @@ import { RUNBOOK_NAMES } from '../contracts/names';
 import type { RunbookName } from '../contracts/names';
 import { RUNBOOK_INPUTS } from '../contracts/runbook-inputs';
 import { RunbookError } from '../errors';
+import { refusePlainShare } from './plain-share';
 import { errnoOf } from '../secrets/errno';
 import type { CliContext } from './context';
 
@@ -37,6 +38,7 @@ export async function buildInput(
 ): Promise<CheckedInput> {
   const fields = Object.fromEntries(Object.entries(given.fields).filter(([, value]) => value !== undefined));
   const object = { ...(given.input === undefined ? {} : await readObject(context, given.input)), ...fields };
+  refusePlainShare(object);
   const parsed = RUNBOOK_INPUTS[runbook].safeParse(object);
   if (!parsed.success) {
     const mistakes = parsed.error.issues.map(({ path, message }) => `${path.join('.') || '(the object)'}: ${message}`);

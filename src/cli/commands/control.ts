@@ -4,6 +4,7 @@ import { SIGNALS } from '../../contracts/signals';
 import type { RunControl } from '../../contracts/signals';
 import { newCommand, printResult, withServerOptions, withSession } from '../command';
 import type { CommandHost, ServerOptions } from '../command';
+import { refusePlainShare } from '../plain-share';
 import { sendSignal } from '../send-signal';
 
 interface ControlOptions extends ServerOptions {
@@ -35,6 +36,7 @@ export function controlCommands(host: CommandHost): Command[] {
         reason: options.reason ?? '',
         ...(options.before === undefined ? {} : { before: options.before }),
       };
+      refusePlainShare(input);
       await withSession(context, options, async ({ client }) => {
         const sent = await sendSignal(client, { workflowId }, SIGNALS[control], input, context.stop);
         printResult(context, options, sent, sent.lines);
