@@ -36,7 +36,7 @@ describe('notifications of an inventory', () => {
       ) ?? [];
     expect(chat).toMatchObject({ timeoutMs: 5_000, url: { env: 'CHAT' } });
     expect(chat?.events).toContain('protected-again');
-    expect(pager?.events).toEqual(['parked', 'escalation', 'outage-started', 'service-ready']);
+    expect(pager?.events).toEqual(['parked', 'escalation', 'outage-started', 'service-ready', 'critical-finding']);
     expect(mail).toMatchObject({ security: 'starttls', port: 587 });
   });
 
