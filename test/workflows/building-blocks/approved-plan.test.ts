@@ -48,6 +48,7 @@ function fakeRun(reading: readonly ((step: string) => Route)[]) {
   const state = {
     enterPhase: nothing,
     learnSite: nothing,
+    site: { searchAttributesRegistered: false },
     wait: nothing,
     waitOver: nothing,
     runbook: 'drFailover',
