@@ -17,7 +17,10 @@ async function decodedDuring(work: () => Promise<unknown>): Promise<Buffer[]> {
   const buffers: Buffer[] = [];
   // eslint-disable-next-line @typescript-eslint/unbound-method -- called with its own object below
   const decode = TextDecoder.prototype.decode;
-  const spy = jest.spyOn(TextDecoder.prototype, 'decode').mockImplementation(function (this: TextDecoder, ...args) {
+  const spy = jest.spyOn(TextDecoder.prototype, 'decode').mockImplementation(function (
+    this: InstanceType<typeof TextDecoder>,
+    ...args
+  ) {
     const [input] = args;
     if (ArrayBuffer.isView(input)) buffers.push(Buffer.from(input.buffer, input.byteOffset, input.byteLength));
     return decode.apply(this, args);
