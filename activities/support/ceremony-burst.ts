@@ -1,4 +1,5 @@
 import type { GeneratedTokenKind, GenerationEndpoints } from '../../src/client';
+import { UNFIT_SHARES } from '../../src/contracts/ceremony';
 import type { Envelope } from '../../src/contracts/ceremony';
 import type { EnvelopeReceipt } from '../../src/contracts/receipts';
 import { ENVELOPE_VERDICTS } from '../../src/contracts/receipts';
@@ -71,6 +72,8 @@ export async function burstOfCeremony<K extends GeneratedTokenKind, T>(
       personLookup(dependencies.inventory),
     );
     throw new RunbookError('SHARES_MISSING', `Only ${shares.length} of ${record.threshold} key shares verify.`, {
+      cluster,
+      about: UNFIT_SHARES,
       observed: `${shares.length}${unfitInWords(receipts)}`,
       needed: `${record.threshold}`,
       next: 'Who is named gives his share again, or a further holder gives his.',

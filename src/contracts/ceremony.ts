@@ -59,6 +59,9 @@ export interface EnvelopeVerdict {
   readonly usable?: boolean;
 }
 
+/** What `SHARES_MISSING` is about where shares that were accepted one by one do not fit together. */
+export const UNFIT_SHARES = 'unfit shares';
+
 /** How people name a generation attempt: what its nonce begins with. The whole nonce is told nowhere. */
 export function attemptMark(nonce: string): string {
   return /^[0-9a-f]{8}/i.exec(nonce)?.[0].toLowerCase() ?? 'without-nonce';

@@ -1,10 +1,12 @@
 import { uuid4 } from '@temporalio/workflow';
+import { UNFIT_SHARES } from '../../src/contracts/ceremony';
 import type { CeremonyHandle, Envelope } from '../../src/contracts/ceremony';
 import type { Finding } from '../../src/contracts/run-facts';
 import type { InboxItem } from '../../src/contracts/signals';
 import { stepCalls } from './activity-calls';
 import type { StepCalls } from './activity-calls';
 import { BreakGlass } from './break-glass';
+import type { FailureFacts } from './failures';
 import { OutageDecision, RunStopped, failureFacts } from './failures';
 import { foreignAttemptRemedy } from './foreign-attempt';
 import { HeldShares } from './held-shares';
@@ -44,9 +46,6 @@ export interface Parked {
 
 /** Shares are asked for anew where less than this is left to collect the missing ones. */
 const COLLECTING_LEFT_MS = 60_000;
-
-/** Codes after which the shares in hand do not do: a holder corrects his, or a further one gives. */
-const SHARES_UNFIT = new Set(['SHARES_REJECTED', 'SHARES_MISSING']);
 
 /** Codes after which the keys cannot be used any more: the holders are asked again, in a new epoch. */
 const KEYS_LOST = new Set(['WORKER_UNREACHABLE', 'KEY_RECORD_MISSING']);
@@ -206,8 +205,7 @@ export abstract class ShareCollection {
           choices: parked.choices,
           remedy: (failure) =>
             foreignAttemptRemedy(this.#run.state, { deployment: this.#deployment, cluster, kind }, failure),
-          leaveToRunbook: (failure) =>
-            SHARES_UNFIT.has(failure.code) || KEYS_LOST.has(failure.code) || BreakGlass.isNeeded(failure),
+          leaveToRunbook: (failure) => areUnfit(failure) || KEYS_LOST.has(failure.code) || BreakGlass.isNeeded(failure),
         };
         const result =
           parked.skipEffect === undefined
@@ -347,6 +345,11 @@ export abstract class ShareCollection {
     if (!this.#handle) throw new TypeError('the ceremony has no invitation yet');
     return this.#handle;
   }
+}
+
+/** Whether the shares in hand do not do: a holder corrects his, or a further one gives. */
+function areUnfit({ code, about }: FailureFacts): boolean {
+  return code === 'SHARES_REJECTED' || (code === 'SHARES_MISSING' && about === UNFIT_SHARES);
 }
 
 function invitedInWords({ threshold, holders, standBy = [] }: CeremonyHandle): string {
