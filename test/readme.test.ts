@@ -5,7 +5,7 @@ import { parse } from 'yaml';
 import { buildProgram } from '../src/cli/program';
 import { RUNBOOK_NAMES } from '../src/contracts/names';
 import { RUNBOOK_INPUTS } from '../src/contracts/runbook-inputs';
-import { SIGNALS, approvalPayload, decisionPayload, runControl } from '../src/contracts/signals';
+import { SIGNALS, approvalPayload, decisionPayload, encodedTokenPayload, runControl } from '../src/contracts/signals';
 import { ERROR_CODES } from '../src/errors';
 import type { Page } from './support/documents';
 import { ROOT, allPages, codeBlocks, codeSpans, deadLinks, page, shellLines, shellWords } from './support/documents';
@@ -133,11 +133,16 @@ describe('JSON objects', () => {
   });
 
   it('in the table of signals validate, and every signal is in it', () => {
-    const rows = [...README.text.matchAll(/^\| `(share|approve|decide|pause|resume|abort|takeOver)` \| (.*) \|$/gm)];
+    const rows = [
+      ...README.text.matchAll(
+        /^\| `(share|decline|submitEncodedToken|approve|decide|pause|resume|abort|takeOver)` \| (.*) \|$/gm,
+      ),
+    ];
     expect(new Set(rows.map(([, name]) => name))).toEqual(new Set(Object.values(SIGNALS)));
-    for (const [, , cell = ''] of rows) {
+    for (const [, name, cell = ''] of rows) {
       const object = /`(\{.*\})`/.exec(cell)?.[1];
-      if (object !== undefined) runControl.parse(JSON.parse(object));
+      const schema = name === 'submitEncodedToken' ? encodedTokenPayload : runControl;
+      if (object !== undefined) schema.parse(JSON.parse(object));
     }
   });
 });
@@ -181,7 +186,7 @@ describe('the steps of a switchover', () => {
 
 describe('names of things', () => {
   it('environment variables are read by our code, or by the Temporal SDK', () => {
-    const code = ['src', 'scripts', 'deploy'].map(sources).join('\n');
+    const code = ['src', 'scripts', 'deploy', 'test/real', 'test/ceremony'].map(sources).join('\n');
     const sdk =
       readFileSync(join(ROOT, 'node_modules/@temporalio/envconfig/lib/envconfig-toml.js'), 'utf8') +
       sources('node_modules/@temporalio/envconfig/lib');
