@@ -99,7 +99,7 @@ export async function followAttempt(
     execution.throwIfCancelled();
     try {
       const { version } = await access.client.sys.health({ signal });
-      const token = await ceremonyToken(access, version);
+      const token = await ceremonyToken(access, version, known.kind, signal);
       const attempt = await endpointsOf(access, known.kind).readAttempt({ token, signal });
       const seen = judge(known, attempt);
       execution.progress(inWords(attempt));
@@ -197,7 +197,7 @@ async function slotOf(direct: DirectSlot, version: string | undefined): Promise<
     cluster: access.entry.name,
     key,
     earlierKeys: new Set(),
-    token: await ceremonyToken(access, version),
+    token: await ceremonyToken(access, version, kind),
   };
 }
 

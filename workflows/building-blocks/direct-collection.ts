@@ -3,6 +3,7 @@ import type { DirectAttempt, DirectAttemptSeen, DirectAttemptStarted } from '../
 import type { CeremonyHandle } from '../../src/contracts/ceremony';
 import type { StepCalls } from './activity-calls';
 import type { DirectOutcome } from './direct-decisions';
+import { BreakGlass } from './break-glass';
 import { askPeople, outcomeOf } from './direct-decisions';
 import { directInstructions, directWait, handInInstructions } from './direct-words';
 import { DirectWatch } from './direct-watch';
@@ -45,6 +46,7 @@ export abstract class DirectCollection<T> {
   #inviting: Promise<void> | undefined;
   #closed = false;
   readonly #handedIn: HandedIn<T>;
+  readonly #breakGlass: BreakGlass;
   /** Clusters with an attempt of ours whose end is not settled. */
   readonly #unsettled = new Set<string>();
   readonly #nonces = new Map<string, Set<string>>();
@@ -53,6 +55,7 @@ export abstract class DirectCollection<T> {
     this.run = run;
     this.deployment = deployment;
     this.#kind = kind;
+    this.#breakGlass = new BreakGlass(run, deployment);
     this.#handedIn = new HandedIn<T>(
       run,
       (call, ceremony, arrived) => this.take(call, ceremony, arrived),
@@ -134,9 +137,11 @@ export abstract class DirectCollection<T> {
         { note: (result) => result.text },
       );
     });
+    await this.#breakGlass.takeBack();
   }
 
   async abandon(): Promise<void> {
+    await this.#breakGlass.tellWhatIsOpen();
     await this.#end((ceremony) =>
       this.run.cleanUp('Destroy the ceremony keys', async (call) => {
         await call.destroyCeremonyKeys({ ceremony });
@@ -199,7 +204,7 @@ export abstract class DirectCollection<T> {
       instead: () => (this.#has(cluster) ? { outcome: 'not-done', observed: 'it was handed in' } : undefined),
       remedy: (failure) =>
         foreignAttemptRemedy(this.run.state, { deployment: this.deployment, cluster, kind: this.#kind }, failure),
-      leaveToRunbook: ({ code }) => KEYS_LOST.has(code),
+      leaveToRunbook: (failure) => KEYS_LOST.has(failure.code) || BreakGlass.isNeeded(failure),
     };
     try {
       return parked.skipEffect === undefined
@@ -207,6 +212,10 @@ export abstract class DirectCollection<T> {
         : await this.run.skippableStep(name, parked.skipEffect, body, options);
     } catch (error) {
       if (!(error instanceof StepFailed)) throw error;
+      if (BreakGlass.isNeeded(error.failure)) {
+        await this.#breakGlass.open(cluster, this.#kind, parked.choices);
+        return this.#start(cluster, parked, onlyNow);
+      }
       this.#keysLost = error.failure.code;
       return 'again';
     }
