@@ -73,7 +73,7 @@ export function leastPrivilegePolicies(): readonly LeastPrivilege[] {
     {
       name: 'runbooks-batch',
       about:
-        'For `batchToken`: authorises DR operations instead of an operation token, and the calls of a ceremony from version 2.0. By a token role with `orphan=true` and `token_type=batch`, with a life that is longer than a run and as short as you can renew it: a batch token cannot be revoked. Deleting this policy takes every right away from it.',
+        'For `batchToken`: authorises DR operations instead of an operation token, and the calls of a ceremony from version 2.0. By a token role with `orphan=true` and `token_type=batch`, with a life that is longer than a run and as short as you can renew it: a batch token cannot be revoked. Emptying this policy takes every right away from it.',
       grants: merged([
         ...grantsFor(RUNBOOK_NAMES, ['operation-token', 'generation']),
         ...Object.entries(SYS_GRANTS).flatMap(([call, grants]) => (call === 'sys.lookupSelf' ? grants : [])),

@@ -39,7 +39,7 @@ export const ceremonyRehearsalInput = z.strictObject({
   /** How long the run waits for them, such as `2d`. */
   collectFor: z
     .string()
-    .regex(/^[1-9]\d{0,5}[smhd]$/, 'a duration such as 30m, 12h or 2d')
+    .regex(/^([1-9]\d{0,3}[smh]|([1-9]|[12]\d|30)d)$/, 'a duration such as 30m, 12h or 2d, of 30 days at most')
     .default('1d'),
 });
 export type CeremonyRehearsalInput = z.infer<typeof ceremonyRehearsalInput>;
