@@ -24,7 +24,10 @@ export interface OpenRun {
 }
 
 /** The open run under a Workflow ID; undefined where there is none. Reads only: the run does not notice. */
-export async function openRun({ dependencies }: Pick<Look, 'dependencies'>, workflowId: string): Promise<OpenRun | undefined> {
+export async function openRun(
+  { dependencies }: Pick<Look, 'dependencies'>,
+  workflowId: string,
+): Promise<OpenRun | undefined> {
   try {
     const run = await dependencies.temporal.workflow.getHandle(workflowId).describe();
     if (run.status.name !== 'RUNNING') return undefined;

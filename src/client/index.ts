@@ -34,5 +34,14 @@ export type { DynamicFilter, FilterMode, PathsFilter } from './filters';
 export type { CorruptedPage, MerkleReport, MerkleSubtree } from './merkle-report';
 export type { KeyValueEndpoints, SecretPlace, StoredSecret } from './key-value-endpoints';
 export type { SysEndpoints } from './sys-endpoints';
-export type { Capabilities, CreatedToken, HaNode, Health, Leader, SealStatus, TokenFacts, TokenRole } from './sys-shapes';
+export type {
+  Capabilities,
+  CreatedToken,
+  HaNode,
+  Health,
+  Leader,
+  SealStatus,
+  TokenFacts,
+  TokenRole,
+} from './sys-shapes';
 export type { AuditDevice, AutoSnapshotStatus, LicenceStatus } from './sys-site-shapes';

@@ -36,7 +36,9 @@ export function headersOf(request: RequestDescription, token: Secret | undefined
 
 /** The secret values that a request carries, to be removed from whatever comes back as text. */
 export function secretsOf(request: RequestDescription, options: CallOptions): readonly string[] {
-  return [...secretsIn(request.body ?? {}), ...(options.token === undefined ? [] : [options.token])].map((secret) => secret.reveal());
+  return [...secretsIn(request.body ?? {}), ...(options.token === undefined ? [] : [options.token])].map((secret) =>
+    secret.reveal(),
+  );
 }
 
 function headerValue(token: Secret): string {

@@ -13,7 +13,16 @@ import {
   readTokenFacts,
   readTokenRole,
 } from './sys-shapes';
-import type { Capabilities, CreatedToken, HaNode, Health, Leader, SealStatus, TokenFacts, TokenRole } from './sys-shapes';
+import type {
+  Capabilities,
+  CreatedToken,
+  HaNode,
+  Health,
+  Leader,
+  SealStatus,
+  TokenFacts,
+  TokenRole,
+} from './sys-shapes';
 import { readAuditDevices, readAutoSnapshotStatus, readLicenceStatus } from './sys-site-shapes';
 import type { AuditDevice, AutoSnapshotStatus, LicenceStatus } from './sys-site-shapes';
 import type { Accepted, CallOptions, Caller, RequestDescription } from './types';

@@ -100,7 +100,12 @@ export function stepCalls(summary: string, context: () => StepContext): StepCall
 
 type Checks = Pick<
   RunbookActivities,
-  'checkApprovals' | 'checkDecisions' | 'checkDeclines' | 'checkUnaskedShares' | 'checkUnaskedTokens' | 'readSignalEvents'
+  | 'checkApprovals'
+  | 'checkDecisions'
+  | 'checkDeclines'
+  | 'checkUnaskedShares'
+  | 'checkUnaskedTokens'
+  | 'readSignalEvents'
 >;
 
 /**

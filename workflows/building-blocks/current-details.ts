@@ -36,7 +36,8 @@ export function currentDetails(status: RunStatus, namespace: string): string {
     status.findings.filter((finding) => finding.severity === severity),
   );
   for (const finding of found) if (!alarms.includes(finding)) lines.push(findingLine(finding), '');
-  for (const { code, text } of status.findings) if (code === HELD_AFTER_ALL) lines.push(`**Held after all**: ${text}`, '');
+  for (const { code, text } of status.findings)
+    if (code === HELD_AFTER_ALL) lines.push(`**Held after all**: ${text}`, '');
   lines.push(...summaryLines(status), ...planLines(status), ...receiptLines(status), '#### Steps', '');
   const head = lines.join('\n');
   const tail = byHandLines(status, namespace).join('\n');

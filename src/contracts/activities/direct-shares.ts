@@ -88,7 +88,11 @@ export interface DirectSharesActivities {
       /** The same, where our attempt is not in the slot any more. */
       readonly ifGone?: string | undefined;
     },
-  ): Promise<{ readonly outcome: 'done' | 'already'; readonly observed: string; readonly findings: readonly Finding[] }>;
+  ): Promise<{
+    readonly outcome: 'done' | 'already';
+    readonly observed: string;
+    readonly findings: readonly Finding[];
+  }>;
   /**
    * Reads the numbered signals where they arrived, decrypts with the key of this very ceremony, checks the form of a
    * token, seals it for its cluster and uses, and settles what the ledger knew of it.
