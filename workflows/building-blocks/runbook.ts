@@ -100,6 +100,7 @@ export async function executeRunbook<I extends AnyInput>(runbook: Runbook<I>, ra
     await pump;
     const report = foundOut(run, ending) ?? (await writeReport(run, ending));
     await condition(allHandlersFinished);
+    run.signals.refuseLate();
     if (ending.failure) throw ending.failure;
     return report;
   });

@@ -49,6 +49,11 @@ export class SignalInbox {
     return taken;
   }
 
+  /** Removes and gives everything of a known name. */
+  takeAll(): InboxItem[] {
+    return this.items.splice(0);
+  }
+
   get unknownWaits(): boolean {
     return this.#unknown.length > 0;
   }

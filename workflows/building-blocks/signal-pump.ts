@@ -104,6 +104,15 @@ export class SignalPump {
     this.#closing = true;
   }
 
+  /** What came while the report was written is not in it: the status of the ended run tells what became of it. */
+  refuseLate(): void {
+    for (const { signal, arrival } of this.#inbox.takeAll()) {
+      const text = 'refused: the run has ended';
+      this.#state.receipt({ signal, arrival, verdict: 'refused', code: 'run-ended', text });
+    }
+    this.#state.show();
+  }
+
   #receiveUnknown(): void {
     for (const { name, arrival } of this.#inbox.takeUnknown()) {
       this.#state.receipt({
