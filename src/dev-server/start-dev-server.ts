@@ -16,6 +16,8 @@ export interface DevServerOptions {
   readonly persistence: 'memory' | { readonly file: string };
   /** Created at the start when it is not there. Default: `default`. */
   readonly namespace?: string;
+  /** Created beside it, with the same search attributes. */
+  readonly moreNamespaces?: readonly string[];
   /** Search attributes to register, name to type. Default: those of the runbooks. */
   readonly searchAttributes?: Readonly<Record<string, string>>;
   /** Whether the Web UI runs too. Default: true. */
@@ -108,7 +110,10 @@ async function startOnce(
   while (server.ended() === undefined && Date.now() < deadline) {
     // Another server may have taken our port: an answer counts only once our own process has said that it listens.
     if (server.announced(`:${ports.grpc}`)) {
-      answer = await isServing(address, namespace, searchAttributes);
+      for (const each of [namespace, ...(options.moreNamespaces ?? [])]) {
+        answer = await isServing(address, each, searchAttributes);
+        if (answer !== 'serving') break;
+      }
       if (answer === 'serving' && server.ended() === undefined && server.pid !== undefined) {
         // A program that forgets to stop the server must still be able to end; the server then ends too.
         server.unref();
@@ -144,6 +149,7 @@ function startParameters(executable: TemporalExecutable, options: DevServerOptio
   const parameters = ['server', 'start-dev', '--ip', LOOPBACK, '--log-level', 'warn', '--color', 'never'];
   parameters.push('--port', String(ports.grpc), '--http-port', String(ports.http));
   parameters.push('--metrics-port', String(ports.metrics), '--namespace', options.namespace ?? DEFAULT_NAMESPACE);
+  for (const each of options.moreNamespaces ?? []) parameters.push('--namespace', each);
   if (options.ui ?? true) {
     parameters.push('--ui-port', String(ports.ui));
     if (executable.flags.disableNewsFetch) parameters.push('--ui-disable-news-fetch');

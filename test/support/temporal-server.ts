@@ -3,14 +3,18 @@ import { Client, Connection } from '@temporalio/client';
 import type { ClientOptions } from '@temporalio/client';
 import type { NativeConnection } from '@temporalio/worker';
 import type { TemporalServerAddresses } from '../../src/dev-server';
-import { SERVER_VARIABLE } from './global-server';
+import { processNamespace, SERVER_VARIABLE } from './global-server';
 
-/** Addresses of the one Temporal server of this run of Jest. */
+/** Addresses of the one Temporal server of this run of Jest, with the namespace of this process. */
 export function temporalServer(): TemporalServerAddresses {
   const value = process.env[SERVER_VARIABLE];
   if (value === undefined) throw new Error('No Temporal server: the global set-up of Jest did not run.');
   // Written by the global set-up of the same run.
-  return JSON.parse(value) as TemporalServerAddresses;
+  const { processNamespaces, ...server } = JSON.parse(value) as TemporalServerAddresses & {
+    readonly processNamespaces: readonly string[];
+  };
+  const own = processNamespace(Number(process.env['JEST_WORKER_ID'] ?? 1));
+  return processNamespaces.includes(own) ? { ...server, namespace: own } : server;
 }
 
 /** A task queue name that no other test uses. */

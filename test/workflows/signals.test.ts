@@ -4,6 +4,7 @@ import { approvalOf, decisionOf } from '../support/people';
 import { historyText } from '../support/canaries';
 import { signalWithPayload, UNREADABLE, UNREADABLE_CONTENT } from '../support/raw-payloads';
 import { Scenario } from '../support/scenario';
+import { temporalServer } from '../support/temporal-server';
 import type { TestRun } from '../support/scenario';
 
 const SECRET_NAME = 'hvs.CAESIJcanaryThatLooksLikeATokenOfTheService0123456789';
@@ -35,7 +36,7 @@ describe('whatever arrives by signal gets a receipt and the run goes on to its n
   };
   const identity = async () => {
     const { workflowId, runId } = await run.status();
-    return { ns: 'default', wid: workflowId, rid: runId };
+    return { ns: temporalServer().namespace, wid: workflowId, rid: runId };
   };
   const OTHER_RUN = '00000000-0000-4000-8000-000000000000';
 
@@ -232,7 +233,7 @@ describe('the word of a person', () => {
     try {
       const run = await scenario.start();
       for (const holder of ['ada', 'bert', 'cleo']) await run.share(holder, { unsigned: true });
-      const identity = { ns: 'default', wid: scenario.workflowId, rid: (await run.status()).runId };
+      const identity = { ns: temporalServer().namespace, wid: scenario.workflowId, rid: (await run.status()).runId };
       for (const gate of ['plan', 'go'] as const) {
         const { planDigest } = await run.waitsFor('approval', (waiting) => waiting.gate === gate);
         await run.handle.signal('approve', {
