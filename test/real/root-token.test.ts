@@ -4,6 +4,7 @@
  */
 import { ceremonyWorkflowId } from '../../src/contracts/names';
 import type { Report } from '../../src/contracts/report';
+import { handIn, shownFor } from '../support/direct';
 import { decrypted, newRecipient } from '../support/recipient';
 import type { Recipient } from '../support/recipient';
 import { replayRun } from '../support/replay';
@@ -33,7 +34,7 @@ if (server) {
     afterAll(() => scenario.stop());
     afterEach(() => callReal(server, 'DELETE', 'sys/generate-root/attempt'));
 
-    const start = () =>
+    const start = (more: Readonly<Record<string, unknown>> = {}) =>
       scenario.startRunbook(
         'rootTokenCeremony',
         {
@@ -42,6 +43,7 @@ if (server) {
           recipientPgpKey: recipient.publicKey,
           reason: 'a ceremony against a real server',
           requestedBy: 'olga',
+          ...more,
         },
         ceremonyWorkflowId('real'),
       );
@@ -99,6 +101,21 @@ if (server) {
       expect((await callReal(server, 'DELETE', 'sys/generate-root/attempt')).status).toBe(204);
       await run.decide('retry');
       await expectGoodToken(run);
+    });
+
+    it('direct: holders enter their shares in the service, the encoded token is handed in and passed on', async () => {
+      const run = await start({ shares: 'direct' });
+      await run.approve('ceremony');
+      const shown = await shownFor(run, 'real');
+      const there = await callReal(server, 'GET', 'sys/generate-root/attempt');
+      expect(there.body).toMatchObject({ started: true, nonce: shown.nonce });
+      let answer: Readonly<Record<string, unknown>> = {};
+      for (const key of scenario.service.cluster('real').keyShares.slice(0, 3)) {
+        const body = { key, nonce: shown.nonce };
+        answer = (await callReal(server, 'POST', 'sys/generate-root/update', { body })).body;
+      }
+      await handIn(run, 'real', String(answer['encoded_token']));
+      expect(await expectGoodToken(run)).toMatchObject({ parkings: [] });
     });
 
     it('leaves no secret in histories, reports or logs', async () => {
