@@ -36,6 +36,14 @@ Exit codes: 0 done, 1 failed, 2 wrong command line, 3 refused, 4 not finished or
   return program;
 }
 
+/** The name of a key, or a public key, that begins with a hyphen: one in 64 does. No option is as long. */
+const HYPHENATED_KEY = /^-[A-Za-z0-9_-]{42}(?::[A-Za-z0-9_-]{43})?$/;
+
+/** A space before such a word keeps it from being read as an option. Whoever takes a key trims it. */
+function keyNotOption(word: string): string {
+  return HYPHENATED_KEY.test(word) ? ` ${word}` : word;
+}
+
 /** Commands neither end the process nor write past the context. */
 function settle(command: Command, context: CliContext): void {
   command.exitOverride().configureOutput({
@@ -50,7 +58,7 @@ export async function runCli(words: readonly string[], context: CliContext): Pro
   let code: ExitCode = EXIT.ok;
   const program = buildProgram({ context, finish: (given) => (code = given) }, words[0]);
   try {
-    await program.parseAsync([...words], { from: 'user' });
+    await program.parseAsync(words.map(keyNotOption), { from: 'user' });
     return code;
   } catch (error) {
     if (error instanceof CommanderError) {

@@ -3,7 +3,14 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Secret } from '../../src/secret';
 import { findInvitation } from '../../src/holder';
-import { newSigningKey, parseSigningKey, readPins, signDocument, DOCUMENT_TYPES } from '../../src/secrets';
+import {
+  DOCUMENT_TYPES,
+  formatPublicKey,
+  newSigningKey,
+  parseSigningKey,
+  readPins,
+  signDocument,
+} from '../../src/secrets';
 import { cli } from './support';
 
 describe("rotation of the workers' signing key", () => {
@@ -78,6 +85,16 @@ describe("rotation of the workers' signing key", () => {
     expect(await pinned()).not.toContain(second);
     expect((await trust()).code).not.toBe(0);
     expect((await cli(['keys', 'distrust', 'abc', '--pins', path('pins.json')])).code).toBe(3);
+  });
+
+  it('a key whose name begins with a hyphen is no option: it is pinned and given up like any other', async () => {
+    let { key } = newSigningKey();
+    while (!key.kid.startsWith('-')) ({ key } = newSigningKey());
+    const words = ['--yes', '--pins', path('pins.json')];
+    expect((await cli(['keys', 'trust', 'production', formatPublicKey(key), ...words])).code).toBe(0);
+    expect(await pinned()).toContain(key.kid);
+    expect((await cli(['keys', 'distrust', key.kid, '--pins', path('pins.json')])).code).toBe(0);
+    expect(await pinned()).not.toContain(key.kid);
   });
 
   it('statements travel with the invitation, and are told from it', async () => {
