@@ -92,14 +92,15 @@ export async function followPins(
   { now = new Date(), mayCountNothing = false }: { readonly now?: Date; readonly mayCountNothing?: boolean } = {},
 ): Promise<readonly FollowedPin[]> {
   const content = await readPinsFile(file);
+  const before = JSON.stringify(content);
   // A key that is taken in this very call vouches for the next one, also where its own time has passed since.
   const vouching = new Set(counting(content, now));
   const followed: FollowedPin[] = [];
   const refusals = new Map<string, RunbookError>();
   let known = 0;
   const waiting = new Set(statements);
-  for (let before = Number.POSITIVE_INFINITY; waiting.size > 0 && waiting.size < before;) {
-    before = waiting.size;
+  for (let left = Number.POSITIVE_INFINITY; waiting.size > 0 && waiting.size < left;) {
+    left = waiting.size;
     for (const jws of waiting) {
       const keys = [...vouching].map((pin) => keyOf(file, pin.key));
       const statement = await verifyKeyStatement(jws, keys, now.getTime()).catch((error: unknown) => {
@@ -118,7 +119,8 @@ export async function followPins(
       }
     }
   }
-  if (followed.length > 0) await writePinsFile(file, content);
+  // A key that a person pinned before its statement came adds none, and ends the one that it follows all the same.
+  if (JSON.stringify(content) !== before) await writePinsFile(file, content);
   const [refusal] = [...refusals].filter(([jws]) => waiting.has(jws)).map(([, error]) => error);
   if (followed.length === 0 && known === 0 && !mayCountNothing) throw refusal ?? noStatement();
   return followed;

@@ -51,6 +51,15 @@ describe('statements by which a signing key vouches for the next one', () => {
     await expect(addPin(file, 'production', formatPublicKey(first), later(20))).rejects.toThrow('does not count since');
   });
 
+  it('a new key that was pinned by voice before its statement came ends the old one all the same, and is its only successor', async () => {
+    await addPin(file, 'production', formatPublicKey(second), NOW);
+    expect(await followPins(file, [await signKeyStatement(first, second, TIMES)], { now: NOW })).toEqual([]);
+    expect(await pinned(later(13))).toEqual([first.kid, second.kid]);
+    expect(await pinned(later(14))).toEqual([second.kid]);
+    const fork = await signKeyStatement(first, thief, TIMES);
+    await expect(followPins(file, [fork], { now: later(1) })).rejects.toThrow('another key followed the one');
+  });
+
   it('a chain of several rotations is taken in any order, also long after', async () => {
     const one = await signKeyStatement(first, second, TIMES);
     const two = await signKeyStatement(second, third, {
