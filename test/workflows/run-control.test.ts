@@ -154,8 +154,7 @@ describe('people control a run', () => {
     expect(details).toContain(`runbook approve ${scenario.workflowId} --gate plan --name YOUR-NAME`);
     const pasted = /```json\n([^`]*)\n```/.exec(details)?.[1] ?? '';
     expect(JSON.parse(pasted)).toMatchObject({ rid: status.runId, gate: 'plan', planDigest, verdict: 'approve' });
-    for (const holder of HOLDERS)
-      expect(details).toContain(`runbook share ${scenario.workflowId} --holder ${holder}`);
+    for (const holder of HOLDERS) expect(details).toContain(`runbook share ${scenario.workflowId} --holder ${holder}`);
     told.push(details, JSON.stringify(status));
     await run.handle.signal('abort', { by: 'olga', reason: 'seen' });
     await run.report();
