@@ -2,9 +2,10 @@
  * Version 2.0 and later: where no credential in hand lets a ceremony in, people are told exactly what to open, the run
  * goes on by itself, and it ends only when it is closed again, or says loudly that it is not.
  */
+import { randomUUID } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
-import { statuses } from '../support/faults';
+import { CHANGING, statuses } from '../support/faults';
 import { FAILOVER_LIMITS, expectServesAlone, failoverPeople, startFailover } from '../support/failover';
 import { Lane, Lanes, LANE_TEST_MS } from '../support/lane';
 import { newRecipient } from '../support/recipient';
@@ -21,6 +22,7 @@ const open = (limits: Readonly<Record<string, string>> = {}) =>
   Scenario.start({ topology: pair(1, '2.0.3+ent'), limits });
 const tokens = new Lane(() => open());
 const switchover = new Lane(() => open());
+const outage = new Lane(() => open({ ...FAILOVER_LIMITS, takeBack: '3s' }));
 const failover = new Lane(() => open({ ...FAILOVER_LIMITS, takeBack: '3s' }));
 
 /** A credential that may do everything and is no root token: no DR secondary takes it. */
@@ -46,7 +48,7 @@ const closes = (run: TestRun, cluster: string) =>
   run.waitsFor('action', ({ what }) => what.startsWith(`the ceremony calls of ${cluster} are closed`));
 
 describe('the break-glass of version 2.0', () => {
-  const lanes = new Lanes(tokens, switchover, failover);
+  const lanes = new Lanes(tokens, switchover, outage, failover);
   beforeAll(() => lanes.start());
   afterAll(() => lanes.ended());
 
@@ -158,6 +160,42 @@ describe('the break-glass of version 2.0', () => {
         }),
       ]);
       expect(report.findings.map(({ code }) => code)).not.toContain('break-glass-left-open');
+      await replayRun(run);
+      expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
+    }),
+  );
+
+  it(
+    'inside of an outage nobody is held by the wait: people go another way, and a failover takes the run over',
+    outage.test(async (scenario) => {
+      useOrdinaryCredential(scenario);
+      const west = scenario.service.cluster('west');
+      await streamed(scenario);
+      const refusal = scenario.service.faults.add({
+        cluster: 'west',
+        endpoint: CHANGING.promote,
+        action: { status: 503 },
+        times: Infinity,
+      });
+      const run = await scenario.start({ go: 'auto', onStuck: 'park', tokenSource: 'ceremony' });
+      await run.people({ go: false });
+      await opens(run, 'west');
+      west.configureUnauthenticatedAccess(DR_CALLS);
+      await run.decide('promote-back', 'Promote west');
+      await opens(run, 'east');
+      await run.decide('promote-secondary', 'Open the ceremony calls of east in the outage');
+      await run.decide('promote-back', 'Promote west');
+      const { choices } = await run.waitsFor('decision', ({ step }) => step.startsWith('Open the ceremony calls'));
+      expect(choices.map(({ action }) => action)).toEqual(['promote-secondary', 'leave']);
+      refusal.remove();
+      const asked = { deployment: scenario.name, reason: 'no primary', requestedBy: 'olga', takeOver: true };
+      await scenario.startRunbook('drFailover', asked, `ui-${randomUUID()}`);
+      await run.approve('promote');
+      await closes(run, 'west');
+      west.configureUnauthenticatedAccess([]);
+      const report = await run.report();
+      expect(report).toMatchObject({ outcome: 'completed', takenOver: { by: 'olga' } });
+      await expectServesAlone(scenario, 'west');
       await replayRun(run);
       expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
     }),

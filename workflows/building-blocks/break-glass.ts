@@ -1,15 +1,26 @@
-import type { CeremonyClosed } from '../../src/contracts/activities';
+import { CancellationScope } from '@temporalio/workflow';
+import type { CeremonyClosed, CeremonyOpened } from '../../src/contracts/activities';
+import type { StepCalls } from './activity-calls';
+import { outcomeOf } from './direct-decisions';
 import type { FailureFacts } from './failures';
-import type { Choice } from './parking';
+import { stepFailure } from './failures';
+import type { Choice, Decision } from './parking';
+import { LEAVE } from './parking';
 import type { Run } from './run';
+import { StepFailed } from './run';
+import type { Parked } from './share-collection';
+import type { StepOptions } from './step-options';
 
 /** What the cluster answers where nothing in hand lets a ceremony in. */
 export const CEREMONY_CLOSED = 'CEREMONY_CLOSED';
 
 type Kind = 'operation-token' | 'root-token';
-interface Opened {
+interface Ceremony {
+  readonly deployment: string;
   readonly cluster: string;
   readonly kind: Kind;
+}
+interface Opened extends Omit<Ceremony, 'deployment'> {
   readonly close: readonly string[];
 }
 
@@ -33,18 +44,22 @@ export class BreakGlass {
   }
 
   /**
-   * Says what to do at which node, and waits until it is done, or a credential is there.
+   * Says what to do at which node, and waits until it is done, or a credential is there. Inside an outage people may go
+   * another way meanwhile.
    *
-   * @param choices - beside `retry`, where the wait takes too long
+   * @param parked - choices beside `retry`, where the wait takes too long; with `skipEffect` people may skip it
+   * @returns whether a ceremony is let in now; undefined where people skipped it
    */
-  async open(cluster: string, kind: Kind, choices?: readonly Choice[]): Promise<void> {
+  async open(cluster: string, kind: Kind, parked: Parked = {}): Promise<true | undefined> {
     const { state } = this.#run;
     const on = { deployment: this.#deployment, cluster, kind };
-    const told = await this.#run.step(
+    const told = await this.#step(
       `Say how the ceremony calls of ${cluster} are opened`,
       (call) => call.describeBreakGlass(on),
-      { note: ({ observed }) => observed, ...(choices && { choices }) },
+      { note: ({ observed }) => observed },
+      parked,
     );
+    if (!told) return undefined;
     state.finding({
       severity: 'warning',
       code: 'break-glass',
@@ -61,13 +76,75 @@ export class BreakGlass {
       instructions: told.open,
     });
     try {
-      await this.#run.step(`Wait until a ceremony on ${cluster} is let in`, (call) => call.awaitCeremonyOpened(on), {
-        note: ({ observed }) => observed,
-        ...(choices && { choices }),
-      });
+      return await this.#awaitOpened(on, parked);
     } finally {
       state.waitOver(key);
     }
+  }
+
+  async #awaitOpened(on: Ceremony, parked: Parked): Promise<true | undefined> {
+    let decision: Decision | undefined;
+    const body = async (call: StepCalls): Promise<CeremonyOpened> => {
+      if (!this.#run.inOutage) return call.awaitCeremonyOpened(on);
+      const opened = await this.#openedOrDecided(on, parked, () => call.awaitCeremonyOpened(on));
+      if ('access' in opened) return opened;
+      decision = opened;
+      throw stepFailure('DECIDED', `${opened.by.name} decided not to wait for it: ${opened.action}.`);
+    };
+    try {
+      const name = `Wait until a ceremony on ${on.cluster} is let in`;
+      const options: StepOptions<CeremonyOpened> = {
+        note: ({ observed }) => observed,
+        leaveToRunbook: () => decision !== undefined,
+      };
+      return (await this.#step(name, body, options, parked)) && true;
+    } catch (error) {
+      if (!(error instanceof StepFailed) || decision === undefined) throw error;
+      outcomeOf(this.#run, decision, on.cluster, parked);
+      return undefined;
+    }
+  }
+
+  /** No cluster is primary: the wait ends with what people decide, too, and with a failover that takes the run over. */
+  async #openedOrDecided(
+    { cluster }: Ceremony,
+    { choices = [LEAVE], skipEffect }: Parked,
+    wait: () => Promise<CeremonyOpened>,
+  ): Promise<CeremonyOpened | Decision> {
+    const scope = new CancellationScope({ cancellable: true });
+    let over = false;
+    const opened = scope.run(wait).finally(() => (over = true));
+    opened.catch(() => undefined);
+    const skip: readonly Choice[] = skipEffect === undefined ? [] : [{ action: 'skip', effect: skipEffect }];
+    try {
+      const decision = await this.#run.decisionWhile(
+        `Open the ceremony calls of ${cluster} in the outage`,
+        {
+          code: CEREMONY_CLOSED,
+          message: `No cluster is primary, and ${cluster} lets no ceremony in with the credentials in hand.`,
+          next: 'Open its calls as shown, or bring a credential; or decide for another way.',
+          outcomeKnown: true,
+        },
+        [...skip, ...choices],
+        () => over,
+      );
+      return decision ?? (await opened);
+    } finally {
+      if (!over) scope.cancel();
+      await opened.catch(() => undefined);
+    }
+  }
+
+  #step<T>(
+    name: string,
+    body: (call: StepCalls) => Promise<T>,
+    options: StepOptions<T>,
+    { choices, skipEffect }: Parked,
+  ): Promise<T | undefined> {
+    const all = { ...options, ...(choices && { choices }) };
+    return skipEffect === undefined
+      ? this.#run.step(name, body, all)
+      : this.#run.skippableStep(name, skipEffect, body, all);
   }
 
   /** At the end of a run: looks, and waits a while for people where a cluster is still open. Never silently. */

@@ -213,8 +213,8 @@ export abstract class DirectCollection<T> {
     } catch (error) {
       if (!(error instanceof StepFailed)) throw error;
       if (BreakGlass.isNeeded(error.failure)) {
-        await this.#breakGlass.open(cluster, this.#kind, parked.choices);
-        return this.#start(cluster, parked, onlyNow);
+        const opened = await this.#breakGlass.open(cluster, this.#kind, parked);
+        return opened && this.#start(cluster, parked, onlyNow);
       }
       this.#keysLost = error.failure.code;
       return 'again';

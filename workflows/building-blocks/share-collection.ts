@@ -1,6 +1,7 @@
 import { uuid4 } from '@temporalio/workflow';
 import { UNFIT_SHARES } from '../../src/contracts/ceremony';
 import type { CeremonyHandle, Envelope } from '../../src/contracts/ceremony';
+import { ENVELOPE_VERDICTS } from '../../src/contracts/receipts';
 import type { Finding } from '../../src/contracts/run-facts';
 import type { InboxItem } from '../../src/contracts/signals';
 import { stepCalls } from './activity-calls';
@@ -49,6 +50,9 @@ const COLLECTING_LEFT_MS = 60_000;
 
 /** Codes after which the keys cannot be used any more: the holders are asked again, in a new epoch. */
 const KEYS_LOST = new Set(['WORKER_UNREACHABLE', 'KEY_RECORD_MISSING']);
+
+/** What becomes of a share that was checked while its epoch ended. */
+const ANOTHER_ROUND = { code: 'wrong-epoch', text: ENVELOPE_VERDICTS['wrong-epoch'] };
 
 /**
  * Collects sealed key shares from separate holders. Shares stay sealed until enough are in hand, and then go to the
@@ -217,8 +221,8 @@ export abstract class ShareCollection {
       } catch (error) {
         if (!(error instanceof StepFailed)) throw error;
         if (BreakGlass.isNeeded(error.failure)) {
-          await this.#breakGlass.open(cluster, kind, parked.choices);
-          continue;
+          if (await this.#breakGlass.open(cluster, kind, parked)) continue;
+          return undefined;
         }
         if (KEYS_LOST.has(error.failure.code)) {
           await this.#inviteAgain(error.failure.code, ceremony.epoch);
@@ -298,17 +302,20 @@ export abstract class ShareCollection {
     } catch (error) {
       const failure = failureFacts(error);
       if (!failure) throw error;
-      const lost = KEYS_LOST.has(failure.code);
+      // Where enough shares are in hand, the burst finds out for itself whether the keys are there.
+      const lost = KEYS_LOST.has(failure.code) && this.#isCurrent(handle) && !this.#complete;
       if (lost) this.#keysLost = failure.code;
+      const verdict = this.#isPast(handle)
+        ? ANOTHER_ROUND
+        : {
+            code: lost ? 'keys-gone' : 'not-checked',
+            text: lost
+              ? 'refused: the keys of this ceremony are gone; a new invitation follows'
+              : `could not be checked now (${failure.code}); send it again`,
+          };
       receiveVerdicts(
         this.#run.state,
-        items.map(({ arrival }) => ({
-          arrival,
-          code: lost ? 'keys-gone' : 'not-checked',
-          text: lost
-            ? 'refused: the keys of this ceremony are gone; a new invitation follows'
-            : `could not be checked now (${failure.code}); send it again`,
-        })),
+        items.map(({ arrival }) => ({ arrival, ...verdict })),
       );
     }
     this.#showAgain();
@@ -322,9 +329,26 @@ export abstract class ShareCollection {
       held: this.#shares.envelopes,
       arrived: items.map(({ arrival }) => arrival),
     });
-    receiveVerdicts(this.#run.state, verdicts);
-    this.#shares.take(items, verdicts);
+    // What the keys of an earlier epoch opened is of no use with those of this one.
+    const past = this.#isPast(ceremony);
+    receiveVerdicts(
+      this.#run.state,
+      past ? verdicts.map((each) => (each.code === 'accepted' ? { ...each, ...ANOTHER_ROUND } : each)) : verdicts,
+    );
+    if (this.#isCurrent(ceremony)) {
+      this.#keysLost = undefined;
+      this.#shares.take(items, verdicts);
+    }
     this.#plain.note(verdicts);
+  }
+
+  #isCurrent({ epoch }: CeremonyHandle): boolean {
+    return this.#handle?.epoch === epoch;
+  }
+
+  /** Whether the holders were asked anew meanwhile. */
+  #isPast(handle: CeremonyHandle): boolean {
+    return this.#handle !== undefined && !this.#isCurrent(handle);
   }
 
   /** Whether the shares in hand are enough for a burst. */
