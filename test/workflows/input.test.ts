@@ -237,21 +237,6 @@ describe('before anything is touched', () => {
       expect(message).toMatch(/versions in order \(west\): observed east \S+; west 1.20.1\+ent, needed west not older/);
     });
 
-    it('version 2.0 without a token for the calls of the ceremony', async () => {
-      const before = east().version;
-      east().version = '2.0.0+ent';
-      west().version = '2.0.0+ent';
-      const token = process.env[WEST_TOKEN];
-      delete process.env[WEST_TOKEN];
-      const message = await refusal({ tokenSource: 'ceremony' });
-      process.env[WEST_TOKEN] = token;
-      east().version = before;
-      west().version = before;
-      expect(message).toMatch(
-        /ceremony calls allowed \(west\): observed no-credential, needed from version 2.0 a token/,
-      );
-    });
-
     it('a CA file that holds no certificate, and one that signed nothing here', async () => {
       expect(await refusal({ to: 'oslo' })).toMatch(/observed oslo: TLS_FAILED: .*does not hold PEM certificates/);
       await writeFile(CA_FILE, FOREIGN_CERTIFICATE);
@@ -277,6 +262,27 @@ describe('before anything is touched', () => {
       await expect(scenario.client.workflow.getHandle(scenario.workflowId).describe()).resolves.toMatchObject({
         status: { name: 'FAILED' },
       });
+    });
+
+    it('dryRun tells of version 2.0 without a token for the calls of the ceremony: said before, and no refusal', async () => {
+      const before = east().version;
+      east().version = '2.0.0+ent';
+      west().version = '2.0.0+ent';
+      const token = process.env[WEST_TOKEN];
+      delete process.env[WEST_TOKEN];
+      const run = await scenario.start({ dryRun: true, tokenSource: 'ceremony' }, `dry-${randomUUID()}`);
+      const { preconditions } = await run.report();
+      process.env[WEST_TOKEN] = token;
+      east().version = before;
+      west().version = before;
+      expect(preconditions).toContainEqual(
+        expect.objectContaining({
+          name: 'ceremony calls allowed',
+          cluster: 'west',
+          verdict: 'warn',
+          next: expect.stringContaining('enable_unauthenticated_access') as string,
+        }),
+      );
     });
 
     it('dryRun tells what would be refused, with what to do about it', async () => {
