@@ -1,6 +1,7 @@
-import type { GeneratedTokenKind, GenerationEndpoints } from '../src/client';
+import type { GeneratedTokenKind, GenerationAttempt, GenerationEndpoints } from '../src/client';
 import type { ForeignAttemptActivities } from '../src/contracts/activities';
 import { attemptMark, foreignAttemptStep } from '../src/contracts/ceremony';
+import type { Finding } from '../src/contracts/run-facts';
 import { RunbookError, isRunbookError } from '../src/errors';
 import { findDeployment } from '../src/inventory';
 import type { RunContext, VerifiedDecision } from '../src/secrets';
@@ -26,13 +27,12 @@ export function createForeignAttemptActivities(
     cancelForeignAttempt: executeChange(async ({ deployment, cluster, kind }, execution) => {
       const access = clusters.of(deployment, cluster);
       const { version } = await access.client.sys.health({ signal: execution.signal });
-      const token = await ceremonyToken(access, version);
+      const token = await ceremonyToken(access, version, kind, execution.signal);
       const endpoints: GenerationEndpoints<GeneratedTokenKind> =
         kind === 'root-token' ? access.client.sys.generateRoot : access.client.dr.secondary.generateOperationToken;
       const slot = { endpoints, token, cluster };
       const first = await readAttempt(execution, slot);
-      const now = () => ({ confirmedAt: Date.now(), observed: `the slot of ${cluster} is free` });
-      if (!first.started) return { outcome: 'already', calls: 0, ...now() };
+      if (!first.started) return { outcome: 'already', calls: 0, ...seenNow(cluster, first) };
       const mark = attemptMark(first.nonce ?? '');
       const deciders = await decidersOf(dependencies, execution.run, deployment, foreignAttemptStep(cluster, mark));
       const whose = `attempt ${mark} with ${keyInWords(first.pgpFingerprint)}`;
@@ -48,21 +48,39 @@ export function createForeignAttemptActivities(
         needed: `${whose} is gone`,
         cluster,
       });
+      const { outcome, state, calls, calledAt } = changed;
       return {
-        outcome: changed.outcome,
-        calls: changed.calls,
-        calledAt: changed.calledAt,
-        ...now(),
-        findings: [
-          {
-            severity: 'warning',
-            code: 'foreign-attempt-cancelled',
-            text: `The ${whose}, which was not this run's, was cancelled on ${cluster} as ${deciders.join(' and ')} decided.`,
-            next: 'Tell its owner: the key shares that it had been given are gone, and he has to begin anew.',
-          },
-        ],
+        outcome,
+        calls,
+        calledAt,
+        ...seenNow(cluster, state),
+        findings: [told(cluster, whose, deciders, calls)],
       };
     }),
+  };
+}
+
+function seenNow(cluster: string, { started, nonce }: GenerationAttempt) {
+  const observed = started
+    ? `another attempt, ${attemptMark(nonce ?? '')}, is in the slot of ${cluster}`
+    : `the slot of ${cluster} is free`;
+  return { confirmedAt: Date.now(), observed };
+}
+
+/** Only what was asked of the service was done by this run. */
+function told(cluster: string, whose: string, deciders: readonly string[], calls: number): Finding {
+  if (calls === 0) {
+    return {
+      severity: 'info',
+      code: 'foreign-attempt-gone',
+      text: `The ${whose}, which was not this run's, was gone from ${cluster} before it was cancelled: this run cancelled nothing.`,
+    };
+  }
+  return {
+    severity: 'warning',
+    code: 'foreign-attempt-cancelled',
+    text: `The ${whose}, which was not this run's, was cancelled on ${cluster} as ${deciders.join(' and ')} decided.`,
+    next: 'Tell its owner: the key shares that it had been given are gone, and he has to begin anew.',
   };
 }
 

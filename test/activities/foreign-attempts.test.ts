@@ -118,6 +118,38 @@ it('an answer that is lost is found out by reading', async () => {
   expect(await nonce()).toBe('');
 });
 
+it('one that is gone before it is cancelled was not cancelled by the run, and what is there now is told', async () => {
+  const theirs = await foreign();
+  for (const by of ['grace', 'henry']) await decide(by, about(theirs));
+  const started = { nonce: '9f9f9f9f-0000-4000-8000-000000000000', started: true, progress: 0, required: 3 };
+  bench.service.faults.add({
+    ...{ cluster: 'west', endpoint: `GET ${ATTEMPT}`, skip: 1 },
+    action: { status: 200, body: { ...started, complete: false, pgp_fingerprint: '', otp: '', otp_length: 0 } },
+  });
+  const { outcome, calls, observed, findings = [] } = await bench.call('cancelForeignAttempt', input);
+  expect([outcome, calls]).toEqual(['already', 0]);
+  expect(observed).toContain(`another attempt, ${attemptMark(started.nonce)}`);
+  expect(findings).toEqual([expect.objectContaining({ code: 'foreign-attempt-gone', severity: 'info' })]);
+  expect(await nonce()).toBe(theirs);
+});
+
+it('from version 2.0 the way in is asked at the calls of the very kind of attempt', async () => {
+  const clusters = ['east', 'west'].map((name) => ({
+    ...{ name, nodes: 1, version: '2.0.3+ent', seal: { shares: 5, threshold: 3 } },
+  }));
+  const own = await ActivityBench.start({ topology: { clusters } });
+  try {
+    own.cluster('east').configureUnauthenticatedAccess(['generate-root']);
+    const root = { ...input, cluster: 'east', kind: 'root-token' } as const;
+    expect(await own.call('cancelForeignAttempt', root)).toMatchObject({ outcome: 'already' });
+    const reads = own.service.calls.filter(({ method }) => method === 'GET').map(({ path }) => path);
+    expect(reads.filter((path) => path.includes('generate-operation-token'))).toEqual([]);
+    expect(reads.filter((path) => path.includes('generate-root/attempt')).length).toBeGreaterThan(0);
+  } finally {
+    await own.stop();
+  }
+});
+
 it('a fingerprint is shown; text that is none is not repeated', () => {
   expect(keyInWords('0123456789abcdef0123456789abcdef01234567')).toBe(
     'key 0123 4567 89ab cdef 0123 4567 89ab cdef 0123 4567',
