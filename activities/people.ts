@@ -74,7 +74,10 @@ export function createPeopleActivities(
             principal,
           });
           const by = { name, how };
-          const mayNot = action === 'use-share' ? mayNotAccept(inventory, deployment, by) : undefined;
+          const mayNot =
+            action === 'use-share'
+              ? mayNotAccept(inventory, deployment, by, await signals.failoverRequesters())
+              : undefined;
           const waiting = parked.find((each) => each.step === step && each.parkingNo === parkingNo);
           if (!waiting)
             verdicts.push({

@@ -6,8 +6,8 @@ import { RunbookError, isRunbookError } from '../../src/errors';
 import { findDeployment } from '../../src/inventory';
 import type { Inventory } from '../../src/inventory';
 import type { Secret } from '../../src/secret';
-import { openShares, parseShare, verifyDecision } from '../../src/secrets';
-import type { KeyRecord, OpenedShare, RunContext } from '../../src/secrets';
+import { evaluateGate, openShares, parseShare, verifyDecision } from '../../src/secrets';
+import type { CountedApproval, KeyRecord, OpenedShare, RunContext } from '../../src/secrets';
 import { ArrivedSignals } from './arrived-signals';
 import { personLookup } from './people';
 
@@ -32,7 +32,7 @@ export function splitEnvelopes(envelopes: readonly Envelope[]): {
  * The shares that count for a burst: out of the envelopes, and those in plain text that two approvers accepted, which are
  * read where they arrived. Of two for the same place in the key the one in an envelope counts.
  *
- * @throws RunbookError NOT_APPROVED where a share in plain text is named that was not accepted
+ * @throws RunbookError NOT_APPROVED where a share in plain text is named that was not accepted, and the others do not suffice
  */
 export async function sharesInHand(
   inventory: Inventory,
@@ -44,13 +44,21 @@ export async function sharesInHand(
   if (plain.length === 0) return shares;
   const history = new ArrivedSignals(run);
   const all = [...shares];
+  let notAccepted: RunbookError | undefined;
   for (const arrival of plain) {
-    await requireAcceptance(inventory, deployment, run, arrival);
+    try {
+      await requireAcceptance(inventory, deployment, run, arrival);
+    } catch (error) {
+      if (!isRunbookError(error, 'NOT_APPROVED')) throw error;
+      notAccepted ??= error;
+      continue;
+    }
     const [share] = await plainShares(history, [arrival]);
     if (share === undefined) throw refused('the signal that it names holds no key share');
     if (all.some((each) => samePlace(each.share, share, record.threshold))) continue;
     all.push({ holder: plainShareHolder(arrival), seq: 0, envelopeDigest: '', share });
   }
+  if (notAccepted && all.length < record.threshold) throw notAccepted;
   return all;
 }
 
@@ -96,19 +104,29 @@ export function samePlace(one: Secret<'key-share'>, other: Secret<'key-share'>, 
   return place(one) === place(other);
 }
 
-/** Why a person may not accept a share in plain text; undefined where he may. Never on a name that anybody may use. */
+/**
+ * Why a person may not accept a share in plain text; undefined where he may. Never on a name that anybody may use.
+ *
+ * @param requesters - who asked for the failover
+ */
 export function mayNotAccept(
   inventory: Inventory,
   deployment: string,
   { name, how }: { readonly name: string; readonly how: Attestation },
+  requesters: readonly string[],
 ): string | undefined {
   if (how === 'claimed') return `"use-share" needs a person who signs; ${name} is only claimed`;
-  const { groups } = findDeployment(inventory, deployment).gates.promote;
+  const { groups, excludeRequester } = findDeployment(inventory, deployment).gates.promote;
+  if (excludeRequester && requesters.includes(name))
+    return `"use-share" is not for ${name}, who asked for the failover`;
   const belongs = inventory.people.get(name)?.groups.some((group) => groups.includes(group)) ?? false;
   return belongs ? undefined : `"use-share" is for the approvers of gate promote (${groups.join(', ')})`;
 }
 
-/** Reads for itself that two approvers of gate promote accepted this very share, in a failover. */
+/**
+ * Reads for itself that this very share was accepted, in a failover, by people who satisfy the policy of gate promote and
+ * are two at least. Only answers to the same question count together.
+ */
 async function requireAcceptance(
   inventory: Inventory,
   deployment: string,
@@ -117,24 +135,32 @@ async function requireAcceptance(
 ): Promise<void> {
   const history = new ArrivedSignals(run);
   if (!(await history.isFailover())) throw refused('only a failover may use a key share in plain text');
-  const names = new Set<string>();
+  const requesters = await history.failoverRequesters();
+  const accepted = new Map<number, CountedApproval[]>();
   for (const { content, principal } of await history.every('decide')) {
     try {
       const decision = await verifyDecision(content, { run, person: personLookup(inventory), principal });
-      const { action, step } = decision;
+      const { action, step, parkingNo, name } = decision;
       if (action !== 'use-share' || step !== plainShareStep(arrival)) continue;
-      if (mayNotAccept(inventory, deployment, decision) === undefined) names.add(decision.name);
+      if (mayNotAccept(inventory, deployment, decision, requesters) !== undefined) continue;
+      const { groups = [] } = inventory.people.get(name) ?? {};
+      accepted.set(parkingNo, [...(accepted.get(parkingNo) ?? []), { name, groups, verdict: 'approve' }]);
     } catch (error) {
       if (!isRunbookError(error)) throw error;
     }
   }
-  if (names.size < NEEDED) throw refused(`${names.size} of ${NEEDED} approvers of gate promote accepted it`);
+  const { promote } = findDeployment(inventory, deployment).gates;
+  const policy = { ...promote, approvals: Math.max(NEEDED, promote.approvals) };
+  const judged = [...accepted.values(), []].map((approvals) => evaluateGate(policy, undefined, approvals));
+  if (judged.some(({ satisfied }) => satisfied)) return;
+  const [best] = judged.sort((one, other) => one.missing.length - other.missing.length);
+  throw refused(`gate promote misses ${best?.missing.join('; ') ?? 'everybody'}`);
 }
 
 function refused(why: string): RunbookError {
   return new RunbookError('NOT_APPROVED', `A key share in plain text is not used: ${why}.`, {
     observed: why,
-    needed: 'two approvers of gate promote who accepted this very share, in a run of drFailover',
+    needed: 'at least two people who satisfy gate promote and accepted this very share, in a run of drFailover',
     next: 'The holder gives his share with "runbook share".',
   });
 }

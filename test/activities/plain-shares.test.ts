@@ -1,3 +1,4 @@
+import { defaultPayloadConverter } from '@temporalio/common';
 import { plainShareStep } from '../../src/contracts/plain-shares';
 import type { DecisionAction } from '../../src/contracts/signals';
 import { shareIn } from '../../activities/support/plain-shares';
@@ -13,19 +14,25 @@ describe('a key share in plain text, where it would be used', () => {
   });
   afterEach(() => bench.stop());
 
-  const startedAs = (type: string) => {
-    const started = { workflowExecutionStartedEventAttributes: { workflowType: { name: type } } };
+  const startedAs = (type: string, requestedBy?: string) => {
+    const input = { payloads: [defaultPayloadConverter.toPayload({ requestedBy })] };
+    const started = { workflowExecutionStartedEventAttributes: { workflowType: { name: type }, input } };
     bench.history = { events: [started, ...(bench.history.events ?? [])] };
   };
   const decides = async (
     name: string,
     arrival: number,
-    more: { readonly action?: DecisionAction; readonly rid?: string; readonly by?: string } = {},
+    more: {
+      readonly action?: DecisionAction;
+      readonly rid?: string;
+      readonly by?: string;
+      readonly parkingNo?: number;
+    } = {},
   ) => {
-    const { action = 'use-share', rid = bench.run.rid, by = name } = more;
+    const { action = 'use-share', rid = bench.run.rid, by = name, parkingNo = 1 } = more;
     const step = plainShareStep(arrival);
     const signer = { ...bench.person(name), key: bench.person(by).key };
-    const payload = { ...bench.run, rid, step, parkingNo: 1, action };
+    const payload = { ...bench.run, rid, step, parkingNo, action };
     bench.signaled('decide', [await decisionOf(signer, payload)]);
   };
   /** Two sealed shares and a plain one in signal 1. */
@@ -68,6 +75,11 @@ describe('a key share in plain text, where it would be used', () => {
       'drFailover',
       async () => [await decides('grace', 1), await decides('henry', 1, { rid: 'an-earlier-run' })],
     ],
+    [
+      'each answered another question',
+      'drFailover',
+      async () => [await decides('grace', 1), await decides('henry', 1, { parkingNo: 2 })],
+    ],
     ['it is no failover', 'drSwitchover', async () => [await decides('grace', 1), await decides('henry', 1)]],
   ] as const)('is refused where %s', async (_what, type, deciding) => {
     const input = await burst();
@@ -76,6 +88,45 @@ describe('a key share in plain text, where it would be used', () => {
     expect(await bench.failure('generateOperationToken', input)).toMatchObject({ code: 'NOT_APPROVED' });
     expect(bench.calls('west', 'attempt')).toBe(0);
     expect(bench.leaks()).toEqual([]);
+  });
+
+  it('is refused where one of the two asked for the failover, unless further shares do without it', async () => {
+    const input = await burst();
+    startedAs('drFailover', 'henry');
+    await decides('grace', 1);
+    await decides('henry', 1);
+    const failure = await bench.failure('generateOperationToken', input);
+    expect(failure).toMatchObject({ code: 'NOT_APPROVED' });
+    expect(failure.details['observed']).toContain('1 more approval');
+    const [cleo = ''] = await bench.envelopes(input.ceremony.invitation, ['cleo']);
+    const { token } = await bench.call('generateOperationToken', { ...input, envelopes: [...input.envelopes, cleo] });
+    expect(token).toMatch(/^eyJ/);
+  });
+
+  it('is refused where a group of gate promote is not among them', async () => {
+    const both = await ActivityBench.start({
+      deployment: {
+        gates: {
+          plan: { approvals: 1, groups: ['approvers'], validFor: '4h' },
+          go: { approvals: 1, groups: ['approvers'], validFor: '10m' },
+          promote: { approvals: 2, groups: ['approvers', 'holders'], validFor: '4h' },
+        },
+      },
+    });
+    try {
+      const first = bench;
+      bench = both;
+      const input = await burst();
+      startedAs('drFailover');
+      await decides('grace', 1);
+      await decides('henry', 1);
+      expect(await both.failure('generateOperationToken', input)).toMatchObject({ code: 'NOT_APPROVED' });
+      await decides('dora', 1);
+      expect((await both.call('generateOperationToken', input)).attempts).toBe(1);
+      bench = first;
+    } finally {
+      await both.stop();
+    }
   });
 
   it('is told to be usable only where one share can be read, which nobody gave', async () => {
