@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { BreakGlassActivities, CeremonyClosed } from '../src/contracts/activities';
 import { isRunbookError } from '../src/errors';
 import type { CeremonyKind } from './support/ceremony-access';
-import { OPENED_BY, endpointsOf, judgeCeremonyWay, inWords, isIn } from './support/ceremony-access';
+import { OPENED_BY, closingInWords, endpointsOf, judgeCeremonyWay, inWords, isIn } from './support/ceremony-access';
 import type { ClusterAccess, Clusters } from './support/clusters';
 import type { Execution } from './support/execution';
 import { execute } from './support/execution';
@@ -21,7 +21,7 @@ export function createBreakGlassActivities(clusters: Clusters): BreakGlassActivi
       return {
         observed: `${inWords(way)} (version ${version ?? 'not told'})`,
         open: opening(access, kind),
-        close: closing(access, kind),
+        close: closingInWords(access, kind),
       };
     }),
 
@@ -87,12 +87,5 @@ function opening({ entry }: ClusterAccess, kind: CeremonyKind): string[] {
     `enable_unauthenticated_access = ["${OPENED_BY[kind]}"]`,
     'Then let each node read its configuration anew: kill -HUP $(pidof vault), or systemctl reload vault. No restart: it would seal the node.',
     'The run sees it and goes on by itself. Meanwhile anybody who reaches the cluster may occupy or cancel its one generation slot; without the key shares nobody gets a token.',
-  ];
-}
-
-function closing({ entry }: ClusterAccess, kind: CeremonyKind): string[] {
-  return [
-    `On every node of ${entry.name} (${entry.addresses.join(', ')}) take "${OPENED_BY[kind]}" out of enable_unauthenticated_access again, and send SIGHUP: kill -HUP $(pidof vault).`,
-    'The run sees that the active node refuses a call without a token. Standbys cannot be asked: look at their files.',
   ];
 }

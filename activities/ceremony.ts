@@ -190,7 +190,7 @@ export function createCeremonyActivities(dependencies: ActivityDependencies, clu
           },
         );
       }
-      const { result, generation } = await burstOfCeremony(dependencies, ledger, execution, {
+      const { result, generation, opened } = await burstOfCeremony(dependencies, ledger, execution, {
         kind: 'operation-token',
         deployment,
         access,
@@ -219,6 +219,7 @@ export function createCeremonyActivities(dependencies: ActivityDependencies, clu
         attempts: result.attempts,
         findings: [...result.findings, ...badShareFindings(cluster, result.badShares), ...inLedger],
         badShares: result.badShares,
+        ...opened,
       };
     }),
 

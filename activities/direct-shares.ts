@@ -1,21 +1,23 @@
-import type { DirectSharesActivities, EncodedTokenVerdict } from '../src/contracts/activities';
+import type { DirectSharesActivities } from '../src/contracts/activities';
 import type { CeremonyHandle } from '../src/contracts/ceremony';
 import type { Finding } from '../src/contracts/run-facts';
-import { RunbookError } from '../src/errors';
-import type { KeyRecord, RunContext } from '../src/secrets';
-import { isEncryptedOnlyTo, readOwnInvitation } from '../src/secrets';
+import { RunbookError, isRunbookError } from '../src/errors';
+import type { Invitation, KeyRecord, RunContext } from '../src/secrets';
+import { readOwnInvitation } from '../src/secrets';
 import type { ActivityDependencies } from './dependencies';
 import { ArrivedSignals } from './support/arrived-signals';
 import { verifyOperation } from './support/authority';
 import { ownRecord } from './support/ceremony-burst';
 import type { Clusters } from './support/clusters';
 import type { DirectSlot } from './support/direct-attempt';
-import { endForHolders, entriesOf, followAttempt, startForHolders } from './support/direct-attempt';
+import { endForHolders, followAttempt, startForHolders } from './support/direct-attempt';
 import { NO_CEREMONY_TEXT, readHandedIn } from './support/encoded-token';
 import { execute, executeChange } from './support/execution';
 import type { Execution } from './support/execution';
+import type { TakenRootToken } from './support/handed-in-root-token';
+import { takeHandedInRoot } from './support/handed-in-root-token';
 import type { Held, TakenToken } from './support/handed-in-token';
-import { handedOverAfterAll, missingOf, notATarget, takeHandedIn } from './support/handed-in-token';
+import { takeHandedIn } from './support/handed-in-token';
 import { observeCluster } from './support/observe';
 import { awaitClusterId } from './support/operation-token';
 import { usableRecipient } from './support/recipient';
@@ -82,11 +84,24 @@ export function createDirectSharesActivities(
       followAttempt(execution, clusters.of(input.deployment, input.cluster), input),
     ),
 
-    endDirectAttempt: executeChange(async (input, execution) => {
-      const direct = await slotFor(input, execution);
-      const { invitation } = await readOwnInvitation(direct.record, signingKey);
-      const key = { pgpPublicKey: '', pgpFingerprint: invitation.pgp };
-      return endForHolders(execution, { ...direct, key }, input);
+    endDirectAttempt: executeChange(async ({ invitation, ...input }, execution) => {
+      const { deployment, cluster, cid, kind, nonces, mayExist, ifGone } = input;
+      const { run } = execution;
+      const signed = await invitationOf(invitation, signingKey);
+      const isOwn =
+        signed?.kind === kind &&
+        signed.cid === cid &&
+        signed.ns === run.ns &&
+        signed.wid === run.wid &&
+        signed.rid === run.rid;
+      const access = clusters.of(deployment, cluster);
+      const direct = { ledger, run, access, kind, record: { cid, kind }, target: { cluster } };
+      return endForHolders(execution, direct, {
+        fingerprint: isOwn ? signed.pgp : undefined,
+        nonces,
+        mayExist,
+        ifGone,
+      });
     }),
 
     takeEncodedToken: executeChange(async ({ deployment, ceremony, arrived }, execution) => {
@@ -102,32 +117,20 @@ export function createDirectSharesActivities(
       return { verdicts, findings };
     }),
 
-    takeEncodedRootToken: executeChange(async ({ cluster, ceremony, recipientPgpKey, arrived }, execution) => {
-      const held = await heldBy(ceremony, execution.run);
-      mustBe(held.record, 'root-token');
-      const recipient = await recipientOf(held.record, signingKey, recipientPgpKey);
-      const target = held.targets.find((each) => each.cluster === cluster);
-      if (!target) throw new RunbookError('DOCUMENT_INVALID', `The holders were not asked for a token of ${cluster}.`);
-      const findings: Finding[] = [];
-      const verdicts: (EncodedTokenVerdict & { readonly encryptedToken?: string })[] = [];
-      for (const signal of await new ArrivedSignals(execution.run).all('submitEncodedToken', arrived)) {
-        const { arrival } = signal;
-        const read = readHandedIn(signal);
-        const refuse = (code: string, text: string) => verdicts.push({ arrival, code, text: `refused: ${text}` });
-        if ('code' in read) verdicts.push(read);
-        else if (read.cluster !== cluster) refuse('wrong-cluster', notATarget(held.targets));
-        else if (!(await isEncryptedOnlyTo(recipient, read.encodedToken)))
-          refuse('wrong-key', `it is not encrypted to ${recipient.fingerprint}, the key of the recipient, alone`);
-        else {
-          const settled = missingOf(held, await entriesOf({ ...held, target }));
-          if (settled) await ledger.remove(settled);
-          if (settled?.state === 'orphan') findings.push(handedOverAfterAll(cluster));
-          const text = `taken for the recipient of ${recipient.fingerprint}; nobody here can read it`;
-          verdicts.push({ arrival, code: 'accepted', text, cluster, encryptedToken: read.encodedToken });
-        }
-      }
-      return { verdicts, findings };
-    }),
+    takeEncodedRootToken: executeChange(
+      async ({ deployment, cluster, ceremony, recipientPgpKey, arrived }, execution) => {
+        const held = await heldBy(ceremony, execution.run);
+        mustBe(held.record, 'root-token');
+        const recipient = await recipientOf(held.record, signingKey, recipientPgpKey);
+        if (!held.targets.some((each) => each.cluster === cluster))
+          throw new RunbookError('DOCUMENT_INVALID', `The holders were not asked for a token of ${cluster}.`);
+        const access = clusters.of(deployment, cluster);
+        const verdicts: TakenRootToken[] = [];
+        for (const signal of await new ArrivedSignals(execution.run).all('submitEncodedToken', arrived))
+          verdicts.push(await takeHandedInRoot(execution, held, { access, recipient }, signal));
+        return { verdicts, findings: [] };
+      },
+    ),
 
     checkUnaskedTokens: execute(async ({ arrived }, { run }) => ({
       verdicts: (await new ArrivedSignals(run).all('submitEncodedToken', arrived)).map((signal) => {
@@ -137,6 +140,21 @@ export function createDirectSharesActivities(
       }),
     })),
   };
+}
+
+/** Undefined where the signing key was changed meanwhile: the ledger alone says then what is ours. */
+async function invitationOf(
+  handed: string,
+  signingKey: ActivityDependencies['signingKey'],
+): Promise<Invitation | undefined> {
+  const [jws = ''] = handed.split('\n');
+  return readOwnInvitation({ invitation: jws }, signingKey).then(
+    ({ invitation }) => invitation,
+    (error: unknown) => {
+      if (isRunbookError(error)) return undefined;
+      throw error;
+    },
+  );
 }
 
 function generated({ kind }: KeyRecord): DirectSlot['kind'] {

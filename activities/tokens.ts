@@ -84,12 +84,11 @@ export function createTokenActivities(dependencies: ActivityDependencies, cluste
         on: { cluster, clusterId },
         detail: recipient.fingerprint,
       });
-      const { result, generation } = await burstOfCeremony(dependencies, ledger, execution, {
+      const { result, generation, opened } = await burstOfCeremony(dependencies, ledger, execution, {
         kind: 'root-token',
         ...{ deployment, access, clusterId, record, envelopes },
         endpoints: access.client.sys.generateRoot,
         key: { pgpPublicKey: recipient.pgpPublicKey, pgpFingerprint: recipient.fingerprint },
-        // The recipient may be generating one by hand, with the very same key.
         mayBeThere: record.firstBurst !== undefined,
         receive: async (encoded) => {
           const encryptedToken = encoded.reveal();
@@ -102,6 +101,7 @@ export function createTokenActivities(dependencies: ActivityDependencies, cluste
       const { token: encryptedToken, attempts, badShares } = result;
       return {
         ...{ encryptedToken, attempts, badShares },
+        ...opened,
         findings: [...result.findings, ...badShareFindings(cluster, badShares)],
       };
     }),

@@ -20,6 +20,8 @@ const CANCELLATIONS: ReadonlySet<unknown> = new Set(['CancelledFailure', 'AbortE
 
 /** What is noted outside of the process while a burst is under way, so that a worker that dies tells what it left. */
 export interface BurstNotes {
+  /** An attempt of ours is in the slot: before any share is given to it. */
+  started(nonce: string): Promise<void>;
   /** Right before a share that may complete the attempt is sent: from here on a token may exist. */
   lastShare(nonce: string): Promise<void>;
   /** The last share made nothing. */
@@ -194,6 +196,7 @@ async function trySet<K extends GeneratedTokenKind, T>(
     () => (course.started = true),
   );
   if (nonce === undefined) return { kind: 'lost' };
+  await burst.notes.started(nonce);
   for (const [progress, { share }] of set.slice(0, -1).entries()) {
     for (let given = 1; ; given += 1) {
       execution.throwIfCancelled();

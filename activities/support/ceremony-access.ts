@@ -106,8 +106,14 @@ export async function ceremonyToken(
   kind: CeremonyKind = 'operation-token',
   signal?: AbortSignal,
 ): Promise<Secret | undefined> {
-  const way = await findCeremonyWay(access, { kind, version, signal });
-  if (isIn(way.access)) return way.token;
+  return (await requireCeremonyWay(access, { kind, version, signal })).token;
+}
+
+/** As {@link ceremonyToken}, and how the calls are let in. */
+async function requireCeremonyWay(access: ClusterAccess, asking: Asking): Promise<CeremonyWay> {
+  const { kind, version } = asking;
+  const way = await findCeremonyWay(access, asking);
+  if (isIn(way.access)) return way;
   const { name } = access.entry;
   throw new RunbookError('CEREMONY_CLOSED', `${name} lets nobody hold a ceremony with what the worker has.`, {
     cluster: name,
@@ -115,6 +121,30 @@ export async function ceremonyToken(
     needed: neededFor(kind),
     next: `Give ceremonyCredential of ${name}, or open the calls in its configuration for the time of the ceremony: enable_unauthenticated_access = ["${OPENED_BY[kind]}"].`,
   });
+}
+
+/**
+ * As {@link ceremonyToken}, for a burst: with what people do to close the calls again, where the cluster lets everybody
+ * in, whoever opened them.
+ */
+export async function ceremonyEntry(
+  access: ClusterAccess,
+  asking: Asking,
+): Promise<{ readonly token: Secret | undefined; readonly closeAfterwards?: readonly string[] }> {
+  const way = await requireCeremonyWay(access, asking);
+  const { token } = way;
+  const open =
+    way.access === 'open' ||
+    (way.access === 'accepted' && (await letsIn(access, asking, undefined).catch(() => false)));
+  return open ? { token, closeAfterwards: closingInWords(access, asking.kind) } : { token };
+}
+
+/** What people do at which node so that nobody is let in without a token any more. */
+export function closingInWords({ entry }: ClusterAccess, kind: CeremonyKind): string[] {
+  return [
+    `On every node of ${entry.name} (${entry.addresses.join(', ')}) take "${OPENED_BY[kind]}" out of enable_unauthenticated_access again, and send SIGHUP: kill -HUP $(pidof vault).`,
+    'The run sees that the active node refuses a call without a token. Standbys cannot be asked: look at their files.',
+  ];
 }
 
 export function isIn(access: CeremonyAccess): boolean {

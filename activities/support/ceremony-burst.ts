@@ -11,11 +11,11 @@ import type { Secret } from '../../src/secret';
 import type { KeyRecord, RunContext } from '../../src/secrets';
 import { checkEnvelopes } from '../../src/secrets';
 import type { ActivityDependencies } from '../dependencies';
+import { ceremonyEntry } from './ceremony-access';
 import { requireGroups } from './ceremony-roster';
 import type { AttemptKey, BurstResult } from './burst';
 import { runBurst } from './burst';
 import type { ClusterAccess } from './clusters';
-import { ceremonyToken } from './clusters';
 import type { Execution } from './execution';
 import { GenerationRecord, orphanFinding } from './generation-record';
 import { personLookup } from './people';
@@ -52,7 +52,7 @@ export interface CeremonyBurst<K extends GeneratedTokenKind, T> {
 /**
  * Opens the envelopes and turns the shares into a token by one burst. The ledger knows of the token before it exists.
  *
- * @returns the result, and the ledger's entry for the caller to settle
+ * @returns the result, the ledger's entry for the caller to settle, and what people close where the calls are open
  * @throws RunbookError SHARES_MISSING, also where the shares do not satisfy the groups of the inventory; those of the burst
  */
 export async function burstOfCeremony<K extends GeneratedTokenKind, T>(
@@ -60,7 +60,11 @@ export async function burstOfCeremony<K extends GeneratedTokenKind, T>(
   ledger: TokenLedger,
   execution: Execution,
   request: CeremonyBurst<K, T>,
-): Promise<{ readonly result: BurstResult<T>; readonly generation: GenerationRecord }> {
+): Promise<{
+  readonly result: BurstResult<T>;
+  readonly generation: GenerationRecord;
+  readonly opened: { readonly closeAfterwards?: readonly string[] };
+}> {
   const { kind, deployment, access, clusterId, record, envelopes, endpoints, key, mayBeThere, receive } = request;
   const { run, signal } = execution;
   const cluster = access.entry.name;
@@ -84,7 +88,7 @@ export async function burstOfCeremony<K extends GeneratedTokenKind, T>(
   requireGroups(groups, holders, record.threshold, cluster);
   await dependencies.keyRecords.markFirstBurst(record.cid, record.epoch, Date.now());
   const { version } = await access.client.sys.health({ signal });
-  const token = await ceremonyToken(access, version, kind, signal);
+  const { token, closeAfterwards } = await ceremonyEntry(access, { kind, version, signal });
   const generation = await GenerationRecord.begin(ledger, {
     kind,
     deployment,
@@ -101,6 +105,8 @@ export async function burstOfCeremony<K extends GeneratedTokenKind, T>(
     key,
     earlierKeys: generation.earlierKeys,
     mayBeThere,
+    // The recipient may be generating one by hand, with the very same key.
+    ...(kind === 'root-token' && { isOwnNonce: (nonce: string) => generation.startedAttempt(nonce) }),
     shares,
     threshold: record.threshold,
     fits: groups.length === 0 ? undefined : (names) => satisfiesGroups(groups, names),
@@ -117,7 +123,7 @@ export async function burstOfCeremony<K extends GeneratedTokenKind, T>(
       .catch(() => undefined);
     throw error;
   });
-  return { result, generation };
+  return { result, generation, opened: closeAfterwards === undefined ? {} : { closeAfterwards } };
 }
 
 /** Some mistakes show only beside the shares of others, such as an odd length: whose share counts no more, and why. */

@@ -1,7 +1,14 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { GeneratedTokenKind, GenerationAttempt } from '../../src/client';
-import type { DirectAttempt, DirectAttemptSeen, DirectAttemptStarted } from '../../src/contracts/activities';
+import type {
+  DirectAttempt,
+  DirectAttemptSeen,
+  DirectAttemptStarted,
+  DirectEnded,
+  DirectSharesActivities,
+} from '../../src/contracts/activities';
+import { attemptMark } from '../../src/contracts/ceremony';
 import type { Finding } from '../../src/contracts/run-facts';
 import { RunbookError, isRunbookError } from '../../src/errors';
 import type { InvitationTarget, KeyRecord, RunContext } from '../../src/secrets';
@@ -10,7 +17,7 @@ import { ceremonyToken, majorVersion } from './clusters';
 import type { Execution } from './execution';
 import { digestOf, orphanFinding } from './generation-record';
 import type { AttemptKey, Slot } from './generation-slot';
-import { cancelOwn, foreignAttempt, keyInWords, readAttempt, readOwn } from './generation-slot';
+import { cancelSeen, foreignAttempt, keyInWords, readAttempt, readOwn } from './generation-slot';
 import { CHANGE_TIMEOUT_MS } from './read-act-confirm';
 import type { LedgerEntry, TokenLedger } from './token-ledger';
 
@@ -31,6 +38,22 @@ export interface DirectSlot {
   readonly key: AttemptKey;
 }
 
+/** Where the ledger has the tokens of one ceremony on one cluster. */
+export interface DirectEntries {
+  readonly ledger: TokenLedger;
+  readonly run: RunContext;
+  readonly record: Pick<KeyRecord, 'kind' | 'cid'>;
+  readonly target: Pick<InvitationTarget, 'cluster'>;
+}
+
+interface EndedAttempt extends Pick<
+  Parameters<DirectSharesActivities['endDirectAttempt']>[0],
+  'nonces' | 'mayExist' | 'ifGone'
+> {
+  /** As a verified invitation of this very run says it. */
+  readonly fingerprint: string | undefined;
+}
+
 /**
  * Starts an attempt that the holders will complete. Where one of ours is there already it stays, with the shares that
  * were given to it. The ledger knows of the token before the attempt can end in one.
@@ -44,18 +67,24 @@ export async function startForHolders(execution: Execution, direct: DirectSlot):
   const slot = await slotOf(direct, version);
   const { endpoints, token } = slot;
   let started = false;
+  /** The rest of what the ledger knew is settled only where this activity comes to its end: it tells of it. */
+  const told = async (outcome: 'done' | 'already', attempt: GenerationAttempt): Promise<DirectAttemptStarted> => {
+    const answer = await shown(direct, version, attempt, execution);
+    return { outcome, ...answer, findings: await settleGone(direct, attempt) };
+  };
   for (let tries = 1; ; tries += 1) {
     execution.throwIfCancelled();
     const present = await readAttempt(execution, slot);
     const mine = await entriesOf(direct);
     if (present.started) {
-      if (!started && !isOurs(direct, mine, present)) throw foreignAttempt(entry.name, present);
+      if (!started && !isOurs(direct.kind, slot.key, mine, present)) throw foreignAttempt(entry.name, present);
       if (present.pgpFingerprint === slot.key.pgpFingerprint) {
         await noteAttempt(direct, mine, present);
-        return { outcome: started ? 'done' : 'already', ...(await shown(direct, version, present, execution)) };
+        return await told(started ? 'done' : 'already', present);
       }
-      // With the key of an earlier round, which opens nothing any more: the shares given to it are of no use.
-      await endpoints.cancelAttempt({ token, signal: execution.signal, timeoutMs: CHANGE_TIMEOUT_MS });
+      // With the key of an earlier round: the holders are shown a new one, and the shares given to it are of no use.
+      await cancelSeen(execution, slot, present);
+      for (const entry of mine) if (isOf(entry, present)) await ledger.remove(entry);
       continue;
     }
     const pending = newEntry(direct);
@@ -67,13 +96,13 @@ export async function startForHolders(execution: Execution, direct: DirectSlot):
         { token, signal: execution.signal, timeoutMs: CHANGE_TIMEOUT_MS },
       );
       await noteAttempt(direct, [pending], attempt);
-      return { outcome: 'done', ...(await shown(direct, version, attempt, execution)) };
+      return await told('done', attempt);
     } catch (error) {
       if (!isRunbookError(error)) throw error;
       const own = await readOwn(execution, slot);
       if (own) {
         await noteAttempt(direct, [pending], own);
-        return { outcome: 'done', ...(await shown(direct, version, own, execution)) };
+        return await told('done', own);
       }
       // Nobody gave a share to an attempt that nobody was told of.
       await ledger.remove(pending).catch(() => undefined);
@@ -88,73 +117,94 @@ export async function startForHolders(execution: Execution, direct: DirectSlot):
 export async function followAttempt(
   execution: Execution,
   access: ClusterAccess,
-  known: Pick<DirectAttempt, 'kind' | 'nonce' | 'fingerprint' | 'progress' | 'address'> & {
+  known: Pick<DirectAttempt, 'kind' | 'nonce' | 'fingerprint' | 'progress' | 'address' | 'seenAt'> & {
     readonly earlier: readonly string[];
     readonly budgetMs: number;
   },
 ): Promise<DirectAttemptSeen> {
   const deadline = Date.now() + known.budgetMs;
   const { signal } = execution;
+  let { seenAt } = known;
   for (;;) {
     execution.throwIfCancelled();
     try {
       const { version } = await access.client.sys.health({ signal });
       const token = await ceremonyToken(access, version, known.kind, signal);
+      const began = Date.now();
       const attempt = await endpointsOf(access, known.kind).readAttempt({ token, signal });
       const seen = judge(known, attempt);
+      if (seen !== 'gone' && seen !== 'foreign') seenAt = began;
       execution.progress(inWords(attempt));
       if (seen !== 'unchanged' || Date.now() >= deadline) {
         const { nonce = '', progress, required } = attempt;
         const address = await activeNode(access, known.address, signal);
-        return { seen, nonce, progress, required, address, observed: inWords(attempt) };
+        return { seen, nonce, progress, required, address, observed: inWords(attempt), seenAt, lookedAt: began };
       }
     } catch (error) {
       if (!isRunbookError(error) || signal.aborted) throw error;
       execution.progress(`cannot be read now: ${error.code}`);
       if (Date.now() >= deadline) {
         const { nonce, progress, address } = known;
-        return { seen: 'unchanged', nonce, progress, required: 0, address, observed: error.code };
+        return { seen: 'unchanged', nonce, progress, required: 0, address, observed: error.code, seenAt, lookedAt: Date.now() };
       }
     }
     await delay(FOLLOW_POLL_MS, undefined, { signal });
   }
 }
 
-/** Frees the slot from our attempt, and settles what the ledger knows of it. */
+/**
+ * Frees the slot from our attempt, and settles what the ledger knows of it: only once the attempt was seen gone. Needs
+ * neither the keys nor their host, which may be what was lost.
+ */
 export async function endForHolders(
   execution: Execution,
-  direct: DirectSlot,
-  why: { readonly mayExist?: string | undefined; readonly ifGone?: string | undefined },
-): Promise<{ readonly outcome: 'done' | 'already'; readonly observed: string; readonly findings: readonly Finding[] }> {
+  direct: DirectEntries & { readonly access: ClusterAccess; readonly kind: GeneratedTokenKind },
+  { fingerprint, nonces, ...why }: EndedAttempt,
+): Promise<{ readonly outcome: DirectEnded; readonly observed: string; readonly findings: readonly Finding[] }> {
   const { ledger, access, kind } = direct;
   const cluster = access.entry.name;
   const { version } = await access.client.sys.health({ signal: execution.signal });
-  const slot = await slotOf(direct, version);
+  const slot = {
+    endpoints: endpointsOf(access, kind),
+    cluster,
+    token: await ceremonyToken(access, version, kind),
+  };
   const present = await readAttempt(execution, slot);
-  const mine = (await entriesOf(direct)).filter(({ state }) => state === 'pending');
-  const there = present.started && isOurs(direct, mine, present);
-  if (there) await cancelOwn(slot);
-  const mayExist = why.mayExist ?? (there || mine.length === 0 ? undefined : why.ifGone);
-  const findings: Finding[] = [];
+  const all = await entriesOf(direct);
+  const wasShown =
+    fingerprint !== undefined &&
+    present.pgpFingerprint === fingerprint &&
+    (kind === 'operation-token' || nonces.includes(present.nonce ?? ''));
+  const there = present.started && (wasShown || isOurs(kind, undefined, all, present));
+  if (there) {
+    try {
+      await cancelSeen(execution, slot, present);
+    } catch (error) {
+      if (!isRunbookError(error) || execution.signal.aborted) throw error;
+      return {
+        outcome: 'not-done',
+        observed: `our attempt may still be in the slot: ${error.code}`,
+        findings: [notCancelled(cluster, present, error)],
+      };
+    }
+  }
+  const mine = all.filter(({ state }) => state === 'pending');
+  // Where the ledger knows nothing at all it is not the one of the worker that started the attempt.
+  const open = mine.length > 0 || all.length === 0;
+  const mayExist = why.mayExist ?? (there || !open ? undefined : why.ifGone);
   for (const entry of mine) {
     if (mayExist === undefined) await ledger.remove(entry);
     else await ledger.write({ ...entry, state: 'orphan', at: new Date().toISOString() });
   }
-  if (mayExist !== undefined) findings.push(orphanFinding(kind, cluster, mayExist));
   return {
     outcome: there ? 'done' : 'already',
     observed: there ? 'our attempt was cancelled' : 'no attempt of ours in the slot',
-    findings,
+    findings: mayExist === undefined ? [] : [orphanFinding(kind, cluster, mayExist)],
   };
 }
 
 /** What the ledger knows of the tokens of this ceremony on this cluster. */
-export async function entriesOf({
-  ledger,
-  run,
-  record,
-  target,
-}: Pick<DirectSlot, 'ledger' | 'run' | 'record' | 'target'>): Promise<readonly LedgerEntry[]> {
+export async function entriesOf({ ledger, run, record, target }: DirectEntries): Promise<readonly LedgerEntry[]> {
   return (await ledger.open()).filter(
     (entry) =>
       entry.ns === run.ns &&
@@ -170,11 +220,48 @@ export async function entriesOf({
  * Ours by the key of this ceremony. A recipient of a root token may use his key by hand: there it is ours only where the
  * ledger knows the attempt.
  */
-function isOurs({ kind, key }: DirectSlot, mine: readonly LedgerEntry[], present: GenerationAttempt): boolean {
-  const { pgpFingerprint, nonce = '' } = present;
+export function isOurs(
+  kind: GeneratedTokenKind,
+  key: AttemptKey | undefined,
+  mine: readonly LedgerEntry[],
+  present: GenerationAttempt,
+): boolean {
+  const { pgpFingerprint } = present;
   if (pgpFingerprint === undefined) return false;
-  if (kind === 'root-token') return mine.some(({ attempt }) => attempt === digestOf(nonce));
-  return pgpFingerprint === key.pgpFingerprint || mine.some((entry) => entry.key === pgpFingerprint);
+  if (mine.some((entry) => isOf(entry, present))) return true;
+  if (kind === 'root-token') return false;
+  return pgpFingerprint === key?.pgpFingerprint || mine.some((entry) => entry.key === pgpFingerprint);
+}
+
+function isOf({ attempt }: LedgerEntry, { nonce }: GenerationAttempt): boolean {
+  return nonce !== undefined && attempt === digestOf(nonce);
+}
+
+/**
+ * What an earlier epoch left, beside the attempt that is in the slot now: an attempt that is gone may have ended in a
+ * token that nobody was told of, and one that nobody was told of got no share.
+ */
+async function settleGone(direct: DirectSlot, present: GenerationAttempt): Promise<readonly Finding[]> {
+  const findings: Finding[] = [];
+  for (const entry of await entriesOf(direct)) {
+    if (entry.state !== 'pending' || isOf(entry, present)) continue;
+    if (entry.attempt === undefined) await direct.ledger.remove(entry);
+    else {
+      await direct.ledger.write({ ...entry, state: 'orphan', at: new Date().toISOString() });
+      const how = 'an attempt of this run was gone when the next one was started, and nobody saw how it ended';
+      findings.push(orphanFinding(direct.kind, entry.cluster, how));
+    }
+  }
+  return findings;
+}
+
+function notCancelled(cluster: string, { nonce = '' }: GenerationAttempt, { code }: RunbookError): Finding {
+  return {
+    severity: 'critical',
+    code: 'attempt-not-cancelled',
+    text: `The attempt ${attemptMark(nonce)} of this run on ${cluster} was not seen to be gone (${code}): who gives its last key share makes a token that nobody waits for.`,
+    next: `No holder gives a share to it any more. Cancel it: vault operator generate-root -cancel (for an operation token with -dr-token), and see with -status that it is gone. Its entry stays in the ledger.`,
+  };
 }
 
 async function noteAttempt(
@@ -212,6 +299,7 @@ async function shown(
   { signal }: Execution,
 ): Promise<DirectAttempt> {
   const cluster = access.entry.name;
+  const seenAt = Date.now();
   if (nonce === undefined) throw new RunbookError('RESPONSE_INVALID', `${cluster} tells no nonce of the attempt.`);
   return {
     kind,
@@ -222,6 +310,7 @@ async function shown(
     address: await activeNode(access, target.addresses[0] ?? '', signal),
     caSha256: target.caSha256,
     needsToken: majorVersion(version) >= 2,
+    seenAt,
   };
 }
 

@@ -35,8 +35,17 @@ export class GenerationRecord implements BurstNotes {
   #untold: readonly LedgerEntry[] = [];
   #own: LedgerEntry;
   #settled = true;
+  /** Digests of the nonces of attempts that this run started for this token. */
+  readonly #attempts: Set<string>;
 
-  private constructor(ledger: TokenLedger, subject: GenerationSubject, left: readonly LedgerEntry[], own: LedgerEntry) {
+  private constructor(
+    ledger: TokenLedger,
+    subject: GenerationSubject,
+    mine: readonly LedgerEntry[],
+    left: readonly LedgerEntry[],
+    own: LedgerEntry,
+  ) {
+    this.#attempts = new Set(mine.flatMap(({ attempt = [] }) => attempt));
     this.#ledger = ledger;
     this.#subject = subject;
     this.#left = left;
@@ -50,9 +59,8 @@ export class GenerationRecord implements BurstNotes {
     const outdated = Date.now() - BEGUN_KEPT_MS;
     for (const entry of all)
       if (entry.state === 'begun' && Date.parse(entry.at) < outdated) await ledger.remove(entry).catch(() => undefined);
-    const left = all.filter(
+    const mine = all.filter(
       (entry) =>
-        (entry.state === 'pending' || entry.state === 'begun') &&
         entry.ns === run.ns &&
         entry.wid === run.wid &&
         entry.rid === run.rid &&
@@ -60,14 +68,29 @@ export class GenerationRecord implements BurstNotes {
         (entry.kind ?? 'operation-token') === kind &&
         entry.cid === cid,
     );
+    const left = mine.filter(({ state }) => state === 'pending' || state === 'begun');
     const own = newEntry(subject);
     await ledger.write(own);
-    return new GenerationRecord(ledger, subject, left, own);
+    return new GenerationRecord(ledger, subject, mine, left, own);
   }
 
   /** Fingerprints under which bursts of this run whose workers died may have left an attempt in the slot. */
   get earlierKeys(): ReadonlySet<string> {
     return new Set(this.#left.flatMap(({ key }) => (key === undefined ? [] : [key])));
+  }
+
+  /** Whether this run started the attempt of this nonce. The recipient of a root token may start others by hand. */
+  startedAttempt(nonce: string): boolean {
+    return this.#attempts.has(digestOf(nonce));
+  }
+
+  async started(nonce: string): Promise<void> {
+    this.#attempts.add(digestOf(nonce));
+    if (this.#isRoot) await this.#note({ attempt: digestOf(nonce) });
+  }
+
+  get #isRoot(): boolean {
+    return this.#subject.kind === 'root-token';
   }
 
   /**
@@ -83,8 +106,7 @@ export class GenerationRecord implements BurstNotes {
         ? digestOf(present.nonce)
         : undefined;
     this.#untold = pending.filter(({ attempt }) => attempt === undefined || attempt !== waiting);
-    for (const entry of this.#left)
-      if (!this.#untold.includes(entry)) await this.#ledger.remove(entry).catch(() => undefined);
+    for (const entry of this.#left) if (!this.#untold.includes(entry)) await this.#drop(entry).catch(() => undefined);
     return this.#untold.map((entry) =>
       orphanFinding(kind, entry.cluster, `a worker ended in the middle of giving the last share, ${entry.at}`),
     );
@@ -95,7 +117,8 @@ export class GenerationRecord implements BurstNotes {
   }
 
   async nothingMade(): Promise<void> {
-    if (this.#own.state === 'pending') await this.#note({ state: 'begun', attempt: undefined });
+    if (this.#own.state === 'pending')
+      await this.#note({ state: 'begun', ...(!this.#isRoot && { attempt: undefined }) });
   }
 
   /** A token may exist that nobody holds; the burst goes on with an entry of its own. */
@@ -124,7 +147,13 @@ export class GenerationRecord implements BurstNotes {
 
   /** The burst ended without a token: what stays in the ledger is what it orphaned. */
   async withoutToken(): Promise<void> {
-    if (this.#settled) await this.#ledger.remove(this.#own);
+    if (this.#settled) await this.#drop(this.#own);
+  }
+
+  /** There is no token. The attempt may be there still, or come back: of a root token only its nonce says whose it is. */
+  async #drop(entry: LedgerEntry): Promise<void> {
+    if (this.#isRoot && entry.attempt !== undefined) await this.#ledger.write({ ...entry, state: 'begun' });
+    else await this.#ledger.remove(entry);
   }
 
   /** What earlier attempts left is about to be told: it is not told again. */

@@ -3,11 +3,12 @@ import { attemptMark } from '../../src/contracts/ceremony';
 import { RunbookError, isRunbookError } from '../../src/errors';
 import type { Secret } from '../../src/secret';
 import type { Execution } from './execution';
-import { CHANGE_TIMEOUT_MS, awaitState } from './read-act-confirm';
+import { CHANGE_TIMEOUT_MS, awaitState, readActConfirm } from './read-act-confirm';
 
 /** Cancellations and starts that may fail in a row before the slot counts as unusable. */
 const MAX_TRIES = 6;
 const READ_BUDGET_MS = 30_000;
+const CANCEL_BUDGET_MS = 20_000;
 /** Between two reads while there is no active node: a burst is short, and the outage waits for it. */
 const READ_POLL_MS = 100;
 
@@ -26,6 +27,8 @@ export interface Slot<K extends GeneratedTokenKind = GeneratedTokenKind> {
   readonly key: AttemptKey;
   /** Fingerprints of keys that earlier rounds of this run used here: an attempt with one of them is ours too. */
   readonly earlierKeys: ReadonlySet<string>;
+  /** Given where somebody else may use the same key by hand: then the key says nothing, and only the nonce does. */
+  readonly isOwnNonce?: ((nonce: string) => boolean) | undefined;
   /** X-Vault-Token of the calls, where the service asks for one. */
   readonly token: Secret | undefined;
 }
@@ -49,8 +52,10 @@ export async function startOwn<K extends GeneratedTokenKind>(
     execution.throwIfCancelled();
     const present = await readAttempt(execution, slot);
     if (present.started) {
-      const { pgpFingerprint = '' } = present;
-      const ours = slot.earlierKeys.has(pgpFingerprint) || (pgpFingerprint === key.pgpFingerprint && mayBeThere());
+      const { pgpFingerprint = '', nonce = '' } = present;
+      const ours = slot.isOwnNonce
+        ? slot.isOwnNonce(nonce)
+        : slot.earlierKeys.has(pgpFingerprint) || (pgpFingerprint === key.pgpFingerprint && mayBeThere());
       if (!ours) throw foreignAttempt(cluster, present);
       if (tries >= MAX_TRIES) {
         throw new RunbookError('ATTEMPT_LOST', `The attempt in the slot of ${cluster} cannot be cancelled.`, {
@@ -70,7 +75,8 @@ export async function startOwn<K extends GeneratedTokenKind>(
     } catch (error) {
       if (!isRunbookError(error)) throw error;
       const own = await readOwn(execution, slot);
-      if (own) return own;
+      // A start that was refused for certain made no attempt: one with the very same key is then somebody else's.
+      if (own && !(slot.isOwnNonce && error.outcomeKnown)) return own;
       // A fixed refusal, such as a missing right, does not go away by itself.
       if ((error.outcomeKnown && !error.retryable && error.code !== 'BAD_REQUEST') || tries >= MAX_TRIES) throw error;
     }
@@ -102,10 +108,12 @@ export function readAttempt<K extends GeneratedTokenKind>(
 }
 
 /** Frees the single slot, where the attempt in it is ours. */
-export async function cancelOwn<K extends GeneratedTokenKind>({ endpoints, token, key }: Slot<K>): Promise<void> {
+export async function cancelOwn<K extends GeneratedTokenKind>(slot: Slot<K>): Promise<void> {
+  const { endpoints, token, key, isOwnNonce } = slot;
   await tolerate(async () => {
-    const seen = await endpoints.readAttempt({ token });
-    if (seen.started && seen.pgpFingerprint === key.pgpFingerprint) await endpoints.cancelAttempt({ token });
+    const { started, pgpFingerprint, nonce = '' } = await endpoints.readAttempt({ token });
+    const ours = started && pgpFingerprint === key.pgpFingerprint && (isOwnNonce?.(nonce) ?? true);
+    if (ours) await endpoints.cancelAttempt({ token });
   });
 }
 

@@ -41,7 +41,7 @@ interface Taken {
  * for its cluster and uses, and writes the ledger before it is told.
  */
 export async function takeHandedIn(
-  { sealKeyring }: ActivityDependencies,
+  { sealKeyring, keyRecords }: ActivityDependencies,
   clusters: Clusters,
   execution: Execution,
   held: Held & { readonly deployment: string },
@@ -56,8 +56,9 @@ export async function takeHandedIn(
   const target = held.targets.find(({ cluster }) => cluster === read.cluster);
   if (!target) return refuse('wrong-cluster', notATarget(held.targets));
   const { cluster, clusterId, uses } = target;
-  const token = await opened(record, read.encodedToken);
-  if (!token) return refuse('wrong-key', NOT_OURS);
+  const opened = await openedByAny(await epochsOf(keyRecords, record), read.encodedToken);
+  if (!opened) return refuse('wrong-key', NOT_OURS);
+  const { token, key } = opened;
   if (!isGeneratedToken(token.reveal()))
     return refuse('not-a-token', 'it opens with the key of this ceremony, and does not hold a token');
   const known = await entriesOf({ ...held, target });
@@ -71,8 +72,8 @@ export async function takeHandedIn(
   });
   // An attempt of this activity before this one took it, and its answer was lost.
   if (same?.sealed !== undefined) return only(accepted(same.sealed as Sealed<'operation-token'>));
-  const settled = missingOf(held, known);
-  const elsewhere = settled ? [] : await missingElsewhere(held, cluster);
+  const settled = missingOf(held, known, key);
+  const elsewhere = settled ? [] : await missingElsewhere(held, cluster, key);
   if (elsewhere.length > 0) {
     return refuse(
       'wrong-cluster',
@@ -90,33 +91,47 @@ export async function takeHandedIn(
 }
 
 const NOT_OURS =
-  'it does not open with the key of this ceremony: it belongs to another run, to an earlier epoch of this one, or to an attempt that somebody else started';
+  'it does not open with the key of this ceremony: it belongs to another run, to an epoch of this one whose keys are gone, or to an attempt that somebody else started';
 
 export function notATarget(targets: readonly InvitationTarget[]): string {
   return `this ceremony makes no token of that cluster, only of ${targets.map(({ cluster }) => cluster).join(', ')}`;
 }
 
-async function opened(record: KeyRecord, encodedToken: string): Promise<Secret<'operation-token'> | undefined> {
-  try {
-    return await openToken(record.keys, 'operation-token', encodedToken);
-  } catch (error) {
-    if (isRunbookError(error, 'RESPONSE_INVALID')) return undefined;
-    throw error;
+/** The keys of every epoch of this ceremony that are here: a token of an earlier one is no less alive. */
+async function epochsOf(keyRecords: ActivityDependencies['keyRecords'], record: KeyRecord): Promise<KeyRecord[]> {
+  const others = (await keyRecords.ofRun(record.run)).filter(
+    ({ cid, kind, epoch }) => cid === record.cid && kind === record.kind && epoch !== record.epoch,
+  );
+  return [record, ...others];
+}
+
+async function openedByAny(
+  records: readonly KeyRecord[],
+  encodedToken: string,
+): Promise<{ readonly token: Secret<'operation-token'>; readonly key: string } | undefined> {
+  for (const { keys } of records) {
+    try {
+      return { token: await openToken(keys, 'operation-token', encodedToken), key: keys.pgpFingerprint };
+    } catch (error) {
+      if (!isRunbookError(error, 'RESPONSE_INVALID')) throw error;
+    }
   }
+  return undefined;
 }
 
 /**
- * The token that is known to be missing. In a ceremony with sealed shares an entry under way belongs to its burst, which
- * settles it itself.
+ * The token with this key that is known to be missing. In a ceremony with sealed shares an entry under way belongs to its
+ * burst, which settles it itself.
  */
-export function missingOf({ direct }: Held, known: readonly LedgerEntry[]): LedgerEntry | undefined {
-  return known.find(({ state }) => direct && state === 'pending') ?? known.find(({ state }) => state === 'orphan');
+function missingOf({ direct }: Held, known: readonly LedgerEntry[], key: string): LedgerEntry | undefined {
+  const ofKey = known.filter((entry) => entry.key === undefined || entry.key === key);
+  return ofKey.find(({ state }) => direct && state === 'pending') ?? ofKey.find(({ state }) => state === 'orphan');
 }
 
-async function missingElsewhere(held: Held, cluster: string): Promise<string[]> {
+async function missingElsewhere(held: Held, cluster: string, key: string): Promise<string[]> {
   const others = held.targets.filter((each) => each.cluster !== cluster);
   const missing = await Promise.all(
-    others.map(async (each) => missingOf(held, await entriesOf({ ...held, target: each }))),
+    others.map(async (each) => missingOf(held, await entriesOf({ ...held, target: each }), key)),
   );
   return others.filter((_, index) => missing[index] !== undefined).map((each) => each.cluster);
 }
@@ -163,14 +178,5 @@ function heldAfterAll(cluster: string): Finding {
     code: HELD_AFTER_ALL,
     text: `A token of ${cluster} that nobody held was handed in: this run holds it now, and deletes it at its end.`,
     next: 'See below that its deletion is proven. Where more than one alarm was raised, the others stand.',
-  };
-}
-
-export function handedOverAfterAll(cluster: string): Finding {
-  return {
-    severity: 'info',
-    code: HELD_AFTER_ALL,
-    text: `A message to the recipient was handed in for the root token of ${cluster} that nobody held.`,
-    next: `Only the recipient can tell whether it holds that token: until he has, the alarm stands.`,
   };
 }

@@ -22,7 +22,7 @@ const entrySchema = z.strictObject({
    * whether a token came of it is not settled.
    */
   state: z.enum(['begun', 'pending', 'alive', 'deleted', 'kept', 'orphan']),
-  /** Of `pending`: digest of the nonce of the attempt to which the last share was sent. */
+  /** Digest of the nonce of the attempt: of `pending` the one to which the last share was sent. */
   attempt: z.string().optional(),
   /** Fingerprint of the key of the attempt: while it is in the slot, it is this run's. */
   key: z.string().optional(),

@@ -2,6 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import * as openpgp from 'openpgp';
 import type { CeremonyHandle } from '../../src/contracts/ceremony';
+import { rootTokenCeremonyInput } from '../../src/contracts/runbook-inputs';
 import { GenerationRecord } from '../../activities/support/generation-record';
 import { TokenLedger } from '../../activities/support/token-ledger';
 import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
@@ -25,13 +26,13 @@ afterAll(async () => {
 });
 
 let cid: string;
-async function ceremony(shares?: 'direct', run = bench.run): Promise<CeremonyHandle> {
-  cid = randomUUID();
+async function ceremony(shares?: 'direct', epoch = 1, run = bench.run): Promise<CeremonyHandle> {
+  if (epoch === 1) cid = randomUUID();
   const { fingerprint: _fingerprint, ...handle } = await bench.call(
     'createCeremony',
     {
       ...{ deployment: DEPLOYMENT, runbook: 'drSwitchover', reason: 'a test', requestedBy: 'olga', targets: TARGETS },
-      ...{ epoch: 1, cid, inputDigest: 'digest', shares },
+      ...{ epoch, cid, inputDigest: 'digest', shares },
     },
     { run },
   );
@@ -102,7 +103,7 @@ describe('takeEncodedToken', () => {
     const { clusterId } = bench.cluster('west');
     const record = await GenerationRecord.begin(ledger(), {
       ...{ kind: 'operation-token', deployment: DEPLOYMENT, cluster: 'west', clusterId, run: bench.run },
-      ...{ cid: handle.cid, key: 'a'.repeat(40), threshold: 3 },
+      ...{ cid: handle.cid, key: (await bench.keyRecords.read(handle.cid, 1)).keys.pgpFingerprint, threshold: 3 },
     });
     await record.lastShare('nonce');
     await record.orphaned();
@@ -159,9 +160,80 @@ describe('takeEncodedToken', () => {
   });
 });
 
+const on = { deployment: DEPLOYMENT, cluster: 'west' };
+const end = async (
+  { cid: of, invitation }: CeremonyHandle,
+  { nonces = [], ...why }: { readonly nonces?: readonly string[]; readonly ifGone?: string } = {},
+) => bench.call('endDirectAttempt', { ...on, cid: of, invitation, kind: 'operation-token', nonces, ...why });
+
 describe('an attempt for holders', () => {
-  const on = { deployment: DEPLOYMENT, cluster: 'west' };
   const slot = () => bench.cluster('west').node(0).attempts;
+
+  it('that cannot be cancelled is not said to be: a critical finding, and the ledger keeps it', async () => {
+    const handle = await ceremony('direct');
+    await bench.call('startDirectAttempt', { ...on, ceremony: handle });
+    const fault = bench.service.faults.add({
+      ...{ cluster: 'west', endpoint: /^DELETE .*generate-operation-token\/attempt$/ },
+      ...{ action: { status: 403 }, times: Infinity },
+    });
+    const ended = await end(handle, { ifGone: 'gone' });
+    fault.remove();
+    expect(ended).toMatchObject({
+      outcome: 'not-done',
+      findings: [{ severity: 'critical', code: 'attempt-not-cancelled' }],
+    });
+    expect((await slot().read('dr-operation-token')).started).toBe(true);
+    expect((await mine()).map(({ state }) => state)).toEqual(['pending']);
+    expect(await end(handle, { ifGone: 'gone' })).toMatchObject({ outcome: 'done' });
+    expect(await mine()).toEqual([]);
+  });
+
+  it('of an earlier epoch is cancelled with its entry, and its keys are not needed for that', async () => {
+    const first = await ceremony('direct');
+    await bench.call('startDirectAttempt', { ...on, ceremony: first });
+    const second = await ceremony('direct', 2);
+    expect(await bench.call('startDirectAttempt', { ...on, ceremony: second })).toMatchObject({
+      outcome: 'done',
+      findings: [],
+    });
+    const { keys } = await bench.keyRecords.read(cid, 2);
+    expect(await mine()).toMatchObject([{ state: 'pending', key: keys.pgpFingerprint }]);
+    for (const epoch of [1, 2]) await bench.keyRecords.destroy(cid, epoch);
+    expect(await end(second, { ifGone: 'gone' })).toMatchObject({ outcome: 'done', findings: [] });
+    expect(await mine()).toEqual([]);
+  });
+
+  it('of an earlier epoch that is gone is told when the next is started; its token is still taken, as that one', async () => {
+    const first = await ceremony('direct');
+    await bench.call('startDirectAttempt', { ...on, ceremony: first });
+    await slot().cancel();
+    const second = await ceremony('direct', 2);
+    expect(await bench.call('startDirectAttempt', { ...on, ceremony: second })).toMatchObject({
+      findings: [{ severity: 'critical', code: 'orphan-token' }],
+    });
+    const { verdicts, findings } = await take(second, {
+      cluster: 'west',
+      encodedToken: await encodedFor(first, newToken()),
+    });
+    expect(verdicts).toMatchObject([{ code: 'accepted' }]);
+    expect(findings).toMatchObject([{ code: 'orphan-held-after-all' }]);
+    expect((await mine()).map(({ state }) => state).sort()).toEqual(['alive', 'pending']);
+    await end(second);
+  });
+
+  it('is cancelled by a worker without its ledger only for the run that its invitation names', async () => {
+    const handle = await ceremony('direct');
+    await bench.call('startDirectAttempt', { ...on, ceremony: handle });
+    for (const entry of await mine()) await ledger().remove(entry);
+    const { nonce } = await slot().read('dr-operation-token');
+    const stranger = { ns: 'default', wid: 'deployment:other', rid: randomUUID() };
+    const { invitation } = handle;
+    const input = { ...on, cid, invitation, kind: 'operation-token', nonces: [nonce ?? ''] } as const;
+    expect(await bench.call('endDirectAttempt', input, { run: stranger })).toMatchObject({ outcome: 'already' });
+    expect((await slot().read('dr-operation-token')).started).toBe(true);
+    expect(await bench.call('endDirectAttempt', input)).toMatchObject({ outcome: 'done', findings: [] });
+    expect((await slot().read('dr-operation-token')).started).toBe(false);
+  });
 
   it('is started with the key of the ceremony, found again, and cancelled only where it is ours', async () => {
     const handle = await ceremony('direct');
@@ -174,7 +246,7 @@ describe('an attempt for holders', () => {
       nonce,
     });
     expect(await mine()).toMatchObject([{ state: 'pending', key: fingerprint }]);
-    expect(await bench.call('endDirectAttempt', { ...on, ceremony: handle, ifGone: 'gone' })).toMatchObject({
+    expect(await end(handle, { ifGone: 'gone' })).toMatchObject({
       outcome: 'done',
       findings: [],
     });
@@ -185,7 +257,7 @@ describe('an attempt for holders', () => {
     expect(await bench.failure('startDirectAttempt', { ...on, ceremony: handle })).toMatchObject({
       code: 'ATTEMPT_FOREIGN',
     });
-    expect(await bench.call('endDirectAttempt', { ...on, ceremony: handle })).toMatchObject({ outcome: 'already' });
+    expect(await end(handle)).toMatchObject({ outcome: 'already' });
     expect((await slot().read('dr-operation-token')).started).toBe(true);
     await slot().cancel();
   });
@@ -200,7 +272,7 @@ describe('an attempt for holders', () => {
     });
     expect(await bench.call('startDirectAttempt', { ...on, ceremony: handle })).toMatchObject({ outcome: 'done' });
     await slot().cancel();
-    const ended = await bench.call('endDirectAttempt', { ...on, ceremony: handle, ifGone: 'its attempt ended unseen' });
+    const ended = await end(handle, { ifGone: 'its attempt ended unseen' });
     expect(ended.findings).toMatchObject([{ severity: 'critical', code: 'orphan-token' }]);
     expect((await mine()).map(({ state }) => state)).toEqual(['orphan']);
   });
@@ -220,6 +292,33 @@ describe('an attempt for holders', () => {
       code: 'DOCUMENT_INVALID',
     });
   });
+});
+
+it('what anybody may encrypt to the recipient of a root token ends no attempt, and settles nothing', async () => {
+  const { publicKey } = await newRecipient();
+  const fields = { deployment: DEPLOYMENT, cluster: 'east', recipientPgpKey: publicKey };
+  const people = { reason: 'a test', requestedBy: 'olga' };
+  const { plan } = await bench.call('assessRootTokenCeremony', {
+    input: rootTokenCeremonyInput.parse({ ...fields, ...people }),
+  });
+  if (!plan) throw new Error('no plan');
+  cid = randomUUID();
+  const { fingerprint: _fingerprint, ...handle } = await bench.call('createRootTokenCeremony', {
+    ...{ ...fields, ...people, epoch: 1, shares: 'direct', runbook: 'rootTokenCeremony', inputDigest: 'digest', cid },
+  });
+  const authority = { plan, approvals: [await bench.approval('ceremony', plan.digest)] };
+  await bench.call('startDirectRootAttempt', { ...fields, ceremony: handle, authority });
+  const content = { cluster: 'east', encodedToken: await encodedTo(publicKey, 'no token at all') };
+  const handIn = async () => {
+    const arrived = bench.signaled('submitEncodedToken', [content]);
+    return bench.call('takeEncodedRootToken', { ...fields, ceremony: handle, arrived });
+  };
+  expect(await handIn()).toMatchObject({ verdicts: [{ code: 'attempt-under-way' }], findings: [] });
+  expect((await mine()).map(({ state }) => state)).toEqual(['pending']);
+  await bench.cluster('east').node(0).attempts.cancel();
+  for (const entry of await mine()) await ledger().write({ ...entry, state: 'orphan' });
+  expect(await handIn()).toMatchObject({ verdicts: [{ code: 'accepted' }], findings: [] });
+  expect((await mine()).map(({ state }) => state)).toEqual(['orphan']);
 });
 
 it('checkUnaskedTokens refuses everything, and notices a token in plain text', async () => {

@@ -2,6 +2,8 @@
 import * as openpgp from 'openpgp';
 import type { Authority } from '../../src/contracts/activities';
 import type { CeremonyHandle } from '../../src/contracts/ceremony';
+import { GenerationRecord } from '../../activities/support/generation-record';
+import { TokenLedger } from '../../activities/support/token-ledger';
 import { rootTokenCeremonyInput } from '../../src/contracts/runbook-inputs';
 import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
 
@@ -92,6 +94,35 @@ describe('generateRootToken', () => {
       ...{ deployment: DEPLOYMENT, cluster: 'east', ceremony, uses: ['dr.promote'], envelopes },
     });
     expect(failure.code).toBe('DOCUMENT_INVALID');
+  });
+
+  it("with the recipient's key an attempt is the run's only where the ledger has its nonce; his own is left alone", async () => {
+    const slot = `${bench.cluster('east').apiAddress}/v1/sys/generate-root/attempt`;
+    const start = async () => {
+      const answer = await fetch(slot, { method: 'POST', body: JSON.stringify({ pgp_key: key }) });
+      return ((await answer.json()) as { nonce: string }).nonce;
+    };
+    const there = async () => ((await (await fetch(slot)).json()) as { nonce: string }).nonce;
+    // The worker that began a burst died before it started an attempt; the recipient starts his by hand.
+    await bench.keyRecords.markFirstBurst(ceremony.cid, ceremony.epoch, Date.now());
+    const ledger = new TokenLedger(bench.ledgerDirectory);
+    const subject = {
+      ...({ kind: 'root-token', deployment: DEPLOYMENT, cluster: 'east', clusterId: 'east', run: bench.run } as const),
+      ...{ cid: ceremony.cid, key: 'fingerprint', threshold: 3 },
+    };
+    await GenerationRecord.begin(ledger, subject);
+    const his = await start();
+    const approved = await authority();
+    const failure = await bench.failure('generateRootToken', generate(approved));
+    expect([failure.code, await there()]).toEqual(['ATTEMPT_FOREIGN', his]);
+
+    // One that a burst of this run started, whose worker then died, is cancelled.
+    await fetch(slot, { method: 'DELETE' });
+    const died = await GenerationRecord.begin(ledger, subject);
+    await died.started(await start());
+    const done = await bench.call('generateRootToken', generate(approved));
+    expect(done).toMatchObject({ attempts: 1, findings: [] });
+    expect(await ledger.open()).toEqual([]);
   });
 
   it('an answer that is not encrypted to the recipient alone is a token that nobody holds', async () => {

@@ -100,6 +100,24 @@ describe('the break-glass of version 2.0', () => {
   );
 
   it(
+    'what people opened before the burst is taken back, too: the run waits for it',
+    tokens.test(async (scenario) => {
+      useOrdinaryCredential(scenario);
+      const west = scenario.service.cluster('west');
+      west.configureUnauthenticatedAccess(DR_CALLS);
+      const input = { deployment: scenario.name, cluster: 'west', uses: ['dr.promote'], reason: 'a token' };
+      const run = await scenario.startRunbook('operationTokenCeremony', input, 'ceremony:west');
+      for (const holder of ['ada', 'bert', 'cleo']) await run.share(holder);
+      expect((await closes(run, 'west')).instructions.join('\n')).toContain('take "generate-operation-token" out of');
+      west.configureUnauthenticatedAccess([]);
+      const report = await run.report();
+      expect(report.outcome).toBe('completed');
+      expect(report.findings.map(({ code }) => code)).not.toContain('break-glass');
+      await replayRun(run);
+    }),
+  );
+
+  it(
     'a root token of a primary needs generate-root opened, and nothing else',
     tokens.test(async (scenario) => {
       useOrdinaryCredential(scenario, ['sys/generate-root/attempt', 'sys/generate-root/update']);

@@ -18,7 +18,7 @@ describe('a stop of the run', () => {
 
     expect(report.receipts.map(({ signal, code }) => [signal, code])).toEqual(
       expect.arrayContaining([
-        ['pause', 'looks-like-secret'],
+        ['pause', 'plain-text-share'],
         ['abort', 'accepted'],
       ]),
     );

@@ -67,8 +67,7 @@ export class BreakGlass {
       next: `Afterwards let batchTokenRotation keep a batch token, so that the next ceremony, or none, needs this.`,
     });
     // Before anybody is told: whatever they do, the end looks whether it was taken back.
-    if (!this.#opened.some((each) => each.cluster === cluster && each.kind === kind))
-      this.#opened.push({ cluster, kind, close: told.close });
+    this.found({ cluster, kind, close: told.close });
     const key = `break-glass:${cluster}`;
     state.wait(key, {
       for: 'action',
@@ -80,6 +79,12 @@ export class BreakGlass {
     } finally {
       state.waitOver(key);
     }
+  }
+
+  /** The calls of a cluster are open, or will be, whoever opened them: the end looks whether it was taken back. */
+  found(opened: Opened): void {
+    const { cluster, kind } = opened;
+    if (!this.#opened.some((each) => each.cluster === cluster && each.kind === kind)) this.#opened.push(opened);
   }
 
   async #awaitOpened(on: Ceremony, parked: Parked): Promise<true | undefined> {

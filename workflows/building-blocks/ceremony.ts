@@ -56,6 +56,10 @@ export class Ceremony extends ShareCollection implements TokenCeremony {
     return { source: 'sealed', cluster, value: made.token };
   }
 
+  async stopHandIns(): Promise<void> {
+    await this.#handedIn.finish();
+  }
+
   override async close(): Promise<void> {
     this.#handedIn.stop();
     await super.close();

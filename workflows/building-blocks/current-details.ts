@@ -20,10 +20,12 @@ const PHASE_WORDS: Record<RunStatus['phase'], string> = {
   finishing: 'service is back; cleaning up',
   finished: 'finished',
 };
+const WITH_THE_PAGE =
+  "With the holder's page: copy the invitation from the tab Queries, query `invitation`; send the page's envelope as signal `share`";
 /** Phases of which only the run itself knows whether clients are served. */
 const SERVICE_IS_UP: ReadonlySet<RunStatus['phase']> = new Set(['waiting-for-people', 'preparing', 'working']);
 
-/** What the Web UI shows on the tab User Metadata. No tables: the Web UI runs their columns together. */
+/** What the Web UI shows on the tab User Metadata. No tables, no lists inside of lists: the Web UI runs them together. */
 export function currentDetails(status: RunStatus, namespace: string): string {
   const lines = [`### ${status.runbook} of ${status.deployment}: ${headline(status)}`, ''];
   const alarms = alarmsOpen(status.findings) ? status.findings.filter(isOrphanAlarm) : [];
@@ -138,7 +140,8 @@ function receiptLines({ receipts }: RunStatus): string[] {
   if (receipts.length === 0) return [];
   const last = receipts.slice(-RECEIPTS_SHOWN).map(({ signal, arrival, verdict, text, from }) => {
     const who = from ? ` from ${from.name} (${from.how === 'claimed' ? 'UNVERIFIED' : from.how})` : '';
-    return `- ${signal} ${arrival}${who}: **${verdict}**${text === verdict ? '' : `, ${text}`}`;
+    const why = text.startsWith(`${verdict}: `) ? text.slice(verdict.length + 2) : text;
+    return `- ${signal} ${arrival}${who}: **${verdict}**${why === verdict ? '' : `, ${why}`}`;
   });
   return ['#### Last signals', '', ...last, ''];
 }
@@ -167,8 +170,10 @@ function waitingLines(waiting: Waiting, { workflowId }: RunStatus): string[] {
       return [
         `**Waits for ${sharesStillNeeded(waiting)}** until ${timeOf(waiting.until)}. In hand: ${waiting.held.join(', ') || 'none'}. Not yet: ${waiting.missingHolders.join(', ') || 'nobody'}.`,
         '',
-        ...shareItems(shareLines(workflowId, waiting, timeOf), ''),
-        '- Here: More Actions, Send a Signal, `share` or `decline`: the line that the command prints with `--print`',
+        ...shareItems(shareLines(workflowId, waiting, timeOf)),
+        'Here: More Actions, Send a Signal, `share` or `decline`: the line that the command prints with `--print`',
+        '',
+        WITH_THE_PAGE,
       ];
     case 'rehearsal':
       return [
@@ -178,6 +183,7 @@ function waitingLines(waiting: Waiting, { workflowId }: RunStatus): string[] {
           (holder) => `- ${holder}, by command: \`runbook share ${workflowId} --holder ${holder}\``,
         ),
         '- Here: More Actions, Send a Signal, `share`: the line that this command prints with `--print`',
+        `- ${WITH_THE_PAGE}`,
       ];
     case 'decision':
       return [
@@ -210,11 +216,15 @@ function waitingLines(waiting: Waiting, { workflowId }: RunStatus): string[] {
   }
 }
 
-function shareItems(lines: readonly ShareLine[], indent: string): string[] {
-  return lines.flatMap(({ text, command, below = [] }) => [
-    `${indent}- ${text}${command === undefined ? '' : `: \`${command}\``}`,
-    ...shareItems(below, `${indent}  `),
-  ]);
+/** Never a list inside of a list: the Web UI runs its lines together. */
+function shareItems(lines: readonly ShareLine[]): string[] {
+  const said = ({ text, command }: ShareLine) => `${text}${command === undefined ? '' : `: \`${command}\``}`;
+  return lines.flatMap((line) => {
+    const { below = [] } = line;
+    return below.length === 0
+      ? [said(line), '']
+      : [`${said(line)}:`, '', ...below.map((each) => `- ${said(each)}`), ''];
+  });
 }
 
 /** What a person writes into the form where the inventory takes a claim; last, because most inventories take none. */

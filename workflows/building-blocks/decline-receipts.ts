@@ -3,7 +3,8 @@ import type { Declined } from '../../src/contracts/run-status';
 import type { InboxItem } from '../../src/contracts/signals';
 import type { RunState } from './run-state';
 
-type Verdicts = Awaited<ReturnType<RosterActivities['checkDeclines']>>['verdicts'];
+/** What became of declines, one by one. */
+export type DeclineVerdicts = Awaited<ReturnType<RosterActivities['checkDeclines']>>['verdicts'];
 
 /**
  * Gives each decline its receipt.
@@ -11,7 +12,7 @@ type Verdicts = Awaited<ReturnType<RosterActivities['checkDeclines']>>['verdicts
  * @param held - whose shares are in hand: they have nothing left to decline
  * @returns those that count
  */
-export function receiveDeclines(state: RunState, verdicts: Verdicts, held: readonly string[]): Declined[] {
+export function receiveDeclines(state: RunState, verdicts: DeclineVerdicts, held: readonly string[]): Declined[] {
   return verdicts.flatMap(({ arrival, accepted, code, text, by, reason, eventId }): Declined[] => {
     const refuse = (why: string, words: string): Declined[] => {
       state.receipt({ signal: 'decline', arrival, verdict: 'refused', code: why, text: words, from: by });

@@ -7,10 +7,11 @@ import { BreakGlass } from './break-glass';
 import { askPeople, outcomeOf } from './direct-decisions';
 import { directInstructions, directWait, handInInstructions } from './direct-words';
 import { DirectWatch } from './direct-watch';
-import { RunStopped, StepFailed, stepFailure } from './failures';
+import { RunStopped, StepFailed, failureFacts, stepFailure } from './failures';
 import { foreignAttemptRemedy } from './foreign-attempt';
 import type { TakenTokens } from './handed-in';
 import { HandedIn, withoutFingerprint } from './handed-in';
+import type { Decision } from './parking';
 import { LEAVE } from './parking';
 import type { Run, StepOptions } from './run';
 import type { Parked } from './share-collection';
@@ -19,6 +20,8 @@ import type { Parked } from './share-collection';
 const HAND_IN_MS = 3 * 60_000;
 /** An attempt is gone, and nobody saw its last share: scripts are faster than a look at the slot. */
 const DOUBT_MS = 8_000;
+/** So long after a look that showed two shares missing, their attempt made no token. */
+const CERTAIN_MS = 5_000;
 /** A token is in hand, and the slot was not seen to be free yet. */
 const SETTLE_MS = 3_000;
 /** Shares are asked for anew where less than this is left. */
@@ -110,6 +113,7 @@ export abstract class DirectCollection<T> {
       const started = await this.#start(cluster, parked, onlyNow);
       if (started === 'again') continue;
       if (started === undefined) return undefined;
+      if (started.outcome !== 'not-done') this.run.state.noteFindings(started.findings);
       if (started.outcome === 'not-done') {
         if (onlyNow && !this.#has(cluster)) return undefined;
         continue;
@@ -126,6 +130,10 @@ export abstract class DirectCollection<T> {
   /** A token was given to whoever needed it: what is handed in for this cluster from now on is another one. */
   protected use(value: T): void {
     this.#handedIn.use(value);
+  }
+
+  async stopHandIns(): Promise<void> {
+    await this.#handedIn.finish();
   }
 
   async close(): Promise<void> {
@@ -241,7 +249,10 @@ export abstract class DirectCollection<T> {
         return 'token';
       }
       if (next) return next;
-      return watch.ended ? await this.#afterEnd(cluster, watch.attempt, watch.ended, parked, lost) : 'again';
+      if (watch.ended) return await this.#afterEnd(cluster, watch.attempt, watch.ended, parked, lost);
+      // The keys are gone, or nobody may enter shares any more: the attempt must not stay behind.
+      await this.#settle(cluster, { ifGone: 'its attempt ended while the keys of the ceremony were lost' });
+      return 'again';
     } finally {
       watch.stop();
       this.run.state.waitOver(waitKey(cluster));
@@ -286,7 +297,34 @@ export abstract class DirectCollection<T> {
     const { run } = this;
     const complete = last.progress >= last.required - 1;
     const movedTo = seen.address === last.address ? undefined : seen.address;
-    if (!complete && (seen.seen === 'foreign' || (movedTo !== undefined && lost < MAX_LOST))) {
+    const isLost = !complete && (seen.seen === 'foreign' || (movedTo !== undefined && lost < MAX_LOST));
+    const { workflowId } = workflowInfo();
+    run.state.wait(waitKey(cluster), {
+      for: 'action',
+      what: directWait(cluster),
+      instructions: handInInstructions({ workflowId, cluster }),
+    });
+    const message = complete
+      ? `A token of ${cluster} exists that this run does not hold: nobody handed in the encoded token.`
+      : `The attempt on ${cluster} is gone: cancelled by somebody, lost with a restart, or complete.`;
+    const failure = { code: complete ? 'TOKEN_ORPHANED' : 'ATTEMPT_LOST', message };
+    const decision = await this.#whileHandedIn(cluster, failure, parked, complete ? HAND_IN_MS : DOUBT_MS);
+    if (this.#has(cluster)) {
+      this.#unsettled.delete(cluster);
+      return 'token';
+    }
+    // Two shares are not entered between two looks; where nobody looked for longer they may have been.
+    const isCertain = !complete && seen.lookedAt - seen.seenAt <= CERTAIN_MS;
+    if (complete)
+      await this.#settle(cluster, {
+        mayExist: 'the attempt ended after its last key share, and nobody handed in the encoded token',
+      });
+    const ifGone = isCertain ? {} : { ifGone: 'its attempt ended while nobody could look at it' };
+    if (decision) {
+      if (!complete) await this.#settle(cluster, ifGone);
+      return outcomeOf(run, decision, cluster, parked);
+    }
+    if (isLost) {
       const [code, how] =
         seen.seen === 'foreign'
           ? ['attempt-taken-over', "somebody else's attempt is in its place, which this run never cancels by itself"]
@@ -297,31 +335,29 @@ export abstract class DirectCollection<T> {
         text: `The attempt on ${cluster} was lost with ${last.progress} of ${last.required} key shares: ${how}.`,
         next: 'Every holder enters his share again, with the new nonce, as soon as it is shown.',
       });
-      await this.#settle(cluster, {});
+      await this.#settle(cluster, ifGone);
       return 'again';
     }
-    const { workflowId } = workflowInfo();
-    run.state.wait(waitKey(cluster), {
-      for: 'action',
-      what: directWait(cluster),
-      instructions: handInInstructions({ workflowId, cluster }),
-    });
-    if (await run.waitFor(() => this.#has(cluster), complete ? HAND_IN_MS : DOUBT_MS)) {
-      this.#unsettled.delete(cluster);
-      return 'token';
-    }
-    if (complete)
-      await this.#settle(cluster, {
-        mayExist: 'the attempt ended after its last key share, and nobody handed in the encoded token',
-      });
-    const next = await this.#ask(cluster, parked, {
-      code: complete ? 'TOKEN_ORPHANED' : 'ATTEMPT_LOST',
-      message: complete
-        ? `A token of ${cluster} exists that this run does not hold: nobody handed in the encoded token.`
-        : `The attempt on ${cluster} is gone: cancelled by somebody, lost with a restart, or complete.`,
-    });
-    if (next === 'again' && !complete) await this.#settle(cluster, {});
+    const next = await this.#ask(cluster, parked, failure);
+    if (next === 'again' && !complete) await this.#settle(cluster, ifGone);
     return next;
+  }
+
+  /** Inside an outage people may go another way at any moment. */
+  async #whileHandedIn(
+    cluster: string,
+    failure: { readonly code: string; readonly message: string },
+    { choices = [LEAVE] }: Parked,
+    timeoutMs: number,
+  ): Promise<Decision | undefined> {
+    const { run } = this;
+    const has = () => this.#has(cluster);
+    if (run.inOutage) {
+      const facts = { ...failure, outcomeKnown: failure.code !== 'TOKEN_ORPHANED' };
+      return run.decisionWhile(`Encoded token of ${cluster}`, facts, choices, has, timeoutMs);
+    }
+    await run.waitFor(has, timeoutMs);
+    return undefined;
   }
 
   async #ask(cluster: string, parked: Parked, failure: { readonly code: string; readonly message: string }) {
@@ -334,16 +370,25 @@ export abstract class DirectCollection<T> {
     this.#unsettled.delete(cluster);
     let told = false;
     await this.run.cleanUp(`Settle the attempt on ${cluster}`, async (call) => {
-      const { findings } = await call.endDirectAttempt({ deployment: this.deployment, cluster, ceremony, ...why });
+      const { cid, invitation } = ceremony;
+      const nonces = [...(this.#nonces.get(cluster) ?? [])];
+      const ended = { deployment: this.deployment, cluster, cid, invitation, kind: this.#kind, nonces, ...why };
+      const { findings } = await call.endDirectAttempt({ ...ended, ceremony }).catch((error: unknown) => {
+        // Its worker is gone: any other frees the slot.
+        if (failureFacts(error)?.code === 'WORKER_UNREACHABLE') return call.endDirectAttempt(ended);
+        throw error;
+      });
       told = true;
       this.run.state.noteFindings(findings);
     });
-    if (told || why.mayExist === undefined) return;
+    // Where it failed nobody looked: what would be told of an attempt that is gone is told.
+    const mayExist = why.mayExist ?? why.ifGone;
+    if (told || mayExist === undefined) return;
     this.run.state.finding({
       severity: 'critical',
       code: this.#kind === 'root-token' ? 'orphan-root-token' : 'orphan-token',
-      text: `A token of ${cluster} may exist that nobody holds: ${why.mayExist}.`,
-      next: `Whoever was shown it hands it in while this run goes on; the ledger of this worker could not be written.`,
+      text: `A token of ${cluster} may exist that nobody holds: ${mayExist}.`,
+      next: `Whoever was shown it hands it in while this run goes on; the attempt in the slot, and the ledger of the worker, could not be settled.`,
     });
   }
 

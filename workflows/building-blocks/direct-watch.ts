@@ -72,11 +72,20 @@ export class DirectWatch {
     const name = `Key shares entered on ${this.#cluster}`;
     const call = stepCalls(name, () => this.#run.state.sideContext(name));
     while (!this.#stopped) {
-      const { kind, nonce, fingerprint, progress, address } = this.attempt;
+      const { kind, nonce, fingerprint, progress, address, seenAt } = this.attempt;
       let seen: DirectAttemptSeen;
       try {
         seen = await call.followDirectAttempt({
-          ...{ deployment: this.#deployment, cluster: this.#cluster, kind, nonce, fingerprint, progress, address },
+          ...{
+            deployment: this.#deployment,
+            cluster: this.#cluster,
+            kind,
+            nonce,
+            fingerprint,
+            progress,
+            address,
+            seenAt,
+          },
           earlier: [...this.#nonces],
           budgetMs: LOOK_MS,
         });
@@ -114,6 +123,8 @@ export class DirectWatch {
         `The nonce is ${seen.nonce} from now on. A share that counts already is refused as a duplicate, which does no harm.`,
       );
     }
+    const { seenAt } = seen;
+    this.attempt = { ...this.attempt, seenAt };
     if (seen.seen === 'unchanged') return;
     const { nonce, progress, required, address } = seen;
     this.attempt = { ...this.attempt, nonce, progress, required, address };

@@ -1,3 +1,4 @@
+import { CancellationScope, condition } from '@temporalio/workflow';
 import type { EncodedTokenVerdict } from '../../src/contracts/activities';
 import type { CeremonyHandle } from '../../src/contracts/ceremony';
 import type { Finding } from '../../src/contracts/run-facts';
@@ -31,6 +32,7 @@ export class HandedIn<T> {
   /** Called with the code of a failure for which nothing could be looked at. */
   readonly #onFailure: (code: string) => void;
   #ceremony: CeremonyHandle | undefined;
+  #looking = 0;
   #items: readonly { readonly cluster: string; readonly value: T }[] = [];
 
   constructor(run: Run, take: TakeTokens<T>, onFailure: (code: string) => void = () => undefined) {
@@ -62,10 +64,22 @@ export class HandedIn<T> {
     this.#run.signals.on('submitEncodedToken', undefined);
   }
 
+  /** As {@link stop}; what is being looked at is awaited: from then on nothing more comes. */
+  async finish(): Promise<void> {
+    this.stop();
+    await CancellationScope.nonCancellable(() => condition(() => this.#looking === 0));
+  }
+
+  /** What was taken so far does not count. */
+  forget(): void {
+    this.#items = [];
+  }
+
   async #receive(items: readonly InboxItem[]): Promise<void> {
     const { state } = this.#run;
     const arrived = items.map(({ arrival }) => arrival);
     if (!this.#ceremony) return;
+    this.#looking += 1;
     try {
       const name = 'Take an encoded token';
       const call = stepCalls(name, () => state.sideContext(name));
@@ -80,6 +94,8 @@ export class HandedIn<T> {
       this.#onFailure(failure.code);
       const text = `could not be looked at now (${failure.code}); hand it in again`;
       receiveTokenVerdicts(state, notLookedAt(arrived, 'not-checked', text));
+    } finally {
+      this.#looking -= 1;
     }
   }
 }

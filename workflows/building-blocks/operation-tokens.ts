@@ -67,6 +67,7 @@ export class OperationTokens {
 
   /** Deletes what was made and proves it; destroys the keys meanwhile, which deletion does not need. */
   async dispose(): Promise<void> {
+    await this.ceremony?.stopHandIns();
     await inParallel([this.#delete(), this.ceremony?.close() ?? Promise.resolve()]);
   }
 
@@ -87,6 +88,7 @@ export class OperationTokens {
   /** For a run that ends early: the same, but a failure becomes a finding. */
   async #abandon(): Promise<void> {
     if (!this.#disposed) {
+      await this.ceremony?.stopHandIns();
       // Also with none of its own, as at the end of a run that was not stopped.
       const tokens = this.#ours();
       this.#made.clear();

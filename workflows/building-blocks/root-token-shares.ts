@@ -1,7 +1,7 @@
 import type { Authority } from '../../src/contracts/activities';
 import type { RootTokenCeremonyInput } from '../../src/contracts/runbook-inputs';
 import type { StepCalls } from './activity-calls';
-import { HandedIn, takeRootTokens, withoutFingerprint } from './handed-in';
+import { HandedIn, takeRootTokens } from './handed-in';
 import type { Run } from './run';
 import { ShareCollection } from './share-collection';
 
@@ -28,8 +28,19 @@ export class RootTokenShares extends ShareCollection {
       name: `Generate root token on ${cluster}`,
       cluster,
       kind: 'root-token',
-      call: (call, shares) =>
-        call.generateRootToken({ deployment, cluster, recipientPgpKey, authority: this.#authority, ...shares }),
+      call: async (call, shares) => {
+        // Anybody can encrypt to the recipient: what came before the burst parks says nothing of its token.
+        this.#handedIn.stop();
+        this.#handedIn.forget();
+        try {
+          return await call.generateRootToken({
+            ...{ deployment, cluster, recipientPgpKey, authority: this.#authority, ...shares },
+          });
+        } catch (error) {
+          this.#handedIn.listen(shares.ceremony);
+          throw error;
+        }
+      },
       instead: () => {
         const encryptedToken = this.#handedIn.of(cluster);
         return encryptedToken === undefined ? undefined : { encryptedToken, attempts: 1, findings: [], badShares: [] };
@@ -51,12 +62,10 @@ export class RootTokenShares extends ShareCollection {
 
   protected async create(call: StepCalls, round: { readonly epoch: number; readonly cid: string }) {
     const { deployment, cluster, recipientPgpKey, reason, requestedBy = 'unknown' } = this.#input;
-    const made = await call.createRootTokenCeremony({
+    return call.createRootTokenCeremony({
       ...{ deployment, cluster, recipientPgpKey, reason, requestedBy, ...round },
       runbook: 'rootTokenCeremony',
       inputDigest: this.#authority.plan.digest,
     });
-    this.#handedIn.listen(withoutFingerprint(made));
-    return made;
   }
 }

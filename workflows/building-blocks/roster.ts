@@ -6,6 +6,7 @@ import { canSatisfyGroups, groupRule, groupStates } from '../../src/contracts/sh
 import type { InboxItem } from '../../src/contracts/signals';
 import { checks } from './activity-calls';
 import { receiveDeclines } from './decline-receipts';
+import type { DeclineVerdicts } from './decline-receipts';
 import { failureFacts } from './failures';
 import type { Run } from './run';
 
@@ -38,6 +39,8 @@ export class Roster {
   readonly #askStandByAt: number;
   readonly #declined = new Map<string, Declined>();
   #toldTooFew = '';
+  /** Whether the holders were asked anew meanwhile, with a roster of its own. */
+  #superseded = false;
 
   /** @param before - the roster of the epoch before: who was called in stays called in; declines were for that epoch */
   constructor(run: Run, ceremony: CeremonyHandle, collecting: Collecting, before: Roster | undefined) {
@@ -45,6 +48,7 @@ export class Roster {
     this.#ceremony = ceremony;
     this.#collecting = collecting;
     const { standBy = [], inviteStandByAfterMs = 0, holders } = ceremony;
+    if (before) before.#superseded = true;
     this.#standBy = before ? standBy.filter((name) => before.waitsAside(name)) : standBy;
     this.#askStandByAt = Date.now() + inviteStandByAfterMs;
     const names = holders.filter((name) => !this.#standBy.includes(name));
@@ -129,7 +133,7 @@ export class Roster {
         ceremony: { cid, epoch, holders },
         arrived: items.map(({ arrival }) => arrival),
       });
-      const counted = receiveDeclines(state, verdicts, this.#collecting.inHand().held);
+      const counted = receiveDeclines(state, this.#ofThisRound(verdicts), this.#collecting.inHand().held);
       for (const declined of counted) this.#declined.set(declined.by.name, declined);
       this.#afterDecline(counted.map(({ by }) => by.name));
     } catch (error) {
@@ -142,6 +146,13 @@ export class Roster {
         [],
       );
     }
+  }
+
+  /** Who is asked anew may well be able to give: what was checked while the round ended counts in neither. */
+  #ofThisRound(verdicts: DeclineVerdicts): DeclineVerdicts {
+    if (!this.#superseded) return verdicts;
+    const text = 'refused: it is for another round of this ceremony; say it again for the present one';
+    return verdicts.map((each) => (each.accepted ? { ...each, accepted: false, code: 'refused', text } : each));
   }
 
   /** Says who was asked in vain, where the rest cannot be enough any more. */
@@ -186,8 +197,8 @@ export class Roster {
       `Too few key holders are left: ${lacking}; in hand: ${listed(held)};`,
       `can still give: ${listed(open)}; declined: ${listed(declined)}.`,
     ].join(' ');
-    const { state, inOutage } = this.#run;
-    const severity = inOutage ? 'critical' : 'warning';
+    const { state } = this.#run;
+    const severity = this.#clientsHaveNoPrimary ? 'critical' : 'warning';
     state.finding({ severity, code: 'holders-too-few', text, next: this.#next(declined, held, needed) });
     this.#collecting.show();
     state.notifications.ofWait('shares', 'holders-too-few', text, severity);
@@ -201,7 +212,14 @@ export class Roster {
     const end = this.#run.inOutage
       ? `Or an operator decides for another way: "runbook status ${workflowId}" lists the choices.`
       : `Or an operator ends the run (${nextCommandOf.abort(workflowId)}), and starts again when more holders can be reached or are on the list.`;
-    return [...again, ...correct, end].join(' ');
+    const outage = this.#clientsHaveNoPrimary ? ['No cluster serves clients until then: call them now.'] : [];
+    return [...again, ...correct, end, ...outage].join(' ');
+  }
+
+  /** A failover is in the outage from its beginning, long before its promotion, which nothing may interrupt. */
+  get #clientsHaveNoPrimary(): boolean {
+    const { outageSince, serviceBackAt } = this.#run.state;
+    return outageSince !== undefined && serviceBackAt === undefined;
   }
 }
 

@@ -37,6 +37,7 @@ export interface Burst<R> {
 interface BurstResult {
   readonly attempts: number;
   readonly findings: readonly Finding[];
+  readonly closeAfterwards?: readonly string[];
 }
 
 /** What people may decide where a burst parks. */
@@ -216,6 +217,8 @@ export abstract class ShareCollection {
             ? await this.#run.step(name, body, options)
             : await this.#run.skippableStep(name, parked.skipEffect, body, options);
         if (!result) return undefined;
+        const { closeAfterwards: close } = result;
+        if (close) this.#breakGlass.found({ cluster, kind, close });
         this.#run.state.noteFindings(result.findings);
         return result;
       } catch (error) {
@@ -305,17 +308,15 @@ export abstract class ShareCollection {
       // Where enough shares are in hand, the burst finds out for itself whether the keys are there.
       const lost = KEYS_LOST.has(failure.code) && this.#isCurrent(handle) && !this.#complete;
       if (lost) this.#keysLost = failure.code;
-      const verdict = this.#isPast(handle)
-        ? ANOTHER_ROUND
-        : {
-            code: lost ? 'keys-gone' : 'not-checked',
-            text: lost
-              ? 'refused: the keys of this ceremony are gone; a new invitation follows'
-              : `could not be checked now (${failure.code}); send it again`,
-          };
+      const verdict = {
+        code: lost ? 'keys-gone' : 'not-checked',
+        text: lost
+          ? 'refused: the keys of this ceremony are gone; a new invitation follows'
+          : `could not be checked now (${failure.code}); send it again`,
+      };
       receiveVerdicts(
         this.#run.state,
-        items.map(({ arrival }) => ({ arrival, ...verdict })),
+        items.map(({ arrival }) => ({ arrival, ...(this.#isPast(handle) ? ANOTHER_ROUND : verdict) })),
       );
     }
     this.#showAgain();

@@ -35,6 +35,8 @@ export interface TokenCeremony {
    * @returns undefined where it was skipped
    */
   generate(cluster: string, uses: readonly TokenUse[], parked?: Parked): Promise<OperationTokenReference | undefined>;
+  /** Nothing that is handed in counts from now on, and what was being looked at is in `spare`. */
+  stopHandIns(): Promise<void>;
   /** Destroys the keys. */
   close(): Promise<void>;
   /** As {@link close}, for a run that ends early. */

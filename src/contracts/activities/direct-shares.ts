@@ -22,11 +22,13 @@ export interface DirectAttempt {
   readonly caSha256: string;
   /** From version 2.0 of the service the calls need a token too. */
   readonly needsToken: boolean;
+  /** When the service was last seen to show it, ms since 1970. */
+  readonly seenAt: number;
 }
 
 /** `not-done`: the cluster has no slot for this now, such as one that is not a DR secondary yet. */
 export type DirectAttemptStarted =
-  | ({ readonly outcome: 'done' | 'already' } & DirectAttempt)
+  | ({ readonly outcome: 'done' | 'already'; readonly findings: readonly Finding[] } & DirectAttempt)
   | { readonly outcome: 'not-done'; readonly observed: string };
 
 /**
@@ -42,7 +44,14 @@ export interface DirectAttemptSeen {
   /** Address of the node that is active now. */
   readonly address: string;
   readonly observed: string;
+  /** When our attempt was last seen in the slot, ms since 1970: what happened to it since is not known. */
+  readonly seenAt: number;
+  /** When this was seen. */
+  readonly lookedAt: number;
 }
+
+/** `not-done`: our attempt is not seen to be gone, and the ledger keeps its entry. */
+export type DirectEnded = 'done' | 'already' | 'not-done';
 
 /** What became of one encoded token that was handed in. `accepted` counts. */
 export interface EncodedTokenVerdict {
@@ -70,26 +79,33 @@ export interface DirectSharesActivities {
   /** Looks at the slot until it shows something else than what is passed. Reads only. */
   followDirectAttempt(
     input: OnCluster &
-      Pick<DirectAttempt, 'kind' | 'nonce' | 'fingerprint' | 'progress' | 'address'> & {
+      Pick<DirectAttempt, 'kind' | 'nonce' | 'fingerprint' | 'progress' | 'address' | 'seenAt'> & {
         /** Of earlier attempts of this ceremony on this cluster. */
         readonly earlier: readonly string[];
         readonly budgetMs: number;
       },
   ): Promise<DirectAttemptSeen>;
   /**
-   * Frees the slot from our attempt. Where a token may have come of it that nobody handed in, the ledger keeps that, and
-   * a finding tells it.
+   * Frees the slot from our attempt, and sees that it is gone. Where a token may have come of it that nobody handed in, the
+   * ledger keeps that, and a finding tells it. Needs no keys: `ceremony` says only on which worker the ledger is.
    */
   endDirectAttempt(
-    input: OnCluster & {
-      readonly ceremony: CeremonyHandle;
-      /** Why a token may exist that nobody handed in; absent where none can. */
-      readonly mayExist?: string | undefined;
-      /** The same, where our attempt is not in the slot any more. */
-      readonly ifGone?: string | undefined;
-    },
+    input: OnCluster &
+      Pick<DirectAttempt, 'kind'> & {
+        readonly cid: string;
+        /** The signed invitation: the worker takes from it, verified, which key an attempt of this run has. */
+        readonly invitation: string;
+        /** Of the attempts of this ceremony on this cluster that the run saw. */
+        readonly nonces: readonly string[];
+        /** Absent where its worker cannot be reached: any worker frees the slot then. */
+        readonly ceremony?: CeremonyHandle | undefined;
+        /** Why a token may exist that nobody handed in; absent where none can. */
+        readonly mayExist?: string | undefined;
+        /** The same, where our attempt is not in the slot any more. */
+        readonly ifGone?: string | undefined;
+      },
   ): Promise<{
-    readonly outcome: 'done' | 'already';
+    readonly outcome: DirectEnded;
     readonly observed: string;
     readonly findings: readonly Finding[];
   }>;

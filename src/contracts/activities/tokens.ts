@@ -44,5 +44,7 @@ export interface TokenActivities {
     readonly findings: readonly Finding[];
     /** Holders whose share is proven bad. */
     readonly badShares: readonly string[];
+    /** What people do to close the ceremony's calls again, where the cluster lets everybody in. */
+    readonly closeAfterwards?: readonly string[];
   }>;
 }

@@ -122,3 +122,22 @@ it('stays within what the server takes, whatever the run holds; the newest step 
     { numRuns: 60, seed: 2 },
   );
 });
+
+test('no list is inside of a list: the Web UI runs its lines together', () => {
+  const standBy = { holders: ['dora'], askedFrom: 0 };
+  const text = shown({
+    waiting: [
+      { for: 'shares', cid: 'c', epoch: 1, held: [], missingHolders: ['ada', 'bert'], threshold: 2, until: 0, standBy },
+    ],
+  });
+  expect(text).not.toMatch(/^\s+- /m);
+  expect(text).toContain('\nAsked, not in hand yet:\n\n- ada: `runbook share deployment:payments --holder ada`\n');
+  expect(text).toContain('\n\nWhoever cannot give: `runbook decline ');
+});
+
+test('a receipt does not say its verdict twice', () => {
+  const receipt = { signal: 'share', arrival: 1, verdict: 'refused', text: 'refused: not an envelope' };
+  expect(shown({ receipts: [receipt] as unknown as RunStatus['receipts'] })).toContain(
+    '- share 1: **refused**, not an envelope\n',
+  );
+});
