@@ -130,7 +130,7 @@ test('no list is inside of a list: the Web UI runs its lines together', () => {
       { for: 'shares', cid: 'c', epoch: 1, held: [], missingHolders: ['ada', 'bert'], threshold: 2, until: 0, standBy },
     ],
   });
-  expect(text).not.toMatch(/^\s+- /m);
+  expect(text).not.toMatch(/^[ \t]+- /m);
   expect(text).toContain('\nAsked, not in hand yet:\n\n- ada: `runbook share deployment:payments --holder ada`\n');
   expect(text).toContain('\n\nWhoever cannot give: `runbook decline ');
 });
