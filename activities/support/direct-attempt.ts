@@ -14,10 +14,11 @@ import { RunbookError, isRunbookError } from '../../src/errors';
 import type { InvitationTarget, KeyRecord, RunContext } from '../../src/secrets';
 import type { ClusterAccess } from './clusters';
 import { ceremonyToken, majorVersion } from './clusters';
+import { cancelSeen } from './direct-cancel';
 import type { Execution } from './execution';
 import { digestOf, orphanFinding } from './generation-record';
 import type { AttemptKey, Slot } from './generation-slot';
-import { cancelSeen, foreignAttempt, keyInWords, readAttempt, readOwn } from './generation-slot';
+import { foreignAttempt, keyInWords, readAttempt, readOwn } from './generation-slot';
 import { CHANGE_TIMEOUT_MS } from './read-act-confirm';
 import type { LedgerEntry, TokenLedger } from './token-ledger';
 
@@ -145,7 +146,16 @@ export async function followAttempt(
       execution.progress(`cannot be read now: ${error.code}`);
       if (Date.now() >= deadline) {
         const { nonce, progress, address } = known;
-        return { seen: 'unchanged', nonce, progress, required: 0, address, observed: error.code, seenAt, lookedAt: Date.now() };
+        return {
+          seen: 'unchanged',
+          nonce,
+          progress,
+          required: 0,
+          address,
+          observed: error.code,
+          seenAt,
+          lookedAt: Date.now(),
+        };
       }
     }
     await delay(FOLLOW_POLL_MS, undefined, { signal });

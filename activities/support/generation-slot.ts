@@ -3,12 +3,11 @@ import { attemptMark } from '../../src/contracts/ceremony';
 import { RunbookError, isRunbookError } from '../../src/errors';
 import type { Secret } from '../../src/secret';
 import type { Execution } from './execution';
-import { CHANGE_TIMEOUT_MS, awaitState, readActConfirm } from './read-act-confirm';
+import { CHANGE_TIMEOUT_MS, awaitState } from './read-act-confirm';
 
 /** Cancellations and starts that may fail in a row before the slot counts as unusable. */
 const MAX_TRIES = 6;
 const READ_BUDGET_MS = 30_000;
-const CANCEL_BUDGET_MS = 20_000;
 /** Between two reads while there is no active node: a burst is short, and the outage waits for it. */
 const READ_POLL_MS = 100;
 

@@ -4,14 +4,13 @@ import type { CeremonyHandle } from '../../src/contracts/ceremony';
 import type { StepCalls } from './activity-calls';
 import type { DirectOutcome } from './direct-decisions';
 import { BreakGlass } from './break-glass';
-import { askPeople, outcomeOf } from './direct-decisions';
+import { askPeople, outcomeOf, whileHandedIn } from './direct-decisions';
 import { directInstructions, directWait, handInInstructions } from './direct-words';
 import { DirectWatch } from './direct-watch';
 import { RunStopped, StepFailed, failureFacts, stepFailure } from './failures';
 import { foreignAttemptRemedy } from './foreign-attempt';
 import type { TakenTokens } from './handed-in';
 import { HandedIn, withoutFingerprint } from './handed-in';
-import type { Decision } from './parking';
 import { LEAVE } from './parking';
 import type { Run, StepOptions } from './run';
 import type { Parked } from './share-collection';
@@ -250,7 +249,6 @@ export abstract class DirectCollection<T> {
       }
       if (next) return next;
       if (watch.ended) return await this.#afterEnd(cluster, watch.attempt, watch.ended, parked, lost);
-      // The keys are gone, or nobody may enter shares any more: the attempt must not stay behind.
       await this.#settle(cluster, { ifGone: 'its attempt ended while the keys of the ceremony were lost' });
       return 'again';
     } finally {
@@ -308,7 +306,10 @@ export abstract class DirectCollection<T> {
       ? `A token of ${cluster} exists that this run does not hold: nobody handed in the encoded token.`
       : `The attempt on ${cluster} is gone: cancelled by somebody, lost with a restart, or complete.`;
     const failure = { code: complete ? 'TOKEN_ORPHANED' : 'ATTEMPT_LOST', message };
-    const decision = await this.#whileHandedIn(cluster, failure, parked, complete ? HAND_IN_MS : DOUBT_MS);
+    const decision = await whileHandedIn(run, cluster, failure, parked, {
+      taken: () => this.#has(cluster),
+      timeoutMs: complete ? HAND_IN_MS : DOUBT_MS,
+    });
     if (this.#has(cluster)) {
       this.#unsettled.delete(cluster);
       return 'token';
@@ -343,23 +344,6 @@ export abstract class DirectCollection<T> {
     return next;
   }
 
-  /** Inside an outage people may go another way at any moment. */
-  async #whileHandedIn(
-    cluster: string,
-    failure: { readonly code: string; readonly message: string },
-    { choices = [LEAVE] }: Parked,
-    timeoutMs: number,
-  ): Promise<Decision | undefined> {
-    const { run } = this;
-    const has = () => this.#has(cluster);
-    if (run.inOutage) {
-      const facts = { ...failure, outcomeKnown: failure.code !== 'TOKEN_ORPHANED' };
-      return run.decisionWhile(`Encoded token of ${cluster}`, facts, choices, has, timeoutMs);
-    }
-    await run.waitFor(has, timeoutMs);
-    return undefined;
-  }
-
   async #ask(cluster: string, parked: Parked, failure: { readonly code: string; readonly message: string }) {
     return askPeople(this.run, cluster, parked, failure, () => this.#has(cluster));
   }
@@ -372,7 +356,7 @@ export abstract class DirectCollection<T> {
     await this.run.cleanUp(`Settle the attempt on ${cluster}`, async (call) => {
       const { cid, invitation } = ceremony;
       const nonces = [...(this.#nonces.get(cluster) ?? [])];
-      const ended = { deployment: this.deployment, cluster, cid, invitation, kind: this.#kind, nonces, ...why };
+      const ended = { deployment: this.deployment, cluster, kind: this.#kind, cid, invitation, nonces, ...why };
       const { findings } = await call.endDirectAttempt({ ...ended, ceremony }).catch((error: unknown) => {
         // Its worker is gone: any other frees the slot.
         if (failureFacts(error)?.code === 'WORKER_UNREACHABLE') return call.endDirectAttempt(ended);

@@ -34,6 +34,22 @@ export async function askPeople(
   return decision ? outcomeOf(run, decision, cluster, parked) : 'token';
 }
 
+/** Waits for a token that may exist. Inside an outage people may go another way at any moment. */
+export async function whileHandedIn(
+  run: Run,
+  cluster: string,
+  { code, message }: { readonly code: string; readonly message: string },
+  { choices = [LEAVE] }: Parked,
+  { taken, timeoutMs }: { readonly taken: () => boolean; readonly timeoutMs: number },
+): Promise<Decision | undefined> {
+  if (run.inOutage) {
+    const failure = { code, message, outcomeKnown: code !== 'TOKEN_ORPHANED' };
+    return run.decisionWhile(`Encoded token of ${cluster}`, failure, choices, taken, timeoutMs);
+  }
+  await run.waitFor(taken, timeoutMs);
+  return undefined;
+}
+
 /** @throws RunStopped, or OutageDecision inside an outage */
 export function outcomeOf(
   run: Run,
