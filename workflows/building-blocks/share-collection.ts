@@ -31,7 +31,7 @@ export interface Burst<R> {
     shares: { readonly ceremony: CeremonyHandle; readonly envelopes: readonly Envelope[] },
   ) => Promise<R>;
   /** What people may bring in its place while it is parked. */
-  readonly instead?: () => R | undefined;
+  readonly instead?: () => NoInfer<R> | undefined;
 }
 
 interface BurstResult {
