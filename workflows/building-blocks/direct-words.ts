@@ -31,7 +31,7 @@ export function directInstructions({ workflowId, cluster, attempt }: DirectScree
       : []),
     `Each holder, with the official command line; it shows the nonce as "Operation nonce" and asks for the share without showing it; go on only where both agree: \`VAULT_ADDR=${address}${ca.env} vault operator generate-root${flag} -nonce=${nonce}\``,
     `Or with bash and curl, which asks without showing it and puts it into no argument: \`read -rsp 'Key share: ' KEY && printf '{"key":"%s","nonce":"${nonce}"}' "$KEY" | curl -sS${ca.curl} -H 'Content-Type: application/json' --data-binary @- ${address}/v1/${path}/update; unset KEY\``,
-    `Whoever enters the last share is shown the encoded token, once. It is encrypted${root ? ' to the recipient' : ' to this run'} and no secret: \`runbook submit-token ${workflowId} --cluster ${cluster}\` and paste it; or here: More Actions, Send a Signal, submitEncodedToken: {"cluster": "${cluster}", "encodedToken": "..."}`,
+    `Whoever enters the last share is shown the encoded token, once. It is encrypted${root ? ' to the recipient' : ' to this run'} and no secret: \`runbook submit-token ${workflowId} --cluster ${cluster}\` and paste it; or here: More Actions, Send a Signal, \`submitEncodedToken\`: \`{"cluster": "${cluster}", "encodedToken": "..."}\``,
   ];
 }
 
@@ -39,7 +39,7 @@ export function directInstructions({ workflowId, cluster, attempt }: DirectScree
 export function handInInstructions({ workflowId, cluster }: Pick<DirectScreen, 'workflowId' | 'cluster'>): string[] {
   return [
     `The attempt on ${cluster} has ended. If the last share was entered, A TOKEN EXISTS THAT THIS RUN DOES NOT HOLD: whoever was shown "Encoded Token" (encoded_token) hands it in now`,
-    `\`runbook submit-token ${workflowId} --cluster ${cluster}\` and paste it; or here: More Actions, Send a Signal, submitEncodedToken: {"cluster": "${cluster}", "encodedToken": "..."}`,
+    `\`runbook submit-token ${workflowId} --cluster ${cluster}\` and paste it; or here: More Actions, Send a Signal, \`submitEncodedToken\`: \`{"cluster": "${cluster}", "encodedToken": "..."}\``,
     'Nobody was shown one: say so among yourselves and wait; this run asks in a moment what to do',
   ];
 }

@@ -9,7 +9,8 @@ import { PLAIN_SHARES } from './plain-shares';
 const UNKNOWN_RECEIPTS = 50;
 
 const DESCRIPTIONS: Record<SignalName, string> = {
-  share: 'A key holder gives the envelope that `runbook share --print` printed. Never a key share in plain text.',
+  share:
+    "A key holder gives the envelope that `runbook share --print`, or the holder's page, made. Never a key share in plain text.",
   approve: 'An approver approves or rejects a gate: the JSON object that the current details show.',
   decide: 'An operator decides what happens with a parked step: the JSON object that the current details show.',
   pause: 'Hold the run before its next step: {"by": "you", "reason": "why", "before": "optional name of a step"}',
