@@ -269,6 +269,7 @@ describe('no activity signs or encrypts what it is passed', () => {
     address: 'of an attempt that is followed: compared with the one that is read',
     nonce: 'of an attempt that is followed: compared with the one that is read',
     holders: 'whose declines are read: nobody is invited by it',
+    nonces: 'of attempts that are ended: they count only beside the key in the verified invitation of this run',
   };
 
   it('by the contracts of their inputs', () => {
