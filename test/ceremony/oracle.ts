@@ -69,7 +69,8 @@ export async function judge(
   );
   if (alarms < orphans) mistakes.push(`${orphans} tokens nobody holds, ${alarms} alarms`);
   // A worker that is killed hears no answer, whatever the service said.
-  const unheard = broken + order.mishaps.filter(({ what, call }) => what === 'worker killed' && call === 'share').length;
+  const unheard =
+    broken + order.mishaps.filter(({ what, call }) => what === 'worker killed' && call === 'share').length;
   if (alarms > orphans + unheard)
     mistakes.push(`${alarms} alarms, ${orphans} tokens nobody holds, ${unheard} last calls of which nobody heard`);
   const inLedger = entries.filter(({ state }) => state === 'orphan').length;
