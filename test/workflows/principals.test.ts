@@ -1,7 +1,7 @@
 /**
  * People whom only the server's record of the sender attests. The server of the tests records none, so what they send is
  * refused with that reason, and whoever signs is heard all the same. That it counts where the server records it:
- * `test/activities/senders.test.ts`.
+ * `test/activities/arrived-signals.test.ts`.
  */
 import { Scenario } from '../support/scenario';
 
@@ -28,6 +28,9 @@ describe('a person attested by the server, where authentication is off', () => {
     await run.share('bert');
     await run.approve('plan', 'henry');
     await run.waitsFor('shares', ({ held }) => held.length === 1 && held[0] === 'bert');
+    await run.until('the approval', (status) =>
+      status.receipts.some(({ signal, verdict }) => signal === 'approve' && verdict === 'accepted'),
+    );
     await run.handle.signal('abort', { by: 'henry', reason: 'seen' });
     const report = await run.report();
     expect(report).toMatchObject({ outcome: 'aborted', gates: [{ state: 'approved', by: [{ name: 'henry' }] }] });
