@@ -60,11 +60,14 @@ export class CeremonyLane {
       await player.end();
       throw error;
     } finally {
-      faults.forEach((fault) => fault.remove());
+      // Also what waits for a call that never came: it belongs to this order.
+      for (const fault of [...faults, ...this.#added.splice(0)]) fault.remove();
     }
   }
 
   #afterInvitation: (() => Promise<void>) | undefined;
+  /** Faults that a mishap added while the order was played. */
+  readonly #added: { remove(): void }[] = [];
 
   async #before(): Promise<void> {
     await this.#afterInvitation?.();
@@ -121,12 +124,13 @@ export class CeremonyLane {
   #leaveAndReturn(west: SimulatedCluster): void {
     const first = west.snapshotState().activeNode ?? 0;
     west.leaderChange((first + 1) % west.nodes.length);
-    this.#scenario.service.faults.add({
+    const back = this.#scenario.service.faults.add({
       cluster: this.cluster,
       endpoint: ENDPOINTS.share,
       skip: 1,
       action: () => west.leaderChange(first),
     });
+    this.#added.push(back);
   }
 
   /** Somebody else's call on the attempt slot. */
