@@ -2,10 +2,9 @@ import type { Client } from '@temporalio/client';
 import { ceremonyWorkflowId } from '../../src/contracts/names';
 import { readHistory } from '../../src/report/history-events';
 import { answer, giveShare } from './people';
-import { DEPLOYMENT, HOLDERS } from './laboratory';
+import { DEPLOYMENT, HOLDERS, secondaryOf } from './laboratory';
 import type { Laboratory } from './laboratory';
 
-const CLUSTER = 'west';
 const THRESHOLD = 3;
 
 /** What one ceremony of three shares took, in milliseconds between events that the Temporal server recorded. */
@@ -19,13 +18,12 @@ export interface CeremonyTimes {
 
 /** One `operationTokenCeremony`; each holder answers when the one before has his receipt. */
 export async function holdCeremony(client: Client, laboratory: Laboratory): Promise<CeremonyTimes> {
-  const workflowId = ceremonyWorkflowId(CLUSTER);
+  const cluster = secondaryOf(laboratory);
+  const workflowId = ceremonyWorkflowId(cluster);
   const handle = await client.workflow.start('operationTokenCeremony', {
     workflowId,
     taskQueue: laboratory.taskQueue,
-    args: [
-      { deployment: DEPLOYMENT, cluster: CLUSTER, uses: ['dr.promote'], reason: 'benchmark', requestedBy: 'bench' },
-    ],
+    args: [{ deployment: DEPLOYMENT, cluster, uses: ['dr.promote'], reason: 'benchmark', requestedBy: 'bench' }],
   });
   for (const [index, holder] of HOLDERS.slice(0, THRESHOLD).entries()) {
     await answer(

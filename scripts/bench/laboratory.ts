@@ -38,6 +38,11 @@ export interface Laboratory {
   stop(): Promise<void>;
 }
 
+/** Name of the cluster that is the DR secondary now: each switchover changes it. */
+export function secondaryOf({ service }: Laboratory): 'east' | 'west' {
+  return service.cluster('west').snapshotState().dr.mode === 'secondary' ? 'west' : 'east';
+}
+
 /** Starts the laboratory; nothing of it stays behind after {@link Laboratory.stop}. */
 export async function startLaboratory(server: TemporalServer): Promise<Laboratory> {
   const children = new Children();

@@ -23,6 +23,8 @@ export async function answer<F extends Waiting['for']>(
       (each): each is Extract<Waiting, { for: F }> => each.for === kind && where(each as Extract<Waiting, { for: F }>),
     );
     if (status && waiting) return act(waiting, status);
+    const { status: execution } = await handle.describe();
+    if (execution.name !== 'RUNNING') throw new Error(`the run ended (${execution.name}) without waiting for ${kind}`);
     await delay(POLL_MS);
   }
   throw new Error(`the run did not wait for ${kind} within ${DEADLINE_MS / 1000} s`);

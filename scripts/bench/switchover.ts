@@ -4,7 +4,7 @@ import type { Report } from '../../src/contracts/report';
 import { SIGNALS } from '../../src/contracts/signals';
 import { signApproval } from '../../src/secrets';
 import type { RecordedCall } from '../../src/simulator';
-import { APPROVER, DEPLOYMENT, HOLDERS } from './laboratory';
+import { APPROVER, DEPLOYMENT, HOLDERS, secondaryOf } from './laboratory';
 import type { Laboratory } from './laboratory';
 import { answer, giveShare, personsKey } from './people';
 
@@ -40,7 +40,7 @@ export interface Switchover {
 export async function switchOver(client: Client, laboratory: Laboratory, namespace: string): Promise<Switchover> {
   const { service } = laboratory;
   const workflowId = deploymentWorkflowId(DEPLOYMENT);
-  const to = service.cluster('west').snapshotState().dr.mode === 'secondary' ? 'west' : 'east';
+  const to = secondaryOf(laboratory);
   service.calls.length = 0;
   const handle = await client.workflow.start('drSwitchover', {
     workflowId,
