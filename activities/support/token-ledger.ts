@@ -19,17 +19,31 @@ const entrySchema = z.strictObject({
   cid: z.string().optional(),
   /**
    * `begun`: shares are or were being given, and the last one was not sent: there is no token. `pending`: it was, and
-   * whether a token came of it is not settled.
+   * whether a token came of it is not settled. `handed-over`: a root token was made, and its recipient alone can read it.
    */
-  state: z.enum(['begun', 'pending', 'alive', 'deleted', 'kept', 'orphan']),
+  state: z.enum(['begun', 'pending', 'alive', 'deleted', 'kept', 'orphan', 'handed-over']),
   /** Digest of the nonce of the attempt: of `pending` the one to which the last share was sent. */
   attempt: z.string().optional(),
+  /** First characters of that nonce, by which people find it in the audit log. Entries of bursts alone have it. */
+  mark: z.string().optional(),
+  /** Of an `orphan` of a burst: what happened, in the words of the alarm. */
+  how: z.string().optional(),
   /** Fingerprint of the key of the attempt: while it is in the slot, it is this run's. */
   key: z.string().optional(),
-  /** The signal's event by which somebody handed the token in. */
+  /** The signal's event by which somebody handed the token in. Of an `orphan`: afterwards, and nobody here can open it. */
   handedIn: z.int().optional(),
   /** Sealed; absent where nobody holds the token. */
   sealed: z.string().optional(),
+  /** A root token, encrypted to its recipient alone, until the run has ended. */
+  encoded: z.string().optional(),
+  /** What the burst that made the token had to tell beside it. */
+  made: z
+    .strictObject({
+      attempts: z.int(),
+      badShares: z.array(z.string()),
+      closeAfterwards: z.array(z.string()).optional(),
+    })
+    .optional(),
   /** Its deletion was sent then: a refusal since is the proof that it is dead. */
   deletionSentAt: z.string().optional(),
   at: z.string(),
@@ -68,9 +82,10 @@ export class TokenLedger {
     await this.#change(cluster, () => unlink(this.#file(id)));
   }
 
-  /** Every entry of a token that exists, or may. */
+  /** Every entry of a token that exists, or may, and that somebody here has to do with. */
   async open(): Promise<LedgerEntry[]> {
-    return (await this.all()).filter(({ state }) => state !== 'deleted' && state !== 'begun');
+    const past: ReadonlySet<LedgerEntry['state']> = new Set(['deleted', 'begun', 'handed-over']);
+    return (await this.all()).filter(({ state }) => !past.has(state));
   }
 
   async all(): Promise<LedgerEntry[]> {
