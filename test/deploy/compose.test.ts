@@ -15,6 +15,9 @@ interface Service {
   readonly volumes?: readonly string[];
   readonly ports?: readonly string[];
   readonly tmpfs?: readonly string[];
+  readonly deploy?: { readonly replicas?: number };
+  readonly mem_limit?: string;
+  readonly memswap_limit?: string;
 }
 
 const read = (...path: string[]): string => readFileSync(join(projectRoot(), ...path), 'utf8');
@@ -72,6 +75,8 @@ describe('docker-compose.yml', () => {
   });
 
   it('lets nothing of the memory of a worker out: no core dumps, no capabilities, no way to more rights', () => {
+    const { mem_limit: memory, memswap_limit: withSwap } = service('worker');
+    expect(withSwap).toBe(memory ?? 'a limit');
     expect(service('worker')).toMatchObject({
       ulimits: { core: 0 },
       cap_drop: ['ALL'],
@@ -81,6 +86,25 @@ describe('docker-compose.yml', () => {
     // As anybody but root, and with nothing that opens the process.
     expect(read('Dockerfile')).toMatch(/^USER node$/m);
     expect(`${read('Dockerfile')}${read('docker-compose.yml')}`).not.toMatch(/--inspect|--heapsnapshot|NODE_DEBUG/);
+  });
+
+  it('has two workers, each with ceremony keys of its own, and one ledger for both', () => {
+    const { deploy, tmpfs = [], volumes = [], environment = {} } = service('worker');
+    expect(deploy?.replicas).toBe(2);
+    const keys = environment['RUNBOOKS_KEY_DIR'] ?? '';
+    expect(tmpfs.map((each) => each.split(':')[0])).toEqual([keys]);
+    expect(volumes.map((each) => each.split(':')[1])).not.toContain(keys);
+    const ledger = environment['RUNBOOKS_LEDGER_DIR'] ?? '';
+    expect(volumes.some((each) => ledger.startsWith(`${each.split(':')[1] ?? ''}/`))).toBe(true);
+  });
+
+  it('gives the worker settings that it reads, and an inventory that is mounted', () => {
+    const { environment = {}, volumes = [] } = service('worker');
+    const known = [...read('docs', 'cli.md').matchAll(/^\| `([A-Z_]+)` \| [^|]*\bworker\b/gm)].map(([, name]) => name);
+    expect(known.length).toBeGreaterThan(8);
+    const own = Object.keys(environment).filter((name) => name.startsWith('RUNBOOKS_'));
+    expect(own.filter((name) => !known.includes(name))).toEqual([]);
+    expect(volumes.map((each) => each.split(':')[1])).toContain(environment['RUNBOOKS_INVENTORY']);
   });
 
   it('mounts only files that are there', () => {
