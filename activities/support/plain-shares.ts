@@ -6,7 +6,7 @@ import { RunbookError, isRunbookError } from '../../src/errors';
 import { findDeployment } from '../../src/inventory';
 import type { Inventory } from '../../src/inventory';
 import type { Secret } from '../../src/secret';
-import { evaluateGate, openShares, parseShare, verifyDecision } from '../../src/secrets';
+import { evaluateGate, openShares, parseShare, placeOf, verifyDecision } from '../../src/secrets';
 import type { CountedApproval, KeyRecord, OpenedShare, RunContext } from '../../src/secrets';
 import { ArrivedSignals } from './arrived-signals';
 import { personLookup } from './people';
@@ -55,7 +55,7 @@ export async function sharesInHand(
     }
     const [share] = await plainShares(history, [arrival]);
     if (share === undefined) throw refused('the signal that it names holds no key share');
-    if (all.some((each) => samePlace(each.share, share, record.threshold))) continue;
+    if (all.some((each) => placeOf(each.share, record.threshold) === placeOf(share, record.threshold))) continue;
     all.push({ holder: plainShareHolder(arrival), seq: 0, envelopeDigest: '', share });
   }
   if (notAccepted && all.length < record.threshold) throw notAccepted;
@@ -96,12 +96,6 @@ function tolerant(token: string): Secret<'key-share'> | undefined {
   } catch {
     return undefined;
   }
-}
-
-/** The last byte of a share is its place in the key: two for the same place cannot be combined. */
-export function samePlace(one: Secret<'key-share'>, other: Secret<'key-share'>, threshold: number): boolean {
-  const place = (share: Secret<'key-share'>) => (threshold === 1 ? share.reveal() : share.reveal().slice(-2));
-  return place(one) === place(other);
 }
 
 /**

@@ -32,7 +32,7 @@ export type {
 export { holdsPlainShare, parseShare } from './key-shares';
 export { createEnvelope, inspectEnvelope } from './envelope';
 export type { Arrival, CeremonyFacts, EnvelopePayload } from './envelope';
-export { checkEnvelopes, openShares } from './opening';
+export { checkEnvelopes, checkFurtherEnvelopes, OpenedBefore, openShares, placeOf } from './opening';
 export type { OpenedShare } from './opening';
 export {
   claimsRehearsal,
@@ -56,7 +56,7 @@ export { evaluateGate } from './gate-policy';
 export type { CountedApproval, GateEvaluation, GateRule } from './gate-policy';
 export { createHolderKey, generatePassphrase, readHolderKey } from './holder-keys';
 export type { CreatedHolderKey } from './holder-keys';
-export { addPin, followPins, readPins, retirePin } from './pins';
+export { addPin, followPins, notAKey, readPins, retirePin } from './pins';
 export type { FollowedPin } from './pins';
 export { missingSealKeys } from './sealed-values';
 export { noteSigningKey, usedSigningKeys } from './signing-key-history';

@@ -20,6 +20,48 @@ export interface OpenedShare {
   readonly share: Secret<'key-share'>;
 }
 
+/** What is kept of a share that was opened: nothing of it that helps to use it. */
+interface ShareMark {
+  /** See {@link placeOf}. */
+  readonly place: string;
+  /** Characters. */
+  readonly length: number;
+}
+
+/**
+ * Marks of envelopes that were opened and fitted, so that looking at one more does not open all those in hand again. In
+ * this process alone; a share with a threshold of 1 has no mark, for its place would be the share itself.
+ */
+export class OpenedBefore {
+  readonly #marks = new Map<string, ShareMark>();
+
+  of(record: KeyRecord, digest: string): ShareMark | undefined {
+    return this.#marks.get(nameOf(record, digest));
+  }
+
+  keep(record: KeyRecord, digest: string, mark: ShareMark): void {
+    if (record.threshold === 1) return;
+    const [oldest] = this.#marks.keys();
+    if (oldest !== undefined && this.#marks.size >= MARKS_KEPT) this.#marks.delete(oldest);
+    this.#marks.set(nameOf(record, digest), mark);
+  }
+}
+
+const MARKS_KEPT = 1000;
+
+/** The digest stands for the envelope, the recipient for the keys that opened it. */
+function nameOf({ cid, epoch, keys }: KeyRecord, digest: string): string {
+  return [cid, epoch, keys.recipient, digest].join(' ');
+}
+
+/**
+ * Which of the key's shares it is. Two for the same place cannot be combined. The last byte of a share is its
+ * x-coordinate; with a threshold of 1 the share is the key itself and has none.
+ */
+export function placeOf(share: Secret<'key-share'>, threshold: number): string {
+  return threshold === 1 ? share.reveal() : share.reveal().slice(-2);
+}
+
 const sharePlaintext = z.strictObject({
   ctx: z.literal(SHARE_CONTEXT),
   inv: z.string(),
@@ -47,6 +89,21 @@ export async function checkEnvelopes(
 }
 
 /**
+ * As {@link checkEnvelopes}, for envelopes of which most were looked at before.
+ *
+ * @returns a receipt for each, with the place of its share where it counts
+ */
+export async function checkFurtherEnvelopes(
+  record: KeyRecord,
+  envelopes: readonly unknown[],
+  person: PersonLookup,
+  before: OpenedBefore,
+): Promise<readonly { readonly receipt: EnvelopeReceipt; readonly place: string | undefined }[]> {
+  const all = await openAll(record, envelopes, person, before);
+  return all.map(({ receipt, mark }) => ({ receipt, place: receipt.verdict === 'accepted' ? mark?.place : undefined }));
+}
+
+/**
  * As {@link checkEnvelopes}, and gives the shares that count: each holder's valid envelope with the highest sequence
  * number, in the order of arrival. For the burst only.
  */
@@ -66,10 +123,18 @@ export async function openShares(
 
 interface Examined {
   receipt: EnvelopeReceipt;
+  /** Where it opened, and may count. */
+  readonly mark?: ShareMark;
+  /** Not where it was opened before. */
   readonly opened?: OpenedShare;
 }
 
-async function openAll(record: KeyRecord, envelopes: readonly unknown[], person: PersonLookup): Promise<Examined[]> {
+async function openAll(
+  record: KeyRecord,
+  envelopes: readonly unknown[],
+  person: PersonLookup,
+  before?: OpenedBefore,
+): Promise<Examined[]> {
   if (record.kind === 'rehearsal') throw new RunbookError('DOCUMENT_INVALID', 'A rehearsal collects no key shares.');
   const { cid, epoch, invitationDigest, holders, exp } = record;
   const ceremony = { cid, epoch, invitationDigest, holders, exp };
@@ -83,10 +148,12 @@ async function openAll(record: KeyRecord, envelopes: readonly unknown[], person:
       all.push({ receipt: receiptOf(inspected, 'repeated') });
     } else {
       seen.add(inspected.digest);
-      all.push(await openEnvelope(record, inspected));
+      const mark = before?.of(record, inspected.digest);
+      all.push(mark ? { receipt: receiptOf(inspected, 'accepted'), mark } : await openEnvelope(record, inspected));
     }
   }
-  refuseSupersededAndSame(all, record.threshold);
+  for (const { receipt, mark } of all) if (mark) before?.keep(record, receipt.envelopeDigest, mark);
+  refuseSupersededAndSame(all);
   refuseOddLengths(all);
   return all;
 }
@@ -116,8 +183,9 @@ async function openEnvelope(record: KeyRecord, inspected: InspectedEnvelope): Pr
   if (bytes < SHARE_BYTES.shortest || bytes > SHARE_BYTES.longest) return refuse('wrong-length');
 
   const { holder, seq } = payload;
-  const opened = { holder, seq, envelopeDigest: digest, share: new Secret('key-share', inner.share) };
-  return { receipt: receiptOf(inspected, 'accepted'), opened };
+  const share = new Secret('key-share', inner.share);
+  const mark = { place: placeOf(share, record.threshold), length: inner.share.length };
+  return { receipt: receiptOf(inspected, 'accepted'), mark, opened: { holder, seq, envelopeDigest: digest, share } };
 }
 
 /** What an envelope holds; undefined unless it is encrypted to this record's key and to nothing else. */
@@ -152,10 +220,10 @@ function parsePlaintext(plaintext: Uint8Array): z.infer<typeof sharePlaintext> |
   }
 }
 
-type Opened = Examined & { readonly opened: OpenedShare };
+type Fitting = Examined & { readonly mark: ShareMark };
 
-function accepted(all: readonly Examined[]): Opened[] {
-  return all.filter((one): one is Opened => one.receipt.verdict === 'accepted' && one.opened !== undefined);
+function accepted(all: readonly Examined[]): Fitting[] {
+  return all.filter((one): one is Fitting => one.receipt.verdict === 'accepted' && one.mark !== undefined);
 }
 
 function setVerdict(one: Examined, verdict: EnvelopeVerdictCode): void {
@@ -166,16 +234,16 @@ function setVerdict(one: Examined, verdict: EnvelopeVerdictCode): void {
  * A holder's highest valid sequence number counts; of two with the same number the one that came first. A share that
  * another holder has in hand is not valid, and becomes so when that holder corrects his: nobody has to send it again.
  */
-function refuseSupersededAndSame(all: readonly Examined[], threshold: number): void {
-  const held = new Map<string, Opened>();
-  const place = (one: Opened): EnvelopeVerdictCode => {
-    const share = identityOf(one, threshold);
-    const others = [...held.values()].filter((other) => other.opened.holder !== one.opened.holder);
-    if (others.some((other) => identityOf(other, threshold) === share)) return 'same-share-as-another';
-    const current = held.get(one.opened.holder);
-    if (current !== undefined && current.opened.seq >= one.opened.seq) return 'superseded';
+function refuseSupersededAndSame(all: readonly Examined[]): void {
+  const held = new Map<string | undefined, Fitting>();
+  const place = (one: Fitting): EnvelopeVerdictCode => {
+    const { holder, seq = 0 } = one.receipt;
+    const others = [...held.values()].filter((other) => other.receipt.holder !== holder);
+    if (others.some((other) => other.mark.place === one.mark.place)) return 'same-share-as-another';
+    const current = held.get(holder);
+    if (current !== undefined && (current.receipt.seq ?? 0) >= seq) return 'superseded';
     if (current !== undefined) setVerdict(current, 'superseded');
-    held.set(one.opened.holder, one);
+    held.set(holder, one);
     return 'accepted';
   };
   let waiting = accepted(all);
@@ -186,22 +254,12 @@ function refuseSupersededAndSame(all: readonly Examined[], threshold: number): v
   }
 }
 
-/**
- * The last byte of a share is its x-coordinate: two of the same cannot be combined. With a threshold of 1 the share is
- * the key itself and has none.
- */
-function identityOf({ opened }: Opened, threshold: number): string {
-  const share = opened.share.reveal();
-  return threshold === 1 ? share : share.slice(-2);
-}
-
 /** The service takes a share that is too short without a word and fails at the threshold: the majority tells it. */
 function refuseOddLengths(all: readonly Examined[]): void {
   const counted = accepted(all);
-  const lengthOf = (one: { readonly opened: OpenedShare }) => one.opened.share.reveal().length;
   const counts = new Map<number, number>();
-  for (const one of counted) counts.set(lengthOf(one), (counts.get(lengthOf(one)) ?? 0) + 1);
+  for (const { mark } of counted) counts.set(mark.length, (counts.get(mark.length) ?? 0) + 1);
   const usual = [...counts].find(([, count]) => count * 2 > counted.length)?.[0];
   if (usual === undefined) return;
-  for (const one of counted) if (lengthOf(one) !== usual) setVerdict(one, 'wrong-length');
+  for (const one of counted) if (one.mark.length !== usual) setVerdict(one, 'wrong-length');
 }

@@ -2,7 +2,7 @@ import { Encrypter, generateHybridIdentity, generateX25519Identity, identityToRe
 import { inspect } from 'node:util';
 import type { EnvelopePayload } from '../../src/secrets/envelope';
 import { createEnvelope } from '../../src/secrets/envelope';
-import { checkEnvelopes, openShares } from '../../src/secrets/opening';
+import { checkEnvelopes, checkFurtherEnvelopes, OpenedBefore, openShares } from '../../src/secrets/opening';
 import { CID, DIGEST, lookup, person, record, share, shareText, sharedCeremonyKeys } from './builders';
 
 const people = lookup(...['ben', 'cyd', 'dan', 'eve'].map((name) => person(name, 'claimed')));
@@ -151,5 +151,64 @@ describe('envelopes together', () => {
     const [cyd, dan] = [await envelope('cyd', 2), await envelope('dan', 3)];
     expect(await verdicts([odd, cyd, dan])).toEqual(['wrong-length', 'accepted', 'accepted']);
     expect(await verdicts([odd, cyd])).toEqual(['accepted', 'accepted']);
+  });
+});
+
+describe('one envelope more', () => {
+  const check = async (
+    before: OpenedBefore,
+    envelopes: readonly unknown[],
+    changes: Parameters<typeof record>[1] = {},
+  ) =>
+    (await checkFurtherEnvelopes(record(await sharedCeremonyKeys(), changes), envelopes, people, before)).map(
+      ({ receipt, place }) => [receipt.verdict, place],
+    );
+
+  it('is judged beside those that were opened before, which are not opened again', async () => {
+    const before = new OpenedBefore();
+    const [ben, cyd] = [await envelope('ben', 1), await envelope('cyd', 2)];
+    expect(await check(before, [ben, cyd])).toEqual([
+      ['accepted', '01'],
+      ['accepted', '02'],
+    ]);
+    // Nothing opens with these keys any more, so what is accepted comes from memory.
+    const { identity } = record(await sharedCeremonyKeys()).keys;
+    const blind = jest.spyOn(identity, 'reveal').mockReturnValue('');
+    try {
+      expect(await check(before, [ben, cyd])).toEqual([
+        ['accepted', '01'],
+        ['accepted', '02'],
+      ]);
+      expect(await check(before, [ben], { epoch: 2 })).toEqual([['wrong-epoch', undefined]]);
+      expect(await check(new OpenedBefore(), [ben])).toEqual([['does-not-open', undefined]]);
+    } finally {
+      blind.mockRestore();
+    }
+    expect(await check(before, [ben, cyd, await envelope('dan', 2)])).toEqual([
+      ['accepted', '01'],
+      ['accepted', '02'],
+      ['same-share-as-another', undefined],
+    ]);
+    expect(await check(before, [ben, cyd, await envelope('dan', 3, 1, 32)])).toEqual([
+      ['accepted', '01'],
+      ['accepted', '02'],
+      ['wrong-length', undefined],
+    ]);
+    expect(inspect(before, { depth: 9, showHidden: true })).not.toContain(shareText(1).slice(0, 16));
+  });
+
+  it('a changed one is another envelope', async () => {
+    const before = new OpenedBefore();
+    const ben = await envelope('ben', 1);
+    await check(before, [ben]);
+    expect(await check(before, [{ ...ben, ct: 'AAAA' }])).toEqual([['does-not-open', undefined]]);
+  });
+
+  it('with a threshold of one nothing is remembered: the place would be the key', async () => {
+    const before = new OpenedBefore();
+    const keep = jest.spyOn(before, 'of');
+    await check(before, [await envelope('ben', 2, 1, 32)], { threshold: 1 });
+    await check(before, [await envelope('ben', 2, 1, 32)], { threshold: 1 });
+    expect(keep.mock.results.map(({ value }) => value as unknown)).toEqual([undefined, undefined]);
   });
 });
