@@ -2,7 +2,8 @@ import type { ChangeResult, FailoverActivities } from '../src/contracts/activiti
 import type { ActivityDependencies } from './dependencies';
 import { demandGone } from './dr-failover-promotion';
 import { readDr } from './dr-roles';
-import { verifyOperation } from './support/authority';
+import { demandSameOutage } from './support/approval-age';
+import { gateOf, verifyOperation } from './support/authority';
 import type { Clusters } from './support/clusters';
 import type { Execution } from './support/execution';
 import { alsoGoneIn } from './support/failover-evidence';
@@ -38,7 +39,12 @@ export function fenceLostPrimary(dependencies: ActivityDependencies, clusters: C
       with: { cluster: to, clusterId },
     });
     const sides = { deployment, lost, cluster: to, alsoGone: alsoGoneIn(plan) };
-    await beforeSending(() => demandGone(dependencies, clusters, execution, sides, {}));
+    const { requestedBy } = plan;
+    const judged = { deployment, gate: gateOf('hook.fence'), requestedBy, authority };
+    await beforeSending(async () => {
+      await demandGone(dependencies, clusters, execution, sides, {});
+      await demandSameOutage(dependencies.inventory, run, judged, await readDr(access, signal));
+    });
     return runHook(clusters, { deployment, hook: 'fence', from, to, step }, execution);
   };
 }

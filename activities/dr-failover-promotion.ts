@@ -4,7 +4,8 @@ import { RunbookError } from '../src/errors';
 import { activityRecords } from '../src/report';
 import type { ActivityDependencies } from './dependencies';
 import { lookAtMember, readDr } from './dr-roles';
-import { verifyOperation } from './support/authority';
+import { demandSameOutage } from './support/approval-age';
+import { gateOf, verifyOperation } from './support/authority';
 import type { ClusterAccess, Clusters } from './support/clusters';
 import type { Execution } from './support/execution';
 import { alsoGoneIn, readSigns, spokeAgainst } from './support/failover-evidence';
@@ -44,8 +45,9 @@ export function promoteLostPrimarysHeir(dependencies: ActivityDependencies, clus
       needed: `${cluster} tells its DR set`,
       cluster,
     });
+    const operation = force ? 'dr.secondary.promote-force' : 'dr.secondary.promote';
     const plan = await verifyOperation(dependencies.inventory, run, deployment, authority, {
-      operation: force ? 'dr.secondary.promote-force' : 'dr.secondary.promote',
+      operation,
       on: { cluster, clusterId },
       with: identityOfLost(lost.entry, setId),
     });
@@ -79,6 +81,9 @@ export function promoteLostPrimarysHeir(dependencies: ActivityDependencies, clus
           const seen = await Promise.all(others.map((other) => lookAtMember(other, signal)));
           await refuseDoubtful(dependencies, execution, others);
           await demandGone(dependencies, clusters, execution, sides, memory);
+          const { requestedBy } = plan;
+          const judged = { deployment, gate: gateOf(operation), requestedBy, authority };
+          await demandSameOutage(dependencies.inventory, run, judged, await readDr(access, signal));
           return seen.flat();
         });
         const drOperationToken = await openOperationToken(

@@ -5,7 +5,7 @@ import { RunbookError } from '../src/errors';
 import { drSetOf, findCluster } from '../src/inventory';
 import type { ActivityDependencies } from './dependencies';
 import { readDr } from './dr-roles';
-import { verifyOperation } from './support/authority';
+import { verifyBeginning, verifyOperation } from './support/authority';
 import type { ClusterAccess, Clusters } from './support/clusters';
 import type { Execution } from './support/execution';
 import { execute, executeChange } from './support/execution';
@@ -124,7 +124,10 @@ export function createRejoinActivities(dependencies: ActivityDependencies, clust
         },
         act: async () => {
           // The last look: demoting the only primary would leave clients without one.
-          await beforeSending(() => requireServing(other, signal, `${cluster} was not demoted`));
+          await beforeSending(async () => {
+            await requireServing(other, signal, `${cluster} was not demoted`);
+            await verifyBeginning(inventory, run, deployment, authority, doing);
+          });
           execution.throwIfCancelled();
           return access.client.dr.primary.demote({ token, signal, timeoutMs: CHANGE_TIMEOUT_MS });
         },

@@ -7,6 +7,7 @@ import type { ClusterAccess, Clusters } from './support/clusters';
 import { executeChange } from './support/execution';
 import { describeReplication, isAlive, readActive } from './support/observe';
 import { awaitClusterId, openOperationToken } from './support/operation-token';
+import { demandInTime } from './support/approval-age';
 import { verifyAuthority } from './support/authority';
 import type { ProofMemory } from './support/prove-not-primary';
 import { askRole, proveNotPrimary, refusePrimary } from './support/prove-not-primary';
@@ -26,7 +27,8 @@ export function createDrRoleActivities(
     demoteDrPrimary: executeChange(
       async ({ deployment, cluster, authority, reached }, execution): Promise<DemoteResult> => {
         const { signal, run } = execution;
-        const plan = await verifyAuthority(dependencies.inventory, run, deployment, authority);
+        const { inventory } = dependencies;
+        const plan = await verifyAuthority(inventory, run, deployment, authority);
         const access = clusters.of(deployment, cluster);
         if (plan.from.cluster !== cluster) throw notInPlan(`the plan demotes ${plan.from.cluster}, not ${cluster}`);
         const { limits } = clusters.deployment(deployment);
@@ -56,6 +58,9 @@ export function createDrRoleActivities(
             walBefore = dr.lastWal ?? walBefore;
           },
           act: async () => {
+            const gate = plan.go === 'required' ? 'go' : 'plan';
+            const { requestedBy } = plan;
+            await beforeSending(() => demandInTime(inventory, run, { deployment, gate, requestedBy, authority }));
             // The last look before the point of no return: the successor must be there and must be a live secondary.
             const next = await beforeSending(() => readDr(successor, signal));
             if (!mayTakeOver(next, limits.heartbeatAgeMs, reached)) {

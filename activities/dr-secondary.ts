@@ -39,7 +39,7 @@ export function createDrSecondaryActivities(
   return {
     issueDrActivationToken: executeChange(async (input, execution) => {
       const joining = await joiningOf(input, execution);
-      await verifyRepointing(dependencies, execution, input.deployment, joining, input.authority);
+      await verifyRepointing(dependencies, execution, input.deployment, joining, input.authority, { begun: false });
       const { source, target, clusterId } = joining;
       const publicKey = async () => {
         const use = 'dr.update-primary';
@@ -56,7 +56,7 @@ export function createDrSecondaryActivities(
     updateDrPrimary: executeChange(async (input, execution) => {
       const joining = await joiningOf(input, execution);
       const { target, clusterId } = joining;
-      await verifyRepointing(dependencies, execution, input.deployment, joining, input.authority);
+      await verifyRepointing(dependencies, execution, input.deployment, joining, input.authority, { begun: true });
       await readPrimary(joining);
       return updatePrimaryWith(dependencies, execution, joining, input.activation, async () => {
         const use = 'dr.update-primary';

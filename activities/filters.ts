@@ -13,10 +13,11 @@ import type { Deployment } from '../src/inventory';
 import type { ActivityDependencies } from './dependencies';
 import type { Clusters } from './support/clusters';
 import { execute, executeChange } from './support/execution';
+import { demandApproval } from './support/filter-authority';
 import { canonicalPaths } from './support/filter-difference';
-import { changesOf, filterPlan, isWidening } from './support/filter-plan';
+import { changesOf, filterPlan } from './support/filter-plan';
 import { describeReplication } from './support/observe';
-import { beforeOf, demandApproval, describeFilter, readFiltersOf } from './support/paths-filters';
+import { beforeOf, describeFilter, readFiltersOf } from './support/paths-filters';
 import { credentialMay } from './support/permissions';
 import { gateFacts, observeDeployment, siteFacts } from './support/planning';
 import { CHANGE_TIMEOUT_MS, beforeSending, readActConfirm } from './support/read-act-confirm';
@@ -74,7 +75,7 @@ export function createFilterActivities(dependencies: ActivityDependencies, clust
       ];
       return {
         ...base,
-        gates: gates(route.changes.some(isWidening)),
+        gates: gates(route.changes.length > 0),
         preconditions,
         route,
         plan: filterPlan(input, primary, looked, route),

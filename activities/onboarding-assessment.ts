@@ -109,6 +109,7 @@ async function assess(
       input,
       clusters: [primary, secondary],
       operations: [
+        ...(isPrimary ? [] : [{ operation: `${kind}.primary.enable-for-secondary` as const, on: identityOf(primary) }]),
         {
           operation: `${kind}.secondary.enable`,
           on: identityOf(secondary),

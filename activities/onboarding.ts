@@ -1,11 +1,13 @@
 import type { OnboardingActivities } from '../src/contracts/activities';
+import type { EnablePrimary } from '../src/contracts/activities';
+import type { ReplicationKind } from '../src/contracts/runbook-inputs';
 import { findCluster } from '../src/inventory';
 import type { ActivityDependencies } from './dependencies';
 import type { Clusters } from './support/clusters';
 import { execute, executeChange } from './support/execution';
 import { advertised, enablePrimaryOn, mayCall, primaryClusterAddrOf, primaryRules } from './support/onboarding-primary';
 import { kindName } from './support/onboarding-read';
-import { observeDeployment, planDocument, siteFacts } from './support/planning';
+import { gateFacts, identityOf, observeDeployment, planDocument, siteFacts } from './support/planning';
 import { CHANGE_TIMEOUT_MS } from './support/read-act-confirm';
 
 /** A cluster without replication becomes primary (interface 4.1, 4.2: `primary/enable`; facts 2.2). */
@@ -13,14 +15,29 @@ export function createOnboardingActivities(
   dependencies: ActivityDependencies,
   clusters: Clusters,
 ): Pick<OnboardingActivities, 'assessPrimaryEnablement' | 'enableDrPrimary' | 'enablePerformancePrimary'> {
+  const enableAs = (kind: ReplicationKind) =>
+    executeChange(async ({ deployment, cluster, authority }: EnablePrimary, execution) => {
+      const access = clusters.of(deployment, cluster);
+      const { primary } = access.client[kind];
+      const token = await access.credential();
+      const options = { token, signal: execution.signal, timeoutMs: CHANGE_TIMEOUT_MS };
+      const primaryClusterAddr = primaryClusterAddrOf(access.entry);
+      return enablePrimaryOn(dependencies, clusters, execution, {
+        ...{ kind, access, authority },
+        enable: () => primary.enable({ primaryClusterAddr }, options),
+      });
+    });
   return {
     assessPrimaryEnablement: execute(async ({ input }, { signal }) => {
       const { kind, cluster } = input;
       const deployment = clusters.deployment(input.deployment);
       const entry = findCluster(deployment, cluster);
       const observations = await observeDeployment(clusters, input.deployment, signal);
-      const base = { observations, site: siteFacts(dependencies, input.deployment), gates: {} };
       const primary = observations.find((each) => each.cluster === cluster);
+      // One that is primary already is left as it is: nobody is asked for that.
+      const needed = primary?.[kind]?.mode !== 'primary';
+      const gates = { plan: gateFacts(dependencies.inventory, deployment, 'plan', needed) };
+      const base = { observations, site: siteFacts(dependencies, input.deployment), gates };
       if (!primary) return { ...base, preconditions: [] };
       const path = `sys/replication/${kind}/primary/enable`;
       const preconditions = [
@@ -41,7 +58,7 @@ export function createOnboardingActivities(
           runbook: 'primaryEnablement',
           input,
           clusters: [primary],
-          operations: [],
+          operations: [{ operation: `${kind}.primary.enable`, on: identityOf(primary) }],
           warnings: [
             `${cluster} restarts its subsystems: requests to it fail for some seconds. Nothing of it is wiped.`,
             `Ending this replication again (replicationTeardown) cuts every secondary off that was added meanwhile.`,
@@ -56,22 +73,7 @@ export function createOnboardingActivities(
       };
     }),
 
-    enableDrPrimary: executeChange(async ({ deployment, cluster }, execution) => {
-      const access = clusters.of(deployment, cluster);
-      const token = await access.credential();
-      const options = { token, signal: execution.signal, timeoutMs: CHANGE_TIMEOUT_MS };
-      const primaryClusterAddr = primaryClusterAddrOf(access.entry);
-      const enable = () => access.client.dr.primary.enable({ primaryClusterAddr }, options);
-      return enablePrimaryOn(clusters, execution, { kind: 'dr', access, enable });
-    }),
-
-    enablePerformancePrimary: executeChange(async ({ deployment, cluster }, execution) => {
-      const access = clusters.of(deployment, cluster);
-      const token = await access.credential();
-      const options = { token, signal: execution.signal, timeoutMs: CHANGE_TIMEOUT_MS };
-      const primaryClusterAddr = primaryClusterAddrOf(access.entry);
-      const enable = () => access.client.performance.primary.enable({ primaryClusterAddr }, options);
-      return enablePrimaryOn(clusters, execution, { kind: 'performance', access, enable });
-    }),
+    enableDrPrimary: enableAs('dr'),
+    enablePerformancePrimary: enableAs('performance'),
   };
 }

@@ -2,7 +2,8 @@ import type { PerformancePromotionActivities } from '../src/contracts/activities
 import type { ReplicationObservation } from '../src/contracts/observations';
 import { RunbookError, isRunbookError } from '../src/errors';
 import type { ActivityDependencies } from './dependencies';
-import { verifyOperation } from './support/authority';
+import { demandSameOutage } from './support/approval-age';
+import { gateOf, verifyBeginning, verifyOperation } from './support/authority';
 import type { ClusterAccess, Clusters } from './support/clusters';
 import type { Execution } from './support/execution';
 import { executeChange } from './support/execution';
@@ -44,11 +45,13 @@ export function createPerformanceRoleActivities(
       const [clusterId, nextId] = await Promise.all(
         [access, next].map((each) => awaitClusterId(each, execution, limits.demoteMs)),
       );
-      await verifyOperation(dependencies.inventory, run, deployment, authority, {
+      const doing = {
         operation: 'performance.primary.demote',
         on: { cluster, clusterId: clusterId ?? '' },
         with: { cluster: successor, clusterId: nextId ?? '' },
-      });
+      } as const;
+      const { inventory } = dependencies;
+      await verifyOperation(inventory, run, deployment, authority, doing);
       const token = await access.credential();
       let walBefore: string | undefined;
       const changed = await readActConfirm(execution, {
@@ -63,6 +66,7 @@ export function createPerformanceRoleActivities(
           walBefore = state.lastWal ?? walBefore;
         },
         act: async () => {
+          await beforeSending(() => verifyBeginning(inventory, run, deployment, authority, doing));
           // The last look before the point of no return: the successor must be there and must be a live secondary.
           const seen = await beforeSending(() => readKind(next, 'performance', signal));
           const ready =
@@ -92,16 +96,18 @@ export function createPerformanceRoleActivities(
       const { limits } = clusters.deployment(deployment);
       const access = clusters.of(deployment, cluster);
       const clusterId = await awaitClusterId(access, execution, limits.promoteMs);
-      const { choices } = await verifyOperation(dependencies.inventory, run, deployment, authority, {
-        operation: force ? 'performance.secondary.promote-force' : 'performance.secondary.promote',
+      const operation = force ? 'performance.secondary.promote-force' : 'performance.secondary.promote';
+      const { choices, requestedBy } = await verifyOperation(dependencies.inventory, run, deployment, authority, {
+        operation,
         on: { cluster, clusterId },
         detail: inPlaceOf(otherCluster),
       });
       const memory: ProofMemory = { kind: 'performance' };
-      const prove =
-        choices['mode'] === 'unplanned'
-          ? () => demandGone(dependencies, clusters, execution, input, choices['overrideDrSecondary'] === true, memory)
-          : () => proveNotPrimary(dependencies, run, clusters.of(deployment, otherCluster), signal, memory);
+      const unplanned = choices['mode'] === 'unplanned';
+      const judged = { deployment, gate: gateOf(operation), requestedBy, authority };
+      const prove = unplanned
+        ? () => demandGone(dependencies, clusters, execution, input, choices['overrideDrSecondary'] === true, memory)
+        : () => proveNotPrimary(dependencies, run, clusters.of(deployment, otherCluster), signal, memory);
       const token = await access.credential();
       const changed = await readActConfirm(execution, {
         read: () => readKind(access, 'performance', signal),
@@ -119,6 +125,7 @@ export function createPerformanceRoleActivities(
             const state = await readKind(access, 'performance', signal);
             await refuseSecondPrimary(clusters, deployment, cluster, state.setId, signal);
             await prove();
+            if (unplanned) await demandSameOutage(dependencies.inventory, run, judged, state);
           });
           execution.throwIfCancelled();
           const primaryClusterAddr = primaryClusterAddrOf(access.entry);

@@ -5,11 +5,12 @@ import type { ActivityDependencies } from './dependencies';
 import type { Clusters } from './support/clusters';
 import type { Execution } from './support/execution';
 import { execute, executeChange } from './support/execution';
+import { demandApproval } from './support/filter-authority';
 import type { Joining } from './support/join-secondary';
 import { clusterAddressesOf, follows, issueFor, updatePrimaryWith } from './support/join-secondary';
 import { describeReplication, isAlive } from './support/observe';
 import { awaitClusterId } from './support/operation-token';
-import { beforeOf, demandApproval, describeFilter, readPerformance } from './support/paths-filters';
+import { beforeOf, describeFilter, readPerformance } from './support/paths-filters';
 import { CHANGE_TIMEOUT_MS, awaitState, beforeSending, readActConfirm } from './support/read-act-confirm';
 import { verifyRepointing } from './support/repoint-authority';
 import { requireFilter } from './support/wanted-filter';
@@ -141,7 +142,10 @@ export function createPerformanceSecondaryActivities(
     issuePerformanceActivationToken: executeChange(async (input, execution) => {
       const joining = await joiningOf(input, execution);
       const { deployment, authority, expected } = input;
-      await verifyRepointing(dependencies, execution, deployment, joining, authority, expected.filter);
+      await verifyRepointing(dependencies, execution, deployment, joining, authority, {
+        filter: expected.filter,
+        begun: false,
+      });
       const { source, target } = joining;
       const { signal } = execution;
       const publicKey = async () =>
@@ -161,7 +165,10 @@ export function createPerformanceSecondaryActivities(
     updatePerformancePrimary: executeChange(async (input, execution) => {
       const joining = await joiningOf(input, execution);
       const { deployment, authority, expected, secondary } = input;
-      await verifyRepointing(dependencies, execution, deployment, joining, authority, expected.filter);
+      await verifyRepointing(dependencies, execution, deployment, joining, authority, {
+        filter: expected.filter,
+        begun: true,
+      });
       const { source, target, clusterId } = joining;
       return updatePrimaryWith(dependencies, execution, joining, input.activation, async () => {
         const token = await target.credential();

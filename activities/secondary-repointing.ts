@@ -13,6 +13,7 @@ import { mayCall } from './support/onboarding-primary';
 import { readKind } from './support/onboarding-read';
 import { gateFacts, observeDeployment, siteFacts } from './support/planning';
 import { CHANGE_TIMEOUT_MS, awaitState, beforeSending, readActConfirm } from './support/read-act-confirm';
+import { pairOf, verifyFollowing } from './support/repoint-authority';
 import { repointingPlan } from './support/repointing-plan';
 import { judgeRepointing } from './support/repointing-rules';
 import { UPDATE_PRIMARY } from './support/switchover-facts';
@@ -48,7 +49,7 @@ export function createSecondaryRepointingActivities(
       const base = {
         observations,
         site: siteFacts(dependencies, input.deployment),
-        gates: { repoint: gateFacts(inventory, deployment, 'repoint', input.form === 'token') },
+        gates: { repoint: gateFacts(inventory, deployment, 'repoint') },
       };
       const source = clusters.of(input.deployment, input.primary);
       const target = clusters.of(input.deployment, input.secondary);
@@ -106,10 +107,16 @@ export function createSecondaryRepointingActivities(
     }),
 
     updatePerformancePrimaryByAddresses: executeChange(async (input, execution) => {
-      const { deployment, primary, secondary, expected } = input;
+      const { deployment, primary, secondary, expected, authority } = input;
       const { signal } = execution;
       const source = clusters.of(deployment, primary);
       const target = clusters.of(deployment, secondary);
+      const pair = await pairOf(target, source, signal);
+      const verify = (begun: boolean) =>
+        verifyFollowing(dependencies, execution, deployment, authority, {
+          ...{ ...pair, form: 'addresses', filter: expected.filter, begun },
+        });
+      await verify(true);
       const { heartbeatAgeMs } = clusters.deployment(deployment).limits;
       const addresses = await clusterAddressesOf(source, signal);
       const before = await readKind(target, 'performance', signal);
@@ -140,6 +147,7 @@ export function createSecondaryRepointingActivities(
           await beforeSending(async () => {
             requireKnowing(source, await readKind(source, 'performance', signal), secondary, seen);
             await requireFilter(source, secondary, seen.secondaryId ?? '', expected, signal);
+            await verify(false);
           });
           execution.throwIfCancelled();
           return target.client.performance.secondary.updatePrimary(

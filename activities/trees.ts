@@ -3,7 +3,7 @@ import { RunbookError, isRunbookError } from '../src/errors';
 import { findCluster } from '../src/inventory';
 import type { ActivityDependencies } from './dependencies';
 import { readDr } from './dr-roles';
-import { verifyOperation } from './support/authority';
+import { verifyBeginning, verifyOperation } from './support/authority';
 import type { ClusterAccess, Clusters } from './support/clusters';
 import { execute, executeChange } from './support/execution';
 import { judgeMerkleReport, merkleNotAvailable } from './support/merkle-verdict';
@@ -73,11 +73,12 @@ export function createTreeActivities(
       const { run, signal } = execution;
       const access = clusters.of(deployment, cluster);
       const clusterId = await awaitClusterId(access, execution, ANSWER_BUDGET_MS);
-      await verifyOperation(inventory, run, deployment, authority, {
+      const doing = {
         operation: 'dr.secondary.reindex',
         on: { cluster, clusterId },
         detail: reindexDetail(options),
-      });
+      } as const;
+      await verifyOperation(inventory, run, deployment, authority, doing);
       const use = 'dr.reindex';
       const drOperationToken = await openOperationToken(dependencies, run, access, clusterId, reference, use);
       const others = (clusters.deployment(deployment).drSets.get(access.entry.drSet) ?? [])
@@ -93,7 +94,10 @@ export function createTreeActivities(
         allow: (state) => refuseUnlessSecondary(state, cluster),
         act: async () => {
           // The last look: the secondary must not be needed for a failover now.
-          await beforeSending(() => demandOnePrimary(others, cluster, signal));
+          await beforeSending(async () => {
+            await demandOnePrimary(others, cluster, signal);
+            await verifyBeginning(inventory, run, deployment, authority, doing);
+          });
           execution.throwIfCancelled();
           const parameters = { drOperationToken, ...options };
           return access.client.dr.secondary.reindex(parameters, { signal, timeoutMs: CHANGE_TIMEOUT_MS });

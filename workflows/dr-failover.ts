@@ -34,6 +34,7 @@ export async function failOver(run: Run, input: DrFailoverInput): Promise<Ending
       assess: (call, again) => call.assessDrFailover({ input, ...again }),
       beforeGate: ({ route }) => gatherEvidence(run, input, needed(route), progress),
       gate: () => 'promote',
+      endsOutage: true,
       tokens: tokensFor,
     }),
   );

@@ -42,7 +42,9 @@ function carryOut(run: Run, input: DrSecondaryOnboardingInput): Promise<Ending> 
     // 2. A primary to follow.
     run.state.enterPhase('working');
     if (route.enablesPrimary) {
-      await enablePrimary(run, kind, primary, (call) => call.enableDrPrimary({ deployment, cluster: primary }));
+      await enablePrimary(run, kind, primary, (call) =>
+        call.enableDrPrimary({ deployment, cluster: primary, authority }),
+      );
     }
 
     // 3. The wipe: activation token and enable.

@@ -2,7 +2,7 @@ import type { AssessSwitchoverResult, Authority, MarkerResult, SwitchoverRoute }
 import type { PlanDocument } from '../src/contracts/plan';
 import type { DrSwitchoverInput } from '../src/contracts/runbook-inputs';
 import { drSwitchoverInput } from '../src/contracts/runbook-inputs';
-import { awaitWindow } from './building-blocks/approved-plan';
+import { awaitWindow, countsUntil } from './building-blocks/approved-plan';
 import { planned, refusalOf, rolesInWords, verdictsInWords } from './building-blocks/assessment';
 import { ceremonyFor } from './building-blocks/ceremony-for';
 import { stepFailure } from './building-blocks/failures';
@@ -39,7 +39,7 @@ interface Prepared {
   readonly plan: PlanDocument;
   readonly tokens: OperationTokens;
   readonly planApprovals: readonly unknown[];
-  /** Asks for the go, which counts for a short time only. */
+  /** Asks for the go, which counts for a short time only; where none is needed, for the plan. */
   readonly askGo: () => Promise<Go>;
   readonly go: Go;
 }
@@ -121,7 +121,13 @@ async function prepare(run: Run, input: DrSwitchoverInput, first: AssessSwitchov
   await ceremony?.ready();
   const gate = (name: 'plan' | 'go', digest: string) =>
     passGate(run, { gate: name, planDigest: digest, policy: assessed.gates[name], requestedBy });
-  let [planApprovals = []] = await inParallel<readonly unknown[]>([gate('plan', plan.digest), collectShares(ceremony)]);
+  let planUntil = 0;
+  const askPlan = async (digest: string) => {
+    const approvals = await gate('plan', digest);
+    planUntil = countsUntil(input.window, assessed.gates.plan.validForMs);
+    return approvals;
+  };
+  let [planApprovals = []] = await inParallel<readonly unknown[]>([askPlan(plan.digest), collectShares(ceremony)]);
 
   await awaitWindow(run, input.window);
 
@@ -166,15 +172,17 @@ async function prepare(run: Run, input: DrSwitchoverInput, first: AssessSwitchov
     route = next;
     current = now;
     run.state.plan = now;
-    planApprovals = await gate('plan', now.digest);
+    planApprovals = await askPlan(now.digest);
     await awaitWindow(run, input.window);
   }
   const askGo = async (): Promise<Go> => {
-    if (input.go === 'auto') return { approvals: [], until: Infinity };
+    if (input.go === 'auto') return { approvals: await askPlan(current.digest), until: planUntil };
     const approvals = await gate('go', current.digest);
     return { approvals, until: Date.now() + assessed.gates.go.validForMs };
   };
-  return { route, tokens, plan: current, planApprovals, askGo, go: await askGo() };
+  const fresh = input.go === 'auto' && Date.now() <= planUntil;
+  const go = fresh ? { approvals: [], until: planUntil } : await askGo();
+  return { route, tokens, plan: current, planApprovals, askGo, go };
 }
 
 async function collectShares(ceremony: TokenCeremony | undefined): Promise<readonly unknown[]> {
@@ -182,7 +190,7 @@ async function collectShares(ceremony: TokenCeremony | undefined): Promise<reado
   return [];
 }
 
-/** Step 2 up to the demotion: quiesce, and prove that B has everything. A go that has grown old is asked for again. */
+/** Step 2 up to the demotion: quiesce, and prove that B has everything. What has grown old is asked for again. */
 async function proveCaughtUp(
   run: Run,
   input: DrSwitchoverInput,
@@ -211,7 +219,7 @@ async function proveCaughtUp(
     run.state.finding({
       severity: 'info',
       code: 'go-expired',
-      text: 'The go was older than it counts when everything was ready; it was asked for again.',
+      text: `The ${input.go === 'auto' ? 'approval of the plan' : 'go'} was older than it counts when everything was ready; it was asked for again.`,
     });
     go = await askGo();
   }

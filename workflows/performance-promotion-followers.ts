@@ -53,7 +53,7 @@ export function followersOf(
  * is written under it on the new primary, which never had it.
  */
 async function followByAddresses(run: Run, following: Following, { filter, addressesId }: Follower): Promise<boolean> {
-  const { deployment, primary, secondary } = following;
+  const { deployment, primary, secondary, authority } = following;
   if (addressesId === undefined) throw new TypeError('the plan says which id a secondary keeps');
   const id = addressesId;
   let skippedBy: string | undefined;
@@ -62,7 +62,7 @@ async function followByAddresses(run: Run, following: Following, { filter, addre
     const written = await run.skippableStep(
       step,
       `${secondary} may receive what its filter kept away from it`,
-      (call) => call.writePathsFilter({ deployment, cluster: primary, secondary, id, filter }),
+      (call) => call.writePathsFilter({ deployment, cluster: primary, secondary, id, filter, authority }),
       { note: ({ observed }) => observed, choices: [STOP_HERE], skipNeedsTwo: true },
     );
     if (!written) skippedBy = filterNotWritten(run, following, filter, step);
@@ -71,7 +71,7 @@ async function followByAddresses(run: Run, following: Following, { filter, addre
   const pointed = await run.skippableStep(
     `Give ${secondary} the addresses of ${primary}`,
     `${secondary} keeps looking for the old primary; re-point it by token`,
-    (call) => call.updatePerformancePrimaryByAddresses({ deployment, primary, secondary, expected }),
+    (call) => call.updatePerformancePrimaryByAddresses({ deployment, primary, secondary, expected, authority }),
     { note: ({ observed }) => observed, choices: [STOP_HERE] },
   );
   if (!pointed) return false;

@@ -35,6 +35,7 @@ async function promote(run: Run, input: PerformancePromotionInput): Promise<Endi
       input,
       assess: (call) => call.assessPerformancePromotion({ input }),
       gate: () => 'promote',
+      endsOutage: input.mode === 'unplanned',
     }),
   );
   if ('outcome' in approved) return approved;

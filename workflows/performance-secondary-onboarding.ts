@@ -1,4 +1,4 @@
-import type { SecondaryOnboardingRoute } from '../src/contracts/activities';
+import type { Authority, SecondaryOnboardingRoute } from '../src/contracts/activities';
 import type { PerformanceSecondaryOnboardingInput } from '../src/contracts/runbook-inputs';
 import { performanceSecondaryOnboardingInput } from '../src/contracts/runbook-inputs';
 import { approvePlan } from './building-blocks/approved-plan';
@@ -45,12 +45,12 @@ function carryOut(run: Run, input: PerformanceSecondaryOnboardingInput): Promise
     run.state.enterPhase('working');
     if (route.enablesPrimary) {
       await enablePrimary(run, kind, primary, (call) =>
-        call.enablePerformancePrimary({ deployment, cluster: primary }),
+        call.enablePerformancePrimary({ deployment, cluster: primary, authority }),
       );
     }
 
     // 3. The paths filter stands before there is an activation token: what it keeps away never leaves.
-    await writeFilter(run, deployment, route);
+    await writeFilter(run, deployment, route, authority);
 
     // 4. The wipe: activation token and enable. It is refused unless exactly that filter stands.
     const joining = registerLeftovers(run, route);
@@ -75,12 +75,17 @@ function carryOut(run: Run, input: PerformanceSecondaryOnboardingInput): Promise
   });
 }
 
-async function writeFilter(run: Run, deployment: string, route: SecondaryOnboardingRoute): Promise<void> {
+async function writeFilter(
+  run: Run,
+  deployment: string,
+  route: SecondaryOnboardingRoute,
+  authority: Authority,
+): Promise<void> {
   const { primary, secondary, id, filter } = route;
   if (!filter) return;
   await run.step(
     `Write the paths filter of ${secondary} on ${primary}`,
-    (call) => call.writePathsFilter({ deployment, cluster: primary, id, filter }),
+    (call) => call.writePathsFilter({ deployment, cluster: primary, id, filter, secondary, authority }),
     { note: ({ observed }) => observed },
   );
 }

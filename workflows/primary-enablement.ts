@@ -9,8 +9,8 @@ import { failOver } from './dr-failover';
 import { enablePrimary } from './onboarding';
 
 /**
- * A cluster without replication of a kind becomes primary of it. Nothing is wiped and nobody is cut off, so that no gate
- * is needed; `replicationTeardown` undoes it.
+ * A cluster without replication of a kind becomes primary of it. Nothing is wiped and nobody is cut off;
+ * `replicationTeardown` undoes it.
  */
 export async function primaryEnablement(input: unknown): Promise<RunbookResult> {
   return executeRunbook<PrimaryEnablementInput>(
@@ -26,16 +26,17 @@ function carryOut(run: Run, input: PrimaryEnablementInput): Promise<Ending> {
     const approved = await approvePlan(run, {
       input,
       assess: (call) => call.assessPrimaryEnablement({ input }),
-      gate: () => undefined,
+      gate: ({ gates }) => (gates.plan?.needed === true ? 'plan' : undefined),
     });
     if ('outcome' in approved) return approved;
+    const { authority } = approved;
 
     // 2. Enable.
     run.state.enterPhase('working');
     await enablePrimary(run, kind, cluster, (call) =>
       kind === 'dr'
-        ? call.enableDrPrimary({ deployment, cluster })
-        : call.enablePerformancePrimary({ deployment, cluster }),
+        ? call.enableDrPrimary({ deployment, cluster, authority })
+        : call.enablePerformancePrimary({ deployment, cluster, authority }),
     );
 
     // 3. Service is back after the restart that this brings.

@@ -18,8 +18,7 @@ import { failOver } from './dr-failover';
 
 /**
  * A secondary follows another primary of its set. DR: by activation token only. Performance: by the cluster addresses of
- * the primary, which keeps id, certificate and filter and asks nobody, or by token, which is approved because the
- * secondary may receive what its filter keeps away.
+ * the primary, which keeps id, certificate and filter, or by token, with which it may receive what its filter keeps away.
  */
 export async function secondaryRepointing(input: unknown): Promise<RunbookResult> {
   return executeRunbook<SecondaryRepointingInput>(
@@ -30,11 +29,11 @@ export async function secondaryRepointing(input: unknown): Promise<RunbookResult
 
 function repoint(run: Run, input: SecondaryRepointingInput): Promise<Ending> {
   return run.stoppable(async () => {
-    // 0.-1. Read everything; refuse; people approve the token form, the key holders are asked meanwhile.
+    // 0.-1. Read everything; refuse; people approve it, the key holders are asked meanwhile.
     const approved = await approvePlan<RepointingRoute>(run, {
       input,
       assess: (call, again) => call.assessSecondaryRepointing({ input, ...again }),
-      gate: ({ route }) => (route?.form === 'token' ? 'repoint' : undefined),
+      gate: () => 'repoint',
       tokens: ({ tokenSource, secondary }) =>
         tokenSource && {
           source: tokenSource,
@@ -80,7 +79,7 @@ function point(
   if (!filter) throw new TypeError('the plan says which filter a performance secondary has');
   return form === 'token'
     ? repointPerformanceSecondary(run, following, filter)
-    : pointByAddresses(run, deployment, route, filter);
+    : pointByAddresses(run, deployment, route, authority, filter);
 }
 
 /** The lighter form: nothing is written on the primary. */
@@ -88,6 +87,7 @@ async function pointByAddresses(
   run: Run,
   deployment: string,
   { primary, secondary, addressesId }: RepointingRoute,
+  authority: Authority,
   { id, filter }: KnownFilter,
 ): Promise<boolean> {
   const pointed = await run.skippableStep(
@@ -99,6 +99,7 @@ async function pointByAddresses(
         primary,
         secondary,
         expected: { filter: filter ?? 'none' },
+        authority,
       }),
     { note: ({ observed }) => observed, choices: [STOP_HERE] },
   );

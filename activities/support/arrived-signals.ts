@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { getClient } from '@temporalio/activity';
 import type { temporal } from '@temporalio/proto';
+import { changeWindow } from '../../src/contracts/runbook-inputs';
 import { SIGNALS } from '../../src/contracts/signals';
 import type { SignalName } from '../../src/contracts/signals';
 import { RunbookError } from '../../src/errors';
@@ -49,6 +50,17 @@ export class ArrivedSignals {
   /** Every signal of a name that is in the history now. */
   async every(signal: SignalName): Promise<readonly ArrivedSignal[]> {
     return (await this.#named(signal)).map((event, index) => arrivedSignal(event, index + 1));
+  }
+
+  /** The window that the run was started with, epoch ms. */
+  async window(): Promise<{ readonly notBefore?: number; readonly notAfter?: number }> {
+    this.#events ??= this.#read();
+    const started = (await this.#events)[0]?.workflowExecutionStartedEventAttributes;
+    const input = (firstValue(started?.input) ?? {}) as { readonly window?: unknown };
+    const { data } = changeWindow.safeParse(input.window);
+    if (!data) return {};
+    const { notBefore, notAfter } = data;
+    return { ...(notBefore === undefined ? {} : { notBefore: Date.parse(notBefore) }), notAfter: Date.parse(notAfter) };
   }
 
   /** Whether the run is a failover, or was asked to become one. */

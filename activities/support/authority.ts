@@ -5,6 +5,7 @@ import type { AllowedOperation, GatedOperation, GateName, RunbookPlan, Switchove
 import { RunbookError } from '../../src/errors';
 import type { Inventory } from '../../src/inventory';
 import type { RunContext } from '../../src/secrets';
+import { demandInTime } from './approval-age';
 import { judgeGate, verifiedApprovals } from './people';
 import { planDigest } from './plan-digest';
 
@@ -51,6 +52,24 @@ export async function verifyOperation(
     );
   }
   await requireGate(inventory, run, deployment, authority, gateOf(doing.operation), plan.requestedBy);
+  return plan;
+}
+
+/**
+ * As {@link verifyOperation}, right before a call that begins something: the approvals must not be too old for that.
+ *
+ * @throws RunbookError NOT_APPROVED
+ */
+export async function verifyBeginning(
+  inventory: Inventory,
+  run: RunContext,
+  deployment: string,
+  authority: Authority,
+  doing: Doing,
+): Promise<RunbookPlan> {
+  const plan = await verifyOperation(inventory, run, deployment, authority, doing);
+  const { requestedBy } = plan;
+  await demandInTime(inventory, run, { deployment, gate: gateOf(doing.operation), requestedBy, authority });
   return plan;
 }
 

@@ -18,11 +18,11 @@ export function changesOf(secondaries: FilterRoute['secondaries']): FilterChange
   return [...changes.filter((each) => !isWidening(each)), ...changes.filter(isWidening)];
 }
 
-export function isWidening({ before, wanted }: FilterChange): boolean {
+function isWidening({ before, wanted }: FilterChange): boolean {
   return needsApproval(before, wanted);
 }
 
-/** The plan: what each change newly sends and what it deletes, and the one operation that each widening needs. */
+/** The plan: what each change newly sends and what it deletes, and the one operation that it needs. */
 export function filterPlan(
   input: FilterReconciliationInput,
   primary: ClusterObservation,
@@ -31,7 +31,7 @@ export function filterPlan(
 ): PlanDocument {
   const of = (name: string) => looked.find((each) => each.cluster === name);
   const changed = looked.filter(({ cluster }) => changes.some(({ secondary }) => secondary === cluster));
-  const operations = changes.filter(isWidening).flatMap(({ secondary, wanted }): AllowedOperation[] => {
+  const operations = changes.flatMap(({ secondary, wanted }): AllowedOperation[] => {
     const observed = of(secondary);
     if (!observed) return [];
     return [

@@ -11,7 +11,7 @@ import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
 import { RunbookError, isRunbookError } from '../../src/errors';
 import { openValue } from '../../src/secrets';
 import type { ActivityDependencies } from '../dependencies';
-import { verifyOperation } from './authority';
+import { verifyBeginning, verifyOperation } from './authority';
 import type { ClusterAccess, Clusters } from './clusters';
 import type { Execution } from './execution';
 import type { IssuingCalls, Joining } from './join-secondary';
@@ -118,12 +118,13 @@ export async function enableSecondaryOn(
   refuseReplicating(target, before.roles);
   const clusterId = await awaitClusterId(target, execution, ANSWER_BUDGET_MS);
   const joining = joiningOf(onboarding, source, target, clusterId);
-  await verifyOperation(dependencies.inventory, run, name, authority, {
+  const doing = {
     operation: `${kind}.secondary.enable`,
     on: { cluster: target.entry.name, clusterId },
     with: { cluster: source.entry.name, clusterId: await awaitClusterId(source, execution, ANSWER_BUDGET_MS) },
     ...filterDetail(kind, filter),
-  });
+  } as const;
+  await verifyOperation(dependencies.inventory, run, name, authority, doing);
   if (activation.token === undefined) return result('not-done', 'there is no activation token yet');
   const token = await openValue(dependencies.sealKeyring, run, activation.token, {
     kind: 'activation-token',
@@ -151,6 +152,8 @@ export async function enableSecondaryOn(
     if (input.readFilter) requireFilter(source, clusterId, await input.readFilter(clusterId), filter);
     const found = await findPermission(permissions, deployment, target.entry.name, clusterId, run);
     if (!found.permission) throw notPermitted(target.entry.name, found.refusal ?? 'no entry', name, clusterId);
+    // A wipe that this run has begun is brought to its end, however old its approvals are by then.
+    if (!found.takenByRun) await verifyBeginning(dependencies.inventory, run, name, authority, doing);
     // From here on it is used up, whatever comes of the call.
     await permissions.take(name, found.permission, run);
   };

@@ -1,14 +1,17 @@
-import type { ChangeResult } from '../../src/contracts/activities';
+import type { Authority, ChangeResult } from '../../src/contracts/activities';
 import type { ClusterObservation } from '../../src/contracts/observations';
-import type { Precondition } from '../../src/contracts/plan';
+import type { GatedOperation, Precondition } from '../../src/contracts/plan';
 import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
-import { RunbookError } from '../../src/errors';
+import { RunbookError, isRunbookError } from '../../src/errors';
 import type { ClusterEntry, Deployment } from '../../src/inventory';
+import type { ActivityDependencies } from '../dependencies';
+import { verifyBeginning } from './authority';
 import type { ClusterAccess, Clusters } from './clusters';
 import type { Execution } from './execution';
 import { describeReplication } from './observe';
 import type { BothKinds } from './onboarding-read';
 import { kindName, readBothKinds, rolesText } from './onboarding-read';
+import { readClusterId } from './operation-token';
 import { beforeSending, readActConfirm } from './read-act-confirm';
 import { credentialFacts } from './switchover-facts';
 import { check } from './switchover-rule';
@@ -127,16 +130,40 @@ export async function mayCall(
 export interface Enabling {
   readonly kind: ReplicationKind;
   readonly access: ClusterAccess;
+  readonly authority: Authority;
   /** Sends `primary/enable` once. */
   readonly enable: () => Promise<unknown>;
 }
 
-/** Makes a cluster primary of one kind: disabled for it before, no DR secondary, and every other cluster of its set says that it is none. */
+/** What a plan may call it: on its own, or as a part of an onboarding. */
+async function verifyEnabling(
+  { inventory }: ActivityDependencies,
+  { run }: Execution,
+  { kind, access, authority }: Enabling,
+  clusterId: string,
+): Promise<void> {
+  const { name: cluster, deployment } = access.entry;
+  const doing = { on: { cluster, clusterId } };
+  const verify = (operation: GatedOperation) =>
+    verifyBeginning(inventory, run, deployment, authority, { ...doing, operation });
+  try {
+    await verify(`${kind}.primary.enable`);
+  } catch (error) {
+    if (!isRunbookError(error, 'NOT_APPROVED')) throw error;
+    await verify(`${kind}.primary.enable-for-secondary`).catch(() => {
+      throw error;
+    });
+  }
+}
+
+/** Makes a cluster primary of one kind: approved, disabled for it before, no DR secondary, and every other cluster of its set says that it is none. */
 export async function enablePrimaryOn(
+  dependencies: ActivityDependencies,
   clusters: Clusters,
   execution: Execution,
-  { kind, access, enable }: Enabling,
+  enabling: Enabling,
 ): Promise<ChangeResult> {
+  const { kind, access, enable } = enabling;
   const { signal } = execution;
   const { name, deployment } = access.entry;
   const changed = await readActConfirm<BothKinds>(execution, {
@@ -153,6 +180,9 @@ export async function enablePrimaryOn(
       throw notReady(name, kind, rolesText(seen), false);
     },
     act: async () => {
+      await beforeSending(async () =>
+        verifyEnabling(dependencies, execution, enabling, await readClusterId(access, signal)),
+      );
       for (const other of othersOfSet(clusters.deployment(deployment), kind, name))
         await beforeSending(() => refusePrimary(clusters.of(deployment, other), kind, signal));
       execution.throwIfCancelled();

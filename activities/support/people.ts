@@ -18,6 +18,11 @@ export interface ApprovalOfSender {
   readonly arrival: number;
 }
 
+/** An approval as it was signalled, and the number of its signal where that came along. */
+export function signalled(document: unknown): { readonly approval: unknown; readonly arrival?: number | undefined } {
+  return withSignal(document) ?? { approval: document };
+}
+
 function withSignal(document: unknown): ApprovalOfSender | undefined {
   if (typeof document !== 'object' || document === null || Object.keys(document).length !== 2) return undefined;
   const { approval, arrival } = document as Partial<ApprovalOfSender>;
@@ -36,7 +41,7 @@ export async function verifiedApprovals(
   const signals = new ArrivedSignals(run);
   for (const document of documents) {
     try {
-      const { approval, arrival } = withSignal(document) ?? { approval: document, arrival: undefined };
+      const { approval, arrival } = signalled(document);
       const principal = arrival === undefined ? undefined : () => signals.senderOf('approve', arrival, approval);
       const context = { run, person: personLookup(inventory), gate, planDigest: digest, principal };
       verified.push(await verifyApproval(approval, context));

@@ -4,7 +4,7 @@ import type { AllowedOperation, GatedOperation, RunbookPlan } from '../../src/co
 import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
 import { RunbookError } from '../../src/errors';
 import type { ActivityDependencies } from '../dependencies';
-import { verifyOperation } from './authority';
+import { verifyBeginning } from './authority';
 import type { ClusterAccess, Clusters } from './clusters';
 import type { Execution } from './execution';
 import { describeReplication, isAlive, readActive } from './observe';
@@ -223,7 +223,7 @@ function verified(
   { dependencies, execution, input }: Acting,
   doing: AllowedOperation & { readonly operation: GatedOperation },
 ): Promise<RunbookPlan> {
-  return verifyOperation(dependencies.inventory, execution.run, input.deployment, input.authority, doing);
+  return verifyBeginning(dependencies.inventory, execution.run, input.deployment, input.authority, doing);
 }
 
 /** The secondary that is about to be revoked must have the id that is revoked. */

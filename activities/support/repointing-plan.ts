@@ -7,7 +7,7 @@ import { describeFilter } from './paths-filters';
 import { identityOf, planDocument } from './planning';
 import { keptAway } from './wanted-filter';
 
-/** What people approve before a secondary is re-pointed; by addresses nobody is asked. */
+/** What people approve before a secondary is re-pointed. */
 export function repointingPlan(
   input: SecondaryRepointingInput,
   primary: ClusterObservation,
@@ -21,18 +21,15 @@ export function repointingPlan(
     runbook: 'secondaryRepointing',
     input,
     clusters: [primary, secondary],
-    operations:
-      route.form === 'addresses'
-        ? []
-        : [
-            {
-              operation:
-                route.kind === 'dr' ? 'dr.secondary.repoint-by-token' : 'performance.secondary.repoint-by-token',
-              on: identityOf(secondary),
-              with: identityOf(primary),
-              ...(route.kind === 'performance' ? { detail: describeFilter(filter) } : {}),
-            },
-          ],
+    operations: [
+      {
+        operation:
+          route.kind === 'dr' ? 'dr.secondary.repoint-by-token' : `performance.secondary.repoint-by-${route.form}`,
+        on: identityOf(secondary),
+        with: identityOf(primary),
+        ...(route.kind === 'performance' ? { detail: describeFilter(filter) } : {}),
+      },
+    ],
     warnings: [
       ...exposure(route),
       ...(route.kind === 'dr'

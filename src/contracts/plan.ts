@@ -66,6 +66,7 @@ export type GateName = (typeof GATE_NAMES)[number];
  */
 export const OPERATION_GATES = {
   'dr.primary.demote': 'plan',
+  'dr.primary.enable': 'plan',
   'dr.primary.disable': 'disable',
   'dr.primary.revoke-secondary': 'revoke',
   'dr.secondary.promote': 'promote',
@@ -79,6 +80,7 @@ export const OPERATION_GATES = {
   'dr.secondary.repoint-after-promotion': 'promote',
   'dr.secondary.repoint-after-unfence': 'unfence',
   'performance.primary.demote': 'promote',
+  'performance.primary.enable': 'plan',
   'performance.primary.disable': 'disable',
   'performance.primary.revoke-secondary': 'revoke',
   'performance.primary.paths-filter': 'filter',
@@ -88,8 +90,12 @@ export const OPERATION_GATES = {
   'performance.secondary.disable': 'disable',
   'performance.secondary.forget-primary': 'revoke',
   'performance.secondary.repoint-by-token': 'repoint',
+  'performance.secondary.repoint-by-addresses': 'repoint',
   // As above, of either kind of promotion.
   'performance.secondary.repoint-after-promotion': 'promote',
+  // A part of an onboarding whose wipe was approved.
+  'dr.primary.enable-for-secondary': 'wipe',
+  'performance.primary.enable-for-secondary': 'wipe',
   'hook.fence': 'promote',
   'hook.unfence': 'unfence',
   'root-token.generate': 'ceremony',

@@ -191,6 +191,20 @@ it('nothing is promoted once the primary answers again, or another member is pri
   expect(promoted()).toBe(0);
 });
 
+it('old approvals do not end another outage than the one that they were given in, and end that one whenever', async () => {
+  silence();
+  const HOUR = 3_600_000;
+  bench.signaled('approve', authority.approvals, undefined, Date.now() - 9 * HOUR);
+  const old = await bench.failure('promoteAfterFailover', promotion());
+  expect(old).toMatchObject({ code: 'NOT_APPROVED', details: { outcomeKnown: true } });
+  expect(old.details['observed']).toContain('gate promote was met at');
+  expect((await bench.failure('fenceLostPrimary', fencing())).code).toBe('NOT_APPROVED');
+  expect(promoted()).toBe(0);
+  // Nobody heard the primary since: it is the same outage.
+  bench.service.advanceClock(10 * HOUR);
+  expect(await bench.call('fenceLostPrimary', fencing())).toMatchObject({ outcome: 'done' });
+});
+
 it('with every sign there it is promoted once, and found there already', async () => {
   silence();
   expect(await bench.call('promoteAfterFailover', promotion())).toMatchObject({ outcome: 'done', calls: 1 });

@@ -1,5 +1,6 @@
 /** The two role changes: what they refuse before anything reaches the service, and what they do after a lost answer. */
 import { createHash } from 'node:crypto';
+import { defaultPayloadConverter } from '@temporalio/common';
 import type { Authority } from '../../src/contracts/activities';
 import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
 import { makePerson, approvalOf } from '../support/people';
@@ -197,6 +198,65 @@ describe('demote and promote without a valid approval', () => {
     bench.service.heal();
   });
 
+  describe('whose approvals are older than they count', () => {
+    const HOUR = 3_600_000;
+    const demotion = (more: Partial<Authority> = {}) =>
+      bench.failure('demoteDrPrimary', {
+        deployment: DEPLOYMENT,
+        cluster: 'east',
+        authority: { ...authority, ...more },
+      });
+    beforeAll(() => {
+      // What stops the demotion where its approvals count.
+      bench.service.partition('east', 'west');
+      bench.service.advanceClock(6_000);
+    });
+    afterAll(() => bench.service.heal());
+    afterEach(() => (bench.history = { events: [] }));
+
+    it('no outage is begun, also where they are sent again: each counts from its first signal', async () => {
+      bench.signaled('approve', authority.approvals, undefined, Date.now() - 2 * HOUR);
+      bench.signaled('approve', authority.approvals);
+      const refused = await demotion();
+      expect(refused).toMatchObject({ code: 'NOT_APPROVED', retryable: false, details: { outcomeKnown: true } });
+      expect(refused.details['observed']).toContain('gate go was met at');
+      expect(refused.details['next']).toContain('promote-back');
+      expect(bench.calls('east', DEMOTE)).toBe(0);
+    });
+
+    it('nor where no signal of this run brought them, and their people signed long ago', async () => {
+      const iat = Math.floor((Date.now() - 2 * HOUR) / 1000);
+      const of = (gate: string, name: string) =>
+        approvalOf(bench.person(name), { ...bench.run, gate, planDigest: authority.plan.digest, iat });
+      expect((await demotion({ approvals: [await of('plan', 'grace'), await of('go', 'henry')] })).code).toBe(
+        'NOT_APPROVED',
+      );
+    });
+
+    it('they count within an hour of their end, from the beginning of the window, and not long after its end', async () => {
+      bench.signaled('approve', authority.approvals, undefined, Date.now() - HOUR);
+      expect((await demotion()).code).toBe('PRECONDITION_FAILED');
+      const within = async (from: number, to: number) => {
+        bench.history = { events: [startedIn(from, to)] };
+        bench.signaled('approve', authority.approvals, undefined, Date.now() - 9 * HOUR);
+        return (await demotion()).code;
+      };
+      expect(await within(-HOUR, HOUR)).toBe('PRECONDITION_FAILED');
+      expect(await within(-3 * HOUR, HOUR)).toBe('NOT_APPROVED');
+      expect(await within(2 * HOUR, 3 * HOUR)).toBe('NOT_APPROVED');
+      bench.history = { events: [startedIn(-4 * HOUR, -2 * HOUR)] };
+      bench.signaled('approve', authority.approvals);
+      expect((await demotion()).code).toBe('NOT_APPROVED');
+    });
+
+    /** The beginning of a run whose window lies there, in ms from now. */
+    const startedIn = (from: number, to: number) => {
+      const [notBefore, notAfter] = [from, to].map((each) => new Date(Date.now() + each).toISOString());
+      const input = defaultPayloadConverter.toPayload({ window: { notBefore, notAfter } });
+      return { workflowExecutionStartedEventAttributes: { input: { payloads: [input] } } };
+    };
+  });
+
   it.each([
     ['does not stream', { state: 'merkle-sync' }, undefined],
     ['has not reached what was caught up with', { last_remote_wal: 99 }, '100'],
@@ -254,6 +314,13 @@ describe('a DR set with a third member', () => {
       token: await bench.operationToken('west'),
       authority,
     }) as const;
+
+  it('an outage that has begun is ended, however old the approvals are by then', async () => {
+    bench.signaled('approve', authority.approvals, undefined, Date.now() - 48 * 3_600_000);
+    const demotion = { deployment: DEPLOYMENT, cluster: 'east', authority };
+    expect(await bench.call('demoteDrPrimary', demotion)).toMatchObject({ outcome: 'already' });
+    expect(await bench.call('promoteDrSecondary', await promotion())).toMatchObject({ outcome: 'done' });
+  });
 
   it('that says primary: nobody else is promoted', async () => {
     bench.service.faults.add({

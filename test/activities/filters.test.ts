@@ -1,4 +1,4 @@
-/** Who may see more needs an approval of exactly that; what only narrows needs nobody. The activities decide it themselves. */
+/** Every change of a filter needs an approval of exactly that. The activities decide it themselves. */
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -71,8 +71,7 @@ describe('a secondary that the primary knows by another id than its cluster ID',
   it('has its filter looked for, and written, under both', async () => {
     const { route, gates, preconditions } = await assess({ europe: deny('us-customers') });
     expect(route?.changes).toEqual([{ secondary: 'europe', id: KNOWN, before: 'none', wanted: deny('us-customers/') }]);
-    // Under the id that counts there was none: everything was sent. To write one narrows.
-    expect(gates.filter?.needed).toBe(false);
+    expect(gates.filter?.needed).toBe(true);
     expect(route?.secondaries.find(({ secondary }) => secondary === 'europe')).toMatchObject({
       id: KNOWN,
       filters: [
@@ -111,9 +110,14 @@ describe('writing and deleting a filter', () => {
     ...more,
   });
 
-  it('what only narrows is written without anybody', async () => {
+  it('what only narrows deletes what the secondary has, and needs an approval as well', async () => {
     const before: FilterState = deny('kv/');
-    const input = write(deny('kv/', 'secret/'));
+    const wanted = deny('kv/', 'secret/');
+    const authority = await authorityFor({ asia: wanted });
+    for (const refused of [{}, { secondary: 'asia', authority: { ...authority, approvals: [] } }])
+      expect((await bench.failure('writePathsFilter', write(wanted, refused))).code).toBe('NOT_APPROVED');
+    expect(there(idOf('asia'))).toEqual(before);
+    const input = write(wanted, { secondary: 'asia', authority });
     expect(await bench.call('writePathsFilter', input)).toMatchObject({ outcome: 'done', before });
   });
 

@@ -1,8 +1,10 @@
+import { createHash } from 'node:crypto';
 import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { WipePermissions, findPermission, permissionVerdict } from '../../activities/support/wipe-permissions';
 import type { ActivationTokenResult, Authority } from '../../src/contracts/activities';
+import type { GateName, GatedOperation } from '../../src/contracts/plan';
 import { startSimulatedService } from '../../src/simulator';
 import type { Topology } from '../../src/simulator';
 import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
@@ -169,13 +171,52 @@ describe('the wipe of a cluster', () => {
 });
 
 it('no second primary is made while one of its set is silent, although it answered before', async () => {
+  const authority = await enablingOf('south', 'dr.primary.enable', 'plan');
   bench.service.faults.add({ cluster: 'east', endpoint: /./, action: 'reset', times: Infinity });
-  const failure = await bench.failure('enableDrPrimary', { deployment: DEPLOYMENT, cluster: 'south' });
+  const failure = await bench.failure('enableDrPrimary', { deployment: DEPLOYMENT, cluster: 'south', authority });
   bench.service.faults.clear();
   expect(failure).toMatchObject({ code: 'PRECONDITION_FAILED', details: { outcomeKnown: true } });
   expect(failure.message).toBe('Whether east is DR primary is not known.');
   expect(bench.calls('south', 'primary/enable')).toBe(0);
 });
+
+it('a cluster is made primary by a plan that says so, or that wipes a secondary for it, and by no other', async () => {
+  const asked = { deployment: DEPLOYMENT, cluster: 'south' };
+  for (const authority of [
+    await enablingOf('south', 'dr.primary.enable', 'wipe'),
+    await enablingOf('south', 'dr.primary.enable-for-secondary', 'plan'),
+    await enablingOf('south', 'performance.primary.enable', 'plan'),
+    await enablingOf('north', 'dr.primary.enable', 'plan'),
+    await planFor('south'),
+  ])
+    expect((await bench.failure('enableDrPrimary', { ...asked, authority })).code).toBe('NOT_APPROVED');
+  expect(bench.calls('south', 'primary/enable')).toBe(0);
+  // Past the approval: east is primary of this set.
+  for (const [operation, gate] of [
+    ['dr.primary.enable', 'plan'],
+    ['dr.primary.enable-for-secondary', 'wipe'],
+  ] as const) {
+    const authority = await enablingOf('south', operation, gate);
+    expect((await bench.failure('enableDrPrimary', { ...asked, authority })).message).toBe(
+      'east is DR primary already.',
+    );
+  }
+});
+
+/** A plan that makes a cluster primary, as no assessment would give it here. */
+async function enablingOf(cluster: string, operation: GatedOperation, gate: GateName): Promise<Authority> {
+  const { plan } = planOf(operation, cluster);
+  return { plan, approvals: [await bench.approval(gate, plan.digest)] };
+}
+
+function planOf(operation: GatedOperation, cluster: string): Pick<Authority, 'plan'> {
+  const operations = [{ operation, on: { cluster, clusterId: ids[cluster] ?? '' } }];
+  const text = JSON.stringify({
+    ...{ runbook: 'primaryEnablement', deployment: DEPLOYMENT, clusters: [], warnings: [], steps: [], choices: {} },
+    ...{ operations, reason: 'a test' },
+  });
+  return { plan: { text, digest: createHash('sha256').update(text).digest('base64url') } };
+}
 
 describe('a permission to wipe', () => {
   const runOf = (rid: string) => ({ ...bench.run, rid });

@@ -1,4 +1,5 @@
 /** Performance roles are changed, and secondaries re-pointed, only as an approved plan allows and while it is safe. */
+import { createHash } from 'node:crypto';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -65,6 +66,31 @@ const demotion = (authority: Authority) =>
   ({ deployment: DEPLOYMENT, cluster: 'east', successor: 'europe', authority }) as const;
 const promotion = (authority: Authority, more: { readonly cluster?: string; readonly force?: boolean } = {}) =>
   ({ deployment: DEPLOYMENT, cluster: 'europe', otherCluster: 'east', authority, ...more }) as const;
+/** A plan that gives addresses, as no assessment would give it for these. */
+async function byAddresses(...pairs: (readonly [on: string, to: string, filter?: string])[]): Promise<Authority> {
+  const identity = (cluster: string) => ({ cluster, clusterId: bench.cluster(cluster).clusterId });
+  const operations = pairs.map(([on, to, detail = 'no paths filter']) => ({
+    ...{ operation: 'performance.secondary.repoint-by-addresses', on: identity(on), with: identity(to), detail },
+  }));
+  const text = JSON.stringify({
+    ...{ runbook: 'secondaryRepointing', deployment: DEPLOYMENT, clusters: [], warnings: [], steps: [], choices: {} },
+    ...{ operations, reason: 'a test' },
+  });
+  const digest = createHash('sha256').update(text).digest('base64url');
+  return { plan: { text, digest }, approvals: [await bench.approval('repoint', digest)] };
+}
+
+/** Somebody writes a filter by hand. */
+async function putFilter(cluster: string, id: string, filter: object): Promise<void> {
+  const { addresses, rootToken } = bench.cluster(cluster);
+  const answer = await fetch(`${addresses[0]}/v1/sys/replication/performance/primary/paths-filter/${id}`, {
+    method: 'POST',
+    headers: { 'X-Vault-Token': rootToken },
+    body: JSON.stringify(filter),
+  });
+  expect(answer.ok).toBe(true);
+}
+
 const mode = (name: string) => bench.cluster(name).snapshotState().performance.mode;
 async function until(holds: () => boolean): Promise<void> {
   const deadline = Date.now() + 10_000;
@@ -178,7 +204,9 @@ it('update-primary by token serves the secondary and the primary of the approved
     expect.objectContaining({ name: 'attached before, and not demoted since', verdict: 'fail' }),
   );
   const east = { deployment: DEPLOYMENT, primary: 'europe', secondary: 'east', expected: { filter: 'none' } } as const;
-  expect(await bench.failure('updatePerformancePrimaryByAddresses', east)).toEqual(refused('PRECONDITION_FAILED'));
+  expect(await bench.failure('updatePerformancePrimaryByAddresses', { ...east, authority: approved })).toEqual(
+    refused('PRECONDITION_FAILED'),
+  );
 
   const repointing = await assessRepointing(asia);
   const none = { filter: 'none' } as const;
@@ -202,7 +230,9 @@ it('update-primary by token serves the secondary and the primary of the approved
     );
   }
   const { clusterId: id } = bench.cluster('asia');
-  await bench.call('writePathsFilter', { deployment: DEPLOYMENT, cluster: 'europe', id, filter });
+  const unasked = { deployment: DEPLOYMENT, cluster: 'europe', id, filter, secondary: 'asia', authority: right };
+  expect(await bench.failure('writePathsFilter', unasked)).toEqual(refused('NOT_APPROVED'));
+  await putFilter('europe', id, filter);
   expect(await bench.failure('updatePerformancePrimary', use(right))).toEqual(refused('PRECONDITION_FAILED'));
   expect(bench.calls('asia', 'secondary/update-primary')).toBe(0);
   const skipped = { ...none, skippedBy: 'skipped by grace: we know' };
@@ -239,6 +269,7 @@ it('addresses are given only while their primary is one, knows the secondary and
     primary: 'west',
     secondary: 'asia',
     expected: { filter: 'none' },
+    authority: await byAddresses(['asia', 'west'], ['asia', 'east'], ['europe', 'east', 'deny secret/']),
   } as const;
   const refusal = (observed: string) =>
     expect.objectContaining({
@@ -255,6 +286,9 @@ it('addresses are given only while their primary is one, knows the secondary and
   const unknown = { ...addresses, primary: 'east' };
   const { clusterId } = bench.cluster('europe');
   expect(await bench.failure('updatePerformancePrimaryByAddresses', unknown)).toEqual(refusal(`known: ${clusterId}`));
+  // Nor without an approval, whatever they are.
+  const unapproved = { ...addresses, authority: { ...addresses.authority, approvals: [] } };
+  expect(await bench.failure('updatePerformancePrimaryByAddresses', unapproved)).toEqual(refused('NOT_APPROVED'));
   // It keeps no filter for europe under the id that europe has.
   const filter = { mode: 'deny' as const, paths: ['secret/'] };
   const filtered = { ...unknown, secondary: 'europe', expected: { filter } };

@@ -157,9 +157,9 @@ export class ActivityBench {
   }
 
   /** People send signals of one name to the run, as a server with or without authentication records it. */
-  signaled(name: SignalName, contents: readonly unknown[], principal?: string): number[] {
+  signaled(name: SignalName, contents: readonly unknown[], principal?: string, at?: number): number[] {
     this.history = {
-      events: [...(this.history.events ?? []), ...contents.map((each) => signaledEvent(name, each, principal))],
+      events: [...(this.history.events ?? []), ...contents.map((each) => signaledEvent(name, each, principal, at))],
     };
     const all = (this.history.events ?? []).filter(
       (event) => event.workflowExecutionSignaledEventAttributes?.signalName === name,
@@ -361,9 +361,10 @@ export function signaledEvent(
   signalName: string,
   content: unknown,
   principal?: string,
+  at = Date.now(),
 ): temporal.api.history.v1.IHistoryEvent {
   return {
-    eventTime: { seconds: Math.floor(Date.now() / 1000) as unknown as Long, nanos: 0 },
+    eventTime: { seconds: Math.floor(at / 1000) as unknown as Long, nanos: 0 },
     workflowExecutionSignaledEventAttributes: {
       signalName,
       input: { payloads: [defaultPayloadConverter.toPayload(content)] },

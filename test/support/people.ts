@@ -59,11 +59,11 @@ export async function envelopeOf(
 
 export async function approvalOf(
   person: TestPerson,
-  payload: Omit<ApprovalPayload, 'name' | 'iat' | 'comment' | 'verdict'> & Partial<ApprovalPayload>,
+  payload: Omit<ApprovalPayload, 'name' | 'iat' | 'comment' | 'verdict'> & Partial<Omit<ApprovalPayload, 'name'>>,
 ): Promise<{ readonly document: string }> {
   return {
     document: await signApproval(
-      { verdict: 'approve', comment: '', ...payload, name: person.name, iat: Math.floor(Date.now() / 1000) },
+      { verdict: 'approve', comment: '', iat: Math.floor(Date.now() / 1000), ...payload, name: person.name },
       person.key,
     ),
   };

@@ -39,6 +39,8 @@ export interface PlanRequest<R> {
   readonly beforeGate?: (assessed: Assessment<R>) => Promise<void>;
   /** The tokens for DR operations that the run will need, or may need; undefined where it needs none. */
   readonly tokens?: (route: R) => TokenNeed | undefined;
+  /** The plan ends an outage: its approvals count for as long as that lasts, and nobody is asked twice. */
+  readonly endsOutage?: boolean;
 }
 
 export interface TokenNeed {
@@ -60,7 +62,8 @@ export interface Approved<R> {
 
 /**
  * What every runbook begins with: read and judge; refuse with what was observed and needed; open the gate while the key
- * holders are asked; wait for the window; read and judge again. A plan that changed meanwhile is asked for again.
+ * holders are asked; wait for the window; read and judge again. A plan that changed meanwhile is asked for again, and so
+ * is one whose approvals grew older than they count, unless it ends an outage.
  *
  * @returns how the run ends already: a dry run, or a refusal; else the approved plan
  */
@@ -102,7 +105,14 @@ export async function approvePlan<R>(run: Run, request: PlanRequest<R>): Promise
     if (now.plan.digest === before.plan.digest) {
       // The step may have parked until after the window.
       await awaitWindow(run, input.window);
-      break;
+      if (request.endsOutage === true || Date.now() <= answered.until) break;
+      run.state.finding({
+        severity: 'info',
+        code: 'approval-expired',
+        text: 'The approvals of the plan were older than they count when everything was ready; they were asked for again.',
+      });
+      answered = await askPeople(run, request, assessed);
+      continue;
     }
     if (request.tokens?.(now.route)?.source !== need?.source) {
       throw stepFailure(
@@ -133,6 +143,8 @@ interface Answered {
   readonly tokens: OperationTokens | undefined;
   /** Whether anybody, or the window, may have been waited for: what was read before is old then. */
   readonly waited: boolean;
+  /** Until when the approvals count, epoch ms. */
+  readonly until: number;
 }
 
 /** Opens the gate of this plan while the key holders are asked, where they were not yet; then waits for the window. */
@@ -144,14 +156,24 @@ async function askPeople<R>(run: Run, request: PlanRequest<R>, assessed: Assessm
   if (gate !== undefined || need?.source === 'ceremony') run.state.enterPhase('waiting-for-people');
   const tokens = need && tokensFor(run, input, need, plan);
   await tokens?.ceremony?.ready();
+  let until = Infinity;
   const open = async (): Promise<readonly unknown[]> => {
     await request.beforeGate?.(assessed);
-    return gate === undefined ? [] : openGate(run, input, assessed, gate, plan.digest);
+    if (gate === undefined) return [];
+    const approved = await openGate(run, input, assessed, gate, plan.digest);
+    until = countsUntil(input.window, assessed.gates[gate]?.validForMs ?? 0);
+    return approved;
   };
   const [approvals = []] = await inParallel<readonly unknown[]>([open(), collectShares(tokens?.ceremony)]);
   const waitedForWindow = await awaitWindow(run, input.window);
   run.state.enterPhase('preparing');
-  return { approvals, tokens, waited: gate !== undefined || tokens?.ceremony !== undefined || waitedForWindow };
+  return { approvals, tokens, waited: gate !== undefined || tokens?.ceremony !== undefined || waitedForWindow, until };
+}
+
+/** Approvals count from when their gate was met, or from the beginning of the window, where that is later. */
+export function countsUntil(window: ChangeWindow | undefined, validForMs: number): number {
+  const from = window?.notBefore === undefined ? 0 : Date.parse(window.notBefore);
+  return Math.max(Date.now(), from) + validForMs;
 }
 
 async function collectShares(ceremony: TokenCeremony | undefined): Promise<readonly unknown[]> {

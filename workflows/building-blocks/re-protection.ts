@@ -84,7 +84,7 @@ export async function repointPerformanceSecondary(
     const written = await run.skippableStep(
       stepOf(when),
       `${secondary} may receive what its filter kept away from it`,
-      (call) => call.writePathsFilter({ deployment, cluster: primary, secondary, id, filter }),
+      (call) => call.writePathsFilter({ deployment, cluster: primary, secondary, id, filter, authority }),
       { note: (result) => result.observed, choices: [STOP_HERE], skipNeedsTwo: true },
     );
     return written && (written.outcome === 'already' ? 'already' : 'done');
@@ -103,7 +103,7 @@ export async function repointPerformanceSecondary(
       tries += 1;
       // The try before may have dropped it, and the primary is asked for it right before the call.
       if (tries > 1 && filter && skippedBy === undefined)
-        await call.writePathsFilter({ deployment, cluster: primary, secondary, id, filter });
+        await call.writePathsFilter({ deployment, cluster: primary, secondary, id, filter, authority });
       return call.updatePerformancePrimary({ deployment, primary, secondary, activation, authority, expected });
     },
   }));

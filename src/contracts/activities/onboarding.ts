@@ -12,10 +12,13 @@ export interface OnboardingActivities {
   assessPrimaryEnablement(
     input: StepInput & { readonly input: PrimaryEnablementInput },
   ): Promise<Assessment<PrimaryEnablementRoute>>;
-  /** Makes a cluster without DR replication DR primary (interface 4.1). Wipes nothing; `already` where it is primary. */
-  enableDrPrimary(input: OnCluster): Promise<ChangeResult>;
+  /**
+   * Makes a cluster without DR replication DR primary (interface 4.1). Wipes nothing; `already` where it is primary.
+   * The approved plan must say so, or be that of an onboarding that needs it.
+   */
+  enableDrPrimary(input: EnablePrimary): Promise<ChangeResult>;
   /** The same for performance replication (interface 4.2). */
-  enablePerformancePrimary(input: OnCluster): Promise<ChangeResult>;
+  enablePerformancePrimary(input: EnablePrimary): Promise<ChangeResult>;
 
   assessDrSecondaryOnboarding(
     input: StepInput & { readonly input: DrSecondaryOnboardingInput },
@@ -47,6 +50,8 @@ export interface OnboardingActivities {
   /** Whether the cluster takes the workers' credential for it, which a wipe made void. */
   checkCredential(input: OnCluster): Promise<{ readonly observed: string }>;
 }
+
+export type EnablePrimary = OnCluster & { readonly authority: Authority };
 
 export interface PrimaryEnablementRoute {
   readonly kind: ReplicationKind;

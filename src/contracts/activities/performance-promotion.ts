@@ -80,10 +80,11 @@ export interface PerformancePromotionActivities {
 
   /**
    * Gives the secondary the cluster addresses of the primary. Its id, certificate and filter stay. Right before the call
-   * the primary must be one of the same set, know the id of the secondary and keep the expected filter under it.
+   * the primary must be one of the same set, know the id of the secondary and keep the expected filter under it, and an
+   * approved plan must let the secondary follow it with this filter.
    */
   updatePerformancePrimaryByAddresses(
-    input: BetweenClusters & { readonly expected: ExpectedFilter },
+    input: BetweenClusters & { readonly expected: ExpectedFilter; readonly authority: Authority },
   ): Promise<ChangeResult>;
   /** @param input.filtered - the secondary has a paths filter: its root differs by design */
   compareMerkleRoots(

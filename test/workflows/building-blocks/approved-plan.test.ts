@@ -37,6 +37,7 @@ let collected: string[][] = [];
 const START = Date.parse('2026-03-01T12:00:00Z');
 const WINDOW = { notAfter: '2026-03-01T13:00:00Z' };
 const LATER = 2 * 3_600_000;
+const VALID_FOR = 4 * 3_600_000;
 const gate = jest.mocked(passGate);
 
 /** As much of a run as approving needs: steps are carried out at once, and nobody waits. */
@@ -70,7 +71,7 @@ function fakeRun(reading: readonly ((step: string) => Route)[]) {
   };
   const assess = (): Promise<Assessment<Route>> => {
     const route = (readings.length > 1 ? readings.shift() : readings[0])?.(steps.at(-1) ?? '') ?? { heir: 'west' };
-    const policy = { needed: true, approvals: 1, approvers: ['grace'], validForMs: 1 };
+    const policy = { needed: true, approvals: 1, approvers: ['grace'], validForMs: VALID_FOR };
     return Promise.resolve({
       observations: [],
       preconditions: [],
@@ -96,6 +97,7 @@ async function approve(
     readonly window?: { readonly notBefore?: string; readonly notAfter: string };
     readonly gate?: (assessed: Assessment<Route>) => GateName | undefined;
     readonly tokens?: (route: Route) => TokenNeed;
+    readonly endsOutage?: boolean;
   } = {},
 ): Promise<Approved<Route>> {
   const approved = await approvePlan<Route>(run, {
@@ -103,6 +105,7 @@ async function approve(
     assess,
     gate: more.gate ?? (() => 'promote'),
     ...(more.tokens ? { tokens: more.tokens } : {}),
+    ...(more.endsOutage ? { endsOutage: true } : {}),
   });
   if ('outcome' in approved) throw new Error('not approved');
   return approved;
@@ -156,6 +159,37 @@ describe('a change window', () => {
     const open = fakeRun([west]);
     await approve(open, { window: WINDOW, gate: () => undefined });
     expect(open.steps).toEqual(['Read and check the deployment']);
+  });
+});
+
+describe('approvals that are older than they count when everything is ready', () => {
+  const slow = () => {
+    jest.advanceTimersByTime(VALID_FOR + 1);
+    return { heir: 'west' };
+  };
+  it('are asked for again, also where the plan is the same', async () => {
+    const world = fakeRun([west, slow, west]);
+    await approve(world, { gate: () => 'wipe' });
+    expect(opened()).toEqual([
+      ['wipe', 'west'],
+      ['wipe', 'west'],
+    ]);
+    expect(world.findings).toEqual(['approval-expired']);
+  });
+
+  it('count from the beginning of the window, where that is later', async () => {
+    const world = fakeRun([west]);
+    await approve(world, {
+      gate: () => 'wipe',
+      window: { notBefore: '2026-03-01T18:00:00Z', notAfter: '2026-03-01T20:00:00Z' },
+    });
+    expect(opened()).toHaveLength(1);
+  });
+
+  it('are not asked for again where they end an outage', async () => {
+    const world = fakeRun([west, slow, west]);
+    await approve(world, { endsOutage: true });
+    expect([opened().length, world.findings]).toEqual([1, []]);
   });
 });
 
