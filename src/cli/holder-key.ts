@@ -1,7 +1,9 @@
 import { RunbookError } from '../errors';
+import { mayBeMistyped } from '../holder';
 import { Secret } from '../secret';
 import { readHolderKey } from '../secrets';
 import type { SigningKey } from '../secrets';
+import { askAgain } from './ask-again';
 import type { CliContext } from './context';
 import { readTextFile } from './run-input';
 
@@ -13,23 +15,24 @@ export interface SigningOptions {
 
 /**
  * Opens the person's signing key, where one is given. The passphrase comes from a file or a hidden prompt, never from
- * an argument.
+ * an argument. A person at a terminal may mistype it twice.
  *
  * @throws RunbookError `DOCUMENT_INVALID` for a wrong passphrase, `NOT_FOUND` for a missing file.
  */
 export async function signingKey(context: CliContext, options: SigningOptions): Promise<SigningKey | undefined> {
-  if (options.keyFile === undefined) {
-    if (options.passphraseFile === undefined) return undefined;
-    throw new RunbookError('INVALID_INPUT', 'A passphrase without a key: --key-file is missing.');
+  const { keyFile, passphraseFile } = options;
+  if (keyFile === undefined) {
+    if (passphraseFile === undefined) return undefined;
+    throw new RunbookError('INVALID_INPUT', 'A passphrase without a key: --key-file is missing.', {
+      next: 'Give the same command with --key-file, or without --passphrase-file where the inventory lists no key of yours.',
+    });
   }
-  const file = await readTextFile(options.keyFile);
-  return readHolderKey(file, await readPassphrase(context, options));
+  const file = await readTextFile(keyFile);
+  if (passphraseFile !== undefined) return readHolderKey(file, passphraseOf(await readTextFile(passphraseFile)));
+  const ask = async () => readHolderKey(file, passphraseOf(await context.askHidden('Passphrase of the signing key')));
+  return askAgain(context, ask, mayBeMistyped);
 }
 
-async function readPassphrase(context: CliContext, { passphraseFile }: SigningOptions): Promise<Secret<'passphrase'>> {
-  const text =
-    passphraseFile === undefined
-      ? await context.askHidden('Passphrase of the signing key')
-      : (await readTextFile(passphraseFile)).trim();
-  return new Secret('passphrase', text);
+function passphraseOf(text: string): Secret<'passphrase'> {
+  return new Secret('passphrase', text.trim());
 }

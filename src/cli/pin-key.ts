@@ -1,7 +1,7 @@
 import { RunbookError } from '../errors';
 import { parsePublicKey, spokenFingerprint } from '../holder';
 import type { PinnedKey } from '../holder';
-import { addPin, readPins } from '../secrets';
+import { addPin, notAKey, readPins } from '../secrets';
 import type { CliContext } from './context';
 
 /** How a workers' key is called where a person gives no name of his own. */
@@ -24,11 +24,7 @@ export async function pinAfterComparing(
   },
 ): Promise<PinnedKey> {
   const key = parsePublicKey(options.line.trim());
-  if (key === undefined) {
-    throw new RunbookError('INVALID_INPUT', 'This is not a public key of the form "<kid>:<x>".', {
-      next: 'Copy the whole line again, as "runbook keys workers" printed it.',
-    });
-  }
+  if (key === undefined) throw notAKey();
   const pins = await readPins(options.pinsFile);
   const known = pins.some(({ kid, environment }) => kid === key.kid && environment === options.environment);
   // Nobody is called about a key that was compared before.
@@ -38,7 +34,10 @@ export async function pinAfterComparing(
       'Compare it with an operator by voice, or with your own note. Type "yes" if it is the same',
     );
     if (answer !== 'yes')
-      throw new RunbookError('INVALID_INPUT', 'Not confirmed; nothing was pinned.', { needed: 'yes' });
+      throw new RunbookError('INVALID_INPUT', 'Not confirmed; nothing was pinned.', {
+        needed: 'yes',
+        next: 'Is it another fingerprint than the one that you were told? Do not go on: call the operators, at a number that you know.',
+      });
   }
   return addPin(options.pinsFile, options.environment, options.line);
 }

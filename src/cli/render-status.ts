@@ -1,5 +1,6 @@
 import type { Receipt } from '../contracts/run-facts';
 import type { RunStatus, TimelineStep, Waiting } from '../contracts/run-status';
+import { askedInWords } from '../contracts/asked';
 import { commandsFor } from '../contracts/next-commands';
 import type { ShareLine } from '../contracts/share-words';
 import { shareLines } from '../contracts/share-words';
@@ -61,6 +62,7 @@ function liveLines(status: RunStatus, now: number): string[] {
     lines.push('', `OUTAGE since ${clock(status.outageSince, now)} (${inWords(now - status.outageSince)})`);
   }
   lines.push('', 'Steps', ...columns(status.steps.map((step) => stepCells(step, now))));
+  lines.push(...askedLines(status));
   for (const waiting of status.waiting) lines.push('', ...waitingLines(status.workflowId, waiting, now));
   if (status.findings.length > 0) lines.push('', 'Findings');
   for (const { severity, text, next } of status.findings)
@@ -68,6 +70,13 @@ function liveLines(status: RunStatus, now: number): string[] {
   if (status.receipts.length > 0)
     lines.push('', 'Receipts', ...status.receipts.slice(-RECEIPTS_SHOWN).map((receipt) => `  ${receiptLine(receipt)}`));
   return lines;
+}
+
+/** For what, and on whose word, key holders are asked. */
+function askedLines({ asked }: RunStatus): string[] {
+  if (!asked) return [];
+  const { what, who, why } = askedInWords(asked);
+  return ['', 'Key holders are asked for', ...what.map((each) => `  ${each}`), `  requested by ${who}`, `  reason: ${why}`];
 }
 
 function stepCells(step: TimelineStep, now: number): string[] {
@@ -135,5 +144,8 @@ function withFacts(waiting: { observed?: string; needed?: string; next?: string 
 /** What became of a signal, in one line. */
 export function receiptLine({ signal, arrival, verdict, code, text, from }: Receipt): string {
   const sender = from === undefined ? '' : ` from ${attestedName(from)}`;
-  return `${signal} ${arrival}${sender}: ${verdict}${code === verdict ? '' : ` (${code})`}${text === verdict ? '' : `. ${text}`}`;
+  const why = text.startsWith(`${verdict}: `) ? text.slice(verdict.length + 2) : text;
+  // The marks of commands are for the Web UI: a shell would take them for an order to run what stands between.
+  const plain = why === verdict ? '' : `. ${why.replaceAll('`', '')}`;
+  return `${signal} ${arrival}${sender}: ${verdict}${code === verdict ? '' : ` (${code})`}${plain}`;
 }

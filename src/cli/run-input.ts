@@ -75,6 +75,9 @@ export async function readTextFile(path: string): Promise<string> {
     return await readFile(path, 'utf8');
   } catch (error) {
     const reason = errnoOf(error) ?? 'unknown reason';
-    throw new RunbookError('NOT_FOUND', `The file ${path} cannot be read (${reason}).`);
+    throw new RunbookError('NOT_FOUND', `The file ${path} cannot be read (${reason}).`, {
+      needed: 'a file that is there, and that you may read',
+      next: 'Correct the path, or the rights of the file, and give the same command again.',
+    });
   }
 }

@@ -22,5 +22,6 @@ export async function refuseExisting(path: string): Promise<void> {
 function existing(path: string): RunbookError {
   return new RunbookError('INVALID_INPUT', `The file ${path} exists; a key is never overwritten.`, {
     needed: 'the path of a new file',
+    next: 'Give another path, or move the old file away where it is not needed any more.',
   });
 }

@@ -2,6 +2,7 @@ import { stat } from 'node:fs/promises';
 import { RunbookError } from '../errors';
 import type { Secret } from '../secret';
 import { parseShare } from '../secrets';
+import { askAgain } from './ask-again';
 import type { CliContext } from './context';
 import { readTextFile } from './run-input';
 
@@ -12,7 +13,7 @@ export interface ShareOptions {
 }
 
 /**
- * Reads a key share from a hidden prompt, a file, or standard input.
+ * Reads a key share from a hidden prompt, a file, or standard input. A person at a terminal may mistype it twice.
  *
  * @throws RunbookError `INVALID_INPUT` where it is no key share; what was typed is never repeated.
  */
@@ -20,15 +21,16 @@ export async function readShare(context: CliContext, options: ShareOptions): Pro
   if (options.shareFile !== undefined && options.shareStdin === true) {
     throw new RunbookError('INVALID_INPUT', 'Both --share-file and --share-stdin are given.', {
       needed: 'one of them',
+      next: 'Give the same command with one of them, or with none: then you are asked.',
     });
   }
   if (options.shareFile !== undefined) {
     await warnAboutOpenFile(context, options.shareFile);
     return parseShare(await readTextFile(options.shareFile));
   }
-  return parseShare(
-    options.shareStdin === true ? await context.readInput() : await context.askHidden('Your key share'),
-  );
+  if (options.shareStdin === true) return parseShare(await context.readInput());
+  const ask = async () => parseShare(await context.askHidden('Your key share'));
+  return askAgain(context, ask, ({ code }) => code === 'INVALID_INPUT');
 }
 
 /** A secret's file that others can read is a mistake, but not ours to refuse in the middle of a ceremony. */

@@ -1,31 +1,111 @@
-/** What became of an envelope that a holder sent, with the text that people see. */
+import { nextCommandOf, shellLine } from './next-commands';
+import type { Attestation } from './run-facts';
+
+/** What became of an envelope that a holder sent, with the text that people see. What he does next: {@link nextOfShare}. */
 export const ENVELOPE_VERDICTS = {
   accepted: 'accepted',
   'too-large': 'refused: larger than 16 KiB',
   malformed: 'refused: not an envelope as `runbook share` makes it',
-  'plain-text-share':
-    'refused: it seems to hold a key share in plain text. Treat that share as exposed: purge the event and rekey',
+  'plain-text-share': 'refused: it seems to hold a key share in plain text. Treat that share as exposed',
   'wrong-ceremony': 'refused: made for another invitation',
-  'wrong-epoch': 'refused: made for an earlier or later round of this ceremony; ask for the current invitation',
+  'wrong-epoch': 'refused: made for an earlier or later round of this ceremony',
   'not-invited': 'refused: the named holder is not invited to this ceremony',
   'not-signed': 'refused: the inventory demands a signature of this holder',
   'wrong-signer': 'refused: not sent or signed by the named holder',
   expired: 'refused: arrived after the invitation expired',
-  'rehearsal-envelope':
-    'refused: made for a rehearsal, it holds no key share; run `runbook share` again with the current invitation',
-  'share-in-rehearsal':
-    'refused: made for a ceremony, and this is a rehearsal, which asks for no key share; run `runbook share` again, it makes the value itself',
-  'does-not-open': 'refused: not encrypted to this invitation and to nothing else; make it again',
-  mismatch: 'refused: the encrypted part says something else than the envelope around it; make it again',
+  'rehearsal-envelope': 'refused: made for a rehearsal, it holds no key share',
+  'share-in-rehearsal': 'refused: made for a ceremony, and this is a rehearsal, which asks for no key share',
+  'does-not-open': 'refused: not encrypted to this invitation and to nothing else',
+  mismatch: 'refused: the encrypted part says something else than the envelope around it',
   'wrong-length': 'refused: the key share does not have the length of a key share of this cluster',
   'same-share-as-another': 'refused: another holder already gave this key share',
   repeated: 'already received: this very envelope is in hand',
   superseded: 'replaced by a later envelope of the same holder',
-  'keys-gone': 'refused: the keys of this ceremony were destroyed; ask for a new invitation',
+  'keys-gone': 'refused: the keys of this ceremony were destroyed',
 } as const;
 
 /** A stable code for what became of an envelope. */
 export type EnvelopeVerdictCode = keyof typeof ENVELOPE_VERDICTS;
+
+/** Who sent something to which run, as far as it is known. */
+export interface Sent {
+  readonly workflowId: string;
+  readonly holder?: string | undefined;
+  readonly how?: Attestation | undefined;
+}
+
+/** Whoever holds the name of nobody puts his own there. */
+const YOU = 'YOUR-NAME';
+const RIGHT_ORDER =
+  'call the operators now: they finish this run, rekey, then delete it and its resets, exports and backups';
+
+const code = (command: string): string => `\`${command}\``;
+const give = ({ workflowId, holder = YOU }: Sent): string => code(nextCommandOf.share(workflowId, holder));
+const giveOrPage = (sent: Sent): string => `${give(sent)}, or the page with the current invitation`;
+const giveSigned = ({ workflowId, holder = YOU }: Sent): string =>
+  code(`${nextCommandOf.share(workflowId, holder)} --key-file YOUR-KEY-FILE`);
+const status = ({ workflowId }: Sent): string => code(shellLine('runbook', 'status', workflowId));
+
+const NEXT_OF_SHARE: Readonly<
+  Record<
+    Exclude<EnvelopeVerdictCode, 'accepted'> | 'undecodable' | 'no-ceremony' | 'not-checked',
+    (sent: Sent) => string
+  >
+> = {
+  'too-large': (sent) => `send the one line, whole and alone, that ${give(sent)} or the page makes`,
+  malformed: (sent) => `send the one line, whole and alone, that ${give(sent)} or the page makes`,
+  undecodable: (sent) => `send the one line that ${give(sent)} or the page makes, encoding json/plain`,
+  'plain-text-share': () => RIGHT_ORDER,
+  'wrong-ceremony': giveOrPage,
+  'wrong-epoch': giveOrPage,
+  'not-invited': (sent) =>
+    `${status(sent)} shows who is asked: give your name exactly so; not in it, you are not asked`,
+  'not-signed': (sent) => `${giveSigned(sent)}, or the page with your key under "I have a signing key"`,
+  'wrong-signer': (sent) =>
+    sent.how === 'principal'
+      ? `send it yourself, with your own login to Temporal: ${give(sent)}; that was yours: the operators correct your principal in the inventory`
+      : `sign with the key whose public line the inventory lists for you: ${giveSigned(sent)}`,
+  expired: (sent) => `${status(sent)} shows whether the holders are asked anew; then ${give(sent)}`,
+  'rehearsal-envelope': giveOrPage,
+  'share-in-rehearsal': (sent) => `${giveOrPage(sent)}: it makes the value itself`,
+  'does-not-open': giveOrPage,
+  mismatch: giveOrPage,
+  'wrong-length': (sent) => `look whether your key share is complete and of this cluster, then ${giveOrPage(sent)}`,
+  'same-share-as-another': (sent) =>
+    `find out by voice which of you holds which share, without saying one; whoever mistook it: ${giveOrPage(sent)}`,
+  repeated: () => 'nothing is left to do for you',
+  superseded: () => 'nothing is left to do for you',
+  'keys-gone': (sent) => `the holders are asked anew: ${giveOrPage(sent)} as soon as there is one`,
+  'no-ceremony': (sent) => `nothing is asked of you now; ${status(sent)} shows what the run waits for`,
+  'not-checked': giveOrPage,
+};
+
+/** What the sender of an envelope does next, in one sentence without its end; undefined where it counts. */
+export function nextOfShare(verdict: string, sent: Sent): string | undefined {
+  return verdict in NEXT_OF_SHARE ? NEXT_OF_SHARE[verdict as keyof typeof NEXT_OF_SHARE](sent) : undefined;
+}
+
+const decline = ({ workflowId, holder = YOU }: Sent): string => code(nextCommandOf.decline(workflowId, holder));
+
+const NEXT_OF_DECLINE = {
+  undecodable: (sent) => `${decline(sent)}; or in the Web UI the line that it prints with --print, encoding json/plain`,
+  'plain-text-share': () => RIGHT_ORDER,
+  refused: (sent) => `${decline(sent)}, with --key-file where the inventory lists a key of yours`,
+  'not-checked': decline,
+  'share-in-hand': ({ workflowId }) =>
+    `it must not be used: an operator ends the run, ${code(nextCommandOf.abort(workflowId))}, which destroys the key that opens it`,
+  'no-ceremony': (sent) => `nothing is asked of you now; ${status(sent)} shows what the run waits for`,
+} as const satisfies Readonly<Record<string, (sent: Sent) => string>>;
+
+/** As {@link nextOfShare}, for a decline. */
+export function nextOfDecline(verdict: string, sent: Sent): string | undefined {
+  return verdict in NEXT_OF_DECLINE ? NEXT_OF_DECLINE[verdict as keyof typeof NEXT_OF_DECLINE](sent) : undefined;
+}
+
+/** A refusal with what its sender does next. */
+export function withNext(text: string, next: string | undefined): string {
+  return next === undefined ? text : `${text}. Next: ${next}`;
+}
 
 /** All that may be said of an envelope outside the process that checked it. */
 export interface EnvelopeReceipt {

@@ -1,21 +1,33 @@
 /** The holder's page: four steps, one at a time. What is decided about documents is decided in `src/holder`. */
 import './without-eval';
 import { RunbookError } from '../errors';
-import { envelopeInput, inWords, parseShare, readHolderKey, spokenFingerprint } from '../holder';
-import type { SigningKey } from '../holder';
+import {
+  answerAsked,
+  askedFacts,
+  askedInShort,
+  askedMembers,
+  clock,
+  confirmationOf,
+  enteredDirectly,
+  entersDirectly,
+  envelopeInput,
+  inWords,
+  parseShare,
+  readHolderKey,
+  spokenFingerprint,
+} from '../holder';
+import type { Asked, KeyStatement, SigningKey } from '../holder';
 import { Secret } from '../secret';
-import { answer, askedOf } from './asked';
-import type { Asked } from './asked';
 import { box, byId, element, emptied, fillAll, linesOf } from './dom';
 import { isServed, lookAround, readMadeFor } from './surroundings';
 import { verifyPasted } from './trust';
-import type { Verified } from './trust';
 
 interface Session {
-  readonly verified: Verified;
   readonly asked: Asked;
   readonly holder: string;
 }
+
+const TITLE = 'Answer an invitation';
 
 const madeFor = readMadeFor();
 const FIELDS = ['note', 'invitation', 'cluster', 'share', 'key-text', 'passphrase', 'envelope', 'key-file'] as const;
@@ -56,56 +68,81 @@ function whenPressed(id: string, step: number, work: () => Promise<void>): void 
 }
 
 function current(): Session {
-  if (session === undefined) throw new RunbookError('INVALID_INPUT', 'Start again: the page was cleared.');
-  if (Date.now() < session.asked.exp * 1000) return session;
-  throw new RunbookError('DOCUMENT_INVALID', 'The invitation is expired; ask for the current one.', {
-    next: 'Start again with the current invitation.',
+  if (session === undefined) {
+    throw new RunbookError('INVALID_INPUT', 'The page was cleared.', { next: 'Press "Start again".' });
+  }
+  if (Date.now() < askedMembers(session.asked).exp * 1000) return session;
+  throw new RunbookError('DOCUMENT_INVALID', 'The invitation is expired.', {
+    needed: 'the current one',
+    next: 'Get it from the run, then press "Start again".',
   });
 }
 
 async function check(): Promise<void> {
   const holder = input('holder').value.trim();
   const given = { invitation: area('invitation').value, note: area('note').value, holder };
-  const verified = await verifyPasted(given, madeFor, Date.now());
-  const asked = askedOf(verified);
-  session = { verified, asked, holder };
+  const { asked, followed } = await verifyPasted(given, madeFor, Date.now());
+  session = { asked, holder };
   emptied(area('invitation'));
   fillAll('who', holder);
   showAsked(asked);
+  showFollowed(followed);
   tick();
   show(2);
 }
 
 function showAsked(asked: Asked): void {
-  const rows = asked.facts(Date.now()).map(({ label, lines, warning }) => {
+  const rows = askedFacts(asked, Date.now()).map(({ label, lines, warning }) => {
     const row = element('div', '', warning ? 'warn' : '');
     row.append(element('dt', warning ? `! ${label}` : label));
     lines.forEach((line, index) => row.append(element('dd', line, index === 0 ? 'first' : 'more')));
     return row;
   });
   part('facts').replaceChildren(...rows);
-  part('cluster-label').textContent = asked.confirm.label;
-  fillAll('summary', asked.summary);
-  part('workflow').textContent = asked.run.wid;
-  part('namespace').textContent = asked.run.ns;
-  part('run').textContent = asked.run.rid;
+  part('cluster-label').textContent = `To go on, type ${confirmationOf(asked).what}`;
+  fillAll('summary', askedInShort(asked));
+  const { wid, ns, rid } = askedMembers(asked);
+  part('workflow').textContent = wid;
+  part('namespace').textContent = ns;
+  part('run').textContent = rid;
   const rehearsal = asked.kind === 'rehearsal';
+  const direct = entersDirectly(asked);
+  entitle(titleOf(asked), rehearsal || direct);
+  part('confirm').hidden = direct;
+  part('direct').replaceChildren(...(direct ? [box('warn', linesOf(enteredDirectly(askedMembers(asked).pgp)))] : []));
   for (const each of document.querySelectorAll<HTMLElement>('.ceremony')) each.hidden = rehearsal;
   for (const each of document.querySelectorAll<HTMLElement>('.rehearsal')) each.hidden = !rehearsal;
 }
 
+/** What the holder must know at first sight, whatever else he reads. */
+function titleOf(asked: Asked): string {
+  if (asked.kind === 'rehearsal') return 'REHEARSAL: no key share is asked for';
+  return entersDirectly(asked) ? 'Do not type your key share here' : 'Give your key share';
+}
+
+function entitle(title: string, warning: boolean): void {
+  document.title = title;
+  part('title').textContent = title;
+  part('title').className = warning ? 'box warn' : '';
+}
+
+/** The key of the workers is another one than the holder's, and his vouches for it. */
+function showFollowed(followed: readonly KeyStatement[]): void {
+  const boxes = followed.map(({ previous, key, retire }) =>
+    box('warn', [
+      'The workers have a new signing key. The one that you trust vouches for it.',
+      `Old: ${spokenFingerprint(previous)}. It counts until ${clock(retire * 1000)}.`,
+      `New: ${spokenFingerprint(key.kid)}. Note this one, and ask the operators for a page made for it.`,
+    ]),
+  );
+  part('followed').replaceChildren(...boxes);
+}
+
 async function agree(): Promise<void> {
   const { asked } = current();
-  if (input('cluster').value.trim() !== asked.confirm.wanted) {
+  if (input('cluster').value.trim() !== confirmationOf(asked).wanted) {
     throw new RunbookError('INVALID_INPUT', 'This is not that name. Nothing else was asked for.', {
       next: 'Read above which one it is. If you expected another one, stop and call the operators.',
-    });
-  }
-  if (asked.direct) {
-    throw new RunbookError('INVALID_INPUT', 'This run takes no key shares: you enter yours in the service yourself.', {
-      needed:
-        'an attempt in the service with the OpenPGP key that stands above: compare it before you enter your share',
-      next: "The run's details show the nonce and the exact command. Your share is not asked for here.",
     });
   }
   input('share').disabled = isServed();
@@ -114,36 +151,29 @@ async function agree(): Promise<void> {
 }
 
 async function encrypt(): Promise<void> {
-  const { verified, asked, holder } = current();
+  const { asked, holder } = current();
   if (asked.kind === 'ceremony') {
     if (isServed() && !input('accept-served').checked) {
-      throw new RunbookError(
-        'INVALID_INPUT',
-        'This page came from a server: use the saved file, or tick the box above.',
-      );
+      throw new RunbookError('INVALID_INPUT', 'This page came from a server.', {
+        needed: 'the saved file',
+        next: 'Close this page and open the file that you saved; or tick the box above.',
+      });
     }
     readShare();
   }
-  const key = await signingKey();
-  const envelope = await answer(verified, { holder, share: readShare, key });
+  const envelope = await answerAsked(asked, {
+    ...{ holder, share: readShare, tool: toolName() },
+    signingKey: await signingKey(),
+  });
   clearSecrets();
   area('envelope').value = JSON.stringify(envelopeInput(envelope));
   show(4);
 }
 
-function readShare(): Secret<'key-share'> {
-  const typed = input('share').value;
-  try {
-    return parseShare(typed);
-  } catch (error) {
-    const count = typed.replace(/\s+/g, '').length;
-    throw new RunbookError('INVALID_INPUT', 'This is not a key share.', {
-      observed: `${count} characters`,
-      needed: '32 to 66 characters of hexadecimal (usually 66), or 22 to 44 of base64 (usually 44)',
-      next: 'Nothing was kept or sent. Look for a missing, doubled or mistaken character.',
-      cause: error,
-    });
-  }
+const readShare = (): Secret<'key-share'> => parseShare(input('share').value);
+
+function toolName(): string {
+  return `holder page ${document.querySelector('meta[name="version"]')?.getAttribute('content') ?? ''}`.trim();
 }
 
 async function signingKey(): Promise<SigningKey | undefined> {
@@ -152,12 +182,15 @@ async function signingKey(): Promise<SigningKey | undefined> {
   const passphrase = input('passphrase').value.trim();
   if (text.trim() === '') {
     if (passphrase === '') return undefined;
-    throw new RunbookError(
-      'INVALID_INPUT',
-      'A passphrase without a key: choose the key file, or clear the passphrase.',
-    );
+    throw new RunbookError('INVALID_INPUT', 'A passphrase without a key.', {
+      next: 'Choose the key file, or clear the passphrase.',
+    });
   }
-  if (passphrase === '') throw new RunbookError('INVALID_INPUT', 'The passphrase of the signing key is missing.');
+  if (passphrase === '') {
+    throw new RunbookError('INVALID_INPUT', 'The passphrase of the signing key is missing.', {
+      next: 'Type it; or take the key out again, where the inventory lists no public key of yours.',
+    });
+  }
   return readHolderKey(text, new Secret('passphrase', passphrase));
 }
 
@@ -178,7 +211,9 @@ function clearAll(): void {
     if (field instanceof HTMLInputElement || field instanceof HTMLTextAreaElement) emptied(field);
   }
   clearSecrets();
-  for (const id of ['facts', 'copied', 'workflow', 'namespace', 'run']) part(id).replaceChildren();
+  for (const id of ['facts', 'followed', 'direct', 'copied', 'workflow', 'namespace', 'run'])
+    part(id).replaceChildren();
+  entitle(TITLE, false);
   for (const name of ['summary', 'who', 'left']) fillAll(name, '');
   input('accept-served').checked = false;
   input('holder').value = madeFor.holder;
@@ -232,7 +267,7 @@ function toggleShare(): void {
 
 function tick(): void {
   if (session === undefined) return;
-  const left = session.asked.exp * 1000 - Date.now();
+  const left = askedMembers(session.asked).exp * 1000 - Date.now();
   fillAll('left', left > 0 ? `${inWords(Math.floor(left / 1000) * 1000)} left.` : 'The invitation is expired.');
 }
 

@@ -1,15 +1,14 @@
 import { RunbookError } from '../errors';
 import {
-  claimsRehearsal,
   findInvitation,
+  followStatements,
   namedSigner,
   parseFingerprint,
   parsePublicKey,
   spokenFingerprint,
-  verifyInvitation,
-  verifyRehearsal,
+  verifyAsked,
 } from '../holder';
-import type { PinnedKey, VerifiedInvitation, VerifiedRehearsal } from '../holder';
+import type { Asked, KeyStatement, PinnedKey } from '../holder';
 import type { MadeFor } from './surroundings';
 
 /** What the holder gave in the first step. */
@@ -20,43 +19,68 @@ export interface FirstStep {
   readonly holder: string;
 }
 
-/** An invitation that holds: to a ceremony, or to a rehearsal of one. */
-export type Verified =
-  | { readonly kind: 'ceremony'; readonly checked: VerifiedInvitation }
-  | { readonly kind: 'rehearsal'; readonly checked: VerifiedRehearsal };
+/** What holds, and how it came that its key is trusted. */
+export interface Verified {
+  readonly asked: Asked;
+  /** By these statements the trusted key vouched for the one that signed, one after the other; usually none. */
+  readonly followed: readonly KeyStatement[];
+}
 
 /**
- * Verifies the invitation with the one key whose fingerprint the holder trusts. A key that came with the invitation
- * counts only where it has that fingerprint.
+ * Verifies the invitation with the one key whose fingerprint the holder trusts, or with one for which it vouches. A key
+ * that came with the invitation counts only where it has that fingerprint.
  *
  * @param now milliseconds since 1970.
  * @throws RunbookError `INVALID_INPUT` where something is missing, `DOCUMENT_INVALID` where the holder must stop.
  */
 export async function verifyPasted(given: FirstStep, madeFor: MadeFor, now: number): Promise<Verified> {
   const trusted = madeFor.trusted.length > 0 ? madeFor.trusted : [fingerprintOfNote(given.note)];
-  const { jws, keys } = findInvitation(given.invitation);
+  const { jws, keys, statements } = findInvitation(given.invitation);
   const signer = namedSigner(jws);
-  if (signer === undefined || !trusted.includes(signer)) throw unknownSigner(signer, trusted);
   const noted = parsePublicKey(given.note.trim());
-  const pins: PinnedKey[] = [...madeFor.keys, ...keys, ...(noted === undefined ? [] : [noted])]
-    .filter(({ kid }) => trusted.includes(kid))
-    .map((key) => ({ environment: madeFor.environment || 'your noted key', ...key }));
-  if (!pins.some(({ kid }) => kid === signer)) {
-    throw new RunbookError(
-      'INVALID_INPUT',
-      "The workers' public key is missing: a fingerprint alone verifies nothing.",
-      {
-        needed:
-          'the line with the colon ("<kid>:<x>"), pasted below the invitation. It may come from anybody: it must have your fingerprint',
-      },
-    );
+  const whole = [...madeFor.keys, ...keys, ...(noted === undefined ? [] : [noted])].filter(({ kid }) =>
+    trusted.includes(kid),
+  );
+  const { followed } = await followStatements(whole, statements, now);
+  const over = followed.filter(({ retire }) => retire * 1000 <= now).map(({ previous }) => previous);
+  const counting = [...whole, ...followed.map(({ key }) => key)].filter(({ kid }) => !over.includes(kid));
+  if (!counting.some(({ kid }) => kid === signer)) {
+    const couldVouch = statements.length > 0 && whole.length < trusted.length;
+    if (signer === undefined || (!trusted.includes(signer) && !couldVouch)) throw unknownSigner(signer, trusted);
+    if (over.includes(signer)) throw overSigner(signer);
+    throw keyMissing(trusted);
   }
-  if (given.holder.trim() === '') throw new RunbookError('INVALID_INPUT', 'Your name is missing.');
-  const options = { pins, now, holder: given.holder.trim() };
-  // What the document says of itself only chooses the check: each refuses the other kind.
-  return claimsRehearsal(jws)
-    ? { kind: 'rehearsal', checked: await verifyRehearsal(jws, options) }
-    : { kind: 'ceremony', checked: await verifyInvitation(jws, options) };
+  if (given.holder.trim() === '') {
+    throw new RunbookError('INVALID_INPUT', 'Your name is missing.', {
+      needed: 'your name as the operators list it',
+      next: 'Type it, then check the invitation again.',
+    });
+  }
+  const pins: PinnedKey[] = counting.map((key) => ({ environment: madeFor.environment, ...key }));
+  return { asked: await verifyAsked(jws, { pins, now, holder: given.holder.trim() }), followed };
+}
+
+function keyMissing(trusted: readonly string[]): RunbookError {
+  return new RunbookError(
+    'INVALID_INPUT',
+    "The workers' public key is missing: a fingerprint alone verifies nothing.",
+    {
+      needed: `the line with the colon ("<kid>:<x>") of the key ${trusted.map(spokenFingerprint).join(', or ')}`,
+      next: 'Paste it below the invitation. It may come from anybody: it must have your fingerprint. "runbook invitation" prints both.',
+    },
+  );
+}
+
+function overSigner(signer: string): RunbookError {
+  return new RunbookError(
+    'DOCUMENT_INVALID',
+    'STOP. The invitation is signed with a key that does not count any more. Do not type your share.',
+    {
+      observed: `signed with ${spokenFingerprint(signer)}, which another key has followed`,
+      needed: 'signed with the key that the workers use now',
+      next: 'Call the operators, at a number that you know: somebody may have the old key.',
+    },
+  );
 }
 
 function fingerprintOfNote(note: string): string {
@@ -70,6 +94,7 @@ function fingerprintOfNote(note: string): string {
     {
       ...(note.trim() === '' ? {} : { observed: `${note.replace(/[\s:-]+/g, '').length} characters` }),
       needed: '64 digits and letters a to f (spaces do not matter), or the whole line with the colon',
+      next: 'Take it from your own note. Without a note: call the operators, at a number that you know, and compare it by voice.',
     },
   );
 }

@@ -75,6 +75,21 @@ export function documentDigest(jws: string): string {
   return digestOf(header, payload);
 }
 
+/** What a document says of itself: its type and the key that it names. Unverified: it chooses what to check, no more. */
+export function claimedHeader(jws: string): { readonly typ?: string; readonly kid?: string } {
+  try {
+    const bytes = decodeBase64url(jws.trim().split('.')[0] ?? '');
+    const header: unknown = JSON.parse(new TextDecoder().decode(bytes));
+    const member = (name: string): Record<string, string> => {
+      const value: unknown = typeof header === 'object' && header !== null ? Reflect.get(header, name) : undefined;
+      return typeof value === 'string' ? { [name]: value } : {};
+    };
+    return { ...member('typ'), ...member('kid') };
+  } catch {
+    return {};
+  }
+}
+
 /**
  * Signs `payload` as JWS Compact with the protected header `{alg, typ, kid}`.
  *

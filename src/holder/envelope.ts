@@ -4,9 +4,11 @@ import { RunbookError } from '../errors';
 import type { Secret } from '../secret';
 import { encodeBase64url } from './base64url';
 import { DOCUMENT_TYPES, signDocument } from './documents';
+import type { DocumentType } from './documents';
 import type { Invitation } from './invitation';
 import { parseShare } from './key-shares';
 import type { SigningKey } from './signing-keys';
+import { spelled } from './words';
 
 /** Context of the encrypted part: it is of no use in another protocol. */
 export const SHARE_CONTEXT = 'runbooks/share/v1';
@@ -25,44 +27,71 @@ export const envelopePayload = z.strictObject({
 });
 export type EnvelopePayload = z.infer<typeof envelopePayload>;
 
+/** What every envelope of a holder says of itself. */
+export interface EnvelopeOptions {
+  /** Digest of the invitation that is answered. */
+  readonly inv: string;
+  readonly holder: string;
+  /** Counts the holder's envelopes; the highest valid one counts. */
+  readonly seq: number;
+  readonly signingKey?: SigningKey | undefined;
+  /** Milliseconds since 1970. */
+  readonly now?: number | undefined;
+}
+
+/**
+ * Encrypts `content` to the recipient of one invitation and to nobody else, with the members of the envelope repeated
+ * inside; signed where a key is given.
+ *
+ * @param typ type of the signed document; `ctx` is the context of its encrypted part.
+ * @returns the JWS, or the plain members for a holder without a signing key.
+ */
+export async function sealEnvelope(
+  { typ, ctx }: { readonly typ: DocumentType; readonly ctx: string },
+  { cid, epoch, recipient }: Pick<Invitation, 'cid' | 'epoch' | 'recipient'>,
+  { inv, holder, seq, signingKey, now = Date.now() }: EnvelopeOptions,
+  content: Readonly<Record<string, string>>,
+): Promise<string | EnvelopePayload> {
+  const encrypter = new Encrypter();
+  encrypter.addRecipient(recipient);
+  const file = await encrypter.encrypt(JSON.stringify({ ctx, inv, cid, epoch, holder, seq, ...content }));
+  const ct = encodeBase64url(file);
+  const payload: EnvelopePayload = { cid, epoch, inv, holder, seq, iat: Math.floor(now / 1000), ct };
+  return signingKey === undefined ? payload : signDocument(typ, payload, signingKey);
+}
+
 /**
  * Makes a holder's envelope: the share encrypted to the invitation's recipient and nobody else, signed where a key is
  * given.
  *
- * @param options.seq counts the holder's envelopes; the highest valid one counts.
  * @returns the JWS, or the plain members for a holder without a signing key.
  * @throws RunbookError `INVALID_INPUT` where the share is none, or the run takes none.
  */
-export async function createEnvelope(options: {
+export async function createEnvelope({
+  invitation,
+  invitationDigest: inv,
+  share,
+  ...options
+}: Omit<EnvelopeOptions, 'inv'> & {
   readonly invitation: Pick<Invitation, 'cid' | 'epoch' | 'recipient' | 'shares'>;
   readonly invitationDigest: string;
-  readonly holder: string;
-  readonly seq: number;
   readonly share: Secret<'key-share'>;
-  readonly signingKey?: SigningKey;
-  readonly now?: number;
 }): Promise<string | EnvelopePayload> {
-  const { invitation, holder, seq, invitationDigest: inv } = options;
-  const { cid, epoch } = invitation;
-  if (invitation.shares === 'direct') {
-    throw new RunbookError('INVALID_INPUT', 'This run takes no key shares: enter yours in the service yourself.', {
-      next: 'The run shows the nonce and the exact command: look at its status.',
-    });
-  }
-  const share = parseShare(options.share.reveal()).reveal();
-  const encrypter = new Encrypter();
-  encrypter.addRecipient(invitation.recipient);
-  const file = await encrypter.encrypt(JSON.stringify({ ctx: SHARE_CONTEXT, inv, cid, epoch, holder, seq, share }));
-  const payload: EnvelopePayload = {
-    cid,
-    epoch,
-    inv,
-    holder,
-    seq,
-    iat: Math.floor((options.now ?? Date.now()) / 1000),
-    ct: encodeBase64url(file),
-  };
-  return options.signingKey === undefined ? payload : signDocument(DOCUMENT_TYPES.share, payload, options.signingKey);
+  if (invitation.shares === 'direct') throw enteredDirectly();
+  const content = { share: parseShare(share.reveal()).reveal() };
+  return sealEnvelope({ typ: DOCUMENT_TYPES.share, ctx: SHARE_CONTEXT }, invitation, { ...options, inv }, content);
+}
+
+/** The holders of such a run give their shares to the service themselves. */
+export function enteredDirectly(pgp?: string, next?: string): RunbookError {
+  return new RunbookError(
+    'INVALID_INPUT',
+    'This run takes no key shares: you enter yours in the service yourself. Your share is not asked for here.',
+    {
+      needed: `an attempt in the service with ${pgp === undefined ? 'the OpenPGP key of the invitation' : `OpenPGP key ${spelled(pgp)}`}: compare it before you enter your share`,
+      next: next ?? "The run's details show the nonce and the exact command.",
+    },
+  );
 }
 
 /** The input of signal `share`: `{document}` where the envelope is signed, else its plain members. */
@@ -82,6 +111,7 @@ export function readEnvelopeText(text: string): { readonly document: string } | 
   } catch {
     throw new RunbookError('INVALID_INPUT', 'This is not an envelope; nothing was sent.', {
       needed: 'the one line that "runbook share --output" or the holder\'s page made',
+      next: 'Ask the holder for the whole line. Did he send a key share instead? Treat it as exposed: tell the operators now.',
     });
   }
 }

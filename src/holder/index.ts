@@ -1,16 +1,25 @@
-export { createEnvelope, envelopeInput, readEnvelopeText } from './envelope';
+export {
+  answerAsked,
+  askedFacts,
+  askedInShort,
+  askedMembers,
+  confirmationOf,
+  entersDirectly,
+  verifyAsked,
+} from './asked';
+export type { Asked } from './asked';
+export { claimedHeader } from './documents';
+export { enteredDirectly, envelopeInput, readEnvelopeText } from './envelope';
 export type { EnvelopePayload } from './envelope';
-export { namedSigner, verifyInvitation } from './invitation';
-export type { Invitation, VerifiedInvitation } from './invitation';
+export { followStatements } from './key-statements';
+export type { KeyStatement } from './key-statements';
 export { parseShare, SHARE_BYTES } from './key-shares';
 export { findInvitation } from './pasted';
 export type { PastedInvitation } from './pasted';
-export { plainFacts, plainRehearsalFacts } from './plain-words';
 export type { PlainFact } from './plain-words';
 export { formatPublicKey, parseFingerprint, parsePublicKey, spokenFingerprint } from './public-keys';
 export type { PinnedKey, PublicKeyEntry } from './public-keys';
-export { claimsRehearsal, createRehearsalEnvelope, verifyRehearsal } from './rehearsal';
-export type { Rehearsal, VerifiedRehearsal } from './rehearsal';
-export { readHolderKey } from './signing-keys';
+export { namedSigner } from './signed-invitation';
+export { mayBeMistyped, readHolderKey } from './signing-keys';
 export type { SigningKey } from './signing-keys';
 export { attestedName, clock, inWords } from './words';

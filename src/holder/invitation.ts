@@ -1,11 +1,9 @@
 import { z } from 'zod';
 import { tokenUse } from '../contracts/inputs/common';
-import { RunbookError } from '../errors';
-import { decodeBase64url } from './base64url';
-import { DOCUMENT_TYPES, verifyDocument } from './documents';
-import { importPublicKey } from './public-keys';
+import { DOCUMENT_TYPES } from './documents';
 import type { PinnedKey } from './public-keys';
-import { clock } from './words';
+import { needForHolder, readSigned } from './signed-invitation';
+import type { HolderChecks } from './signed-invitation';
 
 /** What a target's token may be used for; a root token is asked for as such. */
 export const invitationUse = z.enum([...tokenUse.options, 'root-token.generate']);
@@ -69,51 +67,18 @@ export interface VerifiedInvitation {
  * @throws RunbookError `DOCUMENT_INVALID` with a text for the holder.
  */
 export async function readInvitation(jws: unknown, pins: readonly PinnedKey[]): Promise<VerifiedInvitation> {
-  const verified = await verifyDocument(jws, DOCUMENT_TYPES.invitation, (kid) => {
-    const pin = pins.find((candidate) => candidate.kid === kid);
-    return pin && { name: pin.environment, publicKey: importPublicKey(pin.x) };
-  });
-  const parsed = invitationPayload.safeParse(verified.payload);
-  if (!parsed.success)
-    throw new RunbookError('DOCUMENT_INVALID', 'The invitation does not have the members of an invitation.');
-  return { invitation: parsed.data, digest: verified.digest, environment: verified.signer };
+  const { said, ...signed } = await readSigned(jws, pins, DOCUMENT_TYPES.invitation, invitationPayload);
+  return { invitation: said, ...signed };
 }
 
 /**
  * What a holder's tool checks before it asks for a key share: the signer is pinned, the type, not expired, the holder is
  * invited. What it says must still be shown to the holder.
  *
- * @param options.now milliseconds since 1970.
  * @throws RunbookError `DOCUMENT_INVALID` with a text for the holder.
  */
-export async function verifyInvitation(
-  jws: unknown,
-  options: { readonly pins: readonly PinnedKey[]; readonly now: number; readonly holder: string },
-): Promise<VerifiedInvitation> {
-  const verified = await readInvitation(jws, options.pins);
-  if (verified.invitation.exp * 1000 <= options.now) {
-    throw new RunbookError('DOCUMENT_INVALID', 'The invitation is expired; ask for the current one.', {
-      observed: `it ended at ${clock(verified.invitation.exp * 1000, options.now)}, and the clock of this device says ${clock(options.now, options.now)}`,
-      next: 'Get the current invitation from the run. If the time above is wrong, set the clock of this device.',
-    });
-  }
-  if (!verified.invitation.holders.includes(options.holder)) {
-    throw new RunbookError('DOCUMENT_INVALID', 'The invitation does not invite you.', {
-      needed: `one of the names that it invites: ${verified.invitation.holders.join(', ')}`,
-      next: 'If one of them is you, give your name exactly so. If none is, your share is not asked for.',
-    });
-  }
+export async function verifyInvitation(jws: unknown, checks: HolderChecks): Promise<VerifiedInvitation> {
+  const verified = await readInvitation(jws, checks.pins);
+  needForHolder('invitation', verified.invitation, checks);
   return verified;
-}
-
-/** The key that a document names, unverified: only to tell a person which fingerprint to compare. */
-export function namedSigner(jws: string): string | undefined {
-  try {
-    const bytes = decodeBase64url(jws.split('.')[0] ?? '');
-    const header: unknown = JSON.parse(new TextDecoder().decode(bytes));
-    const kid: unknown = typeof header === 'object' && header !== null && 'kid' in header ? header.kid : undefined;
-    return typeof kid === 'string' && /^[A-Za-z0-9_-]{43}$/.test(kid) ? kid : undefined;
-  } catch {
-    return undefined;
-  }
 }

@@ -43,6 +43,11 @@ export function parseShare(text: string): Secret<'key-share'> {
   throw new RunbookError(
     'INVALID_INPUT',
     'This is not a key share: it must be 16 to 33 bytes in hexadecimal or base64.',
+    {
+      observed: `${text.replace(/\s+/g, '').length} characters`,
+      needed: '32 to 66 characters of hexadecimal (usually 66), or 22 to 44 of base64 (usually 44)',
+      next: 'Nothing was kept or sent. Look for a missing, doubled or mistaken character, and give it again.',
+    },
   );
 }
 

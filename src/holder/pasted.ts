@@ -1,6 +1,5 @@
 import { RunbookError } from '../errors';
-import { decodeBase64url } from './base64url';
-import { DOCUMENT_TYPES } from './documents';
+import { isKeyStatement } from './key-statements';
 import { parsePublicKey } from './public-keys';
 import type { PublicKeyEntry } from './public-keys';
 
@@ -24,31 +23,23 @@ const LONGEST_TEXT = 64 * 1024;
  * @throws RunbookError `DOCUMENT_INVALID` where there is none, or more than one. Nothing of the text is repeated.
  */
 export function findInvitation(text: string): PastedInvitation {
-  if (text.length > LONGEST_TEXT) throw refused('This text is far longer than an invitation.');
+  if (text.length > LONGEST_TEXT)
+    throw refused(`This text is far longer than an invitation: ${text.length} characters.`);
   const keys = [...text.matchAll(KEY_LINE)].flatMap(([line]) => parsePublicKey(line) ?? []);
   const rest = text.replace(KEY_LINE, ' ');
   const alone = rest.replace(/[\s"'[\]<>]+/g, '');
   if (new RegExp(`^${DOCUMENT.source}$`).test(alone)) return { jws: alone, keys, statements: [] };
   const documents = [...new Set([...rest.matchAll(new RegExp(DOCUMENT, 'g'))].map(([found]) => found))];
-  const statements = documents.filter(isStatement);
+  const statements = documents.filter(isKeyStatement);
   const [jws, ...others] = documents.filter((each) => !statements.includes(each));
   if (jws === undefined) throw refused('There is no invitation in this text.');
   if (others.length > 0) throw refused('There is more than one invitation in this text.');
   return { jws, keys, statements };
 }
 
-/** What a document says of itself; nothing of it is verified here. */
-function isStatement(jws: string): boolean {
-  try {
-    const header: unknown = JSON.parse(new TextDecoder().decode(decodeBase64url(jws.split('.')[0] ?? '')));
-    return typeof header === 'object' && header !== null && 'typ' in header && header.typ === DOCUMENT_TYPES.signingKey;
-  } catch {
-    return false;
-  }
-}
-
 function refused(message: string): RunbookError {
   return new RunbookError('DOCUMENT_INVALID', message, {
     needed: 'the invitation: one long line that begins with "eyJ" and has two dots',
+    next: 'Copy it again: in the Web UI the answer of the query "invitation" of the run, or what "runbook invitation" printed. Nothing else of a message is needed.',
   });
 }

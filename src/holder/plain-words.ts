@@ -1,7 +1,8 @@
 import type { InvitationUse, VerifiedInvitation } from './invitation';
+import { USE_WORDS as USES } from '../contracts/asked';
 import { GROUPS_ARE_OURS, groupRule } from '../contracts/share-groups';
 import type { VerifiedRehearsal } from './rehearsal';
-import { attestedName, clock, inWords } from './words';
+import { attestedName, clock, inWords, spelled } from './words';
 
 /** One thing that a holder must read before he gives his share. */
 export interface PlainFact {
@@ -12,70 +13,45 @@ export interface PlainFact {
   readonly warning?: true;
 }
 
-const USES: Record<InvitationUse, string> = {
-  'dr.promote': 'promote it to DR primary',
-  'dr.update-primary': 'point it to another primary',
-  'dr.disable': 'DISABLE replication on it',
-  'dr.reindex': 'reindex it',
-  'dr.merkle-check': 'check its Merkle tree',
-  'dr.operation-token.delete': 'delete that token again',
-  'root-token.generate': 'do ANYTHING on it, without an end',
-};
 const DRASTIC: readonly InvitationUse[] = ['dr.disable', 'root-token.generate'];
 
-/** A fingerprint in groups, to be read aloud. */
-function spelled(fingerprint: string): string {
-  return (fingerprint.match(/.{1,4}/g) ?? []).join(' ');
-}
-
 /**
- * Every member of an invitation in plain words, in the order in which a holder should read them. The terminal and the
+ * Every member of an invitation in plain words, in the order in which a holder should read them: what, on which cluster,
+ * who asks and why; then who else is asked and how long; what only an expert compares comes last. The terminal and the
  * page show the same.
  *
  * @param now milliseconds since 1970.
  */
 export function plainFacts({ invitation, environment, digest }: VerifiedInvitation, now: number): PlainFact[] {
-  const { kind, targets, requestedBy, erasure, exp, iat, useFor, recipient, pgp } = invitation;
+  const { kind, targets, erasure, useFor, recipient, pgp } = invitation;
   const token = kind === 'operation-token' ? 'DR operation token' : 'ROOT token';
   const number = targets.length === 1 ? 'one cluster' : `each of ${targets.length} clusters`;
   return [
-    { label: 'Environment', lines: [environment, "signed with the workers' key that you trust"] },
     { label: 'What for', lines: [`one ${token} on ${number}`], ...warnIf(kind === 'root-token') },
-    ...targets.map(({ cluster, clusterId, addresses, caSha256, uses }) => ({
+    ...targets.map(({ cluster, uses }) => ({
       label: 'Cluster',
-      lines: [
-        cluster,
-        `to ${uses.map((use) => USES[use]).join('; ')}`,
-        `cluster ID ${clusterId}`,
-        `at ${addresses.join(', ')}`,
-        `CA ${caSha256 === '' ? "the system's roots" : `SHA-256 ${caSha256}`}`,
-      ],
+      lines: [cluster, `to ${uses.map((use) => USES[use]).join('; ')}`],
       ...warnIf(uses.some((use) => DRASTIC.includes(use))),
     })),
-    {
-      label: 'Runbook',
-      lines: [invitation.runbook, `Workflow ID ${invitation.wid}`, `run ${invitation.rid}, namespace ${invitation.ns}`],
-    },
-    {
-      label: 'Requested by',
-      lines: [
-        attestedName(requestedBy),
-        ...(requestedBy.how === 'claimed' ? ['nobody proved that name: ask, where it matters'] : []),
-      ],
-      ...warnIf(requestedBy.how === 'claimed'),
-    },
-    { label: 'Reason', lines: [invitation.reason === '' ? 'none given' : invitation.reason] },
+    ...whoAndWhy(invitation),
+    ...(kind === 'root-token'
+      ? [
+          {
+            label: 'THE TOKEN',
+            lines: [
+              `goes to whoever has the private key of OpenPGP ${spelled(pgp)}`,
+              'compare this fingerprint with that person',
+            ],
+            ...warnIf(true),
+          },
+        ]
+      : []),
+    signedBy(environment),
     { label: 'Holders', lines: holderLines(invitation) },
     ...(invitation.shares === 'direct'
       ? [{ label: 'Shares', lines: ['are entered in the service by the holders themselves: NO TOOL TAKES ONE'] }]
       : []),
-    {
-      label: 'Collected',
-      lines: [
-        `until ${clock(exp * 1000, now)}, ${inWords(exp * 1000 - now)} from now`,
-        `invited at ${clock(iat * 1000, now)}`,
-      ],
-    },
+    collected(invitation, now),
     {
       label: 'Then used',
       lines: [`for at most ${inWords(useFor * 1000)}; then the key that opens your share is destroyed`],
@@ -90,26 +66,16 @@ export function plainFacts({ invitation, environment, digest }: VerifiedInvitati
       ],
       ...warnIf(erasure !== 'memory'),
     },
-    ...(kind === 'root-token'
-      ? [
-          {
-            label: 'THE TOKEN',
-            lines: [
-              `goes to whoever has the private key of OpenPGP ${spelled(pgp)}`,
-              'compare this fingerprint with that person',
-            ],
-            ...warnIf(true),
-          },
-        ]
-      : []),
-    {
-      label: 'Ceremony',
+    theRun(invitation),
+    ...targets.map(({ cluster, clusterId, addresses, caSha256 }) => ({
+      label: 'More',
       lines: [
-        `${invitation.cid}, epoch ${invitation.epoch}`,
-        `input ${invitation.inputDigest}`,
-        `invitation ${digest}`,
+        `of cluster ${cluster}: cluster ID ${clusterId}`,
+        `at ${addresses.join(', ')}`,
+        `CA ${caSha256 === '' ? "the system's roots" : `SHA-256 ${caSha256}`}`,
       ],
-    },
+    })),
+    theCeremony(invitation, digest),
   ];
 }
 
@@ -128,25 +94,14 @@ function holderLines({ holders, standBy = [], groups = [], threshold }: Verified
  * @param now milliseconds since 1970.
  */
 export function plainRehearsalFacts({ rehearsal, environment, digest }: VerifiedRehearsal, now: number): PlainFact[] {
-  const { requestedBy, erasure, exp, iat, useFor, recipient, pgp } = rehearsal;
+  const { erasure, useFor, recipient, pgp } = rehearsal;
   return [
     { label: 'REHEARSAL', lines: ['your key share is NOT asked for', 'your tool makes a value that means nothing'] },
-    { label: 'Environment', lines: [environment, "signed with the workers' key that you trust"] },
     { label: 'What for', lines: [`to see that tool, key and access of each holder of ${rehearsal.deployment} work`] },
-    {
-      label: 'Runbook',
-      lines: [rehearsal.runbook, `Workflow ID ${rehearsal.wid}`, `run ${rehearsal.rid}, namespace ${rehearsal.ns}`],
-    },
-    { label: 'Requested by', lines: [attestedName(requestedBy)] },
-    { label: 'Reason', lines: [rehearsal.reason === '' ? 'none given' : rehearsal.reason] },
+    ...whoAndWhy(rehearsal),
+    signedBy(environment),
     { label: 'Holders', lines: [rehearsal.holders.join(', ')] },
-    {
-      label: 'Collected',
-      lines: [
-        `until ${clock(exp * 1000, now)}, ${inWords(exp * 1000 - now)} from now`,
-        `invited at ${clock(iat * 1000, now)}`,
-      ],
-    },
+    collected(rehearsal, now),
     {
       label: 'Its key',
       lines: [
@@ -154,11 +109,58 @@ export function plainRehearsalFacts({ rehearsal, environment, digest }: Verified
         `recipient ${recipient.slice(0, 20)}...; OpenPGP ${pgp}`,
       ],
     },
+    theRun(rehearsal),
+    theCeremony(rehearsal, digest),
+  ];
+}
+
+type Either = Pick<
+  VerifiedInvitation['invitation'] & VerifiedRehearsal['rehearsal'],
+  keyof VerifiedInvitation['invitation'] & keyof VerifiedRehearsal['rehearsal']
+>;
+
+function whoAndWhy({ requestedBy, reason }: Either): PlainFact[] {
+  const claimed = requestedBy.how === 'claimed';
+  return [
+    { label: 'Reason', lines: [reason === '' ? 'none given' : reason] },
     {
-      label: 'Ceremony',
-      lines: [`${rehearsal.cid}, epoch ${rehearsal.epoch}`, `input ${rehearsal.inputDigest}`, `invitation ${digest}`],
+      label: 'Requested by',
+      lines: [attestedName(requestedBy), ...(claimed ? ['nobody proved that name: ask, where it matters'] : [])],
+      ...warnIf(claimed),
     },
   ];
+}
+
+/** The name is the holder's own: he gave it when he compared the key, or whoever made his page did. */
+function signedBy(environment: string): PlainFact {
+  const workers = environment === '' ? 'the workers whose key you noted' : `the workers of "${environment}"`;
+  return {
+    label: 'Signed by',
+    lines: [
+      workers,
+      environment === ''
+        ? 'the signature verifies with the key of your note'
+        : 'so their key was called when it was trusted here; the signature verifies with it',
+    ],
+  };
+}
+
+function collected({ exp, iat }: Either, now: number): PlainFact {
+  return {
+    label: 'Collected',
+    lines: [
+      `until ${clock(exp * 1000, now)}, ${inWords(exp * 1000 - now)} from now`,
+      `invited at ${clock(iat * 1000, now)}`,
+    ],
+  };
+}
+
+function theRun({ runbook, wid, rid, ns }: Either): PlainFact {
+  return { label: 'Runbook', lines: [runbook, `Workflow ID ${wid}`, `run ${rid}, namespace ${ns}`] };
+}
+
+function theCeremony({ cid, epoch, inputDigest }: Either, digest: string): PlainFact {
+  return { label: 'Ceremony', lines: [`${cid}, epoch ${epoch}`, `input ${inputDigest}`, `invitation ${digest}`] };
 }
 
 function warnIf(condition: boolean): { readonly warning?: true } {

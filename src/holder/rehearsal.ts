@@ -1,13 +1,11 @@
-import { Encrypter } from 'age-encryption';
 import { hex } from '@scure/base';
 import { z } from 'zod';
-import { RunbookError } from '../errors';
-import { decodeBase64url, encodeBase64url } from './base64url';
-import { DOCUMENT_TYPES, signDocument, verifyDocument } from './documents';
-import type { EnvelopePayload } from './envelope';
-import { importPublicKey } from './public-keys';
+import { claimedHeader, DOCUMENT_TYPES } from './documents';
+import { sealEnvelope } from './envelope';
+import type { EnvelopeOptions, EnvelopePayload } from './envelope';
 import type { PinnedKey } from './public-keys';
-import type { SigningKey } from './signing-keys';
+import { needForHolder, readSigned } from './signed-invitation';
+import type { HolderChecks } from './signed-invitation';
 
 /** Context of the encrypted part of an answer to a rehearsal: it is of no use in a ceremony. */
 export const REHEARSAL_CONTEXT = 'runbooks/rehearsal-share/v1';
@@ -70,13 +68,7 @@ export const rehearsalPlaintext = z.strictObject({
  * refuses the other type of document.
  */
 export function claimsRehearsal(jws: string): boolean {
-  try {
-    const bytes = decodeBase64url(jws.trim().split('.')[0] ?? '');
-    const header: unknown = JSON.parse(new TextDecoder().decode(bytes));
-    return typeof header === 'object' && header !== null && 'typ' in header && header.typ === DOCUMENT_TYPES.rehearsal;
-  } catch {
-    return false;
-  }
+  return claimedHeader(jws).typ === DOCUMENT_TYPES.rehearsal;
 }
 
 /**
@@ -85,33 +77,18 @@ export function claimsRehearsal(jws: string): boolean {
  * @throws RunbookError `DOCUMENT_INVALID` with a text for the holder.
  */
 export async function readRehearsal(jws: unknown, pins: readonly PinnedKey[]): Promise<VerifiedRehearsal> {
-  const verified = await verifyDocument(jws, DOCUMENT_TYPES.rehearsal, (kid) => {
-    const pin = pins.find((candidate) => candidate.kid === kid);
-    return pin && { name: pin.environment, publicKey: importPublicKey(pin.x) };
-  });
-  const parsed = rehearsalPayload.safeParse(verified.payload);
-  if (!parsed.success)
-    throw new RunbookError('DOCUMENT_INVALID', 'The invitation does not have the members of a rehearsal.');
-  return { rehearsal: parsed.data, digest: verified.digest, environment: verified.signer };
+  const { said, ...signed } = await readSigned(jws, pins, DOCUMENT_TYPES.rehearsal, rehearsalPayload);
+  return { rehearsal: said, ...signed };
 }
 
 /**
  * What a holder's tool checks before it answers a rehearsal: the same as before it asks for a key share.
  *
- * @param options.now milliseconds since 1970.
  * @throws RunbookError `DOCUMENT_INVALID` with a text for the holder.
  */
-export async function verifyRehearsal(
-  jws: unknown,
-  options: { readonly pins: readonly PinnedKey[]; readonly now: number; readonly holder: string },
-): Promise<VerifiedRehearsal> {
-  const verified = await readRehearsal(jws, options.pins);
-  if (verified.rehearsal.exp * 1000 <= options.now) {
-    throw new RunbookError('DOCUMENT_INVALID', 'The rehearsal is over; nothing is left to do.');
-  }
-  if (!verified.rehearsal.holders.includes(options.holder)) {
-    throw new RunbookError('DOCUMENT_INVALID', 'The rehearsal does not invite you.');
-  }
+export async function verifyRehearsal(jws: unknown, checks: HolderChecks): Promise<VerifiedRehearsal> {
+  const verified = await readRehearsal(jws, checks.pins);
+  needForHolder('rehearsal', verified.rehearsal, checks);
   return verified;
 }
 
@@ -122,33 +99,18 @@ export async function verifyRehearsal(
  * @param options.tool name and version of the program, for the result of the rehearsal.
  * @returns the JWS, or the plain members for a holder without a signing key.
  */
-export async function createRehearsalEnvelope(options: {
+export async function createRehearsalEnvelope({
+  rehearsal,
+  rehearsalDigest: inv,
+  tool,
+  ...options
+}: Omit<EnvelopeOptions, 'inv'> & {
   readonly rehearsal: Pick<Rehearsal, 'cid' | 'epoch' | 'recipient'>;
   readonly rehearsalDigest: string;
-  readonly holder: string;
-  readonly seq: number;
   readonly tool: string;
-  readonly signingKey?: SigningKey;
-  readonly now?: number;
 }): Promise<string | EnvelopePayload> {
-  const { rehearsal, rehearsalDigest: inv, holder, seq } = options;
-  const { cid, epoch } = rehearsal;
   const dummy = hex.encode(globalThis.crypto.getRandomValues(new Uint8Array(DUMMY_BYTES)));
-  const tool = toolName.parse(options.tool);
-  const encrypter = new Encrypter();
-  encrypter.addRecipient(rehearsal.recipient);
-  const plaintext = { ctx: REHEARSAL_CONTEXT, inv, cid, epoch, holder, seq, dummy, tool };
-  const file = await encrypter.encrypt(JSON.stringify(plaintext));
-  const payload: EnvelopePayload = {
-    cid,
-    epoch,
-    inv,
-    holder,
-    seq,
-    iat: Math.floor((options.now ?? Date.now()) / 1000),
-    ct: encodeBase64url(file),
-  };
-  return options.signingKey === undefined
-    ? payload
-    : signDocument(DOCUMENT_TYPES.rehearsalShare, payload, options.signingKey);
+  const content = { dummy, tool: toolName.parse(tool) };
+  const kind = { typ: DOCUMENT_TYPES.rehearsalShare, ctx: REHEARSAL_CONTEXT };
+  return sealEnvelope(kind, rehearsal, { ...options, inv }, content);
 }

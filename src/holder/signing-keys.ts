@@ -37,26 +37,62 @@ export async function importSigningKey(jwk: Secret<'private-key'>): Promise<Sign
   } catch {
     // The parser's own error quotes the text: fall through to the fixed one.
   }
-  throw new RunbookError('DOCUMENT_INVALID', 'The signing key is not an Ed25519 private key in JWK form.');
+  throw new RunbookError('DOCUMENT_INVALID', 'The signing key is not an Ed25519 private key in JWK form.', {
+    needed: 'the key file that "runbook keys init" made, or for workers "runbook keys workers"',
+    next: 'Take the right file. Where it is lost, make a new key and give its public line to the operators.',
+  });
 }
 
 /**
  * Opens a person's key file.
  *
  * @param file text of the file: armored age, protected by a passphrase.
- * @throws RunbookError `DOCUMENT_INVALID`, the same for a wrong passphrase and a damaged file.
+ * @throws RunbookError `DOCUMENT_INVALID` where it is no such file; {@link wrongPassphrase} where it does not open.
  */
 export async function readHolderKey(file: string, passphrase: Secret<'passphrase'>): Promise<SigningKey> {
   let jwk: string;
+  const content = keyFileContent(file);
   try {
     const decrypter = new Decrypter();
     decrypter.addPassphrase(passphrase.reveal());
-    jwk = await decrypter.decrypt(armor.decode(file.trim()), 'text');
+    jwk = await decrypter.decrypt(content, 'text');
   } catch {
-    throw new RunbookError(
-      'DOCUMENT_INVALID',
-      'The key file does not open: the passphrase is wrong or the file is damaged.',
-    );
+    throw wrongPassphrase();
   }
   return importSigningKey(new Secret('private-key', jwk));
+}
+
+function keyFileContent(file: string): Uint8Array {
+  try {
+    return armor.decode(file.trim());
+  } catch {
+    throw new RunbookError('DOCUMENT_INVALID', 'This is not a key file, or it is damaged.', {
+      needed: 'the file that "runbook keys init" made; it begins with -----BEGIN AGE ENCRYPTED FILE-----',
+      next: `Take the right file, or its copy. ${WITHOUT_KEY}`,
+    });
+  }
+}
+
+const WITHOUT_KEY =
+  'Without the key you cannot give your share where the inventory lists one of yours: decline, so that somebody else is asked, and make a new key ("runbook keys init") for the next time.';
+
+const wrong = new WeakSet<RunbookError>();
+
+/** The same for a wrong passphrase and for a file that was damaged inside: nobody can tell one from the other. */
+function wrongPassphrase(): RunbookError {
+  const error = new RunbookError(
+    'DOCUMENT_INVALID',
+    'The key file does not open: the passphrase is wrong or the file is damaged.',
+    {
+      needed: 'the passphrase that "runbook keys init" showed when it made this very file',
+      next: `Look it up in your password store. ${WITHOUT_KEY}`,
+    },
+  );
+  wrong.add(error);
+  return error;
+}
+
+/** Whether another passphrase may open the file. */
+export function mayBeMistyped(error: unknown): boolean {
+  return error instanceof RunbookError && wrong.has(error);
 }

@@ -19,3 +19,8 @@ export function clock(epochMs: number, now = Date.now()): string {
 export function attestedName({ name, how }: { readonly name: string; readonly how: string }): string {
   return how === 'claimed' ? `${name} (UNVERIFIED)` : `${name} (${how})`;
 }
+
+/** A fingerprint in groups, to be read aloud. */
+export function spelled(fingerprint: string): string {
+  return (fingerprint.match(/.{1,4}/g) ?? []).join(' ');
+}

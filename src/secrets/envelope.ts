@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { EnvelopeReceipt, EnvelopeVerdictCode } from '../contracts/receipts';
+import { claimedHeader } from '../holder/documents';
 import { envelopePayload } from '../holder/envelope';
 import type { EnvelopePayload } from '../holder/envelope';
 import { DOCUMENT_TYPES, documentDigest, MAX_DOCUMENT_LENGTH, strictBase64url, verifyDocument } from './documents';
@@ -115,20 +116,10 @@ const TYPES = { ceremony: DOCUMENT_TYPES.share, rehearsal: DOCUMENT_TYPES.rehear
 
 /** A rehearsal's envelope in a ceremony, and the other way round, are told by name: the holder sees what he mixed up. */
 function otherKind(jws: string, wanted: DocumentType): EnvelopeVerdictCode | undefined {
-  const typ = typeOf(jws);
+  const { typ } = claimedHeader(jws);
   if (wanted === DOCUMENT_TYPES.share && typ === DOCUMENT_TYPES.rehearsalShare) return 'rehearsal-envelope';
   if (wanted === DOCUMENT_TYPES.rehearsalShare && typ === DOCUMENT_TYPES.share) return 'share-in-rehearsal';
   return undefined;
-}
-
-/** The type that a JWS claims, unverified. */
-function typeOf(jws: string): unknown {
-  try {
-    const header: unknown = JSON.parse(Buffer.from(jws.split('.')[0] ?? '', 'base64url').toString('utf8'));
-    return typeof header === 'object' && header !== null && 'typ' in header ? header.typ : undefined;
-  } catch {
-    return undefined;
-  }
 }
 
 function readEnvelope(

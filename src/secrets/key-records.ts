@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { mkdir, readdir, stat, statfs } from 'node:fs/promises';
+import { appendFile, mkdir, readdir, stat, statfs } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
 import { RunbookError } from '../errors';
@@ -187,6 +187,25 @@ export class KeyRecords {
     return this.read(cid, epoch, now);
   }
 
+  /**
+   * Notes a set of shares that a cluster rejected. What cannot be noted is tried again, and no more.
+   *
+   * @param mark one line that names the envelopes, and holds no secret.
+   */
+  async noteRejectedSet(cid: string, epoch: number, cluster: string, mark: string): Promise<void> {
+    const file = join(this.#directory, rejectedFileName(fileName(cid, epoch)));
+    await appendFile(file, `${JSON.stringify([cluster, mark])}\n`, { mode: 0o600 }).catch(() => undefined);
+  }
+
+  /** The sets that {@link noteRejectedSet} noted of a cluster. */
+  async rejectedSets(cid: string, epoch: number, cluster: string): Promise<readonly string[]> {
+    const text = (await readOwnFile(this.#directory, rejectedFileName(fileName(cid, epoch)))) ?? '';
+    return text.split('\n').flatMap((line) => {
+      const [of, mark] = parseLine(line);
+      return of === cluster && mark !== undefined ? [mark] : [];
+    });
+  }
+
   /** Overwrites and removes the record. False where there was none. */
   async destroy(cid: string, epoch: number): Promise<boolean> {
     return this.#destroyFile(fileName(cid, epoch));
@@ -223,6 +242,7 @@ export class KeyRecords {
   async #destroyFile(name: string): Promise<boolean> {
     const existed = await eraseFile(this.#directory, name);
     await eraseFile(this.#directory, burstFileName(name));
+    await eraseFile(this.#directory, rejectedFileName(name));
     return existed;
   }
 
@@ -253,6 +273,19 @@ function fileName(cid: string, epoch: number): string {
 
 function burstFileName(recordFile: string): string {
   return `${recordFile}.burst`;
+}
+
+function rejectedFileName(recordFile: string): string {
+  return `${recordFile}.rejected`;
+}
+
+/** The last line of a process that died may be incomplete. */
+function parseLine(line: string): readonly string[] {
+  try {
+    return z.array(z.string()).parse(JSON.parse(line));
+  } catch {
+    return [];
+  }
 }
 
 function parseStored(text: string): z.infer<typeof storedRecord> | undefined {

@@ -1,40 +1,19 @@
-import { z } from 'zod';
-import { RunbookError } from '../errors';
-import { DOCUMENT_TYPES, signDocument, verifyDocument } from './documents';
-import { formatPublicKey, importPublicKey, parsePublicKey } from './signing-keys';
+import {
+  isKeyStatement,
+  LONGEST_LIFE_SECONDS,
+  refuseStatement as refuse,
+  statementPayload,
+} from '../holder/key-statements';
+import type { KeyStatement } from '../holder/key-statements';
+import { DOCUMENT_TYPES, signDocument } from './documents';
+import { formatPublicKey, parsePublicKey } from './signing-keys';
 import type { PublicKeyEntry, SigningKey } from './signing-keys';
 
-const DAY_SECONDS = 24 * 3600;
-/** A statement that could be taken for ever would make an old stolen key as good as today's. */
-const LONGEST_LIFE_SECONDS = 400 * DAY_SECONDS;
-/** Clocks of workers and holders differ. */
-const CLOCK_SECONDS = 300;
+export { isKeyStatement, verifyKeyStatement } from '../holder/key-statements';
+export type { KeyStatement } from '../holder/key-statements';
+
 /** Documents of a chain that are looked at. */
 const LONGEST_CHAIN = 50;
-
-/** What a workers' signing key says of the one that follows it. Times in seconds since 1970. */
-export interface KeyStatement {
-  /** The `kid` of the key that signed. */
-  readonly previous: string;
-  readonly key: PublicKeyEntry;
-  readonly iat: number;
-  /** Until when holders may take it. */
-  readonly exp: number;
-  /** From when on the previous key does not count any more, where the statement was taken. */
-  readonly retire: number;
-}
-
-const statementPayload = z.strictObject({
-  key: z.string(),
-  previous: z.string(),
-  iat: z.int(),
-  exp: z.int(),
-  retire: z.int(),
-});
-
-function refuse(why: string): never {
-  throw new RunbookError('DOCUMENT_INVALID', `The statement about a signing key is refused: ${why}.`);
-}
 
 /** Signs with the present key that another one follows it (`runbooks-signing-key-v1`). */
 export async function signKeyStatement(
@@ -50,49 +29,10 @@ export async function signKeyStatement(
   return signDocument(DOCUMENT_TYPES.signingKey, payload, present);
 }
 
-/**
- * Verifies one statement: signed by one of `keys`, about another key, in time.
- *
- * @param now milliseconds since 1970, by the clock of whoever takes it.
- * @throws RunbookError `DOCUMENT_INVALID`; the text repeats nothing of the document.
- */
-export async function verifyKeyStatement(
-  jws: string,
-  keys: readonly PublicKeyEntry[],
-  now: number,
-): Promise<KeyStatement> {
-  const { kid, payload } = await verifyDocument(jws, DOCUMENT_TYPES.signingKey, (id) => {
-    const key = keys.find((each) => each.kid === id);
-    return key && { name: key.kid, publicKey: importPublicKey(key.x) };
-  });
-  const parsed = statementPayload.safeParse(payload);
-  if (!parsed.success) refuse('it does not have the members that it must have');
-  const { previous, iat, exp, retire } = parsed.data;
-  const key = parsePublicKey(parsed.data.key) ?? refuse('the key in it is none');
-  if (previous !== kid) refuse('it is signed with another key than the one that it follows');
-  if (key.kid === kid) refuse('a key does not follow itself');
-  const seconds = now / 1000;
-  if (exp <= seconds) refuse('it is expired');
-  if (iat > seconds + CLOCK_SECONDS) refuse('it is made in the future');
-  if (exp - iat > LONGEST_LIFE_SECONDS) refuse('it is valid for longer than 400 days');
-  if (retire < iat || retire > exp) refuse('the previous key would not be retired while it is valid');
-  return { previous, key, iat, exp, retire };
-}
-
 /** The statements in a text, one in a line; other lines are not looked at. */
 export function statementsIn(text: string): string[] {
   const lines = text.split(/\s+/).filter((line) => /^eyJ[A-Za-z0-9_-]*\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+$/.test(line));
   return [...new Set(lines)].filter(isKeyStatement).slice(0, LONGEST_CHAIN);
-}
-
-/** Whether a document says of itself that it is such a statement. Nothing of it is verified. */
-export function isKeyStatement(jws: string): boolean {
-  try {
-    const header: unknown = JSON.parse(Buffer.from(jws.split('.')[0] ?? '', 'base64url').toString('utf8'));
-    return typeof header === 'object' && header !== null && 'typ' in header && header.typ === DOCUMENT_TYPES.signingKey;
-  } catch {
-    return false;
-  }
 }
 
 /**

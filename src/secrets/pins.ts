@@ -4,9 +4,9 @@ import { dirname } from 'node:path';
 import { z } from 'zod';
 import { RunbookError } from '../errors';
 import { errnoOf } from './errno';
+import { followStatements, refuseStatement, refuseTwo } from '../holder/key-statements';
+import type { KeyStatement } from '../holder/key-statements';
 import type { PinnedKey } from '../holder/public-keys';
-import { verifyKeyStatement } from './key-statements';
-import type { KeyStatement } from './key-statements';
 import { formatPublicKey, parsePublicKey } from './signing-keys';
 import type { PublicKeyEntry } from './signing-keys';
 
@@ -55,11 +55,14 @@ export async function readPins(file: string, now = new Date()): Promise<readonly
  */
 export async function addPin(file: string, environment: string, line: string, now = new Date()): Promise<PinnedKey> {
   const key = parsePublicKey(line.trim());
-  if (key === undefined) throw new RunbookError('INVALID_INPUT', 'This is not a public key of the form "<kid>:<x>".');
+  if (key === undefined) throw notAKey();
   const content = await readPinsFile(file);
   const pinned = content.pins.find((pin) => keyOf(file, pin.key).kid === key.kid);
   if (pinned !== undefined && pinned.environment !== environment) {
-    throw new RunbookError('INVALID_INPUT', `This key is pinned for environment "${pinned.environment}" already.`);
+    throw new RunbookError('INVALID_INPUT', `This key is pinned for environment "${pinned.environment}" already.`, {
+      needed: 'one name for one key',
+      next: `Give that name, or give the key up first: "runbook keys distrust ${key.kid}".`,
+    });
   }
   if (pinned?.until !== undefined && new Date(pinned.until) <= now) {
     throw new RunbookError(
@@ -75,6 +78,14 @@ export async function addPin(file: string, environment: string, line: string, no
     await writePinsFile(file, content);
   }
   return { environment, ...key };
+}
+
+/** A line that is no public key. */
+export function notAKey(): RunbookError {
+  return new RunbookError('INVALID_INPUT', 'This is not a public key of the form "<kid>:<x>".', {
+    needed: 'the whole line with the colon, as "runbook keys workers" printed it',
+    next: 'Copy the whole line again; a character may be missing.',
+  });
 }
 
 /**
@@ -93,37 +104,31 @@ export async function followPins(
 ): Promise<readonly FollowedPin[]> {
   const content = await readPinsFile(file);
   const before = JSON.stringify(content);
-  // A key that is taken in this very call vouches for the next one, also where its own time has passed since.
-  const vouching = new Set(counting(content, now));
-  const followed: FollowedPin[] = [];
-  const refusals = new Map<string, RunbookError>();
-  let known = 0;
-  const waiting = new Set(statements);
-  for (let left = Number.POSITIVE_INFINITY; waiting.size > 0 && waiting.size < left;) {
-    left = waiting.size;
-    for (const jws of waiting) {
-      const keys = [...vouching].map((pin) => keyOf(file, pin.key));
-      const statement = await verifyKeyStatement(jws, keys, now.getTime()).catch((error: unknown) => {
-        if (!(error instanceof RunbookError)) throw error;
-        refusals.set(jws, error);
-        return undefined;
-      });
-      const pin = [...vouching].find((each) => keyOf(file, each.key).kid === statement?.previous);
-      if (statement === undefined || pin === undefined) continue;
-      waiting.delete(jws);
-      const added = follow(content, pin, statement, now, file);
-      if (added === undefined) known += 1;
-      else {
-        vouching.add(added.pin);
-        followed.push(added.followed);
-      }
-    }
-  }
+  const trusted = counting(content, now).map(({ key }) => keyOf(file, key));
+  const taken = await followStatements(trusted, statements, now.getTime());
+  const followed = taken.followed.flatMap((statement) => follow(content, statement, now, file) ?? []);
   // A key that a person pinned before its statement came adds none, and ends the one that it follows all the same.
   if (JSON.stringify(content) !== before) await writePinsFile(file, content);
-  const [refusal] = [...refusals].filter(([jws]) => waiting.has(jws)).map(([, error]) => error);
-  if (followed.length === 0 && known === 0 && !mayCountNothing) throw refusal ?? noStatement();
+  if (taken.followed.length === 0 && !mayCountNothing) throw notTaken(taken.refusals[0]);
   return followed;
+}
+
+/** Why none of the statements counts. */
+function notTaken(refusal: RunbookError | undefined): RunbookError {
+  if (refusal === undefined) {
+    return new RunbookError('DOCUMENT_INVALID', 'There is no statement about a signing key in this text.', {
+      needed: 'what "runbook keys rotate" wrote',
+      next: 'Ask the operators for that file, or compare the new key by voice: "runbook keys trust".',
+    });
+  }
+  const { message, observed, needed, next } = refusal;
+  return new RunbookError('DOCUMENT_INVALID', message, {
+    ...(observed === undefined ? {} : { observed }),
+    needed: needed ?? 'a statement of a key that is pinned here and still counts',
+    next:
+      next ?? 'Call the operators, at a number that you know, and compare the new key by voice: "runbook keys trust".',
+    cause: refusal,
+  });
 }
 
 /**
@@ -138,7 +143,11 @@ export async function retirePin(
 ): Promise<{ readonly environment: string }> {
   const content = await readPinsFile(file);
   const pin = content.pins.find((each) => keyOf(file, each.key).kid === kid);
-  if (pin === undefined) throw new RunbookError('NOT_FOUND', `This key is not pinned in ${file}.`);
+  if (pin === undefined) {
+    throw new RunbookError('NOT_FOUND', `This key is not pinned in ${file}.`, {
+      next: 'Nothing is to be done here; look whether --pins or RUNBOOKS_PINS names another file.',
+    });
+  }
   if (pin.until === undefined || new Date(pin.until) > now) pin.until = now.toISOString();
   await writePinsFile(file, content);
   return { environment: pin.environment };
@@ -146,42 +155,26 @@ export async function retirePin(
 
 function follow(
   content: PinsFile,
-  pin: PinsFile['pins'][number],
   { key, previous, retire }: KeyStatement,
   now: Date,
   file: string,
-): { readonly pin: PinsFile['pins'][number]; readonly followed: FollowedPin } | undefined {
-  if (pin.successor !== undefined && pin.successor !== key.kid) {
-    throw new RunbookError(
-      'DOCUMENT_INVALID',
-      'The statement is refused: another key followed the one that signed it, on this machine.',
-      {
-        next: 'Two keys that follow the same one: somebody else may have the old key. Call the operators, and compare by voice.',
-      },
-    );
-  }
+): FollowedPin | undefined {
+  const pin = content.pins.find((each) => keyOf(file, each.key).kid === previous);
+  // Whoever vouched is pinned: before, or by the statement before this one.
+  if (pin === undefined) throw damaged(file);
+  if (pin.successor !== undefined && pin.successor !== key.kid) refuseTwo();
   const present = content.pins.find((each) => keyOf(file, each.key).kid === key.kid);
-  if (present?.until !== undefined && new Date(present.until) <= now) {
-    throw new RunbookError(
-      'DOCUMENT_INVALID',
-      'The statement is refused: the key that it vouches for was given up on this machine.',
-    );
-  }
-  if (present !== undefined && present.environment !== pin.environment) {
-    throw new RunbookError('DOCUMENT_INVALID', 'The statement is refused: its key is pinned for another environment.');
-  }
+  if (present?.until !== undefined && new Date(present.until) <= now)
+    refuseStatement('the key that it vouches for was given up on this machine');
+  if (present !== undefined && present.environment !== pin.environment)
+    refuseStatement('its key is pinned for another environment');
   const until = new Date(retire * 1000);
   pin.successor = key.kid;
   if (pin.until === undefined || new Date(pin.until) > until) pin.until = until.toISOString();
   if (present !== undefined) return undefined;
-  const added = {
-    environment: pin.environment,
-    key: formatPublicKey(key),
-    addedAt: now.toISOString(),
-    vouchedBy: previous,
-  };
-  content.pins.push(added);
-  return { pin: added, followed: { environment: pin.environment, previous, key, until } };
+  const { environment } = pin;
+  content.pins.push({ environment, key: formatPublicKey(key), addedAt: now.toISOString(), vouchedBy: previous });
+  return { environment, previous, key, until };
 }
 
 function counting({ pins }: PinsFile, now: Date): PinsFile['pins'] {
@@ -192,12 +185,6 @@ function keyOf(file: string, line: string): PublicKeyEntry {
   const key = parsePublicKey(line);
   if (key === undefined) throw damaged(file);
   return key;
-}
-
-function noStatement(): RunbookError {
-  return new RunbookError('DOCUMENT_INVALID', 'There is no statement about a signing key in this text.', {
-    needed: 'what "runbook keys rotate" wrote',
-  });
 }
 
 async function writePinsFile(file: string, content: PinsFile): Promise<void> {

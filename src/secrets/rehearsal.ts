@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { EnvelopeReceipt, EnvelopeVerdictCode } from '../contracts/receipts';
 import type { Attestation } from '../contracts/run-facts';
 import { RunbookError, isRunbookError } from '../errors';
+import { claimedHeader } from '../holder/documents';
 import { SHARE_CONTEXT } from '../holder/envelope';
 import { readRehearsal, rehearsalPayload, rehearsalPlaintext } from '../holder/rehearsal';
 import type { Rehearsal } from '../holder/rehearsal';
@@ -203,8 +204,5 @@ function parsed(plaintext: Uint8Array): unknown {
 function signerOf(envelope: unknown): string | undefined {
   const document = unwrapDocument(envelope);
   if (typeof document !== 'string') return undefined;
-  const header: unknown = JSON.parse(Buffer.from(document.split('.')[0] ?? '', 'base64url').toString('utf8'));
-  return typeof header === 'object' && header !== null && 'kid' in header && typeof header.kid === 'string'
-    ? header.kid
-    : undefined;
+  return claimedHeader(document).kid;
 }

@@ -101,7 +101,7 @@ describe('runbook share, in a rehearsal', () => {
   });
 
   it('a wrong name, another run, somebody who is not invited: nothing is made', async () => {
-    expect((await share(['--confirm', 'west'])).err).toContain('does not match the deployment');
+    expect((await share(['--confirm', 'west'])).err).toContain('not the name of the deployment');
     const other = ['share', 'rehearsal:other', '--holder', 'ada', '--invitation-file', invitationFile, '--pins', pins];
     expect((await cli([...other, '--print'])).err).toContain('belongs to another run');
     const dora = ['share', RUN.wid, '--holder', 'dora', '--invitation-file', invitationFile, '--pins', pins];

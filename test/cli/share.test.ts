@@ -122,13 +122,40 @@ describe('runbook share', () => {
     expect(receipt.verdict).toBe('accepted');
   });
 
-  it('refuses a wrong passphrase before it asks for the share', async () => {
-    const key = await createHolderKey(new Secret('passphrase', 'correct horse battery staple'), 2);
-    const keyFile = join(directory, 'other.key');
-    await writeFile(keyFile, key.file, { mode: 0o600 });
-    const { code, questions } = await share(['--key-file', keyFile, '--confirm', 'west'], { answers: ['wrong'] });
-    expect(code).toBe(3);
-    expect(questions).toEqual(['Passphrase of the signing key']);
+  describe('a wrong passphrase', () => {
+    const passphrase = 'correct horse battery staple';
+    let keyFile: string;
+    beforeAll(async () => {
+      const key = await createHolderKey(new Secret('passphrase', passphrase), 2);
+      keyFile = join(directory, 'other.key');
+      await writeFile(keyFile, key.file, { mode: 0o600 });
+    });
+    const give = (typed: Typed, ...more: string[]) =>
+      share(['--key-file', keyFile, '--confirm', 'west', ...more], typed);
+
+    it('is asked for again, three times in all, before the share; then it is said what to do', async () => {
+      const right = await give({ answers: ['wrong', 'canary-wrong', passphrase, SHARE] });
+      expect([right.code, right.questions.length]).toEqual([0, 4]);
+      expect(right.err).toContain('Again (3 of 3)');
+      const { code, err, questions } = await give({ answers: ['wrong', 'wrong', 'canary-wrong'] });
+      expect(code).toBe(3);
+      expect(questions).toEqual(Array(3).fill('Passphrase of the signing key'));
+      expect(err).toMatch(
+        /next: Look it up in your password store[^]*decline[^]*runbook share deployment:payments --holder ada/,
+      );
+      expect(right.err + err).not.toContain('canary');
+    });
+
+    it('from a file, without a terminal, or of a file that is no key: once', async () => {
+      const file = join(directory, 'wrong-passphrase');
+      await writeFile(file, 'wrong\n', { mode: 0o600 });
+      expect(await give({}, '--passphrase-file', file)).toMatchObject({ code: 3, questions: [] });
+      const dark = await give({ answers: ['wrong', passphrase], interactive: false });
+      expect([dark.code, dark.questions.length]).toEqual([3, 1]);
+      const other = await share(['--key-file', file, '--confirm', 'west'], { answers: [passphrase, passphrase] });
+      expect([other.code, other.questions.length]).toEqual([3, 1]);
+      expect(other.err).toContain('This is not a key file');
+    });
   });
 
   it.each([
@@ -151,9 +178,10 @@ describe('runbook share', () => {
 
   it('refuses somebody who is not invited, and a wrong name of the target cluster, without asking for the share', async () => {
     expect((await share(['--holder', 'eve'], { answers: ['west', SHARE] })).questions).toEqual([]);
-    const { code, questions } = await share([], { answers: ['east', SHARE] });
-    expect(code).toBe(3);
-    expect(questions).toHaveLength(1);
+    const { code, err, questions } = await share([], { answers: ['east', 'east', 'east', SHARE] });
+    expect([code, questions]).toEqual([3, Array(3).fill('To go on, type the name of the cluster')]);
+    expect(err).toContain('If you expected another one, stop and call the operators');
+    expect((await share(['--confirm', 'east'])).questions).toEqual([]);
   });
 
   it('pins the key of the first invitation after one comparison, and asks no more', async () => {
@@ -192,6 +220,7 @@ describe('runbook share', () => {
     expect(code).toBe(0);
     expect(out).toBe('');
     expect(err).not.toContain(SHARE);
+    expect(err).toContain(`  runbook share ${RUN.wid} --envelope-file ${file}\n`);
     const text = await readFile(file, 'utf8');
     expect(text.trim().split('\n')).toHaveLength(1);
     expect(await opened(JSON.parse(text))).toBe(SHARE);
@@ -216,9 +245,12 @@ describe('runbook share', () => {
   });
 
   it('never repeats what was typed instead of a share', async () => {
-    const { code, out, err } = await share(['--confirm', 'west', '--debug'], { answers: ['canary-not-a-share'] });
+    const words = ['--confirm', 'west', '--debug'];
+    const { code, out, err } = await share(words, { answers: Array<string>(3).fill('canary-not-a-share') });
     expect(code).toBe(3);
+    expect(err).toContain('18 characters');
     expect(out + err).not.toContain('canary');
+    expect((await share(words, { answers: ['canary-not-a-share', SHARE] })).code).toBe(0);
   });
 
   it('reads the share from a file, and warns where others can read it', async () => {

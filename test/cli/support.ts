@@ -18,6 +18,8 @@ export interface Typed {
   /** Answers to questions, in order; without one left the test fails. A function is told what was shown until then. */
   readonly answers?: readonly (string | ((shown: string) => string))[];
   readonly stop?: AbortSignal;
+  /** Whether a person sits at a terminal, as if nothing is said. */
+  readonly interactive?: boolean;
 }
 
 /** Runs one command line in this process, with nothing of the tester's own environment. */
@@ -36,7 +38,7 @@ export async function cli(words: readonly string[], typed: Typed = {}): Promise<
     env: { TEMPORAL_CONFIG_FILE: '/nonexistent', ...typed.env },
     out: (line) => void out.push(line),
     err: (line) => void err.push(line),
-    interactive: true,
+    interactive: typed.interactive ?? true,
     keyWorkFactor: 4,
     readInput: () => Promise.resolve(typed.input ?? ''),
     ask: answer,

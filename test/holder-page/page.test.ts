@@ -214,6 +214,9 @@ inBrowser(`the holder's page in a browser${because}`, () => {
     });
     await agree(page, rehearsal.jws, 'ben', 'payments');
     expect(await page.isVisible('#share')).toBe(false);
+    const title = 'REHEARSAL: no key share is asked for';
+    expect([await page.innerText('#title'), await page.title()]).toEqual([title, title]);
+    expect(await page.innerText('body')).not.toContain('Give your key share');
     expect(await page.innerText('#step-3')).toContain('Do not type your key share');
     const envelope = await encryptAndCopy(page);
     const record = await stage.records.read(rehearsal.rehearsal.cid, 1_000);
@@ -294,10 +297,9 @@ inBrowser(`the holder's page in a browser${because}`, () => {
     await page.fill('#holder', 'ben');
     await page.click('#check');
     await page.waitForSelector('#step-2:not([hidden])');
-    await page.fill('#cluster', 'west');
-    await page.click('#agree');
-    expect(await messageOf(page, 2)).toContain('takes no key shares');
-    expect(await page.isVisible('#share')).toBe(false);
+    expect(await page.innerText('#title')).toBe('Do not type your key share here');
+    expect(await page.innerText('#direct')).toContain('takes no key shares');
+    expect([await page.isVisible('#cluster'), await page.isVisible('#share')]).toEqual([false, false]);
     await context.close();
   });
 

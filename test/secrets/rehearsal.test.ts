@@ -142,7 +142,7 @@ describe('the invitation', () => {
 
   it('is refused where it is over, does not invite, or is signed by a key that is not pinned', async () => {
     const verify = (more: object) => verifyRehearsal(created.jws, { pins, now: Date.now(), holder: 'ben', ...more });
-    await expect(verify({ now: created.rehearsal.exp * 1000 })).rejects.toThrow('over');
+    await expect(verify({ now: created.rehearsal.exp * 1000 })).rejects.toThrow('expired');
     await expect(verify({ holder: 'dan' })).rejects.toThrow('does not invite you');
     await expect(verify({ pins: [{ environment: 'other', ...newSigningKey().key }] })).rejects.toThrow(
       'not known here',
@@ -160,7 +160,7 @@ describe('the invitation', () => {
       (await readOwnInvitation(ceremony, workers)).invitation,
       workers,
     );
-    await expect(verifyRehearsal(dressedUp, options)).rejects.toThrow('members of a rehearsal');
+    await expect(verifyRehearsal(dressedUp, options)).rejects.toThrow('members that this tool knows');
     expect(claimsRehearsal(ceremony.invitation)).toBe(false);
     expect(claimsRehearsal('not a document')).toBe(false);
   });

@@ -1,5 +1,7 @@
+import { workflowInfo } from '@temporalio/workflow';
 import type { RosterActivities } from '../../src/contracts/activities';
 import type { Declined } from '../../src/contracts/run-status';
+import { nextOfDecline, withNext } from '../../src/contracts/receipts';
 import type { InboxItem } from '../../src/contracts/signals';
 import type { RunState } from './run-state';
 
@@ -15,7 +17,9 @@ export type DeclineVerdicts = Awaited<ReturnType<RosterActivities['checkDeclines
 export function receiveDeclines(state: RunState, verdicts: DeclineVerdicts, held: readonly string[]): Declined[] {
   return verdicts.flatMap(({ arrival, accepted, code, text, by, reason, eventId }): Declined[] => {
     const refuse = (why: string, words: string): Declined[] => {
-      state.receipt({ signal: 'decline', arrival, verdict: 'refused', code: why, text: words, from: by });
+      const next = nextOfDecline(why, { workflowId: workflowInfo().workflowId, holder: by?.name });
+      const receipt = { signal: 'decline', arrival, verdict: 'refused', code: why, from: by } as const;
+      state.receipt({ ...receipt, text: withNext(words, next) });
       return [];
     };
     if (code === 'plain-text-share') {
@@ -36,7 +40,8 @@ export function receiveDeclines(state: RunState, verdicts: DeclineVerdicts, held
 /** Refuses what arrives while nobody is asked for a key share. */
 export function refuseDeclines(state: RunState, items: readonly InboxItem[]): Promise<void> {
   for (const { arrival } of items) {
-    const text = 'refused: this run asks for no key shares now';
+    const next = nextOfDecline('no-ceremony', { workflowId: workflowInfo().workflowId });
+    const text = withNext('refused: this run asks for no key shares now', next);
     state.receipt({ signal: 'decline', arrival, verdict: 'refused', code: 'no-ceremony', text });
   }
   return Promise.resolve();

@@ -1,6 +1,7 @@
+import { workflowInfo } from '@temporalio/workflow';
 import type { EnvelopeVerdict } from '../../src/contracts/ceremony';
 import { holdsKeyShare } from '../../src/contracts/plain-shares';
-import { ENVELOPE_VERDICTS } from '../../src/contracts/receipts';
+import { ENVELOPE_VERDICTS, nextOfShare, withNext } from '../../src/contracts/receipts';
 import type { InboxItem } from '../../src/contracts/signals';
 import { checks } from './activity-calls';
 import { failureFacts } from './failures';
@@ -11,7 +12,8 @@ import type { RunState } from './run-state';
 export function receiveVerdicts(state: RunState, verdicts: readonly EnvelopeVerdict[]): void {
   for (const { arrival, code, text, holder, eventId } of verdicts) {
     const verdict = code === 'accepted' ? 'accepted' : 'refused';
-    state.receipt({ signal: 'share', arrival, verdict, code, text, from: holder });
+    const next = nextOfShare(code, { workflowId: workflowInfo().workflowId, holder: holder?.name, how: holder?.how });
+    state.receipt({ signal: 'share', arrival, verdict, code, text: withNext(text, next), from: holder });
     if (code === 'plain-text-share') notePlainShare(state, { what: `signal share, number ${arrival}`, eventId });
   }
 }

@@ -1,5 +1,6 @@
 import type { Client } from '@temporalio/client';
 import type { Command } from 'commander';
+import { nextCommandOf } from '../../contracts/next-commands';
 import { SIGNALS, declinePayload } from '../../contracts/signals';
 import { RunbookError } from '../../errors';
 import { redact, signDecline } from '../../secrets';
@@ -38,12 +39,13 @@ export function declineCommand(host: CommandHost): Command {
         throw new RunbookError('INVALID_INPUT', 'This run does not ask you for a key share. Nothing was sent.', {
           observed: options.holder,
           needed: `one of: ${asked.holders.join(', ')}`,
-          next: shellLine('runbook', 'status', workflowId),
+          next: `If one of them is you, give your name exactly so. If none is, you are not asked. Who is: ${shellLine('runbook', 'status', workflowId)}`,
         });
       }
       if (redact(options.reason) !== options.reason) {
         throw new RunbookError('INVALID_INPUT', 'The reason seems to hold a secret. Nothing was sent.', {
           needed: 'a few words; everybody can read them',
+          next: `Give other words: ${nextCommandOf.decline(workflowId, options.holder)}. Was it your key share? It stands in the history of your shell now: remove it there.`,
         });
       }
       const { holders: _holders, ...about } = asked;
@@ -57,19 +59,19 @@ export function declineCommand(host: CommandHost): Command {
       });
       if (!parsed.success) {
         const mistakes = parsed.error.issues.map(({ path, message }) => `${path.join('.')}: ${message}`).join('; ');
-        throw new RunbookError('INVALID_INPUT', `The decline is refused: ${mistakes}. Nothing was sent.`);
+        throw new RunbookError('INVALID_INPUT', `The decline is refused: ${mistakes}. Nothing was sent.`, {
+          needed: 'a reason of one to 500 characters',
+          next: `Correct it: ${nextCommandOf.decline(workflowId, options.holder)}`,
+        });
       }
       const key = await signingKey(context, options);
       const input = key === undefined ? parsed.data : { document: await signDecline(parsed.data, key) };
       // To the very run that invited: a run that came after it asks anew.
       await giveSignal(host, options, client, { workflowId, runId: about.rid }, SIGNALS.decline, input);
-      if (options.print !== true) context.err(`You may give it all the same: ${shareLine(workflowId, options.holder)}`);
+      if (options.print !== true)
+        context.err(`You may give it all the same: ${nextCommandOf.share(workflowId, options.holder)}`);
     });
   });
-}
-
-function shareLine(workflowId: string, holder: string): string {
-  return shellLine('runbook', 'share', workflowId, '--holder', holder);
 }
 
 interface Asked {
@@ -96,7 +98,8 @@ async function whoIsAsked(client: Client, workflowId: string): Promise<Asked> {
   )
     return { rid, cid, epoch, holders };
   throw new RunbookError('DOCUMENT_INVALID', 'The run shows an invitation that is none. Nothing was sent.', {
-    next: shellLine('runbook', 'status', workflowId),
+    needed: 'an invitation that the workers made',
+    next: `Tell the operators, by voice, that you cannot give your share. What the run says: ${shellLine('runbook', 'status', workflowId)}`,
   });
 }
 

@@ -5,6 +5,7 @@ import type { Command } from 'commander';
 import { projectRoot } from '../../dev-server/locations';
 import { RunbookError } from '../../errors';
 import { formatPublicKey, parseFingerprint, parsePublicKey, spokenFingerprint } from '../../holder';
+import { notAKey } from '../../secrets';
 import { newCommand, printResult } from '../command';
 import type { CommandHost, CommonOptions } from '../command';
 
@@ -73,8 +74,7 @@ export function holderPageCommand({ context }: CommandHost): Command {
 function trustedKeys(options: PageOptions): readonly { readonly kid: string; readonly text: string }[] {
   const whole = options.key.map((line) => {
     const key = parsePublicKey(line.trim());
-    if (key === undefined)
-      throw new RunbookError('INVALID_INPUT', '--key is not a public key of the form "<kid>:<x>".');
+    if (key === undefined) throw notAKey();
     return { kid: key.kid, text: formatPublicKey(key) };
   });
   const known = new Set(whole.map(({ kid }) => kid));
@@ -83,6 +83,7 @@ function trustedKeys(options: PageOptions): readonly { readonly kid: string; rea
     if (kid === undefined) {
       throw new RunbookError('INVALID_INPUT', '--fingerprint is not a complete fingerprint.', {
         needed: '64 hexadecimal digits, in groups or not',
+        next: 'Copy the whole fingerprint again, in quotes, as "runbook keys workers" printed it.',
       });
     }
     // Given beside a key, it is what the key must have.
@@ -90,6 +91,7 @@ function trustedKeys(options: PageOptions): readonly { readonly kid: string; rea
       throw new RunbookError('INVALID_INPUT', 'The key does not have the fingerprint that was given.', {
         observed: whole.map((key) => spokenFingerprint(key.kid)).join(', '),
         needed: spokenFingerprint(kid),
+        next: 'Do not make a page of this key before you know whose it is: compare it with whoever made the key of the workers.',
       });
     }
     return { kid, text: kid };
@@ -104,9 +106,15 @@ export function fillPage(
 ): string {
   return Object.entries(values).reduce((text, [name, value]) => {
     const empty = `<meta name="${name}" content="">`;
-    if (!text.includes(empty)) throw new RunbookError('INTERNAL', "The built holder's page is damaged.");
+    if (!text.includes(empty)) throw damagedPage();
     return text.replace(empty, () => `<meta name="${name}" content="${escape(value)}">`);
   }, page);
+}
+
+function damagedPage(): RunbookError {
+  return new RunbookError('INTERNAL', "The built holder's page is damaged.", {
+    next: 'Build it again: npm run build. Installed from a package: install it again.',
+  });
 }
 
 function escape(value: string): string {
@@ -123,7 +131,7 @@ async function readPublished(): Promise<string> {
     return await readFile(file, 'utf8');
   } catch {
     throw new RunbookError('NOT_FOUND', `The holder's page is not built: ${file} is missing.`, {
-      next: 'npm run build',
+      next: 'Build it: npm run build. Or take holder-page.html as it is published with the release.',
     });
   }
 }

@@ -102,10 +102,14 @@ async function newPassphrase(context: CliContext, options: InitOptions): Promise
   if (typed.length < SHORTEST_PASSPHRASE) {
     throw new RunbookError('INVALID_INPUT', 'The passphrase is too short.', {
       needed: `at least ${SHORTEST_PASSPHRASE} characters, or one that is made for you`,
+      next: 'Run the command again; without --own-passphrase and --passphrase-file it makes one.',
     });
   }
   if (options.passphraseFile === undefined && (await context.askHidden('The passphrase again')) !== typed) {
-    throw new RunbookError('INVALID_INPUT', 'The two passphrases differ; no key was made.');
+    throw new RunbookError('INVALID_INPUT', 'The two passphrases differ; no key was made.', {
+      needed: 'the same passphrase twice',
+      next: 'Run the command again; without --own-passphrase it makes one for you.',
+    });
   }
   return new Secret('passphrase', typed);
 }
@@ -148,6 +152,7 @@ function trustCommand(host: CommandHost): Command {
       if (statement !== undefined || environment === undefined || line === undefined) {
         throw new RunbookError('INVALID_INPUT', 'Give either an environment and a key, or a file of statements.', {
           needed: '<environment> <key>, or --statement <file>',
+          next: 'For example: runbook keys trust production KID:KEY',
         });
       }
       const file = pinsPath(context.env, options.pins);

@@ -80,7 +80,7 @@ export function rotateCommand({ context }: CommandHost): Command {
           `  2. In the inventory: workers: { signingKey: { file: ${options.output} }, statements: ${options.statements} }; restart every worker.`,
           '  3. Holders: "runbook share" takes the statement with the next invitation. Or each takes the file before:',
           `       runbook keys trust --statement ${options.statements}`,
-          '     A holder with the page saves it anew: its key is part of it.',
+          '     The page takes it with the invitation, too; give its holders a page made for the new key before the old one is destroyed.',
           '  4. Destroy the old key file, and its copies in backups, when every holder has the new key.',
         ],
       );
@@ -102,6 +102,7 @@ export function distrustCommand({ context }: CommandHost): Command {
       if (kid === undefined)
         throw new RunbookError('INVALID_INPUT', 'This is not the fingerprint of a key.', {
           needed: '64 hexadecimal digits, in groups or not',
+          next: 'Copy it again, in quotes: it stands in the file of pinned keys as the part before the colon, too.',
         });
       const { environment } = await retirePin(file, kid);
       const left = (await readPins(file)).filter((pin) => pin.environment === environment);
@@ -152,6 +153,7 @@ function days(text: string, option: string): number {
   if (Number.isInteger(number) && number >= 0 && number <= 400) return number;
   throw new RunbookError('INVALID_INPUT', `${option} is not a number of days.`, {
     needed: 'a whole number, at most 400',
+    next: `Give the same command with a number there, or without ${option}.`,
   });
 }
 

@@ -69,6 +69,7 @@ export function encodedTokenIn(text: string): string {
   if (!/^[A-Za-z0-9+/]+={0,2}$/.test(encoded)) {
     throw new RunbookError('INVALID_INPUT', 'No encoded token was found in it. Nothing was sent.', {
       needed: 'the value of "Encoded Token" (encoded_token): letters, digits, +, / and = at the end',
+      next: 'Copy it again from the answer of the service, whole; the whole answer will do, too.',
     });
   }
   if (encoded.length < SHORTEST_MESSAGE) {

@@ -1,0 +1,182 @@
+import { RunbookError } from '../errors';
+import {
+  askedFacts,
+  askedInShort,
+  askedMembers,
+  confirmationOf,
+  enteredDirectly,
+  entersDirectly,
+  findInvitation,
+  formatPublicKey,
+  namedSigner,
+  parsePublicKey,
+  spokenFingerprint,
+  verifyAsked,
+} from '../holder';
+import type { Asked, PublicKeyEntry } from '../holder';
+import { followPins, notAKey, readPins } from '../secrets';
+import { askAgain } from './ask-again';
+import { followedLines } from './commands/signing-keys';
+import type { CliContext } from './context';
+import { pinsPath } from './invitation';
+import { pinAfterComparing } from './pin-key';
+import { shellLine } from './text';
+
+/** What the holder says of himself and of what he trusts. */
+export interface HolderOptions {
+  readonly holder: string;
+  readonly workersKey?: string;
+  readonly environment: string;
+  readonly pins?: string;
+  readonly confirm?: string;
+  readonly shareFile?: string;
+  readonly shareStdin?: boolean;
+}
+
+/** The run that the holder named; without a connection nobody knows the namespace. */
+export interface ExpectedRun {
+  readonly namespace?: string;
+  readonly workflowId: string;
+}
+
+/**
+ * Checks what a holder was sent as his tool must (protocol: "Invitation"), shows it, and lets him confirm it.
+ *
+ * @param text the invitation as the run or somebody gave it, with what came along.
+ * @throws RunbookError with what to do about it; no share was asked for.
+ */
+export async function readAndConfirm(
+  context: CliContext,
+  options: HolderOptions,
+  text: string,
+  expected: ExpectedRun,
+): Promise<Asked> {
+  const { jws, keys, statements } = findInvitation(text);
+  const pinsFile = pinsPath(context.env, options.pins);
+  await followSigner(context, pinsFile, statements);
+  await pinSigner(context, options, { pinsFile, signer: namedSigner(jws), keys });
+  const asked = await checkAsked(jws, { pinsFile, holder: options.holder, expected });
+  if (asked.kind === 'rehearsal') refuseShare(options);
+  // To standard error: standard output stays clean for --print and --json.
+  for (const line of askedLines(asked)) context.err(line);
+  if (entersDirectly(asked)) {
+    const next = `Nonce and exact command: ${shellLine('runbook', 'status', expected.workflowId)}`;
+    throw enteredDirectly(askedMembers(asked).pgp, next);
+  }
+  await confirm(context, options, asked);
+  return asked;
+}
+
+/** Every member of what is asked, in plain words; what it is about stands first, and again where the eye rests at last. */
+export function askedLines(asked: Asked, now = Date.now()): string[] {
+  const facts = askedFacts(asked, now);
+  const width = Math.max(...facts.map(({ label }) => label.length));
+  return [
+    ...(asked.kind === 'rehearsal' ? ['REHEARSAL: no key share is asked for. Keep yours where it is.'] : []),
+    'Invitation: the signature verifies with a key that is pinned on this machine.',
+    ...facts.flatMap(({ label, lines, warning }) =>
+      lines.map((line, index) => {
+        const margin = index === 0 && warning ? '!' : ' ';
+        return `${margin} ${(index === 0 ? label : '').padEnd(width)}  ${line}`;
+      }),
+    ),
+    '',
+    `In short: ${askedInShort(asked)}`,
+    'Is this not what you were told? Stop (Ctrl-C), and call the operators at a number that you know.',
+  ];
+}
+
+async function checkAsked(
+  jws: string,
+  given: { readonly pinsFile: string; readonly holder: string; readonly expected: ExpectedRun },
+): Promise<Asked> {
+  const { pinsFile, holder, expected } = given;
+  const pins = await readPins(pinsFile);
+  const signer = namedSigner(jws);
+  if (!pins.some(({ kid }) => kid === signer)) {
+    throw new RunbookError(
+      'DOCUMENT_INVALID',
+      'The invitation is signed with a key that is not pinned on this machine. Your share was not asked for.',
+      {
+        observed: signer === undefined ? 'no readable signer' : `key ${spokenFingerprint(signer)}`,
+        needed: `a key in ${pinsFile}`,
+        next: 'Ask the operators for the workers\' public key on another way, compare its fingerprint by voice, then "runbook keys trust <environment> <key>".',
+      },
+    );
+  }
+  const asked = await verifyAsked(jws, { pins, now: Date.now(), holder });
+  const { ns, wid } = askedMembers(asked);
+  if ((expected.namespace ?? ns) !== ns || wid !== expected.workflowId) {
+    throw new RunbookError('DOCUMENT_INVALID', 'The invitation belongs to another run than the one that you named.', {
+      observed: `${wid} in namespace ${ns}`,
+      needed: `${expected.workflowId}${expected.namespace === undefined ? '' : ` in namespace ${expected.namespace}`}`,
+      next: 'Ask the operators which run it is about. Is it the one of the invitation? Name that one.',
+    });
+  }
+  return asked;
+}
+
+/** A rehearsal asks for no share: one that is handed in all the same is not even read. */
+function refuseShare({ shareFile, shareStdin }: HolderOptions): void {
+  if (shareFile === undefined && shareStdin !== true) return;
+  throw new RunbookError('INVALID_INPUT', 'This is a REHEARSAL: it asks for no key share, and none was read.', {
+    needed: 'the same command without --share-file and --share-stdin',
+    next: 'Never give your key share to a rehearsal: this command makes a value that means nothing.',
+  });
+}
+
+async function confirm(context: CliContext, options: HolderOptions, asked: Asked): Promise<void> {
+  const { what, wanted } = confirmationOf(asked);
+  const compare = (typed: string): void => {
+    if (typed === wanted) return;
+    throw new RunbookError('INVALID_INPUT', `This is not ${what}. Nothing else was asked for.`, {
+      needed: wanted,
+      next: 'If you expected another one, stop and call the operators, at a number that you know.',
+    });
+  };
+  if (options.confirm !== undefined) {
+    compare(options.confirm);
+    return;
+  }
+  const question = `To go on${asked.kind === 'rehearsal' ? ' with the REHEARSAL' : ''}, type ${what}`;
+  await askAgain(
+    context,
+    async () => compare(await context.ask(question)),
+    ({ code }) => code === 'INVALID_INPUT',
+  );
+}
+
+/** A signer that is not pinned yet is pinned where a pinned key vouches for it: statements come with the invitation. */
+async function followSigner(context: CliContext, pinsFile: string, statements: readonly string[]): Promise<void> {
+  if (statements.length === 0) return;
+  // One that no pinned key signed is left alone: whoever may write to the run could put it there.
+  const followed = await followPins(pinsFile, statements, { mayCountNothing: true });
+  for (const line of followed.flatMap(followedLines)) context.err(line);
+}
+
+/** A signer that is not pinned yet is pinned where its key is at hand and the holder compared the fingerprint. */
+async function pinSigner(
+  context: CliContext,
+  options: HolderOptions,
+  found: {
+    readonly pinsFile: string;
+    readonly signer: string | undefined;
+    readonly keys: readonly PublicKeyEntry[];
+  },
+): Promise<void> {
+  const { pinsFile, signer } = found;
+  if ((await readPins(pinsFile)).some(({ kid }) => kid === signer)) return;
+  const given = options.workersKey === undefined ? undefined : parsePublicKey(options.workersKey.trim());
+  if (options.workersKey !== undefined && given === undefined) throw notAKey();
+  if (given !== undefined && given.kid !== signer) {
+    throw new RunbookError('DOCUMENT_INVALID', 'The invitation is not signed with the key that you gave.', {
+      observed: signer === undefined ? 'no readable signer' : `key ${spokenFingerprint(signer)}`,
+      needed: `key ${spokenFingerprint(given.kid)}`,
+      next: 'Your share was not asked for. Call the operators, at a number that you know.',
+    });
+  }
+  const key = given ?? found.keys.find(({ kid }) => kid === signer);
+  // Where there is no key, or nobody to compare it, the check of the invitation says what to do.
+  if (key === undefined || !context.interactive) return;
+  await pinAfterComparing(context, { pinsFile, environment: options.environment, line: formatPublicKey(key) });
+}

@@ -1,0 +1,93 @@
+import type { Secret } from '../secret';
+import { createEnvelope } from './envelope';
+import type { EnvelopePayload } from './envelope';
+import { verifyInvitation } from './invitation';
+import type { Invitation, VerifiedInvitation } from './invitation';
+import { plainFacts, plainRehearsalFacts, USES } from './plain-words';
+import type { PlainFact } from './plain-words';
+import { claimsRehearsal, createRehearsalEnvelope, verifyRehearsal } from './rehearsal';
+import type { Rehearsal, VerifiedRehearsal } from './rehearsal';
+import type { HolderChecks } from './signed-invitation';
+import type { SigningKey } from './signing-keys';
+import { attestedName } from './words';
+
+/** What a holder is asked for, verified: his key share in a ceremony, or an answer to a rehearsal of one. */
+export type Asked =
+  ({ readonly kind: 'ceremony' } & VerifiedInvitation) | ({ readonly kind: 'rehearsal' } & VerifiedRehearsal);
+
+/**
+ * What a holder's tool checks before it asks for anything. What the document says of itself only chooses the check: each
+ * refuses the other kind.
+ *
+ * @throws RunbookError `DOCUMENT_INVALID` with a text for the holder.
+ */
+export async function verifyAsked(jws: string, checks: HolderChecks): Promise<Asked> {
+  return claimsRehearsal(jws)
+    ? { kind: 'rehearsal', ...(await verifyRehearsal(jws, checks)) }
+    : { kind: 'ceremony', ...(await verifyInvitation(jws, checks)) };
+}
+
+/** What both kinds of invitation say. */
+export function askedMembers(asked: Asked): Pick<Invitation & Rehearsal, keyof Invitation & keyof Rehearsal> {
+  return asked.kind === 'rehearsal' ? asked.rehearsal : asked.invitation;
+}
+
+/** The holders enter their shares in the service themselves: nothing is asked for by a tool. */
+export function entersDirectly(asked: Asked): boolean {
+  return asked.kind === 'ceremony' && asked.invitation.shares === 'direct';
+}
+
+/** Every member in plain words, in the order in which a holder should read them. */
+export function askedFacts(asked: Asked, now: number): PlainFact[] {
+  return asked.kind === 'rehearsal' ? plainRehearsalFacts(asked, now) : plainFacts(asked, now);
+}
+
+/** What is asked, of what, by whom and why: what a holder reads first, and compares with what he was told. */
+export function askedInShort(asked: Asked): string {
+  const { requestedBy, reason } = askedMembers(asked);
+  const by = `${attestedName(requestedBy)} asks. Reason: ${reason === '' ? 'none given' : reason}`;
+  if (asked.kind === 'rehearsal') return `Rehearsal for ${asked.rehearsal.deployment}. ${by}`;
+  const { kind, targets } = asked.invitation;
+  const uses = [...new Set(targets.flatMap((target) => target.uses))].map((use) => USES[use]).join('; ');
+  const token = kind === 'root-token' ? 'ROOT token' : 'DR operation token';
+  return `${token} on ${targets.map(({ cluster }) => cluster).join(', ')}, to ${uses}. ${by}`;
+}
+
+/** What has to be typed so that nobody agrees without having read. */
+export function confirmationOf(asked: Asked): { readonly what: string; readonly wanted: string } {
+  if (asked.kind === 'rehearsal') return { what: 'the name of the deployment', wanted: asked.rehearsal.deployment };
+  const [first, ...others] = asked.invitation.targets;
+  return { what: `the name of the ${others.length > 0 ? 'first ' : ''}cluster`, wanted: first?.cluster ?? '' };
+}
+
+/** What a holder answers with. */
+export interface Answer {
+  readonly holder: string;
+  /** Name and version of the program, for the result of a rehearsal. */
+  readonly tool: string;
+  readonly signingKey: SigningKey | undefined;
+  /** Asked for only where it is needed. */
+  readonly share: () => Promise<Secret<'key-share'>> | Secret<'key-share'>;
+}
+
+/**
+ * The holder's answer. To a rehearsal there is no way to hand a share in: the value in it is made on the spot.
+ *
+ * @returns the JWS, or the plain members for a holder without a signing key.
+ * @throws RunbookError `INVALID_INPUT` where the share is none, or the run takes none.
+ */
+export async function answerAsked(
+  asked: Asked,
+  { holder, tool, signingKey, share }: Answer,
+): Promise<string | EnvelopePayload> {
+  // The highest counts: a later envelope of the same holder replaces an earlier one.
+  const common = { holder, signingKey, seq: Date.now() };
+  return asked.kind === 'rehearsal'
+    ? createRehearsalEnvelope({ ...common, rehearsal: asked.rehearsal, rehearsalDigest: asked.digest, tool })
+    : createEnvelope({
+        ...common,
+        invitation: asked.invitation,
+        invitationDigest: asked.digest,
+        share: await share(),
+      });
+}
