@@ -65,15 +65,16 @@ describe('paths filters become what is wanted', () => {
   afterAll(() => lanes.ended());
 
   it(
-    cell(NAME, 'no fault', 'from the inventory, what only narrows needs nobody; a dry run only reads'),
+    cell(NAME, 'no fault', 'from the inventory, what only narrows is approved as well; a dry run only reads'),
     world.test(async (scenario) => {
       const dry = await reconcile(scenario, { dryRun: true });
       expect(await dry.report()).toMatchObject({ outcome: 'planned', gates: [] });
       expect(filterOf(scenario, 'asia')).toBeUndefined();
 
       const run = await reconcile(scenario);
+      await run.approve('filter');
       const report = await ended(run);
-      expect(report).toMatchObject({ outcome: 'completed', leftToDo: [], parkings: [], gates: [] });
+      expect(report).toMatchObject({ outcome: 'completed', leftToDo: [], parkings: [], gates: [{ gate: 'filter' }] });
       expect(filterOf(scenario, 'europe')).toEqual(deny('us-customers/'));
       expect(filterOf(scenario, 'asia')).toEqual(allow('eu-customers/', 'kv/'));
       // Europe was as wanted but for the writing of its path.
@@ -142,9 +143,10 @@ describe('paths filters become what is wanted', () => {
       const run = await reconcile(scenario, {
         filters: { europe: deny('us-customers/', 'secret/'), asia: deny('kv/') },
       });
+      await run.approve('filter');
       const report = await ended(run);
       expect(lost.hits).toBe(1);
-      expect(report).toMatchObject({ outcome: 'completed', leftToDo: [], parkings: [], gates: [] });
+      expect(report).toMatchObject({ outcome: 'completed', leftToDo: [], parkings: [], gates: [{ gate: 'filter' }] });
       expect(statuses(scenario, 'east', `POST ${pathOf(scenario, 'europe')}`)).toEqual([0]);
       expect(filterOf(scenario, 'europe')).toEqual(deny('secret/', 'us-customers/'));
       expect(filterOf(scenario, 'asia')).toEqual(deny('kv/'));
@@ -186,6 +188,7 @@ describe('paths filters become what is wanted', () => {
       const endpoint = `GET ${BASE}/secondary/dynamic-filter/${idOf(scenario, 'europe')}`;
       scenario.service.faults.add({ cluster: 'europe', endpoint, action: { status: 403 }, times: Infinity });
       const run = await reconcile(scenario, { filters: { europe: allow('kv/') } });
+      await run.approve('filter');
       const step = 'Compare the dynamic filter of europe on both sides';
       await run.handle.signal('pause', { by: 'grace', reason: 'lunch', before: 'Compare the filters' });
       const parked = await run.waitsFor('decision');

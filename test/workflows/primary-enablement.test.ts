@@ -43,6 +43,13 @@ function enable(scenario: Scenario, kind: string, cluster: string, more = {}): P
   return scenario.startRunbook(NAME, input);
 }
 
+/** As {@link enable}, and somebody approves it. */
+async function enableApproved(scenario: Scenario, kind: string, cluster: string): Promise<TestRun> {
+  const run = await enable(scenario, kind, cluster);
+  await run.approve('plan');
+  return run;
+}
+
 function enabling({ steps }: Report): Partial<Report['steps'][number]['activities'][number]> {
   return steps.find(({ name }) => name.startsWith('Enable'))?.activities[0] ?? {};
 }
@@ -64,14 +71,16 @@ describe('enabling a primary', () => {
       expect(await dry.report()).toMatchObject({ outcome: 'planned' });
       expect(statuses(scenario, 'east', ENABLE('dr'))).toEqual([]);
 
-      const run = await enable(scenario, 'dr', 'east');
+      const run = await enableApproved(scenario, 'dr', 'east');
       const report = await run.report();
       expect(report).toMatchObject({ outcome: 'completed', leftToDo: [], parkings: [], findings: [] });
       expect(roles(scenario, 'east')).toEqual(['primary', 'disabled']);
       expect(enabling(report).observed).toContain('the node address');
       await expectFewEvents(NAME, run);
 
+      // Nobody is asked for what is there.
       const again = await (await enable(scenario, 'dr', 'east')).report();
+      expect(again.gates).toEqual([]);
       expect(enabling(again).outcome).toBe('already');
       expect(statuses(scenario, 'east', ENABLE('dr'))).toEqual([200]);
     }),
@@ -98,7 +107,7 @@ describe('enabling a primary', () => {
     cell(NAME, 'lost answer', 'performance/primary/enable, on a DR primary'),
     fresh.test(async (scenario) => {
       loseAnswer(scenario, 'east', ENABLE('performance'));
-      const report = await (await enable(scenario, 'performance', 'east')).report();
+      const report = await (await enableApproved(scenario, 'performance', 'east')).report();
       expect(report).toMatchObject({ outcome: 'completed', parkings: [] });
       expect(statuses(scenario, 'east', ENABLE('performance'))).toEqual([0]);
       expect(roles(scenario, 'east')).toEqual(['primary', 'primary']);
@@ -112,7 +121,7 @@ describe('enabling a primary', () => {
     cell(NAME, 'lost answer', 'dr/primary/enable, with the advertised address of the inventory'),
     fresh.test(async (scenario) => {
       loseAnswer(scenario, 'north', ENABLE('dr'));
-      const report = await (await enable(scenario, 'dr', 'north')).report();
+      const report = await (await enableApproved(scenario, 'dr', 'north')).report();
       expect(report).toMatchObject({ outcome: 'completed', parkings: [] });
       expect(statuses(scenario, 'north', ENABLE('dr'))).toEqual([0]);
       const { dr } = scenario.service.cluster('north').snapshotState();
@@ -140,10 +149,20 @@ describe('enabling a primary', () => {
   );
 
   it(
+    cell(NAME, 'abort at', 'gate plan, which is rejected'),
+    layered.test(async (scenario) => {
+      const run = await enable(scenario, 'dr', 'europe');
+      await run.approve('plan', 'grace', 'reject');
+      expect(await run.report()).toMatchObject({ outcome: 'aborted' });
+      expect(statuses(scenario, 'europe', ENABLE('dr'))).toEqual([]);
+    }),
+  );
+
+  it(
     cell(NAME, 'parked, abort', 'the service refuses'),
     layered.test(async (scenario) => {
       scenario.service.faults.add({ cluster: 'europe', endpoint: ENABLE('dr'), action: { status: 403 }, times: 9 });
-      const run = await enable(scenario, 'dr', 'europe');
+      const run = await enableApproved(scenario, 'dr', 'europe');
       await run.decide('abort', 'Enable europe as DR primary');
       expect(await run.report()).toMatchObject({ outcome: 'aborted' });
       expect(roles(scenario, 'europe')).toEqual(['disabled', 'secondary']);
@@ -154,7 +173,7 @@ describe('enabling a primary', () => {
     cell(NAME, 'taken over at', 'a parked step'),
     layered.test(async (scenario) => {
       scenario.service.faults.add({ cluster: 'europe', endpoint: ENABLE('dr'), action: { status: 403 }, times: 9 });
-      const run = await enable(scenario, 'dr', 'europe');
+      const run = await enableApproved(scenario, 'dr', 'europe');
       await run.waitsFor('decision');
       await expectTakenOver(scenario, run, NAME);
       expect(roles(scenario, 'europe')).toEqual(['disabled', 'secondary']);
@@ -166,7 +185,7 @@ describe('enabling a primary', () => {
     layered.test(async (scenario) => {
       const refusal = { cluster: 'europe', endpoint: ENABLE('dr'), action: { status: 403 }, times: 9 } as const;
       const fault = scenario.service.faults.add(refusal);
-      const run = await enable(scenario, 'dr', 'europe');
+      const run = await enableApproved(scenario, 'dr', 'europe');
       await run.waitsFor('decision');
       fault.remove();
       await run.decide('retry');

@@ -214,6 +214,7 @@ describe('a secondary that is to follow another primary', () => {
       performance.test(async (scenario) => {
         refuseUpdate(scenario);
         const run = await start(scenario, europeTo('west', 'addresses'));
+        await run.approve('repoint');
         await run.decide('abort', GIVE);
         expect((await run.report()).outcome).toBe('aborted');
       }),
@@ -224,6 +225,7 @@ describe('a secondary that is to follow another primary', () => {
       performance.test(async (scenario) => {
         refuseUpdate(scenario);
         const run = await start(scenario, europeTo('west', 'addresses'));
+        await run.approve('repoint');
         await run.decide('skip', GIVE);
         const report = await run.report();
         expect(report.outcome).toBe('completed');
@@ -237,13 +239,13 @@ describe('a secondary that is to follow another primary', () => {
       performance.test(async (scenario) => {
         const refused = refuseUpdate(scenario);
         const run = await start(scenario, europeTo('west', 'addresses'));
+        await run.approve('repoint');
         await run.waitsFor('decision');
         refused.remove();
         await run.decide('retry', GIVE);
         const report = await run.report();
         expect(report).toMatchObject({ outcome: 'completed', leftToDo: [] });
-        // A promoted DR secondary of the performance primary knows europe already: nothing is issued, nobody is asked.
-        expect(report.gates).toEqual([]);
+        // A promoted DR secondary of the performance primary knows europe already: nothing is issued.
         expect(scenario.calls('west', 'secondary-token')).toBe(0);
         expect(snapshot(scenario, 'europe').performance).toMatchObject({ connectedTo: 'west', state: 'stream-wals' });
         await expectFiltered(scenario, 'west');
@@ -279,9 +281,15 @@ describe('a secondary that is to follow another primary', () => {
         await changeBack(scenario, 'east', 'west');
         const lost = loseAnswer(scenario, 'europe', UPDATE);
         const run = await start(scenario, europeTo('west', 'addresses'));
+        await run.approve('repoint');
         report = await run.report();
         expect(lost.hits).toBe(1);
-        expect(report).toMatchObject({ outcome: 'completed', parkings: [], leftToDo: [], gates: [] });
+        expect(report).toMatchObject({
+          outcome: 'completed',
+          parkings: [],
+          leftToDo: [],
+          gates: [{ gate: 'repoint' }],
+        });
         expect(statuses(scenario, 'europe', UPDATE)).toEqual([0]);
         await expectFiltered(scenario, 'west');
         expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
