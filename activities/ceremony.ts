@@ -1,14 +1,29 @@
+import type { GenerationAttempt } from '../src/client';
 import type { RunbookActivities } from '../src/contracts/activities';
 import type { EnvelopeVerdict } from '../src/contracts/ceremony';
 import type { EnvelopeReceipt } from '../src/contracts/receipts';
 import { ENVELOPE_VERDICTS } from '../src/contracts/receipts';
 import { isUndecodable } from '../src/contracts/signals';
 import type { Attested, Finding } from '../src/contracts/run-facts';
-import { RunbookError } from '../src/errors';
-import type { CeremonyFacts, InvitationTarget } from '../src/secrets';
-import { createInvitation, inspectEnvelope, openShares, openToken, readOwnInvitation, sealValue } from '../src/secrets';
+import type { TokenUse } from '../src/contracts/runbook-inputs';
+import type { Sealed } from '../src/contracts/sealed';
+import { RunbookError, isRunbookError } from '../src/errors';
+import type { Secret } from '../src/secret';
+import type { CeremonyFacts, InvitationTarget, RunContext, SealKeyring } from '../src/secrets';
+import {
+  createInvitation,
+  inspectEnvelope,
+  checkFurtherEnvelopes,
+  OpenedBefore,
+  placeOf,
+  openToken,
+  openValue,
+  readOwnInvitation,
+  sealValue,
+} from '../src/secrets';
 import type { ActivityDependencies } from './dependencies';
-import { badShareFindings, burstOfCeremony, ownRecord } from './support/ceremony-burst';
+import { burstOfCeremony, ownRecord, toldOf } from './support/ceremony-burst';
+import { ceremonyToken, endpointsOf } from './support/ceremony-access';
 import type { Clusters } from './support/clusters';
 import { execute, executeChange } from './support/execution';
 import { awaitClusterId, readClusterId } from './support/operation-token';
@@ -16,10 +31,11 @@ import { ArrivedSignals } from './support/arrived-signals';
 import type { ArrivedSignal } from './support/arrived-signals';
 import { handedInvitation } from './support/handed-invitation';
 import { personLookup } from './support/people';
-import { plainShares, samePlace, splitEnvelopes } from './support/plain-shares';
+import { plainShares, splitEnvelopes } from './support/plain-shares';
 import { fileDigest, readThreshold } from './support/ceremony-facts';
 import { invitedNow } from './support/ceremony-roster';
-import { orphanFinding } from './support/generation-record';
+import { madeBefore, settleCeremony } from './support/generation-record';
+import type { LedgerEntry } from './support/token-ledger';
 import { TokenLedger } from './support/token-ledger';
 
 /** How long a sealed operation token can be opened. The token itself has no lifetime. */
@@ -40,6 +56,7 @@ export function createCeremonyActivities(dependencies: ActivityDependencies, clu
   const { inventory, keyRecords, signingKey, sealKeyring } = dependencies;
   const person = personLookup(inventory);
   const ledger = new TokenLedger(dependencies.ledgerDirectory);
+  const openedBefore = new OpenedBefore();
 
   const verdictOf = (arrival: number, receipt: EnvelopeReceipt): EnvelopeVerdict => ({
     arrival,
@@ -139,32 +156,29 @@ export function createCeremonyActivities(dependencies: ActivityDependencies, clu
       for (const signal of signals)
         verdicts.set(signal.arrival, await inspect(signal, { cid, epoch, invitationDigest, holders, exp }));
       const passed = signals.filter(({ arrival }) => verdicts.get(arrival)?.code === 'accepted');
-      const { receipts, shares } = await openShares(
-        record,
-        [...sealed, ...passed.map(({ content }) => content)],
-        person,
-      );
-      const { threshold } = record;
-      const accepted = await plainShares(history, plain);
+      const envelopes = [...sealed, ...passed.map(({ content }) => content)];
+      const checked = await checkFurtherEnvelopes(record, envelopes, person, openedBefore);
+      const places = (shares: readonly Secret<'key-share'>[]) => shares.map((each) => placeOf(each, record.threshold));
+      const accepted = places(await plainShares(history, plain));
       passed.forEach(({ arrival }, index) => {
-        const receipt = receipts[sealed.length + index];
-        if (!receipt) throw new RunbookError('INTERNAL', 'An envelope has no verdict.');
-        const opened = shares.find(({ envelopeDigest }) => envelopeDigest === receipt.envelopeDigest);
-        const inHand = opened && accepted.some((share) => samePlace(share, opened.share, threshold));
+        const one = checked[sealed.length + index];
+        if (!one) throw new RunbookError('INTERNAL', 'An envelope has no verdict.');
+        const { receipt, place } = one;
+        const inHand = place !== undefined && accepted.includes(place);
         verdicts.set(arrival, verdictOf(arrival, inHand ? { ...receipt, verdict: 'same-share-as-another' } : receipt));
       });
       for (const { arrival, ...verdict } of [...verdicts.values()]) {
         if (verdict.code !== 'plain-text-share') continue;
-        const [share] = await plainShares(history, [arrival]);
-        const others = [...shares.map((each) => each.share), ...accepted];
-        const usable = share !== undefined && !others.some((other) => samePlace(other, share, threshold));
+        const [place] = places(await plainShares(history, [arrival]));
+        const taken = new Set([...checked.map((each) => each.place), ...accepted]);
+        const usable = place !== undefined && !taken.has(place);
         verdicts.set(arrival, { ...verdict, arrival, usable });
       }
       return { verdicts: [...verdicts.values()] };
     }),
 
     generateOperationToken: executeChange(async (input, execution) => {
-      const { deployment, cluster, ceremony, uses, envelopes } = input;
+      const { deployment, cluster, ceremony, uses, envelopes, told } = input;
       const { run } = execution;
       const record = await ownRecord(dependencies, ceremony, run);
       const access = clusters.of(deployment, cluster);
@@ -190,59 +204,97 @@ export function createCeremonyActivities(dependencies: ActivityDependencies, clu
           },
         );
       }
-      const { result, generation, opened } = await burstOfCeremony(dependencies, ledger, execution, {
-        kind: 'operation-token',
-        deployment,
-        access,
-        clusterId,
-        record,
-        envelopes,
+      const spec = { kind: 'operation-token', cluster, clusterId, uses, expSeconds: SEALED_SECONDS } as const;
+      const subject = { ...{ kind: spec.kind, deployment, cluster, clusterId, run }, cid: record.cid };
+      // An attempt of this activity sealed it and died before it could report: nobody gives a share for another one.
+      for (const { entry, alarms } of await madeBefore(ledger, { ...subject, key: record.keys.pgpFingerprint }, told)) {
+        const token = entry.sealed as Sealed<'operation-token'>;
+        if (await opensFor(sealKeyring, run, token, spec)) return { token, ...toldOf(cluster, entry.made, alarms) };
+      }
+      const { token, generation, made } = await burstOfCeremony(dependencies, ledger, execution, {
+        ...{ kind: spec.kind, deployment, access, clusterId, record, envelopes, told },
         endpoints: access.client.dr.secondary.generateOperationToken,
         key: record.keys,
         mayBeThere: true,
         receive: (encoded) => openToken(record.keys, 'operation-token', encoded.reveal()),
       });
-      const spec = { kind: 'operation-token', cluster, clusterId, uses, expSeconds: SEALED_SECONDS } as const;
-      const token = await sealValue(sealKeyring, run, spec, result.token).catch(
-        async (error: unknown): Promise<never> => {
-          await generation.lost().catch(() => undefined);
-          throw orphaned(cluster, error);
-        },
-      );
-      const inLedger = await generation.alive(token).then(
+      const sealed = await sealValue(sealKeyring, run, spec, token).catch(async (error: unknown): Promise<never> => {
+        await generation.lost('it could not be sealed').catch(() => undefined);
+        throw orphaned(cluster, error, generation.alarms);
+      });
+      const inLedger = await generation.alive(sealed, made).then(
         () => [],
         () => [notInLedger(cluster)],
       );
-      await generation.told().catch(() => undefined);
-      return {
-        token,
-        attempts: result.attempts,
-        findings: [...result.findings, ...badShareFindings(cluster, result.badShares), ...inLedger],
-        badShares: result.badShares,
-        ...opened,
-      };
+      const { findings, ...rest } = toldOf(cluster, made, generation.alarms);
+      return { token: sealed, ...rest, findings: [...findings, ...inLedger] };
     }),
 
-    destroyCeremonyKeys: executeChange(async ({ ceremony }, { run }) => {
+    destroyCeremonyKeys: executeChange(async ({ ceremony, told = [] }, { run, signal }) => {
+      const { cid, threshold } = ceremony;
       const records = await keyRecords.ofRun(run);
-      const mine = records.filter((record) => record.cid === ceremony.cid);
-      for (const { cid, epoch } of mine) await keyRecords.destroy(cid, epoch);
+      const mine = records.filter((record) => record.cid === cid);
+      for (const { epoch } of mine) await keyRecords.destroy(cid, epoch);
       const destroyed = mine.length > 0;
+      const findings = await settleCeremony(ledger, { run, cid, threshold }, told, (entry) =>
+        lookAtSlot(clusters, entry, signal),
+      );
       return {
         destroyed,
         text: destroyed ? `keys of ${mine.length} epoch(s) destroyed` : 'the keys were gone already',
+        ...(findings.length > 0 && { findings }),
       };
     }),
   };
 }
 
+/** Whether a sealed token is for exactly this, and may still be used. */
+async function opensFor(
+  keyring: SealKeyring,
+  run: RunContext,
+  token: Sealed<'operation-token'>,
+  {
+    uses,
+    ...spec
+  }: {
+    readonly kind: 'operation-token';
+    readonly cluster: string;
+    readonly clusterId: string;
+    readonly uses: readonly TokenUse[];
+  },
+): Promise<boolean> {
+  try {
+    for (const use of uses) await openValue(keyring, run, token, { ...spec, use });
+    return true;
+  } catch (error) {
+    if (isRunbookError(error)) return false;
+    throw error;
+  }
+}
+
+/** Undefined where it cannot be read. */
+async function lookAtSlot(
+  clusters: Clusters,
+  { deployment, cluster, kind = 'operation-token' }: LedgerEntry,
+  signal: AbortSignal,
+): Promise<GenerationAttempt | undefined> {
+  try {
+    const access = clusters.of(deployment, cluster);
+    const { version } = await access.client.sys.health({ signal });
+    const token = await ceremonyToken(access, version, kind, signal);
+    return await endpointsOf(access, kind).readAttempt({ token, signal });
+  } catch (error) {
+    if (isRunbookError(error) && !signal.aborted) return undefined;
+    throw error;
+  }
+}
+
 /** The token exists and cannot be kept: nothing may try again on its own, each try would leave another one. */
-function orphaned(cluster: string, error: unknown): RunbookError {
-  const finding = orphanFinding('operation-token', cluster, 'it could not be sealed');
-  const { text, next } = finding;
+function orphaned(cluster: string, error: unknown, findings: readonly Finding[]): RunbookError {
+  const { text = '', next } = findings.at(-1) ?? {};
   return new RunbookError('TOKEN_ORPHANED', text, {
     cluster,
-    findings: [finding],
+    findings,
     observed: error instanceof RunbookError ? error.code : 'a defect of this program',
     needed: 'a usable seal key',
     next,

@@ -3,13 +3,14 @@ import { RunbookError } from '../src/errors';
 import { createInvitation, isEncryptedOnlyTo, readOwnInvitation } from '../src/secrets';
 import type { ActivityDependencies } from './dependencies';
 import { handedInvitation } from './support/handed-invitation';
-import { verifyOperation } from './support/authority';
-import { badShareFindings, burstOfCeremony, ownRecord } from './support/ceremony-burst';
+import { verifyBeginning, verifyOperation } from './support/authority';
+import { burstOfCeremony, ownRecord, toldOf } from './support/ceremony-burst';
 import { fileDigest, readRootThreshold } from './support/ceremony-facts';
 import { invitedNow } from './support/ceremony-roster';
 import type { Clusters } from './support/clusters';
 import { execute, executeChange } from './support/execution';
 import { awaitClusterId, readClusterId } from './support/operation-token';
+import { madeBefore } from './support/generation-record';
 import { usableRecipient } from './support/recipient';
 import { assessRootToken } from './support/root-token-assessment';
 import { TokenLedger } from './support/token-ledger';
@@ -60,7 +61,7 @@ export function createTokenActivities(dependencies: ActivityDependencies, cluste
     }),
 
     generateRootToken: executeChange(async (input, execution) => {
-      const { deployment, cluster, ceremony, authority, envelopes } = input;
+      const { deployment, cluster, ceremony, authority, envelopes, told } = input;
       const { run } = execution;
       const recipient = await usableRecipient(input.recipientPgpKey);
       const record = await ownRecord(dependencies, ceremony, run);
@@ -79,16 +80,23 @@ export function createTokenActivities(dependencies: ActivityDependencies, cluste
           needed: `root-token for ${recipient.fingerprint} on cluster ID ${clusterId}`,
         });
       }
-      await verifyOperation(inventory, run, deployment, authority, {
+      // Once key shares were sent the attempt is brought to its end.
+      const verify = record.firstBurst === undefined ? verifyBeginning : verifyOperation;
+      await verify(inventory, run, deployment, authority, {
         operation: 'root-token.generate',
         on: { cluster, clusterId },
         detail: recipient.fingerprint,
       });
-      const { result, generation, opened } = await burstOfCeremony(dependencies, ledger, execution, {
+      const key = { pgpPublicKey: recipient.pgpPublicKey, pgpFingerprint: recipient.fingerprint };
+      const subject = { ...({ kind: 'root-token', deployment, cluster, clusterId, run } as const), cid: record.cid };
+      // An attempt of this activity made it and died before it could report: nobody gives a share for another one.
+      for (const { entry, alarms } of await madeBefore(ledger, { ...subject, key: key.pgpFingerprint }, told))
+        if (entry.encoded !== undefined && (await isEncryptedOnlyTo(recipient, entry.encoded)))
+          return { encryptedToken: entry.encoded, ...toldOf(cluster, entry.made, alarms) };
+      const { token, generation, made } = await burstOfCeremony(dependencies, ledger, execution, {
         kind: 'root-token',
-        ...{ deployment, access, clusterId, record, envelopes },
+        ...{ deployment, access, clusterId, record, envelopes, told, key },
         endpoints: access.client.sys.generateRoot,
-        key: { pgpPublicKey: recipient.pgpPublicKey, pgpFingerprint: recipient.fingerprint },
         mayBeThere: record.firstBurst !== undefined,
         receive: async (encoded) => {
           const encryptedToken = encoded.reveal();
@@ -96,14 +104,8 @@ export function createTokenActivities(dependencies: ActivityDependencies, cluste
           throw new RunbookError('RESPONSE_INVALID', 'The encoded token is not encrypted to the recipient alone.');
         },
       });
-      await generation.handedOver().catch(() => undefined);
-      await generation.told().catch(() => undefined);
-      const { token: encryptedToken, attempts, badShares } = result;
-      return {
-        ...{ encryptedToken, attempts, badShares },
-        ...opened,
-        findings: [...result.findings, ...badShareFindings(cluster, badShares)],
-      };
+      await generation.handedOver(token, made).catch(() => undefined);
+      return { encryptedToken: token, ...toldOf(cluster, made, generation.alarms) };
     }),
   };
 }

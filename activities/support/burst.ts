@@ -7,7 +7,8 @@ import type { Execution } from './execution';
 import type { Slot } from './generation-slot';
 import { cancelOwn, readAttempt, readOwn, startOwn } from './generation-slot';
 import { CHANGE_TIMEOUT_MS } from './read-act-confirm';
-import { countSets, provenBad, setsToTry } from './share-sets';
+import type { RejectedSets } from './share-sets';
+import { MAX_SETS, MAX_SETS_OF_EPOCH, countSets, provenBad, setsToTry } from './share-sets';
 
 export type { AttemptKey } from './generation-slot';
 
@@ -26,13 +27,19 @@ export interface BurstNotes {
   lastShare(nonce: string): Promise<void>;
   /** The last share made nothing. */
   nothingMade(): Promise<void>;
-  /** A token may exist that nobody holds, however the burst ends. */
-  orphaned(): Promise<void>;
   /**
-   * What earlier attempts that died may have left behind, judged by what is in the slot before this burst begins; `look`
-   * gives undefined where that cannot be read.
+   * A token may exist that nobody holds, however the burst ends. `how`: what happened, in words for people. `certain`: the
+   * service said that it made it.
    */
-  earlier(look: () => Promise<GenerationAttempt | undefined>): Promise<readonly Finding[]>;
+  orphaned(how: string, certain?: boolean): Promise<void>;
+  /** Whether this attempt, which is in the slot, has certainly made no token. */
+  stillWaits(attempt: GenerationAttempt): boolean;
+  /** What a look at the slot showed: an alarm about an attempt that still waits there is taken back. */
+  seen(attempt: GenerationAttempt): Promise<void>;
+  /** Judges what earlier attempts that died may have left behind by what `look` shows through {@link seen}. */
+  earlier(look: () => Promise<unknown>): Promise<void>;
+  /** What the run must be told. */
+  readonly alarms: readonly Finding[];
 }
 
 /** @typeParam T - what is made of the encoded token */
@@ -54,25 +61,22 @@ export interface Burst<K extends GeneratedTokenKind, T> extends Slot<K> {
   /** Takes the answer of the last share. Throws where nobody can use it: the token is then one that nobody holds. */
   readonly receive: (encoded: Secret<K>) => Promise<T>;
   readonly notes: BurstNotes;
-  /** What people must know of a token that nobody holds. */
-  readonly orphan: (how: string) => Finding;
+  readonly rejected: RejectedSets;
+  /** Epoch ms: the holders gave their shares for the time until then. */
+  readonly usableUntil: number;
 }
-
-type Orphaning = Pick<Burst<GeneratedTokenKind, unknown>, 'orphan' | 'notes'>;
 
 export interface BurstResult<T> {
   readonly token: T;
   readonly attempts: number;
-  readonly findings: readonly Finding[];
   readonly badShares: readonly string[];
 }
 
-/** What the burst has to tell, and whether a last share was given whose outcome is not settled yet. */
 interface Course {
-  readonly findings: Finding[];
   /** Whether this burst, or one before it, started an attempt. */
   started: boolean;
-  lastShareInDoubt: boolean;
+  /** Nonce of the attempt whose last share was given, and whose outcome is not settled yet. */
+  inDoubt: string | undefined;
 }
 
 /** What became of one set of shares. */
@@ -88,25 +92,34 @@ type SetOutcome<T> =
  */
 export async function runBurst<K extends GeneratedTokenKind, T>(
   execution: Execution,
-  burst: Burst<K, T>,
+  asked: Burst<K, T>,
 ): Promise<BurstResult<T>> {
-  const course: Course = { findings: [], started: burst.mayBeThere, lastShareInDoubt: false };
+  const course: Course = { started: asked.mayBeThere, inDoubt: undefined };
+  const { notes } = asked;
+  const burst: Burst<K, T> = {
+    ...asked,
+    onRead: async (attempt) => {
+      await notes.seen(attempt);
+      if (attempt.nonce === undefined || attempt.nonce !== course.inDoubt || !notes.stillWaits(attempt)) return;
+      course.inDoubt = undefined;
+      await notes.nothingMade();
+    },
+  };
   try {
-    const look = () => readAttempt(execution, burst).catch(() => undefined);
-    course.findings.push(...(await burst.notes.earlier(look)));
+    await notes.earlier(() => readAttempt(execution, burst).catch(() => undefined));
     return await tryAllSets(execution, burst, course);
   } catch (error) {
     // The slot is the service's only one: whatever went wrong, ours does not stay in it.
     if (course.started) await cancelOwn(burst).catch(() => undefined);
-    throw withOrphans(await settle(error, burst, course), course.findings);
+    throw withOrphans(await settle(error, notes, course), notes.alarms);
   }
 }
 
 /** What ended the burst may have ended it between the last share and the look at what it did. */
-async function settle(error: unknown, burst: Orphaning, course: Course): Promise<unknown> {
-  if (!course.lastShareInDoubt) return error;
+async function settle(error: unknown, notes: BurstNotes, course: Course): Promise<unknown> {
+  if (course.inDoubt === undefined) return error;
   try {
-    await noteOrphan(burst, course, 'what the last share did could not be read');
+    await noteOrphan(notes, course, 'what the last share did could not be read');
     return error;
   } catch (noting) {
     return noting;
@@ -143,22 +156,23 @@ async function tryAllSets<K extends GeneratedTokenKind, T>(
   burst: Burst<K, T>,
   course: Course,
 ): Promise<BurstResult<T>> {
-  const rejected: (readonly OpenedShare[])[] = [];
+  const { cluster, shares, threshold, fits } = burst;
+  const rejected = [...burst.rejected.among(shares)];
   let attempts = 0;
-  const sets = setsToTry(burst.shares, burst.threshold, burst.fits);
+  const untried = (names: readonly string[]) => (fits?.(names) ?? true) && !burst.rejected.has(shares, names);
+  const sets = setsToTry(shares, threshold, untried).slice(0, Math.max(0, MAX_SETS_OF_EPOCH - burst.rejected.count));
   for (const set of sets) {
     for (let restarts = 0; ; restarts += 1) {
       if (restarts > MAX_RESTARTS) throw lostAgainAndAgain(burst.cluster, restarts);
       attempts += 1;
       const outcome = await trySet(execution, burst, set, course);
-      if (outcome.kind === 'token')
-        return { token: outcome.token, attempts, findings: course.findings, badShares: provenBad(set, rejected) };
+      if (outcome.kind === 'token') return { token: outcome.token, attempts, badShares: provenBad(set, rejected) };
       if (outcome.kind === 'rejected') break;
     }
     rejected.push(set);
+    await burst.rejected.note(set);
   }
-  const { cluster, shares, threshold, fits } = burst;
-  const bound = `${fits ? 'those that the groups allow, within ' : ''}the bound of one burst, `;
+  const bound = `${fits ? 'those that the groups allow, ' : ''}at most ${MAX_SETS} in one burst and ${MAX_SETS_OF_EPOCH} in one epoch, `;
   const all = countSets(shares.length, threshold);
   const holders = shares.map((share) => share.holder).join(', ');
   throw new RunbookError(
@@ -166,9 +180,12 @@ async function tryAllSets<K extends GeneratedTokenKind, T>(
     `${cluster} rejected ${rejected.length} ${rejected.length === 1 ? 'set' : 'sets'} of ${threshold} out of ${shares.length} key shares.`,
     {
       cluster,
-      observed: `${rejected.length} of ${all} possible ${all === 1 ? 'set' : 'sets'} tried, ${sets.length < all ? bound : ''}and all rejected; holders: ${holders}`,
+      observed: `${rejected.length} of ${all} possible ${all === 1 ? 'set' : 'sets'} tried, ${rejected.length < all ? bound : ''}and all rejected; holders: ${holders}`,
       needed: `${threshold} shares of this cluster's key`,
-      next: 'At least one of these shares is wrong, and none is proven to be. A holder corrects his, or a further holder gives his: then subsets tell which.',
+      next:
+        burst.rejected.count < MAX_SETS_OF_EPOCH
+          ? 'At least one of these shares is wrong, and none is proven to be. A holder corrects his, or a further holder gives his: then subsets tell which. No set is tried twice.'
+          : 'This invitation has tried all the sets that it may. Abort this run; each holder looks for the share of this very cluster; then start again.',
     },
   );
 }
@@ -199,7 +216,7 @@ async function trySet<K extends GeneratedTokenKind, T>(
   await burst.notes.started(nonce);
   for (const [progress, { share }] of set.slice(0, -1).entries()) {
     for (let given = 1; ; given += 1) {
-      execution.throwIfCancelled();
+      mayGive(execution, burst);
       const answer = await give(burst, share, nonce);
       if (answer.kind === 'denied') throw answer.error;
       if (answer.kind === 'attempt') {
@@ -228,37 +245,55 @@ async function giveLast<K extends GeneratedTokenKind, T>(
   { nonce, progress }: { readonly nonce: string; readonly progress: number },
   course: Course,
 ): Promise<SetOutcome<T>> {
-  const nothingMade = async (): Promise<void> => {
-    course.lastShareInDoubt = false;
-    await burst.notes.nothingMade();
-  };
+  const { notes } = burst;
+  /** An answer to the last share was lost: the attempt may end in a token late. */
+  let unheard = false;
   for (let given = 1; ; given += 1) {
-    execution.throwIfCancelled();
-    await burst.notes.lastShare(nonce);
+    mayGive(execution, burst);
+    await notes.lastShare(nonce);
     burst.lookForActiveNode();
-    course.lastShareInDoubt = true;
+    course.inDoubt = nonce;
     const answer = await give(burst, share, nonce);
     if (answer.kind === 'attempt' && answer.attempt.encodedToken !== undefined)
       return openOrLose(burst, answer.attempt.encodedToken, course);
-    const mayHaveCompleted = answer.kind === 'attempt' || (answer.kind === 'unclear' && !answer.outcomeKnown);
-    if (!mayHaveCompleted) await nothingMade();
+    unheard ||= answer.kind === 'attempt' || (answer.kind === 'unclear' && !answer.outcomeKnown);
+    if (!unheard) await nothingMade(notes, course);
     if (answer.kind === 'denied') throw answer.error;
     // Without the token the state decides what the share did. An attempt with another nonce is not this one.
     const seen = await readOwn(execution, burst);
     const isThis = seen?.nonce === nonce;
-    // A threshold of one has no progress that could fall back.
-    const fellBack = isThis && seen.progress === 0 && (progress > 0 || answer.kind === 'refused');
-    if (mayHaveCompleted && (!isThis || fellBack)) {
+    if (unheard && !(isThis && notes.stillWaits(seen))) {
       const how = isThis
-        ? 'the connection closed at the last share and the progress fell back'
-        : 'the answer to the last share was lost';
-      await noteOrphan(burst, course, how);
+        ? 'the connection closed at the last share, and the attempt is there at progress 0'
+        : 'the answer to the last share was lost, and the attempt was not there afterwards';
+      await noteOrphan(notes, course, how);
       return { kind: 'lost' };
     }
-    await nothingMade();
-    if (fellBack && answer.kind === 'refused') return { kind: 'rejected' };
+    await nothingMade(notes, course);
+    if (answer.kind === 'refused' && isThis && seen.progress === 0) return { kind: 'rejected' };
     if (!isThis || seen.progress !== progress || given === MAX_GIVEN) return { kind: 'lost' };
   }
+}
+
+async function nothingMade(notes: BurstNotes, course: Course): Promise<void> {
+  course.inDoubt = undefined;
+  await notes.nothingMade();
+}
+
+/** @throws RunbookError KEY_RECORD_MISSING where the time for which the holders gave their shares is over */
+function mayGive(
+  execution: Execution,
+  { cluster, usableUntil }: Pick<Burst<GeneratedTokenKind, unknown>, 'cluster' | 'usableUntil'>,
+): void {
+  execution.throwIfCancelled();
+  if (Date.now() < usableUntil) return;
+  throw new RunbookError('KEY_RECORD_MISSING', 'The time for which the holders gave their key shares is over.', {
+    retryable: false,
+    cluster,
+    observed: `over since ${new Date(usableUntil).toISOString()}`,
+    needed: 'key shares that may still be used',
+    next: 'The run asks the holders again with a new invitation.',
+  });
 }
 
 type Given<K extends GeneratedTokenKind> =
@@ -293,16 +328,15 @@ async function openOrLose<K extends GeneratedTokenKind, T>(
 ): Promise<SetOutcome<T>> {
   try {
     const token = await burst.receive(encoded);
-    course.lastShareInDoubt = false;
+    course.inDoubt = undefined;
     return { kind: 'token', token };
   } catch {
-    await noteOrphan(burst, course, 'the encoded token does not open with our key');
+    await noteOrphan(burst.notes, course, 'the encoded token does not open with our key', true);
     return { kind: 'lost' };
   }
 }
 
-async function noteOrphan({ orphan, notes }: Orphaning, course: Course, how: string): Promise<void> {
-  course.lastShareInDoubt = false;
-  course.findings.push(orphan(how));
-  await notes.orphaned();
+async function noteOrphan(notes: BurstNotes, course: Course, how: string, certain = false): Promise<void> {
+  course.inDoubt = undefined;
+  await notes.orphaned(how, certain);
 }

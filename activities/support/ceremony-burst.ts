@@ -13,13 +13,15 @@ import { checkEnvelopes } from '../../src/secrets';
 import type { ActivityDependencies } from '../dependencies';
 import { ceremonyEntry } from './ceremony-access';
 import { requireGroups } from './ceremony-roster';
-import type { AttemptKey, BurstResult } from './burst';
+import type { AttemptKey } from './burst';
 import { runBurst } from './burst';
 import type { ClusterAccess } from './clusters';
 import type { Execution } from './execution';
-import { GenerationRecord, orphanFinding } from './generation-record';
+import type { MadeFacts } from './generation-record';
+import { GenerationRecord } from './generation-record';
 import { personLookup } from './people';
 import { sharesInHand, splitEnvelopes } from './plain-shares';
+import { RejectedSets } from './share-sets';
 import type { TokenLedger } from './token-ledger';
 
 /** The keys of a ceremony of this very run. @throws RunbookError KEY_RECORD_MISSING */
@@ -46,13 +48,15 @@ export interface CeremonyBurst<K extends GeneratedTokenKind, T> {
   readonly endpoints: GenerationEndpoints<K>;
   readonly key: AttemptKey;
   readonly mayBeThere: boolean;
+  /** Texts of the alarms that the run knows. */
+  readonly told: readonly string[] | undefined;
   readonly receive: (encoded: Secret<K>) => Promise<T>;
 }
 
 /**
  * Opens the envelopes and turns the shares into a token by one burst. The ledger knows of the token before it exists.
  *
- * @returns the result, the ledger's entry for the caller to settle, and what people close where the calls are open
+ * @returns the token, the ledger's entry for the caller to settle, and what else there is to tell of it
  * @throws RunbookError SHARES_MISSING, also where the shares do not satisfy the groups of the inventory; those of the burst
  */
 export async function burstOfCeremony<K extends GeneratedTokenKind, T>(
@@ -61,9 +65,9 @@ export async function burstOfCeremony<K extends GeneratedTokenKind, T>(
   execution: Execution,
   request: CeremonyBurst<K, T>,
 ): Promise<{
-  readonly result: BurstResult<T>;
+  readonly token: T;
   readonly generation: GenerationRecord;
-  readonly opened: { readonly closeAfterwards?: readonly string[] };
+  readonly made: MadeFacts;
 }> {
   const { kind, deployment, access, clusterId, record, envelopes, endpoints, key, mayBeThere, receive } = request;
   const { run, signal } = execution;
@@ -86,19 +90,13 @@ export async function burstOfCeremony<K extends GeneratedTokenKind, T>(
   const groups = findDeployment(dependencies.inventory, deployment).shareGroups;
   const holders = shares.map(({ holder }) => holder);
   requireGroups(groups, holders, record.threshold, cluster);
-  await dependencies.keyRecords.markFirstBurst(record.cid, record.epoch, Date.now());
+  const { keyRecords } = dependencies;
+  const { destroyAfter } = await keyRecords.markFirstBurst(record.cid, record.epoch, Date.now());
   const { version } = await access.client.sys.health({ signal });
   const { token, closeAfterwards } = await ceremonyEntry(access, { kind, version, signal });
-  const generation = await GenerationRecord.begin(ledger, {
-    kind,
-    deployment,
-    cluster,
-    clusterId,
-    run,
-    cid: record.cid,
-    key: key.pgpFingerprint,
-    threshold: record.threshold,
-  });
+  const { cid, threshold } = record;
+  const subject = { kind, deployment, cluster, clusterId, run, cid, key: key.pgpFingerprint, threshold };
+  const generation = await GenerationRecord.begin(ledger, subject, request.told);
   const result = await runBurst(execution, {
     endpoints,
     cluster,
@@ -114,16 +112,15 @@ export async function burstOfCeremony<K extends GeneratedTokenKind, T>(
     receive,
     lookForActiveNode: () => access.client.forgetActiveNode(),
     notes: generation,
-    orphan: (how) => orphanFinding(kind, cluster, how),
+    rejected: await RejectedSets.read(keyRecords, record, cluster),
+    usableUntil: destroyAfter * 1000,
   }).catch(async (error: unknown): Promise<never> => {
-    // The pending entries of this site stay where they cannot be closed: the next attempt tells of them.
-    await generation
-      .withoutToken()
-      .then(() => generation.told())
-      .catch(() => undefined);
+    await generation.withoutToken().catch(() => undefined);
     throw error;
   });
-  return { result, generation, opened: closeAfterwards === undefined ? {} : { closeAfterwards } };
+  const { token: made, attempts, badShares } = result;
+  const close = closeAfterwards === undefined ? {} : { closeAfterwards: [...closeAfterwards] };
+  return { token: made, generation, made: { attempts, badShares: [...badShares], ...close } };
 }
 
 /** Some mistakes show only beside the shares of others, such as an odd length: whose share counts no more, and why. */
@@ -132,7 +129,21 @@ function unfitInWords(receipts: readonly EnvelopeReceipt[]): string {
   return unfit.map(({ holder = 'somebody', verdict }) => `; ${holder}: ${ENVELOPE_VERDICTS[verdict]}`).join('');
 }
 
-export function badShareFindings(cluster: string, holders: readonly string[]): Finding[] {
+/** What an activity tells beside the token that it made, or that an attempt before it made. */
+export function toldOf(
+  cluster: string,
+  { attempts, badShares, closeAfterwards }: MadeFacts,
+  alarms: readonly Finding[],
+) {
+  return {
+    attempts,
+    badShares,
+    findings: [...alarms, ...badShareFindings(cluster, badShares)],
+    ...(closeAfterwards && { closeAfterwards }),
+  };
+}
+
+function badShareFindings(cluster: string, holders: readonly string[]): Finding[] {
   return holders.map((holder) => ({
     severity: 'warning',
     code: 'bad-share',

@@ -1,5 +1,6 @@
 import { createHash, randomUUID } from 'node:crypto';
 import type { GeneratedTokenKind, GenerationAttempt } from '../../src/client';
+import { attemptMark } from '../../src/contracts/ceremony';
 import type { Finding } from '../../src/contracts/run-facts';
 import type { Sealed } from '../../src/contracts/sealed';
 import type { RunContext } from '../../src/secrets';
@@ -22,17 +23,21 @@ export interface GenerationSubject {
   readonly threshold: number;
 }
 
+/** What a burst tells beside its token. */
+export type MadeFacts = NonNullable<LedgerEntry['made']>;
+
 /**
  * What the ledger knows of one burst, from before its first share: a token that comes into being is in the ledger
- * whatever happens to the worker, and one that nobody holds is reported by the attempt that finds its entry. A burst
- * that ended before its last share leaves an entry too, which says that there is no token.
+ * whatever happens to the worker, and one that nobody holds is told until the run has said that it knows. A burst that
+ * ended before its last share leaves an entry too, which says that there is no token.
  */
 export class GenerationRecord implements BurstNotes {
   readonly #ledger: TokenLedger;
   readonly #subject: GenerationSubject;
   /** Of bursts of this run for this cluster whose workers died. */
   readonly #left: readonly LedgerEntry[];
-  #untold: readonly LedgerEntry[] = [];
+  /** Tokens that may exist and that the run was not told of, by the ID of their entry. */
+  readonly #orphans: Map<string, LedgerEntry>;
   #own: LedgerEntry;
   #settled = true;
   /** Digests of the nonces of attempts that this run started for this token. */
@@ -42,41 +47,44 @@ export class GenerationRecord implements BurstNotes {
     ledger: TokenLedger,
     subject: GenerationSubject,
     mine: readonly LedgerEntry[],
-    left: readonly LedgerEntry[],
+    told: readonly string[],
     own: LedgerEntry,
   ) {
     this.#attempts = new Set(mine.flatMap(({ attempt = [] }) => attempt));
     this.#ledger = ledger;
     this.#subject = subject;
-    this.#left = left;
+    this.#left = mine.filter(({ state }) => state === 'pending' || state === 'begun');
+    this.#orphans = new Map(untold(mine, told).map((entry) => [entry.id, entry]));
     this.#own = own;
   }
 
-  /** Notes the burst before it begins. */
-  static async begin(ledger: TokenLedger, subject: GenerationSubject): Promise<GenerationRecord> {
-    const { run, cluster, cid, kind } = subject;
+  /**
+   * Notes the burst before it begins.
+   *
+   * @param told - texts of the alarms that the run knows: what an earlier attempt found is told again where it does not
+   */
+  static async begin(
+    ledger: TokenLedger,
+    subject: GenerationSubject,
+    told: readonly string[] = [],
+  ): Promise<GenerationRecord> {
     const all = await ledger.all();
     const outdated = Date.now() - BEGUN_KEPT_MS;
     for (const entry of all)
-      if (entry.state === 'begun' && Date.parse(entry.at) < outdated) await ledger.remove(entry).catch(() => undefined);
-    const mine = all.filter(
-      (entry) =>
-        entry.ns === run.ns &&
-        entry.wid === run.wid &&
-        entry.rid === run.rid &&
-        entry.cluster === cluster &&
-        (entry.kind ?? 'operation-token') === kind &&
-        entry.cid === cid,
-    );
-    const left = mine.filter(({ state }) => state === 'pending' || state === 'begun');
+      if ((entry.state === 'begun' || entry.encoded !== undefined) && Date.parse(entry.at) < outdated)
+        await ledger.remove(entry).catch(() => undefined);
     const own = newEntry(subject);
     await ledger.write(own);
-    return new GenerationRecord(ledger, subject, mine, left, own);
+    return new GenerationRecord(ledger, subject, ofSubject(all, subject), told, own);
   }
 
   /** Fingerprints under which bursts of this run whose workers died may have left an attempt in the slot. */
   get earlierKeys(): ReadonlySet<string> {
     return new Set(this.#left.flatMap(({ key }) => (key === undefined ? [] : [key])));
+  }
+
+  get alarms(): readonly Finding[] {
+    return [...this.#orphans.values()].map(alarmOf);
   }
 
   /** Whether this run started the attempt of this nonce. The recipient of a root token may start others by hand. */
@@ -93,27 +101,34 @@ export class GenerationRecord implements BurstNotes {
     return this.#subject.kind === 'root-token';
   }
 
-  /**
-   * An attempt that still waits for its last share made no token: what gave it died before the service took it. Whatever
-   * else is seen, or nothing, leaves the doubt.
-   */
-  async earlier(look: () => Promise<GenerationAttempt | undefined>): Promise<readonly Finding[]> {
-    const { kind, threshold } = this.#subject;
+  stillWaits(attempt: GenerationAttempt): boolean {
+    return madeNothing(this.#subject, attempt);
+  }
+
+  async seen(attempt: GenerationAttempt): Promise<void> {
+    const { nonce } = attempt;
+    if (nonce === undefined || !this.stillWaits(attempt)) return;
+    for (const entry of [...this.#orphans.values()]) {
+      if (entry.certain || entry.attempt !== digestOf(nonce)) continue;
+      this.#orphans.delete(entry.id);
+      await this.#drop(entry).catch(() => undefined);
+    }
+  }
+
+  async earlier(look: () => Promise<unknown>): Promise<void> {
     const pending = this.#left.filter(({ state }) => state === 'pending');
-    const present = pending.length > 0 ? await look() : undefined;
-    const waiting =
-      present?.started === true && present.nonce !== undefined && threshold > 1 && present.progress === threshold - 1
-        ? digestOf(present.nonce)
-        : undefined;
-    this.#untold = pending.filter(({ attempt }) => attempt === undefined || attempt !== waiting);
-    for (const entry of this.#left) if (!this.#untold.includes(entry)) await this.#drop(entry).catch(() => undefined);
-    return this.#untold.map((entry) =>
-      orphanFinding(kind, entry.cluster, `a worker ended in the middle of giving the last share, ${entry.at}`),
-    );
+    for (const entry of pending) this.#orphans.set(entry.id, orphanedByDeath(entry));
+    if (pending.length > 0) await look();
+    for (const entry of this.#left) {
+      const orphan = this.#orphans.get(entry.id);
+      // What cannot be written stays as it is: the next attempt judges it again.
+      if (orphan) await this.#ledger.write(orphan).catch(() => undefined);
+      else if (entry.state === 'begun') await this.#drop(entry).catch(() => undefined);
+    }
   }
 
   async lastShare(nonce: string): Promise<void> {
-    await this.#note({ state: 'pending', attempt: digestOf(nonce) });
+    await this.#note({ state: 'pending', attempt: digestOf(nonce), mark: attemptMark(nonce) });
   }
 
   async nothingMade(): Promise<void> {
@@ -121,28 +136,30 @@ export class GenerationRecord implements BurstNotes {
       await this.#note({ state: 'begun', ...(!this.#isRoot && { attempt: undefined }) });
   }
 
-  /** A token may exist that nobody holds; the burst goes on with an entry of its own. */
-  async orphaned(): Promise<void> {
+  /** The burst goes on with an entry of its own. */
+  async orphaned(how: string, certain = false): Promise<void> {
     this.#settled = false;
-    await this.#note({ state: 'orphan' });
+    await this.lost(how, certain);
     const next = newEntry(this.#subject);
     await this.#ledger.write(next);
     this.#own = next;
     this.#settled = true;
   }
 
-  async alive(sealed: Sealed<'operation-token'>): Promise<void> {
-    await this.#note({ state: 'alive', sealed });
+  async alive(sealed: Sealed<'operation-token'>, made: MadeFacts): Promise<void> {
+    await this.#note({ state: 'alive', sealed, made });
   }
 
-  /** The token of this burst exists, and cannot be held. */
-  async lost(): Promise<void> {
-    await this.#note({ state: 'orphan' });
+  /** The token of this burst exists, or may, and cannot be held. */
+  async lost(how: string, certain = true): Promise<void> {
+    const orphan = { ...orphanEntry(this.#own, how), ...(certain && { certain }) };
+    this.#orphans.set(orphan.id, orphan);
+    await this.#note(orphan);
   }
 
-  /** The token is in the hands of its recipient, and of nobody here. */
-  async handedOver(): Promise<void> {
-    await this.#ledger.remove(this.#own);
+  /** The token is for its recipient, who alone can read it: kept until the run has it for certain. */
+  async handedOver(encoded: string, made: MadeFacts): Promise<void> {
+    await this.#note({ state: 'handed-over', encoded, made });
   }
 
   /** The burst ended without a token: what stays in the ledger is what it orphaned. */
@@ -152,24 +169,121 @@ export class GenerationRecord implements BurstNotes {
 
   /** There is no token. The attempt may be there still, or come back: of a root token only its nonce says whose it is. */
   async #drop(entry: LedgerEntry): Promise<void> {
-    if (this.#isRoot && entry.attempt !== undefined) await this.#ledger.write({ ...entry, state: 'begun' });
+    if (this.#isRoot && entry.attempt !== undefined)
+      await this.#ledger.write({ ...entry, state: 'begun', how: undefined });
     else await this.#ledger.remove(entry);
   }
 
-  /** What earlier attempts left is about to be told: it is not told again. */
-  async told(): Promise<void> {
-    for (const entry of this.#untold) await this.#write({ ...entry, state: 'orphan' });
-  }
-
   async #note(change: Partial<LedgerEntry>): Promise<void> {
-    this.#own = await this.#write({ ...this.#own, ...change });
-  }
-
-  async #write(entry: LedgerEntry): Promise<LedgerEntry> {
-    const written = { ...entry, at: new Date().toISOString() };
+    const written = { ...this.#own, ...change, at: new Date().toISOString() };
     await this.#ledger.write(written);
-    return written;
+    this.#own = written;
   }
+}
+
+/** The token that an earlier attempt made, and that the run did not hear of: it died before it could report. */
+export interface MadeBefore {
+  readonly entry: LedgerEntry & { readonly made: MadeFacts };
+  /** What else that attempt found and could not tell. */
+  readonly alarms: readonly Finding[];
+}
+
+/** Looks for tokens of this very ceremony, key and cluster that are in the ledger, the newest first. */
+export async function madeBefore(
+  ledger: TokenLedger,
+  subject: Omit<GenerationSubject, 'threshold'>,
+  told: readonly string[] = [],
+): Promise<readonly MadeBefore[]> {
+  const state = subject.kind === 'root-token' ? 'handed-over' : 'alive';
+  const mine = ofSubject(await ledger.all(), subject);
+  const alarms = untold(mine, told).map(alarmOf);
+  return mine
+    .flatMap((entry) => {
+      const { made, key, clusterId } = entry;
+      const fits = entry.state === state && key === subject.key && clusterId === subject.clusterId;
+      return fits && made !== undefined ? [{ entry: { ...entry, made }, alarms }] : [];
+    })
+    .sort((one, other) => other.entry.at.localeCompare(one.entry.at));
+}
+
+/**
+ * What a ceremony leaves in the ledger when its run has come to its end: tokens that may exist and that the run does not
+ * know of yet, because the burst was cancelled or its worker died and no other took its place.
+ *
+ * @param look - the slot of a cluster as it is now; undefined where it cannot be read
+ */
+export async function settleCeremony(
+  ledger: TokenLedger,
+  { run, cid, threshold }: { readonly run: RunContext; readonly cid: string; readonly threshold: number },
+  told: readonly string[],
+  look: (entry: LedgerEntry) => Promise<GenerationAttempt | undefined>,
+): Promise<readonly Finding[]> {
+  const mine = (await ledger.all()).filter((entry) => isOfRun(entry, run) && entry.cid === cid);
+  const orphans = untold(mine, told);
+  for (const entry of mine) {
+    if (entry.encoded !== undefined) await ledger.remove(entry);
+    if (entry.state !== 'pending' || entry.mark === undefined) continue;
+    const present = await look(entry);
+    const waits =
+      present?.nonce !== undefined &&
+      entry.attempt === digestOf(present.nonce) &&
+      madeNothing({ kind: entry.kind ?? 'operation-token', threshold }, present);
+    if (waits) await ledger.remove(entry);
+    else {
+      const orphan = orphanedByDeath(entry);
+      await ledger.write(orphan);
+      orphans.push(...untold([orphan], told));
+    }
+  }
+  return orphans.map(alarmOf);
+}
+
+/**
+ * Whether an attempt that is in the slot has certainly made no token. With a key of the program's own each that is there
+ * has not: the service forgets it with the token. A recipient's key may be one that the service cannot encrypt to: its
+ * handler dies then with the token made, and the attempt stays at progress 0 (facts, findings against a real server, 9).
+ */
+function madeNothing(
+  { kind, threshold }: Pick<GenerationSubject, 'kind' | 'threshold'>,
+  { started, progress }: GenerationAttempt,
+): boolean {
+  return started && (kind === 'operation-token' || (threshold > 1 && progress === threshold - 1));
+}
+
+function ofSubject(
+  entries: readonly LedgerEntry[],
+  { run, cluster, cid, kind }: Omit<GenerationSubject, 'threshold'>,
+): LedgerEntry[] {
+  return entries.filter(
+    (entry) =>
+      isOfRun(entry, run) &&
+      entry.cluster === cluster &&
+      (entry.kind ?? 'operation-token') === kind &&
+      entry.cid === cid,
+  );
+}
+
+function isOfRun({ ns, wid, rid }: LedgerEntry, run: RunContext): boolean {
+  return ns === run.ns && wid === run.wid && rid === run.rid;
+}
+
+/** Orphans of bursts; those of attempts that holders completed themselves are told by who followed them. */
+function untold(entries: readonly LedgerEntry[], told: readonly string[]): LedgerEntry[] {
+  return entries.filter(
+    (entry) => entry.state === 'orphan' && entry.how !== undefined && !told.includes(alarmOf(entry).text),
+  );
+}
+
+function orphanEntry(entry: LedgerEntry, how: string): LedgerEntry {
+  return { ...entry, state: 'orphan', how: entry.mark === undefined ? how : `attempt ${entry.mark}: ${how}` };
+}
+
+function orphanedByDeath(entry: LedgerEntry): LedgerEntry {
+  return orphanEntry(entry, `a worker ended in the middle of giving the last share, ${entry.at}`);
+}
+
+function alarmOf({ kind = 'operation-token', cluster, how = 'its burst did not end' }: LedgerEntry): Finding {
+  return orphanFinding(kind, cluster, how);
 }
 
 export function digestOf(nonce: string): string {

@@ -30,6 +30,8 @@ export interface Slot<K extends GeneratedTokenKind = GeneratedTokenKind> {
   readonly isOwnNonce?: ((nonce: string) => boolean) | undefined;
   /** X-Vault-Token of the calls, where the service asks for one. */
   readonly token: Secret | undefined;
+  /** Told what each look at the slot shows. */
+  readonly onRead?: ((seen: GenerationAttempt) => Promise<void>) | undefined;
 }
 
 /**
@@ -91,11 +93,11 @@ export async function readOwn<K extends GeneratedTokenKind>(
   return seen.started && seen.pgpFingerprint === slot.key.pgpFingerprint ? seen : undefined;
 }
 
-export function readAttempt<K extends GeneratedTokenKind>(
+export async function readAttempt<K extends GeneratedTokenKind>(
   execution: Execution,
-  { endpoints, token, cluster }: Pick<Slot<K>, 'endpoints' | 'token' | 'cluster'>,
+  { endpoints, token, cluster, onRead }: Pick<Slot<K>, 'endpoints' | 'token' | 'cluster' | 'onRead'>,
 ): Promise<GenerationAttempt<K>> {
-  return awaitState(execution, {
+  const seen = await awaitState(execution, {
     read: () => endpoints.readAttempt({ token, signal: execution.signal }),
     until: () => true,
     budgetMs: READ_BUDGET_MS,
@@ -104,13 +106,17 @@ export function readAttempt<K extends GeneratedTokenKind>(
     needed: `the generation attempt of ${cluster} can be read`,
     cluster,
   });
+  await onRead?.(seen);
+  return seen;
 }
 
 /** Frees the single slot, where the attempt in it is ours. */
 export async function cancelOwn<K extends GeneratedTokenKind>(slot: Slot<K>): Promise<void> {
-  const { endpoints, token, key, isOwnNonce } = slot;
+  const { endpoints, token, key, isOwnNonce, onRead } = slot;
   await tolerate(async () => {
-    const { started, pgpFingerprint, nonce = '' } = await endpoints.readAttempt({ token });
+    const seen = await endpoints.readAttempt({ token });
+    await onRead?.(seen);
+    const { started, pgpFingerprint, nonce = '' } = seen;
     const ours = started && pgpFingerprint === key.pgpFingerprint && (isOwnNonce?.(nonce) ?? true);
     if (ours) await endpoints.cancelAttempt({ token });
   });

@@ -1,13 +1,79 @@
-import type { OpenedShare } from '../../src/secrets';
+import { createHash } from 'node:crypto';
+import type { KeyRecord, KeyRecords, OpenedShare } from '../../src/secrets';
 
 /**
  * Sets of shares that one burst tries at most where the service rejects some: the stated upper bound. It holds every set
  * of 3 out of 7 shares, of 4 out of 7, and of 5 out of 7.
  */
 export const MAX_SETS = 35;
+/**
+ * Sets that one cluster rejects at most under one invitation, over all bursts and corrections. None is given to it twice.
+ */
+export const MAX_SETS_OF_EPOCH = 210;
 
 /** What of a share tells it from the others. */
 type Held = Pick<OpenedShare, 'holder'>;
+
+/** Sets that this cluster rejected under this invitation, with exactly these envelopes. */
+export class RejectedSets {
+  readonly #records: KeyRecords;
+  readonly #record: Pick<KeyRecord, 'cid' | 'epoch'>;
+  readonly #cluster: string;
+  readonly #known: Set<string>;
+
+  private constructor(
+    records: KeyRecords,
+    record: Pick<KeyRecord, 'cid' | 'epoch'>,
+    cluster: string,
+    known: readonly string[],
+  ) {
+    this.#records = records;
+    this.#record = record;
+    this.#cluster = cluster;
+    this.#known = new Set(known);
+  }
+
+  static async read(
+    records: KeyRecords,
+    record: Pick<KeyRecord, 'cid' | 'epoch'>,
+    cluster: string,
+  ): Promise<RejectedSets> {
+    return new RejectedSets(records, record, cluster, await records.rejectedSets(record.cid, record.epoch, cluster));
+  }
+
+  get count(): number {
+    return this.#known.size;
+  }
+
+  /** Whether the shares of these holders were rejected together. */
+  has(shares: readonly OpenedShare[], holders: readonly string[]): boolean {
+    return this.#known.has(markOf(shares.filter(({ holder }) => holders.includes(holder))));
+  }
+
+  /** Those that can be made of these shares. */
+  among(shares: readonly OpenedShare[]): readonly (readonly OpenedShare[])[] {
+    const byIdentity = new Map(shares.map((share) => [identityOf(share), share]));
+    return [...this.#known].flatMap((mark) => {
+      const set = mark.split(' ').flatMap((identity) => byIdentity.get(identity) ?? []);
+      return markOf(set) === mark ? [set] : [];
+    });
+  }
+
+  async note(set: readonly OpenedShare[]): Promise<void> {
+    const mark = markOf(set);
+    this.#known.add(mark);
+    await this.#records.noteRejectedSet(this.#record.cid, this.#record.epoch, this.#cluster, mark);
+  }
+}
+
+function markOf(set: readonly OpenedShare[]): string {
+  return set.map(identityOf).sort().join(' ');
+}
+
+/** A share that came in plain text has no envelope: its holder is then the signal that it came by. */
+function identityOf({ envelopeDigest, holder }: OpenedShare): string {
+  return envelopeDigest === '' ? createHash('sha256').update(holder).digest('base64url') : envelopeDigest;
+}
 
 /** How many sets of `size` there are among `count` shares. */
 export function countSets(count: number, size: number): number {

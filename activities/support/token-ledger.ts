@@ -28,6 +28,8 @@ const entrySchema = z.strictObject({
   mark: z.string().optional(),
   /** Of an `orphan` of a burst: what happened, in the words of the alarm. */
   how: z.string().optional(),
+  /** Of an `orphan`: the service said that it made the token. No look at the slot takes that back. */
+  certain: z.literal(true).optional(),
   /** Fingerprint of the key of the attempt: while it is in the slot, it is this run's. */
   key: z.string().optional(),
   /** The signal's event by which somebody handed the token in. Of an `orphan`: afterwards, and nobody here can open it. */

@@ -9,6 +9,12 @@ export function isOrphanAlarm({ code }: Pick<Finding, 'code'>): boolean {
   return ORPHANS.has(code);
 }
 
+/** The alarms that a run knows, for an activity that tells those which are in the ledger alone. */
+export function alarmsTold(findings: readonly Finding[]): { readonly told?: readonly string[] } {
+  const told = findings.filter(isOrphanAlarm).map(({ text }) => text);
+  return told.length === 0 ? {} : { told };
+}
+
 /** Whether more alarms were raised than tokens were handed in. */
 export function alarmsOpen(findings: readonly Finding[]): boolean {
   return findings.filter(isOrphanAlarm).length > findings.filter(({ code }) => code === HELD_AFTER_ALL).length;

@@ -16,6 +16,10 @@ export interface RecordedCall {
   readonly token: string | undefined;
   /** Of the answer that was sent; 0 while there is none or where the connection was broken instead. */
   status: number;
+  /** What the answer said of a generation attempt, where it did. */
+  attempt: { readonly nonce: string; readonly progress: number } | undefined;
+  /** Whether the whole answer went out while the caller's connection was there. */
+  delivered: boolean;
   /** Milliseconds since the epoch. */
   readonly at: number;
   /** When the answer was given or the connection was broken, milliseconds since the epoch; undefined while under way. */
@@ -42,6 +46,13 @@ const OPEN_FIELDS = [
   'policies',
   'type',
 ];
+
+/** What a body says of a generation attempt. */
+export function attemptIn(body: JsonValue | undefined): RecordedCall['attempt'] {
+  if (!isJsonObject(body)) return undefined;
+  const { nonce, progress } = body;
+  return typeof nonce === 'string' && typeof progress === 'number' ? { nonce, progress } : undefined;
+}
 
 export function digest(text: string): string {
   return `sha256:${createHash('sha256').update(text).digest('hex')}`;

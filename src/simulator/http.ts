@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
-import { digest, redactBody, type RecordedCall } from './calls';
+import { attemptIn, digest, redactBody, type RecordedCall } from './calls';
 import type { SimulatedCluster } from './cluster';
 import type { FaultAction, FaultInjector } from './faults';
 import { encodeJson } from './json';
@@ -53,6 +53,9 @@ export async function serve(
     }
     const { answer, glued } = await answerWithFaults(service, cluster, node, incoming, method, url, text);
     call.status = answer.status;
+    call.attempt = attemptIn(answer.body);
+    const recorded = call;
+    response.once('finish', () => (recorded.delivered = !incoming.socket.destroyed));
     send(response, incoming.method === 'HEAD', answer, glued);
   } catch (error) {
     if (!(error instanceof BrokenConnection) && !(error instanceof HandlerPanic) && !incoming.destroyed) {
@@ -93,6 +96,8 @@ function record(
     body: readableBody(text),
     token: token === undefined ? undefined : digest(token),
     status: 0,
+    attempt: undefined,
+    delivered: false,
     at: cluster.surroundings.now(),
     answeredAt: undefined,
   };

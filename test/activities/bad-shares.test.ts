@@ -1,4 +1,6 @@
 /** What is wrong with a key share is told apart, and nobody is accused without proof. */
+import { rm } from 'node:fs/promises';
+import { MAX_SETS_OF_EPOCH } from '../../activities/support/share-sets';
 import type { CeremonyHandle } from '../../src/contracts/ceremony';
 import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
 
@@ -23,6 +25,9 @@ afterAll(async () => {
   expect(bench.leaks()).toEqual([]);
   await bench.stop();
 });
+
+// A token that is in the ledger is not made again.
+beforeEach(() => rm(bench.ledgerDirectory, { recursive: true, force: true }));
 
 /** What a holder is told of what he sent, where others gave already. */
 async function verdictOf(document: string, before: readonly string[] = held) {
@@ -103,12 +108,13 @@ it('a share of another cluster, which nobody can tell before the threshold, is p
 });
 
 it('two bad ones among five are found, and told only where each is proven', async () => {
-  const bad = [await envelope('ada', wrong('ada')), await envelope('bert', wrong('bert'))];
+  const bad = async () => [await envelope('ada', wrong('ada')), await envelope('bert', wrong('bert'))];
   const good = [await envelope('cleo'), await envelope('dora'), await envelope('emil')];
-  const first = await bench.call('generateOperationToken', burst([...bad, ...good]));
+  const first = await bench.call('generateOperationToken', burst([...(await bad()), ...good]));
   expect([...first.badShares].sort()).toEqual(['ada', 'bert']);
+  await rm(bench.ledgerDirectory, { recursive: true });
   // The good ones come first: the bad ones are never tried, and nobody is named.
-  const second = await bench.call('generateOperationToken', burst([...good, ...bad]));
+  const second = await bench.call('generateOperationToken', burst([...good, ...(await bad())]));
   expect([second.badShares, second.attempts, second.findings]).toEqual([[], 1, []]);
 });
 
@@ -122,4 +128,49 @@ it('where nothing works nobody is named, and the sets that were tried are counte
     '4 of 4 possible sets tried, and all rejected; holders: ada, bert, cleo, dora',
   );
   expect(failure.details['next']).toContain('none is proven to be');
+});
+
+describe('over the whole of a run', () => {
+  const given = () => bench.calls('west', 'generate-operation-token/update');
+  const count = async (act: () => Promise<unknown>) => {
+    const before = given();
+    await act();
+    return (given() - before) / 3;
+  };
+  const fails = (envelopes: readonly string[]) => () => bench.failure('generateOperationToken', burst(envelopes));
+
+  it('a set that was rejected is not tried again with the same envelopes: a correction is, and what was seen counts', async () => {
+    const ada = await envelope('ada', wrong('ada'));
+    const four = [ada, await envelope('bert', wrong('bert')), await envelope('cleo'), await envelope('dora')];
+    expect(await count(fails(four))).toBe(4);
+    expect(await count(fails(four))).toBe(0);
+    const failure = await bench.failure('generateOperationToken', burst(four));
+    expect(failure).toMatchObject({ code: 'SHARES_REJECTED', retryable: false });
+    expect(failure.details['observed']).toContain('4 of 4 possible sets tried, and all rejected');
+    expect(failure.details['next']).toContain('No set is tried twice');
+    // Of six sets with the further share three have one bad share, one has both, and the first without any works.
+    const five = [...four, await envelope('emil')];
+    let made: { readonly badShares: readonly string[] } = { badShares: [] };
+    const tries = await count(async () => (made = await bench.call('generateOperationToken', burst(five))));
+    expect(tries).toBe(6);
+    expect([...made.badShares].sort()).toEqual(['ada', 'bert']);
+    await rm(bench.ledgerDirectory, { recursive: true });
+    const corrected = [await envelope('bert'), ...four.slice(2)];
+    expect(await count(() => bench.call('generateOperationToken', burst(corrected)))).toBe(1);
+  });
+
+  it('a cluster rejects a bounded number of sets under one invitation, whatever is given and corrected', async () => {
+    const { cid, epoch } = ceremony;
+    const noted = await bench.keyRecords.rejectedSets(cid, epoch, 'west');
+    for (let set = noted.length; set < MAX_SETS_OF_EPOCH - 1; set += 1)
+      await bench.keyRecords.noteRejectedSet(cid, epoch, 'west', `set ${set}`);
+    const next = async () => [await envelope('ada', wrong('ada')), ...held, await envelope('dora', wrong('dora'))];
+    expect(await count(fails(await next()))).toBe(1);
+    const failure = await bench.failure('generateOperationToken', burst(await next()));
+    expect(failure.details['observed']).toContain('at most 35 in one burst and 210 in one epoch');
+    expect(failure.details['next']).toContain('has tried all the sets that it may');
+    expect(await count(fails(await next()))).toBe(0);
+    // What one cluster rejected says nothing of another.
+    expect(await bench.keyRecords.rejectedSets(cid, epoch, 'east')).toEqual([]);
+  });
 });

@@ -3,6 +3,7 @@
  * many attempts, whether the orphan alarm is raised, or what the run is left with. Nobody is ever asked again: the very
  * same envelopes end in a token.
  */
+import { rm } from 'node:fs/promises';
 import { CompleteAsyncError } from '@temporalio/activity';
 import type * as Activities from '../../activities';
 import type { CeremonyHandle } from '../../src/contracts/ceremony';
@@ -48,6 +49,7 @@ afterAll(async () => {
 });
 beforeEach(async () => {
   bench.service.faults.clear();
+  await rm(bench.ledgerDirectory, { recursive: true, force: true });
   await west.restart();
   for (const node of west.nodes) await node.attempts.cancel();
   await leaderIs(0);
@@ -153,6 +155,43 @@ describe('the answer to the last share', () => {
     const { token, findings } = await bench.call('generateOperationToken', input());
     expect(await reveal(token)).toBe(west.issuedSecrets.at(-1));
     expect([findings, attempts()]).toEqual([[], 1]);
+  });
+
+  it.each(['lose-answer', { status: 500 }] as const)(
+    'that says that the set was rejected, lost (%s): the attempt is there at progress 0, and nobody is alarmed',
+    async (action) => {
+      const [bad = ''] = await bench.envelopes(ceremony.invitation, ['dora'], { dora: '11'.repeat(33) });
+      bench.service.faults.add({ cluster: 'west', endpoint: GIVE, skip: 2, when: 'after', action });
+      const before = west.issuedSecrets.length;
+      const { token, findings } = await bench.call('generateOperationToken', {
+        ...input(),
+        envelopes: [bad, ...envelopes],
+      });
+      expect(await reveal(token)).toBe(west.issuedSecrets.at(-1));
+      expect([west.issuedSecrets.length - before, orphansOf(findings)]).toEqual([1, 0]);
+    },
+  );
+
+  it('that came late, after the look: the share is refused, the attempt is gone, and a token may exist', async () => {
+    // The connection breaks, and what had been sent takes effect behind the look that follows.
+    let late = (): void => undefined;
+    bench.service.faults.add({ cluster: 'west', endpoint: GIVE, skip: 2, action: 'reset' });
+    bench.service.faults.add({ cluster: 'west', endpoint: GIVE, skip: 3, action: () => late() });
+    const before = west.issuedSecrets.length;
+    late = () => void west.nodes.forEach(({ attempts: slot }) => void slot.cancel());
+    const { token, findings } = await bench.call('generateOperationToken', input());
+    expect(await reveal(token)).toBe(west.issuedSecrets.at(-1));
+    // Here there is none: an attempt that somebody cancelled looks the same.
+    expect([west.issuedSecrets.length - before, orphansOf(findings)]).toEqual([1, 1]);
+  });
+
+  it('that was lost with the leader is no alarm any more where its attempt comes back and still waits', async () => {
+    bench.service.faults.add({ cluster: 'west', endpoint: GIVE, skip: 2, action: (it) => it.leaderChange(1) });
+    bench.service.faults.add({ cluster: 'west', endpoint: GIVE, skip: 4, action: (it) => it.leaderChange(0) });
+    const before = west.issuedSecrets.length;
+    const { token, findings } = await bench.call('generateOperationToken', input());
+    expect(await reveal(token)).toBe(west.issuedSecrets.at(-1));
+    expect([west.issuedSecrets.length - before, orphansOf(findings)]).toEqual([1, 0]);
   });
 
   it('that is lost is told, also where an old attempt of ours is then in the slot', async () => {

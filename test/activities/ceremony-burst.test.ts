@@ -1,5 +1,5 @@
 /** The burst: shares become one token, whatever happens between the calls, and no token is lost without a finding. */
-import { readdir, readFile } from 'node:fs/promises';
+import { readdir, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { CeremonyHandle } from '../../src/contracts/ceremony';
 import { openValue } from '../../src/secrets';
@@ -44,6 +44,7 @@ afterAll(() => bench.stop());
 
 beforeEach(async () => {
   bench.service.faults.clear();
+  await rm(bench.ledgerDirectory, { recursive: true, force: true });
   await restore();
 });
 

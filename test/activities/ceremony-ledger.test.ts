@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import type { LedgerEntry } from '../../activities/support/token-ledger';
 import { TokenLedger } from '../../activities/support/token-ledger';
 import type { CeremonyHandle } from '../../src/contracts/ceremony';
+import type { Finding } from '../../src/contracts/run-facts';
 import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
 
 const BASE = '/v1/sys/replication/dr/secondary/generate-operation-token';
@@ -40,7 +41,8 @@ const input = (more: object = {}) => ({
   envelopes,
   ...more,
 });
-const generate = () => bench.call('generateOperationToken', input());
+const generate = (more: object = {}) => bench.call('generateOperationToken', input(more));
+const toldBy = (findings: readonly Finding[]) => findings.map(({ text }) => text);
 const living = () => bench.cluster('west').snapshotState().operationTokens;
 const entries = (): LedgerEntry[] =>
   readdirSync(bench.ledgerDirectory).map(
@@ -90,9 +92,96 @@ it('tells the next attempt of a worker that ended in the middle of the burst, on
     const others: Partial<LedgerEntry>[] = [{ rid: 'x' }, { wid: 'x' }, { ns: 'x' }, { cid: 'x' }, { cluster: 'x' }];
     for (const other of others) await ledger.write({ ...entry, ...other, id: randomUUID() });
   }
-  expect((await generate()).findings).toEqual([ORPHAN]);
-  expect((await generate()).findings).toEqual([]);
-  expect(states().sort()).toEqual(['alive', 'alive', 'orphan', ...Array<string>(5).fill('pending')]);
+  const { findings } = await generate();
+  expect(findings).toEqual([ORPHAN]);
+  expect(findings[0]?.text).toMatch(/: attempt [0-9a-f]{8}: a worker ended in the middle of giving the last share/);
+  expect(states().sort()).toEqual(['alive', 'orphan', ...Array<string>(5).fill('pending')]);
+  // Until the run says that it knows: the attempt that found it may die before it tells.
+  expect((await generate()).findings).toEqual(findings);
+  expect((await generate({ told: toldBy(findings) })).findings).toEqual([]);
+});
+
+describe('a token that was sealed by an attempt that died before it could report', () => {
+  const gives = () => bench.calls('west', 'generate-operation-token/update');
+
+  it('is found by the next one: no share is given again, and no second token is made', async () => {
+    // Three sets with the bad share are rejected before the one without it.
+    bench.service.faults.add({ endpoint: GIVE, skip: 11, action: 'lose-answer' });
+    const bad = await bench.envelopes(ceremony.invitation, ['dora'], { dora: '11'.repeat(33) });
+    const first = await generate({ envelopes: [...bad, ...envelopes] });
+    expect(first).toMatchObject({ findings: [{ code: 'orphan-token' }, { code: 'bad-share' }], badShares: ['dora'] });
+    const [given, before] = [gives(), living()];
+    // It says all that the dead one had to say.
+    expect(await bench.call('generateOperationToken', input(), { attempt: 2 })).toEqual(first);
+    expect([gives(), living()]).toEqual([given, before]);
+    expect(states().sort()).toEqual(['alive', 'orphan']);
+  });
+
+  it.each([
+    ['another use', () => input({ uses: ['dr.promote'] }), {}, true],
+    ['a use that it was not sealed for', () => input({ uses: [...USES, 'dr.update-primary'] }), {}, 'DOCUMENT_INVALID'],
+    ['a run of its own', () => input(), { rid: 'x' }, false],
+    ['another ceremony', () => input(), { cid: 'x' }, false],
+    ['another epoch', () => input(), { key: 'x' }, false],
+    ['a cluster that was set up anew', () => input(), { clusterId: 'x' }, false],
+    ['a token that somebody handed in', () => input(), { made: undefined }, false],
+    ['a token that was deleted', () => input(), { state: 'deleted', sealed: undefined }, false],
+    ['a value that does not open', () => input(), { sealed: 'x' }, false],
+  ] as const)('%s', async (_what, asked, change, found) => {
+    const { token } = await generate();
+    const [entry] = entries();
+    if (entry) await new TokenLedger(bench.ledgerDirectory).write({ ...entry, ...change });
+    if (typeof found === 'string')
+      return expect((await bench.failure('generateOperationToken', asked())).code).toBe(found);
+    const again = await bench.call('generateOperationToken', asked());
+    expect(again.token === token).toBe(found);
+  });
+});
+
+describe('the end of the ceremony', () => {
+  const end = (told: readonly string[] = []) => bench.call('destroyCeremonyKeys', { ceremony: gone, told });
+  let gone: CeremonyHandle;
+  let given: readonly string[];
+  beforeEach(async () => {
+    gone = await bench.ceremony([{ cluster: 'west', uses: USES }]);
+    given = await bench.envelopes(gone.invitation, ['ada', 'bert', 'cleo']);
+  });
+  const asked = () => input({ ceremony: gone, envelopes: given });
+
+  it('tells of the orphan of a burst that was cancelled between its last share and the answer, once', async () => {
+    let cancel = (): void => undefined;
+    bench.service.faults.add({ endpoint: GIVE, skip: 2, when: 'after', action: () => cancel() });
+    bench.service.faults.add({ endpoint: GIVE, skip: 2, action: 'lose-answer' });
+    const before = living();
+    const failure = await bench.failure('generateOperationToken', asked(), { onStart: (how) => (cancel = how) });
+    expect([failure.code, living() - before, states()]).toEqual(['CancelledFailure', 1, ['orphan']]);
+    const { findings = [] } = await end();
+    expect(findings).toEqual([ORPHAN]);
+    expect(await end(toldBy(findings))).not.toHaveProperty('findings');
+  });
+
+  it.each([
+    ['whose attempt is gone, once', true],
+    ['whose attempt still waits: not at all', false],
+  ])('tells of a worker that died with nobody in its place, %s', async (_what, orphan) => {
+    const ledger = new TokenLedger(bench.ledgerDirectory);
+    let crashed: LedgerEntry[] = [];
+    bench.service.faults.add({ endpoint: GIVE, skip: 2, action: () => void (crashed = entries()) });
+    // What is lost is the share, the answer to the cancellation, and so on: the worker is dead.
+    if (!orphan) {
+      bench.service.faults.add({ endpoint: GIVE, skip: 2, action: 'reset', times: 3 });
+      bench.service.faults.add({ endpoint: `DELETE ${BASE}/attempt`, action: 'reset', times: Infinity });
+      await bench.failure('generateOperationToken', asked());
+    } else await bench.call('generateOperationToken', asked());
+    await rm(bench.ledgerDirectory, { recursive: true });
+    for (const entry of crashed) await ledger.write(entry);
+    const { findings = [] } = await end();
+    expect(findings).toEqual(orphan ? [ORPHAN] : []);
+    expect(states()).toEqual(orphan ? ['orphan'] : []);
+    expect(await end(toldBy(findings))).not.toHaveProperty('findings');
+    bench.service.faults.clear();
+    await fetch(`${bench.cluster('west').apiAddress}${BASE}/attempt`, { method: 'DELETE' });
+  });
 });
 
 it('keeps nothing of a burst that certainly made nothing', async () => {
@@ -111,7 +200,8 @@ it('keeps the orphan of a burst that could not read what its last share did, and
   expect(failure.message).toContain('may exist that nobody holds');
   expect(living() - before).toBe(1);
   expect(states()).toEqual(['orphan']);
-  expect((await generate()).findings).toEqual([]);
+  const told = toldBy(failure.details['findings'] as readonly Finding[]);
+  expect((await generate({ told })).findings).toEqual([]);
 });
 
 it('keeps the orphan whose token could not be sealed, and nothing tries again unasked', async () => {

@@ -106,7 +106,7 @@ describe('takeEncodedToken', () => {
       ...{ cid: handle.cid, key: (await bench.keyRecords.read(handle.cid, 1)).keys.pgpFingerprint, threshold: 3 },
     });
     await record.lastShare('nonce');
-    await record.orphaned();
+    await record.orphaned('an answer was lost');
     const wrong = await take(handle, { cluster: 'east', encodedToken: await encodedFor(handle, newToken()) });
     expect(wrong.verdicts).toMatchObject([{ code: 'wrong-cluster', text: expect.stringContaining('west') as string }]);
     const { verdicts, findings } = await take(handle, {
@@ -294,7 +294,7 @@ describe('an attempt for holders', () => {
   });
 });
 
-it('what anybody may encrypt to the recipient of a root token ends no attempt, and settles nothing', async () => {
+it('what anybody may encrypt to the recipient of a root token ends no attempt and no alarm', async () => {
   const { publicKey } = await newRecipient();
   const fields = { deployment: DEPLOYMENT, cluster: 'east', recipientPgpKey: publicKey };
   const people = { reason: 'a test', requestedBy: 'olga' };
@@ -316,9 +316,42 @@ it('what anybody may encrypt to the recipient of a root token ends no attempt, a
   expect(await handIn()).toMatchObject({ verdicts: [{ code: 'attempt-under-way' }], findings: [] });
   expect((await mine()).map(({ state }) => state)).toEqual(['pending']);
   await bench.cluster('east').node(0).attempts.cancel();
-  for (const entry of await mine()) await ledger().write({ ...entry, state: 'orphan' });
+  const [pending] = await mine();
+  if (!pending) throw new Error('no entry');
+  const disposed = (id: string) =>
+    bench.call('disposeLedgerToken', { deployment: DEPLOYMENT, cluster: 'east', entry: id });
+
+  // Nobody was alarmed yet: it is the recipient's from now on, and no later run takes it for one that nobody holds.
+  expect(await handIn()).toMatchObject({ verdicts: [{ code: 'accepted' }], findings: [] });
+  expect(await mine()).toEqual([]);
+  const [passedOn] = (await ledger().all()).filter((entry) => entry.cid === cid);
+  expect(passedOn).toMatchObject({ state: 'handed-over', handedIn: expect.any(Number) as number });
+  expect(await disposed(pending.id)).toMatchObject({ findings: [] });
+  const settled = { ...{ deployment: DEPLOYMENT, cluster: 'east', cid }, kind: 'root-token', nonces: [] } as const;
+  expect(
+    await bench.call('endDirectAttempt', { ...settled, invitation: handle.invitation, ifGone: 'gone' }),
+  ).toMatchObject({ findings: [] });
+
+  // After an alarm it stays one, which names what was handed in.
+  const { handedIn: _handedIn, ...before } = { ...pending, state: 'orphan' as const };
+  await ledger().write(before);
+  expect(await disposed(pending.id)).toMatchObject({ findings: [{ severity: 'critical', code: 'orphan-root-token' }] });
   expect(await handIn()).toMatchObject({ verdicts: [{ code: 'accepted' }], findings: [] });
   expect((await mine()).map(({ state }) => state)).toEqual(['orphan']);
+  expect(await disposed(pending.id)).toMatchObject({
+    state: 'kept',
+    findings: [{ severity: 'warning', code: 'root-token-with-recipient' }],
+  });
+  await ledger().remove(pending);
+});
+
+it('a token that was handed in and deleted is no reason for an alarm, whatever became of its attempt', async () => {
+  const handle = await ceremony('direct');
+  await bench.call('startDirectAttempt', { ...on, ceremony: handle });
+  await bench.cluster('west').node(0).attempts.cancel();
+  await take(handle, { cluster: 'west', encodedToken: await encodedFor(handle, newToken()) });
+  for (const entry of await mine()) await ledger().write({ ...entry, state: 'deleted', sealed: undefined });
+  expect(await end(handle, { ifGone: 'its attempt ended unseen' })).toMatchObject({ outcome: 'already', findings: [] });
 });
 
 it('checkUnaskedTokens refuses everything, and notices a token in plain text', async () => {

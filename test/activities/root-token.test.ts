@@ -1,4 +1,5 @@
 /** What the activity that makes a root token verifies for itself: the approval, the invitation, the key. */
+import { rm } from 'node:fs/promises';
 import * as openpgp from 'openpgp';
 import type { Authority } from '../../src/contracts/activities';
 import type { CeremonyHandle } from '../../src/contracts/ceremony';
@@ -33,6 +34,8 @@ describe('generateRootToken', () => {
     expect(bench.leaks()).toEqual([]);
     await bench.stop();
   });
+
+  beforeEach(() => rm(bench.ledgerDirectory, { recursive: true, force: true }));
 
   async function invite(recipientPgpKey: string, epoch: number): Promise<CeremonyHandle> {
     const { fingerprint: _fingerprint, ...handle } = await bench.call('createRootTokenCeremony', {
@@ -123,6 +126,17 @@ describe('generateRootToken', () => {
     const done = await bench.call('generateRootToken', generate(approved));
     expect(done).toMatchObject({ attempts: 1, findings: [] });
     expect(await ledger.open()).toEqual([]);
+  });
+
+  it('a token that was made by an attempt that died before it could report is found: no share is given again', async () => {
+    const approved = await authority();
+    const made = await bench.call('generateRootToken', generate(approved));
+    const given = bench.calls('east', 'sys/generate-root/update');
+    expect(await bench.call('generateRootToken', generate(approved), { attempt: 2 })).toEqual(made);
+    expect(bench.calls('east', 'sys/generate-root/update')).toBe(given);
+    // Nobody of this site has to do with it, and the run has it when it ends.
+    const ledger = new TokenLedger(bench.ledgerDirectory);
+    expect([await ledger.open(), (await ledger.all()).map(({ state }) => state)]).toEqual([[], ['handed-over']]);
   });
 
   it('an answer that is not encrypted to the recipient alone is a token that nobody holds', async () => {

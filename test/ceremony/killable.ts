@@ -23,11 +23,19 @@ class Attempt {
 
 const current = new AsyncLocalStorage<Attempt>();
 const bursts = new Map<string, Attempt>();
+/** Clusters whose next burst dies right before it reports. */
+const deadlines = new Set<string>();
 const never = new Promise<never>(() => undefined);
 
 /** The burst that is under way on a cluster ends here and now. */
 export function killBurst(cluster: string): void {
   bursts.get(cluster)?.die();
+}
+
+/** The next burst on a cluster that makes a token ends with the token sealed and in the ledger, and reports nothing. */
+export function killBeforeReport(cluster: string): { remove(): void } {
+  deadlines.add(cluster);
+  return { remove: () => void deadlines.delete(cluster) };
 }
 
 /** The activities, with a burst that can be killed. */
@@ -40,10 +48,19 @@ export function killable(activities: RunbookActivities): RunbookActivities {
       bursts.set(input.cluster, attempt);
       attempt.death.catch(() => undefined);
       return current.run(attempt, () =>
-        Promise.race([runWith(attempt, () => activities.generateOperationToken(input)), attempt.death]),
+        Promise.race([
+          runWith(attempt, () => reported(input.cluster, activities.generateOperationToken(input))),
+          attempt.death,
+        ]),
       );
     },
   };
+}
+
+async function reported<T>(cluster: string, result: Promise<T>): Promise<T> {
+  const value = await result;
+  if (deadlines.delete(cluster)) killBurst(cluster);
+  return value;
 }
 
 /** Runs the body so that its heartbeats end with the attempt. */

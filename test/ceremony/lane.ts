@@ -3,7 +3,7 @@ import { request } from 'undici';
 import type { Report } from '../../src/contracts/report';
 import type { SimulatedCluster } from '../../src/simulator';
 import type { Scenario, TestRun } from '../support/scenario';
-import { killBurst } from './killable';
+import { killBeforeReport, killBurst } from './killable';
 import type { Mishap, Order } from './orders';
 import type { Asked } from './player';
 import { Player, WAIT_MS } from './player';
@@ -19,6 +19,8 @@ export interface Played {
   /** Numbers of the service's calls and tokens of this order: from, to. */
   readonly calls: readonly [number, number];
   readonly tokens: readonly [number, number];
+  /** Numbers of the service's calls whose caller was dead when the answer came. */
+  readonly unheard: ReadonlySet<number>;
   /** Values that may stand readable nowhere. */
   readonly secrets: ReadonlyMap<string, string>;
 }
@@ -40,6 +42,7 @@ export class CeremonyLane {
   async play(order: Order): Promise<Played> {
     const { service } = this.#scenario;
     await this.#restore();
+    this.#unheard.clear();
     const from = { call: service.calls.length, token: this.#west.issuedSecrets.length };
     if (order.foreignBefore) this.#afterInvitation = () => this.#stranger('POST');
     const player = new Player(this.#scenario, this.cluster, order);
@@ -52,6 +55,7 @@ export class CeremonyLane {
       return {
         order,
         ...ended,
+        unheard: new Set(this.#unheard),
         calls: [from.call, service.calls.length],
         tokens: [from.token, this.#west.issuedSecrets.length],
       };
@@ -74,6 +78,8 @@ export class CeremonyLane {
     this.#afterInvitation = undefined;
   }
 
+  readonly #unheard = new Set<number>();
+
   #arrangeLate({ late }: Order, player: Player) {
     if (late === undefined) return [];
     const action = () => player.send({ act: 'share', holder: late, share: 'right' });
@@ -81,6 +87,7 @@ export class CeremonyLane {
   }
 
   #arrange({ what, call, nth, when }: Mishap) {
+    if (call === 'sealed') return killBeforeReport(this.cluster);
     const at = { cluster: this.cluster, endpoint: ENDPOINTS[call], skip: nth - 1, when };
     const { faults } = this.#scenario.service;
     switch (what) {
@@ -113,6 +120,11 @@ export class CeremonyLane {
           ...at,
           action: () => {
             killBurst(this.cluster);
+            const path = ENDPOINTS[call].replace('POST ', '');
+            const under = this.#scenario.service.calls.findLast(
+              (each) => each.cluster === this.cluster && each.method === 'POST' && each.path === path,
+            );
+            if (under) this.#unheard.add(under.seq);
             // Nobody is there to hear the answer; before its effect the call itself is lost.
             return when === 'before' ? new Promise<void>(() => undefined) : undefined;
           },

@@ -1,24 +1,23 @@
 import { readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import type { LedgerEntry } from '../../activities/support/token-ledger';
+import { attemptMark } from '../../src/contracts/ceremony';
 import type { RunStatus } from '../../src/contracts/run-status';
 import type { Sealed } from '../../src/contracts/sealed';
 import { openValue, SealKeyring } from '../../src/secrets';
-import type { RecordedCall } from '../../src/simulator';
 import { findCanaries, historyText } from '../support/canaries';
 import type { Scenario } from '../support/scenario';
 import { temporalServer } from '../support/temporal-server';
 import type { Played } from './lane';
 import { THRESHOLD } from './orders';
-
-const GIVE = '/generate-operation-token/update';
+import { givenTwice, givesOf, mayExist, textOf } from './attempts';
 
 /** What one order came to, for the figures. */
 export interface Verdict {
   readonly end: 'token' | 'named action';
   readonly orphans: number;
   readonly alarms: number;
-  /** Alarms of which only the simulator knows that there is no token: the last call broke and its attempt is gone. */
+  /** Alarms without an orphan: the service forgot the attempt for another reason, which nobody outside can tell. */
   readonly unknowable: number;
   readonly attempts: number;
 }
@@ -41,6 +40,7 @@ export async function judge(
   const end = report.outcome === 'completed' ? 'token' : 'named action';
   if (end === 'token' && !held.some((token) => issued.includes(token)))
     mistakes.push('completed without a token of the service');
+  if (held.length > (end === 'token' ? 1 : 0)) mistakes.push(`ended in a ${end} and left ${held.length} tokens`);
   if (
     end === 'named action' &&
     !(asked.length > 0 && asked.every(({ action, persons }) => action !== '' && persons.length > 0))
@@ -49,30 +49,31 @@ export async function judge(
   if (report.outcome !== 'completed' && report.outcome !== 'aborted') mistakes.push(`outcome ${report.outcome}`);
 
   // 2. No share is given to an attempt again once that attempt has taken it.
-  const gives = calls.filter(({ method, path }) => method === 'POST' && path.endsWith(GIVE));
+  const gives = givesOf(calls);
   mistakes.push(...givenTwice(gives));
   // A new attempt needs a reason: a mishap, a share that was rejected, or an attempt of somebody else.
   const attempts = new Set(gives.map(({ body }) => textOf(body, 'nonce'))).size;
   const quiet =
-    order.mishaps.length === 0 &&
+    // Who died after the token was sealed left it to the next: no share is given for another one.
+    order.mishaps.every(({ call }) => call === 'sealed') &&
     !order.foreignBefore &&
     order.acts.every((each) => each.act !== 'share' || each.share === 'right');
   if (quiet && end === 'token' && (attempts !== 1 || gives.length !== THRESHOLD))
     mistakes.push(`nothing happened, and it took ${attempts} attempts and ${gives.length} shares`);
 
-  // 3. The orphan alarm, exactly where a token may exist that the run does not hold.
+  // 3. The orphan alarm, of exactly the attempts of which a token may exist that the run does not hold.
   const orphans = issued.filter((token) => !held.includes(token)).length;
-  const alarms = alarmsOf(played);
-  const broken = lastCallsWithoutAnswer(
-    gives,
-    order.mishaps.some(({ what }) => what === 'node restarts'),
-  );
+  const told = report.findings.filter(({ code }) => code === 'orphan-token').map(({ text }) => text);
+  const alarms = told.length;
+  const marks = told.map((text) => /: attempt ([0-9a-f]{8}): /.exec(text)?.[1] ?? text).sort();
+  const doubted = mayExist(calls, played.unheard).map(attemptMark).sort();
+  if (marks.join() !== doubted.join())
+    mistakes.push(`alarms about ${marks.join() || 'nothing'}; a token may exist of ${doubted.join() || 'no attempt'}`);
   if (alarms < orphans) mistakes.push(`${orphans} tokens nobody holds, ${alarms} alarms`);
-  // A worker that is killed hears no answer, whatever the service said.
-  const unheard =
-    broken + order.mishaps.filter(({ what, call }) => what === 'worker killed' && call === 'share').length;
-  if (alarms > orphans + unheard)
-    mistakes.push(`${alarms} alarms, ${orphans} tokens nobody holds, ${unheard} last calls of which nobody heard`);
+  for (const { message } of report.parkings)
+    if (message.includes('may exist that nobody holds') && !told.some((text) => message.includes(text)))
+      mistakes.push(`a parking alarms, and no finding does: ${message}`);
+  if (alarms > 0 && report.findings[0]?.code !== 'orphan-token') mistakes.push('the alarm is not the first finding');
   const inLedger = entries.filter(({ state }) => state === 'orphan').length;
   if (inLedger !== alarms) mistakes.push(`${alarms} alarms in the report, ${inLedger} orphans in the ledger`);
 
@@ -93,52 +94,11 @@ export async function judge(
   const canaries = new Map([...secrets, ...issued.map((token, index) => [`token ${index}`, token] as const)]);
   for (const text of texts) mistakes.push(...findCanaries(text, canaries).map((name) => `${name} is readable`));
 
-  return { end, orphans, alarms, unknowable: Math.max(0, alarms - orphans), attempts, mistakes };
+  return { end, orphans, alarms, unknowable: alarms - orphans, attempts, mistakes };
 }
 
 function receiptsOf({ receipts }: RunStatus, signal: string): number {
   return receipts.filter((each) => each.signal === signal).length;
-}
-
-function textOf(body: RecordedCall['body'], name: 'nonce' | 'key'): string {
-  const value = body[name];
-  return typeof value === 'string' ? value : '';
-}
-
-/** One attempt takes each share once. */
-function givenTwice(gives: readonly RecordedCall[]): string[] {
-  const taken = new Set<string>();
-  return gives.flatMap(({ body, status }) => {
-    const pair = `${textOf(body, 'nonce')} ${textOf(body, 'key')}`;
-    const twice = taken.has(pair) ? ['a share was given again to an attempt that had taken it'] : [];
-    if (status === 200) taken.add(pair);
-    return twice;
-  });
-}
-
-/** Calls with the share that completes an attempt which nobody was told the result of. */
-function lastCallsWithoutAnswer(gives: readonly RecordedCall[], restarts: boolean): number {
-  const progress = new Map<string, Set<string>>();
-  let broken = 0;
-  for (const { body, status } of gives) {
-    const [nonce, key] = [textOf(body, 'nonce'), textOf(body, 'key')];
-    const taken = progress.get(nonce) ?? new Set<string>();
-    progress.set(nonce, taken);
-    const isLast = taken.size >= THRESHOLD - 1 && !taken.has(key);
-    // A node that is restarted answers nobody, whatever it noted.
-    if (isLast && (status === 0 || status >= 500 || restarts)) broken += 1;
-    if (status === 200 || status === 0 || status >= 500) taken.add(key);
-  }
-  return broken;
-}
-
-/** Each alarm is a finding of the report; or the text of a parking where no finding says the same. */
-function alarmsOf({ report }: Played): number {
-  const found = report.findings.filter(({ code }) => code === 'orphan-token').map(({ text }) => text);
-  const told = report.parkings.filter(
-    ({ message }) => message.includes('may exist that nobody holds') && !found.some((text) => message.includes(text)),
-  );
-  return found.length + told.length;
 }
 
 function ledgerOf(scenario: Scenario): LedgerEntry[] {

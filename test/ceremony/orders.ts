@@ -30,7 +30,8 @@ export interface Mishap {
     | 'attempt cancelled'
     | 'foreign attempt'
     | 'worker killed';
-  readonly call: 'start' | 'share';
+  /** `sealed`: the token is sealed and in the ledger, and the activity has not reported. */
+  readonly call: 'start' | 'share' | 'sealed';
   /** From 1. */
   readonly nth: number;
   readonly when: 'before' | 'after';
@@ -94,6 +95,7 @@ export function orderOf(seed: number): Order {
     const alwaysAfter = what === 'answer lost' || what === 'answer glued';
     mishaps.push({ what, call, nth, when: alwaysAfter || chance(0.5) ? 'after' : 'before' });
   }
+  const killedAtTheEnd = new SeededRandom(seed).derive('killed').fraction() < 0.3;
   // One dead worker is enough for one order: each costs the time in which the server notices.
   const killed = mishaps.filter(({ what }) => what === 'worker killed');
   return {
@@ -102,7 +104,11 @@ export function orderOf(seed: number): Order {
     acts: chance(0.3) ? interleaved(acts, random) : acts,
     oneByOne: chance(0.25),
     late: chance(0.15) ? holders.at(-1) : undefined,
-    mishaps: mishaps.filter((each) => each.what !== 'worker killed' || each === killed[0]),
+    mishaps: mishaps
+      .filter((each) => each.what !== 'worker killed' || each === killed[0])
+      .map((each) =>
+        each === killed[0] && killedAtTheEnd ? { ...each, call: 'sealed', nth: 1, when: 'after' } : each,
+      ),
     foreignBefore: chance(0.06),
     foreign: pick(['its owner ends it', 'two people cancel it', 'two people cancel it', 'they give up'] as const),
     people: chance(0.12) ? 'give up' : 'answer',

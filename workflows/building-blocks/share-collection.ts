@@ -1,4 +1,5 @@
 import { uuid4 } from '@temporalio/workflow';
+import { alarmsTold } from '../../src/contracts/alarms';
 import { UNFIT_SHARES } from '../../src/contracts/ceremony';
 import type { CeremonyHandle, Envelope } from '../../src/contracts/ceremony';
 import { ENVELOPE_VERDICTS } from '../../src/contracts/receipts';
@@ -28,7 +29,11 @@ export interface Burst<R> {
   readonly kind?: 'operation-token' | 'root-token';
   readonly call: (
     call: StepCalls,
-    shares: { readonly ceremony: CeremonyHandle; readonly envelopes: readonly Envelope[] },
+    shares: {
+      readonly ceremony: CeremonyHandle;
+      readonly envelopes: readonly Envelope[];
+      readonly told?: readonly string[];
+    },
   ) => Promise<R>;
   /** What people may bring in its place while it is parked. */
   readonly instead?: () => NoInfer<R> | undefined;
@@ -133,8 +138,17 @@ export abstract class ShareCollection {
     this.#shares = new HeldShares(handle.threshold, this.#plain.accepted);
     this.#keysLost = undefined;
     this.#run.state.invitation = handle.invitation;
-    const collecting = { inHand: () => this.#shares.inHand, show: () => this.#showAgain() };
-    const roster = new Roster(this.#run, handle, collecting, this.#roster);
+    const { notifications } = this.#run.state;
+    const roster = new Roster(
+      this.#run,
+      handle,
+      {
+        inHand: () => this.#shares.inHand,
+        show: () => this.#showAgain(),
+        tell: (...told) => notifications.ofWait('shares', ...told),
+      },
+      this.#roster,
+    );
     this.#roster = roster;
     this.#run.signals.on('share', (items) => this.#receive(items));
     this.#run.signals.on('decline', (items) => roster.decline(items));
@@ -203,7 +217,8 @@ export abstract class ShareCollection {
     for (;;) {
       const ceremony = this.#required();
       try {
-        const body = (call: StepCalls) => generate(call, { ceremony, envelopes: this.#shares.envelopes });
+        const body = (call: StepCalls) =>
+          generate(call, { ceremony, envelopes: this.#shares.envelopes, ...alarmsTold(this.#run.state.findings) });
         const options: StepOptions<R> = {
           ...(instead && { instead }),
           note: (made) => (made.attempts > 1 ? `${made.attempts} attempts` : undefined),
@@ -250,12 +265,13 @@ export abstract class ShareCollection {
     if (!ceremony) return;
     this.#stopAsking();
     this.#run.state.invitation = undefined;
-    await this.#run.skippableStep(
+    const destroyed = await this.#run.skippableStep(
       'Destroy the ceremony keys',
       'the sweeper of the worker destroys them when the invitation has expired',
-      (call) => call.destroyCeremonyKeys({ ceremony }),
+      (call) => call.destroyCeremonyKeys({ ceremony, ...alarmsTold(this.#run.state.findings) }),
       { note: (result) => result.text },
     );
+    this.#run.state.noteFindings(destroyed?.findings);
     this.#handle = undefined;
     await this.#breakGlass.takeBack();
   }
@@ -270,7 +286,8 @@ export abstract class ShareCollection {
     this.#handle = undefined;
     this.#run.state.waitOver('shares');
     await this.#run.cleanUp('Destroy the ceremony keys', async (call) => {
-      await call.destroyCeremonyKeys({ ceremony });
+      const { findings } = await call.destroyCeremonyKeys({ ceremony, ...alarmsTold(this.#run.state.findings) });
+      this.#run.state.noteFindings(findings);
     });
   }
 

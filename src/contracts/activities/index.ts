@@ -171,6 +171,8 @@ export interface SwitchoverActivities {
         readonly action: DecisionAction;
         readonly reason: string;
         readonly rid: string;
+        /** Of `use-share`: who must decide the same before it counts; empty where these people suffice. */
+        readonly missing?: readonly string[];
       };
     }[];
   }>;
@@ -209,6 +211,8 @@ export interface SwitchoverActivities {
       readonly ceremony: CeremonyHandle;
       readonly uses: readonly TokenUse[];
       readonly envelopes: readonly Envelope[];
+      /** Texts of the alarms that the run knows: what an attempt found and could not report is told to the next one. */
+      readonly told?: readonly string[];
     },
   ): Promise<{
     readonly token: Sealed<'operation-token'>;
@@ -220,8 +224,17 @@ export interface SwitchoverActivities {
     readonly closeAfterwards?: readonly string[];
   }>;
   destroyCeremonyKeys(
-    input: StepInput & { readonly ceremony: CeremonyHandle },
-  ): Promise<{ readonly destroyed: boolean; readonly text: string }>;
+    input: StepInput & {
+      readonly ceremony: CeremonyHandle;
+      /** As for {@link generateOperationToken}. */
+      readonly told?: readonly string[];
+    },
+  ): Promise<{
+    readonly destroyed: boolean;
+    readonly text: string;
+    /** Tokens that may exist, and that the run did not know of. */
+    readonly findings?: readonly Finding[];
+  }>;
   deleteOperationTokens(
     input: StepInput & { readonly deployment: string; readonly tokens: readonly OperationTokenReference[] },
   ): Promise<{ readonly disposals: readonly TokenDisposal[]; readonly findings: readonly Finding[] }>;
@@ -319,14 +332,14 @@ export interface SwitchoverActivities {
   /** Reads on the primary what the secondary must not get, under its former id and under its cluster ID. */
   readPathsFilter(input: BetweenClusters): Promise<PathsFilterResult>;
   /**
-   * Writes the filter where it is absent or different, then reads it back. `done`: it had to be written. Where the
-   * secondary may see more afterwards it demands the approval of gate `filter`.
+   * Writes the filter where it is absent or different, then reads it back. `done`: it had to be written. It demands the
+   * approval of gate `filter`; where it only narrows, a plan that lets this secondary follow with this filter serves too.
    */
   writePathsFilter(
     input: OnCluster & {
       readonly id: string;
       readonly filter: PathsFilterFacts;
-      /** Whose filter it is, and the plan that allows it; needed where it widens. */
+      /** Whose filter it is, and the plan that allows it. */
       readonly secondary?: string;
       readonly authority?: Authority;
     },

@@ -36,6 +36,8 @@ export interface TokenActivities {
       readonly recipientPgpKey: string;
       readonly authority: Authority;
       readonly envelopes: readonly Envelope[];
+      /** As for `generateOperationToken`. */
+      readonly told?: readonly string[];
     },
   ): Promise<{
     /** Base64 of an OpenPGP message to the recipient. */

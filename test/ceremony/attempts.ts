@@ -1,0 +1,64 @@
+/**
+ * What anybody outside of the service can know of the generation attempts of one order, from the calls that reached the
+ * service. A token **may exist** that nobody holds where the last share of an attempt was sent, its answer was not heard,
+ * and no look afterwards, which the run heard, showed that very attempt. A service that forgot the attempt for another
+ * reason looks the same from outside: such an alarm is no orphan, and only the simulator knows it.
+ */
+import type { RecordedCall } from '../../src/simulator';
+import { THRESHOLD } from './orders';
+
+const GIVE = '/generate-operation-token/update';
+const SLOT = '/generate-operation-token/attempt';
+
+/** Calls with a share. A node that is not active leads on to the one that is, and takes nothing. */
+export function givesOf(calls: readonly RecordedCall[]): RecordedCall[] {
+  return calls.filter(({ method, path, status }) => method === 'POST' && path.endsWith(GIVE) && status !== 307);
+}
+
+export function textOf(body: RecordedCall['body'], name: 'nonce' | 'key'): string {
+  const value = body[name];
+  return typeof value === 'string' ? value : '';
+}
+
+/**
+ * Nonces of the attempts of which a token may exist that nobody holds.
+ *
+ * @param unheard - numbers of the calls whose caller was dead when the answer came
+ */
+export function mayExist(calls: readonly RecordedCall[], unheard: ReadonlySet<number>): string[] {
+  const heard = ({ seq, delivered }: RecordedCall) => delivered && !unheard.has(seq);
+  const looks = calls.filter((call) => call.method === 'GET' && call.path.endsWith(SLOT) && heard(call));
+  const gives = givesOf(calls);
+  const nonces = [...new Set(gives.map(({ body }) => textOf(body, 'nonce')))];
+  return nonces.filter((nonce) => {
+    const last = lastShares(gives.filter(({ body }) => textOf(body, 'nonce') === nonce));
+    if (last.some((call) => heard(call) && call.attempt?.progress === THRESHOLD)) return false;
+    // 503: the service took nothing. Every other error of a server leaves it open.
+    const lost = last.filter((call) => !heard(call) || (call.status >= 500 && call.status !== 503));
+    const end = last.at(-1)?.seq ?? 0;
+    return lost.length > 0 && !looks.some(({ seq, attempt }) => seq > end && attempt?.nonce === nonce);
+  });
+}
+
+/** Of the calls of one attempt those with a share that may complete it. */
+function lastShares(gives: readonly RecordedCall[]): RecordedCall[] {
+  const given = new Set<string>();
+  return gives.filter(({ body }) => {
+    const key = textOf(body, 'key');
+    const others = new Set(given);
+    others.delete(key);
+    given.add(key);
+    return others.size >= THRESHOLD - 1;
+  });
+}
+
+/** One attempt takes each share once. */
+export function givenTwice(gives: readonly RecordedCall[]): string[] {
+  const taken = new Set<string>();
+  return gives.flatMap(({ body, status }) => {
+    const pair = `${textOf(body, 'nonce')} ${textOf(body, 'key')}`;
+    const twice = taken.has(pair) ? ['a share was given again to an attempt that had taken it'] : [];
+    if (status === 200) taken.add(pair);
+    return twice;
+  });
+}
