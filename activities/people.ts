@@ -6,12 +6,12 @@ import type { GateName } from '../src/contracts/plan';
 import { RunbookError, isRunbookError } from '../src/errors';
 import { findDeployment } from '../src/inventory';
 import { verifyApproval, verifyDecision } from '../src/secrets';
-import type { VerifiedApproval } from '../src/secrets';
+import type { RunContext, VerifiedApproval } from '../src/secrets';
 import type { ActivityDependencies } from './dependencies';
 import { execute } from './support/execution';
 import { ArrivedSignals } from './support/arrived-signals';
 import { judgeGate, personLookup, verifiedApprovals } from './support/people';
-import { mayNotAccept } from './support/plain-shares';
+import { acceptancesOf, mayNotAccept } from './support/plain-shares';
 
 /** Choices that give up a safety, or service itself: a name that anybody may use is not enough for them. */
 const NEVER_CLAIMED: readonly DecisionAction[] = ['skip', 'leave', 'cancel-attempt'];
@@ -22,6 +22,17 @@ export function createPeopleActivities(
 ): Pick<RunbookActivities, 'checkApprovals' | 'checkDecisions'> {
   const { inventory } = dependencies;
   const person = personLookup(inventory);
+  /** By the same judgement as the activity that uses the share. */
+  const stillMissing = async (
+    deployment: string,
+    run: RunContext,
+    signals: ArrivedSignals,
+    { step, parkingNo }: { readonly step: string; readonly parkingNo: number },
+    upTo: number,
+  ): Promise<readonly string[]> => {
+    const judged = await acceptancesOf(inventory, deployment, run, signals, { step, upTo });
+    return judged.find((each) => each.parkingNo === parkingNo)?.missing ?? [];
+  };
   return {
     checkApprovals: execute(async ({ deployment, gate, planDigest, requestedBy, accepted, arrived }, { run }) => {
       const name = gateName(gate);
@@ -106,13 +117,16 @@ export function createPeopleActivities(
           } else if (mayNot !== undefined) {
             verdicts.push({ arrival, accepted: false, code: 'not-an-approver', text: mayNot, by });
           } else {
+            const decision = { step, parkingNo, action, reason, rid: run.rid };
+            const missing =
+              action === 'use-share' ? await stillMissing(deployment, run, signals, decision, arrival) : [];
             verdicts.push({
               arrival,
               accepted: true,
               code: 'accepted',
-              text: `${action} "${step}"`,
+              text: `${action} "${step}"${missing.length > 0 ? `; still needed: ${missing.join('; ')}` : ''}`,
               by,
-              decision: { step, parkingNo, action, reason, rid: run.rid },
+              decision: { ...decision, ...(action === 'use-share' ? { missing } : {}) },
             });
           }
         } catch (error) {

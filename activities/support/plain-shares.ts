@@ -117,25 +117,35 @@ export function mayNotAccept(
   return belongs ? undefined : `"use-share" is for the approvers of gate promote (${groups.join(', ')})`;
 }
 
+/** What people accepted of one share, at one asking. */
+interface Acceptance {
+  readonly parkingNo: number;
+  readonly satisfied: boolean;
+  /** Who is still missing, in words for people. */
+  readonly missing: readonly string[];
+}
+
 /**
- * Reads for itself that this very share was accepted, in a failover, by people who satisfy the policy of gate promote and
- * are two at least. Only answers to the same question count together.
+ * Judges who accepted one share by the whole policy of gate promote, two people at least. Only answers to the same
+ * question count together. The run asks with it who is still missing, and the activity that uses the share whether to.
+ *
+ * @param upTo - the number of the last decision that counts
  */
-async function requireAcceptance(
+export async function acceptancesOf(
   inventory: Inventory,
   deployment: string,
   run: RunContext,
-  arrival: number,
-): Promise<void> {
-  const history = new ArrivedSignals(run);
-  if (!(await history.isFailover())) throw refused('only a failover may use a key share in plain text');
+  history: ArrivedSignals,
+  asked: { readonly step: string; readonly upTo?: number },
+): Promise<readonly Acceptance[]> {
   const requesters = await history.failoverRequesters();
   const accepted = new Map<number, CountedApproval[]>();
-  for (const { content, principal } of await history.every('decide')) {
+  for (const { content, principal, arrival } of await history.every('decide')) {
+    if (arrival > (asked.upTo ?? Infinity)) break;
     try {
       const decision = await verifyDecision(content, { run, person: personLookup(inventory), principal });
       const { action, step, parkingNo, name } = decision;
-      if (action !== 'use-share' || step !== plainShareStep(arrival)) continue;
+      if (action !== 'use-share' || step !== asked.step) continue;
       if (mayNotAccept(inventory, deployment, decision, requesters) !== undefined) continue;
       const { groups = [] } = inventory.people.get(name) ?? {};
       accepted.set(parkingNo, [...(accepted.get(parkingNo) ?? []), { name, groups, verdict: 'approve' }]);
@@ -145,9 +155,24 @@ async function requireAcceptance(
   }
   const { promote } = findDeployment(inventory, deployment).gates;
   const policy = { ...promote, approvals: Math.max(NEEDED, promote.approvals) };
-  const judged = [...accepted.values(), []].map((approvals) => evaluateGate(policy, undefined, approvals));
+  return [...accepted].map(([parkingNo, approvals]) => ({
+    parkingNo,
+    ...evaluateGate(policy, undefined, approvals),
+  }));
+}
+
+/** Reads for itself that this very share was accepted, in a failover, by people who satisfy the policy. */
+async function requireAcceptance(
+  inventory: Inventory,
+  deployment: string,
+  run: RunContext,
+  arrival: number,
+): Promise<void> {
+  const history = new ArrivedSignals(run);
+  if (!(await history.isFailover())) throw refused('only a failover may use a key share in plain text');
+  const judged = await acceptancesOf(inventory, deployment, run, history, { step: plainShareStep(arrival) });
   if (judged.some(({ satisfied }) => satisfied)) return;
-  const [best] = judged.sort((one, other) => one.missing.length - other.missing.length);
+  const [best] = [...judged].sort((one, other) => one.missing.length - other.missing.length);
   throw refused(`gate promote misses ${best?.missing.join('; ') ?? 'everybody'}`);
 }
 

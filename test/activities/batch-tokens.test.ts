@@ -2,12 +2,16 @@
 import { chmod, mkdir, mkdtemp, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { ActivityDependencies } from '../../activities/dependencies';
 import { BatchTokenFile } from '../../activities/support/batch-token-file';
+import { BatchTokenKey } from '../../activities/support/batch-token-key';
+import { Clusters } from '../../activities/support/clusters';
 import { judgeDue } from '../../activities/support/batch-token-assessment';
 import { neededGrants } from '../../activities/support/batch-token-policy';
 import { batchTokenPoint } from '../../activities/readiness/batch-token';
 import type { CredentialFacts } from '../../activities/support/switchover-facts';
 import { batchTokenReady } from '../../activities/support/switchover-token-rules';
+import { batchTokenRotationInput } from '../../src/contracts/runbook-inputs';
 import type { Deployment } from '../../src/inventory';
 import { Secret } from '../../src/secret';
 import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
@@ -75,6 +79,7 @@ describe('on a simulated deployment', () => {
   beforeAll(async () => {
     place = await mkdtemp(join(tmpdir(), 'batch-token-place-'));
     bench = await ActivityBench.start({
+      topology: { mounts: ['kv/', 'old/'] },
       deployment: { batchTokens: { main: { sink: { file: join(place, 'token') } } } },
     });
     bench.canary('a batch token', token.reveal());
@@ -110,6 +115,56 @@ describe('on a simulated deployment', () => {
     expect((await stat(file)).mode & 0o777).toBe(0o600);
     expect(await readFile(join(place, 'elsewhere'), 'utf8')).toBe('untouched');
     expect((await new BatchTokenFile(file).read())?.reveal()).toBe(token.reveal());
+  });
+
+  const rotation = (more: object = {}) =>
+    bench.call('assessBatchTokenRotation', {
+      input: batchTokenRotationInput.parse({ deployment: DEPLOYMENT, reason: 'a test', ...more }),
+    });
+  const failed = async () =>
+    (await rotation()).preconditions.filter(({ verdict }) => verdict === 'fail').map(({ name }) => name);
+
+  it('while a run is in its outage, and while the primary says nothing, the token that is there stays', async () => {
+    const before = await readFile(join(place, 'token'), 'utf8');
+    const open = { type: 'drSwitchover', runId: 'another-run' };
+    bench.openRuns = new Map([[`deployment:${DEPLOYMENT}`, { ...open, memo: { phase: 'outage' } }]]);
+    expect(await failed()).toContain('no run moves the primary now');
+    bench.openRuns = new Map([[`deployment:${DEPLOYMENT}`, { ...open, memo: { phase: 'preparing' } }]]);
+    expect(await failed()).not.toContain('no run moves the primary now');
+    bench.openRuns = undefined;
+
+    const silent = bench.service.faults.add({ cluster: 'east', endpoint: /./, action: 'reset', times: Infinity });
+    expect((await rotation()).preconditions).toEqual([
+      expect.objectContaining({
+        ...{ name: 'one primary that makes the token', verdict: 'fail' },
+        observed: expect.stringContaining('west secondary') as string,
+        next: expect.stringContaining('the one that is there counts until its end') as string,
+      }),
+    ]);
+    const asked = { deployment: DEPLOYMENT, cluster: 'east', drSet: 'main' };
+    expect(await bench.failure('rotateBatchToken', asked)).toMatchObject({ retryable: true });
+    silent.remove();
+    expect(await readFile(join(place, 'token'), 'utf8')).toBe(before);
+    expect(bench.calls('east', 'auth/token/create/runbooks-batch')).toBe(0);
+  });
+
+  it('a key of a version 1 engine is replaced too, and read back; what somebody else writes in between is told', async () => {
+    const engine = { deployment: DEPLOYMENT, mount: 'old', path: 'runbooks/batch-token', field: 'token', version: 1 };
+    const key = new BatchTokenKey(
+      new Clusters({ inventory: bench.inventory } as ActivityDependencies),
+      engine as never,
+    );
+    const { signal } = new AbortController();
+    await key.check(signal);
+    expect(await key.read(signal)).toBeUndefined();
+    await key.replace(token, signal);
+    expect((await key.read(signal))?.reveal()).toBe(token.reveal());
+    const write = { cluster: 'east', endpoint: 'POST /v1/old/runbooks/batch-token' };
+    const lost = bench.service.faults.add({ ...write, action: 'lose-answer' });
+    const next = new Secret('batch-token', 'hvb.ANOTHER-CANARY-THAT-IS-KEPT');
+    await key.replace(next, signal);
+    expect(lost.hits).toBe(1);
+    expect((await key.read(signal))?.reveal()).toBe(next.reveal());
   });
 
   it('after a lost worker another token is made, and the one that may exist is told', async () => {

@@ -123,6 +123,16 @@ describe('a key share in plain text, where it would be used', () => {
       expect(await both.failure('generateOperationToken', input)).toMatchObject({ code: 'NOT_APPROVED' });
       await decides('dora', 1);
       expect((await both.call('generateOperationToken', input)).attempts).toBe(1);
+      // The run is told the same, decision by decision, with who is still needed.
+      const parked = [{ step: plainShareStep(1), parkingNo: 1, choices: ['use-share', 'leave'] as const }];
+      const { verdicts } = await both.call('checkDecisions', { deployment: DEPLOYMENT, parked, arrived: [1, 2, 3] });
+      const group = 'an approval by a member of holders';
+      expect(verdicts.map(({ accepted, decision }) => [accepted, decision?.missing])).toEqual([
+        [true, ['1 more approval out of approvers, holders', group]],
+        [true, [group]],
+        [true, []],
+      ]);
+      expect(verdicts[1]?.text).toContain(`still needed: ${group}`);
       bench = first;
     } finally {
       await both.stop();

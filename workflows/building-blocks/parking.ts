@@ -46,8 +46,12 @@ interface ParkedStep {
   readonly step: string;
   readonly parkingNo: number;
   readonly choices: readonly Choice[];
-  /** Decided once, and waiting for a second person. */
+  /** What was decided, and waits for further people. */
   first?: Decision;
+  /** Who decided that, the first one among them. */
+  deciders: readonly Decision[];
+  /** Who is still needed, where that is more than a second person. */
+  missing?: readonly string[];
   decision?: Decision;
   /** Tells anew what is waited for. */
   show?: () => void;
@@ -76,7 +80,7 @@ export class Parking {
     choices: readonly Choice[],
     waitFor: (ready: () => boolean) => Promise<boolean>,
   ): Promise<Decision | undefined> {
-    const parked: ParkedStep = { step, parkingNo: ++this.#count, choices };
+    const parked: ParkedStep = { step, parkingNo: ++this.#count, choices, deciders: [] };
     this.#parked.push(parked);
     const key = `parked:${parked.parkingNo}`;
     this.#state.fact({
@@ -96,7 +100,9 @@ export class Parking {
         code,
         message,
         observed,
-        needed,
+        needed: parked.missing
+          ? `still needed for "${parked.first?.action ?? ''}": ${parked.missing.join('; ')}`
+          : needed,
         next,
         choices,
         ...(parked.first && { decidedOnce: { action: parked.first.action, by: parked.first.by } }),
@@ -142,16 +148,29 @@ export class Parking {
       parked.decision = { action, by, reason };
       return verdict;
     }
-    if (first?.action !== action) {
+    const { missing } = decision;
+    const suffices = missing?.length === 0;
+    if (first?.action !== action && !suffices) {
       parked.first = { action, by, reason };
+      parked.deciders = [parked.first];
+      parked.missing = missing;
       parked.show?.();
       return { ...verdict, code: 'second-needed', text: `${verdict.text}: waits for a second person` };
     }
-    if (first.by.name === by.name) {
+    if (!suffices && parked.deciders.some((each) => each.by.name === by.name)) {
       const text = `${by.name} decided this already: a second, different person is needed`;
       return { ...verdict, accepted: false, code: 'same-person', text };
     }
-    parked.decision = { action, by, reason: `${reason} (with ${first.by.name}, ${first.by.how}: ${first.reason})` };
+    if (missing !== undefined && !suffices) {
+      parked.deciders = [...parked.deciders, { action, by, reason }];
+      parked.missing = missing;
+      parked.show?.();
+      return { ...verdict, code: 'further-needed', text: `${verdict.text}: waits for further people` };
+    }
+    const others = parked.deciders
+      .filter((each) => each.by.name !== by.name)
+      .map((each) => `${each.by.name}, ${each.by.how}: ${each.reason}`);
+    parked.decision = { action, by, reason: others.length === 0 ? reason : `${reason} (with ${others.join('; ')})` };
     return verdict;
   }
 

@@ -24,7 +24,7 @@ const CHOICES: readonly Choice[] = [
   {
     action: 'use-share',
     effect:
-      'use this key share, which others can read: the cluster must be rekeyed after the run. A second approver of gate promote must decide it too',
+      'use this key share, which others can read: the cluster must be rekeyed after the run. As many approvers as gate promote needs, and two at least, must decide it',
     needsTwo: true,
   },
   { action: 'leave', effect: 'do not use it: wait for shares that holders seal' },
@@ -75,9 +75,9 @@ export class PlainShareOffers {
     const where = whereItStands({ what: `signal share, number ${arrival}`, eventId: share.eventId });
     const failure = {
       code: 'PLAIN_TEXT_SHARE',
-      message: `A key share arrived in plain text in ${where}, and was refused. Shares are still missing, and clients have no primary: two approvers may take it all the same.`,
+      message: `A key share arrived in plain text in ${where}, and was refused. Shares are still missing, and clients have no primary: approvers of gate promote may take it all the same.`,
       needed: 'nothing: the holders may still give sealed shares, which is better',
-      next: 'Its holder seals it with "runbook share"; or two approvers of gate promote decide.',
+      next: 'Its holder seals it with "runbook share"; or approvers of gate promote decide, two at least.',
       outcomeKnown: true,
     };
     try {
@@ -92,7 +92,7 @@ export class PlainShareOffers {
 
   #take(arrival: number, where: string, reason: string): void {
     const { state } = this.#run;
-    const text = `Two approvers accepted the key share that stands in plain text in ${where}: ${reason}.`;
+    const text = `Approvers of gate promote accepted the key share that stands in plain text in ${where}: ${reason}.`;
     const finding = { severity: 'critical', code: 'rekey-needed', text, next: AFTER_PLAIN_SHARE } as const;
     state.finding(finding);
     state.notifications.alarm(finding);
