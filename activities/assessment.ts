@@ -103,7 +103,9 @@ export function createAssessmentActivities(
           input,
           route,
           observations,
-          tokenSource === 'ceremony' && isDirect(deployment, input.shares),
+          tokenSource === 'ceremony' && isDirect(deployment, input.shares)
+            ? directWarning(deployment, route.to)
+            : undefined,
         ),
       };
     }),
@@ -197,7 +199,7 @@ function planDocument(
   input: DrSwitchoverInput,
   route: SwitchoverRoute,
   observations: readonly ClusterObservation[],
-  direct: boolean,
+  direct: string | undefined,
 ): PlanDocument {
   const of = (name: string) => observations.find((each) => each.cluster === name);
   const identity = (name: string) => ({
@@ -221,7 +223,7 @@ function planDocument(
     })),
     rejoin: route.rejoin,
     tokenSource: route.tokenSource,
-    ...(direct ? { shares: 'direct' as const } : {}),
+    ...(direct === undefined ? {} : { shares: 'direct' as const }),
     go: input.go,
     onStuck: input.onStuck,
     acceptLoss: input.acceptLoss,
@@ -238,7 +240,7 @@ function planSteps(
   input: DrSwitchoverInput,
   route: SwitchoverRoute,
   of: (name: string) => ClusterObservation | undefined,
-  direct: boolean,
+  direct: string | undefined,
 ): string[] {
   const { from, to } = route;
   return [
@@ -248,7 +250,7 @@ function planSteps(
             'operation-token',
             [to, ...route.otherDrSecondaries, from].flatMap((name) => of(name) ?? []),
           ),
-          direct ? directWarning(to) : `Generate an operation token on ${to} from the holders' key shares`,
+          direct ?? `Generate an operation token on ${to} from the holders' key shares`,
         ]
       : []),
     ...(route.hooks.quiesce ? ['Quiesce the clients'] : []),

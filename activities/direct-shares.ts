@@ -43,7 +43,8 @@ export function createDirectSharesActivities(
   ): Promise<DirectSlot> => {
     const { run, record, targets } = await heldBy(ceremony, execution.run);
     const access = clusters.of(deployment, cluster);
-    const clusterId = await awaitClusterId(access, execution, clusters.deployment(deployment).limits.promoteMs);
+    const { promoteMs, handInMs } = clusters.deployment(deployment).limits;
+    const clusterId = await awaitClusterId(access, execution, promoteMs);
     const target = targets.find((each) => each.cluster === cluster);
     if (target?.clusterId !== clusterId) {
       throw new RunbookError('DOCUMENT_INVALID', `The holders were not asked for a token of ${cluster}.`, {
@@ -52,7 +53,7 @@ export function createDirectSharesActivities(
         needed: `cluster ID ${clusterId}`,
       });
     }
-    return { ledger, run, deployment, access, record, kind: generated(record), target, key: record.keys };
+    return { ledger, run, deployment, access, record, kind: generated(record), target, key: record.keys, handInMs };
   };
 
   return {

@@ -47,7 +47,12 @@ function carryOut(run: Run, input: RootTokenCeremonyInput): Promise<Ending> {
       outcome: 'completed',
       result: { cluster, recipientKey: fingerprint, encryptedToken },
       leftToDo: [
-        `Give the encrypted token (encryptedToken in the result of ${deployment}/${cluster}) to the recipient, who decrypts it: base64 -d token.txt | gpg --decrypt.`,
+        `Give the encrypted token (encryptedToken in the result of ${deployment}/${cluster}) to the recipient, who decrypts it: \`base64 -d token.txt | gpg --decrypt\`.`,
+        ...(direct
+          ? [
+              `The recipient says at once where it holds no root token: nobody here could open what was handed in, and a root token of ${cluster} exists that nobody holds then. Go through \`auth/token/accessors\` and revoke it by its accessor.`,
+            ]
+          : []),
       ],
     };
   });

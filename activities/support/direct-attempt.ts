@@ -13,6 +13,7 @@ import type { Finding } from '../../src/contracts/run-facts';
 import { RunbookError, isRunbookError } from '../../src/errors';
 import type { InvitationTarget, KeyRecord, RunContext } from '../../src/secrets';
 import type { ClusterAccess } from './clusters';
+import { ceremonyEntry, closingInWords, endpointsOf } from './ceremony-access';
 import { ceremonyToken, majorVersion } from './clusters';
 import { cancelSeen } from './direct-cancel';
 import type { Execution } from './execution';
@@ -37,6 +38,7 @@ export interface DirectSlot {
   readonly target: InvitationTarget;
   /** Of the ceremony; of the recipient for a root token. */
   readonly key: AttemptKey;
+  readonly handInMs: number;
 }
 
 /** Where the ledger has the tokens of one ceremony on one cluster. */
@@ -65,13 +67,13 @@ export async function startForHolders(execution: Execution, direct: DirectSlot):
   const { ledger, access, record } = direct;
   const { client, entry } = access;
   const { version } = await client.sys.health({ signal: execution.signal });
-  const slot = await slotOf(direct, version);
+  const { slot, ...way } = await slotOf(direct, version, execution);
   const { endpoints, token } = slot;
   let started = false;
   /** The rest of what the ledger knew is settled only where this activity comes to its end: it tells of it. */
   const told = async (outcome: 'done' | 'already', attempt: GenerationAttempt): Promise<DirectAttemptStarted> => {
     const answer = await shown(direct, version, attempt, execution);
-    return { outcome, ...answer, findings: await settleGone(direct, attempt) };
+    return { outcome, ...answer, findings: await settleGone(direct, attempt), ...way };
   };
   for (let tries = 1; ; tries += 1) {
     execution.throwIfCancelled();
@@ -180,6 +182,7 @@ export async function endForHolders(
     token: await ceremonyToken(access, version, kind),
   };
   const present = await readAttempt(execution, slot);
+  const every = await everyEntryOf(direct);
   const all = await entriesOf(direct);
   const wasShown =
     fingerprint !== undefined &&
@@ -200,7 +203,7 @@ export async function endForHolders(
   }
   const mine = all.filter(({ state }) => state === 'pending');
   // Where the ledger knows nothing at all it is not the one of the worker that started the attempt.
-  const open = mine.length > 0 || all.length === 0;
+  const open = mine.length > 0 || every.length === 0;
   const mayExist = why.mayExist ?? (there || !open ? undefined : why.ifGone);
   for (const entry of mine) {
     if (mayExist === undefined) await ledger.remove(entry);
@@ -213,9 +216,18 @@ export async function endForHolders(
   };
 }
 
-/** What the ledger knows of the tokens of this ceremony on this cluster. */
-export async function entriesOf({ ledger, run, record, target }: DirectEntries): Promise<readonly LedgerEntry[]> {
-  return (await ledger.open()).filter(
+/** What the ledger knows of the tokens of this ceremony on this cluster that exist, or may. */
+export async function entriesOf(direct: DirectEntries): Promise<readonly LedgerEntry[]> {
+  return ofCeremony(await direct.ledger.open(), direct);
+}
+
+/** As {@link entriesOf}, with those whose matter is over. */
+export async function everyEntryOf(direct: DirectEntries): Promise<readonly LedgerEntry[]> {
+  return ofCeremony(await direct.ledger.all(), direct);
+}
+
+function ofCeremony(entries: readonly LedgerEntry[], { run, record, target }: DirectEntries): readonly LedgerEntry[] {
+  return entries.filter(
     (entry) =>
       entry.ns === run.ns &&
       entry.wid === run.wid &&
@@ -287,23 +299,22 @@ async function noteAttempt(
   if (entry.state === 'pending') await direct.ledger.write({ ...entry, attempt, at: new Date().toISOString() });
 }
 
-async function slotOf(direct: DirectSlot, version: string | undefined): Promise<Slot> {
-  const { access, kind, key } = direct;
-  return {
+/** From version 2.0 holders may be let in by opening the calls to everybody, before or while they are asked. */
+async function slotOf({ access, kind, key }: DirectSlot, version: string | undefined, { signal }: Execution) {
+  const { token, closeAfterwards } = await ceremonyEntry(access, { kind, version, signal });
+  const slot: Slot = {
     endpoints: endpointsOf(access, kind),
     cluster: access.entry.name,
     key,
     earlierKeys: new Set(),
-    token: await ceremonyToken(access, version, kind),
+    token,
   };
-}
-
-function endpointsOf(access: ClusterAccess, kind: GeneratedTokenKind): Slot['endpoints'] {
-  return kind === 'root-token' ? access.client.sys.generateRoot : access.client.dr.secondary.generateOperationToken;
+  if (majorVersion(version) < 2) return { slot };
+  return { slot, breakGlass: { open: closeAfterwards !== undefined, close: closingInWords(access, kind) } };
 }
 
 async function shown(
-  { access, kind, target, key }: DirectSlot,
+  { access, kind, target, key, handInMs }: DirectSlot,
   version: string | undefined,
   { nonce, progress, required }: GenerationAttempt,
   { signal }: Execution,
@@ -321,6 +332,7 @@ async function shown(
     caSha256: target.caSha256,
     needsToken: majorVersion(version) >= 2,
     seenAt,
+    handInMs,
   };
 }
 

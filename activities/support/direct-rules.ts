@@ -22,8 +22,9 @@ export function holdersReach({ cluster, version }: Pick<ClusterObservation, 'clu
 }
 
 /** What the plan says of it. The same each time it is read. */
-export function directWarning(cluster: string): string {
-  return `The key holders enter their shares on ${cluster} themselves, and whoever enters the last one hands in the encoded token. No share is kept: for each further cluster, and after a lost attempt, they enter them again.`;
+export function directWarning({ ceremony }: Pick<Deployment, 'ceremony'>, cluster: string): string {
+  const minutes = Math.round(ceremony.collectForMs / 6_000) / 10;
+  return `The key holders enter their shares on ${cluster} themselves, and whoever enters the last one hands in the encoded token. They have ${minutes} min from the moment at which they are asked; the run tells the time. No share is kept: for each further cluster, and after a lost attempt, they enter them again.`;
 }
 
 /** The way back to the old primary, where no share is kept for it. */

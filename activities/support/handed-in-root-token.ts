@@ -4,7 +4,7 @@ import { isEncryptedOnlyTo } from '../../src/secrets';
 import type { ArrivedSignal } from './arrived-signals';
 import type { ClusterAccess } from './clusters';
 import { ceremonyToken } from './clusters';
-import { entriesOf, isOurs } from './direct-attempt';
+import { entriesOf, everyEntryOf, isOurs } from './direct-attempt';
 import { readHandedIn } from './encoded-token';
 import type { Execution } from './execution';
 import { readAttempt } from './generation-slot';
@@ -15,8 +15,8 @@ export type TakenRootToken = EncodedTokenVerdict & { readonly encryptedToken?: s
 
 /**
  * Passes on what is encrypted to the recipient alone. Nobody here can read it, and everybody can encrypt to his public
- * key: it settles nothing that the ledger knows, ends no alarm, and does not count while our attempt still waits for
- * shares.
+ * key: it ends no alarm, and does not count while our attempt still waits for shares. The ledger says that it was passed
+ * on, and no more.
  */
 export async function takeHandedInRoot(
   execution: Execution,
@@ -24,7 +24,7 @@ export async function takeHandedInRoot(
   { access, recipient }: { readonly access: ClusterAccess; readonly recipient: RecipientKey },
   signal: ArrivedSignal,
 ): Promise<TakenRootToken> {
-  const { arrival } = signal;
+  const { arrival, eventId } = signal;
   const cluster = access.entry.name;
   const refuse = (code: string, text: string): TakenRootToken => ({ arrival, code, text: `refused: ${text}` });
   const read = readHandedIn(signal);
@@ -37,8 +37,25 @@ export async function takeHandedInRoot(
       'attempt-under-way',
       `the attempt of this run on ${cluster} still waits for key shares: no token came of it`,
     );
+  await notePassedOn(held, cluster, eventId);
   const text = `taken for the recipient of ${recipient.fingerprint}; nobody here can read it, and only he can tell whether it holds the token`;
   return { arrival, code: 'accepted', text, cluster, encryptedToken: read.encodedToken };
+}
+
+/**
+ * A token that was on its way is its recipient's from now on. An alarm that was raised stays one, with the event: who
+ * follows it up learns that something was handed in. Which of several it was nobody can tell.
+ */
+async function notePassedOn(held: Held, cluster: string, eventId: number): Promise<void> {
+  const { ledger } = held;
+  const entries = await everyEntryOf({ ...held, target: { cluster } });
+  if (entries.some(({ handedIn }) => handedIn === eventId)) return;
+  const at = new Date().toISOString();
+  const pending = entries.find(({ state }) => state === 'pending');
+  if (pending) return ledger.write({ ...pending, state: 'handed-over', handedIn: eventId, at });
+  const [alarm, ...others] = entries.filter(({ state, handedIn }) => state === 'orphan' && handedIn === undefined);
+  if (alarm && others.length === 0 && !entries.some(({ state }) => state === 'handed-over'))
+    await ledger.write({ ...alarm, handedIn: eventId, at });
 }
 
 async function isUnderWay(execution: Execution, held: Held, access: ClusterAccess): Promise<boolean> {

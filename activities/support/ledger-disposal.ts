@@ -85,6 +85,7 @@ export async function disposeEntry(
     const next = `End ${wid} (run ${rid}) first; it deletes its tokens itself, or start this runbook again.`;
     return { cluster, state: 'kept', text: `its run ${wid} is open, or cannot be asked about now`, next, findings: [] };
   }
+  if (state === 'with-recipient') return recipientDisposal(entry);
   if (state === 'orphan' || sealed === undefined) return orphanDisposal(entry);
   const token = { source: 'sealed', cluster, value: sealed as Sealed<'operation-token'> } as const;
   // The binding comes from the ledger of this worker, and never from input.
@@ -133,6 +134,14 @@ function orphanDisposal({ kind = 'operation-token', cluster, wid, rid, at }: Led
   };
 }
 
+/** The alarm was raised, and then something was handed in: whether it is the token only its recipient can tell. */
+function recipientDisposal({ cluster, wid, rid, handedIn }: LedgerEntry): LedgerDisposal {
+  const text = `After the alarm of ${wid} (run ${rid}) something was handed in for the recipient of its root token of ${cluster} (event ${handedIn ?? 'unknown'}): nobody here can open it.`;
+  const next = `Ask the recipient whether it held a root token, and whether that is revoked. Where it held none, go through \`auth/token/accessors\` of ${cluster}, and revoke by accessor each token with policy root whose creation time is that of that run.`;
+  const finding = { severity: 'warning', code: 'root-token-with-recipient', text, next } as const;
+  return { cluster, state: 'kept', text, next, findings: [finding] };
+}
+
 async function entriesOf(
   ledger: TokenLedger,
   deployment: string,
@@ -150,7 +159,7 @@ async function entriesOf(
 }
 
 async function tokenOf(dependencies: ActivityDependencies, entry: LedgerEntry): Promise<LedgerToken> {
-  const { id, cluster, kind = 'operation-token', wid, rid, at, sealed } = entry;
+  const { id, cluster, kind = 'operation-token', wid, rid, at, sealed, handedIn } = entry;
   const closed = await isClosed(dependencies, entry);
   return {
     id,
@@ -159,7 +168,14 @@ async function tokenOf(dependencies: ActivityDependencies, entry: LedgerEntry): 
     workflowId: wid,
     runId: rid,
     at,
-    state: closed !== true ? 'in-use' : sealed === undefined ? 'orphan' : 'deletable',
+    state:
+      closed !== true
+        ? 'in-use'
+        : sealed !== undefined
+          ? 'deletable'
+          : handedIn === undefined
+            ? 'orphan'
+            : 'with-recipient',
   };
 }
 
@@ -183,6 +199,8 @@ function inWords({ cluster, workflowId, runId, state, kind }: LedgerToken): stri
       return `Delete ${what}, and prove that it is refused`;
     case 'orphan':
       return `Name ${what} as an orphan: nobody holds it, and only people can end it`;
+    case 'with-recipient':
+      return `Name ${what}, about which an alarm was raised: what was handed in afterwards only its recipient can open`;
     case 'in-use':
       return `Leave ${what} alone: its run is open, or cannot be asked about`;
   }

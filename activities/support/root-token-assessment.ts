@@ -51,7 +51,7 @@ export async function assessRootToken(
   return {
     ...base,
     route: { fingerprint: recipient.fingerprint },
-    plan: planOf(input, observation, recipient, direct),
+    plan: planOf(input, observation, recipient, direct ? [directWarning(deployment, input.cluster)] : []),
   };
 }
 
@@ -165,7 +165,7 @@ function planOf(
   input: RootTokenCeremonyInput,
   observation: ClusterObservation,
   { fingerprint, userIds }: RecipientKey,
-  direct: boolean,
+  direct: readonly string[],
 ): PlanDocument {
   const { cluster } = input;
   return planDocument({
@@ -175,7 +175,7 @@ function planOf(
     operations: [{ operation: 'root-token.generate', on: identityOf(observation), detail: fingerprint }],
     warnings: [
       ...breakGlassWarnings('root-token', [observation]),
-      ...(direct ? [directWarning(cluster)] : []),
+      ...direct,
       `Whoever has the private key of ${fingerprint} can do anything on ${cluster}, until the token is revoked.`,
       `The key says that it belongs to ${userIds.join(', ') || 'nobody'}: compare the fingerprint with that person by voice.`,
     ],

@@ -78,7 +78,7 @@ export async function assessTokenSource(request: TokenSourceRequest): Promise<{
     ],
     warnings: [
       ...breakGlassWarnings('operation-token', [observation]),
-      ...(direct ? [directWarning(observation.cluster)] : []),
+      ...(direct ? [directWarning(deployment, observation.cluster)] : []),
     ],
   };
 }

@@ -28,6 +28,9 @@ export const nextCommandOf = {
   share: (workflowId: string, holder: string) => shellLine('runbook', 'share', workflowId, '--holder', holder),
   decline: (workflowId: string, holder = WHO) =>
     shellLine('runbook', 'decline', workflowId, '--holder', holder, '--reason', 'WHY'),
+  submitToken: (workflowId: string, cluster: string) =>
+    shellLine('runbook', 'submit-token', workflowId, '--cluster', cluster),
+  status: (workflowId: string) => shellLine('runbook', 'status', workflowId),
   abort: (workflowId: string) => shellLine('runbook', 'abort', workflowId, '--by', WHO, '--reason', 'WHY'),
 };
 
@@ -43,7 +46,6 @@ export function shareCommands(
 ): Readonly<Record<'asked' | 'declined' | 'standBy' | 'decline', readonly NextCommand[]>> {
   const share = (who: string): NextCommand => ({ who, command: nextCommandOf.share(workflowId, who) });
   const aside = standBy?.holders ?? [];
-  const someoneLeft = missingHolders.length + aside.length > 0;
   return {
     asked: missingHolders.map(share),
     declined: declined.map(({ by, reason }) => ({
@@ -52,8 +54,12 @@ export function shareCommands(
       said: by.how === 'claimed' ? `UNVERIFIED: ${reason}` : reason,
     })),
     standBy: aside.map((name) => ({ ...share(name), as: 'stand-by' })),
-    decline: someoneLeft ? [{ who: 'whoever cannot give', command: nextCommandOf.decline(workflowId) }] : [],
+    decline: whoeverCannot(workflowId, [...missingHolders, ...aside]),
   };
+}
+
+function whoeverCannot(workflowId: string, missing: readonly string[]): NextCommand[] {
+  return missing.length === 0 ? [] : [{ who: 'whoever cannot give', command: nextCommandOf.decline(workflowId) }];
 }
 
 /** The exact commands for one thing that a run waits for. */
@@ -69,10 +75,10 @@ export function commandsFor(workflowId: string, waiting: Waiting): NextCommand[]
         },
       ];
     case 'rehearsal':
-      return waiting.missing.map((holder) => ({
-        who: holder,
-        command: shellLine('runbook', 'share', workflowId, '--holder', holder),
-      }));
+      return [
+        ...waiting.missing.map((holder) => ({ who: holder, command: nextCommandOf.share(workflowId, holder) })),
+        ...whoeverCannot(workflowId, waiting.missing),
+      ];
     case 'decision':
       return waiting.choices.map(({ action, effect }) => ({
         who: 'an operator',
@@ -92,8 +98,9 @@ export function commandsFor(workflowId: string, waiting: Waiting): NextCommand[]
         effect,
       }));
     case 'window':
-    case 'action':
       return [];
+    case 'action':
+      return [...(waiting.commands ?? [])];
     case 'resume':
       return [{ who: 'an operator', command: shellLine('runbook', 'resume', workflowId, '--by', WHO) }];
   }

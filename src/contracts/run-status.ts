@@ -1,4 +1,6 @@
+import type { Asked } from './asked';
 import type { RunbookName } from './names';
+import type { NextCommand } from './next-commands';
 import type { GateName } from './plan';
 import type { Attested, Finding, Receipt, RunOutcome, RunPhase } from './run-facts';
 import type { ShareGroupState } from './share-groups';
@@ -41,6 +43,8 @@ export type Waiting =
       readonly epoch: number;
       readonly answered: readonly string[];
       readonly missing: readonly string[];
+      /** Who cannot answer; each may all the same. Absent where nobody declined. */
+      readonly declined?: readonly Declined[];
       readonly until: number;
     }
   | {
@@ -65,7 +69,13 @@ export type Waiting =
   /** The change window has not begun. */
   | { readonly for: 'window'; readonly until: number }
   /** People do something outside of the run, which an activity watches meanwhile. */
-  | { readonly for: 'action'; readonly what: string; readonly instructions: readonly string[] };
+  | {
+      readonly for: 'action';
+      readonly what: string;
+      readonly instructions: readonly string[];
+      /** Of those who are asked by name. */
+      readonly commands?: readonly NextCommand[];
+    };
 
 /** A holder who cannot give his share now. */
 export interface Declined {
@@ -110,6 +120,8 @@ export interface RunStatus {
   readonly summary?: readonly string[];
   /** The newest invitation (JWS), where a ceremony is under way. Public: it holds no secret. */
   readonly invitation?: string;
+  /** What it asks for. */
+  readonly asked?: Asked;
 }
 
 /** What describe shows without a worker: upserted at each change of phase. */

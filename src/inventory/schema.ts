@@ -158,6 +158,8 @@ const limits = z
     /** How long people are waited for who open the calls of a ceremony, and who close them again. */
     breakGlass: duration.prefault('4h'),
     takeBack: duration.prefault('30m'),
+    /** Once the last share was entered in the service, so long the encoded token may be on its way. */
+    handIn: duration.prefault('3m'),
     reindex: duration.prefault('12h'),
   })
   .transform((value) => ({
@@ -176,6 +178,7 @@ const limits = z
     unsealMs: value.unseal,
     breakGlassMs: value.breakGlass,
     takeBackMs: value.takeBack,
+    handInMs: value.handIn,
     reindexMs: value.reindex,
   }));
 

@@ -1,7 +1,11 @@
 import { request } from 'undici';
 import type { DirectAttempt } from '../../src/contracts/activities';
 import type { Waiting } from '../../src/contracts/run-status';
+import type { Receipt } from '../../src/contracts/run-facts';
+import { declineOf } from './people';
+import { replayRun } from './replay';
 import type { Scenario, TestRun } from './scenario';
+import { temporalServer } from './temporal-server';
 
 type Action = Extract<Waiting, { for: 'action' }>;
 /** Where the shares go, as the instructions say it. */
@@ -48,8 +52,46 @@ export async function enterAll(
   return encoded;
 }
 
+/** The whole ceremony on one cluster: each share into the service, the encoded token into the run. */
+export async function giveDirectly(scenario: Scenario, run: TestRun, cluster: string): Promise<void> {
+  await handIn(run, cluster, await enterAll(scenario, run, cluster));
+}
+
+/** A holder says that he cannot enter a share; waits for the receipt. */
+export async function declines(scenario: Scenario, run: TestRun, name: string): Promise<Receipt> {
+  const { workflowId, runId, receipts, invitation = '' } = await run.status();
+  const [, claims = ''] = invitation.split('.');
+  const { cid, epoch } = JSON.parse(Buffer.from(claims, 'base64url').toString('utf8')) as {
+    cid: string;
+    epoch: number;
+  };
+  const about = { ns: temporalServer().namespace, wid: workflowId, rid: runId, cid, epoch };
+  const arrival = receipts.filter(({ signal }) => signal === 'decline').length + 1;
+  await run.handle.signal('decline', await declineOf(scenario.person(name), about));
+  return run.until(`receipt of decline ${arrival}`, (status) =>
+    status.receipts.find((each) => each.signal === 'decline' && each.arrival === arrival),
+  );
+}
+
 export async function handIn(run: TestRun, cluster: string, encodedToken: string): Promise<void> {
   await run.handle.signal('submitEncodedToken', { cluster, encodedToken });
+}
+
+/** Holders enter their shares; each is seen to count before the next. Gives the answer to the last one. */
+export async function enterSeen(scenario: Scenario, run: TestRun, shown: Shown): Promise<string> {
+  for (const [before, holder] of ['ada', 'bert'].entries()) {
+    await enter(shown, scenario.person(holder).share ?? '');
+    await run.until('the progress', ({ waiting }) =>
+      JSON.stringify(waiting).includes(`${before + 1} of 3 key shares are in`),
+    );
+  }
+  return String((await enter(shown, scenario.person('cleo').share ?? ''))['encoded_token']);
+}
+
+/** Every share went to the service, none to Temporal; and the run would go on after a restart of the worker. */
+export async function expectClean(scenario: Scenario, run: TestRun, told: unknown): Promise<void> {
+  expect(await scenario.leaks([JSON.stringify(told)])).toEqual([]);
+  await replayRun(run);
 }
 
 function textOf(value: unknown): string {

@@ -248,8 +248,8 @@ describe('the roster of a ceremony', () => {
           text: 'Too few key holders are left: 3 key shares are needed; in hand: ada; can still give: cleo; declined: bert, dora.',
         },
       ]);
-      expect(findings[0]?.next).toContain('bert may give all the same: runbook share ceremony:west --holder bert');
-      expect(findings[0]?.next).toContain('runbook abort ceremony:west --by YOUR-NAME --reason WHY');
+      expect(findings[0]?.next).toContain('bert may give all the same: `runbook share ceremony:west --holder bert`');
+      expect(findings[0]?.next).toContain('`runbook abort ceremony:west --by YOUR-NAME --reason WHY`');
       await run.until('the notification', () => events().includes('holders-too-few'));
       expect(await screen(run)).toContain('Too few key holders are left');
     });

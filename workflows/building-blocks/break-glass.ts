@@ -22,6 +22,8 @@ interface Ceremony {
 }
 interface Opened extends Omit<Ceremony, 'deployment'> {
   readonly close: readonly string[];
+  /** Nobody was asked to open them, and nobody saw them open: it is looked at all the same. */
+  readonly unseen?: boolean;
 }
 
 /**
@@ -81,10 +83,12 @@ export class BreakGlass {
     }
   }
 
-  /** The calls of a cluster are open, or will be, whoever opened them: the end looks whether it was taken back. */
+  /** The calls of a cluster are open, or will or may be, whoever opens them: the end looks whether it was taken back. */
   found(opened: Opened): void {
-    const { cluster, kind } = opened;
-    if (!this.#opened.some((each) => each.cluster === cluster && each.kind === kind)) this.#opened.push(opened);
+    const { cluster, kind, unseen } = opened;
+    const at = this.#opened.findIndex((each) => each.cluster === cluster && each.kind === kind);
+    if (at < 0) this.#opened.push(opened);
+    else if (!unseen) this.#opened[at] = opened;
   }
 
   async #awaitOpened(on: Ceremony, parked: Parked): Promise<true | undefined> {
@@ -169,7 +173,7 @@ export class BreakGlass {
     const seen = await this.#run.skippableStep(name, effect, (call) => call.checkCeremonyClosed(on), {
       note: ({ observed }) => observed,
     });
-    if (seen?.state === 'closed') return;
+    if (!isToTell(opened, seen)) return;
     const key = `break-glass:${cluster}`;
     const { phase } = state;
     if (!this.#run.inOutage) state.enterPhase('waiting-for-people');
@@ -197,7 +201,7 @@ export class BreakGlass {
       await this.#run.cleanUp(`Look whether the ceremony calls of ${cluster} are closed`, async (call) => {
         seen = await call.checkCeremonyClosed({ deployment: this.#deployment, cluster, kind });
       });
-      if (seen?.state !== 'closed') this.#tell(opened, seen);
+      if (isToTell(opened, seen)) this.#tell(opened, seen);
     }
   }
 
@@ -210,4 +214,9 @@ export class BreakGlass {
     state.finding({ severity: 'critical', code: 'break-glass-left-open', text, next: close.join(' ') });
     state.leftToDo.push(`${text} ${close.join(' ')}`);
   }
+}
+
+/** What nobody saw open must be seen open; of the rest only what is seen closed is over. */
+function isToTell({ unseen }: Opened, seen: CeremonyClosed | undefined): boolean {
+  return unseen ? seen?.state === 'open' : seen?.state !== 'closed';
 }

@@ -1,13 +1,15 @@
-import { condition, uuid4, workflowInfo } from '@temporalio/workflow';
+import { condition, uuid4 } from '@temporalio/workflow';
 import type { DirectAttempt, DirectAttemptSeen, DirectAttemptStarted } from '../../src/contracts/activities';
 import type { CeremonyHandle } from '../../src/contracts/ceremony';
 import type { StepCalls } from './activity-calls';
+import { DirectAsking } from './direct-asking';
 import type { DirectOutcome } from './direct-decisions';
 import { BreakGlass } from './break-glass';
 import { askPeople, outcomeOf, whileHandedIn } from './direct-decisions';
-import { directInstructions, directWait, handInInstructions } from './direct-words';
+import type { Missing } from './direct-settlement';
+import { DirectSettlement } from './direct-settlement';
 import { DirectWatch } from './direct-watch';
-import { RunStopped, StepFailed, failureFacts, stepFailure } from './failures';
+import { RunStopped, StepFailed, stepFailure } from './failures';
 import { foreignAttemptRemedy } from './foreign-attempt';
 import type { TakenTokens } from './handed-in';
 import { HandedIn, withoutFingerprint } from './handed-in';
@@ -15,8 +17,6 @@ import { LEAVE } from './parking';
 import type { Run, StepOptions } from './run';
 import type { Parked } from './share-collection';
 
-/** The last share is in: whoever was shown the token has this long before the alarm. */
-const HAND_IN_MS = 3 * 60_000;
 /** An attempt is gone, and nobody saw its last share: scripts are faster than a look at the slot. */
 const DOUBT_MS = 8_000;
 /** So long after a look that showed two shares missing, their attempt made no token. */
@@ -49,15 +49,16 @@ export abstract class DirectCollection<T> {
   #closed = false;
   readonly #handedIn: HandedIn<T>;
   readonly #breakGlass: BreakGlass;
-  /** Clusters with an attempt of ours whose end is not settled. */
-  readonly #unsettled = new Set<string>();
-  readonly #nonces = new Map<string, Set<string>>();
+  readonly #asking: DirectAsking;
+  readonly #attempts: DirectSettlement;
 
   constructor(run: Run, deployment: string, kind: DirectAttempt['kind']) {
     this.run = run;
     this.deployment = deployment;
     this.#kind = kind;
     this.#breakGlass = new BreakGlass(run, deployment);
+    this.#asking = new DirectAsking(run);
+    this.#attempts = new DirectSettlement(run, deployment, kind);
     this.#handedIn = new HandedIn<T>(
       run,
       (call, ceremony, arrived) => this.take(call, ceremony, arrived),
@@ -112,11 +113,14 @@ export abstract class DirectCollection<T> {
       const started = await this.#start(cluster, parked, onlyNow);
       if (started === 'again') continue;
       if (started === undefined) return undefined;
-      if (started.outcome !== 'not-done') this.run.state.noteFindings(started.findings);
       if (started.outcome === 'not-done') {
         if (onlyNow && !this.#has(cluster)) return undefined;
         continue;
       }
+      this.run.state.noteFindings(started.findings);
+      const { breakGlass } = started;
+      if (breakGlass)
+        this.#breakGlass.found({ cluster, kind: this.#kind, close: breakGlass.close, unseen: !breakGlass.open });
       if ((await this.#whileEntered(cluster, started, parked, lost)) === 'skipped') return undefined;
     }
   }
@@ -160,10 +164,8 @@ export abstract class DirectCollection<T> {
     this.#closed = true;
     const ceremony = this.#handle;
     if (!ceremony) return;
-    for (const cluster of [...this.#unsettled]) {
-      this.run.state.waitOver(waitKey(cluster));
-      await this.#settle(cluster, { ifGone: 'its attempt ended while nobody handed in what came of it' });
-    }
+    this.#asking.stop();
+    await this.#attempts.settleAll(ceremony, { ifGone: 'its attempt ended while nobody handed in what came of it' });
     this.#handedIn.stop();
     this.run.state.invitation = undefined;
     await destroy(ceremony);
@@ -189,6 +191,7 @@ export abstract class DirectCollection<T> {
     this.#keysLost = undefined;
     this.run.state.invitation = made.invitation;
     this.#handedIn.listen(this.#handle);
+    this.#asking.invited(this.#handle);
   }
 
   async #start(cluster: string, parked: Parked, onlyNow: boolean): Promise<DirectAttemptStarted | 'again' | undefined> {
@@ -229,12 +232,10 @@ export abstract class DirectCollection<T> {
   }
 
   async #whileEntered(cluster: string, attempt: DirectAttempt, parked: Parked, lost: number): Promise<DirectOutcome> {
-    const nonces = this.#nonces.get(cluster) ?? new Set<string>();
-    this.#nonces.set(cluster, nonces);
-    this.#unsettled.add(cluster);
-    this.#show(cluster, attempt);
+    const nonces = this.#attempts.begun(cluster);
+    const end = this.#asking.begin(cluster, attempt);
     const watch = new DirectWatch(this.run, { deployment: this.deployment, cluster, attempt, nonces }, (now) =>
-      this.#show(cluster, now),
+      this.#asking.show(cluster, now),
     );
     const taken = () => this.#has(cluster);
     const done = () => taken() || watch.needsAttention || this.#keysLost !== undefined;
@@ -244,7 +245,7 @@ export abstract class DirectCollection<T> {
       if (taken()) {
         const gone = watch.ended !== undefined || (await condition(() => watch.needsAttention, SETTLE_MS));
         // What is in the slot still is not what was handed in: it is cancelled at the end.
-        if (gone) this.#unsettled.delete(cluster);
+        if (gone) this.#attempts.settled(cluster);
         return 'token';
       }
       if (next) return next;
@@ -253,7 +254,7 @@ export abstract class DirectCollection<T> {
       return 'again';
     } finally {
       watch.stop();
-      this.run.state.waitOver(waitKey(cluster));
+      end();
     }
   }
 
@@ -275,7 +276,7 @@ export abstract class DirectCollection<T> {
       return undefined;
     }
     if (await run.waitFor(done, leftMs)) return undefined;
-    const message = `the holders did not enter enough key shares on ${cluster} in time`;
+    const message = `the holders did not enter enough key shares on ${cluster} in time; ${this.#asking.whoIsMissing()}`;
     if (parked.skipEffect === undefined) throw run.stop(new RunStopped('the clock', message));
     this.#keysLost = 'EXPIRED';
     return this.#ask(cluster, parked, {
@@ -296,22 +297,18 @@ export abstract class DirectCollection<T> {
     const complete = last.progress >= last.required - 1;
     const movedTo = seen.address === last.address ? undefined : seen.address;
     const isLost = !complete && (seen.seen === 'foreign' || (movedTo !== undefined && lost < MAX_LOST));
-    const { workflowId } = workflowInfo();
-    run.state.wait(waitKey(cluster), {
-      for: 'action',
-      what: directWait(cluster),
-      instructions: handInInstructions({ workflowId, cluster }),
-    });
+    const waitMs = complete ? last.handInMs : Math.min(DOUBT_MS, last.handInMs);
+    this.#asking.showHandIn(cluster, waitMs);
     const message = complete
       ? `A token of ${cluster} exists that this run does not hold: nobody handed in the encoded token.`
       : `The attempt on ${cluster} is gone: cancelled by somebody, lost with a restart, or complete.`;
     const failure = { code: complete ? 'TOKEN_ORPHANED' : 'ATTEMPT_LOST', message };
     const decision = await whileHandedIn(run, cluster, failure, parked, {
       taken: () => this.#has(cluster),
-      timeoutMs: complete ? HAND_IN_MS : DOUBT_MS,
+      timeoutMs: waitMs,
     });
     if (this.#has(cluster)) {
-      this.#unsettled.delete(cluster);
+      this.#attempts.settled(cluster);
       return 'token';
     }
     // Two shares are not entered between two looks; where nobody looked for longer they may have been.
@@ -340,7 +337,8 @@ export abstract class DirectCollection<T> {
       return 'again';
     }
     const next = await this.#ask(cluster, parked, failure);
-    if (next === 'again' && !complete) await this.#settle(cluster, ifGone);
+    if (next === 'token') this.#attempts.settled(cluster);
+    else if (next === 'again' && !complete) await this.#settle(cluster, ifGone);
     return next;
   }
 
@@ -348,53 +346,16 @@ export abstract class DirectCollection<T> {
     return askPeople(this.run, cluster, parked, failure, () => this.#has(cluster));
   }
 
-  /** Frees the slot and settles the ledger; a token that may exist is told as the first thing, whatever fails here. */
-  async #settle(cluster: string, why: { readonly mayExist?: string; readonly ifGone?: string }): Promise<void> {
-    const ceremony = this.#required();
-    this.#unsettled.delete(cluster);
-    let told = false;
-    await this.run.cleanUp(`Settle the attempt on ${cluster}`, async (call) => {
-      const { cid, invitation } = ceremony;
-      const nonces = [...(this.#nonces.get(cluster) ?? [])];
-      const ended = { deployment: this.deployment, cluster, kind: this.#kind, cid, invitation, nonces, ...why };
-      const { findings } = await call.endDirectAttempt({ ...ended, ceremony }).catch((error: unknown) => {
-        // Its worker is gone: any other frees the slot.
-        if (failureFacts(error)?.code === 'WORKER_UNREACHABLE') return call.endDirectAttempt(ended);
-        throw error;
-      });
-      told = true;
-      this.run.state.noteFindings(findings);
-    });
-    // Where it failed nobody looked: what would be told of an attempt that is gone is told.
-    const mayExist = why.mayExist ?? why.ifGone;
-    if (told || mayExist === undefined) return;
-    this.run.state.finding({
-      severity: 'critical',
-      code: this.#kind === 'root-token' ? 'orphan-root-token' : 'orphan-token',
-      text: `A token of ${cluster} may exist that nobody holds: ${mayExist}.`,
-      next: `Whoever was shown it hands it in while this run goes on; the attempt in the slot, and the ledger of the worker, could not be settled.`,
-    });
+  #settle(cluster: string, why: Missing): Promise<void> {
+    return this.#attempts.settle(this.#required(), cluster, why);
   }
 
   #has(cluster: string): boolean {
     return this.#handedIn.of(cluster) !== undefined;
   }
 
-  #show(cluster: string, attempt: DirectAttempt): void {
-    const { workflowId } = workflowInfo();
-    this.run.state.wait(waitKey(cluster), {
-      for: 'action',
-      what: directWait(cluster),
-      instructions: directInstructions({ workflowId, cluster, attempt }),
-    });
-  }
-
   #required(): CeremonyHandle {
     if (!this.#handle) throw new TypeError('the ceremony has no keys yet');
     return this.#handle;
   }
-}
-
-function waitKey(cluster: string): string {
-  return `direct:${cluster}`;
 }

@@ -1,4 +1,5 @@
 import { workflowInfo } from '@temporalio/workflow';
+import { nextCommandOf } from '../../src/contracts/next-commands';
 import { OutageDecision, RunStopped } from './failures';
 import type { Choice, Decision } from './parking';
 import { ABORT, LEAVE } from './parking';
@@ -26,7 +27,7 @@ export async function askPeople(
   const failure = {
     code,
     message,
-    next: `Whoever was shown an encoded token hands it in: runbook submit-token ${workflowInfo().workflowId} --cluster ${cluster}. Else decide.`,
+    next: `Whoever was shown an encoded token hands it in: \`${nextCommandOf.submitToken(workflowInfo().workflowId, cluster)}\`. Else decide.`,
     outcomeKnown: code !== 'TOKEN_ORPHANED',
   };
   const skip: readonly Choice[] = skipEffect === undefined ? [] : [{ action: 'skip', effect: skipEffect }];

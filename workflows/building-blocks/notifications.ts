@@ -240,8 +240,12 @@ function inWords(waiting: Waiting): string {
     case 'window':
       return 'waits for its change window';
     case 'action':
-      return `waits until people have done this: ${waiting.what}`;
+      return `waits until people have done this: ${waiting.what}${namesOf(waiting)}`;
   }
+}
+
+function namesOf({ commands = [] }: Extract<Waiting, { for: 'action' }>): string {
+  return commands.length === 0 ? '' : ` (${commands.map(({ who }) => who).join(', ')})`;
 }
 
 /** Who is missing is named in the first line: it is all that a telephone shows. */

@@ -1,6 +1,7 @@
 import { CancellationScope, condition, workflowInfo } from '@temporalio/workflow';
 import type { CeremonyHandle } from '../../src/contracts/ceremony';
 import { nextCommandOf } from '../../src/contracts/next-commands';
+import type { NotificationEvent, NotificationSeverity } from '../../src/contracts/notifications';
 import type { Declined, Waiting } from '../../src/contracts/run-status';
 import { canSatisfyGroups, groupRule, groupStates } from '../../src/contracts/share-groups';
 import type { InboxItem } from '../../src/contracts/signals';
@@ -23,6 +24,13 @@ interface Collecting {
   readonly inHand: () => InHand;
   /** Shows anew what is waited for, where it is waited for. */
   readonly show: () => void;
+  /** Tells people outside of the run, with what is waited for now. */
+  readonly tell: (event: NotificationEvent, text: string, severity?: NotificationSeverity) => void;
+  /** Where the holders enter their shares in the service themselves: nobody here knows whose are in. */
+  readonly direct?: {
+    /** Whether shares are waited for now. */
+    readonly wanted: () => boolean;
+  };
 }
 
 /**
@@ -158,6 +166,8 @@ export class Roster {
   /** Says who was asked in vain, where the rest cannot be enough any more. */
   #afterDecline(names: readonly string[]): void {
     if (names.length === 0 || this.suffices(this.#collecting.inHand())) return;
+    // The wait that comes next looks at it.
+    if (this.#collecting.direct?.wanted() === false) return;
     const asked = names.filter((name) => !this.waitsAside(name));
     if (asked.length > 0 && this.#standBy.length > 0) this.#callStandBy(`${asked.join(' and ')} declined`);
     else this.#collecting.show();
@@ -172,7 +182,7 @@ export class Roster {
     state.fact({ kind: 'holders-asked', epoch: this.#ceremony.epoch, as: 'stand-by', names: called, why });
     this.#collecting.show();
     const text = `${state.runbook} now asks who stands by, ${called.join(' and ')}, for a key share: ${why}.`;
-    state.notifications.ofWait('shares', 'stand-by-called', text);
+    this.#collecting.tell('stand-by-called', text);
   }
 
   /** Invited, not in hand and not declined. */
@@ -193,25 +203,30 @@ export class Roster {
       possible.held.length < needed
         ? `${needed} key shares are needed`
         : `the groups (${groupRule(groups)}) cannot be satisfied by ${threshold} key shares`;
+    const inHand = this.#collecting.direct ? 'whose are in is not known here' : `in hand: ${listed(held)}`;
     const text = [
-      `Too few key holders are left: ${lacking}; in hand: ${listed(held)};`,
+      `Too few key holders are left: ${lacking}; ${inHand};`,
       `can still give: ${listed(open)}; declined: ${listed(declined)}.`,
     ].join(' ');
     const { state } = this.#run;
     const severity = this.#clientsHaveNoPrimary ? 'critical' : 'warning';
     state.finding({ severity, code: 'holders-too-few', text, next: this.#next(declined, held, needed) });
     this.#collecting.show();
-    state.notifications.ofWait('shares', 'holders-too-few', text, severity);
+    this.#collecting.tell('holders-too-few', text, severity);
   }
 
   #next(declined: readonly string[], held: readonly string[], needed: number): string {
     const { workflowId } = workflowInfo();
-    const again = declined.map((name) => `${name} may give all the same: ${nextCommandOf.share(workflowId, name)}.`);
+    const again = this.#collecting.direct
+      ? [
+          `${listed(declined)} may enter a key share all the same: \`${nextCommandOf.status(workflowId)}\` shows the command.`,
+        ]
+      : declined.map((name) => `${name} may give all the same: \`${nextCommandOf.share(workflowId, name)}\`.`);
     const correct =
       needed > this.#ceremony.threshold ? [`${held.join(' or ')} may correct his share: the same command.`] : [];
     const end = this.#run.inOutage
-      ? `Or an operator decides for another way: "runbook status ${workflowId}" lists the choices.`
-      : `Or an operator ends the run (${nextCommandOf.abort(workflowId)}), and starts again when more holders can be reached or are on the list.`;
+      ? `Or an operator decides for another way: \`${nextCommandOf.status(workflowId)}\` lists the choices.`
+      : `Or an operator ends the run (\`${nextCommandOf.abort(workflowId)}\`), and starts again when more holders can be reached or are on the list.`;
     const outage = this.#clientsHaveNoPrimary ? ['No cluster serves clients until then: call them now.'] : [];
     return [...again, ...correct, end, ...outage].join(' ');
   }

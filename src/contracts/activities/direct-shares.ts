@@ -24,11 +24,18 @@ export interface DirectAttempt {
   readonly needsToken: boolean;
   /** When the service was last seen to show it, ms since 1970. */
   readonly seenAt: number;
+  /** Once the last share is in, so long nobody is alarmed for want of the token. */
+  readonly handInMs: number;
 }
 
 /** `not-done`: the cluster has no slot for this now, such as one that is not a DR secondary yet. */
 export type DirectAttemptStarted =
-  | ({ readonly outcome: 'done' | 'already'; readonly findings: readonly Finding[] } & DirectAttempt)
+  | ({
+      readonly outcome: 'done' | 'already';
+      readonly findings: readonly Finding[];
+      /** From version 2.0: whether the calls are open to everybody now, and how people close them. */
+      readonly breakGlass?: { readonly open: boolean; readonly close: readonly string[] };
+    } & DirectAttempt)
   | { readonly outcome: 'not-done'; readonly observed: string };
 
 /**

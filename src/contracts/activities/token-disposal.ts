@@ -16,9 +16,9 @@ export interface LedgerToken {
   readonly at: string;
   /**
    * `deletable`: sealed in the ledger. `orphan`: it may exist, and nobody holds it. `in-use`: its run is open, or cannot
-   * be asked about.
+   * be asked about. `with-recipient`: after the alarm something was handed in that its recipient alone can open.
    */
-  readonly state: 'deletable' | 'orphan' | 'in-use';
+  readonly state: 'deletable' | 'orphan' | 'in-use' | 'with-recipient';
 }
 
 export interface DisposalRoute {

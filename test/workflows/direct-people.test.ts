@@ -1,0 +1,127 @@
+/** Whom a run asks whose holders enter their shares themselves: who declines, stands by, or forgets the token. */
+import { ceremonyWorkflowId } from '../../src/contracts/names';
+import { declines, enterAll, enterSeen, expectClean, handIn, shownFor } from '../support/direct';
+import { expectServiceOn } from '../support/faults';
+import { WebhookServer } from '../support/notification-servers';
+import { Scenario } from '../support/scenario';
+
+jest.setTimeout(100_000);
+
+const findingCodes = (report: { readonly findings: readonly { readonly code: string }[] }) =>
+  report.findings.map(({ code }) => code);
+
+describe('the holders of direct key shares', () => {
+  let scenario: Scenario;
+  let told: WebhookServer;
+  beforeAll(async () => {
+    told = await WebhookServer.start();
+    process.env['TEST_DIRECT_URL'] = told.origin;
+    scenario = await Scenario.start({
+      limits: { handIn: '300ms' },
+      deployment: {
+        ceremony: {
+          ...{ collectFor: '30m', useFor: '30m', shares: 'direct' },
+          ...{ holders: ['ada', 'bert', 'cleo'], standBy: ['dora', 'emil'], inviteStandByAfter: '25m' },
+        },
+        notifications: [{ name: 'pager', kind: 'webhook', url: { env: 'TEST_DIRECT_URL' } }],
+        people: { remindAfter: '1s', escalateAfter: '1500ms' },
+      },
+    });
+  });
+  afterAll(() => Promise.all([scenario.stop(), told.stop()]));
+  beforeEach(() => {
+    told.posted.length = 0;
+  });
+
+  it('the last share is in and nobody hands the token in: an alarm; handed in then it is held after all, and deleted', async () => {
+    const run = await scenario.startRunbook(
+      'merkleCheck',
+      { deployment: scenario.name, cluster: 'west', reason: 'a test of the alarm', requestedBy: 'olga' },
+      'merkle-check:west',
+    );
+    const encoded = await enterSeen(scenario, run, await shownFor(run, 'west'));
+    const parked = await run.waitsFor('decision');
+    expect(parked).toMatchObject({ step: 'Key shares on west', code: 'TOKEN_ORPHANED' });
+    expect(parked.next).toContain('`runbook submit-token merkle-check:west --cluster west`');
+    expect((await run.status()).findings[0]).toMatchObject({ severity: 'critical', code: 'orphan-token' });
+    await run.until('the pager', () => told.values('event').includes('critical-finding'));
+    await handIn(run, 'west', encoded);
+    const report = await run.report();
+    expect(report).toMatchObject({ outcome: 'completed', result: { merkle: { verdict: 'sound' } } });
+    expect(findingCodes(report)).toEqual(['orphan-token', 'orphan-held-after-all']);
+    expect(report.tokens.map(({ cluster, state }) => [cluster, state])).toEqual([['west', 'deleted']]);
+    expect(scenario.service.cluster('west').snapshotState().operationTokens).toBe(0);
+    await expectClean(scenario, run, report);
+  });
+
+  it('a holder who declines: who stands by is asked at once, and reminded by name; too few left is said, and the run goes on', async () => {
+    const run = await scenario.startRunbook(
+      'operationTokenCeremony',
+      { deployment: scenario.name, cluster: 'west', uses: ['dr.promote'], reason: 'a token', requestedBy: 'olga' },
+      ceremonyWorkflowId('west'),
+    );
+    const shown = await shownFor(run, 'west');
+    expect(shown.text).toContain('Asked: ada, bert, cleo. Who of them entered a share already is not known here');
+    expect(shown.text).toMatch(/Standing by, asked at \d{4}-.* UTC or as soon as somebody declines.*: dora, emil/);
+    expect(shown.text).toMatch(/3 more are needed, until \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC/);
+    expect(shown.text).toContain('`runbook decline ceremony:west --holder YOUR-NAME --reason WHY`');
+    const command = `vault operator generate-root -dr-token -nonce=${shown.nonce}`;
+    const reminder = await run.until('the reminder', () =>
+      told.posted.find(({ body }) => body['event'] === 'reminder'),
+    );
+    expect(reminder.body['text']).toContain('themselves, and somebody hands in the encoded token (ada, bert, cleo)');
+    await run.until('the escalation', () => told.values('event').includes('escalation'));
+
+    expect(await declines(scenario, run, 'cleo')).toMatchObject({ verdict: 'accepted' });
+    const waiting = await run.waitsFor('action', ({ commands }) => commands?.length === 4);
+    expect(waiting.commands?.map(({ who }) => who)).toEqual(['ada', 'bert', 'dora', 'emil']);
+    expect(waiting.commands?.every((each) => each.command.endsWith(command))).toBe(true);
+    expect(waiting.instructions.join('\n')).toContain('with the same command: cleo (on a plane)');
+    const called = await run.until('the pager', () =>
+      told.posted.find(({ body }) => body['event'] === 'stand-by-called'),
+    );
+    expect(called.body['text']).toMatch(/now asks who stands by, dora and emil, .*: cleo declined/);
+    expect(JSON.stringify(called.body)).toContain(command);
+
+    for (const name of ['dora', 'emil']) await declines(scenario, run, name);
+    const found = await run.until('the finding', ({ findings }) =>
+      findings.find(({ code }) => code === 'holders-too-few'),
+    );
+    expect(found.text).toBe(
+      'Too few key holders are left: 3 key shares are needed; whose are in is not known here; can still give: ada, bert; declined: cleo, dora, emil.',
+    );
+    expect(found.next).toContain('cleo, dora, emil may enter a key share all the same: `runbook status ceremony:west`');
+    await run.until('the pager', () => told.values('event').includes('holders-too-few'));
+
+    // One of them can after all.
+    await handIn(run, 'west', await enterAll(scenario, run, 'west', ['ada', 'bert', 'emil']));
+    const report = await run.report();
+    expect(report).toMatchObject({ outcome: 'completed', parkings: [] });
+    expect(report.holders).toMatchObject([
+      { name: 'ada', as: 'holder' },
+      { name: 'bert' },
+      { name: 'cleo', declined: { text: 'cannot give a share: on a plane' } },
+      { name: 'dora', as: 'stand-by', why: 'cleo declined' },
+      { name: 'emil', as: 'stand-by' },
+    ]);
+    await expectClean(scenario, run, report);
+  });
+
+  it('who declined for one cluster is not waited for on the next: who stands by is asked there from the beginning', async () => {
+    const run = await scenario.start({ go: 'auto' });
+    const shown = await shownFor(run, 'west');
+    await handIn(run, 'west', await enterSeen(scenario, run, shown));
+    await run.until('the token', ({ receipts }) => receipts.some(({ code }) => code === 'accepted'));
+    // Nobody is asked just now.
+    expect(await declines(scenario, run, 'bert')).toMatchObject({ verdict: 'accepted' });
+    expect(told.values('event').filter((event) => event === 'stand-by-called')).toHaveLength(0);
+    await run.approve('plan');
+    const waiting = await run.waitsFor('action', ({ what }) => what.includes(' on east '));
+    expect(waiting.commands?.map(({ who }) => who)).toEqual(['ada', 'cleo', 'dora', 'emil']);
+    await handIn(run, 'east', await enterAll(scenario, run, 'east', ['ada', 'cleo', 'dora']));
+    const report = await run.report();
+    expect(report).toMatchObject({ outcome: 'completed', parkings: [], leftToDo: [] });
+    await expectServiceOn(scenario, 'west');
+    await expectClean(scenario, run, report);
+  });
+});
