@@ -64,7 +64,7 @@ const TASKS = {
       './scripts/register-typescript.cjs',
       'scripts/ensure-temporal.ts',
     ]);
-    const chosen = ['test/ceremony', '--maxWorkers=1', ...taskArguments];
+    const chosen = ['test/ceremony', '--maxWorkers=2', ...taskArguments];
     await step('Orders of shares and events', process.execPath, [program('jest', 'bin/jest.js'), ...chosen]);
   },
   bench: async () => {

@@ -3,28 +3,34 @@
  *
  *   RUNBOOKS_CEREMONY_FROM=17 RUNBOOKS_CEREMONY_SEEDS=1 npm run test:ceremony
  */
-import type * as Activities from '../../activities';
 import { Scenario } from '../support/scenario';
-import type * as Killable from './killable';
 import { CeremonyLane } from './lane';
 import { judge } from './oracle';
 import type { Verdict } from './oracle';
 import { inWords, orderOf } from './orders';
 
-jest.mock('../../activities', () => {
-  const actual = jest.requireActual<typeof Activities>('../../activities');
-  const { killable } = jest.requireActual<typeof Killable>('./killable');
-  return { ...actual, createActivities: (given: never) => killable(actual.createActivities(given)) };
-});
-
 const FROM = Number(process.env['RUNBOOKS_CEREMONY_FROM'] ?? 1);
 const SEEDS = Number(process.env['RUNBOOKS_CEREMONY_SEEDS'] ?? 200);
-const LANES = Math.min(Number(process.env['RUNBOOKS_CEREMONY_LANES'] ?? 10), SEEDS);
+const LANES = Number(process.env['RUNBOOKS_CEREMONY_LANES'] ?? 10);
 
-jest.setTimeout(180_000 + SEEDS * 5_000);
+/**
+ * Defines the test of every second order, so that two processes share them: the orders with an even number, or those
+ * with an odd one.
+ */
+export function testOrders(which: 'even' | 'odd'): void {
+  const seeds = Array.from({ length: SEEDS }, (_, index) => FROM + index).filter(
+    (seed) => (seed % 2 === 0) === (which === 'even'),
+  );
+  jest.setTimeout(180_000 + SEEDS * 5_000);
+  const define = seeds.length === 0 ? it.skip : it;
+  define(
+    `${seeds.length} ${which} orders of shares and events end in a token or in a named action for a named person`,
+    () => playAll(seeds),
+  );
+}
 
-it(`${SEEDS} orders of shares and events end in a token or in a named action for a named person`, async () => {
-  const names = Array.from({ length: LANES }, (_, index) => `west-${index + 1}`);
+async function playAll(seeds: readonly number[]): Promise<void> {
+  const names = Array.from({ length: Math.min(LANES, seeds.length) }, (_, index) => `west-${index + 1}`);
   const seal = { shares: 5, threshold: 3 };
   const scenario = await Scenario.start({
     topology: {
@@ -36,11 +42,11 @@ it(`${SEEDS} orders of shares and events end in a token or in a named action for
   const failures: string[] = [];
   const verdicts: Verdict[] = [];
   try {
-    let next = FROM;
+    const waiting = [...seeds];
     const play = async (cluster: string) => {
       const lane = new CeremonyLane(scenario, cluster);
-      while (next < FROM + SEEDS) {
-        const order = orderOf(next++);
+      for (let seed = waiting.shift(); seed !== undefined; seed = waiting.shift()) {
+        const order = orderOf(seed);
         const { mistakes, ...verdict } = await lane
           .play(order)
           .then((played) => judge(scenario, cluster, played))
@@ -58,7 +64,7 @@ it(`${SEEDS} orders of shares and events end in a token or in a named action for
   } finally {
     await scenario.stop();
   }
-});
+}
 
 function failure(seed: number, mistakes: readonly string[]): string {
   const text = [
@@ -75,7 +81,7 @@ function figures(verdicts: readonly Verdict[], began: { readonly at: number; rea
   const { user, system } = process.cpuUsage(began.cpu);
   const tokens = verdicts.filter(({ end }) => end === 'token').length;
   return [
-    `${verdicts.length} orders in ${((Date.now() - began.at) / 1000).toFixed(1)} s`,
+    `orders ${FROM} to ${FROM + SEEDS - 1}: ${verdicts.length} of them in ${((Date.now() - began.at) / 1000).toFixed(1)} s`,
     `${((user + system) / 1e6 / Math.max(1, verdicts.length)).toFixed(2)} s of CPU each in this process`,
     `${tokens} ended in a token, ${verdicts.length - tokens} in a named action`,
     `${sum(({ attempts }) => attempts)} attempts`,
