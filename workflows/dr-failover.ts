@@ -258,7 +258,7 @@ function notRepointed(cluster: string, to: string): string {
 
 function rejoinLater(deployment: string, { from, to }: FailoverRoute): string {
   const rejoin = { deployment, cluster: from, primary: to, reason: `${from} is back after the failover to ${to}` };
-  return `Keep ${from} fenced. When it answers again: runbook start drRejoin --input '${JSON.stringify(rejoin)}'`;
+  return `Keep ${from} fenced. When it answers again: \`runbook start drRejoin --input '${JSON.stringify(rejoin)}'\``;
 }
 
 function needed<T>(value: T | undefined): T {

@@ -130,7 +130,7 @@ function unsealing(primary: string, secondary: string, { nodes, threshold, share
     `Only key shares of ${primary} open ${secondary} now (recovery keys where ${primary} unseals itself); those of ${secondary} are void. Never give a key share to this program.`,
     ...sealed.map(
       ({ address }) =>
-        `${address}: its holders give ${count} of ${primary}, each by hand: VAULT_ADDR=${address} vault operator unseal`,
+        `${address}: its holders give ${count} of ${primary}, each by hand: \`VAULT_ADDR=${address} vault operator unseal\``,
     ),
     ...silent.map(({ address }) => `${address} does not answer: start it, and unseal it in the same way.`),
     open >= quorum

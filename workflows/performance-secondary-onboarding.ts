@@ -143,7 +143,7 @@ function leftToDo(deployment: string, route: SecondaryOnboardingRoute, credentia
     ...(credential
       ? []
       : [
-          `Make a root token of ${secondary}: runbook start rootTokenCeremony --input '${JSON.stringify(ceremony)}'. Make a token for the workers with it, put it where the inventory's credential of ${secondary} is read from, and revoke the root token.`,
+          `Make a root token of ${secondary}: \`runbook start rootTokenCeremony --input '${JSON.stringify(ceremony)}'\`. Make a token for the workers with it, put it where the inventory's credential of ${secondary} is read from, and revoke the root token.`,
         ]),
     `Enable an audit device on ${secondary}, if none of its primary writes there: POST v1/sys/audit/local-file ${JSON.stringify(audit)}.`,
     `Make the local mounts of ${secondary} again, where it had some: POST v1/sys/mounts/<path> ${JSON.stringify(mount)}.`,

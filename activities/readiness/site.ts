@@ -70,8 +70,8 @@ export function judgeLock(deployment: string, run: OpenRun | undefined): Readine
       ? { reason: 'a failover works already' }
       : { reason: 'a failover takes it over with {"takeOver": true}' };
   return [
-    ...judged(LOCK, { switchover: 'fail' }, observed, { next: `Look at it: runbook status ${id}` }),
-    ...judged(LOCK, { failover: 'warn' }, observed, { ...failover, next: `Look at it: runbook status ${id}` }),
+    ...judged(LOCK, { switchover: 'fail' }, observed, { next: `Look at it: \`runbook status ${id}\`` }),
+    ...judged(LOCK, { failover: 'warn' }, observed, { ...failover, next: `Look at it: \`runbook status ${id}\`` }),
   ];
 }
 
@@ -85,7 +85,7 @@ export async function ceremonyRuns(look: Look, { sets }: World, deployment: stri
           cluster: name,
           source: 'temporal',
           needed: 'no ceremony of its own',
-          next: `Look at it: runbook status ${ceremonyWorkflowId(name)}`,
+          next: `Look at it: \`runbook status ${ceremonyWorkflowId(name)}\``,
         };
         return inspect(
           look,

@@ -151,7 +151,7 @@ async function noOutage(
     !inTheWay,
     run === undefined ? 'no run' : `${run.type}, run ${run.runId}, ${run.phase ?? 'phase not told'}`,
     createRoleAndPolicy ? 'no open run of the deployment' : 'no run of the deployment in an outage',
-    `Start again when it has ended: runbook status ${deploymentWorkflowId(deployment)}`,
+    `Start again when it has ended: \`runbook status ${deploymentWorkflowId(deployment)}\``,
   );
 }
 

@@ -142,7 +142,7 @@ export async function ceremonyEntry(
 /** What people do at which node so that nobody is let in without a token any more. */
 export function closingInWords({ entry }: ClusterAccess, kind: CeremonyKind): string[] {
   return [
-    `On every node of ${entry.name} (${entry.addresses.join(', ')}) take "${OPENED_BY[kind]}" out of enable_unauthenticated_access again, and send SIGHUP: kill -HUP $(pidof vault).`,
+    `On every node of ${entry.name} (${entry.addresses.join(', ')}) take "${OPENED_BY[kind]}" out of enable_unauthenticated_access again, and send SIGHUP: \`kill -HUP $(pidof vault)\`.`,
     'The run sees that the active node refuses a call without a token. Standbys cannot be asked: look at their files.',
   ];
 }

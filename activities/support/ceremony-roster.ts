@@ -108,7 +108,7 @@ export function requireGroups(
     needed: `${threshold} shares, of them ${groupRule(groups)} (${GROUPS_ARE_OURS})`,
     next:
       missing.length > 0
-        ? `Still needed: ${missing.join('; ')}. They give their shares (runbook share), then an operator decides retry.`
+        ? `Still needed: ${missing.join('; ')}. They give their shares (\`runbook share\`), then an operator decides retry.`
         : `No ${threshold} of them satisfy all groups together: a holder who is in several groups gives his share, then an operator decides retry.`,
   });
 }

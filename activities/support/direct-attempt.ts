@@ -282,7 +282,7 @@ function notCancelled(cluster: string, { nonce = '' }: GenerationAttempt, { code
     severity: 'critical',
     code: 'attempt-not-cancelled',
     text: `The attempt ${attemptMark(nonce)} of this run on ${cluster} was not seen to be gone (${code}): who gives its last key share makes a token that nobody waits for.`,
-    next: `No holder gives a share to it any more. Cancel it: vault operator generate-root -cancel (for an operation token with -dr-token), and see with -status that it is gone. Its entry stays in the ledger.`,
+    next: `No holder gives a share to it any more. Cancel it: \`vault operator generate-root -cancel\` (for an operation token with \`-dr-token\`), and see with \`-status\` that it is gone. Its entry stays in the ledger.`,
   };
 }
 

@@ -296,14 +296,14 @@ export function orphanFinding(kind: GeneratedTokenKind, cluster: string, how: st
       severity: 'critical',
       code: 'orphan-root-token',
       text: `A root token of ${cluster} may exist that nobody holds: ${how}.`,
-      next: `Whoever has the encoded answer gives it to the recipient (while the run asks for it: runbook submit-token WORKFLOW-ID --cluster ${cluster}). A root token has no lifetime. Go through auth/token/accessors of ${cluster} and revoke by accessor each token with policy root whose creation time is that of this run; look for its use in the audit log.`,
+      next: `Whoever has the encoded answer gives it to the recipient (while the run asks for it: \`runbook submit-token WORKFLOW-ID --cluster ${cluster}\`). A root token has no lifetime. Go through \`auth/token/accessors\` of ${cluster} and revoke by accessor each token with policy root whose creation time is that of this run; look for its use in the audit log.`,
     };
   }
   return {
     severity: 'critical',
     code: 'orphan-token',
     text: `An operation token of ${cluster} may exist that nobody holds: ${how}.`,
-    next: `Whoever has the encoded answer hands it in while the run is open: runbook submit-token WORKFLOW-ID --cluster ${cluster}. An operation token has no lifetime. Ask the service's vendor how to end it, or end all of them by disabling and re-enabling DR on ${cluster} when it is safe; look for its use in the audit log until then.`,
+    next: `Whoever has the encoded answer hands it in while the run is open: \`runbook submit-token WORKFLOW-ID --cluster ${cluster}\`. An operation token has no lifetime. Ask the service's vendor how to end it, or end all of them by disabling and re-enabling DR on ${cluster} when it is safe; look for its use in the audit log until then.`,
   };
 }
 

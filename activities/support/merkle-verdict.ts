@@ -43,7 +43,7 @@ export function judgeMerkleReport(
         severity: 'critical',
         code: 'merkle-tree-corrupted',
         text,
-        next: `Reindex ${cluster}: runbook start drReindex. Until then do not rely on it for a failover.`,
+        next: `Reindex ${cluster}: \`runbook start drReindex\`. Until then do not rely on it for a failover.`,
       },
     ],
   };

@@ -180,6 +180,6 @@ function refused(why: string): RunbookError {
   return new RunbookError('NOT_APPROVED', `A key share in plain text is not used: ${why}.`, {
     observed: why,
     needed: 'at least two people who satisfy gate promote and accepted this very share, in a run of drFailover',
-    next: 'The holder gives his share with "runbook share".',
+    next: 'The holder gives his share with `runbook share`.',
   });
 }

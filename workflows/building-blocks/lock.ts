@@ -58,7 +58,7 @@ export async function handOver(
       details: [
         {
           ...holder,
-          next: `Look at it: runbook status ${lockId}. Start again when it has ended; a failover takes it over with {"takeOver": true}.`,
+          next: `Look at it: \`runbook status ${lockId}\`. Start again when it has ended; a failover takes it over with {"takeOver": true}.`,
         },
       ],
     });

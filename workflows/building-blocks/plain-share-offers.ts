@@ -77,7 +77,7 @@ export class PlainShareOffers {
       code: 'PLAIN_TEXT_SHARE',
       message: `A key share arrived in plain text in ${where}, and was refused. Shares are still missing, and clients have no primary: approvers of gate promote may take it all the same.`,
       needed: 'nothing: the holders may still give sealed shares, which is better',
-      next: 'Its holder seals it with "runbook share"; or approvers of gate promote decide, two at least.',
+      next: 'Its holder seals it with `runbook share`; or approvers of gate promote decide, two at least.',
       outcomeKnown: true,
     };
     try {

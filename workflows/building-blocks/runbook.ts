@@ -202,7 +202,7 @@ async function writeReport(run: Run, ending: Ending): Promise<Report | WithoutRe
     // What was done is done: a full disk must not turn it into a failed run.
     step.state = 'failed';
     const { workflowId, runId } = workflowInfo();
-    const how = `The report could not be written (${failure.code}): "runbook report ${workflowId} --run-id ${runId}" makes it from the history.`;
+    const how = `The report could not be written (${failure.code}): \`runbook report ${workflowId} --run-id ${runId}\` makes it from the history.`;
     return { outcome: ending.outcome, leftToDo: [...leftToDo, how], findings: state.findings, result: ending.result };
   } finally {
     step.endedAt = Date.now();
