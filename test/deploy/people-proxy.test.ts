@@ -1,15 +1,16 @@
 /**
- * The proxy that narrows what people may do with Temporal: its list of methods, and what comes of them. Where
- * RUNBOOKS_TEST_NGINX names the program of an nginx, that runs the configuration itself.
+ * The proxy that narrows what people may do with Temporal: its list of methods, and what comes of them; where there is an
+ * nginx, that runs the configuration itself, with the lines that are for production.
  */
-import { readFileSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Client, Connection } from '@temporalio/client';
 import protos from '@temporalio/proto/protos/root';
 import type { Root } from 'protobufjs';
 import { projectRoot } from '../../src/dev-server/locations';
 import { allowedBy, proxyByList, proxyByNginx } from '../support/people-proxy';
-import type { PeopleProxy } from '../support/people-proxy';
+import type { Certified, PeopleProxy, Side, TlsProxy } from '../support/people-proxy';
 import { temporalClient, temporalServer, uniqueTaskQueue } from '../support/temporal-server';
 
 // Untyped there: the root of all definitions.
@@ -68,32 +69,45 @@ describe('deploy/people-proxy.conf', () => {
   });
 });
 
-const nginx = process.env['RUNBOOKS_TEST_NGINX'];
+/** Named by the environment, or where distributions have it. */
+const nginx = [process.env['RUNBOOKS_TEST_NGINX'], '/usr/sbin/nginx', '/usr/local/sbin/nginx'].find(
+  (path) => path !== undefined && existsSync(path),
+);
+const canRun = nginx !== undefined && spawnSync('openssl', ['version']).status === 0;
+const WAYS = [
+  ['its list, kept by Node', true],
+  [`nginx with TLS and client certificates${canRun ? '' : ' (not run: no nginx or openssl here)'}`, canRun],
+] as const;
 
-describe(`people behind the proxy (${nginx === undefined ? 'its list, kept by Node' : 'nginx'})`, () => {
-  let proxy: PeopleProxy;
+describe.each(WAYS)('people behind the proxy: %s', (way, possible) => {
+  const byNginx = way.startsWith('nginx');
+  const it = possible ? test : test.skip;
+  let proxy: PeopleProxy & Partial<TlsProxy>;
   const clients: Client[] = [];
   let people: Client;
   let operators: Client;
   let direct: Client;
+  const through = async (side: Side, shown: Certified | undefined = proxy.clients?.[side]) => {
+    const { serverRootCACertificate } = proxy;
+    const connection = await Connection.connect({
+      address: proxy.addresses[side],
+      ...(byNginx && { tls: { serverRootCACertificate, ...(shown && { clientCertPair: shown }) } }),
+      connectTimeout: '5s',
+    });
+    const client = new Client({ connection, namespace: temporalServer().namespace });
+    clients.push(client);
+    return client;
+  };
   beforeAll(async () => {
-    const { address, namespace } = temporalServer();
-    proxy = await (nginx === undefined
-      ? proxyByList(configuration, address)
-      : proxyByNginx(nginx, configuration, address));
+    if (!possible) return;
+    const { address } = temporalServer();
+    proxy = await (byNginx ? proxyByNginx(nginx ?? '', configuration, address) : proxyByList(configuration, address));
     direct = await temporalClient();
-    const through = async (side: 'people' | 'operators') => {
-      const client = new Client({
-        connection: await Connection.connect({ address: proxy.addresses[side] }),
-        namespace,
-      });
-      clients.push(client);
-      return client;
-    };
     people = await through('people');
     operators = await through('operators');
   });
   afterAll(async () => {
+    if (!possible) return;
     for (const { connection } of clients) await connection.close();
     await proxy.stop();
   });
@@ -103,7 +117,7 @@ describe(`people behind the proxy (${nginx === undefined ? 'its list, kept by No
     client.workflow.start('drSwitchover', { taskQueue: uniqueTaskQueue('nobody'), workflowId, args: [{}] });
 
   it('operators start, people read and signal', async () => {
-    const workflowId = `proxied-${process.pid}`;
+    const workflowId = `proxied-${process.pid}-${byNginx}`;
     await start(operators, workflowId);
     const seen = people.workflow.getHandle(workflowId);
     await seen.signal('abort', { reason: 'a test' });
@@ -114,7 +128,7 @@ describe(`people behind the proxy (${nginx === undefined ? 'its list, kept by No
   });
 
   it('people start nothing, and neither side terminates, cancels, resets, deletes, polls or starts activities', async () => {
-    const workflowId = `kept-${process.pid}`;
+    const workflowId = `kept-${process.pid}-${byNginx}`;
     await expect(start(people, workflowId)).rejects.toMatchObject({ cause: refused });
     const { firstExecutionRunId: runId } = await start(direct, workflowId);
     const { namespace } = temporalServer();
@@ -143,5 +157,12 @@ describe(`people behind the proxy (${nginx === undefined ? 'its list, kept by No
     }
     expect((await direct.workflow.getHandle(workflowId).describe()).status.name).toBe('RUNNING');
     await direct.workflow.getHandle(workflowId).terminate();
+  });
+
+  (byNginx ? it : test.skip)('whoever shows no certificate, or that of the other side, gets nowhere', async () => {
+    const [none, other] = [undefined, proxy.clients?.people];
+    proxy = { ...proxy, clients: undefined };
+    await expect(through('people', none)).rejects.toThrow();
+    await expect(through('operators', other)).rejects.toThrow();
   });
 });

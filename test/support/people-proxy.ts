@@ -1,6 +1,6 @@
-import { spawn } from 'node:child_process';
+import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { connect as connectHttp2, createServer } from 'node:http2';
 import type { IncomingHttpHeaders } from 'node:http2';
 import type { AddressInfo } from 'node:net';
@@ -8,6 +8,7 @@ import { connect, createServer as createTcpServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import { promisify } from 'node:util';
 
 export type Side = 'people' | 'operators';
 
@@ -76,9 +77,61 @@ export async function proxyByList(configuration: string, frontend: string): Prom
   };
 }
 
-/** The configuration itself, in an nginx of this machine, on free ports. */
-export async function proxyByNginx(program: string, configuration: string, frontend: string): Promise<PeopleProxy> {
+/** A certificate with its key, PEM. */
+export interface Certified {
+  readonly crt: Buffer;
+  readonly key: Buffer;
+}
+
+/** A proxy with TLS: what to trust, and what each side shows of itself. */
+export interface TlsProxy extends PeopleProxy {
+  readonly serverRootCACertificate: Buffer;
+  readonly clients: Readonly<Record<Side, Certified>>;
+}
+
+/** A self-signed certificate for loopback, made by the command line of OpenSSL. */
+async function certified(directory: string, name: string): Promise<Certified> {
+  const [crt, key] = [join(directory, `${name}.pem`), join(directory, `${name}.key`)];
+  const subject = ['-subj', `/CN=${name}`, '-addext', 'subjectAltName=IP:127.0.0.1', '-days', '2', '-nodes'];
+  const made = ['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-keyout', key, '-out', crt];
+  await promisify(execFile)('openssl', [...made, ...subject]);
+  return { crt: await readFile(crt), key: await readFile(key) };
+}
+
+/**
+ * The lines of the configuration that are for production, with certificates of this directory: `people.pem` may use the
+ * people's side, `operators.pem` that of the operators.
+ */
+function withTls(configuration: string, directory: string): string {
+  const lines = /^ *# {3}(listen 7235 ssl http2;)\n((?: *# {3}ssl_.*\n)+)/m.exec(configuration);
+  const tls = (lines?.[2] ?? '').replaceAll(/^ *# {3}/gm, '').replaceAll('/etc/nginx/tls/', `${directory}/`);
+  if (!tls.includes('ssl_verify_client on;')) throw new Error('the configuration says nothing of TLS');
+  return configuration
+    .replace('listen 127.0.0.1:7235 http2;', `listen 127.0.0.1:7235 ssl http2;\n${tls}`)
+    .replace(
+      'listen 127.0.0.1:7236 http2;',
+      `listen 127.0.0.1:7236 ssl http2;\n${tls.replace('people.pem', 'operators.pem')}`,
+    );
+}
+
+/** The configuration itself with TLS and client certificates, in an nginx of this machine. */
+export async function proxyByNginx(program: string, configuration: string, frontend: string): Promise<TlsProxy> {
   const directory = await mkdtemp(join(tmpdir(), 'people-proxy-'));
+  const [proxy, people, operators] = await Promise.all(
+    ['proxy', 'people', 'operators'].map((name) => certified(directory, name)),
+  );
+  if (!proxy || !people || !operators) throw new Error('no certificates');
+  const started = await startNginx(program, withTls(configuration, directory), frontend, directory);
+  return { ...started, serverRootCACertificate: proxy.crt, clients: { people, operators } };
+}
+
+/** On free ports. */
+async function startNginx(
+  program: string,
+  configuration: string,
+  frontend: string,
+  directory: string,
+): Promise<PeopleProxy> {
   const [people = 0, operators = 0] = await Promise.all([freePort(), freePort()]);
   const text = configuration
     .replace('events {}', `events {}\npid ${directory}/pid;\nerror_log ${directory}/error.log;`)
@@ -89,8 +142,8 @@ export async function proxyByNginx(program: string, configuration: string, front
         .join(' ') + ' access_log off;',
     )
     .replace('server 127.0.0.1:7233;', `server ${frontend};`)
-    .replace('listen 127.0.0.1:7235 http2;', `listen 127.0.0.1:${people} http2;`)
-    .replace('listen 127.0.0.1:7236 http2;', `listen 127.0.0.1:${operators} http2;`);
+    .replace('listen 127.0.0.1:7235 ', `listen 127.0.0.1:${people} `)
+    .replace('listen 127.0.0.1:7236 ', `listen 127.0.0.1:${operators} `);
   await writeFile(join(directory, 'nginx.conf'), text);
   const child = spawn(
     program,
