@@ -122,7 +122,7 @@ const restart: Fault['action'] = async (cluster) => {
 const MISHAPS: readonly (readonly [name: string, action: Fault['action'], expected: readonly Expected[]])[] = [
   ['the leader changes', leaderChange, [ONE, AGAIN, AGAIN, AGAIN, AGAIN, DOUBT, ONE, ONE]],
   ['the service restarts on its node', restart, [ONE, ONE, AGAIN, AGAIN, AGAIN, DOUBT, ORPHAN, ONE]],
-  ['the attempt is lost', () => stranger('DELETE'), [ONE, AGAIN, AGAIN, AGAIN, AGAIN, AGAIN, ONE, ONE]],
+  ['the attempt is lost or expires', () => stranger('DELETE'), [ONE, AGAIN, AGAIN, AGAIN, AGAIN, AGAIN, ONE, ONE]],
   ['the connection breaks', 'reset', [ONE, ONE, ONE, ONE, ONE, ONE, ORPHAN, ONE]],
   ['the answer is an error', { status: 500 }, [ONE, ONE, ONE, ONE, ONE, ONE, ORPHAN, ONE]],
 ];
@@ -142,6 +142,48 @@ it.each(ROWS)('%s %s', async (_name, _point, at, action, expected) => {
   expect(made).toHaveLength(1 + (expected === DOUBT ? 0 : alarms));
   expect(givenTwice()).toBe(0);
 });
+
+/** From here on the clock of the worker is behind the time for which the holders gave their shares. */
+function timeIsOver(): void {
+  const { now } = Date;
+  const over = now() + 24 * 3_600_000;
+  jest.spyOn(Date, 'now').mockImplementation(() => over);
+}
+afterEach(() => jest.restoreAllMocks());
+
+/** By point, in the order of {@link POINTS}: the shares given when the time is over, and whether the token is made. */
+const OVER: readonly (readonly [gives: number, tokens: number])[] = [
+  [0, 0],
+  [0, 0],
+  [1, 0],
+  // The one that is under way, and no other.
+  [2, 0],
+  [2, 0],
+  [3, 1],
+  [3, 1],
+  [0, 0],
+];
+it.each(POINTS.map(([point, at], index) => [point, at, OVER[index] ?? [0, 0]] as const))(
+  'the time for which the holders gave their shares is over %s: no further share is given, and they are asked again',
+  async (_point, at, [wanted, tokens]) => {
+    const handle = await bench.ceremony([{ cluster: 'west', uses: USES }]);
+    const given = await bench.envelopes(handle.invitation, ['ada', 'bert', 'cleo']);
+    const asked = { ...input(), ceremony: handle, envelopes: given };
+    const before = west.issuedSecrets.length;
+    bench.service.calls.length = 0;
+    bench.service.faults.add({ ...at, action: timeIsOver, cluster: 'west' });
+    const call = () => bench.call('generateOperationToken', asked);
+    if (tokens > 0) expect(await reveal((await call()).token)).toBe(west.issuedSecrets.at(-1));
+    else {
+      const failure = await bench.failure('generateOperationToken', asked);
+      expect(failure).toMatchObject({ code: 'KEY_RECORD_MISSING', retryable: false });
+      expect(failure.details['next']).toContain('with a new invitation');
+    }
+    expect([gives().length, west.issuedSecrets.length - before]).toEqual([wanted, tokens]);
+    // The slot is free: nobody finds an attempt of ours in it.
+    for (const node of west.nodes) expect((await node.attempts.read('dr-operation-token')).started).toBe(false);
+  },
+);
 
 async function reveal(sealed: Parameters<typeof openValue>[2]): Promise<string> {
   const spec = { kind: 'operation-token', cluster: 'west', clusterId: west.clusterId, use: 'dr.promote' } as const;
