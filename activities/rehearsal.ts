@@ -11,10 +11,12 @@ import type { ActivityDependencies } from './dependencies';
 import { ArrivedSignals } from './support/arrived-signals';
 import type { ArrivedSignal } from './support/arrived-signals';
 import type { Clusters } from './support/clusters';
+import { judgeDeclines } from './support/declines';
 import { execute, executeChange } from './support/execution';
+import { handedInvitation } from './support/handed-invitation';
 import { personLookup } from './support/people';
 import { siteFacts } from './support/planning';
-import { RehearsalRecords } from './support/rehearsal-records';
+import { DeclinedRehearsals, RehearsalRecords } from './support/rehearsal-records';
 import { rosterOfRehearsal } from './support/rehearsal-roster';
 
 const RUNBOOK = 'ceremonyRehearsal';
@@ -24,6 +26,7 @@ export function createRehearsalActivities(dependencies: ActivityDependencies, cl
   const { inventory, keyRecords, signingKey } = dependencies;
   const person = personLookup(inventory);
   const successes = new RehearsalRecords(dependencies.ledgerDirectory);
+  const declines = new DeclinedRehearsals(dependencies.ledgerDirectory);
 
   return {
     assessRehearsal: execute(async ({ deployment, holders }) => {
@@ -50,10 +53,24 @@ export function createRehearsalActivities(dependencies: ActivityDependencies, cl
         cid: rehearsal.cid,
         epoch: rehearsal.epoch,
         keyHome,
-        invitation: jws,
+        invitation: await handedInvitation(dependencies, jws),
         holders: rehearsal.holders,
         threshold: rehearsal.holders.length,
         collectUntil: rehearsal.exp * 1000,
+      };
+    }),
+
+    noteRehearsalDeclines: execute(async ({ deployment, ceremony, arrived }, { run }) => {
+      const judged = await judgeDeclines(run, person, ceremony, arrived);
+      for (const { by, reason = '', at } of judged) {
+        if (by === undefined) continue;
+        const said = { holder: by.name, how: by.how, at: new Date(at).toISOString(), reason };
+        await declines.keep({ version: 1, deployment, ...said, wid: run.wid, rid: run.rid });
+      }
+      return {
+        verdicts: judged.map(({ at: _at, ...verdict }) =>
+          verdict.accepted ? { ...verdict, text: `cannot answer this rehearsal: ${verdict.reason}` } : verdict,
+        ),
       };
     }),
 

@@ -1,49 +1,15 @@
 import type { RosterActivities } from '../src/contracts/activities';
-import { isUndecodable } from '../src/contracts/signals';
-import { isRunbookError } from '../src/errors';
-import { holdsPlainShare, verifyDecline } from '../src/secrets';
 import type { ActivityDependencies } from './dependencies';
-import { ArrivedSignals } from './support/arrived-signals';
+import { judgeDeclines } from './support/declines';
 import { execute } from './support/execution';
 import { personLookup } from './support/people';
-
-type Verdict = Awaited<ReturnType<RosterActivities['checkDeclines']>>['verdicts'][number];
 
 /** Who is asked for a key share, and who cannot give one (protocol: "Decline"). */
 export function createRosterActivities({ inventory }: ActivityDependencies): RosterActivities {
   const person = personLookup(inventory);
   return {
-    checkDeclines: execute(async ({ ceremony, arrived }, { run }) => {
-      const verdicts: Verdict[] = [];
-      for (const { arrival, eventId, content, principal } of await new ArrivedSignals(run).all('decline', arrived)) {
-        const refuse = (code: string, text: string) => verdicts.push({ arrival, accepted: false, code, text });
-        if (isUndecodable(content)) {
-          refuse('undecodable', `the payload could not be read (encoding ${content.undecodable}); send JSON`);
-          continue;
-        }
-        if (holdsPlainShare(saidFreely(content))) {
-          const text = 'refused: it seems to hold a key share in plain text. Treat that share as exposed';
-          verdicts.push({ arrival, accepted: false, code: 'plain-text-share', text, eventId });
-          continue;
-        }
-        try {
-          const { name, how, reason } = await verifyDecline(content, { run, person, principal, ceremony });
-          const why = reason === '' ? 'no reason given' : reason;
-          const text = `cannot give a share: ${why}`;
-          verdicts.push({ arrival, accepted: true, code: 'accepted', text, by: { name, how }, reason: why });
-        } catch (error) {
-          if (!isRunbookError(error)) throw error;
-          refuse('refused', error.message);
-        }
-      }
-      return { verdicts };
-    }),
+    checkDeclines: execute(async ({ ceremony, arrived }, { run }) => ({
+      verdicts: (await judgeDeclines(run, person, ceremony, arrived)).map(({ at: _at, ...verdict }) => verdict),
+    })),
   };
-}
-
-/** What a decline says beside names that are ours: long ones may look like a key share. A signed one is not looked into. */
-function saidFreely(content: unknown): unknown {
-  if (typeof content !== 'object' || content === null) return content;
-  const ours = new Set(['ns', 'wid', 'rid', 'cid', 'name', 'document']);
-  return Object.fromEntries(Object.entries(content).filter(([key]) => !ours.has(key)));
 }

@@ -1,5 +1,6 @@
-import type { RehearsalProof, RehearsingPerson } from '../src/contracts/activities';
+import type { RehearsingPerson } from '../src/contracts/activities';
 import type { RehearsalResult, RehearsedPerson } from '../src/contracts/rehearsals';
+import type { Declined } from '../src/contracts/run-status';
 import type { CeremonyRehearsalInput } from '../src/contracts/runbook-inputs';
 import { ceremonyRehearsalInput } from '../src/contracts/runbook-inputs';
 import { Rehearsal } from './building-blocks/rehearsal';
@@ -25,7 +26,11 @@ async function rehearse(run: Run, input: CeremonyRehearsalInput): Promise<Ending
       { note: (read) => read.people.map(({ name }) => name).join(', '), leaveToRunbook: () => true },
     );
     run.state.learnSite(site);
-    if (input.dryRun) return { outcome: 'planned', result: { ...resultOf(deployment, people, new Map()) } };
+    if (input.dryRun)
+      return {
+        outcome: 'planned',
+        result: { ...resultOf(deployment, people, { proofs: new Map(), declined: new Map() }) },
+      };
 
     // 2. A key of its own, and an invitation of its own type.
     const rehearsal = new Rehearsal(run, {
@@ -39,13 +44,13 @@ async function rehearse(run: Run, input: CeremonyRehearsalInput): Promise<Ending
     run.state.enterPhase('waiting-for-people');
     await rehearsal.invite();
 
-    // 3. Until everybody has answered, or the time is over. Each success is kept as it comes.
+    // 3. Until everybody has answered or declined, or the time is over. Each success is kept as it comes.
     await rehearsal.collect();
 
     // 4. The key is not needed any more.
     run.state.enterPhase('finishing');
     await rehearsal.close();
-    const result = resultOf(deployment, people, rehearsal.proofs);
+    const result = resultOf(deployment, people, rehearsal);
     return { outcome: 'completed', result: { ...result }, leftToDo: result.people.flatMap(leftToDo) };
   });
 }
@@ -53,13 +58,15 @@ async function rehearse(run: Run, input: CeremonyRehearsalInput): Promise<Ending
 function resultOf(
   deployment: string,
   people: readonly RehearsingPerson[],
-  proofs: ReadonlyMap<string, RehearsalProof>,
+  { proofs, declined }: Pick<Rehearsal, 'proofs' | 'declined'>,
 ): RehearsalResult {
   const rehearsed = people.map(({ name, standBy, before }): RehearsedPerson => {
     const proof = proofs.get(name);
     return {
       ...{ name, standBy },
-      ...(proof ? { answered: 'yes', at: proof.at, how: proof.how, tool: proof.tool } : { answered: 'missing' }),
+      ...(proof
+        ? { answered: 'yes', at: proof.at, how: proof.how, tool: proof.tool }
+        : withoutProof(declined.get(name))),
       ...(before === undefined ? {} : { before }),
     };
   });
@@ -72,10 +79,17 @@ function resultOf(
   };
 }
 
-function leftToDo({ name, answered, before }: RehearsedPerson): string[] {
+function withoutProof(declined: Declined | undefined): Pick<RehearsedPerson, 'answered' | 'how' | 'said'> {
+  return declined === undefined
+    ? { answered: 'missing' }
+    : { answered: 'declined', how: declined.by.how, said: declined.reason };
+}
+
+function leftToDo({ name, answered, before, said, how }: RehearsedPerson): string[] {
   if (answered === 'yes') return [];
   const last = before === undefined ? 'never' : `last on ${before.slice(0, 10)}`;
+  const why = answered === 'declined' ? `declined${how === 'claimed' ? ', UNVERIFIED' : ''}: ${said}` : 'no answer';
   return [
-    `${name} did not rehearse (${last}): see what keeps ${name} from it, then start ceremonyRehearsal with {"holders": ["${name}"]}.`,
+    `${name} did not rehearse (${why}; before: ${last}): see what keeps ${name} from it, then start ceremonyRehearsal with {"holders": ["${name}"]}.`,
   ];
 }

@@ -1,8 +1,8 @@
 import type { ReadinessPoint } from '../../src/contracts/readiness';
 import type { Deployment, Inventory } from '../../src/inventory';
 import { rehearsingPeople } from '../support/rehearsal-roster';
-import { RehearsalRecords } from '../support/rehearsal-records';
-import type { RehearsalRecord } from '../support/rehearsal-records';
+import { DeclinedRehearsals, RehearsalRecords } from '../support/rehearsal-records';
+import type { DeclinedRehearsal, RehearsalRecord } from '../support/rehearsal-records';
 import type { Look } from './look';
 import { inspect } from './look';
 import { holds, judged } from './point';
@@ -25,8 +25,11 @@ export function rehearsals(look: Look, deployment: Deployment): Promise<Readines
   return inspect(
     look,
     questions,
-    () => new RehearsalRecords(ledgerDirectory).of(deployment.name),
-    (successes) => judgeRehearsals(deployment, facts, successes, look.now),
+    async () => ({
+      successes: await new RehearsalRecords(ledgerDirectory).of(deployment.name),
+      declines: await new DeclinedRehearsals(ledgerDirectory).of(deployment.name),
+    }),
+    ({ successes, declines }) => judgeRehearsals(deployment, facts, successes, look.now, declines),
   );
 }
 
@@ -46,6 +49,7 @@ export function judgeRehearsals(
   facts: RehearsalFacts,
   successes: ReadonlyMap<string, RehearsalRecord>,
   now: number,
+  declines: ReadonlyMap<string, DeclinedRehearsal> = new Map(),
 ): ReadinessPoint[] {
   return rehearsingPeople(deployment, now).flatMap(({ name, standBy }) => {
     const question = questionOf(deployment, name);
@@ -53,7 +57,7 @@ export function judgeRehearsals(
     if (deployment.ceremony.tokenSource === 'batch')
       return judged(question, 'ok', `none needed${who}: the token source is batch`);
     const success = successes.get(name);
-    const observed = `${success === undefined ? 'never' : inWords(success, now)}${who}`;
+    const observed = `${success === undefined ? 'never' : inWords(success, now)}${who}${declinedSince(success, declines.get(name))}`;
     if (deployment.laboratory) return judged(question, 'ok', `${observed}; this is a laboratory`);
     if (success === undefined) return judged(question, 'warn', observed);
     const reason = whatChanged(success, facts);
@@ -62,6 +66,12 @@ export function judgeRehearsals(
       reason,
     });
   });
+}
+
+/** Who said that he cannot answer did not forget: the operators see why. */
+function declinedSince(success: RehearsalRecord | undefined, declined: DeclinedRehearsal | undefined): string {
+  if (declined === undefined || (success !== undefined && success.at > declined.at)) return '';
+  return `; declined on ${declined.at.slice(0, 10)} (${declined.how === 'claimed' ? 'UNVERIFIED: ' : ''}${declined.reason})`;
 }
 
 function inWords({ at, how, tool }: RehearsalRecord, now: number): string {

@@ -5,41 +5,50 @@ import { z } from 'zod';
 import { RunbookError } from '../../src/errors';
 import { errnoOf } from '../../src/secrets/errno';
 
-const recordSchema = z.strictObject({
+const said = {
   version: z.literal(1),
   deployment: z.string().regex(/^[a-z0-9-]+$/),
   holder: z.string().regex(/^[a-z0-9-]+$/),
   /** Time of the signal's event. */
   at: z.iso.datetime(),
   how: z.enum(['signed', 'principal', 'claimed']),
+  wid: z.string(),
+  rid: z.string(),
+};
+const recordSchema = z.strictObject({
+  ...said,
   /** The person's key, where the answer was signed. */
   kid: z.string().optional(),
   tool: z.string(),
   /** The workers' key that signed the invitation, which the person has pinned. */
   workers: z.string(),
-  wid: z.string(),
-  rid: z.string(),
 });
 export type RehearsalRecord = z.infer<typeof recordSchema>;
 
-/**
- * The last success of each person in a rehearsal: one small file per deployment and person, in a directory beside the
- * token ledger that all workers share. It outlives runs and the retention of the namespace, and nothing in it is secret.
- */
-export class RehearsalRecords {
-  readonly #directory: string;
+/** `reason`: redacted, one line. */
+const declineSchema = z.strictObject({ ...said, reason: z.string() });
+export type DeclinedRehearsal = z.infer<typeof declineSchema>;
 
-  /** @param ledgerDirectory where the ledger of generated tokens lives */
-  constructor(ledgerDirectory: string) {
-    this.#directory = join(ledgerDirectory, 'rehearsals');
+/**
+ * The last of something that each person did in a rehearsal: one small file per deployment and person, in a directory
+ * beside the token ledger that all workers share. It outlives runs and the retention of the namespace, and nothing in it
+ * is secret.
+ */
+class LastOfEach<T extends { readonly deployment: string; readonly holder: string; readonly at: string }> {
+  readonly #directory: string;
+  readonly #schema: z.ZodType<T>;
+
+  constructor(directory: string, schema: z.ZodType<T>) {
+    this.#directory = directory;
+    this.#schema = schema;
   }
 
   /**
-   * Keeps a success, synced before it returns. An older one than what is known is left out.
+   * Keeps a record, synced before it returns. An older one than what is known is left out.
    *
    * @throws RunbookError PRECONDITION_FAILED where the directory cannot be written
    */
-  async keep(record: RehearsalRecord): Promise<void> {
+  async keep(record: T): Promise<void> {
     const file = join(this.#directory, `${record.deployment}.${record.holder}.json`);
     try {
       await mkdir(this.#directory, { recursive: true, mode: 0o700 });
@@ -49,7 +58,7 @@ export class RehearsalRecords {
       const temporary = `${file}.${randomUUID()}.tmp`;
       const handle = await open(temporary, 'wx', 0o600);
       try {
-        await handle.writeFile(JSON.stringify(recordSchema.parse(record)));
+        await handle.writeFile(JSON.stringify(this.#schema.parse(record)));
         await handle.sync();
       } finally {
         await handle.close();
@@ -66,16 +75,16 @@ export class RehearsalRecords {
   }
 
   /**
-   * The last success of each person of a deployment, by name. What cannot be read counts as no success.
+   * The last record of each person of a deployment, by name. What cannot be read counts as none.
    *
    * @throws RunbookError PRECONDITION_FAILED where the directory is there and cannot be read
    */
-  async of(deployment: string): Promise<ReadonlyMap<string, RehearsalRecord>> {
+  async of(deployment: string): Promise<ReadonlyMap<string, T>> {
     const names = await readdir(this.#directory).catch((error: unknown) => {
       if (errnoOf(error) === 'ENOENT') return [];
       throw unusable(error, 'read');
     });
-    const found = new Map<string, RehearsalRecord>();
+    const found = new Map<string, T>();
     for (const name of names.filter((each) => each.startsWith(`${deployment}.`) && each.endsWith('.json'))) {
       const record = await this.#read(join(this.#directory, name));
       if (record?.deployment === deployment) found.set(record.holder, record);
@@ -83,13 +92,29 @@ export class RehearsalRecords {
     return found;
   }
 
-  async #read(file: string): Promise<RehearsalRecord | undefined> {
+  async #read(file: string): Promise<T | undefined> {
     try {
-      const parsed = recordSchema.safeParse(JSON.parse(await readFile(file, 'utf8')));
+      const parsed = this.#schema.safeParse(JSON.parse(await readFile(file, 'utf8')));
       return parsed.success ? parsed.data : undefined;
     } catch {
       return undefined;
     }
+  }
+}
+
+/** The last success of each person. */
+export class RehearsalRecords extends LastOfEach<RehearsalRecord> {
+  /** @param ledgerDirectory where the ledger of generated tokens lives */
+  constructor(ledgerDirectory: string) {
+    super(join(ledgerDirectory, 'rehearsals'), recordSchema);
+  }
+}
+
+/** The last time that each person said that he cannot answer. */
+export class DeclinedRehearsals extends LastOfEach<DeclinedRehearsal> {
+  /** @param ledgerDirectory where the ledger of generated tokens lives */
+  constructor(ledgerDirectory: string) {
+    super(join(ledgerDirectory, 'declined-rehearsals'), declineSchema);
   }
 }
 

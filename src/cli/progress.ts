@@ -12,7 +12,7 @@ function waitingKey(waiting: Waiting): string {
     case 'approval':
       return `approval ${waiting.gate} ${waiting.planDigest} ${waiting.approved.map(({ name }) => name).join(',')}`;
     case 'rehearsal':
-      return `rehearsal ${waiting.epoch} ${waiting.answered.join(',')}`;
+      return `rehearsal ${waiting.epoch} ${waiting.answered.join(',')} ${waiting.declined?.length ?? 0}`;
     case 'decision':
       return `decision ${waiting.step} ${waiting.parkingNo}`;
     case 'resume':

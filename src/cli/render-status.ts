@@ -1,6 +1,6 @@
 import type { Receipt } from '../contracts/run-facts';
-import type { RunStatus, TimelineStep, Waiting } from '../contracts/run-status';
-import { askedInWords } from '../contracts/asked';
+import type { Declined, RunStatus, TimelineStep, Waiting } from '../contracts/run-status';
+import { askedNow } from '../contracts/asked';
 import { commandsFor } from '../contracts/next-commands';
 import type { ShareLine } from '../contracts/share-words';
 import { shareLines } from '../contracts/share-words';
@@ -72,11 +72,9 @@ function liveLines(status: RunStatus, now: number): string[] {
   return lines;
 }
 
-/** For what, and on whose word, key holders are asked. */
-function askedLines({ asked }: RunStatus): string[] {
-  if (!asked) return [];
-  const { what, who, why } = askedInWords(asked);
-  return ['', 'Key holders are asked for', ...what.map((each) => `  ${each}`), `  requested by ${who}`, `  reason: ${why}`];
+function askedLines(status: RunStatus): string[] {
+  const lines = askedNow(status);
+  return lines.length === 0 ? [] : ['', 'What key holders are asked for', ...lines.map((each) => `  ${each}`)];
 }
 
 function stepCells(step: TimelineStep, now: number): string[] {
@@ -120,7 +118,7 @@ export function waitingHeadline(waiting: Waiting, now = Date.now()): string {
     case 'approval':
       return `Waits for approval of gate "${waiting.gate}" until ${clock(waiting.until, now)}; approved by ${waiting.approved.map(attestedName).join(', ') || 'nobody yet'}`;
     case 'rehearsal':
-      return `REHEARSAL until ${clock(waiting.until, now)}, no key share is asked for: ${waiting.answered.length} answered (${waiting.answered.join(', ') || 'nobody'}), ${waiting.missing.length} missing`;
+      return `REHEARSAL until ${clock(waiting.until, now)}, no key share is asked for: ${waiting.answered.length} answered (${waiting.answered.join(', ') || 'nobody'}), ${waiting.missing.length} missing${declinedWords(waiting.declined)}`;
     case 'decision':
       return `PARKED at "${waiting.step}" (parking ${waiting.parkingNo}), ${waiting.code}: ${waiting.message}${withFacts(waiting)}`;
     case 'window':
@@ -133,6 +131,12 @@ export function waitingHeadline(waiting: Waiting, now = Date.now()): string {
     case 'resume':
       return `PAUSED by ${waiting.by}: ${waiting.reason}`;
   }
+}
+
+function declinedWords(declined: readonly Declined[] = []): string {
+  return declined.length === 0
+    ? ''
+    : `; declined: ${declined.map(({ by, reason }) => `${attestedName(by)}, ${reason}`).join('; ')}`;
 }
 
 function withFacts(waiting: { observed?: string; needed?: string; next?: string }): string {

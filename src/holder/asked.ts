@@ -3,7 +3,7 @@ import { createEnvelope } from './envelope';
 import type { EnvelopePayload } from './envelope';
 import { verifyInvitation } from './invitation';
 import type { Invitation, VerifiedInvitation } from './invitation';
-import { plainFacts, plainRehearsalFacts, USES } from './plain-words';
+import { plainFacts, plainRehearsalFacts, usesInWords } from './plain-words';
 import type { PlainFact } from './plain-words';
 import { claimsRehearsal, createRehearsalEnvelope, verifyRehearsal } from './rehearsal';
 import type { Rehearsal, VerifiedRehearsal } from './rehearsal';
@@ -48,7 +48,7 @@ export function askedInShort(asked: Asked): string {
   const by = `${attestedName(requestedBy)} asks. Reason: ${reason === '' ? 'none given' : reason}`;
   if (asked.kind === 'rehearsal') return `Rehearsal for ${asked.rehearsal.deployment}. ${by}`;
   const { kind, targets } = asked.invitation;
-  const uses = [...new Set(targets.flatMap((target) => target.uses))].map((use) => USES[use]).join('; ');
+  const uses = usesInWords(targets.flatMap((target) => target.uses));
   const token = kind === 'root-token' ? 'ROOT token' : 'DR operation token';
   return `${token} on ${targets.map(({ cluster }) => cluster).join(', ')}, to ${uses}. ${by}`;
 }

@@ -1,5 +1,5 @@
 import type { InvitationUse, VerifiedInvitation } from './invitation';
-import { USE_WORDS as USES } from '../contracts/asked';
+import { USE_WORDS } from '../contracts/asked';
 import { GROUPS_ARE_OURS, groupRule } from '../contracts/share-groups';
 import type { VerifiedRehearsal } from './rehearsal';
 import { attestedName, clock, inWords, spelled } from './words';
@@ -13,7 +13,13 @@ export interface PlainFact {
   readonly warning?: true;
 }
 
+const USES: Readonly<Record<InvitationUse, string>> = USE_WORDS;
 const DRASTIC: readonly InvitationUse[] = ['dr.disable', 'root-token.generate'];
+
+/** What a token is for, after "to"; each use once. */
+export function usesInWords(uses: readonly InvitationUse[]): string {
+  return [...new Set(uses)].map((use) => USES[use]).join('; ');
+}
 
 /**
  * Every member of an invitation in plain words, in the order in which a holder should read them: what, on which cluster,
@@ -30,7 +36,7 @@ export function plainFacts({ invitation, environment, digest }: VerifiedInvitati
     { label: 'What for', lines: [`one ${token} on ${number}`], ...warnIf(kind === 'root-token') },
     ...targets.map(({ cluster, uses }) => ({
       label: 'Cluster',
-      lines: [cluster, `to ${uses.map((use) => USES[use]).join('; ')}`],
+      lines: [cluster, `to ${usesInWords(uses)}`],
       ...warnIf(uses.some((use) => DRASTIC.includes(use))),
     })),
     ...whoAndWhy(invitation),

@@ -75,6 +75,7 @@ const JUDGED_SIGNAL = {
   takeEncodedRootToken: 'submitEncodedToken',
   checkUnaskedTokens: 'submitEncodedToken',
   openRehearsal: 'share',
+  noteRehearsalDeclines: 'decline',
 } as const;
 
 /** The result of an activity that judges signals. */

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { judgeRehearsals } from '../../activities/readiness/rehearsals';
 import { RehearsalRecords } from '../../activities/support/rehearsal-records';
-import type { RehearsalRecord } from '../../activities/support/rehearsal-records';
+import type { DeclinedRehearsal, RehearsalRecord } from '../../activities/support/rehearsal-records';
 import { rosterOfRehearsal } from '../../activities/support/rehearsal-roster';
 import type { CeremonyHandle } from '../../src/contracts/ceremony';
 import { parseInventory } from '../../src/inventory';
@@ -110,6 +110,11 @@ const success = (changes: Partial<RehearsalRecord> = {}): RehearsalRecord => ({
   ...changes,
 });
 
+const declinedBy = (holder: string): DeclinedRehearsal => ({
+  ...{ version: 1, deployment: 'payments', holder, at: '2026-03-01T10:00:00.000Z', how: 'claimed' },
+  ...{ reason: 'on leave', wid: 'rehearsal:payments', rid: 'r' },
+});
+
 describe('the records', () => {
   let directory: string;
   beforeAll(async () => {
@@ -196,6 +201,24 @@ describe('readiness', () => {
     expect(judge(undefined, payments({ laboratory: true }))?.verdict).toBe('ok');
     const { ceremony } = payments();
     expect(judge(undefined, payments({ ceremony: { ...ceremony, tokenSource: 'batch' } }))?.verdict).toBe('ok');
+  });
+
+  it('who declined since is told with what he said; a later success counts again', () => {
+    const of = (declinedAt: string, at?: string) =>
+      judgeRehearsals(
+        payments(),
+        { people, workers: 'w' },
+        new Map(at === undefined ? [] : [[ada, success({ holder: ada, kid: key.kid, at })]]),
+        now,
+        new Map([[ada, { ...declinedBy(ada), at: declinedAt }]]),
+      ).find(({ id }) => id === `rehearsed.${ada}`);
+    const [day, later] = ['2026-04-20T00:00:00.000Z', '2026-04-21T00:00:00.000Z'];
+    expect(of(day)).toMatchObject({
+      verdict: 'warn',
+      observed: 'never; declined on 2026-04-20 (UNVERIFIED: on leave)',
+    });
+    expect(of(later, day)?.observed).toContain('declined on 2026-04-21');
+    expect(of(day, later)?.observed).not.toContain('declined');
   });
 
   it('stand-by holders are asked too, and nobody whose term has ended; who comes into office later rehearses before', () => {

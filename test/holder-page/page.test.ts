@@ -7,9 +7,10 @@ import {
   newSigningKey,
   openShares,
   parsePublicKey,
+  signKeyStatement,
   spokenFingerprint,
 } from '../../src/secrets';
-import type { CreatedInvitation, PersonFacts } from '../../src/secrets';
+import type { CreatedInvitation, PersonFacts, SigningKey } from '../../src/secrets';
 import { createRehearsal, openRehearsalAnswer } from '../../src/secrets/rehearsal';
 import { lookup, RUN, shareText } from '../secrets/builders';
 import { findChromium } from '../support/chromium';
@@ -151,6 +152,42 @@ inBrowser(`the holder's page in a browser${because}`, () => {
     await madeForOther.page.click('#check');
     expect(await messageOf(madeForOther.page, 1)).toContain('STOP');
     await madeForOther.context.close();
+  });
+
+  it('follows to a new key of the workers where the trusted one vouches for it, and not otherwise', async () => {
+    const [{ key: old }, { key: thief }, { key: next }] = [newSigningKey(), newSigningKey(), newSigningKey()];
+    const iat = Math.floor(Date.now() / 1000);
+    const times = { iat: iat - 100, exp: iat + 1_000, retire: iat + 500 };
+    const statement = (from: SigningKey, to: SigningKey = stage.workersKey, more: object = {}) =>
+      signKeyStatement(from, to, { ...times, ...more });
+    const page = async (pasted: readonly string[], values: Parameters<Stage['open']>[0]) => {
+      const { page: shown, context, complaints } = await stage.open(values);
+      if (values?.['workers-keys'] === undefined) await shown.fill('#note', spokenFingerprint(old.kid));
+      await shown.fill('#invitation', pasted.join('\n'));
+      await shown.fill('#holder', 'ben');
+      await shown.click('#check');
+      await until(async () => (await shown.isVisible('#step-2')) || (await shown.isVisible('#error-1 .box')));
+      const text = (await shown.isVisible('#step-2'))
+        ? await shown.innerText('#step-2')
+        : `REFUSED ${await shown.innerText('#error-1')}`;
+      expect(complaints).toEqual([]);
+      await context.close();
+      return text;
+    };
+    const { jws } = invitation;
+    const forOld = { 'workers-keys': formatPublicKey(old) };
+    const followed = await page([jws, await statement(old)], forOld);
+    for (const { kid } of [old, stage.workersKey]) expect(followed).toContain(spokenFingerprint(kid));
+    expect(followed).toContain('The one that you trust vouches for it');
+    expect(await page([jws, await statement(next), await statement(old, next)], forOld)).toContain('vouches');
+    expect(await page([jws, await statement(old), formatPublicKey(old)], {})).toContain('vouches');
+    expect(await page([jws, await statement(old)], {})).toMatch(/REFUSED[^]*public key is missing/);
+    expect(await page([jws, await statement(thief)], forOld)).toContain('REFUSED STOP');
+    expect(await page([jws, await statement(old), await statement(old, thief)], forOld)).toContain(
+      'somebody else may have the old key',
+    );
+    const over = await statement(stage.workersKey, next, { retire: iat - 50 });
+    expect(await page([jws, over], made())).toMatch(/REFUSED STOP[^]*does not count any more/);
   });
 
   it('says in plain words what is wrong, and asks for no share', async () => {

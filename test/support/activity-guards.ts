@@ -125,6 +125,7 @@ export const GUARDS: Readonly<Record<keyof RunbookActivities, Guard>> = {
   assessRehearsal: 'reads',
   createRehearsal: 'own run',
   openRehearsal: 'own run',
+  noteRehearsalDeclines: 'own run',
 };
 
 export function guardedBy(guard: Guard): (keyof RunbookActivities)[] {

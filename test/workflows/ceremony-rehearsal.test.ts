@@ -12,8 +12,10 @@ import {
   createRehearsalEnvelope,
   formatPublicKey,
   parseShare,
+  signDecline,
   verifyRehearsal,
 } from '../../src/secrets';
+import type { DeclinePayload } from '../../src/contracts/signals';
 import type { Rehearsal } from '../../src/secrets';
 import { cli } from '../cli/support';
 import { cell, expectFewEvents } from '../support/matrix';
@@ -153,6 +155,40 @@ describe('ceremonyRehearsal', () => {
     const report = await run.report();
     expect([report.outcome, peopleOf(report)[0]?.tool]).toEqual(['completed', `runbook ${programVersion()}`]);
     expect(await scenario.leaks([told.out, told.err])).toEqual([]);
+  });
+
+  it('who declines is not waited for, may answer all the same, and stands in the result with the reason', async () => {
+    const { TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE } = scenario.environment;
+    const decline = (holder: string, ...more: string[]) =>
+      cli(['decline', id(), '--holder', holder, '--reason', 'no access yet', ...more], {
+        env: { TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE },
+      });
+    const run = await start({ holders: ['ada', 'bert', 'emil'] });
+    await invitationOf(run);
+    const bert = JSON.parse((await decline('bert', '--print')).out) as DeclinePayload;
+    // The inventory demands his signature: a claim does not count.
+    await run.handle.signal('decline', bert);
+    await run.handle.signal('decline', { document: await signDecline(bert, scenario.person('bert').key) });
+    expect(await run.waitsFor('rehearsal', ({ declined }) => declined !== undefined)).toMatchObject({
+      ...{ missing: ['ada', 'emil'], declined: [{ by: { name: 'bert', how: 'signed' }, reason: 'no access yet' }] },
+    });
+    await answer(run, 'ada');
+    await run.waitsFor('rehearsal', ({ answered }) => answered.includes('ada'));
+    const told = await decline('emil');
+    expect([told.code, told.out]).toEqual([
+      0,
+      'decline 3 from emil (UNVERIFIED): accepted. cannot answer this rehearsal: no access yet',
+    ]);
+    const report = await run.report();
+    expect(peopleOf(report)).toMatchObject([
+      { name: 'ada', answered: 'yes' },
+      { name: 'bert', answered: 'declined', how: 'signed', said: 'no access yet' },
+      { name: 'emil', answered: 'declined', how: 'claimed', said: 'no access yet' },
+    ]);
+    expect(report.leftToDo[1]).toContain('emil did not rehearse (declined, UNVERIFIED: no access yet;');
+    expect(report.receipts[0]?.text).toContain(`Next: \`runbook decline ${id()} --holder`);
+    expect(await readdir(join(scenario.directory, 'ledger', 'declined-rehearsals'))).toHaveLength(2);
+    await replayRun(run);
   });
 
   it(cell('ceremonyRehearsal', 'abort at', 'the wait for answers'), async () => {

@@ -3,8 +3,10 @@ import type { RehearsalProof } from '../../src/contracts/activities';
 import type { CeremonyHandle } from '../../src/contracts/ceremony';
 import { holdsKeyShare } from '../../src/contracts/plain-shares';
 import { ENVELOPE_VERDICTS } from '../../src/contracts/receipts';
+import type { Declined } from '../../src/contracts/run-status';
 import type { InboxItem } from '../../src/contracts/signals';
 import { stepCalls } from './activity-calls';
+import { receiveDeclines } from './decline-receipts';
 import { failureFacts } from './failures';
 import type { Run } from './run';
 import { receiveVerdicts } from './share-receipts';
@@ -34,6 +36,7 @@ export class Rehearsal {
   readonly #request: RehearsalRequest;
   readonly #cid = uuid4();
   readonly #proofs = new Map<string, RehearsalProof>();
+  readonly #declined = new Map<string, Declined>();
   #handle: CeremonyHandle | undefined;
   /** Code of the failure with which the key turned out to be gone. */
   #keysLost: string | undefined;
@@ -52,10 +55,15 @@ export class Rehearsal {
     return this.#proofs;
   }
 
-  /** Makes key and invitation for those who have not answered yet. */
+  /** Who cannot answer, by name, and has not answered all the same. */
+  get declined(): ReadonlyMap<string, Declined> {
+    return new Map([...this.#declined].filter(([name]) => !this.#proofs.has(name)));
+  }
+
+  /** Makes key and invitation for those who have not answered yet; who declined may answer all the same. */
   async invite(): Promise<void> {
     const { deployment, reason, requestedBy, collectFor } = this.#request;
-    const holders = this.#missing();
+    const holders = this.#request.holders.filter((name) => !this.#proofs.has(name));
     const epoch = (this.#handle?.epoch ?? 0) + 1;
     const name = epoch === 1 ? 'Invite to the rehearsal' : `Invite to the rehearsal again (epoch ${epoch})`;
     const inputDigest = `${deployment}/${holders.join('+')}`;
@@ -72,10 +80,13 @@ export class Rehearsal {
     this.#until ??= handle.collectUntil;
     this.#keysLost = undefined;
     this.#run.state.invitation = handle.invitation;
+    const by = { name: requestedBy, how: 'claimed' } as const;
+    this.#run.state.asked = { kind: 'rehearsal', targets: [], requestedBy: by, reason };
     this.#run.signals.on('share', (items) => this.#receive(items));
+    this.#run.signals.on('decline', (items) => this.#decline(items));
   }
 
-  /** Waits until everybody has answered, or the time is over. */
+  /** Waits until everybody has answered or declined, or the time is over. */
   async collect(): Promise<void> {
     for (;;) {
       const left = this.#timeLeft();
@@ -115,7 +126,7 @@ export class Rehearsal {
   #end(): CeremonyHandle | undefined {
     const handle = this.#handle;
     this.#handle = undefined;
-    this.#run.signals.on('share', undefined);
+    for (const name of ['share', 'decline'] as const) this.#run.signals.on(name, undefined);
     this.#run.state.invitation = undefined;
     this.#run.state.waitOver('rehearsal');
     return handle;
@@ -158,6 +169,36 @@ export class Rehearsal {
     if (this.#run.state.waiting.has('rehearsal')) this.#show();
   }
 
+  /** Who cannot answer is not waited for. */
+  async #decline(items: readonly InboxItem[]): Promise<void> {
+    const ceremony = this.#handle;
+    if (!ceremony) return;
+    const { state } = this.#run;
+    const { cid, epoch } = ceremony;
+    // Who has answered has nothing left to decline.
+    const holders = ceremony.holders.filter((name) => !this.#proofs.has(name));
+    this.#checking += 1;
+    const call = stepCalls('Check declines', () => state.sideContext('Check declines'));
+    const arrived = items.map(({ arrival }) => arrival);
+    try {
+      const asked = { deployment: this.#request.deployment, ceremony: { cid, epoch, holders } };
+      const { verdicts } = await call.noteRehearsalDeclines({ ...asked, arrived });
+      for (const declined of receiveDeclines(state, verdicts, [])) this.#declined.set(declined.by.name, declined);
+    } catch (error) {
+      const failure = failureFacts(error);
+      if (!failure) throw error;
+      const text = `could not be checked now (${failure.code}); send it again`;
+      receiveDeclines(
+        state,
+        arrived.map((arrival) => ({ arrival, accepted: false, code: 'not-checked', text })),
+        [],
+      );
+    } finally {
+      this.#checking -= 1;
+    }
+    if (state.waiting.has('rehearsal')) this.#show();
+  }
+
   #tellKeysLost(code: string): void {
     this.#run.state.finding({
       severity: 'warning',
@@ -173,12 +214,13 @@ export class Rehearsal {
       epoch: this.#handle?.epoch ?? 1,
       answered: [...this.#proofs.keys()],
       missing: this.#missing(),
+      ...(this.declined.size > 0 && { declined: [...this.declined.values()] }),
       until: this.#until ?? Date.now(),
     });
   }
 
   #missing(): string[] {
-    return this.#request.holders.filter((name) => !this.#proofs.has(name));
+    return this.#request.holders.filter((name) => !this.#proofs.has(name) && !this.#declined.has(name));
   }
 
   #timeLeft(): number {

@@ -1,5 +1,6 @@
 import type { CeremonyHandle, EnvelopeVerdict } from '../ceremony';
 import type { Attestation, Finding } from '../run-facts';
+import type { RosterActivities } from './roster';
 import type { OnDeployment } from './inputs';
 import type { SiteFacts } from './results';
 
@@ -40,6 +41,10 @@ export interface RehearsalActivities {
       readonly inputDigest: string;
     },
   ): Promise<CeremonyHandle>;
+  /** As `checkDeclines`, of a rehearsal: records each that counts beside the successes, before it returns. */
+  noteRehearsalDeclines(
+    input: OnDeployment & Pick<Parameters<RosterActivities['checkDeclines']>[0], 'ceremony' | 'arrived'>,
+  ): ReturnType<RosterActivities['checkDeclines']>;
   /**
    * Runs on the queue of the key home. Checks and opens the answers, and records each success of a person beside the
    * ledger, before it returns. `arrived` holds the numbers of the signals.
