@@ -321,6 +321,8 @@ it('what anybody may encrypt to the recipient of a root token ends no attempt an
   const disposed = (id: string) =>
     bench.call('disposeLedgerToken', { deployment: DEPLOYMENT, cluster: 'east', entry: id });
 
+  bench.openRuns = new Map();
+
   // Nobody was alarmed yet: it is the recipient's from now on, and no later run takes it for one that nobody holds.
   expect(await handIn()).toMatchObject({ verdicts: [{ code: 'accepted' }], findings: [] });
   expect(await mine()).toEqual([]);
@@ -343,6 +345,7 @@ it('what anybody may encrypt to the recipient of a root token ends no attempt an
     findings: [{ severity: 'warning', code: 'root-token-with-recipient' }],
   });
   await ledger().remove(pending);
+  bench.openRuns = undefined;
 });
 
 it('a token that was handed in and deleted is no reason for an alarm, whatever became of its attempt', async () => {
