@@ -110,3 +110,11 @@ export function installLogger(log: Logger): void {
     if (!(error instanceof Error && error.name === 'IllegalStateError')) throw error;
   }
 }
+
+/**
+ * Lets a process end whose worker was refused: the SDK's runtime keeps it alive until the last client or worker is gone,
+ * and there was none.
+ */
+export async function releaseRuntime(): Promise<void> {
+  await Runtime.instance().shutdown();
+}

@@ -11,7 +11,7 @@ import { loadInventory, readSigningKey } from '../inventory';
 import type { Inventory } from '../inventory';
 import { KeyRecords, SealKeyring, missingSealKeys, noteSigningKey } from '../secrets';
 import { KeySweeper } from './key-sweeper';
-import { createLogger, installLogger } from './logging';
+import { createLogger, installLogger, releaseRuntime } from './logging';
 import { replayOpenRuns } from './replay-open-runs';
 import { searchAttributesRegistered } from './search-attributes';
 import { workerSettings } from './settings';
@@ -67,9 +67,21 @@ const SHUTDOWN_FORCE = '40s';
 export async function startWorker(options: WorkerOptions = {}): Promise<RunningWorker> {
   const env = options.env ?? process.env;
   const settings = options.settings ?? workerSettings(env);
-  const log = options.log ?? createLogger(settings.logLevel);
-  if (options.log === undefined) installLogger(log);
+  if (options.log !== undefined) return prepare(options, { env, settings, log: options.log });
+  const log = createLogger(settings.logLevel);
+  installLogger(log);
+  try {
+    return await prepare(options, { env, settings, log });
+  } catch (error) {
+    await releaseRuntime();
+    throw error;
+  }
+}
 
+async function prepare(
+  options: WorkerOptions,
+  { env, settings, log }: Required<Pick<WorkerOptions, 'env' | 'settings' | 'log'>>,
+): Promise<RunningWorker> {
   const inventory = options.inventory ?? (await loadInventory(settings.inventoryPath));
   const sealKeyring = SealKeyring.parse(settings.sealKeys.reveal());
   const signingKey = await readSigningKey(inventory.workers.signingKey);

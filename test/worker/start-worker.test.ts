@@ -1,3 +1,5 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -8,6 +10,7 @@ import { createCeremonyKeys, KeyRecords, newSealKey, newSigningKey } from '../..
 import { startWorker } from '../../src/worker';
 import type { RunningWorker, WorkerSettings } from '../../src/worker';
 import { KeySweeper } from '../../src/worker/key-sweeper';
+import { projectRoot } from '../../src/dev-server/locations';
 import { parseInventory } from '../../src/inventory';
 import { searchAttributesRegistered } from '../../src/worker/search-attributes';
 import { temporalClient, temporalNativeConnection, temporalServer, uniqueTaskQueue } from '../support/temporal-server';
@@ -39,34 +42,33 @@ function settings(taskQueue: string): WorkerSettings {
 }
 
 /** One cluster that nobody answers for: these tests never get as far as calling it. */
-function inventory() {
-  return parseInventory(
-    JSON.stringify({
-      version: 1,
-      workers: { signingKey: { file: signingKeyFile } },
-      people: { ada: { attestation: 'claimed', groups: ['approvers'] } },
-      deployments: {
-        payments: {
-          laboratory: true,
-          clusters: {
-            east: {
-              addresses: ['http://127.0.0.1:1'],
-              advertisedClusterAddress: 'node-address',
-              credential: { env: 'NONE' },
-            },
-          },
-          drSets: { main: ['east'] },
-          ceremony: { holders: ['ada'] },
-          gates: {
-            plan: { approvals: 1, groups: ['approvers'], excludeRequester: false, validFor: '1h' },
-            go: { approvals: 1, groups: ['approvers'], excludeRequester: false, validFor: '1h' },
+function inventoryText(): string {
+  return JSON.stringify({
+    version: 1,
+    workers: { signingKey: { file: signingKeyFile } },
+    people: { ada: { attestation: 'claimed', groups: ['approvers'] } },
+    deployments: {
+      payments: {
+        laboratory: true,
+        clusters: {
+          east: {
+            addresses: ['http://127.0.0.1:1'],
+            advertisedClusterAddress: 'node-address',
+            credential: { env: 'NONE' },
           },
         },
+        drSets: { main: ['east'] },
+        ceremony: { holders: ['ada'] },
+        gates: {
+          plan: { approvals: 1, groups: ['approvers'], excludeRequester: false, validFor: '1h' },
+          go: { approvals: 1, groups: ['approvers'], excludeRequester: false, validFor: '1h' },
+        },
       },
-    }),
-    'inventory',
-  );
+    },
+  });
 }
+
+const inventory = () => parseInventory(inventoryText(), 'inventory');
 
 async function start(taskQueue: string): Promise<RunningWorker> {
   return startWorker({
@@ -144,6 +146,41 @@ describe('starting a worker', () => {
     await second.run();
     expect(second.keyHome).toBe(first.keyHome);
   });
+
+  it.each([
+    ['with ceremony keys on a disk', 'KEY_STORAGE_REFUSED', 3, { RUNBOOKS_KEY_STORAGE: 'memory' }],
+    ['without Temporal', 'TEMPORAL_UNAVAILABLE', 1, { TEMPORAL_ADDRESS: '127.0.0.1:1' }],
+  ])(
+    'ends its process where it is refused %s: a supervisor must see it',
+    async (_what, code, exit, wrong) => {
+      const inventoryFile = join(directory, 'inventory.json');
+      const sealKeysFile = join(directory, 'seal-keys');
+      await writeFile(inventoryFile, inventoryText());
+      await writeFile(sealKeysFile, newSealKey().reveal());
+      const program = ['-r', './scripts/register-typescript.cjs', 'src/cli/main.ts', 'worker'];
+      const worker = spawn(process.execPath, program, {
+        cwd: projectRoot(),
+        env: {
+          PATH: process.env['PATH'] ?? '',
+          HOME: directory,
+          RUNBOOKS_INVENTORY: inventoryFile,
+          RUNBOOKS_SEAL_KEYS_FILE: sealKeysFile,
+          RUNBOOKS_KEY_STORAGE: 'disk',
+          RUNBOOKS_KEY_DIR: join(directory, 'keys-of-a-process'),
+          ...wrong,
+        },
+        stdio: ['ignore', 'ignore', 'pipe'],
+        timeout: 40_000,
+        killSignal: 'SIGKILL',
+      });
+      let said = '';
+      worker.stderr.on('data', (chunk: Buffer) => (said += chunk.toString('utf8')));
+      const [exitCode, signal] = (await once(worker, 'close')) as [number | null, string | null];
+      expect(said).toContain(`Error ${code}`);
+      expect({ exitCode, signal }).toEqual({ exitCode: exit, signal: null });
+    },
+    60_000,
+  );
 
   it('finds the search attributes of the runbooks registered, and says no where it cannot ask', async () => {
     const connection = await temporalNativeConnection();
