@@ -133,6 +133,14 @@ describe('docker-compose.yml', () => {
     const known = [...(inventory.deployments.get('payments')?.clusters.entries() ?? [])];
     expect(known.map(([name, { addresses }]) => [name, addresses])).toEqual(simulated);
   });
+
+  it('has people for every gate: a failover wants two approvers, a ceremony one holder more than the threshold', () => {
+    const { people, deployments } = parseInventory(read('deploy', 'inventory.yaml'), 'deploy/inventory.yaml');
+    const approvers = [...people.values()].filter(({ groups }) => groups.includes('approvers'));
+    expect(approvers.length).toBeGreaterThanOrEqual(2);
+    const thresholds = parseTopology(read('deploy', 'topology.yaml')).clusters.map(({ seal }) => seal?.threshold ?? 1);
+    expect(deployments.get('payments')?.ceremony.holders.length).toBeGreaterThan(Math.max(...thresholds));
+  });
 });
 
 describe('deploy/replication-runbooks-worker.service', () => {
