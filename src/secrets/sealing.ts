@@ -64,8 +64,11 @@ const protectedHeader = z.strictObject({
   exp: z.int(),
 });
 
-function refuse(why: string): never {
-  throw new RunbookError('SEALED_VALUE_INVALID', `The sealed value is refused: ${why}.`);
+function refuse(
+  why: string,
+  more: { readonly observed?: string; readonly needed?: string; readonly next?: string } = {},
+): never {
+  throw new RunbookError('SEALED_VALUE_INVALID', `The sealed value is refused: ${why}.`, more);
 }
 
 /** Makes one entry `kid:base64key` for `RUNBOOKS_SEAL_KEYS`. */
@@ -211,7 +214,7 @@ async function decrypt(
   const strict = parts.every((part) => Buffer.from(part, 'base64url').toString('base64url') === part);
   if (parts.length !== 5 || !strict) refuse('it is not a sealed value');
   const header = readHeader(sealed);
-  const key = keyring.derivedKey(header.kid) ?? refuse(lackingKey(header.kid));
+  const key = keyring.derivedKey(header.kid) ?? refuseLacking(header.kid);
   try {
     const opened = await compactDecrypt(sealed, key, {
       keyManagementAlgorithms: ['dir'],
@@ -228,9 +231,16 @@ async function decrypt(
 }
 
 /** Names the entry that was taken away too early. What does not look like a name is not repeated. */
-function lackingKey(kid: string): string {
-  const named = KEY_ID.test(kid) && !looksLikeShare(kid) ? `, ${kid}: put that entry back into RUNBOOKS_SEAL_KEYS` : '';
-  return `it was sealed with a key that this worker does not have${named}`;
+function refuseLacking(kid: string): never {
+  const named = KEY_ID.test(kid) && !looksLikeShare(kid);
+  refuse(
+    `it was sealed with a key that this worker does not have${named ? `, ${kid}: put that entry back into RUNBOOKS_SEAL_KEYS` : ''}`,
+    {
+      observed: named ? `no key ${kid}` : 'no key of its name',
+      needed: `the entry ${named ? `${kid} ` : ''}in RUNBOOKS_SEAL_KEYS, behind the others`,
+      next: `Whoever runs the workers puts the entry ${named ? `${kid} ` : ''}back behind the others and restarts them; then decide retry. Nothing is lost.`,
+    },
+  );
 }
 
 function readHeader(sealed: string): z.infer<typeof protectedHeader> {

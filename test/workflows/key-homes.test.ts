@@ -262,9 +262,9 @@ describe('rotation of the seal keys while a run holds a token', () => {
     await scenario.stop();
   });
 
-  it('taken away too early it is named, and nothing is lost; behind the new one it opens what it sealed', async () => {
+  it('taken away too early it is named; the run parks and says what to do, and goes on once it is back behind the new one', async () => {
     const kid = old.split(':')[0] ?? '';
-    const run = await scenario.start();
+    const run = await scenario.start({ onStuck: 'park' });
     await run.people({ go: false });
     await run.waitsFor('approval', ({ gate }) => gate === 'go');
 
@@ -276,11 +276,17 @@ describe('rotation of the seal keys while a run holds a token', () => {
     const red = points.find(({ id }) => id === 'seal-keys');
     expect(red).toMatchObject({ verdict: 'fail', observed: expect.stringContaining(`needs key ${kid}`) as string });
 
+    // Nobody heeds it: the token of west is wanted, and does not open.
+    await run.approve('go', 'henry');
+    const parked = await run.waitsFor('decision');
+    expect(parked).toMatchObject({ step: 'Promote west', code: 'SEALED_VALUE_INVALID', observed: `no key ${kid}` });
+    expect(parked.next).toContain('behind the others');
+    expect(parked.choices.map(({ action }) => action)).toContain('retry');
     await host.stop();
     await host.start({ sealKeys: `${next},${old}`, replay: true });
-    await run.approve('go', 'henry');
+    await run.decide('retry');
     const report = await run.report();
-    expect(report).toMatchObject({ outcome: 'completed', parkings: [] });
+    expect(report).toMatchObject({ outcome: 'completed', parkings: [{ decision: { action: 'retry' } }] });
     expect(await scenario.leaks([JSON.stringify(report), ...host.logLines])).toEqual([]);
     await replayRun(run);
   });
