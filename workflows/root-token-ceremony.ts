@@ -31,6 +31,12 @@ function carryOut(run: Run, input: RootTokenCeremonyInput): Promise<Ending> {
     // 2. Ask the holders.
     const direct = sharesOf(run, input) === 'direct';
     const ceremony = new (direct ? DirectRootToken : RootTokenShares)(run, input, approved.authority);
+    run.state.asked = {
+      kind: 'root-token',
+      targets: [{ cluster, uses: ['root-token.generate'] }],
+      requestedBy: { name: input.requestedBy ?? 'unknown', how: 'claimed' },
+      reason: input.reason,
+    };
     run.onEnd(() => ceremony.abandon());
     run.state.enterPhase('waiting-for-people');
     await ceremony.ready();

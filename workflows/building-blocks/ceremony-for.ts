@@ -15,5 +15,7 @@ export function ceremonyFor(
   input: { readonly shares?: SharesChoice | undefined },
   request: CeremonyRequest,
 ): TokenCeremony {
+  const { targets, requestedBy, reason } = request;
+  run.state.asked = { kind: 'operation-token', targets, requestedBy: { name: requestedBy, how: 'claimed' }, reason };
   return sharesOf(run, input) === 'direct' ? new DirectCeremony(run, request) : new Ceremony(run, request);
 }

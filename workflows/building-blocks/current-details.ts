@@ -1,9 +1,12 @@
 import { HELD_AFTER_ALL, alarmsOpen, isOrphanAlarm } from '../../src/contracts/alarms';
+import { askedNow } from '../../src/contracts/asked';
+import { commandsFor } from '../../src/contracts/next-commands';
 import { runbookPlan, switchoverPlan } from '../../src/contracts/plan';
 import type { Finding } from '../../src/contracts/run-facts';
 import type { RunStatus, TimelineStep, Waiting } from '../../src/contracts/run-status';
 import type { ShareLine } from '../../src/contracts/share-words';
 import { shareLines, sharesStillNeeded } from '../../src/contracts/share-words';
+import { WEB_UI, sendInWebUi } from '../../src/contracts/web-ui';
 
 /** Bytes. The server refuses details above 20,000; older steps give way first. */
 const MAX_BYTES = 15_000;
@@ -20,8 +23,8 @@ const PHASE_WORDS: Record<RunStatus['phase'], string> = {
   finishing: 'service is back; cleaning up',
   finished: 'finished',
 };
-const WITH_THE_PAGE =
-  "With the holder's page: copy the invitation from the tab Queries, query `invitation`; send the page's envelope as signal `share`";
+const PRINTED = 'the line that the command prints with `--print`';
+const WITH_THE_PAGE = `With the holder's page: copy the invitation from the tab ${WEB_UI.queries}, query \`invitation\`; send the page's envelope as signal \`share\``;
 /** Phases of which only the run itself knows whether clients are served. */
 const SERVICE_IS_UP: ReadonlySet<RunStatus['phase']> = new Set(['waiting-for-people', 'preparing', 'working']);
 
@@ -32,14 +35,15 @@ export function currentDetails(status: RunStatus, namespace: string): string {
   for (const alarm of alarms) lines.push(findingLine(alarm), '');
   if (status.paused) lines.push('**Paused.**', '');
   if (inOutage(status)) lines.push(`**OUTAGE** since ${timeOf(status.outageSince)}: no primary serves clients.`, '');
+  lines.push(...askedLines(status));
   for (const waiting of status.waiting) lines.push(...waitingLines(waiting, status), '');
-  for (const left of status.leftToDo ?? []) lines.push(`**Left to do**: ${left}`, '');
+  for (const left of status.leftToDo ?? []) lines.push(`**Left to do**: ${prose(left)}`, '');
   const found = (['critical', 'warning'] as const).flatMap((severity) =>
     status.findings.filter((finding) => finding.severity === severity),
   );
   for (const finding of found) if (!alarms.includes(finding)) lines.push(findingLine(finding), '');
   for (const { code, text } of status.findings)
-    if (code === HELD_AFTER_ALL) lines.push(`**Held after all**: ${text}`, '');
+    if (code === HELD_AFTER_ALL) lines.push(`**Held after all**: ${prose(text)}`, '');
   lines.push(...summaryLines(status), ...planLines(status), ...receiptLines(status), '#### Steps', '');
   const head = lines.join('\n');
   const tail = byHandLines(status, namespace).join('\n');
@@ -53,7 +57,25 @@ export function currentDetails(status: RunStatus, namespace: string): string {
 }
 
 function findingLine({ severity, text, next }: Finding): string {
-  return `**${severity === 'critical' ? 'CRITICAL' : 'Warning'}**: ${text}${next ? ` Next: ${next}` : ''}`;
+  return `**${severity === 'critical' ? 'CRITICAL' : 'Warning'}**: ${prose(text)}${next ? ` Next: ${prose(next)}` : ''}`;
+}
+
+/**
+ * Text as it is written, on one line, with commands in backticks: whatever people or a service put into it becomes no
+ * heading, no link and no markup of the run's own.
+ */
+function prose(text: string): string {
+  const parts = text.replace(/\s+/g, ' ').split('`');
+  const isCode = (index: number) => parts.length % 2 === 1 && index % 2 === 1;
+  return parts
+    .map((part, index) => (isCode(index) ? part : part.replace(/[\\*_[\]<>#|~]/g, '\\$&')))
+    .join(parts.length % 2 === 1 ? '`' : '\\`');
+}
+
+/** At first sight, while key holders are waited for. */
+function askedLines(status: RunStatus): string[] {
+  const lines = askedNow(status).map((each) => `- ${prose(each)}`);
+  return lines.length === 0 ? [] : ['**What key holders are asked for**', '', ...lines, ''];
 }
 
 function headline(status: RunStatus): string {
@@ -95,12 +117,12 @@ function planLines(status: RunStatus): string[] {
     '#### The plan',
     '',
     `- **${from.cluster}** (${from.version}) becomes DR secondary, **${to.cluster}** (${to.version}) becomes DR primary`,
-    `- Reason: ${reason}`,
+    `- Reason: ${prose(reason)}`,
     `- Operation tokens from: ${tokenSource}. Accepted loss: ${acceptLoss}. When stuck: ${onStuck}`,
     '',
     'It will:',
     '',
-    ...steps.map((step, index) => `${index + 1}. ${step}`),
+    ...steps.map((step, index) => `${index + 1}. ${prose(step)}`),
     '',
   ];
 }
@@ -112,16 +134,16 @@ function runbookPlanLines(content: unknown): string[] {
   return [
     '#### The plan',
     '',
-    `- Reason: ${reason}`,
+    `- Reason: ${prose(reason)}`,
     ...clusters.map(
       ({ cluster, version, dr, performance }) => `- **${cluster}** (${version}): DR ${dr}, performance ${performance}`,
     ),
     ...Object.entries(choices).map(([name, choice]) => `- ${name}: ${choice}`),
-    ...warnings.map((warning) => `- **Know this**: ${warning}`),
+    ...warnings.map((warning) => `- **Know this**: ${prose(warning)}`),
     '',
     'It will:',
     '',
-    ...steps.map((step, index) => `${index + 1}. ${step}`),
+    ...steps.map((step, index) => `${index + 1}. ${prose(step)}`),
     '',
   ];
 }
@@ -141,7 +163,7 @@ function receiptLines({ receipts }: RunStatus): string[] {
   const last = receipts.slice(-RECEIPTS_SHOWN).map(({ signal, arrival, verdict, text, from }) => {
     const who = from ? ` from ${from.name} (${from.how === 'claimed' ? 'UNVERIFIED' : from.how})` : '';
     const why = text.startsWith(`${verdict}: `) ? text.slice(verdict.length + 2) : text;
-    return `- ${signal} ${arrival}${who}: **${verdict}**${why === verdict ? '' : `, ${why}`}`;
+    return `- ${signal} ${arrival}${who}: **${verdict}**${why === verdict ? '' : `, ${prose(why)}`}`;
   });
   return ['#### Last signals', '', ...last, ''];
 }
@@ -154,54 +176,55 @@ function pasted(value: Readonly<Record<string, unknown>>): string[] {
 function stepLine(step: TimelineStep): string {
   const took = step.endedAt === undefined ? '' : ` (${((step.endedAt - step.startedAt) / 1000).toFixed(1)} s)`;
   const again = step.attempt > 1 ? `, attempt ${step.attempt}` : '';
-  return `${step.number}. **${step.name}**: ${step.state}${again}${took}${step.note ? `. ${step.note}` : ''}`;
+  return `${step.number}. **${step.name}**: ${step.state}${again}${took}${step.note ? `. ${prose(step.note)}` : ''}`;
 }
 
 function waitingLines(waiting: Waiting, { workflowId }: RunStatus): string[] {
+  const commands = commandsFor(workflowId, waiting).map(({ command }) => `\`${command}\``);
   switch (waiting.for) {
     case 'approval':
       return [
         `**Waits for approval of gate \`${waiting.gate}\`** until ${timeOf(waiting.until)}. Missing: ${waiting.missing.join('; ')}`,
         '',
-        `- By command: \`runbook approve ${workflowId} --gate ${waiting.gate} --name YOUR-NAME\``,
-        '- Here: More Actions, Send a Signal, `approve`: the line that this command prints with `--print`',
+        ...commands.map((command) => `- By command: ${command}`),
+        `- Here: ${sendInWebUi('`approve`', PRINTED)}`,
       ];
     case 'shares':
       return [
         `**Waits for ${sharesStillNeeded(waiting)}** until ${timeOf(waiting.until)}. In hand: ${waiting.held.join(', ') || 'none'}. Not yet: ${waiting.missingHolders.join(', ') || 'nobody'}.`,
         '',
         ...shareItems(shareLines(workflowId, waiting, timeOf)),
-        'Here: More Actions, Send a Signal, `share` or `decline`: the line that the command prints with `--print`',
+        `Here: ${sendInWebUi('`share` or `decline`', PRINTED)}`,
         '',
         WITH_THE_PAGE,
       ];
     case 'rehearsal':
       return [
-        `**REHEARSAL: no key share is asked for.** Waits until ${timeOf(waiting.until)}. Answered: ${waiting.answered.join(', ') || 'nobody'}. Not yet: ${waiting.missing.join(', ') || 'nobody'}.`,
+        `**REHEARSAL: no key share is asked for.** Waits until ${timeOf(waiting.until)}. Answered: ${waiting.answered.join(', ') || 'nobody'}. Not yet: ${waiting.missing.join(', ') || 'nobody'}.${waiting.declined ? ` Declined: ${waiting.declined.map(({ by }) => by.name).join(', ')}.` : ''}`,
         '',
-        ...waiting.missing.map(
-          (holder) => `- ${holder}, by command: \`runbook share ${workflowId} --holder ${holder}\``,
+        ...(waiting.declined ?? []).map(
+          ({ by, reason }) => `- ${by.name} declined${by.how === 'claimed' ? ' (UNVERIFIED)' : ''}: ${prose(reason)}`,
         ),
-        '- Here: More Actions, Send a Signal, `share`: the line that this command prints with `--print`',
+        ...waiting.missing.map((holder, index) => `- ${holder}, by command: ${commands[index] ?? ''}`),
+        `- Here: ${sendInWebUi('`share`', PRINTED)}`,
         `- ${WITH_THE_PAGE}`,
       ];
     case 'decision':
       return [
-        `**Parked at "${waiting.step}"** (${waiting.code}): ${waiting.message}`,
+        `**Parked at "${waiting.step}"** (${waiting.code}): ${prose(waiting.message)}`,
         '',
-        ...(waiting.observed ? [`- Observed: ${waiting.observed}`] : []),
-        ...(waiting.needed ? [`- Needed: ${waiting.needed}`] : []),
-        ...(waiting.next ? [`- Next: ${waiting.next}`] : []),
+        ...(waiting.observed ? [`- Observed: ${prose(waiting.observed)}`] : []),
+        ...(waiting.needed ? [`- Needed: ${prose(waiting.needed)}`] : []),
+        ...(waiting.next ? [`- Next: ${prose(waiting.next)}`] : []),
         ...(waiting.decidedOnce
           ? [
               `- **${waiting.decidedOnce.by.name} decided \`${waiting.decidedOnce.action}\`: a second person is needed**`,
             ]
           : []),
         ...waiting.choices.map(
-          (choice) =>
-            `- \`${choice.action}\`: ${choice.effect}. \`runbook decide ${workflowId} --step "${waiting.step}" --action ${choice.action} --reason WHY --name YOUR-NAME\``,
+          ({ action, effect }, index) => `- \`${action}\`: ${prose(effect)}. ${commands[index] ?? ''}`,
         ),
-        '- Here: More Actions, Send a Signal, `decide`: the line that this command prints with `--print`',
+        `- Here: ${sendInWebUi('`decide`', PRINTED)}`,
       ];
     case 'window':
       return [`**Approved; waits for its change window**, which begins ${timeOf(waiting.until)}.`];
@@ -209,16 +232,16 @@ function waitingLines(waiting: Waiting, { workflowId }: RunStatus): string[] {
       return [
         `**Waits until people have done this: ${waiting.what}**`,
         '',
-        ...waiting.instructions.map((each) => `- ${each}`),
+        ...waiting.instructions.map((each) => `- ${prose(each)}`),
       ];
     case 'resume':
-      return [`**Paused** by ${waiting.by}: ${waiting.reason}. \`runbook resume ${workflowId} --by YOUR-NAME\``];
+      return [`**Paused** by ${prose(waiting.by)}: ${prose(waiting.reason)}. ${commands.join('')}`];
   }
 }
 
 /** Never a list inside of a list: the Web UI runs its lines together. */
 function shareItems(lines: readonly ShareLine[]): string[] {
-  const said = ({ text, command }: ShareLine) => `${text}${command === undefined ? '' : `: \`${command}\``}`;
+  const said = ({ text, command }: ShareLine) => `${prose(text)}${command === undefined ? '' : `: \`${command}\``}`;
   return lines.flatMap((line) => {
     const { below = [] } = line;
     return below.length === 0

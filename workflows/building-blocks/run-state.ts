@@ -1,6 +1,7 @@
 import { setCurrentDetails, upsertMemo, upsertSearchAttributes, workflowInfo } from '@temporalio/workflow';
 import { alarmsFirst, isOrphanAlarm } from '../../src/contracts/alarms';
 import type { SiteFacts } from '../../src/contracts/activities';
+import type { Asked } from '../../src/contracts/asked';
 import type { RunbookName } from '../../src/contracts/names';
 import type { Finding, Receipt, RunFact, RunOutcome, RunPhase, StepContext } from '../../src/contracts/run-facts';
 import type { RunMemo, RunStatus, TimelineStep, Waiting } from '../../src/contracts/run-status';
@@ -33,6 +34,8 @@ export class RunState {
   paused = false;
   plan: { readonly text: string; readonly digest: string } | undefined;
   invitation: string | undefined;
+  /** What the invitation asks for. */
+  asked: Asked | undefined;
   outageSince: number | undefined;
   serviceBackAt: number | undefined;
   acknowledgedRunId: string | undefined;
@@ -196,6 +199,7 @@ export class RunState {
       ...(this.leftAtEnd.length === 0 ? {} : { leftToDo: this.leftAtEnd }),
       ...(this.#summary.length === 0 ? {} : { summary: this.#summary }),
       invitation: this.invitation,
+      ...(this.invitation !== undefined && this.asked && { asked: this.asked }),
     };
   }
 

@@ -43,7 +43,7 @@ const WAITING: readonly (readonly [Waiting, readonly string[]])[] = [
         { action: 'promote-back', effect: 'east again' },
       ],
     },
-    ['runbook decide deployment:payments --step "Promote west" --action promote-back', '7 entries', '"parkingNo": 2'],
+    ["runbook decide deployment:payments --step 'Promote west' --action promote-back", '7 entries', '"parkingNo": 2'],
   ],
   [
     { for: 'rehearsal', epoch: 1, answered: ['ada'], missing: ['bert', 'cleo'], until: 0 },
@@ -140,4 +140,63 @@ test('a receipt does not say its verdict twice', () => {
   expect(shown({ receipts: [receipt] as unknown as RunStatus['receipts'] })).toContain(
     '- share 1: **refused**, not an envelope\n',
   );
+});
+
+const SHARES = {
+  for: 'shares',
+  cid: 'c',
+  epoch: 1,
+  held: [],
+  missingHolders: ['ada'],
+  threshold: 1,
+  until: 0,
+} as const;
+const ASKED: NonNullable<RunStatus['asked']> = {
+  kind: 'operation-token',
+  targets: [{ cluster: 'west', uses: ['dr.promote', 'dr.disable'] }],
+  requestedBy: { name: 'olga', how: 'claimed' },
+  reason: 'site east is down',
+};
+
+it('a wait for key shares begins with cluster, use, who asks and why', () => {
+  const text = shown({ waiting: [SHARES], asked: ASKED });
+  const [before] = text.split('**Waits for');
+  expect(before).toContain(
+    '- One DR operation token on west, to promote it to DR primary; DISABLE replication on it\n',
+  );
+  expect(before).toContain('- Requested by olga (UNVERIFIED: ask that person)\n- Reason: site east is down\n');
+  expect(shown({ asked: ASKED })).not.toContain('olga');
+});
+
+it('a root token, and a rehearsal, are named as what they are', () => {
+  const root = { ...ASKED, kind: 'root-token', targets: [{ cluster: 'west', uses: ['root-token.generate'] }] } as const;
+  expect(shown({ waiting: [SHARES], asked: root })).toContain('One ROOT token on west, to do ANYTHING on it');
+  const rehearsal = { for: 'rehearsal', epoch: 1, answered: [], missing: ['ada'], until: 0 } as const;
+  expect(shown({ waiting: [rehearsal], asked: { ...ASKED, kind: 'rehearsal', targets: [] } })).toContain(
+    'no token, and no key share',
+  );
+});
+
+it('what people write becomes neither heading nor link nor bold; commands of the run stay code', () => {
+  const evil = 'a\n\n### **CRITICAL** [give it here](http://x) <b>now</b>';
+  const plain = 'a \\#\\#\\# \\*\\*CRITICAL\\*\\* \\[give it here\\](http://x) \\<b\\>now\\</b\\>';
+  const declined = [{ by: { name: 'ada', how: 'signed' }, reason: evil }] as const;
+  const text = shown({
+    waiting: [
+      { ...SHARES, declined },
+      { for: 'resume', by: 'olga', reason: evil },
+    ],
+    asked: { ...ASKED, reason: evil },
+    receipts: [{ signal: 'decline', arrival: 1, verdict: 'accepted', code: 'accepted', text: evil }],
+    findings: [{ severity: 'warning', code: 'c', text: evil, next: 'run `runbook status w --json`, or 1 ` 2' }],
+  });
+  expect(text.split(plain)).toHaveLength(6);
+  expect(text).not.toContain('**CRITICAL** [');
+  expect(shown({ findings: [{ severity: 'warning', code: 'c', text: 't', next: 'do `a_b --c`, not d_e' }] })).toContain(
+    'Next: do `a_b --c`, not d\\_e',
+  );
+});
+
+it('what is to be done in the Web UI ends with Tab before the button', () => {
+  expect(shown({ waiting: [SHARES] })).toMatch(/More Actions, Send a Signal, .* into Data, press Tab, Submit\n/);
 });
