@@ -164,7 +164,7 @@ async function askPeople<R>(run: Run, request: PlanRequest<R>, assessed: Assessm
     until = countsUntil(input.window, assessed.gates[gate]?.validForMs ?? 0);
     return approved;
   };
-  const [approvals = []] = await inParallel<readonly unknown[]>([open(), collectShares(tokens?.ceremony)]);
+  const [approvals = []] = await inParallel<readonly unknown[]>([open(), collectShares(tokens?.ceremony, need)]);
   const waitedForWindow = await awaitWindow(run, input.window);
   run.state.enterPhase('preparing');
   return { approvals, tokens, waited: gate !== undefined || tokens?.ceremony !== undefined || waitedForWindow, until };
@@ -176,8 +176,8 @@ export function countsUntil(window: ChangeWindow | undefined, validForMs: number
   return Math.max(Date.now(), from) + validForMs;
 }
 
-async function collectShares(ceremony: TokenCeremony | undefined): Promise<readonly unknown[]> {
-  await ceremony?.collect();
+async function collectShares(ceremony?: TokenCeremony, need?: TokenNeed): Promise<readonly unknown[]> {
+  await ceremony?.collect((need?.essential ?? need?.targets[0])?.cluster);
   return [];
 }
 
@@ -232,7 +232,6 @@ function tokensFor(run: Run, input: Asking, need: TokenNeed, plan: PlanDocument)
           reason: input.reason,
           requestedBy: input.requestedBy ?? 'unknown',
           targets,
-          first: essential?.cluster,
           inputDigest: plan.digest,
         })
       : undefined;

@@ -11,6 +11,8 @@ import type { CeremonyRequest, TokenCeremony } from './token-ceremony';
 /** Operation tokens from key shares that the holders give to the service themselves. */
 export class DirectCeremony extends DirectCollection<Sealed<'operation-token'>> implements TokenCeremony {
   readonly #request: CeremonyRequest;
+  /** Clusters whose token the run has: a failover that takes it over goes on with it. */
+  readonly #given = new Set<string>();
 
   constructor(run: Run, request: CeremonyRequest) {
     super(run, request.deployment, 'operation-token');
@@ -27,9 +29,8 @@ export class DirectCeremony extends DirectCollection<Sealed<'operation-token'>> 
   }
 
   /** The first token is in hand before anything is changed, where its cluster takes an attempt already. */
-  async collect(): Promise<void> {
-    const first = this.#request.first ?? this.#request.targets[0]?.cluster;
-    if (first !== undefined) await this.obtain(first, {}, true);
+  async collect(first = this.#request.targets[0]?.cluster): Promise<void> {
+    if (first !== undefined && !this.#given.has(first)) await this.obtain(first, {}, true);
   }
 
   async generate(
@@ -40,6 +41,7 @@ export class DirectCeremony extends DirectCollection<Sealed<'operation-token'>> 
     const value = await this.obtain(cluster, parked);
     if (value === undefined) return undefined;
     this.use(value);
+    this.#given.add(cluster);
     return { source: 'sealed', cluster, value };
   }
 

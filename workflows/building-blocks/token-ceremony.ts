@@ -11,8 +11,6 @@ export interface CeremonyRequest {
   /** Every cluster on which the run will need a token, so that each holder is asked once. */
   readonly targets: readonly CeremonyTarget[];
   readonly inputDigest: string;
-  /** What is collected before anything is changed, where that is not the first target. */
-  readonly first?: string | undefined;
 }
 
 /** A way from key shares to operation tokens, for several clusters from one ask. */
@@ -26,8 +24,12 @@ export interface TokenCeremony {
   covers(target: CeremonyTarget): boolean;
   /** Invites the holders, unless an earlier part of the run did and they can still answer. */
   ready(): Promise<void>;
-  /** Waits for what people must give before anything is changed. */
-  collect(): Promise<void>;
+  /**
+   * Waits for what people must give before anything is changed.
+   *
+   * @param first - the cluster whose token is needed first; the first target where it is not said
+   */
+  collect(first?: string): Promise<void>;
   /**
    * The token of one cluster.
    *
