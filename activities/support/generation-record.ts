@@ -1,6 +1,7 @@
 import { createHash, randomUUID } from 'node:crypto';
 import type { GeneratedTokenKind, GenerationAttempt } from '../../src/client';
 import { attemptMark } from '../../src/contracts/ceremony';
+import { nextCommandOf } from '../../src/contracts/next-commands';
 import type { Finding } from '../../src/contracts/run-facts';
 import type { Sealed } from '../../src/contracts/sealed';
 import type { RunContext } from '../../src/secrets';
@@ -121,9 +122,10 @@ export class GenerationRecord implements BurstNotes {
     if (pending.length > 0) await look();
     for (const entry of this.#left) {
       const orphan = this.#orphans.get(entry.id);
-      // What cannot be written stays as it is: the next attempt judges it again.
-      if (orphan) await this.#ledger.write(orphan).catch(() => undefined);
-      else if (entry.state === 'begun') await this.#drop(entry).catch(() => undefined);
+      if (orphan === undefined && entry.state === 'pending') continue;
+      // What cannot be written stays as it is: the next attempt judges it again. Who was thought dead may be slow.
+      const settled = await this.#ledger.settle(entry, orphan ?? this.#dropped(entry)).catch(() => true);
+      if (!settled) this.#orphans.delete(entry.id);
     }
   }
 
@@ -169,9 +171,12 @@ export class GenerationRecord implements BurstNotes {
 
   /** There is no token. The attempt may be there still, or come back: of a root token only its nonce says whose it is. */
   async #drop(entry: LedgerEntry): Promise<void> {
-    if (this.#isRoot && entry.attempt !== undefined)
-      await this.#ledger.write({ ...entry, state: 'begun', how: undefined });
-    else await this.#ledger.remove(entry);
+    const left = this.#dropped(entry);
+    await (left === undefined ? this.#ledger.remove(entry) : this.#ledger.write(left));
+  }
+
+  #dropped(entry: LedgerEntry): LedgerEntry | undefined {
+    return this.#isRoot && entry.attempt !== undefined ? { ...entry, state: 'begun', how: undefined } : undefined;
   }
 
   async #note(change: Partial<LedgerEntry>): Promise<void> {
@@ -282,28 +287,30 @@ function orphanedByDeath(entry: LedgerEntry): LedgerEntry {
   return orphanEntry(entry, `a worker ended in the middle of giving the last share, ${entry.at}`);
 }
 
-function alarmOf({ kind = 'operation-token', cluster, how = 'its burst did not end' }: LedgerEntry): Finding {
-  return orphanFinding(kind, cluster, how);
+function alarmOf({ kind = 'operation-token', wid, cluster, how = 'its burst did not end' }: LedgerEntry): Finding {
+  return orphanFinding(kind, wid, cluster, how);
 }
 
 export function digestOf(nonce: string): string {
   return createHash('sha256').update(nonce).digest('base64url');
 }
 
-export function orphanFinding(kind: GeneratedTokenKind, cluster: string, how: string): Finding {
+/** @param workflowId - of the run that gave the shares: it alone can open the encoded answer */
+export function orphanFinding(kind: GeneratedTokenKind, workflowId: string, cluster: string, how: string): Finding {
+  const handIn = `\`${nextCommandOf.submitToken(workflowId, cluster)}\``;
   if (kind === 'root-token') {
     return {
       severity: 'critical',
       code: 'orphan-root-token',
       text: `A root token of ${cluster} may exist that nobody holds: ${how}.`,
-      next: `Whoever has the encoded answer gives it to the recipient (while the run asks for it: \`runbook submit-token WORKFLOW-ID --cluster ${cluster}\`). A root token has no lifetime. Go through \`auth/token/accessors\` of ${cluster} and revoke by accessor each token with policy root whose creation time is that of this run; look for its use in the audit log.`,
+      next: `Whoever has the encoded answer gives it to the recipient (while the run asks for it: ${handIn}). A root token has no lifetime. Go through \`auth/token/accessors\` of ${cluster} and revoke by accessor each token with policy root whose creation time is that of this run; look for its use in the audit log.`,
     };
   }
   return {
     severity: 'critical',
     code: 'orphan-token',
     text: `An operation token of ${cluster} may exist that nobody holds: ${how}.`,
-    next: `Whoever has the encoded answer hands it in while the run is open: \`runbook submit-token WORKFLOW-ID --cluster ${cluster}\`. An operation token has no lifetime. Ask the service's vendor how to end it, or end all of them by disabling and re-enabling DR on ${cluster} when it is safe; look for its use in the audit log until then.`,
+    next: `Whoever has the encoded answer hands it in while the run is open: ${handIn}. An operation token has no lifetime. Ask the service's vendor how to end it, or end all of them by disabling and re-enabling DR on ${cluster} when it is safe; look for its use in the audit log until then.`,
   };
 }
 

@@ -84,6 +84,19 @@ export class TokenLedger {
     await this.#change(cluster, () => unlink(this.#file(id)));
   }
 
+  /**
+   * Writes or removes an entry of a worker that is thought to be dead, unless it was changed since it was read: then it
+   * lives, and its entry is its own.
+   *
+   * @returns whether it was done
+   */
+  async settle(read: LedgerEntry, becomes: LedgerEntry | undefined): Promise<boolean> {
+    const now = (await this.all()).find(({ id }) => id === read.id);
+    if (now?.state !== read.state || now.at !== read.at) return false;
+    await (becomes === undefined ? this.remove(read) : this.write(becomes));
+    return true;
+  }
+
   /** Every entry of a token that exists, or may, and that somebody here has to do with. */
   async open(): Promise<LedgerEntry[]> {
     const past: ReadonlySet<LedgerEntry['state']> = new Set(['deleted', 'begun', 'handed-over']);

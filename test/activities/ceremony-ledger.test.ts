@@ -184,6 +184,20 @@ describe('the end of the ceremony', () => {
   });
 });
 
+it('leaves a worker that was thought dead the entry that it goes on with', async () => {
+  const first = await generate();
+  const [alive] = entries();
+  if (!alive) throw new Error('no entry');
+  const ledger = new TokenLedger(bench.ledgerDirectory);
+  const { sealed: _sealed, made: _made, ...unsettled } = alive;
+  await ledger.write({ ...unsettled, state: 'pending', at: '2026-01-01T00:00:00.000Z' });
+  // Its token comes while the next attempt looks at the slot.
+  bench.service.faults.add({ endpoint: READ, action: () => ledger.write(alive) });
+  const { findings } = await generate();
+  expect(findings).toEqual([]);
+  expect(entries()).toContainEqual(expect.objectContaining({ state: 'alive', sealed: first.token }));
+});
+
 it('keeps nothing of a burst that certainly made nothing', async () => {
   const bad = await bench.envelopes(ceremony.invitation, ['ada'], { ada: '11'.repeat(33) });
   const failure = await bench.failure('generateOperationToken', input({ envelopes: [...bad, ...envelopes.slice(1)] }));

@@ -9,8 +9,8 @@ import type { Act, Holder, Order } from './orders';
 import { HOLDERS } from './orders';
 
 const POLL_MS = 120;
-/** A killed worker costs ten seconds, and the machine may be loaded. */
-export const WAIT_MS = 90_000;
+/** A killed worker costs ten seconds, and the machine may be loaded many times over. */
+export const WAIT_MS = 240_000;
 const WAYS_OUT = new Set(['retry', 'skip', 'abort', 'cancel-attempt']);
 
 type Parked = Extract<Waiting, { for: 'decision' }>;
