@@ -10,6 +10,7 @@ import { cell, expectFewEvents } from '../support/matrix';
 import { replayRun } from '../support/replay';
 import { pair, Scenario } from '../support/scenario';
 import type { TestRun } from '../support/scenario';
+import { readinessResult } from '../../src/contracts/readiness';
 import type { Report } from '../../src/contracts/report';
 
 jest.setTimeout(LANE_TEST_MS);
@@ -207,6 +208,17 @@ describe('the rotation of batch tokens', () => {
       expect(parked).toMatchObject({ code: 'PRECONDITION_FAILED' });
       expect(`${parked.observed} ${parked.next}`).toMatch(/promote: deny.*emptied on purpose/s);
       expect(fileToken()).toBe(before);
+      // Whoever looks is told, while the token that is kept lives on.
+      const ready = await scenario.startRunbook(
+        'readiness',
+        { deployment: scenario.name },
+        `readiness:${scenario.name}`,
+      );
+      const { points } = readinessResult.parse((await ready.report()).result);
+      expect(points.filter(({ id }) => id === 'batch-token')).toContainEqual(
+        expect.objectContaining({ verdict: 'fail', observed: expect.stringMatching(/deny/) as string }),
+      );
+      expect(kept(scenario, before)).toMatchObject({ type: 'batch' });
       await writePolicy(scenario, 'runbooks-batch');
       await run.decide('retry');
       const report = await run.report();
@@ -232,10 +244,30 @@ describe('the rotation of batch tokens', () => {
   );
 
   it(
-    cell('batchTokenRotation', 'no fault', 'policy and role made where absent; key of another deployment, from 2.0'),
+    cell('batchTokenRotation', 'parked, skip', 'policy and role, which nobody made meanwhile: no token is made'),
     inEngine.test(async (scenario) => {
       const engine = { type: 'kv', options: { version: '2' } };
       await call(scenario, 'keeper', 'sys/mounts/shared', engine);
+      const refused = scenario.service.faults.add({
+        ...{ cluster: 'east', endpoint: /acl\/runbooks-batch$/, action: { status: 403 }, times: Infinity },
+        skip: 1,
+      });
+      const run = await rotate(scenario, { createRoleAndPolicy: true });
+      expect(await run.waitsFor('decision')).toMatchObject({ step: 'Make policy and role on east' });
+      await run.decide('skip', 'Make policy and role on east');
+      const next = await run.waitsFor('decision', ({ step }) => step.startsWith('Make a batch token'));
+      await run.decide('abort', next.step);
+      const report = await run.report();
+      refused.remove();
+      expect(report.outcome).toBe('aborted');
+      expect(report.leftToDo.join(' ')).toContain('a person makes them by hand');
+      expect(scenario.service.cluster('keeper').storage.get('data/shared/data/runbooks/batch-token')).toBeUndefined();
+    }),
+  );
+
+  it(
+    cell('batchTokenRotation', 'no fault', 'policy and role made where absent; key of another deployment, from 2.0'),
+    inEngine.test(async (scenario) => {
       const run = await rotate(scenario, { createRoleAndPolicy: true });
       const report = await run.report();
       expect(report).toMatchObject({ outcome: 'completed', leftToDo: [], parkings: [] });
@@ -254,6 +286,21 @@ describe('the rotation of batch tokens', () => {
       expect(scenario.service.cluster('keeper').storage.get('data/shared/data/runbooks/batch-token')).toMatchObject({
         version: 2,
       });
+    }),
+  );
+
+  it(
+    'a switchover by batch token is refused before the demotion where the secondary does not take it',
+    inEngine.test(async (scenario) => {
+      const refused = scenario.service.faults.add({
+        ...{ cluster: 'west', action: { status: 403 }, times: Infinity },
+        endpoint: 'GET /v1/sys/replication/dr/secondary/generate-operation-token/attempt',
+      });
+      const failure = await (await scenario.start({ tokenSource: 'batch', go: 'auto' })).failure();
+      refused.remove();
+      expect(failure).toMatchObject({ code: 'PRECONDITION_FAILED' });
+      expect(failure.message).toContain('batch token taken by the secondary (west)');
+      expect(statuses(scenario, 'east', 'POST /v1/sys/replication/dr/primary/demote')).toEqual([]);
     }),
   );
 
