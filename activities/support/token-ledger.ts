@@ -91,7 +91,7 @@ export class TokenLedger {
    * @returns whether it was done
    */
   async settle(read: LedgerEntry, becomes: LedgerEntry | undefined): Promise<boolean> {
-    const now = (await this.all()).find(({ id }) => id === read.id);
+    const now = await this.#read(`${read.id}.json`);
     if (now?.state !== read.state || now.at !== read.at) return false;
     await (becomes === undefined ? this.remove(read) : this.write(becomes));
     return true;
@@ -108,12 +108,17 @@ export class TokenLedger {
       if (errnoOf(error) === 'ENOENT') return [];
       throw unusable(error, 'read');
     });
-    const entries: LedgerEntry[] = [];
-    for (const name of names.filter((each) => each.endsWith('.json')).sort()) {
-      const parsed = entrySchema.safeParse(parse(await readFile(join(this.#directory, name), 'utf8')));
-      if (parsed.success) entries.push(parsed.data);
-    }
-    return entries;
+    const files = names.filter((each) => each.endsWith('.json')).sort();
+    return (await Promise.all(files.map((each) => this.#read(each)))).flatMap((entry) => entry ?? []);
+  }
+
+  /** Undefined also where another run removed it meanwhile. */
+  async #read(name: string): Promise<LedgerEntry | undefined> {
+    const text = await readFile(join(this.#directory, name), 'utf8').catch((error: unknown) => {
+      if (errnoOf(error) === 'ENOENT') return '';
+      throw unusable(error, 'read');
+    });
+    return entrySchema.safeParse(parse(text)).data;
   }
 
   async #change(cluster: string, how: () => Promise<void>): Promise<void> {

@@ -198,6 +198,17 @@ it('leaves a worker that was thought dead the entry that it goes on with', async
   expect(entries()).toContainEqual(expect.objectContaining({ state: 'alive', sealed: first.token }));
 });
 
+it('is read while another run removes an entry of its own', async () => {
+  const ledger = new TokenLedger(bench.ledgerDirectory);
+  await generate();
+  const [alive] = entries();
+  if (!alive) throw new Error('no entry');
+  const others = Array.from({ length: 20 }, () => ({ ...alive, id: randomUUID(), rid: 'x' }));
+  for (const other of others) await ledger.write(other);
+  const [read] = await Promise.all([ledger.all(), ...others.map((other) => ledger.remove(other))]);
+  expect(read).toContainEqual(alive);
+});
+
 it('keeps nothing of a burst that certainly made nothing', async () => {
   const bad = await bench.envelopes(ceremony.invitation, ['ada'], { ada: '11'.repeat(33) });
   const failure = await bench.failure('generateOperationToken', input({ envelopes: [...bad, ...envelopes.slice(1)] }));

@@ -1,4 +1,4 @@
-import { readFileSync, readdirSync } from 'node:fs';
+import { readFileSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import type { LedgerEntry } from '../../activities/support/token-ledger';
 import { attemptMark } from '../../src/contracts/ceremony';
@@ -35,7 +35,7 @@ export async function judge(
   const issued = west.issuedSecrets.slice(...played.tokens);
 
   // 1. It ends in a token, or in a named action for a named person.
-  const entries = ledgerOf(scenario).filter(({ rid }) => rid === report.runId);
+  const entries = takeEntries(scenario, report.runId);
   const held = await tokensHeld(scenario, cluster, entries);
   const end = report.outcome === 'completed' ? 'token' : 'named action';
   if (end === 'token' && !held.some((token) => issued.includes(token)))
@@ -90,7 +90,7 @@ export async function judge(
   }
 
   // 5. Nothing of a secret is readable in the history or the report.
-  const texts = [historyText(history), JSON.stringify(report)];
+  const texts = [historyText(history), JSON.stringify(report), JSON.stringify(entries)];
   const canaries = new Map([...secrets, ...issued.map((token, index) => [`token ${index}`, token] as const)]);
   for (const text of texts) mistakes.push(...findCanaries(text, canaries).map((name) => `${name} is readable`));
 
@@ -101,11 +101,26 @@ function receiptsOf({ receipts }: RunStatus, signal: string): number {
   return receipts.filter((each) => each.signal === signal).length;
 }
 
-function ledgerOf(scenario: Scenario): LedgerEntry[] {
+/** What the ledger has of one run, and has no more: each later order would read it again and again. */
+function takeEntries(scenario: Scenario, runId: string): LedgerEntry[] {
   const directory = join(scenario.directory, 'ledger');
-  return readdirSync(directory)
-    .filter((name) => name.endsWith('.json'))
-    .map((name) => JSON.parse(readFileSync(join(directory, name), 'utf8')) as LedgerEntry);
+  const files = readdirSync(directory).filter((name) => name.endsWith('.json'));
+  return files.flatMap((name) => {
+    const file = join(directory, name);
+    const text = textIfThere(file);
+    if (!text.includes(runId)) return [];
+    rmSync(file);
+    return [JSON.parse(text) as LedgerEntry];
+  });
+}
+
+/** Another order's run may just remove its own. */
+function textIfThere(file: string): string {
+  try {
+    return readFileSync(file, 'utf8');
+  } catch {
+    return '';
+  }
 }
 
 async function tokensHeld(scenario: Scenario, cluster: string, entries: readonly LedgerEntry[]): Promise<string[]> {

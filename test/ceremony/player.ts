@@ -8,7 +8,8 @@ import type { Scenario, TestRun } from '../support/scenario';
 import type { Act, Holder, Order } from './orders';
 import { HOLDERS } from './orders';
 
-const POLL_MS = 120;
+/** Each look is a query that the worker answers: the most of what an order costs beside its keys. */
+const POLL_MS = 250;
 /** A killed worker costs ten seconds, and the machine may be loaded many times over. */
 export const WAIT_MS = 240_000;
 const WAYS_OUT = new Set(['retry', 'skip', 'abort', 'cancel-attempt']);
