@@ -31,6 +31,7 @@ const program = buildProgram({
     readInput: () => Promise.resolve(''),
     ask: () => Promise.reject(new Error('nobody asks')),
     askHidden: () => Promise.reject(new Error('nobody asks')),
+    quietly: (work) => work(),
     stop: new AbortController().signal,
   },
   finish: () => undefined,

@@ -81,7 +81,8 @@ export function askedLines(asked: Asked, now = Date.now()): string[] {
       }),
     ),
     '',
-    `In short: ${askedInShort(asked)}`,
+    'In short:',
+    ...askedInShort(asked).map((line) => `  ${line}`),
     'Is this not what you were told? Stop (Ctrl-C), and call the operators at a number that you know.',
   ];
 }

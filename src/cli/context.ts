@@ -18,6 +18,8 @@ export interface CliContext {
   ask(question: string): Promise<string>;
   /** Asks for one line that is not shown. */
   askHidden(question: string): Promise<string>;
+  /** What is typed while `work` goes on is not shown: it may be the answer to the hidden question that comes next. */
+  quietly<T>(work: () => Promise<T>): Promise<T>;
   /** Cost of opening new key files, as base-2 logarithm; given by tests only. */
   readonly keyWorkFactor?: number;
   /** Aborted when the person ends the command (Ctrl-C). */
@@ -59,6 +61,15 @@ export function processContext(stop: AbortSignal): CliContext {
           endedByPerson,
         )
       ).trim();
+    },
+    quietly: async (work) => {
+      if (!interactive) return work();
+      stdin.setRawMode(true);
+      try {
+        return await work();
+      } finally {
+        stdin.setRawMode(false);
+      }
     },
   };
 }

@@ -29,7 +29,12 @@ export async function signingKey(context: CliContext, options: SigningOptions): 
   }
   const file = await readTextFile(keyFile);
   if (passphraseFile !== undefined) return readHolderKey(file, passphraseOf(await readTextFile(passphraseFile)));
-  const ask = async () => readHolderKey(file, passphraseOf(await context.askHidden('Passphrase of the signing key')));
+  const ask = async () => {
+    const passphrase = passphraseOf(await context.askHidden('Passphrase of the signing key'));
+    context.err('Opening the key: this takes a second or more.');
+    // It holds the program up: an impatient person types the next answer, which must not be shown.
+    return context.quietly(() => readHolderKey(file, passphrase));
+  };
   return askAgain(context, ask, mayBeMistyped);
 }
 

@@ -100,7 +100,8 @@ function showAsked(asked: Asked): void {
   });
   part('facts').replaceChildren(...rows);
   part('cluster-label').textContent = `To go on, type ${confirmationOf(asked).what}`;
-  fillAll('summary', askedInShort(asked));
+  for (const each of document.querySelectorAll('.summary'))
+    each.replaceChildren(...askedInShort(asked).map((line) => element('p', line)));
   const { wid, ns, rid } = askedMembers(asked);
   part('workflow').textContent = wid;
   part('namespace').textContent = ns;

@@ -3,7 +3,7 @@ import { createEnvelope } from './envelope';
 import type { EnvelopePayload } from './envelope';
 import { verifyInvitation } from './invitation';
 import type { Invitation, VerifiedInvitation } from './invitation';
-import { plainFacts, plainRehearsalFacts, usesInWords } from './plain-words';
+import { plainFacts, plainRehearsalFacts } from './plain-words';
 import type { PlainFact } from './plain-words';
 import { claimsRehearsal, createRehearsalEnvelope, verifyRehearsal } from './rehearsal';
 import type { Rehearsal, VerifiedRehearsal } from './rehearsal';
@@ -42,15 +42,19 @@ export function askedFacts(asked: Asked, now: number): PlainFact[] {
   return asked.kind === 'rehearsal' ? plainRehearsalFacts(asked, now) : plainFacts(asked, now);
 }
 
-/** What is asked, of what, by whom and why: what a holder reads first, and compares with what he was told. */
-export function askedInShort(asked: Asked): string {
+/** What is asked, why and by whom, in a line each: what a holder reads first, and compares with what he was told. */
+export function askedInShort(asked: Asked): readonly [string, string, string] {
   const { requestedBy, reason } = askedMembers(asked);
-  const by = `${attestedName(requestedBy)} asks. Reason: ${reason === '' ? 'none given' : reason}`;
-  if (asked.kind === 'rehearsal') return `Rehearsal for ${asked.rehearsal.deployment}. ${by}`;
-  const { kind, targets } = asked.invitation;
-  const uses = usesInWords(targets.flatMap((target) => target.uses));
-  const token = kind === 'root-token' ? 'ROOT token' : 'DR operation token';
-  return `${token} on ${targets.map(({ cluster }) => cluster).join(', ')}, to ${uses}. ${by}`;
+  return [
+    asked.kind === 'rehearsal' ? `A rehearsal for ${asked.rehearsal.deployment}` : wantedToken(asked.invitation),
+    `Reason: ${reason === '' ? 'none given' : reason}`,
+    `Asked by ${attestedName(requestedBy)}`,
+  ];
+}
+
+function wantedToken({ kind, targets }: Invitation): string {
+  const token = kind === 'root-token' ? 'A ROOT token' : 'A DR operation token';
+  return `${token} for ${targets.map(({ cluster }) => cluster).join(', and one for ')}`;
 }
 
 /** What has to be typed so that nobody agrees without having read. */

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { tokenUse } from '../contracts/inputs/common';
 import { DOCUMENT_TYPES } from './documents';
 import type { PinnedKey } from './public-keys';
-import { needForHolder, readSigned } from './signed-invitation';
+import { needForHolder, readForHolder, readSigned } from './signed-invitation';
 import type { HolderChecks } from './signed-invitation';
 
 /** What a target's token may be used for; a root token is asked for as such. */
@@ -78,7 +78,7 @@ export async function readInvitation(jws: unknown, pins: readonly PinnedKey[]): 
  * @throws RunbookError `DOCUMENT_INVALID` with a text for the holder.
  */
 export async function verifyInvitation(jws: unknown, checks: HolderChecks): Promise<VerifiedInvitation> {
-  const verified = await readInvitation(jws, checks.pins);
+  const verified = await readForHolder(readInvitation(jws, checks.pins));
   needForHolder('invitation', verified.invitation, checks);
   return verified;
 }

@@ -17,7 +17,7 @@ const USES: Readonly<Record<InvitationUse, string>> = USE_WORDS;
 const DRASTIC: readonly InvitationUse[] = ['dr.disable', 'root-token.generate'];
 
 /** What a token is for, after "to"; each use once. */
-export function usesInWords(uses: readonly InvitationUse[]): string {
+function usesInWords(uses: readonly InvitationUse[]): string {
   return [...new Set(uses)].map((use) => USES[use]).join('; ');
 }
 

@@ -4,7 +4,7 @@ import { claimedHeader, DOCUMENT_TYPES } from './documents';
 import { sealEnvelope } from './envelope';
 import type { EnvelopeOptions, EnvelopePayload } from './envelope';
 import type { PinnedKey } from './public-keys';
-import { needForHolder, readSigned } from './signed-invitation';
+import { needForHolder, readForHolder, readSigned } from './signed-invitation';
 import type { HolderChecks } from './signed-invitation';
 
 /** Context of the encrypted part of an answer to a rehearsal: it is of no use in a ceremony. */
@@ -87,7 +87,7 @@ export async function readRehearsal(jws: unknown, pins: readonly PinnedKey[]): P
  * @throws RunbookError `DOCUMENT_INVALID` with a text for the holder.
  */
 export async function verifyRehearsal(jws: unknown, checks: HolderChecks): Promise<VerifiedRehearsal> {
-  const verified = await readRehearsal(jws, checks.pins);
+  const verified = await readForHolder(readRehearsal(jws, checks.pins));
   needForHolder('rehearsal', verified.rehearsal, checks);
   return verified;
 }

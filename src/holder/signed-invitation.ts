@@ -36,19 +36,24 @@ export async function readSigned<T>(
   const verified = await verifyDocument(jws, typ, (kid) => {
     const pin = pins.find((candidate) => candidate.kid === kid);
     return pin && { name: pin.environment, publicKey: importPublicKey(pin.x) };
-  }).catch((error: unknown) => {
-    if (!isRunbookError(error)) throw error;
-    throw new RunbookError('DOCUMENT_INVALID', error.message, {
-      needed: 'the invitation exactly as the run shows it',
-      next: 'Get it again from the run: a part may be missing, or changed. The same again: somebody changed it. Call the operators, at a number that you know.',
-      cause: error,
-    });
   });
   const parsed = members.safeParse(verified.payload);
   if (parsed.success) return { said: parsed.data, digest: verified.digest, environment: verified.signer };
   throw new RunbookError('DOCUMENT_INVALID', 'The invitation does not have the members that this tool knows.', {
     needed: 'workers and a tool of the same version',
-    next: "Call the operators: they give you the workers' version of this tool. Your share was not asked for.",
+    next: "Call the operators: they give you the workers' version of this tool.",
+  });
+}
+
+/** What was read for a holder: where the document does not verify, he is told what to do. */
+export async function readForHolder<T>(reading: Promise<T>): Promise<T> {
+  return reading.catch((error: unknown) => {
+    if (!isRunbookError(error) || error.next !== undefined) throw error;
+    throw new RunbookError('DOCUMENT_INVALID', error.message, {
+      needed: 'the invitation exactly as the run shows it',
+      next: 'Get it again from the run: a part may be missing, or changed. The same again: somebody changed it. Call the operators, at a number that you know.',
+      cause: error,
+    });
   });
 }
 

@@ -15,6 +15,7 @@ const context: CliContext = {
   readInput: () => Promise.resolve(''),
   ask: () => Promise.reject(new Error('nobody asks')),
   askHidden: () => Promise.reject(new Error('nobody asks')),
+  quietly: (work) => work(),
   stop: new AbortController().signal,
 };
 

@@ -14,6 +14,7 @@ import {
   spokenFingerprint,
 } from '../../src/secrets';
 import type { CreatedInvitation, PersonLookup, SigningKey } from '../../src/secrets';
+import { processContext } from '../../src/cli/context';
 import { cli } from './support';
 import type { CliResult, Typed } from './support';
 
@@ -75,6 +76,34 @@ function share(words: readonly string[] = [], typed: Typed = {}, file = invitati
     typed,
   );
 }
+
+it('what is typed while a key is opened is not shown, whatever becomes of it', async () => {
+  const modes: boolean[] = [];
+  const { stdin, stderr } = process;
+  const faked = [
+    [stdin, 'isTTY', true],
+    [stderr, 'isTTY', true],
+    [stdin, 'setRawMode', (mode: boolean) => void modes.push(mode)],
+  ] as const;
+  const before = faked.map(([stream, name]) => Object.getOwnPropertyDescriptor(stream, name));
+  for (const [stream, name, value] of faked) Object.defineProperty(stream, name, { value, configurable: true });
+  try {
+    const { quietly } = processContext(new AbortController().signal);
+    await expect(
+      quietly(() => {
+        expect(modes).toEqual([true]);
+        return Promise.reject(new Error('damaged'));
+      }),
+    ).rejects.toThrow('damaged');
+    expect(modes).toEqual([true, false]);
+  } finally {
+    faked.forEach(([stream, name], index) => {
+      const descriptor = before[index];
+      if (descriptor === undefined) Reflect.deleteProperty(stream, name);
+      else Object.defineProperty(stream, name, descriptor);
+    });
+  }
+});
 
 describe('runbook share', () => {
   it('shows the invitation, asks for the cluster and the share, and prints an envelope that only the workers open', async () => {

@@ -43,6 +43,7 @@ export async function cli(words: readonly string[], typed: Typed = {}): Promise<
     readInput: () => Promise.resolve(typed.input ?? ''),
     ask: answer,
     askHidden: answer,
+    quietly: (work) => work(),
     stop: typed.stop ?? new AbortController().signal,
   };
   const code = await runCli(words, context);

@@ -1,0 +1,110 @@
+/** Whatever a holder is refused, he reads what he does next: in receipts, in the terminal and on the page. */
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import * as ts from 'typescript';
+import { ENVELOPE_VERDICTS, nextOfDecline, nextOfShare } from '../../src/contracts/receipts';
+import { projectRoot } from '../../src/dev-server/locations';
+
+const sent = { workflowId: "deployment:o'hara", holder: 'ada' };
+const SHARE = "runbook share 'deployment:o'\\''hara' --holder ada";
+const DECLINE = "runbook decline 'deployment:o'\\''hara' --holder ada --reason WHY";
+const STATUS = "`runbook status 'deployment:o'\\''hara'`";
+
+describe('a receipt', () => {
+  it.each([
+    ['too-large', SHARE],
+    ['malformed', SHARE],
+    ['undecodable', 'json/plain'],
+    ['plain-text-share', 'finish this run, rekey, then delete'],
+    ['wrong-ceremony', SHARE],
+    ['wrong-epoch', SHARE],
+    ['not-invited', STATUS],
+    ['not-signed', `${SHARE} --key-file`],
+    ['wrong-signer', `${SHARE} --key-file`],
+    ['expired', STATUS],
+    ['rehearsal-envelope', SHARE],
+    ['share-in-rehearsal', SHARE],
+    ['does-not-open', SHARE],
+    ['mismatch', SHARE],
+    ['wrong-length', 'of this cluster'],
+    ['same-share-as-another', 'by voice'],
+    ['repeated', 'nothing is left to do'],
+    ['superseded', 'nothing is left to do'],
+    ['keys-gone', SHARE],
+    ['no-ceremony', STATUS],
+    ['not-checked', SHARE],
+  ])('of an envelope that does not count (%s) names the next step of this person', (code, words) => {
+    expect(nextOfShare(code, sent)).toContain(words);
+  });
+
+  it('has a next step for every verdict but the good one; without a name for whoever it is', () => {
+    for (const code of Object.keys(ENVELOPE_VERDICTS))
+      expect([code, nextOfShare(code, sent) === undefined]).toEqual([code, code === 'accepted']);
+    expect(nextOfShare('malformed', { workflowId: 'w' })).toContain('runbook share w --holder YOUR-NAME');
+    expect(nextOfShare('wrong-signer', { ...sent, how: 'principal' })).toContain('with your own login');
+  });
+
+  it.each([
+    ['refused', DECLINE],
+    ['undecodable', DECLINE],
+    ['not-checked', DECLINE],
+    ['plain-text-share', 'finish this run, rekey, then delete'],
+    ['share-in-hand', 'runbook abort'],
+    ['no-ceremony', STATUS],
+  ])('of a decline that does not count (%s) names it, too', (code, words) => {
+    expect(nextOfDecline(code, sent)).toContain(words);
+    expect(nextOfDecline('accepted', sent)).toBeUndefined();
+  });
+});
+
+/** Where a holder's refusals are made. `documents.ts` is read by the workers, too: its callers add the next step. */
+const FOLDERS = ['src/holder', 'src/holder-page'];
+const COMMANDS = ['share', 'decline', 'invitation', 'keys', 'signing-keys', 'submit-token', 'holder-page'];
+const HELPERS = [
+  'asked',
+  'ask-again',
+  'holder-key',
+  'invitation',
+  'pin-key',
+  'plain-share',
+  'secret-file',
+  'secret-input',
+];
+const FILES = [
+  ...FOLDERS.flatMap((folder) => readdirSync(join(projectRoot(), folder)).map((name) => `${folder}/${name}`)),
+  ...COMMANDS.map((name) => `src/cli/commands/${name}.ts`),
+  ...HELPERS.map((name) => `src/cli/${name}.ts`),
+  'src/cli/send-signal.ts',
+  'src/secrets/pins.ts',
+].filter((file) => file.endsWith('.ts') && file !== 'src/holder/documents.ts');
+
+/** Each `new RunbookError(...)` of a file, and whether it gives `next`. */
+function refusalsIn(file: string): { readonly where: string; readonly next: boolean }[] {
+  const source = ts.createSourceFile(
+    file,
+    readFileSync(join(projectRoot(), file), 'utf8'),
+    ts.ScriptTarget.Latest,
+    true,
+  );
+  const found: { readonly where: string; readonly next: boolean }[] = [];
+  const visit = (node: ts.Node): void => {
+    if (ts.isNewExpression(node) && node.expression.getText() === 'RunbookError') {
+      const [, , options] = node.arguments ?? [];
+      const next =
+        options !== undefined &&
+        ts.isObjectLiteralExpression(options) &&
+        options.properties.some((property) => property.name?.getText() === 'next');
+      const { line } = source.getLineAndCharacterOfPosition(node.getStart());
+      found.push({ where: `${file}:${line + 1}`, next });
+    }
+    ts.forEachChild(node, visit);
+  };
+  visit(source);
+  return found;
+}
+
+it('every refusal of the terminal and the page gives a next step', () => {
+  const refusals = FILES.flatMap(refusalsIn);
+  expect(refusals.length).toBeGreaterThan(50);
+  expect(refusals.filter(({ next }) => !next).map(({ where }) => where)).toEqual([]);
+});
