@@ -1,6 +1,7 @@
 import type { RehearsalActivities, RehearsalProof, RehearsingPerson } from '../src/contracts/activities';
 import type { EnvelopeVerdict } from '../src/contracts/ceremony';
 import { ENVELOPE_VERDICTS } from '../src/contracts/receipts';
+import { nextCommandOf } from '../src/contracts/next-commands';
 import type { Finding } from '../src/contracts/run-facts';
 import { isUndecodable } from '../src/contracts/signals';
 import { RunbookError } from '../src/errors';
@@ -88,7 +89,8 @@ export function createRehearsalActivities(dependencies: ActivityDependencies, cl
           await successes.keep({ version: 1, ...facts, wid: run.wid, rid: run.rid });
           proofs.push({ name: holder, how, tool, at });
         }
-        if (verdict.code === 'share-in-rehearsal') findings.push(shareInRehearsal(verdict.holder?.name ?? 'somebody'));
+        if (verdict.code === 'share-in-rehearsal')
+          findings.push(shareInRehearsal(run.wid, verdict.holder?.name ?? 'YOUR-NAME'));
         verdicts.push(verdict);
       }
       return { verdicts, proofs, findings };
@@ -131,11 +133,11 @@ async function ownRehearsal(
 }
 
 /** It was sealed to the key of the rehearsal, which is destroyed; what it taught is that the holder's tool can be misled. */
-function shareInRehearsal(name: string): Finding {
+function shareInRehearsal(workflowId: string, name: string): Finding {
   return {
     severity: 'warning',
     code: 'share-in-rehearsal',
-    text: `${name} sent what was made for a ceremony to this rehearsal. It was refused and is kept nowhere but, sealed, in the event of the signal.`,
-    next: `${name} runs "runbook share" again: in a rehearsal it asks for no key share.`,
+    text: `${name === 'YOUR-NAME' ? 'Somebody' : name} sent what was made for a ceremony to this rehearsal. It was refused and is kept nowhere but, sealed, in the event of the signal.`,
+    next: `${name === 'YOUR-NAME' ? 'Who it was' : name} runs \`${nextCommandOf.share(workflowId, name)}\`: in a rehearsal it asks for no key share.`,
   };
 }

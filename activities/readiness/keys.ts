@@ -21,7 +21,7 @@ const SIGNING_KEY: Question = {
   id: 'signing-key',
   source: 'worker',
   needed: "holders who pinned the workers' earlier key can take the present one by a statement",
-  next: 'Make a statement with the earlier key ("runbook keys rotate" makes key and statement), name its file as workers.statements in the inventory; without it every holder compares the new key by voice.',
+  next: 'Make a statement with the earlier key (`runbook keys rotate` makes key and statement), name its file as workers.statements in the inventory; without it every holder compares the new key by voice.',
 };
 
 /** Whether the workers sign with a key that holders have no way to trust but by voice. */

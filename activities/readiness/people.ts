@@ -83,7 +83,7 @@ function keys(inventory: Inventory, deployment: Deployment): ReadinessPoint[] {
       id: `${who}-proven`,
       source: 'attested',
       needed: `${who} sign with a key, or are known by the server's principal`,
-      next: 'runbook keys init, and put the printed line into the inventory.',
+      next: 'Each runs `runbook keys init`, and you put the printed line into the inventory.',
     };
     const claimed = people.filter(({ attestation }) => attestation === 'claimed').map(({ name }) => name);
     if (claimed.length === 0) return judged(question, 'ok', `all ${people.length}`);

@@ -39,7 +39,7 @@ function questionOf({ name: deployment, readiness }: Deployment, holder: string)
     id: `rehearsed.${holder}`,
     source: 'worker',
     needed: `a rehearsal at most ${Math.round(readiness.rehearsalAgeMs / DAY_MS)} days ago`,
-    next: `runbook start ceremonyRehearsal --input '${input}'`,
+    next: `Rehearse: \`runbook start ceremonyRehearsal --input '${input}'\``,
   };
 }
 

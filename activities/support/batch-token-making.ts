@@ -83,7 +83,7 @@ export async function proveToken(
     );
   const kind = `${facts.type ?? 'type not told'}, ${facts.orphan === true ? 'orphan' : 'not orphan'}`;
   if (facts.type !== 'batch' || facts.orphan !== true)
-    throw refuse(kind, 'an orphan batch token', `Correct the role: ${roleCommand(role, policy)}.`);
+    throw refuse(kind, 'an orphan batch token', `Correct the role: \`${roleCommand(role, policy)}\`.`);
   const asked = ttlMs / 1000;
   const ttlSeconds = facts.ttlSeconds ?? 0;
   if (ttlSeconds < Math.min(asked - SHORTER_SECONDS, asked * 0.9))
@@ -92,7 +92,11 @@ export async function proveToken(
   if (missing.length > 0) {
     const observed = missing.map(({ path }) => `${path}: ${(rights[path] ?? []).join(', ') || 'none'}`).join('; ');
     const wanted = missing.map(({ path, capabilities }) => `${capabilities.join(', ')} on ${path}`).join('; ');
-    throw refuse(observed, wanted, `Was the policy emptied on purpose? Otherwise write it: ${policyCommand(policy)}`);
+    throw refuse(
+      observed,
+      wanted,
+      `Was the policy emptied on purpose? Otherwise write it: \`${policyCommand(policy)}\``,
+    );
   }
   return {
     expiresAt: facts.expireTime ?? new Date(Date.now() + ttlSeconds * 1000).toISOString(),

@@ -76,9 +76,9 @@ function quoted(word: string): string {
   return `"${word}"`;
 }
 
-/** The command that writes the whole policy. */
+/** The command that writes the whole policy. One line: the Web UI joins the lines of a command. */
 export function policyCommand(policy: string): string {
-  return `vault policy write ${policy} - <<'HCL'\n${hclOf(BATCH_TOKEN_GRANTS)}\nHCL`;
+  return `printf '${hclOf(BATCH_TOKEN_GRANTS).replaceAll('\n', '\\n')}\\n' | vault policy write ${policy} -`;
 }
 
 /** The command that makes the token role. */
@@ -100,11 +100,11 @@ export function roleRules(
   const command = roleCommand(name, policy);
   if (role === undefined) {
     if (willBeMade) return [check(`token role ${name}`, cluster, true, 'absent; this run makes it', 'a token role')];
-    return [check(`token role ${name}`, cluster, false, 'absent', 'a token role', `Make it: ${command}`)];
+    return [check(`token role ${name}`, cluster, false, 'absent', 'a token role', `Make it: \`${command}\``)];
   }
   const also = [...role.allowedPolicies.filter((each) => each !== policy), ...role.allowedPoliciesGlob];
   const rule = (what: string, good: boolean, observed: string, needed: string) =>
-    check(`token role ${name}: ${what}`, cluster, good, observed, needed, `Correct it: ${command}`);
+    check(`token role ${name}: ${what}`, cluster, good, observed, needed, `Correct it: \`${command}\``);
   const told = (value: boolean | undefined) => (value === undefined ? 'not told' : String(value));
   return [
     rule('orphan', role.orphan === true, told(role.orphan), 'true: other tokens end with the token that made them'),
@@ -133,7 +133,7 @@ export function policyRules(
   const command = policyCommand(name);
   if (text === undefined) {
     if (willBeMade) return [check(`policy ${name}`, cluster, true, 'absent; this run writes it', 'a policy')];
-    return [check(`policy ${name}`, cluster, false, 'absent', 'a policy', `Write it: ${command}`)];
+    return [check(`policy ${name}`, cluster, false, 'absent', 'a policy', `Write it: \`${command}\``)];
   }
   const missing = needed.filter(({ path }) => !coveredBy(text, path));
   return [
@@ -145,7 +145,7 @@ export function policyRules(
         ? 'names every path'
         : `its text does not name ${missing.map(({ path }) => path).join(', ')}`,
       'the paths that a DR operation needs',
-      `Was it emptied to end the batch tokens? Otherwise write it anew: ${command}`,
+      `Was it emptied to end the batch tokens? Otherwise write it anew: \`${command}\``,
     ),
   ];
 }

@@ -212,7 +212,7 @@ export async function endForHolders(
   return {
     outcome: there ? 'done' : 'already',
     observed: there ? 'our attempt was cancelled' : 'no attempt of ours in the slot',
-    findings: mayExist === undefined ? [] : [orphanFinding(kind, cluster, mayExist)],
+    findings: mayExist === undefined ? [] : [orphanFinding(kind, direct.run.wid, cluster, mayExist)],
   };
 }
 
@@ -271,7 +271,7 @@ async function settleGone(direct: DirectSlot, present: GenerationAttempt): Promi
     else {
       await direct.ledger.write({ ...entry, state: 'orphan', at: new Date().toISOString() });
       const how = 'an attempt of this run was gone when the next one was started, and nobody saw how it ended';
-      findings.push(orphanFinding(direct.kind, entry.cluster, how));
+      findings.push(orphanFinding(direct.kind, entry.wid, entry.cluster, how));
     }
   }
   return findings;

@@ -124,7 +124,7 @@ export async function disposeEntry(
 
 /** Nobody holds the token: no program can delete it, only people can end it. */
 function orphanDisposal({ kind = 'operation-token', cluster, wid, rid, at }: LedgerEntry): LedgerDisposal {
-  const finding = orphanFinding(kind, cluster, `shares were given by ${wid} (run ${rid}), noted ${at}`);
+  const finding = orphanFinding(kind, wid, cluster, `shares were given by ${wid} (run ${rid}), noted ${at}`);
   return {
     cluster,
     state: 'unproven',

@@ -110,7 +110,7 @@ function judge(
       !('refused' in recipient),
       'refused' in recipient ? recipient.refused : `${recipient.fingerprint}, can encrypt`,
       'an OpenPGP public key of version 4 that can encrypt',
-      'The recipient exports it: gpg --export KEY | base64 -w0.',
+      'The recipient exports it: `gpg --export KEY | base64 -w0`.',
     ),
     check(
       'one active node',

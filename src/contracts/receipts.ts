@@ -88,9 +88,10 @@ export function nextOfShare(verdict: string, sent: Sent): string | undefined {
 const decline = ({ workflowId, holder = YOU }: Sent): string => code(nextCommandOf.decline(workflowId, holder));
 
 const NEXT_OF_DECLINE = {
-  undecodable: (sent) => `${decline(sent)}; or in the Web UI the line that it prints with --print, encoding json/plain`,
+  undecodable: (sent) =>
+    `${decline(sent)}; or in the Web UI the line that it prints with \`--print\`, encoding json/plain`,
   'plain-text-share': () => RIGHT_ORDER,
-  refused: (sent) => `${decline(sent)}, with --key-file where the inventory lists a key of yours`,
+  refused: (sent) => `${decline(sent)}, with \`--key-file\` where the inventory lists a key of yours`,
   'not-checked': decline,
   'share-in-hand': ({ workflowId }) =>
     `it must not be used: an operator ends the run, ${code(nextCommandOf.abort(workflowId))}, which destroys the key that opens it`,

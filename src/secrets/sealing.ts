@@ -109,7 +109,7 @@ export class SealKeyring {
         throw new RunbookError(
           'SEAL_KEY_MISSING',
           `Entry ${index + 1} of RUNBOOKS_SEAL_KEYS is not "kid:base64 of 32 bytes" with a name of its own.`,
-          { next: 'Make a key with "runbook keys init".' },
+          { next: 'Make a key with `runbook keys seal`.' },
         );
       }
       keys.set(kid, new Uint8Array(hkdfSync('sha256', key, new Uint8Array(0), 'runbooks/sealed/v1', 32)));
@@ -118,7 +118,7 @@ export class SealKeyring {
     const [first] = keys.keys();
     if (first === undefined) {
       throw new RunbookError('SEAL_KEY_MISSING', 'RUNBOOKS_SEAL_KEYS is missing or empty.', {
-        next: 'Make a key with "runbook keys init" and give every worker the same one.',
+        next: 'Make a key with `runbook keys seal` and give every worker the same one.',
       });
     }
     return new SealKeyring(keys, first);

@@ -186,7 +186,7 @@ function waitingLines(waiting: Waiting, { workflowId }: RunStatus): string[] {
       return [
         `**Waits for approval of gate \`${waiting.gate}\`** until ${timeOf(waiting.until)}. Missing: ${waiting.missing.join('; ')}`,
         '',
-        ...commands.map((command) => `- By command: ${command}`),
+        ...commands.map((each) => `- By command: ${each}`),
         `- Here: ${sendInWebUi('`approve`', PRINTED)}`,
       ];
     case 'shares':

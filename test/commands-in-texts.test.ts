@@ -1,0 +1,72 @@
+/**
+ * Commands in texts that people read in the Web UI. Its Markdown changes the dashes and quotes of what does not stand in
+ * backticks: a command that is copied from there fails.
+ */
+import ts from 'typescript';
+import { COMMANDS } from '../src/cli/command-table';
+import { readSources } from './support/source-graph';
+
+const NAMES = COMMANDS.flatMap((group) => group.names).join('|');
+/** A command of ours or of the service, an option, a command that a function made, or a value to be looked up first. */
+const COMMAND = new RegExp(
+  `\\brunbook (?:${NAMES})\\b|\\bvault (?:operator|write|policy|token)\\b|(?<=\\S\\s)--[a-z]|\\{command\\}|\\bWORKFLOW-ID\\b`,
+  'g',
+);
+/** Functions whose result is a command, for a terminal or for somebody who puts the backticks. */
+const MAKERS = /^(?:(?:nextCommandOf\.\w+|shellLine|\w+Command)\(|command$)/;
+
+const sources = readSources('workflows', 'activities', 'src/contracts');
+
+/** A literal's text; what is filled in stands in braces. */
+function textOf(node: ts.Node, file: ts.SourceFile): string | undefined {
+  if (ts.isStringLiteralLike(node)) return node.text;
+  if (!ts.isTemplateExpression(node)) return undefined;
+  const filled = (expression: ts.Expression) => (MAKERS.test(expression.getText(file)) ? '{command}' : '{}');
+  return node.head.text + node.templateSpans.map((span) => filled(span.expression) + span.literal.text).join('');
+}
+
+/** Whether a literal is the whole of a command, not a text: the result of a maker, the value of `command`, or put into code. */
+function isCommandItself(node: ts.Node, file: ts.SourceFile): boolean {
+  const { parent } = node;
+  if (ts.isPropertyAssignment(parent)) return parent.name.getText(file) === 'command';
+  if (ts.isCallExpression(parent)) return parent.expression.getText(file) === 'code';
+  if (!ts.isReturnStatement(parent)) return false;
+  const maker = ts.findAncestor(parent, ts.isFunctionDeclaration);
+  return maker?.name !== undefined && MAKERS.test(`${maker.name.text}(`);
+}
+
+function outsideOfCode(text: string): string[] {
+  return [...text.matchAll(COMMAND)]
+    .filter(({ index, 0: what }) => what === 'WORKFLOW-ID' || text.slice(0, index).split('`').length % 2 === 1)
+    .map(([what]) => what);
+}
+
+it('every command in a text stands in backticks, with real values', () => {
+  const found: string[] = [];
+  let seen = 0;
+  for (const { path, syntax } of sources.values()) {
+    // Mail and chat leave a text as it is.
+    if (path.startsWith('activities/support/notification-')) continue;
+    const visit = (node: ts.Node): void => {
+      const text = textOf(node, syntax);
+      if (text !== undefined && COMMAND.test(text)) seen += 1;
+      COMMAND.lastIndex = 0;
+      if (text !== undefined && !isCommandItself(node, syntax))
+        for (const what of outsideOfCode(text)) {
+          const { line } = syntax.getLineAndCharacterOfPosition(node.getStart(syntax));
+          found.push(`${path}:${line + 1}: "${what}" in "${text}"`);
+        }
+      ts.forEachChild(node, visit);
+    };
+    visit(syntax);
+  }
+  expect(found).toEqual([]);
+  expect(seen).toBeGreaterThan(40);
+});
+
+it('sees what is wrong', () => {
+  expect(outsideOfCode('Look at it: runbook status {}.')).toEqual(['runbook status']);
+  expect(outsideOfCode('Look at it: `runbook status {} --json`.')).toEqual([]);
+  expect(outsideOfCode('Cancel it: {command}; `{command}`')).toEqual(['{command}']);
+  expect(outsideOfCode('`runbook share WORKFLOW-ID`')).toEqual(['WORKFLOW-ID']);
+});
