@@ -1,6 +1,4 @@
 import type { OnboardingActivities } from '../src/contracts/activities';
-import type { EnablePrimary } from '../src/contracts/activities';
-import type { ReplicationKind } from '../src/contracts/runbook-inputs';
 import { findCluster } from '../src/inventory';
 import type { ActivityDependencies } from './dependencies';
 import type { Clusters } from './support/clusters';
@@ -15,18 +13,6 @@ export function createOnboardingActivities(
   dependencies: ActivityDependencies,
   clusters: Clusters,
 ): Pick<OnboardingActivities, 'assessPrimaryEnablement' | 'enableDrPrimary' | 'enablePerformancePrimary'> {
-  const enableAs = (kind: ReplicationKind) =>
-    executeChange(async ({ deployment, cluster, authority }: EnablePrimary, execution) => {
-      const access = clusters.of(deployment, cluster);
-      const { primary } = access.client[kind];
-      const token = await access.credential();
-      const options = { token, signal: execution.signal, timeoutMs: CHANGE_TIMEOUT_MS };
-      const primaryClusterAddr = primaryClusterAddrOf(access.entry);
-      return enablePrimaryOn(dependencies, clusters, execution, {
-        ...{ kind, access, authority },
-        enable: () => primary.enable({ primaryClusterAddr }, options),
-      });
-    });
   return {
     assessPrimaryEnablement: execute(async ({ input }, { signal }) => {
       const { kind, cluster } = input;
@@ -73,7 +59,22 @@ export function createOnboardingActivities(
       };
     }),
 
-    enableDrPrimary: enableAs('dr'),
-    enablePerformancePrimary: enableAs('performance'),
+    enableDrPrimary: executeChange(async ({ deployment, cluster, authority }, execution) => {
+      const access = clusters.of(deployment, cluster);
+      const token = await access.credential();
+      const options = { token, signal: execution.signal, timeoutMs: CHANGE_TIMEOUT_MS };
+      const primaryClusterAddr = primaryClusterAddrOf(access.entry);
+      const enable = () => access.client.dr.primary.enable({ primaryClusterAddr }, options);
+      return enablePrimaryOn(dependencies, clusters, execution, { kind: 'dr', access, authority, enable });
+    }),
+
+    enablePerformancePrimary: executeChange(async ({ deployment, cluster, authority }, execution) => {
+      const access = clusters.of(deployment, cluster);
+      const token = await access.credential();
+      const options = { token, signal: execution.signal, timeoutMs: CHANGE_TIMEOUT_MS };
+      const primaryClusterAddr = primaryClusterAddrOf(access.entry);
+      const enable = () => access.client.performance.primary.enable({ primaryClusterAddr }, options);
+      return enablePrimaryOn(dependencies, clusters, execution, { kind: 'performance', access, authority, enable });
+    }),
   };
 }

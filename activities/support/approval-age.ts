@@ -32,16 +32,20 @@ interface Judged {
 export async function demandInTime(inventory: Inventory, run: RunContext, judged: Judged): Promise<void> {
   const history = new ArrivedSignals(run);
   const { notBefore, notAfter } = await history.window();
-  const { deployment, gate } = judged;
+  const { gate } = judged;
   const now = Date.now();
   if (notBefore !== undefined && now < notBefore - STEPS_MS)
     throw tooLate(gate, `the window begins at ${iso(notBefore)}`, 'the window of the run');
   if (notAfter !== undefined && now > notAfter + STEPS_MS)
     throw tooLate(gate, `the window ended at ${iso(notAfter)}`, 'the window of the run');
-  const met = await metAt(inventory, run, history, judged);
+  demandYoung(inventory, judged, await metAt(inventory, run, history, judged), notBefore);
+}
+
+/** @param from - the beginning of the window, epoch ms */
+function demandYoung(inventory: Inventory, { deployment, gate }: Judged, met: number, from = 0): void {
   const { validForMs } = findDeployment(inventory, deployment).gates[gate];
-  const until = Math.max(met, notBefore ?? 0) + validForMs + STEPS_MS;
-  if (now <= until) return;
+  const until = Math.max(met, from) + validForMs + STEPS_MS;
+  if (Date.now() <= until) return;
   throw tooLate(
     gate,
     `gate ${gate} was met at ${iso(met)}, which counts until ${iso(until)}`,
@@ -50,8 +54,8 @@ export async function demandInTime(inventory: Inventory, run: RunContext, judged
 }
 
 /**
- * As {@link demandInTime}, for a promotion whose primary is gone, and for its fence: where nobody heard the primary since
- * the gate was met, it is the outage that people approved to end, and no approval is too old for that.
+ * As {@link demandInTime} without a window, for a promotion whose primary is gone, and for its fence: where nobody heard
+ * the primary since the gate was met, it is the outage that people approved to end, and no approval is too old for that.
  *
  * @param heir - what the cluster that is to be promoted says of its replication; where it tells no heartbeat, nothing says that the primary came back
  */
@@ -64,8 +68,9 @@ export async function demandSameOutage(
   const age = heartbeatAge(heir);
   if (age === undefined) return;
   const heardAt = Date.now() - age;
-  if (heardAt <= (await metAt(inventory, run, new ArrivedSignals(run), judged))) return;
-  await demandInTime(inventory, run, judged);
+  const met = await metAt(inventory, run, new ArrivedSignals(run), judged);
+  // No window counts here: a run that waits for its window may have been taken over by the failover.
+  if (heardAt > met) demandYoung(inventory, judged, met);
 }
 
 /**

@@ -1,4 +1,5 @@
 /** What a failover reads, and what its promotion refuses by itself, whatever a workflow tells it. */
+import { defaultPayloadConverter } from '@temporalio/common';
 import type { Authority } from '../../src/contracts/activities';
 import type { OperationTokenReference } from '../../src/contracts/ceremony';
 import { drFailoverInput } from '../../src/contracts/runbook-inputs';
@@ -200,7 +201,13 @@ it('old approvals do not end another outage than the one that they were given in
   expect(old.details['observed']).toContain('gate promote was met at');
   expect((await bench.failure('fenceLostPrimary', fencing())).code).toBe('NOT_APPROVED');
   expect(promoted()).toBe(0);
+  // A window that lies far off, of a run that the failover took over, holds no fresh approval back.
+  const [notBefore, notAfter] = [20, 21].map((hours) => new Date(Date.now() + hours * HOUR).toISOString());
+  const input = defaultPayloadConverter.toPayload({ window: { notBefore, notAfter } });
+  bench.history = { events: [{ workflowExecutionStartedEventAttributes: { input: { payloads: [input] } } }] };
+  expect(await bench.call('fenceLostPrimary', fencing())).toMatchObject({ outcome: 'done' });
   // Nobody heard the primary since: it is the same outage.
+  bench.signaled('approve', authority.approvals, undefined, Date.now() - 9 * HOUR);
   bench.service.advanceClock(10 * HOUR);
   expect(await bench.call('fenceLostPrimary', fencing())).toMatchObject({ outcome: 'done' });
 });
