@@ -1,6 +1,7 @@
 import { createHash, randomUUID } from 'node:crypto';
-import { readFile, rename, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { cp, mkdtemp, readFile, rename, rm, symlink, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { basename, join } from 'node:path';
 import * as esbuild from 'esbuild';
 import { projectRoot } from '../src/dev-server/locations';
 
@@ -15,10 +16,11 @@ export interface BuiltPage {
 
 /**
  * Bundles the holder's page: one HTML file with one script and one style sheet inside, and a policy that allows these two
- * by their hashes and nothing else. The same sources give the same bytes.
+ * by their hashes and nothing else. The same sources give the same bytes, wherever they lie.
+ *
+ * @param root folder with the sources, `package.json` and `node_modules`.
  */
-export async function buildHolderPage(): Promise<BuiltPage> {
-  const root = projectRoot();
+export async function buildHolderPage(root = projectRoot()): Promise<BuiltPage> {
   const folder = join(root, 'src', 'holder-page');
   const [template, style, script, manifest] = await Promise.all([
     readFile(join(folder, 'page.html'), 'utf8'),
@@ -42,15 +44,15 @@ export async function buildHolderPage(): Promise<BuiltPage> {
     if (part === undefined) throw new Error(`page.html asks for "${name}", which is not known`);
     return part;
   });
-  return { html, sha256: createHash('sha256').update(html).digest('hex') };
+  return { html, sha256: sha256Of(html) };
 }
 
 /** Writes the page and its hash, in the form that `sha256sum --check` takes. Each appears only when it is complete. */
-export async function writeHolderPage(outFile: string): Promise<BuiltPage> {
-  const page = await buildHolderPage();
+export async function writeHolderPage(outFile: string, built?: BuiltPage): Promise<BuiltPage> {
+  const page = built ?? (await buildHolderPage());
   const files = [
     [outFile, page.html],
-    [`${outFile}.sha256`, `${page.sha256}  holder-page.html\n`],
+    [`${outFile}.sha256`, `${page.sha256}  ${basename(outFile)}\n`],
   ] as const;
   for (const [file, content] of files) {
     const unfinished = `${file}.${randomUUID()}`;
@@ -58,6 +60,25 @@ export async function writeHolderPage(outFile: string): Promise<BuiltPage> {
     await rename(unfinished, file);
   }
   return page;
+}
+
+/**
+ * Builds the page twice: here, and from a copy of the sources in a folder of another name.
+ *
+ * @throws Error where the two differ: nobody could check a published page by building it.
+ */
+export async function buildTwice(root = projectRoot()): Promise<BuiltPage> {
+  const elsewhere = await mkdtemp(join(tmpdir(), 'holder-page-elsewhere-'));
+  try {
+    for (const part of ['src', 'package.json', 'tsconfig.json'])
+      await cp(join(root, part), join(elsewhere, part), { recursive: true });
+    await symlink(join(root, 'node_modules'), join(elsewhere, 'node_modules'), 'dir');
+    const [here, there] = await Promise.all([buildHolderPage(root), buildHolderPage(elsewhere)]);
+    if (here.html === there.html) return here;
+    throw new Error(`Two builds of the holder's page differ: ${here.sha256} here, ${there.sha256} elsewhere.`);
+  } finally {
+    await rm(elsewhere, { recursive: true });
+  }
 }
 
 async function bundleScript(root: string): Promise<string> {
@@ -90,6 +111,11 @@ const englishOnly: esbuild.Plugin = {
       contents: "export { default as en } from './en.js';",
     })),
 };
+
+/** SHA-256 of a page, in hexadecimal. */
+export function sha256Of(html: string): string {
+  return createHash('sha256').update(html).digest('hex');
+}
 
 function sourceHash(text: string): string {
   return `sha256-${createHash('sha256').update(text).digest('base64')}`;

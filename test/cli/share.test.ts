@@ -88,9 +88,9 @@ it('what is typed while a key is opened is not shown, whatever becomes of it', a
   const before = faked.map(([stream, name]) => Object.getOwnPropertyDescriptor(stream, name));
   for (const [stream, name, value] of faked) Object.defineProperty(stream, name, { value, configurable: true });
   try {
-    const { quietly } = processContext(new AbortController().signal);
+    const context = processContext(new AbortController().signal);
     await expect(
-      quietly(() => {
+      context.quietly(() => {
         expect(modes).toEqual([true]);
         return Promise.reject(new Error('damaged'));
       }),

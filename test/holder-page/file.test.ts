@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { buildHolderPage, writeHolderPage } from '../../scripts/holder-page';
+import { buildHolderPage, buildTwice, writeHolderPage } from '../../scripts/holder-page';
 import type { BuiltPage } from '../../scripts/holder-page';
 import { fillPage } from '../../src/cli/commands/holder-page';
 import { formatPublicKey, newSigningKey, spokenFingerprint } from '../../src/secrets';
@@ -27,6 +27,10 @@ describe("the holder's page as a file", () => {
     const html = await readFile(file, 'utf8');
     expect(html === built.html).toBe(true);
     expect(await readFile(`${file}.sha256`, 'utf8')).toBe(`${hashOf(html, 'hex')}  holder-page.html\n`);
+  });
+
+  it('has the same bytes from sources in another folder: whoever has the sources can check a published one', async () => {
+    expect((await buildTwice()).sha256).toBe(built.sha256);
   });
 
   it('has one script and one style, which its policy allows by their hashes, and nothing else', () => {
