@@ -258,7 +258,8 @@ describe('key shares that holders enter in the service themselves', () => {
       await run.approve('plan');
       await handIn(run, 'west', await enterSeen(scenario, run, await shownFor(run, 'west')));
       const report = await run.report();
-      expect(report).toMatchObject({ outcome: 'completed', parkings: [], findings: [], leftToDo: [] });
+      expect(report).toMatchObject({ outcome: 'completed', parkings: [], leftToDo: [] });
+      expect(findingCodes(report)).toEqual(['token-kept']);
       await expectServiceOn(scenario, 'east');
       const events = await run.eventCount();
       process.stderr.write(`history events of drSwitchover with shares: direct: ${events}\n`);
