@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import type { AddressInfo } from 'node:net';
@@ -7,6 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { Client, Connection } from '@temporalio/client';
+import { WEB_UI } from '../../src/contracts/web-ui';
 import { SEARCH_ATTRIBUTES, startDevServer } from '../../src/dev-server';
 import { projectRoot } from '../../src/dev-server/locations';
 import * as ports from '../../src/dev-server/ports';
@@ -51,7 +53,32 @@ describe('the server of the test run', () => {
     expect(answer.status).toBe(200);
     expect(await answer.text()).toContain('<html');
   });
+
+  it("has a Web UI that calls its things as people are told, in the details, on the holder's page and in the README", async () => {
+    const shown = await textsOfTheWebUi(temporalServer().uiAddress);
+    for (const [name, word] of Object.entries(WEB_UI)) if (name !== 'encoding') expect(shown).toContain(`"${word}"`);
+    const told = (path: string, words: readonly (keyof typeof WEB_UI)[]) => {
+      const text = readFileSync(join(projectRoot(), path), 'utf8').replace(/<[^>]+>/g, '');
+      for (const word of words) expect(text).toContain(WEB_UI[word]);
+    };
+    told('src/holder-page/page.html', ['actions', 'sendSignal', 'signalName', 'data', 'encoding', 'submit', 'details']);
+    told('README.md', ['actions', 'sendSignal', 'data', 'encoding', 'submit', 'details', 'queries', 'start']);
+    told('docs/holders.md', ['actions', 'sendSignal', 'data', 'encoding', 'submit', 'queries']);
+  });
 });
+
+/** The script that holds its words in English. */
+async function textsOfTheWebUi(address: string): Promise<string> {
+  const get = async (path: string) => (await fetch(new URL(path, `${address}/`))).text();
+  const entry = /[^"' ]*_app\/immutable\/entry\/app\.[^"' ]+\.js/.exec(await get('/'))?.[0] ?? '';
+  const base = entry.slice(0, entry.indexOf('/entry/'));
+  const scripts = new Set((await get(entry)).match(/nodes\/[\w.-]+\.js/g));
+  for (const script of scripts) {
+    const text = await get(`${base}/${script}`);
+    if (text.includes('"signal-modal-title":')) return text;
+  }
+  return '';
+}
 
 describe('startDevServer', () => {
   it('stops exactly its own process, and may be told so twice', async () => {

@@ -1,6 +1,7 @@
 import type { DirectAttempt } from '../../src/contracts/activities';
 import { nextCommandOf } from '../../src/contracts/next-commands';
 import type { Waiting } from '../../src/contracts/run-status';
+import { sendInWebUi } from '../../src/contracts/web-ui';
 
 /** What holders are shown: everything that they need, and nothing that is secret. */
 export interface DirectScreen {
@@ -59,7 +60,7 @@ export function handInInstructions({
 }
 
 function handIn(workflowId: string, cluster: string): string {
-  return `\`${nextCommandOf.submitToken(workflowId, cluster)}\` and paste it; or here: More Actions, Send a Signal, \`submitEncodedToken\`: \`{"cluster": "${cluster}", "encodedToken": "..."}\``;
+  return `\`${nextCommandOf.submitToken(workflowId, cluster)}\` and paste it; or here: ${sendInWebUi('`submitEncodedToken`', `\`{"cluster": "${cluster}", "encodedToken": "..."}\``)}`;
 }
 
 /** Who is asked and who is not, as far as that can be known: the service does not tell whose shares are in. */

@@ -11,8 +11,10 @@ const UNKNOWN_RECEIPTS = 50;
 const DESCRIPTIONS: Record<SignalName, string> = {
   share:
     "A key holder gives the envelope that `runbook share --print`, or the holder's page, made. Never a key share in plain text.",
-  approve: 'An approver approves or rejects a gate: the JSON object that the current details show.',
-  decide: 'An operator decides what happens with a parked step: the JSON object that the current details show.',
+  approve:
+    'An approver approves or rejects a gate: what `runbook approve --print` printed; or the JSON object of the current details, where the inventory lets you claim who you are.',
+  decide:
+    'An operator decides what happens with a parked step: what `runbook decide --print` printed; or the JSON object of the current details, where the inventory lets you claim who you are.',
   pause: 'Hold the run before its next step: {"by": "you", "reason": "why", "before": "optional name of a step"}',
   resume: 'Let a paused run go on: {"by": "you", "reason": "why"}',
   takeOver: 'A failover takes this run over: sent by a run of drFailover that was started with "takeOver": true.',
