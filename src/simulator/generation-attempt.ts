@@ -171,7 +171,8 @@ export class GenerationAttempts {
     if (!this.#options.verifyRootKey(key)) {
       throw aborted(
         'unable to retrieve stored keys: invalid key: failed to decrypt keys from storage: ' +
-          'error decrypting seal wrapped value\ncipher: message authentication failed',
+          'error decrypting seal wrapped value\n' +
+          'error decrypting using seal shamir: cipher: message authentication failed',
       );
     }
   }

@@ -108,10 +108,13 @@ export function listField(body: JsonObject, name: string): string[] {
   throw badRequest(`error converting input for field "${name}": expected a list of texts`);
 }
 
+/** What a request without any body has. */
+export const NO_BODY: JsonObject = Object.freeze({});
+
 /** Body of a request. Malformed JSON is an internal error for the service, JSON of another type a bad request. */
 export function parseBody(text: string): JsonObject {
   if (text.trim() === '') {
-    return {};
+    return NO_BODY;
   }
   let parsed: unknown;
   try {
@@ -119,9 +122,13 @@ export function parseBody(text: string): JsonObject {
   } catch {
     throw new ServiceFault(500, ['malformed JSON, unclosed containers']);
   }
+  if (parsed === null) {
+    return {};
+  }
   if (!isJsonObject(parsed)) {
+    const kind = Array.isArray(parsed) ? 'array' : parsed === true || parsed === false ? 'bool' : typeof parsed;
     throw badRequest(
-      'failed to parse JSON input: json: cannot unmarshal into Go value of type map[string]interface {}',
+      `error parsing JSON: failed to parse JSON input: json: cannot unmarshal ${kind} into Go value of type map[string]interface {}`,
     );
   }
   if (Object.values(parsed).some((value) => typeof value === 'string' && value.length > LARGEST_TEXT)) {

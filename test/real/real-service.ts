@@ -1,31 +1,42 @@
 import { readFile } from 'node:fs/promises';
+import { setTimeout as delay } from 'node:timers/promises';
 import type { SimulatedService } from '../../src/simulator';
 
-/** Where a real server is: its API address, and the files with its key shares (one a line) and a token. */
+/** Where a real server is: the API addresses of its nodes, and the files with its key shares (one a line) and a token. */
 export interface RealServer {
-  readonly address: string;
+  readonly addresses: readonly string[];
   readonly sharesFile: string;
   readonly tokenFile: string;
 }
 
+const READY_MS = 30_000;
+
 /** Undefined where the environment names none: the tests against it are then reported as not run. */
 export function realServer(environment: NodeJS.ProcessEnv = process.env): RealServer | undefined {
   const {
-    RUNBOOKS_TEST_REAL_ADDR: address,
+    RUNBOOKS_TEST_REAL_ADDR: addresses,
     RUNBOOKS_TEST_REAL_SHARES_FILE: sharesFile,
     RUNBOOKS_TEST_REAL_TOKEN_FILE: tokenFile,
   } = environment;
-  if (address === undefined) return undefined;
+  if (addresses === undefined) return undefined;
   if (sharesFile === undefined || tokenFile === undefined)
     throw new Error('RUNBOOKS_TEST_REAL_ADDR needs RUNBOOKS_TEST_REAL_SHARES_FILE and RUNBOOKS_TEST_REAL_TOKEN_FILE');
-  return { address, sharesFile, tokenFile };
+  return { addresses: addresses.split(','), sharesFile, tokenFile };
 }
 
-/** One real cluster, named `real`, in the place of the simulated service: what a scenario reads of it, and no more. */
-export async function realService({ address, sharesFile, tokenFile }: RealServer): Promise<SimulatedService> {
-  const keyShares = (await readFile(sharesFile, 'utf8')).split(/\s+/).filter((line) => line !== '');
-  const rootToken = (await readFile(tokenFile, 'utf8')).trim();
-  const cluster = { name: 'real', addresses: [address], keyShares, rootToken, issuedSecrets: [] };
+export async function keySharesOf({ sharesFile }: RealServer): Promise<string[]> {
+  return (await readFile(sharesFile, 'utf8')).split(/\s+/).filter((line) => line !== '');
+}
+
+/**
+ * One real cluster, named `real`, in the place of the simulated service: what a scenario reads of it, and no more.
+ *
+ * @param addresses - where the worker finds its nodes: their own addresses, or proxies before them
+ */
+export async function realService(server: RealServer, addresses = server.addresses): Promise<SimulatedService> {
+  const keyShares = await keySharesOf(server);
+  const rootToken = (await readFile(server.tokenFile, 'utf8')).trim();
+  const cluster = { name: 'real', addresses, keyShares, rootToken, issuedSecrets: [] };
   const service = {
     clusters: new Map([[cluster.name, cluster]]),
     cluster: () => cluster,
@@ -35,18 +46,74 @@ export async function realService({ address, sharesFile, tokenFile }: RealServer
   return service as unknown as SimulatedService;
 }
 
+interface CallOptions {
+  readonly token?: string;
+  readonly body?: unknown;
+  /** Which node; the active one where it is not given. */
+  readonly node?: string;
+}
+
+interface RealAnswer {
+  readonly status: number;
+  readonly body: Readonly<Record<string, unknown>>;
+}
+
 /** A call of the real server, beside the runbook: what an administrator would do by hand. */
 export async function callReal(
-  { address }: RealServer,
+  server: RealServer,
   method: string,
   path: string,
-  options: { readonly token?: string; readonly body?: unknown } = {},
-): Promise<{ readonly status: number; readonly body: Readonly<Record<string, unknown>> }> {
-  const answer = await fetch(`${address}/v1/${path}`, {
+  options: CallOptions = {},
+): Promise<RealAnswer> {
+  const answer = await fetch(`${options.node ?? (await activeNode(server))}/v1/${path}`, {
     method,
     headers: options.token === undefined ? {} : { 'X-Vault-Token': options.token },
     ...(options.body === undefined ? {} : { body: JSON.stringify(options.body) }),
   });
   const text = await answer.text();
   return { status: answer.status, body: (text === '' ? {} : JSON.parse(text)) as Readonly<Record<string, unknown>> };
+}
+
+/** Address of the node that is active; waits for one. */
+export async function activeNode({ addresses }: RealServer, not?: string): Promise<string> {
+  for (const deadline = Date.now() + READY_MS; Date.now() < deadline; await delay(50)) {
+    for (const address of addresses) {
+      const { status } = await fetch(`${address}/v1/sys/health`).catch(() => ({ status: 0 }));
+      if (status === 200 && address !== not) return address;
+    }
+  }
+  throw new Error(`no active node among ${addresses.join(', ')}`);
+}
+
+/** A root token for what only an administrator may do; the caller revokes it. */
+export async function makeRootToken(server: RealServer): Promise<string> {
+  const { nonce, otp } = (await callReal(server, 'POST', 'sys/generate-root/attempt', { body: {} })).body;
+  let encoded = '';
+  for (const key of (await keySharesOf(server)).slice(0, 3)) {
+    const { body } = await callReal(server, 'POST', 'sys/generate-root/update', { body: { key, nonce } });
+    encoded = String(body['encoded_token']);
+  }
+  const password = Buffer.from(String(otp));
+  return Buffer.from(Buffer.from(encoded, 'base64').map((byte, index) => byte ^ (password[index] ?? 0))).toString();
+}
+
+/** The token is a root token of this server; afterwards it is none. */
+export async function provenAndRevoked(server: RealServer, token: string): Promise<void> {
+  const seen = await callReal(server, 'GET', 'auth/token/lookup-self', { token });
+  expect(seen).toMatchObject({ status: 200, body: { data: { policies: ['root'] } } });
+  expect((await callReal(server, 'POST', 'auth/token/revoke-self', { token })).status).toBe(204);
+}
+
+/** Seals the active node, as an administrator would; gives its address. */
+export async function seal(server: RealServer, token: string): Promise<string> {
+  const node = await activeNode(server);
+  expect((await callReal(server, 'POST', 'sys/seal', { token, node })).status).toBe(204);
+  return node;
+}
+
+/** Unseals a node with the first three shares, and waits until the cluster serves. */
+export async function unseal(server: RealServer, node: string): Promise<void> {
+  for (const key of (await keySharesOf(server)).slice(0, 3))
+    expect((await callReal(server, 'POST', 'sys/unseal', { body: { key }, node })).status).toBe(200);
+  await activeNode(server);
 }

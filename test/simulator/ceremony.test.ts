@@ -5,6 +5,7 @@ import {
   type SimulatedService,
   type Topology,
 } from '../../src/simulator';
+import { converse, recordedTurns } from '../real/conversation';
 import { call, deployment, eventually, persistently } from './client';
 
 let service: SimulatedService;
@@ -143,6 +144,16 @@ describe('the generation of an operation token', () => {
       400,
       expect.stringContaining('incorrect strategy supplied'),
     ]);
+  });
+
+  it('answers as the real server did, right calls and wrong ones', async () => {
+    await start();
+    const east = service.cluster('east');
+    const { publicKey } = await generateKey({ userIDs: [{ name: 'ceremony' }], format: 'object' });
+    const pgpKey = Buffer.from(publicKey.write()).toString('base64');
+    const { turns, token } = await converse({ address: east.apiAddress, keyShares: east.keyShares, pgpKey });
+    expect(turns).toEqual(recordedTurns());
+    expect(east.issuedSecrets).toContain(token);
   });
 
   it('needs a token from 2.0 on, of a kind that a DR secondary accepts', async () => {

@@ -9,7 +9,8 @@ const ROOT = 'generate-root';
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
 const WRONG_SHARE_TEXT =
   'root generation aborted: unable to authenticate: unable to retrieve stored keys: invalid key: failed to decrypt ' +
-  'keys from storage: error decrypting seal wrapped value\ncipher: message authentication failed';
+  'keys from storage: error decrypting seal wrapped value\nerror decrypting using seal shamir: cipher: message ' +
+  'authentication failed';
 
 interface Setup {
   shares?: number;

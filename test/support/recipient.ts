@@ -20,9 +20,13 @@ export async function newRecipient(): Promise<Recipient> {
 }
 
 /** What the recipient reads in the result of a `rootTokenCeremony`. */
-export async function decrypted({ privateKey }: Recipient, report: Report): Promise<string> {
-  const { encryptedToken } = report.result as { readonly encryptedToken: string };
-  const message = await openpgp.readMessage({ binaryMessage: Buffer.from(encryptedToken, 'base64') });
-  const opened: { data: unknown } = await openpgp.decrypt({ message, decryptionKeys: privateKey, format: 'utf8' });
-  return String(opened.data);
+export function decrypted(recipient: Recipient, report: Report): Promise<string> {
+  return opened(recipient, (report.result as { readonly encryptedToken: string }).encryptedToken);
+}
+
+/** What the recipient reads in an encoded token. */
+export async function opened({ privateKey }: Recipient, encodedToken: string): Promise<string> {
+  const message = await openpgp.readMessage({ binaryMessage: Buffer.from(encodedToken, 'base64') });
+  const read: { data: unknown } = await openpgp.decrypt({ message, decryptionKeys: privateKey, format: 'utf8' });
+  return String(read.data);
 }

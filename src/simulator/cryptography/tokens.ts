@@ -64,7 +64,9 @@ export class PgpKeyParseError extends Error {
   override readonly name = 'PgpKeyParseError';
 
   constructor(cause?: unknown) {
-    super('error parsing PGP key', { cause });
+    super('error parsing PGP key: error parsing given PGP key: openpgp: invalid data: tag byte does not have MSB set', {
+      cause,
+    });
   }
 }
 

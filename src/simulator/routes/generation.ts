@@ -1,16 +1,21 @@
 import type { GenerationStatus, GenerationStrategy } from '../generation-attempt';
 import type { JsonObject } from '../json';
-import { badRequest, NO_CONTENT, textField, type ServiceAnswer } from '../messages';
+import { badRequest, NO_BODY, NO_CONTENT, textField, type ServiceAnswer } from '../messages';
 import type { Route, RouteCall } from './route';
 
 function flat(status: GenerationStatus): ServiceAnswer {
   return { status: 200, body: { ...status } };
 }
 
-/** A text field whose key may come in any letter case, as in the service's raw handlers. */
-function looseField(body: JsonObject, name: string): string {
+/** A text field whose key may come in any letter case, and nothing but text, as in the service's raw handlers. */
+function looseField(body: JsonObject, name: string, described: string): string {
   const key = Object.keys(body).find((candidate) => candidate.toLowerCase() === name) ?? name;
-  return textField(body, key);
+  const value = body[key];
+  if (value === undefined || value === null || typeof value === 'string') return textField(body, key);
+  const kind = Array.isArray(value) ? 'array' : typeof value === 'boolean' ? 'bool' : typeof value;
+  throw badRequest(
+    `failed to parse JSON input: json: cannot unmarshal ${kind} into Go struct field ${described} of type string`,
+  );
 }
 
 function requireRole(call: RouteCall, strategy: GenerationStrategy): void {
@@ -36,8 +41,8 @@ function generationRoutes(base: string, strategy: GenerationStrategy): Route[] {
     route(['POST'], 'attempt', async (call) => {
       const { body } = call.request;
       const started = await call.node.attempts.start(strategy, {
-        otp: looseField(body, 'otp'),
-        pgp_key: looseField(body, 'pgp_key'),
+        otp: looseField(body, 'otp', 'GenerateRootInitRequest.otp'),
+        pgp_key: looseField(body, 'pgp_key', 'GenerateRootInitRequest.pgp_key'),
       });
       return flat(started);
     }),
@@ -47,13 +52,15 @@ function generationRoutes(base: string, strategy: GenerationStrategy): Route[] {
     }),
     route(['POST'], 'update', async (call) => {
       const { body } = call.request;
+      if (body === NO_BODY) throw badRequest('EOF');
       const updated = await call.node.attempts.update(strategy, {
-        key: looseField(body, 'key'),
-        nonce: looseField(body, 'nonce'),
+        key: looseField(body, 'key', 'GenerateRootUpdateRequest.Key'),
+        nonce: looseField(body, 'nonce', 'GenerateRootUpdateRequest.Nonce'),
       });
       return flat(updated);
     }),
-    route(['GET'], 'update', () => {
+    // Whatever the method: it is a share, and none is there.
+    route(['GET', 'DELETE'], 'update', () => {
       throw badRequest('EOF');
     }),
   ];

@@ -1,0 +1,183 @@
+import { readFileSync } from 'node:fs';
+import { writeFile } from 'node:fs/promises';
+import { request } from 'node:http';
+import { join } from 'node:path';
+
+/** One call and what was answered, with everything taken out that differs from server to server. */
+export interface Turn {
+  readonly what: string;
+  readonly status: number;
+  /** The JSON document, or the text where it is none. */
+  readonly answer: unknown;
+}
+
+/** A server with five key shares (hexadecimal), three of which suffice; nobody else uses its slot. */
+export interface Partner {
+  readonly address: string;
+  readonly keyShares: readonly string[];
+  /** Base64 of a binary OpenPGP key that can encrypt. */
+  readonly pgpKey: string;
+}
+
+export interface Conversation {
+  readonly turns: readonly Turn[];
+  /** The root token that came of it, for the caller to revoke. */
+  readonly token: string;
+}
+
+const RECORDED = join(__dirname, 'answers-1.21.4.json');
+const ATTEMPT = 'sys/generate-root/attempt';
+const UPDATE = 'sys/generate-root/update';
+
+/**
+ * Says to a server what can be said about `sys/generate-root`, right and wrong, and writes down the answers: the real
+ * server and the simulated one are held to the same ones.
+ */
+export async function converse({ address, keyShares, pgpKey }: Partner): Promise<Conversation> {
+  const turns: Turn[] = [];
+  const nonces: string[] = [];
+  const say = async (what: string, method: string, path: string, body?: unknown): Promise<Answer> => {
+    const answer = await send(address, method, path, body);
+    const { nonce } = answer.fields;
+    if (typeof nonce === 'string' && nonce !== '' && !nonces.includes(nonce)) nonces.push(nonce);
+    turns.push({ what, status: answer.status, answer: masked(answer, nonces) });
+    return answer;
+  };
+  const text = (value: unknown): string => (typeof value === 'string' ? value : '');
+  const [first = '', second = '', third = '', fourth = ''] = keyShares;
+  const base64 = (share: string): string => Buffer.from(share, 'hex').toString('base64');
+  const wrong = `${'5a'.repeat(first.length / 2 - 1)}ee`;
+
+  await say('cancel, nothing runs', 'DELETE', ATTEMPT);
+  await say('look, nothing runs', 'GET', ATTEMPT);
+  await say('share, nothing runs', 'PUT', UPDATE, { key: first, nonce: 'none' });
+
+  await say('start with a short password', 'PUT', ATTEMPT, { otp: 'short' });
+  await say('start with no key at all', 'PUT', ATTEMPT, { pgp_key: 'bm90IGEga2V5' });
+  await say('start with text of the wrong type', 'PUT', ATTEMPT, { pgp_key: 5 });
+  await say('start with an array', 'PUT', ATTEMPT, '[]');
+  await say('start with a broken document', 'PUT', ATTEMPT, '{"otp"');
+  await say('look at update', 'GET', UPDATE);
+  await say('delete update', 'DELETE', UPDATE);
+  await say('head of the attempt', 'HEAD', ATTEMPT);
+  await say('the attempt with a slash', 'GET', `${ATTEMPT}/`);
+
+  await say('start with an own password and a key: the password wins', 'POST', ATTEMPT, {
+    otp: 'x'.repeat(28),
+    pgp_key: pgpKey,
+  });
+  await say('cancel it', 'DELETE', ATTEMPT);
+  const withKey = await say('start with a key', 'POST', ATTEMPT, { pgp_key: pgpKey });
+  await say('look at it', 'GET', ATTEMPT);
+  await say('first share to it', 'POST', UPDATE, { key: first, nonce: text(withKey.fields['nonce']) });
+  await say('cancel it with a share in it', 'DELETE', ATTEMPT);
+  await say('share to the cancelled one', 'POST', UPDATE, { key: second, nonce: text(withKey.fields['nonce']) });
+
+  const started = await say('start', 'POST', ATTEMPT);
+  const nonce = text(started.fields['nonce']);
+  const give = (what: string, key: string) => say(what, 'POST', UPDATE, { key, nonce });
+  await say('start again', 'POST', ATTEMPT, {});
+  await say('start again with a short password', 'POST', ATTEMPT, { otp: 'short' });
+  await say('share with a wrong nonce', 'POST', UPDATE, { key: first, nonce: 'wrong' });
+  await say('share without a nonce', 'POST', UPDATE, { key: first });
+  await say('nonce without a share', 'POST', UPDATE, { nonce });
+  await say('a number for a share', 'POST', UPDATE, { key: 5, nonce });
+  await say('a broken document', 'POST', UPDATE, `{"key":"${'0'.repeat(66)}"`);
+  await say('nothing at all', 'POST', UPDATE, '');
+  await give('a share that is no share', '!!');
+  await give('a share of 15 bytes', '00'.repeat(15));
+  await give('a share of 34 bytes', '00'.repeat(34));
+  await say('look: nothing of that counted', 'GET', ATTEMPT);
+
+  await give('first share', first);
+  await give('first share again', first);
+  await give('first share again, in upper case', first.toUpperCase());
+  await give('first share again, in base64', base64(first));
+  await give('second share, in base64', base64(second));
+  await say('look: two are in', 'GET', ATTEMPT);
+  await give('a wrong third share', wrong);
+  await say('look: all fell back', 'GET', ATTEMPT);
+
+  await give('first share, once more', first);
+  await give('a share with the x of the first', `${third.slice(0, -2)}${first.slice(-2)}`);
+  await give('third share: two have the same x', fourth);
+  await give('a share without its last byte', first.slice(0, -2));
+  await give('second share, once more', second);
+  await give('third share: one was shorter', third);
+  await say('look: all fell back again', 'GET', ATTEMPT);
+
+  await give('first share, at last', first);
+  await say('second share, names in upper case', 'POST', UPDATE, { KEY: second, NONCE: nonce });
+  const ended = await give('third share: the token', third);
+  await say('look: the slot is free', 'GET', ATTEMPT);
+  await give('one share more', fourth);
+  return { turns, token: decoded(text(ended.fields['encoded_token']), text(started.fields['otp'])) };
+}
+
+interface Answer {
+  readonly status: number;
+  readonly text: string;
+  readonly fields: Readonly<Record<string, unknown>>;
+}
+
+function send(address: string, method: string, path: string, body: unknown): Promise<Answer> {
+  const text = body === undefined || typeof body === 'string' ? body : JSON.stringify(body);
+  return new Promise((resolve, reject) => {
+    const outgoing = request(
+      `${address}/v1/${path}`,
+      { method, agent: false, headers: text === undefined ? {} : { 'content-type': 'application/json' } },
+      (incoming) => {
+        const chunks: Buffer[] = [];
+        incoming.on('data', (chunk: Buffer) => chunks.push(chunk));
+        incoming.on('error', reject);
+        incoming.on('end', () => {
+          const answer = Buffer.concat(chunks).toString('utf8');
+          resolve({ status: incoming.statusCode ?? 0, text: answer, fields: fieldsOf(answer) });
+        });
+      },
+    );
+    outgoing.on('error', reject);
+    outgoing.end(text);
+  });
+}
+
+function fieldsOf(text: string): Readonly<Record<string, unknown>> {
+  try {
+    const parsed: unknown = JSON.parse(text);
+    return typeof parsed === 'object' && parsed !== null ? { ...parsed } : {};
+  } catch {
+    return {};
+  }
+}
+
+/** Nonces by the order in which they came; passwords, fingerprints and tokens by their length. */
+function masked({ text, fields }: Answer, nonces: readonly string[]): unknown {
+  if (text === '') return '';
+  const named = nonces.reduce((rest, nonce, index) => rest.replaceAll(nonce, `nonce ${index + 1}`), text);
+  const hidden = new Set(['otp', 'pgp_fingerprint', 'encoded_token', 'encoded_root_token'].map((name) => fields[name]));
+  const shown = [...hidden].reduce<string>(
+    (rest, value) =>
+      typeof value === 'string' && value !== '' ? rest.replaceAll(value, `${value.length} characters`) : rest,
+    named,
+  );
+  try {
+    return JSON.parse(shown) as unknown;
+  } catch {
+    return shown;
+  }
+}
+
+function decoded(encoded: string, password: string): string {
+  const bytes = Buffer.from(encoded, 'base64');
+  return Buffer.from(bytes.map((byte, index) => byte ^ password.charCodeAt(index))).toString();
+}
+
+/** `RUNBOOKS_TEST_REAL_RECORD=1` writes the answers of the real server anew. */
+export async function record(turns: readonly Turn[]): Promise<void> {
+  await writeFile(RECORDED, `${JSON.stringify(turns, undefined, 2)}\n`);
+}
+
+/** What the real server answered. */
+export function recordedTurns(): Turn[] {
+  return JSON.parse(readFileSync(RECORDED, 'utf8')) as Turn[];
+}

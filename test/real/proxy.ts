@@ -1,0 +1,111 @@
+import { createServer, request } from 'node:http';
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+
+/** What becomes of an answer that the server has given. */
+export type Delivery = 'as it is' | 'lost' | 'glued';
+
+/** One call that passed. `status` 0: the server closed the connection. */
+export interface Passed {
+  readonly endpoint: string;
+  readonly status: number;
+}
+
+interface Plan {
+  readonly endpoint: string;
+  readonly nth: number;
+  readonly before?: () => Promise<void>;
+  readonly after?: (answer: string) => Delivery | Promise<Delivery>;
+  seen: number;
+}
+
+/** Stands between worker and one node of a real server, and breaks what a test wants broken. Everything else passes. */
+export class Proxy {
+  readonly passed: Passed[] = [];
+  readonly #plans: Plan[] = [];
+
+  private constructor(
+    private readonly server: Server,
+    private readonly target: string,
+  ) {}
+
+  static async start(target: string): Promise<Proxy> {
+    const server = createServer();
+    const proxy = new Proxy(server, target);
+    server.on('request', (incoming: IncomingMessage, response: ServerResponse) => {
+      proxy.#pass(incoming, response).catch(() => response.destroy());
+    });
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    return proxy;
+  }
+
+  get address(): string {
+    return `http://127.0.0.1:${(this.server.address() as AddressInfo).port}`;
+  }
+
+  /** What happens around the nth call of an endpoint (from 1, counted from now), such as `POST sys/generate-root/update`. */
+  at(endpoint: string, nth: number, what: Pick<Plan, 'before' | 'after'>): void {
+    this.#plans.push({ endpoint, nth, ...what, seen: 0 });
+  }
+
+  /** Statuses of the calls of an endpoint that passed, in order. */
+  statuses(endpoint: string): number[] {
+    return this.passed.filter((each) => each.endpoint === endpoint).map(({ status }) => status);
+  }
+
+  clear(): void {
+    this.passed.length = 0;
+    this.#plans.length = 0;
+  }
+
+  async stop(): Promise<void> {
+    this.server.closeAllConnections();
+    await new Promise((resolve) => this.server.close(resolve));
+  }
+
+  async #pass(incoming: IncomingMessage, response: ServerResponse): Promise<void> {
+    const path = (incoming.url ?? '').replace(/^\/v1\//, '').replace(/\?.*$/, '');
+    const endpoint = `${incoming.method} ${path}`;
+    const due = this.#plans.filter((plan) => plan.endpoint === endpoint && (plan.seen += 1) === plan.nth);
+    const body = await read(incoming);
+    for (const { before } of due) await before?.();
+    const answer = await this.#forward(incoming, body);
+    this.passed.push({ endpoint, status: answer?.status ?? 0 });
+    let delivery: Delivery = answer ? 'as it is' : 'lost';
+    for (const { after } of due) if (after && answer) delivery = await after(answer.body);
+    if (!answer || delivery === 'lost') {
+      response.destroy();
+      return;
+    }
+    const { 'content-length': _length, 'transfer-encoding': _encoding, ...headers } = answer.headers;
+    response.writeHead(answer.status, headers);
+    response.end(
+      delivery === 'glued' ? `${answer.body}${JSON.stringify({ errors: ['internal error'] })}\n` : answer.body,
+    );
+  }
+
+  #forward(
+    { method, url, headers }: IncomingMessage,
+    body: string,
+  ): Promise<
+    { readonly status: number; readonly headers: IncomingMessage['headers']; readonly body: string } | undefined
+  > {
+    return new Promise((resolve) => {
+      const options = { method, agent: false, headers: { ...headers, host: new URL(this.target).host } };
+      const outgoing = request(`${this.target}${url ?? ''}`, options, (answer) => {
+        read(answer).then(
+          (text) => resolve({ status: answer.statusCode ?? 0, headers: answer.headers, body: text }),
+          () => resolve(undefined),
+        );
+      });
+      outgoing.on('error', () => resolve(undefined));
+      outgoing.end(body);
+    });
+  }
+}
+
+async function read(message: IncomingMessage): Promise<string> {
+  const chunks: Buffer[] = [];
+  for await (const chunk of message) if (Buffer.isBuffer(chunk)) chunks.push(chunk);
+  return Buffer.concat(chunks).toString('utf8');
+}
