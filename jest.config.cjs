@@ -1,6 +1,7 @@
 /** @type {import('jest').Config} */
 module.exports = {
-  testEnvironment: 'node',
+  testEnvironment: '<rootDir>/test/support/environment.cjs',
+  resolver: '<rootDir>/test/support/resolver.cjs',
   roots: ['<rootDir>/test'],
   testMatch: ['**/*.test.ts'],
   testTimeout: 60_000,
@@ -15,6 +16,6 @@ module.exports = {
       { module: { type: 'commonjs' }, jsc: { target: 'es2022', parser: { syntax: 'typescript' } } },
     ],
   },
-  // ESM-only dependencies: Jest cannot require() them as they are.
-  transformIgnorePatterns: ['/node_modules/(?!(age-encryption|@noble|@scure|jose|openpgp|@inquirer)/)'],
+  // ESM-only, and not shared (resolver.cjs): Jest cannot require() it as it is.
+  transformIgnorePatterns: ['/node_modules/(?!@inquirer/)'],
 };

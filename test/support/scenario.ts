@@ -4,7 +4,6 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Client, WorkflowHandle } from '@temporalio/client';
-import { DefaultLogger, Runtime } from '@temporalio/worker';
 import pino from 'pino';
 import { stringify } from 'yaml';
 import { deploymentWorkflowId } from '../../src/contracts/names';
@@ -25,10 +24,11 @@ import type { RunningWorker } from '../../src/worker';
 import { findCanaries, historyText } from './canaries';
 import type { TestPerson } from './people';
 import { approvalOf, decisionOf, envelopeOf, makePerson } from './people';
+import { quietRuntime } from './temporal-runtime';
 import { temporalClient, temporalNativeConnection, temporalServer, uniqueTaskQueue } from './temporal-server';
 import { workflowBundle } from './workflow-bundle';
 
-Runtime.install({ logger: new DefaultLogger('ERROR') });
+quietRuntime();
 
 const HOLDERS = ['ada', 'bert', 'cleo', 'dora', 'emil'];
 const WAIT_MS = 45_000;

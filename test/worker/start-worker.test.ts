@@ -4,7 +4,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { DefaultLogger, Runtime, Worker } from '@temporalio/worker';
+import { Worker } from '@temporalio/worker';
 import pino from 'pino';
 import { createCeremonyKeys, KeyRecords, newSealKey, newSigningKey } from '../../src/secrets';
 import { startWorker } from '../../src/worker';
@@ -13,10 +13,11 @@ import { KeySweeper } from '../../src/worker/key-sweeper';
 import { projectRoot } from '../../src/dev-server/locations';
 import { parseInventory } from '../../src/inventory';
 import { searchAttributesRegistered } from '../../src/worker/search-attributes';
+import { quietRuntime } from '../support/temporal-runtime';
 import { temporalClient, temporalNativeConnection, temporalServer, uniqueTaskQueue } from '../support/temporal-server';
 import { workflowBundle } from '../support/workflow-bundle';
 
-Runtime.install({ logger: new DefaultLogger('ERROR') });
+quietRuntime();
 
 const log = pino({ level: 'silent' });
 let directory: string;
