@@ -110,6 +110,18 @@ describe('the wipe of a cluster', () => {
     expect(await permissions().use(DEPLOYMENT, entry('north'))).toBeUndefined();
   });
 
+  it('is refused where its approvals are older than they count, and uses up no permission', async () => {
+    const authority = await planFor('north');
+    const input = { deployment: DEPLOYMENT, primary: 'east', secondary: 'north', activation: await issue('north') };
+    bench.signaled('approve', authority.approvals, undefined, Date.now() - 9 * 3_600_000);
+    const refused = await bench.failure('enableDrSecondary', { ...input, authority });
+    bench.history = { events: [] };
+    expect(refused).toMatchObject({ code: 'NOT_APPROVED', details: { outcomeKnown: true } });
+    expect(refused.details['observed']).toContain('gate wipe was met at');
+    expect(await permissions().use(DEPLOYMENT, entry('north'))).toBeUndefined();
+    expect(enables('north')).toBe(0);
+  });
+
   it('is refused where another run used the permission', async () => {
     const authority = await planFor('south');
     const activation = await issue('south');
