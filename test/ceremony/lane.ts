@@ -16,8 +16,9 @@ export interface Played {
   readonly run: TestRun;
   readonly report: Report;
   readonly asked: readonly Asked[];
-  /** Numbers of the service's calls and tokens of this order: from, to. */
+  /** Numbers of the service's last call before this order, and of its own last one. */
   readonly calls: readonly [number, number];
+  /** Of the tokens that the cluster issued: from, to. */
   readonly tokens: readonly [number, number];
   /** Numbers of the service's calls whose caller was dead when the answer came. */
   readonly unheard: ReadonlySet<number>;
@@ -40,10 +41,9 @@ export class CeremonyLane {
 
   /** Plays one order to its end. */
   async play(order: Order): Promise<Played> {
-    const { service } = this.#scenario;
     await this.#restore();
     this.#unheard.clear();
-    const from = { call: service.calls.length, token: this.#west.issuedSecrets.length };
+    const from = { call: this.#lastCall, token: this.#west.issuedSecrets.length };
     if (order.foreignBefore) this.#afterInvitation = () => this.#stranger('POST');
     const player = new Player(this.#scenario, this.cluster, order);
     const faults = [...order.mishaps.map((each) => this.#arrange(each)), ...this.#arrangeLate(order, player)];
@@ -56,7 +56,7 @@ export class CeremonyLane {
         order,
         ...ended,
         unheard: new Set(this.#unheard),
-        calls: [from.call, service.calls.length],
+        calls: [from.call, this.#lastCall],
         tokens: [from.token, this.#west.issuedSecrets.length],
       };
     } catch (error) {
@@ -67,6 +67,10 @@ export class CeremonyLane {
       // Also what waits for a call that never came: it belongs to this order.
       for (const fault of [...faults, ...this.#added.splice(0)]) fault.remove();
     }
+  }
+
+  get #lastCall(): number {
+    return this.#scenario.service.calls.at(-1)?.seq ?? 0;
   }
 
   #afterInvitation: (() => Promise<void>) | undefined;

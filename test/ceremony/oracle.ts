@@ -31,7 +31,10 @@ export async function judge(
   const { order, report, asked, run, secrets } = played;
   const mistakes: string[] = [];
   const west = scenario.service.cluster(cluster);
-  const calls = scenario.service.calls.slice(...played.calls).filter((call) => call.cluster === cluster);
+  const [before, last] = played.calls;
+  const calls = scenario.service.calls.filter(
+    (call) => call.cluster === cluster && call.seq > before && call.seq <= last,
+  );
   const issued = west.issuedSecrets.slice(...played.tokens);
 
   // 1. It ends in a token, or in a named action for a named person.

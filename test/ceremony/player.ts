@@ -10,8 +10,8 @@ import { HOLDERS } from './orders';
 
 /** Each look is a query that the worker answers: the most of what an order costs beside its keys. */
 const POLL_MS = 250;
-/** A killed worker costs ten seconds, and the machine may be loaded many times over. */
-export const WAIT_MS = 240_000;
+/** Without anything new: a killed worker costs ten seconds, and the machine may be loaded many times over. */
+export const WAIT_MS = 150_000;
 const WAYS_OUT = new Set(['retry', 'skip', 'abort', 'cancel-attempt']);
 
 type Parked = Extract<Waiting, { for: 'decision' }>;
@@ -163,13 +163,17 @@ export class Player {
 
   /** People do what the run asks, until it ends. */
   async #answerUntilTheEnd(freeSlot: () => Promise<void>): Promise<Report> {
-    const deadline = Date.now() + WAIT_MS;
+    let deadline = Date.now() + WAIT_MS;
+    let seen = '';
     let answered: string | false = '';
     let cancelled = 0;
     while (Date.now() < deadline) {
       const report = await this.#reportWithin(POLL_MS);
       if (report) return report;
       const status = await this.#status();
+      const shown = JSON.stringify([status?.phase, status?.steps, status?.waiting, status?.receipts.length]);
+      if (shown !== seen) deadline = Date.now() + WAIT_MS;
+      seen = shown;
       const waiting = status?.waiting.find(({ for: kind }) => kind === 'shares' || kind === 'decision');
       if (!status || !waiting || status.receipts.length < this.#total) continue;
       const question =
