@@ -199,7 +199,7 @@ it('a cluster is made primary by a plan that says so, or that wipes a secondary 
     await enablingOf('south', 'dr.primary.enable-for-secondary', 'plan'),
     await enablingOf('south', 'performance.primary.enable', 'plan'),
     await enablingOf('north', 'dr.primary.enable', 'plan'),
-    await planFor('south'),
+    await enablingOf('south', 'dr.secondary.enable', 'wipe'),
   ])
     expect((await bench.failure('enableDrPrimary', { ...asked, authority })).code).toBe('NOT_APPROVED');
   expect(bench.calls('south', 'primary/enable')).toBe(0);
