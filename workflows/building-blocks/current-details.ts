@@ -57,7 +57,8 @@ export function currentDetails(status: RunStatus, namespace: string): string {
 }
 
 function findingLine({ severity, text, next }: Finding): string {
-  return `**${severity === 'critical' ? 'CRITICAL' : 'Warning'}**: ${prose(text)}${next ? ` Next: ${prose(next)}` : ''}`;
+  const whole = /[.!?]$/.test(text) ? text : `${text}.`;
+  return `**${severity === 'critical' ? 'CRITICAL' : 'Warning'}**: ${prose(whole)}${next ? ` Next: ${prose(next)}` : ''}`;
 }
 
 /**
@@ -68,7 +69,7 @@ function prose(text: string): string {
   const parts = text.replace(/\s+/g, ' ').split('`');
   const isCode = (index: number) => parts.length % 2 === 1 && index % 2 === 1;
   return parts
-    .map((part, index) => (isCode(index) ? part : part.replace(/[\\*_[\]<>#|~]/g, '\\$&')))
+    .map((part, index) => (isCode(index) ? part : part.replace(/[\\*_[\]<>#|~]|:(?=\/\/)|(?<=www)\./gi, '\\$&')))
     .join(parts.length % 2 === 1 ? '`' : '\\`');
 }
 

@@ -178,8 +178,8 @@ it('a root token, and a rehearsal, are named as what they are', () => {
 });
 
 it('what people write becomes neither heading nor link nor bold; commands of the run stay code', () => {
-  const evil = 'a\n\n### **CRITICAL** [give it here](http://x) <b>now</b>';
-  const plain = 'a \\#\\#\\# \\*\\*CRITICAL\\*\\* \\[give it here\\](http://x) \\<b\\>now\\</b\\>';
+  const evil = 'a\n\n### **CRITICAL** [give it here](http://x) www.x <b>now</b>';
+  const plain = 'a \\#\\#\\# \\*\\*CRITICAL\\*\\* \\[give it here\\](http\\://x) www\\.x \\<b\\>now\\</b\\>';
   const declined = [{ by: { name: 'ada', how: 'signed' }, reason: evil }] as const;
   const text = shown({
     waiting: [
