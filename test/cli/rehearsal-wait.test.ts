@@ -16,12 +16,19 @@ it('the exact command for each missing person, and for nobody who has answered',
   expect(nextCommands(status(waiting(['ada'], ['bert', 'cleo'])))).toEqual([
     { who: 'bert', command: 'runbook share rehearsal:payments --holder bert' },
     { who: 'cleo', command: 'runbook share rehearsal:payments --holder cleo' },
+    {
+      who: 'whoever cannot give',
+      command: 'runbook decline rehearsal:payments --holder YOUR-NAME --reason WHY',
+    },
   ]);
 });
 
 it('the status says that no key share is asked for', () => {
   const [first] = waitingLines('rehearsal:payments', waiting(['ada'], ['bert']), Date.parse('2026-03-01T09:00:00Z'));
   expect(first).toBe('REHEARSAL until 10:00:00Z, no key share is asked for: 1 answered (ada), 1 missing');
+  const declined = [{ by: { name: 'cleo', how: 'claimed' as const }, reason: 'ill' }];
+  const [who] = waitingLines('w', { ...waiting(['ada'], ['bert']), declined } as Waiting, 0);
+  expect(who).toContain('1 missing; declined: cleo (UNVERIFIED), ill');
 });
 
 it('a follower is told once, and again when somebody has answered', () => {
