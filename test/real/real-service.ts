@@ -75,26 +75,14 @@ export async function callReal(
 }
 
 /** Address of the node that is active; waits for one. */
-export async function activeNode({ addresses }: RealServer, not?: string): Promise<string> {
+export async function activeNode({ addresses }: RealServer): Promise<string> {
   for (const deadline = Date.now() + READY_MS; Date.now() < deadline; await delay(50)) {
     for (const address of addresses) {
       const { status } = await fetch(`${address}/v1/sys/health`).catch(() => ({ status: 0 }));
-      if (status === 200 && address !== not) return address;
+      if (status === 200) return address;
     }
   }
   throw new Error(`no active node among ${addresses.join(', ')}`);
-}
-
-/** A root token for what only an administrator may do; the caller revokes it. */
-export async function makeRootToken(server: RealServer): Promise<string> {
-  const { nonce, otp } = (await callReal(server, 'POST', 'sys/generate-root/attempt', { body: {} })).body;
-  let encoded = '';
-  for (const key of (await keySharesOf(server)).slice(0, 3)) {
-    const { body } = await callReal(server, 'POST', 'sys/generate-root/update', { body: { key, nonce } });
-    encoded = String(body['encoded_token']);
-  }
-  const password = Buffer.from(String(otp));
-  return Buffer.from(Buffer.from(encoded, 'base64').map((byte, index) => byte ^ (password[index] ?? 0))).toString();
 }
 
 /** The token is a root token of this server; afterwards it is none. */
@@ -102,18 +90,4 @@ export async function provenAndRevoked(server: RealServer, token: string): Promi
   const seen = await callReal(server, 'GET', 'auth/token/lookup-self', { token });
   expect(seen).toMatchObject({ status: 200, body: { data: { policies: ['root'] } } });
   expect((await callReal(server, 'POST', 'auth/token/revoke-self', { token })).status).toBe(204);
-}
-
-/** Seals the active node, as an administrator would; gives its address. */
-export async function seal(server: RealServer, token: string): Promise<string> {
-  const node = await activeNode(server);
-  expect((await callReal(server, 'POST', 'sys/seal', { token, node })).status).toBe(204);
-  return node;
-}
-
-/** Unseals a node with the first three shares, and waits until the cluster serves. */
-export async function unseal(server: RealServer, node: string): Promise<void> {
-  for (const key of (await keySharesOf(server)).slice(0, 3))
-    expect((await callReal(server, 'POST', 'sys/unseal', { body: { key }, node })).status).toBe(200);
-  await activeNode(server);
 }

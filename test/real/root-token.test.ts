@@ -12,8 +12,7 @@ import { Scenario } from '../support/scenario';
 import type { TestRun } from '../support/scenario';
 import { converse, record, recordedTurns } from './conversation';
 import { Proxy } from './proxy';
-import { activeNode, callReal, keySharesOf, makeRootToken, provenAndRevoked } from './real-service';
-import { realServer, realService, seal, unseal } from './real-service';
+import { activeNode, callReal, keySharesOf, provenAndRevoked, realServer, realService } from './real-service';
 
 jest.setTimeout(120_000);
 
@@ -149,20 +148,6 @@ if (server) {
       ]);
     });
 
-    it('a node that is sealed in the middle of the burst keeps its attempt: the last share counts after the unsealing', async () => {
-      const token = await makeRootToken(server);
-      let sealed = '';
-      at(UPDATE, 3, { before: async () => void (sealed = await seal(server, token)) });
-      const run = await underWay();
-      await run.until('the seal', () => statuses(UPDATE).length === 3);
-      await unseal(server, sealed);
-      const report = await expectGoodToken(run);
-      await provenAndRevoked(server, token);
-      expect(report).toMatchObject({ parkings: [], findings: [] });
-      expect(sharesGiven(report)).toBe(3);
-      expect([statuses(ATTEMPT), statuses(UPDATE)]).toEqual([[200], [200, 200, 503, 200]]);
-    });
-
     it('a lost answer to the last share leaves a token that nobody holds: it is named first, another is made', async () => {
       let encoded = '';
       at(UPDATE, 3, {
@@ -186,24 +171,6 @@ if (server) {
       at(UPDATE, 3, { after: () => 'glued' });
       expect(await expectGoodToken(await underWay())).toMatchObject({ parkings: [], findings: [] });
       expect(statuses(UPDATE)).toEqual([200, 200, 200]);
-    });
-
-    const ofSeveralNodes = server.addresses.length < 3 ? it.skip : it;
-    ofSeveralNodes('a leader change in the middle of the burst loses the attempt, and asks nobody again', async () => {
-      const token = await makeRootToken(server);
-      at(UPDATE, 2, {
-        after: async () => {
-          const former = await activeNode(server);
-          expect((await callReal(server, 'POST', 'sys/step-down', { token })).status).toBe(204);
-          await activeNode(server, former);
-          return 'as it is';
-        },
-      });
-      const report = await expectGoodToken(await underWay());
-      await provenAndRevoked(server, token);
-      expect(report).toMatchObject({ parkings: [], findings: [] });
-      expect(sharesGiven(report)).toBe(3);
-      expect(statuses(ATTEMPT)).toEqual([200, 200]);
     });
 
     it('an attempt of somebody else is left alone: the run parks and goes on when it has ended', async () => {
