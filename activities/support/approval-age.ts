@@ -1,4 +1,3 @@
-import { isDeepStrictEqual } from 'node:util';
 import type { Authority } from '../../src/contracts/activities';
 import type { ReplicationObservation } from '../../src/contracts/observations';
 import type { GateName } from '../../src/contracts/plan';
@@ -7,7 +6,7 @@ import { findDeployment } from '../../src/inventory';
 import type { Inventory } from '../../src/inventory';
 import type { RunContext } from '../../src/secrets';
 import { unwrapDocument } from '../../src/secrets/people';
-import { ArrivedSignals } from './arrived-signals';
+import { ArrivedSignals, sameContent } from './arrived-signals';
 import { heartbeatAge } from './observe';
 import { judgeGate, signalled, verifiedApprovals } from './people';
 
@@ -89,7 +88,7 @@ async function metAt(
     const [approval] = await verifiedApprovals(inventory, run, gate, authority.plan.digest, [document]);
     if (approval === undefined) continue;
     const said = unwrapDocument(signalled(document).approval);
-    const signal = arrived.find(({ content }) => isDeepStrictEqual(unwrapDocument(content), said));
+    const signal = arrived.find(({ content }) => sameContent(unwrapDocument(content), said));
     timed.push({ approval, at: signal?.at ?? approval.iat * 1000 });
   }
   timed.sort((one, other) => one.at - other.at);

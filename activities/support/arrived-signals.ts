@@ -105,7 +105,7 @@ export class ArrivedSignals {
    */
   async senderOf(signal: SignalName, arrival: number, input: unknown): Promise<string | undefined> {
     const { content, principal } = await this.of(signal, arrival);
-    if (!isDeepStrictEqual(content, input)) throw noSuchSignal();
+    if (!sameContent(content, input)) throw noSuchSignal();
     return principal;
   }
 
@@ -114,6 +114,12 @@ export class ArrivedSignals {
     const { events } = await getClient().workflow.getHandle(wid, rid).fetchHistory();
     return events ?? [];
   }
+}
+
+/** Whether two contents of signals say the same, wherever their objects were made. */
+export function sameContent(one: unknown, other: unknown): boolean {
+  const plain = (content: unknown): unknown => JSON.parse(JSON.stringify(content ?? null));
+  return isDeepStrictEqual(plain(one), plain(other));
 }
 
 const KNOWN: ReadonlySet<string> = new Set(Object.values(SIGNALS));
