@@ -84,7 +84,7 @@ function opening({ entry }: ClusterAccess, kind: CeremonyKind): string[] {
   return [
     `Only where no credential can be had: an orphan batch token in the place of batchToken or ceremonyCredential of ${entry.name} lets the run go on at once, without any of this.`,
     `On every node of ${entry.name} (${entry.addresses.join(', ')}), also on standbys, because leadership may move, put this line into the server's configuration file, at its top level:`,
-    `enable_unauthenticated_access = ["${OPENED_BY[kind]}"]`,
+    `\`enable_unauthenticated_access = ["${OPENED_BY[kind]}"]\``,
     'Then let each node read its configuration anew: `kill -HUP $(pidof vault)`, or `systemctl reload vault`. No restart: it would seal the node.',
     'The run sees it and goes on by itself. Meanwhile anybody who reaches the cluster may occupy or cancel its one generation slot; without the key shares nobody gets a token.',
   ];

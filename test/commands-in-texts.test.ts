@@ -7,9 +7,9 @@ import { COMMANDS } from '../src/cli/command-table';
 import { readSources } from './support/source-graph';
 
 const NAMES = COMMANDS.flatMap((group) => group.names).join('|');
-/** A command of ours or of the service, an option, a command that a function made, or a value to be looked up first. */
+/** A command of ours or of the service, a line of its configuration, an option, what a function made, a value to look up. */
 const COMMAND = new RegExp(
-  `\\brunbook (?:${NAMES})\\b|\\bvault (?:operator|write|policy|token)\\b|(?<=\\S\\s)--[a-z]|\\{command\\}|\\bWORKFLOW-ID\\b`,
+  `\\brunbook (?:${NAMES})\\b|\\bvault (?:operator|write|policy|token)\\b|\\benable_unauthenticated_access =|(?<=\\S\\s)--[a-z]|\\{command\\}|\\bWORKFLOW-ID\\b`,
   'g',
 );
 /** Functions whose result is a command, for a terminal or for somebody who puts the backticks. */

@@ -119,7 +119,7 @@ async function requireCeremonyWay(access: ClusterAccess, asking: Asking): Promis
     cluster: name,
     observed: `${inWords(way)}; version ${version ?? 'not told'}`,
     needed: neededFor(kind),
-    next: `Give ceremonyCredential of ${name}, or open the calls in its configuration for the time of the ceremony: enable_unauthenticated_access = ["${OPENED_BY[kind]}"].`,
+    next: `Give ceremonyCredential of ${name}, or open the calls in its configuration for the time of the ceremony: \`enable_unauthenticated_access = ["${OPENED_BY[kind]}"]\`.`,
   });
 }
 
@@ -213,6 +213,6 @@ export function breakGlassWarnings(
   const newer = clusters.filter(({ version }) => majorVersion(version) >= 2).map(({ cluster }) => cluster);
   if (newer.length === 0) return [];
   return [
-    `From version 2.0 the ceremony calls of ${newer.join(', ')} need a credential. Where none in hand is accepted, people open them for the time of the ceremony by enable_unauthenticated_access = ["${OPENED_BY[kind]}"]: meanwhile anybody who reaches the cluster may occupy or cancel its one generation slot, and nobody gets a token without the key shares. The run sees that it is taken back.`,
+    `From version 2.0 the ceremony calls of ${newer.join(', ')} need a credential. Where none in hand is accepted, people open them for the time of the ceremony by \`enable_unauthenticated_access = ["${OPENED_BY[kind]}"]\`: meanwhile anybody who reaches the cluster may occupy or cancel its one generation slot, and nobody gets a token without the key shares. The run sees that it is taken back.`,
   ];
 }
