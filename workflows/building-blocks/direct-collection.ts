@@ -303,10 +303,11 @@ export abstract class DirectCollection<T> {
       ? `A token of ${cluster} exists that this run does not hold: nobody handed in the encoded token.`
       : `The attempt on ${cluster} is gone: cancelled by somebody, lost with a restart, or complete.`;
     const failure = { code: complete ? 'TOKEN_ORPHANED' : 'ATTEMPT_LOST', message };
-    const decision = await whileHandedIn(run, cluster, failure, parked, {
-      taken: () => this.#has(cluster),
-      timeoutMs: waitMs,
-    });
+    const waited = (taken: () => boolean, timeoutMs?: number) =>
+      whileHandedIn(run, cluster, failure, parked, { taken, timeoutMs });
+    let decision = await waited(() => this.#has(cluster), waitMs);
+    // What was handed in may be that very token: no alarm, and no question, before it was looked at.
+    if (!decision && this.#handedIn.looksAtSome) decision = await waited(() => !this.#handedIn.looksAtSome);
     if (this.#has(cluster)) {
       this.#attempts.settled(cluster);
       return 'token';

@@ -41,7 +41,7 @@ export async function whileHandedIn(
   cluster: string,
   { code, message }: { readonly code: string; readonly message: string },
   { choices = [LEAVE] }: Parked,
-  { taken, timeoutMs }: { readonly taken: () => boolean; readonly timeoutMs: number },
+  { taken, timeoutMs }: { readonly taken: () => boolean; readonly timeoutMs: number | undefined },
 ): Promise<Decision | undefined> {
   if (run.inOutage) {
     const failure = { code, message, outcomeKnown: code !== 'TOKEN_ORPHANED' };

@@ -46,6 +46,11 @@ export class HandedIn<T> {
     return this.#items;
   }
 
+  /** Something was handed in, and it is not known yet what it is. */
+  get looksAtSome(): boolean {
+    return this.#looking > 0;
+  }
+
   of(cluster: string): T | undefined {
     return this.#items.find((each) => each.cluster === cluster)?.value;
   }
