@@ -7,6 +7,7 @@ import type { Deployment, Inventory } from '../../src/inventory';
 import type { ActivityDependencies } from '../dependencies';
 import type { Clusters } from './clusters';
 import { observeCluster } from './observe';
+import { groupRule } from '../../src/contracts/share-groups';
 import { planDigest } from './plan-digest';
 
 /** Reads every cluster of a deployment at once; one that does not answer is an observation too. */
@@ -22,8 +23,17 @@ export function siteFacts(
   { inventory, searchAttributesRegistered }: ActivityDependencies,
   deployment: string,
 ): SiteFacts {
-  const site = { searchAttributesRegistered, uiAddress: inventory.temporal.uiAddress };
-  const { notifications: targets = [], people, ceremony } = inventory.deployments.get(deployment) ?? {};
+  const {
+    notifications: targets = [],
+    people,
+    ceremony,
+    shareGroups = [],
+  } = inventory.deployments.get(deployment) ?? {};
+  const site = {
+    searchAttributesRegistered,
+    uiAddress: inventory.temporal.uiAddress,
+    ...(shareGroups.length > 0 && { shareGroups: groupRule(shareGroups) }),
+  };
   const direct = ceremony?.shares === 'direct' ? ({ shares: 'direct' } as const) : {};
   if (targets.length === 0 || !people) return { ...site, ...direct };
   const events = NOTIFICATION_EVENTS.filter((event) => targets.some((target) => target.events.includes(event)));

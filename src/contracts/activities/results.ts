@@ -36,6 +36,8 @@ export interface SiteFacts {
   readonly uiAddress?: string;
   /** How key shares reach the service where the start of a run does not say it; sealed where it is absent. */
   readonly shares?: 'direct';
+  /** The groups of which key shares must come, in words; absent where the inventory names none. */
+  readonly shareGroups?: string;
   /** Absent where nobody outside of the run is told anything. */
   readonly notifications?: NotificationFacts;
 }
