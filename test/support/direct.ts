@@ -2,12 +2,14 @@ import { request } from 'undici';
 import type { DirectAttempt } from '../../src/contracts/activities';
 import type { Waiting } from '../../src/contracts/run-status';
 import type { Receipt } from '../../src/contracts/run-facts';
+import { signalled } from './faults';
 import { declineOf } from './people';
 import { replayRun } from './replay';
 import type { Scenario, TestRun } from './scenario';
 import { temporalServer } from './temporal-server';
 
 type Action = Extract<Waiting, { for: 'action' }>;
+const HOLDERS = ['ada', 'bert', 'cleo'];
 /** Where the shares go, as the instructions say it. */
 export type Shown = Pick<DirectAttempt, 'nonce' | 'address'> & { readonly url: string; readonly text: string };
 
@@ -34,22 +36,54 @@ export async function enter(shown: Shown, share: string): Promise<Readonly<Recor
   return answer;
 }
 
-/** Holders enter their shares one after the other, each seen by the run; gives the encoded token. */
+/**
+ * Holders enter their shares one after the other; the run sees each to count before the next comes, and the last one by
+ * what it makes.
+ *
+ * @param not - nonces of attempts that are over
+ * @returns the encoded token
+ */
 export async function enterAll(
   scenario: Scenario,
   run: TestRun,
   cluster: string,
-  holders: readonly string[] = ['ada', 'bert', 'cleo'],
+  holders: readonly string[] = HOLDERS,
   not: readonly string[] = [],
 ): Promise<string> {
   const shown = await shownFor(run, cluster, not);
-  let encoded = '';
-  for (const holder of holders) {
-    const answer = await enter(shown, scenario.person(holder).share ?? '');
-    encoded = textOf(answer['encoded_token']);
+  for (const [before, holder] of holders.slice(0, -1).entries()) {
+    await enter(shown, scenario.person(holder).share ?? '');
+    await progressOf(run, shown, before + 1);
   }
-  if (encoded === '') throw new Error('no encoded token');
+  return enterLast(scenario, shown, holders.at(-1) ?? '');
+}
+
+/** A script with the shares of all holders: nobody looks at the attempt between its first share and its end. */
+export async function enterUnseen(scenario: Scenario, cluster: string, shown: Shown): Promise<string> {
+  const entered = signalled();
+  const look = `GET ${new URL(shown.url).pathname.replace(/update$/, 'attempt')}`;
+  const held = scenario.service.faults.add({ cluster, endpoint: look, times: Infinity, action: () => entered.promise });
+  try {
+    for (const holder of HOLDERS.slice(0, -1)) await enter(shown, scenario.person(holder).share ?? '');
+    return await enterLast(scenario, shown, HOLDERS.at(-1) ?? '');
+  } finally {
+    held.remove();
+    entered.resolve();
+  }
+}
+
+async function enterLast(scenario: Scenario, shown: Shown, holder: string): Promise<string> {
+  const encoded = (await enter(shown, scenario.person(holder).share ?? ''))['encoded_token'];
+  if (typeof encoded !== 'string' || encoded === '') throw new Error('no encoded token');
   return encoded;
+}
+
+/** Waits until the run shows so many shares of this attempt. */
+export async function progressOf(run: TestRun, { nonce }: Pick<Shown, 'nonce'>, shares: number): Promise<void> {
+  await run.waitsFor('action', ({ instructions }) => {
+    const text = instructions.join('\n');
+    return text.includes(nonce) && text.includes(`${shares} of 3 key shares are in`);
+  });
 }
 
 /** The whole ceremony on one cluster: each share into the service, the encoded token into the run. */
@@ -77,25 +111,10 @@ export async function handIn(run: TestRun, cluster: string, encodedToken: string
   await run.handle.signal('submitEncodedToken', { cluster, encodedToken });
 }
 
-/** Holders enter their shares; each is seen to count before the next. Gives the answer to the last one. */
-export async function enterSeen(scenario: Scenario, run: TestRun, shown: Shown): Promise<string> {
-  for (const [before, holder] of ['ada', 'bert'].entries()) {
-    await enter(shown, scenario.person(holder).share ?? '');
-    await run.until('the progress', ({ waiting }) =>
-      JSON.stringify(waiting).includes(`${before + 1} of 3 key shares are in`),
-    );
-  }
-  return String((await enter(shown, scenario.person('cleo').share ?? ''))['encoded_token']);
-}
-
 /** Every share went to the service, none to Temporal; and the run would go on after a restart of the worker. */
 export async function expectClean(scenario: Scenario, run: TestRun, told: unknown): Promise<void> {
   expect(await scenario.leaks([JSON.stringify(told)])).toEqual([]);
   await replayRun(run);
-}
-
-function textOf(value: unknown): string {
-  return typeof value === 'string' ? value : '';
 }
 
 function parsed({ instructions }: Action): Shown | undefined {

@@ -1,14 +1,29 @@
 /** Whom a run asks whose holders enter their shares themselves: who declines, stands by, or forgets the token. */
+import { setTimeout as delay } from 'node:timers/promises';
+import { ArrivedSignals } from '../../activities/support/arrived-signals';
 import { ceremonyWorkflowId } from '../../src/contracts/names';
-import { declines, enterAll, enterSeen, expectClean, handIn, shownFor } from '../support/direct';
+import { declines, enterAll, expectClean, handIn, shownFor } from '../support/direct';
 import { expectServiceOn } from '../support/faults';
 import { WebhookServer } from '../support/notification-servers';
+import type { TestRun } from '../support/scenario';
 import { Scenario } from '../support/scenario';
 
 jest.setTimeout(100_000);
 
+const HAND_IN_MS = 300;
+
 const findingCodes = (report: { readonly findings: readonly { readonly code: string }[] }) =>
   report.findings.map(({ code }) => code);
+
+/** The wait for the token has ended, and the run has answered to that. */
+async function timeIsOver(run: TestRun): Promise<boolean> {
+  const { events } = await run.handle.fetchHistory();
+  const started = (events ?? []).find(
+    ({ timerStartedEventAttributes: timer }) => Number(timer?.startToFireTimeout?.nanos ?? 0) === HAND_IN_MS * 1e6,
+  )?.timerStartedEventAttributes?.timerId;
+  const fired = (events ?? []).findIndex(({ timerFiredEventAttributes: timer }) => timer && timer.timerId === started);
+  return fired >= 0 && (events ?? []).slice(fired).some((each) => each.workflowTaskCompletedEventAttributes);
+}
 
 describe('the holders of direct key shares', () => {
   let scenario: Scenario;
@@ -17,7 +32,7 @@ describe('the holders of direct key shares', () => {
     told = await WebhookServer.start();
     process.env['TEST_DIRECT_URL'] = told.origin;
     scenario = await Scenario.start({
-      limits: { handIn: '300ms' },
+      limits: { handIn: `${HAND_IN_MS}ms` },
       deployment: {
         ceremony: {
           ...{ collectFor: '30m', useFor: '30m', shares: 'direct' },
@@ -39,7 +54,7 @@ describe('the holders of direct key shares', () => {
       { deployment: scenario.name, cluster: 'west', reason: 'a test of the alarm', requestedBy: 'olga' },
       'merkle-check:west',
     );
-    const encoded = await enterSeen(scenario, run, await shownFor(run, 'west'));
+    const encoded = await enterAll(scenario, run, 'west');
     const parked = await run.waitsFor('decision');
     expect(parked).toMatchObject({ step: 'Key shares on west', code: 'TOKEN_ORPHANED' });
     expect(parked.next).toContain('`runbook submit-token merkle-check:west --cluster west`');
@@ -52,6 +67,30 @@ describe('the holders of direct key shares', () => {
     expect(report.tokens.map(({ cluster, state }) => [cluster, state])).toEqual([['west', 'deleted']]);
     expect(scenario.service.cluster('west').snapshotState().operationTokens).toBe(0);
     await expectClean(scenario, run, report);
+  });
+
+  it('the time for the token ends while the one that was handed in is looked at: no alarm, and nobody is asked', async () => {
+    const run = await scenario.startRunbook(
+      'merkleCheck',
+      { deployment: scenario.name, cluster: 'west', reason: 'a test of a slow look', requestedBy: 'olga' },
+      'merkle-check:west',
+    );
+    const slow = jest.spyOn(ArrivedSignals.prototype, 'all').mockImplementation(async function (
+      this: ArrivedSignals,
+      signal,
+      arrivals,
+    ) {
+      while (signal === 'submitEncodedToken' && !(await timeIsOver(run))) await delay(50);
+      return Promise.all(arrivals.map((arrival) => this.of(signal, arrival)));
+    });
+    try {
+      await handIn(run, 'west', await enterAll(scenario, run, 'west'));
+      const report = await run.report();
+      expect(report).toMatchObject({ outcome: 'completed', findings: [], parkings: [] });
+      await expectClean(scenario, run, report);
+    } finally {
+      slow.mockRestore();
+    }
   });
 
   it('a holder who declines: who stands by is asked at once, and reminded by name; too few left is said, and the run goes on', async () => {
@@ -109,8 +148,7 @@ describe('the holders of direct key shares', () => {
 
   it('who declined for one cluster is not waited for on the next: who stands by is asked there from the beginning', async () => {
     const run = await scenario.start({ go: 'auto' });
-    const shown = await shownFor(run, 'west');
-    await handIn(run, 'west', await enterSeen(scenario, run, shown));
+    await handIn(run, 'west', await enterAll(scenario, run, 'west'));
     await run.until('the token', ({ receipts }) => receipts.some(({ code }) => code === 'accepted'));
     // Nobody is asked just now.
     expect(await declines(scenario, run, 'bert')).toMatchObject({ verdict: 'accepted' });

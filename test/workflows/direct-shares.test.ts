@@ -1,6 +1,6 @@
 /** Holders who give their shares to the service themselves: no share comes near Temporal or a worker. */
 import { ceremonyWorkflowId } from '../../src/contracts/names';
-import { enter, enterAll, enterSeen, expectClean, handIn, shownFor } from '../support/direct';
+import { enter, enterAll, enterUnseen, expectClean, handIn, progressOf, shownFor } from '../support/direct';
 import { CHANGING, expectServiceOn, statuses } from '../support/faults';
 import { Lane, Lanes, LANE_TEST_MS } from '../support/lane';
 import type { Recipient } from '../support/recipient';
@@ -69,9 +69,9 @@ describe('key shares that holders enter in the service themselves', () => {
       await run.handle.signal('share', { share: 'no' });
 
       await enter(shown, scenario.person('ada').share ?? '');
-      await run.until('the progress', ({ waiting }) => JSON.stringify(waiting).includes('1 of 3 key shares are in'));
+      await progressOf(run, shown, 1);
       await enter(shown, scenario.person('bert').share ?? '');
-      await run.until('the progress', ({ waiting }) => JSON.stringify(waiting).includes('2 of 3 key shares are in'));
+      await progressOf(run, shown, 2);
       const answer = await enter(shown, scenario.person('cleo').share ?? '');
       // Before anything else the run says that a token exists which it does not hold.
       await run.until('what is missing', ({ waiting }) => JSON.stringify(waiting).includes('A TOKEN EXISTS'));
@@ -100,7 +100,7 @@ describe('key shares that holders enter in the service themselves', () => {
       const run = await ceremony(scenario, { shares: 'direct' });
       const first = await shownFor(run, 'west');
       await enter(first, scenario.person('ada').share ?? '');
-      await run.until('the progress', ({ waiting }) => JSON.stringify(waiting).includes('1 of 3 key shares are in'));
+      await progressOf(run, first, 1);
       await scenario.service.cluster('west').node(0).attempts.cancel();
       expect(await run.waitsFor('decision')).toMatchObject({ step: 'Key shares on west', code: 'ATTEMPT_LOST' });
       await run.decide('retry');
@@ -108,6 +108,20 @@ describe('key shares that holders enter in the service themselves', () => {
       const report = await run.report();
       expect(report).toMatchObject({ outcome: 'completed', findings: [] });
       expect(statuses(scenario, 'west', CHANGING.startAttempt)).toEqual([200, 200]);
+      await expectClean(scenario, run, report);
+    }),
+  );
+
+  it(
+    'a script enters all shares between two looks: the run says that a token may exist, and takes it',
+    inOneNode.test(async (scenario) => {
+      const run = await ceremony(scenario, { shares: 'direct' });
+      const encoded = await enterUnseen(scenario, 'west', await shownFor(run, 'west'));
+      await run.waitsFor('action', ({ instructions }) => instructions.join('\n').includes('A TOKEN EXISTS'));
+      await handIn(run, 'west', encoded);
+      const report = await run.report();
+      expect(report).toMatchObject({ outcome: 'completed', findings: [] });
+      expect(statuses(scenario, 'west', CHANGING.startAttempt)).toEqual([200]);
       await expectClean(scenario, run, report);
     }),
   );
@@ -254,9 +268,9 @@ describe('key shares that holders enter in the service themselves', () => {
     'drSwitchover: what it costs, with each share seen on its own',
     inOneNode.test(async (scenario) => {
       const run = await scenario.start({ go: 'auto', to: 'east', shares: 'direct' });
-      await handIn(run, 'east', await enterSeen(scenario, run, await shownFor(run, 'east')));
+      await handIn(run, 'east', await enterAll(scenario, run, 'east'));
       await run.approve('plan');
-      await handIn(run, 'west', await enterSeen(scenario, run, await shownFor(run, 'west')));
+      await handIn(run, 'west', await enterAll(scenario, run, 'west'));
       const report = await run.report();
       expect(report).toMatchObject({ outcome: 'completed', parkings: [], leftToDo: [] });
       expect(findingCodes(report)).toEqual(['token-kept']);
@@ -276,7 +290,7 @@ describe('key shares that holders enter in the service themselves', () => {
       expect(planText).toContain('"shares":"direct"');
       const first = await shownFor(run, 'west');
       await enter(first, scenario.person('ada').share ?? '');
-      await run.until('the progress', ({ waiting }) => JSON.stringify(waiting).includes('1 of 3 key shares are in'));
+      await progressOf(run, first, 1);
       const west = scenario.service.cluster('west');
       west.leaderChange(1);
       const second = await shownFor(run, 'west', [first.nonce]);
@@ -291,12 +305,9 @@ describe('key shares that holders enter in the service themselves', () => {
       await run.approve('plan');
       await run.approve('go', 'henry');
       // Service is back when the holders are asked again.
-      const shown = await shownFor(run, 'east');
+      await shownFor(run, 'east');
       expect((await run.status()).serviceBackAt).toBeDefined();
-      let encoded = '';
-      for (const holder of ['ada', 'bert', 'cleo'])
-        encoded = String((await enter(shown, scenario.person(holder).share ?? ''))['encoded_token']);
-      await handIn(run, 'east', encoded);
+      await handIn(run, 'east', await enterAll(scenario, run, 'east'));
       const report = await run.report();
       expect(report).toMatchObject({ outcome: 'completed', parkings: [] });
       expect(findingCodes(report)).toEqual(expect.arrayContaining(['attempt-lost', 'attempt-reappeared']));
