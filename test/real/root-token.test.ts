@@ -128,7 +128,7 @@ if (server) {
       const report = await expectGoodToken(run);
       expect(report.findings.map(({ code }) => code)).toEqual(['shares-rejected']);
       const refused = report.receipts.filter(({ verdict }) => verdict === 'refused');
-      expect(refused.map(({ from, code }) => [from.name, code])).toContainEqual(['cleo', 'same-share-as-another']);
+      expect(refused.map(({ from, code }) => [from?.name, code])).toContainEqual(['cleo', 'same-share-as-another']);
       expect(statuses(UPDATE)).toEqual([200, 200, 200]);
     });
 
@@ -136,7 +136,7 @@ if (server) {
       at(UPDATE, 2, {
         after: async () => {
           await callReal(server, 'DELETE', 'sys/generate-root/attempt');
-          return 'as it is';
+          return 'as it is' as const;
         },
       });
       const report = await expectGoodToken(await underWay());

@@ -200,7 +200,7 @@ describe('people control a run', () => {
     expect(parked.observed).toContain('last remote WAL');
     expect(parked.choices.map(({ action }) => action)).toEqual(['retry', 'abort']);
     expect(await currentDetails(run)).toContain(
-      `runbook decide ${scenario.workflowId} --step "Wait until west has it" --action retry`,
+      `runbook decide ${scenario.workflowId} --step 'Wait until west has it' --action retry`,
     );
     // A pause while the step is parked counts after it.
     await run.handle.signal('pause', { by: 'olga', reason: 'once more', before: 'Read the final state' });
