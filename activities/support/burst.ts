@@ -77,6 +77,11 @@ interface Course {
   started: boolean;
   /** Nonce of the attempt whose last share was given, and whose outcome is not settled yet. */
   inDoubt: string | undefined;
+  /**
+   * An answer to its last share was lost: until our cancellation of the attempt was accepted it may end in a token late,
+   * however often it is seen to wait.
+   */
+  unheard: boolean;
 }
 
 /** What became of one set of shares. */
@@ -88,21 +93,23 @@ type SetOutcome<T> =
  * by the fingerprint of our key; the nonce comes from the answer to our own start, or from a read that shows our
  * fingerprint. A lost attempt is started again with the same shares; one that comes back is cancelled, never continued.
  *
- * @throws RunbookError ATTEMPT_FOREIGN, SHARES_REJECTED, ATTEMPT_LOST
+ * @throws RunbookError ATTEMPT_FOREIGN, SHARES_REJECTED, SHARE_SETS_USED_UP, ATTEMPT_LOST
  */
 export async function runBurst<K extends GeneratedTokenKind, T>(
   execution: Execution,
   asked: Burst<K, T>,
 ): Promise<BurstResult<T>> {
-  const course: Course = { started: asked.mayBeThere, inDoubt: undefined };
+  const course: Course = { started: asked.mayBeThere, inDoubt: undefined, unheard: false };
   const { notes } = asked;
   const burst: Burst<K, T> = {
     ...asked,
     onRead: async (attempt) => {
       await notes.seen(attempt);
-      if (attempt.nonce === undefined || attempt.nonce !== course.inDoubt || !notes.stillWaits(attempt)) return;
-      course.inDoubt = undefined;
-      await notes.nothingMade();
+      const waits = attempt.nonce !== undefined && attempt.nonce === course.inDoubt && notes.stillWaits(attempt);
+      if (waits && !course.unheard) await nothingMade(notes, course);
+    },
+    onCancelled: async ({ nonce }) => {
+      if (nonce !== undefined && nonce === course.inDoubt) await nothingMade(notes, course);
     },
   };
   try {
@@ -119,7 +126,10 @@ export async function runBurst<K extends GeneratedTokenKind, T>(
 async function settle(error: unknown, notes: BurstNotes, course: Course): Promise<unknown> {
   if (course.inDoubt === undefined) return error;
   try {
-    await noteOrphan(notes, course, 'what the last share did could not be read');
+    const how = course.unheard
+      ? 'the answer to the last share was lost, and the attempt was not seen to be cancelled'
+      : 'what the last share did could not be read';
+    await noteOrphan(notes, course, how);
     return error;
   } catch (noting) {
     return noting;
@@ -175,17 +185,17 @@ async function tryAllSets<K extends GeneratedTokenKind, T>(
   const bound = `${fits ? 'those that the groups allow, ' : ''}at most ${MAX_SETS} in one burst and ${MAX_SETS_OF_EPOCH} in one epoch, `;
   const all = countSets(shares.length, threshold);
   const holders = shares.map((share) => share.holder).join(', ');
+  const allTried = burst.rejected.count >= MAX_SETS_OF_EPOCH;
   throw new RunbookError(
-    'SHARES_REJECTED',
+    allTried ? 'SHARE_SETS_USED_UP' : 'SHARES_REJECTED',
     `${cluster} rejected ${rejected.length} ${rejected.length === 1 ? 'set' : 'sets'} of ${threshold} out of ${shares.length} key shares.`,
     {
       cluster,
       observed: `${rejected.length} of ${all} possible ${all === 1 ? 'set' : 'sets'} tried, ${rejected.length < all ? bound : ''}and all rejected; holders: ${holders}`,
       needed: `${threshold} shares of this cluster's key`,
-      next:
-        burst.rejected.count < MAX_SETS_OF_EPOCH
-          ? 'At least one of these shares is wrong, and none is proven to be. A holder corrects his, or a further holder gives his: then subsets tell which. No set is tried twice.'
-          : 'This invitation has tried all the sets that it may. Abort this run; each holder looks for the share of this very cluster; then start again.',
+      next: allTried
+        ? 'This invitation has tried all the sets that it may: the run asks the holders again with a new invitation. Each looks for the share of this very cluster first.'
+        : 'At least one of these shares is wrong, and none is proven to be. A holder corrects his, or a further holder gives his: then subsets tell which. No set is tried twice.',
     },
   );
 }
@@ -212,6 +222,9 @@ async function trySet<K extends GeneratedTokenKind, T>(
     () => course.started,
     () => (course.started = true),
   );
+  // Ours was seen to wait, and was gone before it could be cancelled: what was given to it may have arrived late.
+  if (course.inDoubt !== undefined)
+    await noteOrphan(burst.notes, course, 'the answer to the last share was lost, and the attempt was gone later');
   if (nonce === undefined) return { kind: 'lost' };
   await burst.notes.started(nonce);
   for (const [progress, { share }] of set.slice(0, -1).entries()) {
@@ -246,8 +259,6 @@ async function giveLast<K extends GeneratedTokenKind, T>(
   course: Course,
 ): Promise<SetOutcome<T>> {
   const { notes } = burst;
-  /** An answer to the last share was lost: the attempt may end in a token late. */
-  let unheard = false;
   for (let given = 1; ; given += 1) {
     mayGive(execution, burst);
     await notes.lastShare(nonce);
@@ -256,27 +267,29 @@ async function giveLast<K extends GeneratedTokenKind, T>(
     const answer = await give(burst, share, nonce);
     if (answer.kind === 'attempt' && answer.attempt.encodedToken !== undefined)
       return openOrLose(burst, answer.attempt.encodedToken, course);
-    unheard ||= answer.kind === 'attempt' || (answer.kind === 'unclear' && !answer.outcomeKnown);
-    if (!unheard) await nothingMade(notes, course);
+    course.unheard ||= answer.kind === 'attempt' || (answer.kind === 'unclear' && !answer.outcomeKnown);
+    if (!course.unheard) await nothingMade(notes, course);
     if (answer.kind === 'denied') throw answer.error;
     // Without the token the state decides what the share did. An attempt with another nonce is not this one.
     const seen = await readOwn(execution, burst);
     const isThis = seen?.nonce === nonce;
-    if (unheard && !(isThis && notes.stillWaits(seen))) {
+    if (course.unheard && !(isThis && notes.stillWaits(seen))) {
       const how = isThis
         ? 'the connection closed at the last share, and the attempt is there at progress 0'
         : 'the answer to the last share was lost, and the attempt was not there afterwards';
       await noteOrphan(notes, course, how);
       return { kind: 'lost' };
     }
-    await nothingMade(notes, course);
+    // While it waits for this very share, one whose answer was lost may be under way still.
+    const waits = isThis && seen.progress === progress;
+    if (!(course.unheard && waits)) await nothingMade(notes, course);
     if (answer.kind === 'refused' && isThis && seen.progress === 0) return { kind: 'rejected' };
-    if (!isThis || seen.progress !== progress || given === MAX_GIVEN) return { kind: 'lost' };
+    if (!waits || given === MAX_GIVEN) return { kind: 'lost' };
   }
 }
 
 async function nothingMade(notes: BurstNotes, course: Course): Promise<void> {
-  course.inDoubt = undefined;
+  settled(course);
   await notes.nothingMade();
 }
 
@@ -328,7 +341,7 @@ async function openOrLose<K extends GeneratedTokenKind, T>(
 ): Promise<SetOutcome<T>> {
   try {
     const token = await burst.receive(encoded);
-    course.inDoubt = undefined;
+    settled(course);
     return { kind: 'token', token };
   } catch {
     await noteOrphan(burst.notes, course, 'the encoded token does not open with our key', true);
@@ -337,6 +350,11 @@ async function openOrLose<K extends GeneratedTokenKind, T>(
 }
 
 async function noteOrphan(notes: BurstNotes, course: Course, how: string, certain = false): Promise<void> {
-  course.inDoubt = undefined;
+  settled(course);
   await notes.orphaned(how, certain);
+}
+
+function settled(course: Course): void {
+  course.inDoubt = undefined;
+  course.unheard = false;
 }

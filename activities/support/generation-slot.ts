@@ -32,6 +32,8 @@ export interface Slot<K extends GeneratedTokenKind = GeneratedTokenKind> {
   readonly token: Secret | undefined;
   /** Told what each look at the slot shows. */
   readonly onRead?: ((seen: GenerationAttempt) => Promise<void>) | undefined;
+  /** Told of each attempt of ours whose cancellation the service accepted. */
+  readonly onCancelled?: ((cancelled: GenerationAttempt) => Promise<void>) | undefined;
 }
 
 /**
@@ -67,7 +69,10 @@ export async function startOwn<K extends GeneratedTokenKind>(
           next: `Look at ${cluster}, then retry: no holder is asked again.`,
         });
       }
-      await tolerate(() => endpoints.cancelAttempt(options));
+      await tolerate(async () => {
+        await endpoints.cancelAttempt(options);
+        await slot.onCancelled?.(present);
+      });
       continue;
     }
     onStart();
@@ -112,13 +117,15 @@ export async function readAttempt<K extends GeneratedTokenKind>(
 
 /** Frees the single slot, where the attempt in it is ours. */
 export async function cancelOwn<K extends GeneratedTokenKind>(slot: Slot<K>): Promise<void> {
-  const { endpoints, token, key, isOwnNonce, onRead } = slot;
+  const { endpoints, token, key, isOwnNonce, onRead, onCancelled } = slot;
   await tolerate(async () => {
     const seen = await endpoints.readAttempt({ token });
     await onRead?.(seen);
     const { started, pgpFingerprint, nonce = '' } = seen;
     const ours = started && pgpFingerprint === key.pgpFingerprint && (isOwnNonce?.(nonce) ?? true);
-    if (ours) await endpoints.cancelAttempt({ token });
+    if (!ours) return;
+    await endpoints.cancelAttempt({ token });
+    await onCancelled?.(seen);
   });
 }
 

@@ -43,7 +43,7 @@ export async function takeHandedInRoot(
 }
 
 /**
- * A token that was on its way is its recipient's from now on. An alarm that was raised stays one, with the event: who
+ * A token that holders were making themselves is its recipient's from now on. An alarm that was raised stays one, with the event: who
  * follows it up learns that something was handed in. Which of several it was nobody can tell.
  */
 async function notePassedOn(held: Held, cluster: string, eventId: number): Promise<void> {
@@ -51,7 +51,8 @@ async function notePassedOn(held: Held, cluster: string, eventId: number): Promi
   const entries = await everyEntryOf({ ...held, target: { cluster } });
   if (entries.some(({ handedIn }) => handedIn === eventId)) return;
   const at = new Date().toISOString();
-  const pending = entries.find(({ state }) => state === 'pending');
+  // What a burst left belongs to its burst: nobody outside of the worker can have its answer.
+  const pending = held.direct ? entries.find(({ state }) => state === 'pending') : undefined;
   if (pending) return ledger.write({ ...pending, state: 'handed-over', handedIn: eventId, at });
   const [alarm, ...others] = entries.filter(({ state, handedIn }) => state === 'orphan' && handedIn === undefined);
   if (alarm && others.length === 0 && !entries.some(({ state }) => state === 'handed-over'))

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { mkdir, open, readFile, readdir, rename, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
@@ -68,14 +69,16 @@ export class TokenLedger {
     await this.#change(entry.cluster, async () => {
       await mkdir(this.#directory, { recursive: true, mode: 0o700 });
       const file = this.#file(entry.id);
-      const handle = await open(`${file}.tmp`, 'w', 0o600);
+      // Two workers may write one entry at once, as where one was thought dead.
+      const written = `${file}.${randomUUID()}.tmp`;
+      const handle = await open(written, 'wx', 0o600);
       try {
         await handle.writeFile(JSON.stringify(entry));
         await handle.sync();
       } finally {
         await handle.close();
       }
-      await rename(`${file}.tmp`, file);
+      await rename(written, file);
     });
   }
 
@@ -97,10 +100,13 @@ export class TokenLedger {
     return true;
   }
 
-  /** Every entry of a token that exists, or may, and that somebody here has to do with. */
+  /**
+   * Every entry of a token that exists, or may, and that somebody here has to do with: also a root token that its run has
+   * not delivered to its recipient.
+   */
   async open(): Promise<LedgerEntry[]> {
     const past: ReadonlySet<LedgerEntry['state']> = new Set(['deleted', 'begun', 'handed-over']);
-    return (await this.all()).filter(({ state }) => !past.has(state));
+    return (await this.all()).filter(({ state, encoded }) => !past.has(state) || encoded !== undefined);
   }
 
   async all(): Promise<LedgerEntry[]> {

@@ -227,6 +227,38 @@ describe('the answer to the last share', () => {
     expect([west.issuedSecrets.length - before, orphansOf(findings)]).toEqual([1, 1]);
   });
 
+  describe('that was lost three times, with the attempt seen to wait each time', () => {
+    /** What had been sent takes effect, or somebody cancels: nobody outside can tell. */
+    const goes = () => void west.nodes.forEach(({ attempts: slot }) => void slot.cancel());
+    const lostThreeTimes = () =>
+      bench.service.faults.add({ cluster: 'west', endpoint: GIVE, skip: 2, action: 'reset', times: 3 });
+
+    it('is an alarm where the attempt is gone before this run cancels it', async () => {
+      lostThreeTimes();
+      bench.service.faults.add({ cluster: 'west', endpoint: READ, skip: 4, action: goes });
+      const { token, findings } = await bench.call('generateOperationToken', input());
+      expect(await reveal(token)).toBe(west.issuedSecrets.at(-1));
+      expect(orphansOf(findings)).toBe(1);
+    });
+
+    it('is none where this run cancels it', async () => {
+      lostThreeTimes();
+      const { findings } = await bench.call('generateOperationToken', input());
+      expect(findings).toEqual([]);
+    });
+
+    it('is an alarm where the time is over then, and the attempt is gone before this run cancels it', async () => {
+      const handle = await bench.ceremony([{ cluster: 'west', uses: USES }]);
+      const given = await bench.envelopes(handle.invitation, ['ada', 'bert', 'cleo']);
+      lostThreeTimes();
+      bench.service.faults.add({ cluster: 'west', endpoint: READ, skip: 1, when: 'after', action: timeIsOver });
+      bench.service.faults.add({ cluster: 'west', endpoint: READ, skip: 2, action: goes });
+      const failure = await bench.failure('generateOperationToken', { ...input(), ceremony: handle, envelopes: given });
+      expect(failure.code).toBe('KEY_RECORD_MISSING');
+      expect(failure.details['findings']).toMatchObject([{ code: 'orphan-token' }]);
+    });
+  });
+
   it('that was lost with the leader is no alarm any more where its attempt comes back and still waits', async () => {
     bench.service.faults.add({ cluster: 'west', endpoint: GIVE, skip: 2, action: (it) => it.leaderChange(1) });
     bench.service.faults.add({ cluster: 'west', endpoint: GIVE, skip: 4, action: (it) => it.leaderChange(0) });

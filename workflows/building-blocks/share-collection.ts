@@ -55,7 +55,7 @@ export interface Parked {
 const COLLECTING_LEFT_MS = 60_000;
 
 /** Codes after which the keys cannot be used any more: the holders are asked again, in a new epoch. */
-const KEYS_LOST = new Set(['WORKER_UNREACHABLE', 'KEY_RECORD_MISSING']);
+const KEYS_LOST = new Set(['WORKER_UNREACHABLE', 'KEY_RECORD_MISSING', 'SHARE_SETS_USED_UP']);
 
 /** What becomes of a share that was checked while its epoch ended. */
 const ANOTHER_ROUND = { code: 'wrong-epoch', text: ENVELOPE_VERDICTS['wrong-epoch'] };
