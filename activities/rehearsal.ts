@@ -1,3 +1,4 @@
+import { z } from 'zod';
 import type { RehearsalActivities, RehearsalProof, RehearsingPerson } from '../src/contracts/activities';
 import type { EnvelopeVerdict } from '../src/contracts/ceremony';
 import { ENVELOPE_VERDICTS } from '../src/contracts/receipts';
@@ -61,8 +62,12 @@ export function createRehearsalActivities(dependencies: ActivityDependencies, cl
       };
     }),
 
-    noteRehearsalDeclines: execute(async ({ deployment, ceremony, arrived }, { run }) => {
-      const judged = await judgeDeclines(run, person, ceremony, arrived);
+    noteRehearsalDeclines: execute(async ({ ceremony, arrived }, { run }) => {
+      const record = await ownRehearsal(dependencies, ceremony, run);
+      const { cid, epoch } = record;
+      const { deployment, holders: invited } = invitationOf(record);
+      const holders = invited.filter((name) => ceremony.holders.includes(name));
+      const judged = await judgeDeclines(run, person, { cid, epoch, holders }, arrived);
       for (const { by, reason = '', at } of judged) {
         if (by === undefined) continue;
         const said = { holder: by.name, how: by.how, at: new Date(at).toISOString(), reason };
@@ -75,8 +80,9 @@ export function createRehearsalActivities(dependencies: ActivityDependencies, cl
       };
     }),
 
-    openRehearsal: execute(async ({ deployment, ceremony, arrived }, { run }) => {
+    openRehearsal: execute(async ({ ceremony, arrived }, { run }) => {
       const record = await ownRehearsal(dependencies, ceremony, run);
+      const { deployment } = invitationOf(record);
       const verdicts: EnvelopeVerdict[] = [];
       const proofs: RehearsalProof[] = [];
       const findings: Finding[] = [];
@@ -131,6 +137,13 @@ async function ownRehearsal(
     next: 'The run invites again.',
   });
 }
+
+/** What this site's workers invited to: the record is theirs. The key that signed it may have been followed by another. */
+function invitationOf({ invitation }: KeyRecord): z.infer<typeof invitedTo> {
+  return invitedTo.parse(JSON.parse(Buffer.from(invitation.split('.')[1] ?? '', 'base64url').toString('utf8')));
+}
+
+const invitedTo = z.object({ deployment: z.string(), holders: z.array(z.string()) });
 
 /** It was sealed to the key of the rehearsal, which is destroyed; what it taught is that the holder's tool can be misled. */
 function shareInRehearsal(workflowId: string, name: string): Finding {

@@ -46,27 +46,29 @@ class LastOfEach<T extends { readonly deployment: string; readonly holder: strin
   /**
    * Keeps a record, synced before it returns. An older one than what is known is left out.
    *
-   * @throws RunbookError PRECONDITION_FAILED where the directory cannot be written
+   * @throws ZodError before anything is written where it is no such record; RunbookError PRECONDITION_FAILED where the
+   * directory cannot be written
    */
   async keep(record: T): Promise<void> {
-    const file = join(this.#directory, `${record.deployment}.${record.holder}.json`);
+    const checked = this.#schema.parse(record);
+    const file = join(this.#directory, `${checked.deployment}.${checked.holder}.json`);
     try {
       await mkdir(this.#directory, { recursive: true, mode: 0o700 });
       const known = await this.#read(file);
-      if (known !== undefined && known.at >= record.at) return;
+      if (known !== undefined && known.at >= checked.at) return;
       // Several workers share the directory: each writes under a name of its own, and the last rename counts.
       const temporary = `${file}.${randomUUID()}.tmp`;
       const handle = await open(temporary, 'wx', 0o600);
       try {
-        await handle.writeFile(JSON.stringify(this.#schema.parse(record)));
-        await handle.sync();
-      } finally {
-        await handle.close();
-      }
-      await rename(temporary, file).catch(async (error: unknown) => {
+        await handle
+          .writeFile(JSON.stringify(checked))
+          .then(() => handle.sync())
+          .finally(() => handle.close());
+        await rename(temporary, file);
+      } catch (error) {
         await unlink(temporary).catch(() => undefined);
         throw error;
-      });
+      }
       const directory = await open(this.#directory, 'r');
       await directory.sync().finally(() => directory.close());
     } catch (error) {

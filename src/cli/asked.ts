@@ -20,7 +20,7 @@ import { followedLines } from './commands/signing-keys';
 import type { CliContext } from './context';
 import { pinsPath } from './invitation';
 import { pinAfterComparing } from './pin-key';
-import { shellLine } from './text';
+import { oneLine, shellLine } from './text';
 
 /** What the holder says of himself and of what he trusts. */
 export interface HolderOptions {
@@ -109,7 +109,7 @@ async function checkAsked(
   const { ns, wid } = askedMembers(asked);
   if ((expected.namespace ?? ns) !== ns || wid !== expected.workflowId) {
     throw new RunbookError('DOCUMENT_INVALID', 'The invitation belongs to another run than the one that you named.', {
-      observed: `${wid} in namespace ${ns}`,
+      observed: oneLine(`${wid} in namespace ${ns}`),
       needed: `${expected.workflowId}${expected.namespace === undefined ? '' : ` in namespace ${expected.namespace}`}`,
       next: 'Ask the operators which run it is about. Is it the one of the invitation? Name that one.',
     });
@@ -128,15 +128,16 @@ function refuseShare({ shareFile, shareStdin }: HolderOptions): void {
 
 async function confirm(context: CliContext, options: HolderOptions, asked: Asked): Promise<void> {
   const { what, wanted } = confirmationOf(asked);
-  const compare = (typed: string): void => {
+  // Asked for, the name is not given away: who types it has read above for which one it is.
+  const compare = (typed: string, needed: { readonly needed?: string } = {}): void => {
     if (typed === wanted) return;
     throw new RunbookError('INVALID_INPUT', `This is not ${what}. Nothing else was asked for.`, {
-      needed: wanted,
+      ...needed,
       next: 'If you expected another one, stop and call the operators, at a number that you know.',
     });
   };
   if (options.confirm !== undefined) {
-    compare(options.confirm);
+    compare(options.confirm, { needed: wanted });
     return;
   }
   const question = `To go on${asked.kind === 'rehearsal' ? ' with the REHEARSAL' : ''}, type ${what}`;

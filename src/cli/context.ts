@@ -1,4 +1,4 @@
-import { createInterface } from 'node:readline/promises';
+import { createInterface } from 'node:readline';
 import { text as readAll } from 'node:stream/consumers';
 import type { Readable } from 'node:stream';
 import { RunbookError } from '../errors';
@@ -36,6 +36,15 @@ export function processContext(stop: AbortSignal): CliContext {
       next: 'Run the command in a terminal, or give the value by the option that its help names.',
     });
   };
+  const quietly = async <T>(work: () => Promise<T>): Promise<T> => {
+    if (!interactive) return work();
+    stdin.setRawMode(true);
+    try {
+      return await work();
+    } finally {
+      stdin.setRawMode(false);
+    }
+  };
   return {
     env,
     interactive,
@@ -45,41 +54,53 @@ export function processContext(stop: AbortSignal): CliContext {
     readInput: () => readStream(stdin),
     ask: async (question) => {
       needPerson(question);
-      const reader = createInterface({ input: stdin, output: stderr });
+      // A hidden question may follow, and whoever types ahead does not wait for it to be loaded.
+      const next = loadPassword();
       try {
-        return (await reader.question(`${question}: `, { signal: stop }).catch(endedByPerson)).trim();
+        return await new Promise<string>((resolve, reject) => {
+          const reader = createInterface({ input: stdin, output: stderr, signal: stop });
+          reader.once('line', (line) => {
+            resolve(line.trim());
+            // What came in with this line is dropped: this reader would show it.
+            reader.close();
+            stdin.setRawMode(true);
+          });
+          reader.once('close', () => void reject(ended()));
+          reader.setPrompt(`${question}: `);
+          reader.prompt();
+        });
       } finally {
-        reader.close();
+        await next.catch(() => undefined);
+        stdin.setRawMode(false);
       }
     },
     askHidden: async (question) => {
       needPerson(question);
-      // Loaded on demand: most commands ask nothing.
-      const { default: password } = await import('@inquirer/password');
-      return (
-        await password({ message: `${question} (not shown)`, mask: false }, { output: stderr, signal: stop }).catch(
-          endedByPerson,
-        )
-      ).trim();
+      return quietly(async () => {
+        const { default: password } = await loadPassword();
+        if (stop.aborted) throw ended();
+        const message = `${question} (not shown)`;
+        return (await password({ message, mask: false }, { output: stderr, signal: stop }).catch(endedByPerson)).trim();
+      });
     },
-    quietly: async (work) => {
-      if (!interactive) return work();
-      stdin.setRawMode(true);
-      try {
-        return await work();
-      } finally {
-        stdin.setRawMode(false);
-      }
-    },
+    quietly,
   };
+}
+
+/** Loaded on demand: most commands ask nothing. */
+function loadPassword() {
+  return import('@inquirer/password');
 }
 
 /** By their names: Ctrl-C and an aborted signal are told by errors of three programs. */
 const ENDED: ReadonlySet<unknown> = new Set(['AbortError', 'ExitPromptError', 'AbortPromptError']);
 
 function endedByPerson(error: unknown): never {
-  if (!(error instanceof Error && ENDED.has(error.name))) throw error;
-  throw new RunbookError('REQUEST_CANCELLED', 'You ended the command at its question. Nothing was done after it.');
+  throw error instanceof Error && ENDED.has(error.name) ? ended() : error;
+}
+
+function ended(): RunbookError {
+  return new RunbookError('REQUEST_CANCELLED', 'You ended the command at its question. Nothing was done after it.');
 }
 
 const LONGEST_INPUT = 1024 * 1024;

@@ -5,7 +5,7 @@ import { commandsFor } from '../contracts/next-commands';
 import type { ShareLine } from '../contracts/share-words';
 import { shareLines } from '../contracts/share-words';
 import type { RunView } from './run-view';
-import { attestedName, clock, columns, inWords } from './text';
+import { attestedName, clock, columns, inWords, oneLine } from './text';
 
 const RECEIPTS_SHOWN = 10;
 
@@ -66,7 +66,7 @@ function liveLines(status: RunStatus, now: number): string[] {
   for (const waiting of status.waiting) lines.push('', ...waitingLines(status.workflowId, waiting, now));
   if (status.findings.length > 0) lines.push('', 'Findings');
   for (const { severity, text, next } of status.findings)
-    lines.push(`  ${severity}: ${text}${next === undefined ? '' : ` Next: ${next}`}`);
+    lines.push(`  ${severity}: ${oneLine(text)}${next === undefined ? '' : ` Next: ${oneLine(next)}`}`);
   if (status.receipts.length > 0)
     lines.push('', 'Receipts', ...status.receipts.slice(-RECEIPTS_SHOWN).map((receipt) => `  ${receiptLine(receipt)}`));
   return lines;
@@ -129,14 +129,14 @@ export function waitingHeadline(waiting: Waiting, now = Date.now()): string {
         ...waiting.instructions.map((each) => `  ${each}`),
       ].join('\n');
     case 'resume':
-      return `PAUSED by ${waiting.by}: ${waiting.reason}`;
+      return `PAUSED by ${oneLine(waiting.by)}: ${oneLine(waiting.reason)}`;
   }
 }
 
 function declinedWords(declined: readonly Declined[] = []): string {
   return declined.length === 0
     ? ''
-    : `; declined: ${declined.map(({ by, reason }) => `${attestedName(by)}, ${reason}`).join('; ')}`;
+    : `; declined: ${declined.map(({ by, reason }) => `${attestedName(by)}, ${oneLine(reason)}`).join('; ')}`;
 }
 
 function withFacts(waiting: { observed?: string; needed?: string; next?: string }): string {
@@ -150,6 +150,6 @@ export function receiptLine({ signal, arrival, verdict, code, text, from }: Rece
   const sender = from === undefined ? '' : ` from ${attestedName(from)}`;
   const why = text.startsWith(`${verdict}: `) ? text.slice(verdict.length + 2) : text;
   // The marks of commands are for the Web UI: a shell would take them for an order to run what stands between.
-  const plain = why === verdict ? '' : `. ${why.replaceAll('`', '')}`;
+  const plain = why === verdict ? '' : `. ${oneLine(why.replaceAll('`', ''))}`;
   return `${signal} ${arrival}${sender}: ${verdict}${code === verdict ? '' : ` (${code})`}${plain}`;
 }

@@ -1,4 +1,4 @@
-export { attestedName, clock, inWords } from '../holder/words';
+export { attestedName, clock, inWords, oneLine } from '../holder/words';
 export { shellLine, shellWord } from '../contracts/next-commands';
 
 /** Rows in columns of equal width, two spaces apart; the last column is not padded. */

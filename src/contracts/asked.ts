@@ -1,6 +1,7 @@
 import type { Attested } from './run-facts';
 import type { TokenUse } from './inputs/common';
 import type { RunStatus, Waiting } from './run-status';
+import { attestedName, oneLine } from './words';
 
 /** What a token may be used for, after "to". */
 export const USE_WORDS: Readonly<Record<TokenUse | 'root-token.generate', string>> = {
@@ -24,18 +25,24 @@ export interface Asked {
   readonly reason: string;
 }
 
-/** It in a few lines, while key holders are waited for: clusters and uses, who asks, why. */
-export function askedNow({ asked, waiting }: Pick<RunStatus, 'asked' | 'waiting'>): string[] {
-  if (!asked || !waiting.some((each) => OF_HOLDERS.has(each.for))) return [];
-  const { kind, targets, reason } = asked;
-  const { name, how } = asked.requestedBy;
+/** It in a few lines, each of one line whatever people wrote: clusters and uses, who asks, why. */
+export function askedInWords({ kind, targets, requestedBy, reason }: Asked): string[] {
   const token = kind === 'root-token' ? 'ROOT token' : 'DR operation token';
+  const why = oneLine(reason).trim();
   return [
-    ...targets.map(
-      ({ cluster, uses }) => `One ${token} on ${cluster}, to ${uses.map((use) => USE_WORDS[use]).join('; ')}`,
-    ),
+    ...targets.map(({ cluster, uses }) => `One ${token} on ${oneLine(cluster)}, to ${usesInWords(uses)}`),
     ...(kind === 'rehearsal' ? ['A rehearsal of tool, key and access: no token, and no key share'] : []),
-    `Requested by ${how === 'claimed' ? `${name} (UNVERIFIED: ask that person)` : `${name} (${how})`}`,
-    `Reason: ${reason}`,
+    `Requested by ${requestedBy.how === 'claimed' ? `${oneLine(requestedBy.name)} (UNVERIFIED: ask that person)` : attestedName(requestedBy)}`,
+    `Reason: ${why === '' ? 'none given' : why}`,
   ];
+}
+
+/** What a token is for, after "to"; each use once. */
+export function usesInWords(uses: readonly (keyof typeof USE_WORDS)[]): string {
+  return [...new Set(uses)].map((use) => USE_WORDS[use]).join('; ');
+}
+
+/** {@link askedInWords} while key holders are waited for, else nothing. */
+export function askedNow({ asked, waiting }: Pick<RunStatus, 'asked' | 'waiting'>): string[] {
+  return asked && waiting.some((each) => OF_HOLDERS.has(each.for)) ? askedInWords(asked) : [];
 }

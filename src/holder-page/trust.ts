@@ -41,12 +41,13 @@ export async function verifyPasted(given: FirstStep, madeFor: MadeFor, now: numb
   const whole = [...madeFor.keys, ...keys, ...(noted === undefined ? [] : [noted])].filter(({ kid }) =>
     trusted.includes(kid),
   );
-  const { followed } = await followStatements(whole, statements, now);
+  const { followed, refusals } = await followStatements(whole, statements, now);
   const over = followed.filter(({ retire }) => retire * 1000 <= now).map(({ previous }) => previous);
   const counting = [...whole, ...followed.map(({ key }) => key)].filter(({ kid }) => !over.includes(kid));
   if (!counting.some(({ kid }) => kid === signer)) {
     const couldVouch = statements.length > 0 && whole.length < trusted.length;
-    if (signer === undefined || (!trusted.includes(signer) && !couldVouch)) throw unknownSigner(signer, trusted);
+    if (signer === undefined || (!trusted.includes(signer) && !couldVouch))
+      throw unknownSigner(signer, trusted, refusals);
     if (over.includes(signer)) throw overSigner(signer);
     throw keyMissing(trusted);
   }
@@ -99,12 +100,17 @@ function fingerprintOfNote(note: string): string {
   );
 }
 
-function unknownSigner(signer: string | undefined, trusted: readonly string[]): RunbookError {
+function unknownSigner(
+  signer: string | undefined,
+  trusted: readonly string[],
+  refusals: readonly RunbookError[],
+): RunbookError {
+  const signed = signer === undefined ? 'no readable signer' : `signed with ${spokenFingerprint(signer)}`;
   return new RunbookError(
     'DOCUMENT_INVALID',
     'STOP. The invitation is signed with another key than the one that you trust. Do not type your share.',
     {
-      observed: signer === undefined ? 'no readable signer' : `signed with ${spokenFingerprint(signer)}`,
+      observed: [signed, ...new Set(refusals.map(({ message }) => message))].join('. '),
       needed: `signed with ${trusted.map(spokenFingerprint).join(', or ')}`,
       next: 'Call the operators, at a number that you know. Do not ask whoever sent the invitation.',
     },

@@ -1,3 +1,4 @@
+import { askedInWords } from '../contracts/asked';
 import type { Secret } from '../secret';
 import { createEnvelope } from './envelope';
 import type { EnvelopePayload } from './envelope';
@@ -9,7 +10,7 @@ import { claimsRehearsal, createRehearsalEnvelope, verifyRehearsal } from './reh
 import type { Rehearsal, VerifiedRehearsal } from './rehearsal';
 import type { HolderChecks } from './signed-invitation';
 import type { SigningKey } from './signing-keys';
-import { attestedName } from './words';
+import { oneLine } from './words';
 
 /** What a holder is asked for, verified: his key share in a ceremony, or an answer to a rehearsal of one. */
 export type Asked =
@@ -37,24 +38,17 @@ export function entersDirectly(asked: Asked): boolean {
   return asked.kind === 'ceremony' && asked.invitation.shares === 'direct';
 }
 
-/** Every member in plain words, in the order in which a holder should read them. */
+/** Every member in plain words, in the order in which a holder should read them. Nothing in them makes a line of its own. */
 export function askedFacts(asked: Asked, now: number): PlainFact[] {
-  return asked.kind === 'rehearsal' ? plainRehearsalFacts(asked, now) : plainFacts(asked, now);
+  const facts = asked.kind === 'rehearsal' ? plainRehearsalFacts(asked, now) : plainFacts(asked, now);
+  return facts.map((fact) => ({ ...fact, lines: fact.lines.map(oneLine) }));
 }
 
-/** What is asked, why and by whom, in a line each: what a holder reads first, and compares with what he was told. */
-export function askedInShort(asked: Asked): readonly [string, string, string] {
-  const { requestedBy, reason } = askedMembers(asked);
-  return [
-    asked.kind === 'rehearsal' ? `A rehearsal for ${asked.rehearsal.deployment}` : wantedToken(asked.invitation),
-    `Reason: ${reason === '' ? 'none given' : reason}`,
-    `Asked by ${attestedName(requestedBy)}`,
-  ];
-}
-
-function wantedToken({ kind, targets }: Invitation): string {
-  const token = kind === 'root-token' ? 'A ROOT token' : 'A DR operation token';
-  return `${token} for ${targets.map(({ cluster }) => cluster).join(', and one for ')}`;
+/** What is asked, by whom and why, in a line each, as the run's own status says it: what a holder reads first, and compares with what he was told. */
+export function askedInShort(asked: Asked): string[] {
+  if (asked.kind === 'ceremony') return askedInWords(asked.invitation);
+  const { deployment, requestedBy, reason } = asked.rehearsal;
+  return [`For ${oneLine(deployment)}`, ...askedInWords({ kind: 'rehearsal', targets: [], requestedBy, reason })];
 }
 
 /** What has to be typed so that nobody agrees without having read. */

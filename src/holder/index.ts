@@ -22,4 +22,4 @@ export type { PinnedKey, PublicKeyEntry } from './public-keys';
 export { namedSigner } from './signed-invitation';
 export { mayBeMistyped, readHolderKey } from './signing-keys';
 export type { SigningKey } from './signing-keys';
-export { attestedName, clock, inWords } from './words';
+export { attestedName, clock, inWords, oneLine } from './words';

@@ -1,5 +1,5 @@
 import type { InvitationUse, VerifiedInvitation } from './invitation';
-import { USE_WORDS } from '../contracts/asked';
+import { usesInWords } from '../contracts/asked';
 import { GROUPS_ARE_OURS, groupRule } from '../contracts/share-groups';
 import type { VerifiedRehearsal } from './rehearsal';
 import { attestedName, clock, inWords, spelled } from './words';
@@ -13,13 +13,7 @@ export interface PlainFact {
   readonly warning?: true;
 }
 
-const USES: Readonly<Record<InvitationUse, string>> = USE_WORDS;
 const DRASTIC: readonly InvitationUse[] = ['dr.disable', 'root-token.generate'];
-
-/** What a token is for, after "to"; each use once. */
-function usesInWords(uses: readonly InvitationUse[]): string {
-  return [...new Set(uses)].map((use) => USES[use]).join('; ');
-}
 
 /**
  * Every member of an invitation in plain words, in the order in which a holder should read them: what, on which cluster,

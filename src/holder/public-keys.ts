@@ -1,6 +1,7 @@
 import { sha256 } from '@noble/hashes/sha2.js';
 import { hex } from '@scure/base';
 import type { JWK } from 'jose';
+import { spelled } from '../contracts/words';
 import { decodeBase64url, encodeBase64url } from './base64url';
 
 /** An Ed25519 public key as the inventory and the pins list it: `<kid>:<x>`. */
@@ -47,7 +48,7 @@ export function formatPublicKey(key: PublicKeyEntry): string {
 /** The fingerprint as two people compare it by voice: hexadecimal in groups of four. */
 export function spokenFingerprint(kid: string): string {
   const bytes = decodeBase64url(kid);
-  return bytes === undefined ? 'unreadable' : (hex.encode(bytes).match(/.{1,4}/g) ?? []).join(' ');
+  return bytes === undefined ? 'unreadable' : spelled(hex.encode(bytes));
 }
 
 /**

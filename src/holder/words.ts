@@ -1,3 +1,5 @@
+export { attestedName, oneLine, spelled } from '../contracts/words';
+
 /** A duration for people: `850 ms`, `3.2 s`, `4 min 10 s`, `2 h 5 min`. */
 export function inWords(milliseconds: number): string {
   const ms = Math.max(0, Math.round(milliseconds));
@@ -13,14 +15,4 @@ export function clock(epochMs: number, now = Date.now()): string {
   const iso = new Date(epochMs).toISOString();
   const time = `${iso.slice(11, 19)}Z`;
   return iso.slice(0, 10) === new Date(now).toISOString().slice(0, 10) ? time : `${iso.slice(0, 10)} ${time}`;
-}
-
-/** How it is known who said something; a claim is marked everywhere. */
-export function attestedName({ name, how }: { readonly name: string; readonly how: string }): string {
-  return how === 'claimed' ? `${name} (UNVERIFIED)` : `${name} (${how})`;
-}
-
-/** A fingerprint in groups, to be read aloud. */
-export function spelled(fingerprint: string): string {
-  return (fingerprint.match(/.{1,4}/g) ?? []).join(' ');
 }

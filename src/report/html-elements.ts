@@ -1,3 +1,5 @@
+import { oneLine } from '../contracts/words';
+
 const ENTITIES: Readonly<Record<string, string>> = {
   '&': '&amp;',
   '<': '&lt;',
@@ -8,9 +10,7 @@ const ENTITIES: Readonly<Record<string, string>> = {
 
 /** Any text as HTML that shows it and nothing else, also inside a quoted attribute. Control characters are dropped. */
 export function escapedHtml(text: string): string {
-  return text
-    .replace(/[&<>"']/g, (character) => ENTITIES[character] ?? '')
-    .replace(/[\p{Cc}\p{Bidi_Control}]/gu, (character) => (character === '\n' || character === '\t' ? ' ' : ''));
+  return oneLine(text).replace(/[&<>"']/g, (character) => ENTITIES[character] ?? '');
 }
 
 /** An element with escaped text. `className` is ours, never from a report. */

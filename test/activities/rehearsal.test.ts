@@ -1,6 +1,6 @@
 /** Activities of a rehearsal: no call of the service, no foreign keys, records of successes, and what readiness makes of them. */
 import { randomUUID } from 'node:crypto';
-import { chmod, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
+import { chmod, mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { judgeRehearsals } from '../../activities/readiness/rehearsals';
@@ -10,7 +10,13 @@ import { rosterOfRehearsal } from '../../activities/support/rehearsal-roster';
 import type { CeremonyHandle } from '../../src/contracts/ceremony';
 import { parseInventory } from '../../src/inventory';
 import type { Deployment, Inventory } from '../../src/inventory';
-import { createRehearsalEnvelope, formatPublicKey, newSigningKey, verifyRehearsal } from '../../src/secrets';
+import {
+  createRehearsalEnvelope,
+  formatPublicKey,
+  newSigningKey,
+  signDecline,
+  verifyRehearsal,
+} from '../../src/secrets';
 import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
 import { EXAMPLE } from '../inventory/example';
 
@@ -96,6 +102,37 @@ describe('the activities', () => {
     );
   });
 
+  it('declines and answers count for the rehearsal of the record, whatever the input says it is', async () => {
+    const own = await create(bench.run);
+    const of = (rid: string, cid = own.cid) => ({
+      ...bench.run,
+      rid,
+      ...{ cid, epoch: 1, name: 'cleo', reason: '', iat: 1 },
+    });
+    const declined = await signDecline(of(bench.run.rid), bench.person('cleo').key);
+    const arrived = bench.signaled('decline', [{ document: declined }]);
+    const kept = () => readdir(join(bench.ledgerDirectory, 'declined-rehearsals')).catch(() => []);
+    const ceremony = { ...own, holders: ['ada', 'bert', 'cleo', '../x'] };
+    for (const deployment of ['../../x', 'other'])
+      expect((await bench.call('noteRehearsalDeclines', { deployment, ceremony, arrived })).verdicts).toMatchObject([
+        { accepted: false, text: expect.stringContaining('not asked') as string },
+      ]);
+    expect(await kept()).toEqual([]);
+    const bert = await signDecline({ ...of(bench.run.rid), name: 'bert' }, bench.person('bert').key);
+    const counting = bench.signaled('decline', [{ document: bert }]);
+    const noted = await bench.call('noteRehearsalDeclines', { deployment: '../../x', ceremony, arrived: counting });
+    expect(noted.verdicts).toMatchObject([{ accepted: true }]);
+    expect(await kept()).toEqual([`${DEPLOYMENT}.bert.json`]);
+    const answers = bench.signaled('share', [await answerOf('bert', own.invitation)]);
+    await bench.call('openRehearsal', { deployment: 'other', ceremony: own, arrived: answers });
+    expect((await readdir(join(bench.ledgerDirectory, 'rehearsals'))).sort()).toEqual(
+      ['ada', 'bert'].map((name) => `${DEPLOYMENT}.${name}.json`),
+    );
+    const foreign = await create({ ...bench.run, rid: randomUUID() });
+    const failed = await bench.failure('noteRehearsalDeclines', { deployment: DEPLOYMENT, ceremony: foreign, arrived });
+    expect(failed.code).toBe('KEY_RECORD_MISSING');
+  });
+
   it('the key is destroyed by the activity of every ceremony', async () => {
     await bench.call('destroyCeremonyKeys', { ceremony: handle });
     expect((await bench.failure('openRehearsal', { deployment: DEPLOYMENT, ceremony: handle, arrived: [] })).code).toBe(
@@ -139,6 +176,20 @@ describe('the records', () => {
       ['bert', at(1)],
     ]);
     expect((await readdir(join(directory, 'rehearsals'))).filter((name) => name.endsWith('.tmp'))).toEqual([]);
+  });
+
+  it('what is no record leaves nothing behind, neither here nor outside', async () => {
+    const records = new RehearsalRecords(join(directory, 'checked'));
+    for (const changes of [{ deployment: '../../x' }, { holder: '../x' }, { at: 'today' }])
+      await expect(records.keep(success(changes))).rejects.toThrow();
+    await records.keep(success());
+    await mkdir(join(directory, 'checked', 'rehearsals', 'payments.bert.json'));
+    await expect(records.keep(success({ holder: 'bert' }))).rejects.toMatchObject({ code: 'PRECONDITION_FAILED' });
+    expect((await readdir(join(directory, 'checked', 'rehearsals'))).sort()).toEqual([
+      'payments.ada.json',
+      'payments.bert.json',
+    ]);
+    expect((await readdir(directory)).filter((name) => name.includes('x'))).toEqual([]);
   });
 
   it('nobody has rehearsed where there is no directory; one that cannot be used is told', async () => {

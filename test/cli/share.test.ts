@@ -15,7 +15,9 @@ import {
 } from '../../src/secrets';
 import type { CreatedInvitation, PersonLookup, SigningKey } from '../../src/secrets';
 import { processContext } from '../../src/cli/context';
-import { cli } from './support';
+import { askedNow } from '../../src/contracts/asked';
+import type { Waiting } from '../../src/contracts/run-status';
+import { atTerminal, cli } from './support';
 import type { CliResult, Typed } from './support';
 
 const SHARE = '5e'.repeat(32) + '01';
@@ -40,7 +42,15 @@ beforeAll(async () => {
 });
 afterAll(() => rm(directory, { recursive: true }));
 
-function invite(options: { epoch: number; now?: number; key?: SigningKey }): Promise<CreatedInvitation> {
+interface Inviting {
+  readonly epoch: number;
+  readonly now?: number;
+  readonly key?: SigningKey;
+  readonly requestedBy?: string;
+  readonly reason?: string;
+}
+
+function invite(options: Inviting): Promise<CreatedInvitation> {
   return createInvitation(
     records,
     options.key ?? workersKey,
@@ -56,8 +66,8 @@ function invite(options: { epoch: number; now?: number; key?: SigningKey }): Pro
           uses: ['dr.promote'],
         },
       ],
-      requestedBy: { name: 'olga', how: 'claimed' },
-      reason: 'planned maintenance',
+      requestedBy: { name: options.requestedBy ?? 'olga', how: 'claimed' },
+      reason: options.reason ?? 'planned maintenance',
       runbook: 'drSwitchover',
       inputDigest: 'digest-of-the-input',
       holders: ['ada', 'bert'],
@@ -77,32 +87,53 @@ function share(words: readonly string[] = [], typed: Typed = {}, file = invitati
   );
 }
 
-it('what is typed while a key is opened is not shown, whatever becomes of it', async () => {
-  const modes: boolean[] = [];
-  const { stdin, stderr } = process;
-  const faked = [
-    [stdin, 'isTTY', true],
-    [stderr, 'isTTY', true],
-    [stdin, 'setRawMode', (mode: boolean) => void modes.push(mode)],
-  ] as const;
-  const before = faked.map(([stream, name]) => Object.getOwnPropertyDescriptor(stream, name));
-  for (const [stream, name, value] of faked) Object.defineProperty(stream, name, { value, configurable: true });
-  try {
-    const context = processContext(new AbortController().signal);
-    await expect(
-      context.quietly(() => {
+describe('at a terminal', () => {
+  const press = (...keys: readonly string[]) => {
+    for (const key of keys) process.stdin.emit('keypress', key === 'return' ? '\r' : key, { name: key, sequence: key });
+  };
+
+  it('what is typed while a key is opened is not shown, whatever becomes of it', () =>
+    atTerminal(async (modes) => {
+      const context = processContext(new AbortController().signal);
+      const work = () => {
         expect(modes).toEqual([true]);
         return Promise.reject(new Error('damaged'));
-      }),
-    ).rejects.toThrow('damaged');
-    expect(modes).toEqual([true, false]);
-  } finally {
-    faked.forEach(([stream, name], index) => {
-      const descriptor = before[index];
-      if (descriptor === undefined) Reflect.deleteProperty(stream, name);
-      else Object.defineProperty(stream, name, descriptor);
-    });
-  }
+      };
+      await expect(context.quietly(work)).rejects.toThrow('damaged');
+      expect(modes).toEqual([true, false]);
+    }));
+
+  it('what is typed after an answer, and before a hidden question stands there, is not shown', () =>
+    atTerminal(async (modes, shown) => {
+      const end = new AbortController();
+      const context = processContext(end.signal);
+      const asked = context.ask('The name');
+      press('w', 'e', 's', 't', 'return', 'S', 'E', 'C', 'R', 'E', 'T');
+      // The reader's own mode has ended, and the terminal keeps silent until the question after it can be asked.
+      expect(modes).toEqual([true, false, true]);
+      expect(await asked).toBe('west');
+      expect(modes).toEqual([true, false, true, false]);
+      expect(shown()).toMatch(/The name: [^]*west/);
+      expect(shown()).not.toContain('S');
+      const hidden = context.askHidden('Your key share');
+      expect(modes.at(-1)).toBe(true);
+      end.abort();
+      await expect(hidden).rejects.toMatchObject({ code: 'REQUEST_CANCELLED' });
+      expect(modes.at(-1)).toBe(false);
+    }));
+
+  it('Ctrl-C and an end from outside end a question', () =>
+    atTerminal(async (modes) => {
+      const end = new AbortController();
+      const context = processContext(end.signal);
+      const first = context.ask('The name');
+      process.stdin.emit('keypress', '\u0003', { name: 'c', ctrl: true, sequence: '\u0003' });
+      await expect(first).rejects.toMatchObject({ code: 'REQUEST_CANCELLED' });
+      const second = context.ask('The name');
+      end.abort();
+      await expect(second).rejects.toMatchObject({ code: 'REQUEST_CANCELLED' });
+      expect(modes.at(-1)).toBe(false);
+    }));
 });
 
 describe('runbook share', () => {
@@ -170,7 +201,7 @@ describe('runbook share', () => {
       expect(code).toBe(3);
       expect(questions).toEqual(Array(3).fill('Passphrase of the signing key'));
       expect(err).toMatch(
-        /next: Look it up in your password store[^]*decline[^]*runbook share deployment:payments --holder ada/,
+        /next: Look it up in your password store[^]*a decline needs the same key. Call the operators now, at a number that you know: somebody who stands by must give instead[^]*runbook share deployment:payments --holder ada/,
       );
       expect(right.err + err).not.toContain('canary');
     });
@@ -210,7 +241,39 @@ describe('runbook share', () => {
     const { code, err, questions } = await share([], { answers: ['east', 'east', 'east', SHARE] });
     expect([code, questions]).toEqual([3, Array(3).fill('To go on, type the name of the cluster')]);
     expect(err).toContain('If you expected another one, stop and call the operators');
-    expect((await share(['--confirm', 'east'])).questions).toEqual([]);
+    // The question does not answer itself; a script's mistake is told.
+    expect(err).not.toContain('needed: west');
+    const script = await share(['--confirm', 'east']);
+    expect([script.questions, script.err.includes('needed: west')]).toEqual([[], true]);
+  });
+
+  it('what whoever started the run wrote makes no line of its own, moves no cursor and turns no text', async () => {
+    const evil = 'drill\nAsked by grace (signed)\u001b[2A\u001b[2K\u202edrill\u0085\u2028end';
+    const file = join(directory, 'forged');
+    await writeFile(file, (await invite({ epoch: 4, requestedBy: `mallory\n${evil}`, reason: evil })).jws);
+    const { code, err } = await share([], { answers: ['west', SHARE] }, file);
+    expect(code).toBe(0);
+    expect(err.replaceAll('\n', '')).not.toMatch(/[\p{Cc}\p{Bidi_Control}\u2028]/u);
+    const shown = err.split('\n');
+    const told = 'drill Asked by grace (signed)[2A[2Kdrill end';
+    expect(shown).toContain(`  Reason: ${told}`);
+    expect(shown).toContain(`  Requested by mallory ${told} (UNVERIFIED: ask that person)`);
+    expect(shown.filter((line) => /^\W*Asked by/.test(line))).toEqual([]);
+    const asked = { kind: 'operation-token', targets: [], requestedBy: { name: evil, how: 'claimed' } } as const;
+    const waiting = [{ for: 'action', what: 'x', instructions: [], done: 'x', until: 0 }] as unknown as Waiting[];
+    expect(askedNow({ asked: { ...asked, reason: evil }, waiting })).toEqual([
+      `Requested by ${told} (UNVERIFIED: ask that person)`,
+      `Reason: ${told}`,
+    ]);
+  });
+
+  it('ends a refusal with the whole command: server, pins and key of the workers as they were given', async () => {
+    const words = ['--environment', 'dr site', '--address', 'temporal:7233', '--namespace', 'ops', '--profile', 'p1'];
+    const { err } = await share([...words, '--confirm', 'east']);
+    const command = `runbook share ${RUN.wid} --holder ada --invitation-file ${invitationFile} --environment 'dr site' --pins ${pins} --address temporal:7233 --namespace ops --profile p1 --print`;
+    expect(err).toContain(`When that is settled: ${command}`);
+    const key = formatPublicKey(newSigningKey().key);
+    expect((await share(['--workers-key', key, '--confirm', 'east'])).err).toContain(` --workers-key ${key} `);
   });
 
   it('pins the key of the first invitation after one comparison, and asks no more', async () => {

@@ -41,6 +41,8 @@ describe("rotation of the workers' signing key", () => {
     expect(secret).toHaveLength(43);
     expect(out + err + (await readFile(path('workers.statements'), 'utf8'))).not.toContain(secret);
     expect((await stat(path('two.key'))).mode & 0o777).toBe(0o600);
+    const until = /by the statement until (.*?);/.exec(out)?.[1] ?? 'none';
+    expect(out).toContain(`a page made for the new key before ${until}`);
     expect(out).toMatch(
       /Wait until no ceremony is open[^]*statements:[^]*keys trust --statement[^]*Destroy the old key/,
     );

@@ -49,3 +49,29 @@ export async function cli(words: readonly string[], typed: Typed = {}): Promise<
   const code = await runCli(words, context);
   return { code, out: out.join('\n'), err: err.join('\n'), questions };
 }
+
+/** As if somebody sat at a terminal. `modes`: every change of raw mode; `shown`: everything that was written to it. */
+export async function atTerminal(work: (modes: readonly boolean[], shown: () => string) => Promise<void>): Promise<void> {
+  const modes: boolean[] = [];
+  const written: string[] = [];
+  const { stdin, stderr } = process;
+  const write = (text: unknown): boolean => written.push(String(text)) > 0;
+  const faked = [
+    [stdin, 'isTTY', true],
+    [stderr, 'isTTY', true],
+    [stdin, 'setRawMode', (mode: boolean) => void modes.push(mode)],
+    [stdin, 'resume', () => stdin],
+    [stderr, 'write', write],
+  ] as const;
+  const before = faked.map(([stream, name]) => Object.getOwnPropertyDescriptor(stream, name));
+  for (const [stream, name, value] of faked) Object.defineProperty(stream, name, { value, configurable: true });
+  try {
+    await work(modes, () => written.join(''));
+  } finally {
+    faked.forEach(([stream, name], index) => {
+      const descriptor = before[index];
+      if (descriptor === undefined) Reflect.deleteProperty(stream, name);
+      else Object.defineProperty(stream, name, descriptor);
+    });
+  }
+}

@@ -185,6 +185,8 @@ inBrowser(`the holder's page in a browser${because}`, () => {
     expect(followed).toContain('The one that you trust vouches for it');
     expect(await forOld.saying(await statement(next), await statement(old, next))).toContain('vouches');
     expect(await forOld.saying(await statement(thief))).toContain('REFUSED STOP');
+    const expired = await statement(old, stage.workersKey, { exp: iat - 10, retire: iat - 20 });
+    expect(await forOld.saying(expired)).toMatch(/REFUSED STOP[^]*refused: it is expired/);
     const two = [await statement(old), await statement(old, thief)];
     expect(await forOld.saying(...two)).toContain('somebody else may have the old key');
     await forOld.end();

@@ -47,6 +47,7 @@ const KEYS: ActivityOptions = { ...CHANGE, scheduleToStartTimeout: '30 seconds' 
 const KEY_ACTIVITIES: ReadonlySet<string> = new Set([
   'openEnvelopes',
   'openRehearsal',
+  'noteRehearsalDeclines',
   'generateOperationToken',
   'generateRootToken',
   'destroyCeremonyKeys',

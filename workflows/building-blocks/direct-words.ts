@@ -2,6 +2,7 @@ import type { DirectAttempt } from '../../src/contracts/activities';
 import { nextCommandOf } from '../../src/contracts/next-commands';
 import type { Waiting } from '../../src/contracts/run-status';
 import { sendInWebUi } from '../../src/contracts/web-ui';
+import { spelled } from '../../src/contracts/words';
 
 /** What holders are shown: everything that they need, and nothing that is secret. */
 export interface DirectScreen {
@@ -82,11 +83,6 @@ function peopleLines(workflowId: string, people: DirectScreen['people']): string
 
 function flagOf(kind: DirectAttempt['kind']): string {
   return kind === 'root-token' ? '' : ' -dr-token';
-}
-
-/** In groups of four, to be read aloud. */
-function spelled(fingerprint: string): string {
-  return (fingerprint.match(/.{1,4}/g) ?? []).join(' ');
 }
 
 function timeOf(at: number): string {

@@ -174,14 +174,14 @@ export class Rehearsal {
     const ceremony = this.#handle;
     if (!ceremony) return;
     const { state } = this.#run;
-    const { cid, epoch } = ceremony;
+    const { cid, epoch, keyHome } = ceremony;
     // Who has answered has nothing left to decline.
     const holders = ceremony.holders.filter((name) => !this.#proofs.has(name));
     this.#checking += 1;
     const call = stepCalls('Check declines', () => state.sideContext('Check declines'));
     const arrived = items.map(({ arrival }) => arrival);
     try {
-      const asked = { deployment: this.#request.deployment, ceremony: { cid, epoch, holders } };
+      const asked = { deployment: this.#request.deployment, ceremony: { cid, epoch, keyHome, holders } };
       const { verdicts } = await call.noteRehearsalDeclines({ ...asked, arrived });
       for (const declined of receiveDeclines(state, verdicts, [])) this.#declined.set(declined.by.name, declined);
     } catch (error) {

@@ -158,12 +158,23 @@ async function sayingHowAgain<T>(workflowId: string, options: ShareCommandOption
   }
 }
 
-/** The same command again, as far as it says who gives what to which run. */
-function again(workflowId: string, { holder, keyFile, invitationFile, output, print }: ShareCommandOptions): string {
+/** The same command again, as far as it says who gives what to which run, by which server and which pins. */
+function again(workflowId: string, options: ShareCommandOptions): string {
+  const { environment, print } = options;
   const option = (name: string, value: string | undefined) => (value === undefined ? [] : [name, value]);
   return shellLine(
-    ...['runbook', 'share', workflowId, ...option('--holder', holder), ...option('--key-file', keyFile)],
-    ...[...option('--invitation-file', invitationFile), ...option('--output', output)],
+    ...[
+      'runbook',
+      'share',
+      workflowId,
+      ...option('--holder', options.holder),
+      ...option('--key-file', options.keyFile),
+    ],
+    ...[...option('--invitation-file', options.invitationFile), ...option('--workers-key', options.workersKey)],
+    ...option('--environment', environment === USUAL_ENVIRONMENT ? undefined : environment),
+    ...[...option('--pins', options.pins), ...option('--address', options.address)],
+    ...[...option('--namespace', options.namespace), ...option('--profile', options.profile)],
+    ...option('--output', options.output),
     ...(print === true ? ['--print'] : []),
   );
 }

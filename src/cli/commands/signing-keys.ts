@@ -80,7 +80,7 @@ export function rotateCommand({ context }: CommandHost): Command {
           `  2. In the inventory: workers: { signingKey: { file: ${options.output} }, statements: ${options.statements} }; restart every worker.`,
           '  3. Holders: "runbook share" takes the statement with the next invitation. Or each takes the file before:',
           `       runbook keys trust --statement ${options.statements}`,
-          '     The page takes it with the invitation, too; give its holders a page made for the new key before the old one is destroyed.',
+          `     The page takes it with the invitation, too; give its holders a page made for the new key before ${date(exp)}: then the statement expires.`,
           '  4. Destroy the old key file, and its copies in backups, when every holder has the new key.',
         ],
       );

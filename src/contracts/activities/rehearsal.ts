@@ -41,9 +41,15 @@ export interface RehearsalActivities {
       readonly inputDigest: string;
     },
   ): Promise<CeremonyHandle>;
-  /** As `checkDeclines`, of a rehearsal: records each that counts beside the successes, before it returns. */
+  /**
+   * Runs on the queue of the key home, whose record says what the rehearsal is of and who is invited. As `checkDeclines`:
+   * records each that counts beside the successes, before it returns. `holders` may leave out who has answered.
+   */
   noteRehearsalDeclines(
-    input: OnDeployment & Pick<Parameters<RosterActivities['checkDeclines']>[0], 'ceremony' | 'arrived'>,
+    input: OnDeployment & {
+      readonly ceremony: Pick<CeremonyHandle, 'cid' | 'epoch' | 'keyHome' | 'holders'>;
+      readonly arrived: readonly number[];
+    },
   ): ReturnType<RosterActivities['checkDeclines']>;
   /**
    * Runs on the queue of the key home. Checks and opens the answers, and records each success of a person beside the
