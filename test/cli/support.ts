@@ -51,7 +51,9 @@ export async function cli(words: readonly string[], typed: Typed = {}): Promise<
 }
 
 /** As if somebody sat at a terminal. `modes`: every change of raw mode; `shown`: everything that was written to it. */
-export async function atTerminal(work: (modes: readonly boolean[], shown: () => string) => Promise<void>): Promise<void> {
+export async function atTerminal(
+  work: (modes: readonly boolean[], shown: () => string) => Promise<void>,
+): Promise<void> {
   const modes: boolean[] = [];
   const written: string[] = [];
   const { stdin, stderr } = process;
