@@ -217,6 +217,9 @@ export class SimulatedCluster {
     this.rootToken = this.streams.dr.source?.rootToken ?? this.rootToken;
   }
 
+  /** Nonce of the generation attempt by token, for tests that ask which attempt made it. */
+  readonly attemptsOfTokens = new Map<string, string>();
+
   /** Every token and activation token that this cluster ever gave out, for tests that look for leaks. */
   get issuedSecrets(): readonly string[] {
     return this.tokens.issued;
@@ -341,7 +344,11 @@ export class SimulatedCluster {
     return new GenerationAttempts({
       threshold: () => this.seal.threshold,
       verifyRootKey: (key) => this.seal.opens(key),
-      issueToken: (strategy) => this.#issueGeneratedToken(strategy),
+      issueToken: (strategy, nonce) => {
+        const token = this.#issueGeneratedToken(strategy);
+        this.attemptsOfTokens.set(token, nonce);
+        return token;
+      },
       otpLength: () => 28,
       random: this.random.bytes,
     });

@@ -43,7 +43,7 @@ export interface GenerationAttemptsOptions {
   /** Whether a combined key opens this cluster. */
   verifyRootKey(key: Buffer): boolean;
   /** Creates the token, with all effects, and returns it. */
-  issueToken(strategy: GenerationStrategy): string;
+  issueToken(strategy: GenerationStrategy, nonce: string): string;
   /** Characters of a token: 28, or 26 before version 1.10. */
   otpLength(): number;
   readonly random: RandomBytes;
@@ -138,7 +138,7 @@ export class GenerationAttempts {
       const { shares } = attempt;
       attempt.shares = [];
       this.#authenticate(shares, required);
-      const encodedToken = await encodeToken(attempt, this.#options.issueToken(strategy));
+      const encodedToken = await encodeToken(attempt, this.#options.issueToken(strategy, attempt.nonce));
       this.#attempt = undefined;
       return this.#updateAnswer(attempt, progress, required, encodedToken);
     });

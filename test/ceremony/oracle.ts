@@ -65,14 +65,18 @@ export async function judge(
     mistakes.push(`nothing happened, and it took ${attempts} attempts and ${gives.length} shares`);
 
   // 3. The orphan alarm, of exactly the attempts of which a token may exist that the run does not hold.
-  const orphans = issued.filter((token) => !held.includes(token)).length;
+  const orphans = issued.filter((token) => !held.includes(token));
   const told = report.findings.filter(({ code }) => code === 'orphan-token').map(({ text }) => text);
   const alarms = told.length;
   const marks = told.map((text) => /: attempt ([0-9a-f]{8}): /.exec(text)?.[1] ?? text).sort();
   const doubted = mayExist(calls, played.unheard).map(attemptMark).sort();
   if (marks.join() !== doubted.join())
     mistakes.push(`alarms about ${marks.join() || 'nothing'}; a token may exist of ${doubted.join() || 'no attempt'}`);
-  if (alarms < orphans) mistakes.push(`${orphans} tokens nobody holds, ${alarms} alarms`);
+  // What the service itself knows: the attempt of each token that nobody holds is among them.
+  const made = orphans.map((token) => attemptMark(west.attemptsOfTokens.get(token) ?? 'no attempt'));
+  const untold = made.filter((mark, index) => made.indexOf(mark) !== index || !marks.includes(mark));
+  if (untold.length > 0)
+    mistakes.push(`nobody holds what ${untold.join()} made; alarms about ${marks.join() || 'nothing'}`);
   for (const { message } of report.parkings)
     if (message.includes('may exist that nobody holds') && !told.some((text) => message.includes(text)))
       mistakes.push(`a parking alarms, and no finding does: ${message}`);
@@ -97,7 +101,14 @@ export async function judge(
   const canaries = new Map([...secrets, ...issued.map((token, index) => [`token ${index}`, token] as const)]);
   for (const text of texts) mistakes.push(...findCanaries(text, canaries).map((name) => `${name} is readable`));
 
-  return { end, orphans, alarms, unknowable: alarms - orphans, attempts, mistakes };
+  return {
+    end,
+    orphans: orphans.length,
+    alarms,
+    unknowable: alarms - orphans.length,
+    attempts,
+    mistakes,
+  };
 }
 
 function receiptsOf({ receipts }: RunStatus, signal: string): number {
