@@ -16,18 +16,20 @@ export async function splitPrimaries(
 ): Promise<void> {
   const [from, to] = [service.cluster(former), service.cluster(next)];
   service.partition(former, next);
+  const token = to.tokens.createOperationToken(service.now(), false);
   const agent = new Agent();
   const [address = ''] = to.addresses;
   const { statusCode, body } = await request(`${address}/v1/sys/replication/dr/secondary/promote`, {
     dispatcher: agent,
     method: 'POST',
     headers: { 'content-type': 'application/json' },
-    body: JSON.stringify({ dr_operation_token: to.tokens.createOperationToken(service.now(), false), force: true }),
+    body: JSON.stringify({ dr_operation_token: token, force: true }),
   });
   await body.dump();
   await agent.close();
   if (statusCode >= 300) throw new Error(`${next} was not promoted: status ${statusCode}`);
   for (service.advance(); to.leadership.serving(service.now()) === undefined; service.advance()) await delay(10);
+  to.tokens.deleteOperationToken(token, service.now());
   from.write('secret/after-the-split', { on: former });
   to.write('secret/after-the-split', { on: next });
 }

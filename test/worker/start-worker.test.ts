@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -22,12 +22,17 @@ quietRuntime();
 const log = pino({ level: 'silent' });
 let directory: string;
 let signingKeyFile: string;
+/** The temporary directory may be memory. */
+let onDisk: string;
 beforeAll(async () => {
   directory = await mkdtemp(join(tmpdir(), 'worker-'));
+  const cache = join(projectRoot(), 'node_modules', '.cache');
+  await mkdir(cache, { recursive: true });
+  onDisk = await mkdtemp(join(cache, 'worker-'));
   signingKeyFile = join(directory, 'workers.key');
   await writeFile(signingKeyFile, newSigningKey().jwk.reveal(), { mode: 0o600 });
 });
-afterAll(() => rm(directory, { recursive: true }));
+afterAll(() => Promise.all([directory, onDisk].map((each) => rm(each, { recursive: true }))));
 
 function settings(taskQueue: string): WorkerSettings {
   return {
@@ -167,7 +172,7 @@ describe('starting a worker', () => {
           RUNBOOKS_INVENTORY: inventoryFile,
           RUNBOOKS_SEAL_KEYS_FILE: sealKeysFile,
           RUNBOOKS_KEY_STORAGE: 'disk',
-          RUNBOOKS_KEY_DIR: join(directory, 'keys-of-a-process'),
+          RUNBOOKS_KEY_DIR: join(onDisk, 'keys'),
           ...wrong,
         },
         stdio: ['ignore', 'ignore', 'pipe'],
