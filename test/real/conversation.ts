@@ -167,7 +167,8 @@ function masked({ text, fields }: Answer, nonces: readonly string[]): unknown {
   }
 }
 
-function decoded(encoded: string, password: string): string {
+/** The token in an encoded one, by the one-time password. Our own client's way is not used: it is what is tested. */
+export function decoded(encoded: string, password: string): string {
   const bytes = Buffer.from(encoded, 'base64');
   return Buffer.from(bytes.map((byte, index) => byte ^ password.charCodeAt(index))).toString();
 }

@@ -5,7 +5,7 @@ import {
   type SimulatedService,
   type Topology,
 } from '../../src/simulator';
-import { converse, recordedTurns } from '../real/conversation';
+import { converse, decoded, recordedTurns } from '../real/conversation';
 import { call, deployment, eventually, persistently } from './client';
 
 let service: SimulatedService;
@@ -30,8 +30,7 @@ async function operationToken(cluster: SimulatedCluster, header?: string): Promi
     const answer = await call(cluster, 'POST', `${BASE}/update`, { ...token, body: { key, nonce } });
     encoded = answer.textAt('encoded_token');
   }
-  const bytes = Buffer.from(encoded, 'base64');
-  return Buffer.from(bytes.map((byte, index) => byte ^ otp.charCodeAt(index))).toString();
+  return decoded(encoded, otp);
 }
 
 describe('the generation of an operation token', () => {
