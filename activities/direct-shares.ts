@@ -6,11 +6,11 @@ import type { Invitation, KeyRecord, RunContext } from '../src/secrets';
 import { readOwnInvitation } from '../src/secrets';
 import type { ActivityDependencies } from './dependencies';
 import { ArrivedSignals } from './support/arrived-signals';
-import { verifyOperation } from './support/authority';
+import { verifyBeginning, verifyOperation } from './support/authority';
 import { ownRecord } from './support/ceremony-burst';
 import type { Clusters } from './support/clusters';
 import type { DirectSlot } from './support/direct-attempt';
-import { endForHolders, followAttempt, startForHolders } from './support/direct-attempt';
+import { endForHolders, everyEntryOf, followAttempt, startForHolders } from './support/direct-attempt';
 import { NO_CEREMONY_TEXT, readHandedIn } from './support/encoded-token';
 import { execute, executeChange } from './support/execution';
 import type { Execution } from './support/execution';
@@ -72,7 +72,9 @@ export function createDirectSharesActivities(
       mustBe(direct.record, 'root-token');
       const recipient = await recipientOf(direct.record, signingKey, input.recipientPgpKey);
       const { cluster, clusterId } = direct.target;
-      await verifyOperation(inventory, execution.run, deployment, authority, {
+      // Once an attempt was begun it is brought to its end; without one the approvals must not be too old to begin.
+      const verify = (await everyEntryOf(direct)).length === 0 ? verifyBeginning : verifyOperation;
+      await verify(inventory, execution.run, deployment, authority, {
         operation: 'root-token.generate',
         on: { cluster, clusterId },
         detail: recipient.fingerprint,

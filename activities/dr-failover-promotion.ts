@@ -5,6 +5,7 @@ import { activityRecords } from '../src/report';
 import type { ActivityDependencies } from './dependencies';
 import { lookAtMember, readDr } from './dr-roles';
 import { demandSameOutage } from './support/approval-age';
+import { historyOf } from './support/arrived-signals';
 import { gateOf, verifyOperation } from './support/authority';
 import type { ClusterAccess, Clusters } from './support/clusters';
 import type { Execution } from './support/execution';
@@ -23,7 +24,13 @@ type Promotion = Parameters<FailoverActivities['promoteAfterFailover']>[0];
 const PROMOTIONS: readonly string[] = ['promoteDrSecondary', 'promoteAfterFailover', 'forcePromoteAfterFailover'];
 
 /** Refusals that mean "not yet": waited for within the budget, and never turned into force. */
-const NOT_YET: ReadonlySet<string> = new Set(['NOT_CAUGHT_UP', 'SERVICE_UNAVAILABLE', 'NO_ACTIVE_NODE', 'UNREACHABLE']);
+const NOT_YET: ReadonlySet<string> = new Set([
+  'NOT_CAUGHT_UP',
+  'SERVICE_UNAVAILABLE',
+  'NO_ACTIVE_NODE',
+  'UNREACHABLE',
+  'TEMPORAL_UNAVAILABLE',
+]);
 
 /**
  * Promotes a DR secondary whose primary is gone. The approved plan must allow it, with or without force; right before
@@ -149,7 +156,7 @@ async function refuseDoubtful(
   const roles = await Promise.all(others.map((other) => askRole(other, signal)));
   const silent = others.filter((_, index) => roles[index]?.active === undefined).map(({ entry }) => entry.name);
   if (silent.length === 0) return;
-  const records = activityRecords(await temporal.workflow.getHandle(run.wid, run.rid).fetchHistory());
+  const records = activityRecords(await historyOf(temporal, run));
   const doubtful = records.find(
     ({ type, cluster, outcome, outcomeKnown }) =>
       PROMOTIONS.includes(type) && silent.includes(cluster ?? '') && !(outcome === 'failed' && outcomeKnown === true),

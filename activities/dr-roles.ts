@@ -137,7 +137,8 @@ export function createDrRoleActivities(
             error.code === 'NOT_CAUGHT_UP' ||
             error.code === 'SERVICE_UNAVAILABLE' ||
             error.code === 'NO_ACTIVE_NODE' ||
-            error.code === 'UNREACHABLE',
+            error.code === 'UNREACHABLE' ||
+            error.code === 'TEMPORAL_UNAVAILABLE',
           act: async () => {
             findings = (await Promise.all(others.map((other) => lookAtMember(other, signal)))).flat();
             await proveNotPrimary(dependencies, run, clusters.of(deployment, otherCluster), signal, memory);

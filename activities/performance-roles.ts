@@ -29,6 +29,7 @@ const NOT_YET: ReadonlySet<string> = new Set([
   'BAD_REQUEST',
   'NO_ACTIVE_NODE',
   'UNREACHABLE',
+  'TEMPORAL_UNAVAILABLE',
 ]);
 
 /** The two role changes of performance replication (interface 4.2: `primary/demote`, `secondary/promote`). */

@@ -1,5 +1,6 @@
 import type { TokenActivities } from '../src/contracts/activities';
 import { RunbookError } from '../src/errors';
+import type { KeyRecord } from '../src/secrets';
 import { createInvitation, isEncryptedOnlyTo, readOwnInvitation } from '../src/secrets';
 import type { ActivityDependencies } from './dependencies';
 import { handedInvitation } from './support/handed-invitation';
@@ -19,6 +20,13 @@ import { TokenLedger } from './support/token-ledger';
 export function createTokenActivities(dependencies: ActivityDependencies, clusters: Clusters): TokenActivities {
   const { inventory, keyRecords, signingKey } = dependencies;
   const ledger = new TokenLedger(dependencies.ledgerDirectory);
+  /** As far as this host knows. */
+  const hasSentShares = async ({ cid, run, firstBurst }: KeyRecord): Promise<boolean> => {
+    if (firstBurst !== undefined) return true;
+    const epochs = await keyRecords.ofRun(run);
+    if (epochs.some((each) => each.cid === cid && each.firstBurst !== undefined)) return true;
+    return (await ledger.all()).some((each) => each.cid === cid && each.wid === run.wid && each.rid === run.rid);
+  };
   return {
     assessRootTokenCeremony: execute(({ input }, { signal }) => assessRootToken(dependencies, clusters, input, signal)),
 
@@ -80,8 +88,8 @@ export function createTokenActivities(dependencies: ActivityDependencies, cluste
           needed: `root-token for ${recipient.fingerprint} on cluster ID ${clusterId}`,
         });
       }
-      // Once key shares were sent the attempt is brought to its end.
-      const verify = record.firstBurst === undefined ? verifyBeginning : verifyOperation;
+      // Once key shares were sent, in whichever epoch of this ceremony, it is brought to its end.
+      const verify = (await hasSentShares(record)) ? verifyOperation : verifyBeginning;
       await verify(inventory, run, deployment, authority, {
         operation: 'root-token.generate',
         on: { cluster, clusterId },

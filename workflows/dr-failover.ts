@@ -1,7 +1,7 @@
-import type { Authority, FailoverRoute } from '../src/contracts/activities';
+import type { FailoverRoute } from '../src/contracts/activities';
 import type { DrFailoverInput } from '../src/contracts/runbook-inputs';
 import { drFailoverInput } from '../src/contracts/runbook-inputs';
-import { approveFurther, approvePlan } from './building-blocks/approved-plan';
+import { approvePlan } from './building-blocks/approved-plan';
 import { rolesInWords } from './building-blocks/assessment';
 import { RunStopped, failureFacts } from './building-blocks/failures';
 import type { FailureFacts } from './building-blocks/failures';
@@ -10,6 +10,7 @@ import type { Choice } from './building-blocks/parking';
 import { RETRY } from './building-blocks/parking';
 import type { Protecting } from './building-blocks/re-protection';
 import { restoreProtection } from './building-blocks/re-protection';
+import { RenewedApprovals, areTooOld } from './building-blocks/renewed-approvals';
 import type { Run } from './building-blocks/run';
 import type { Ending, RunbookResult } from './building-blocks/runbook';
 import { executeRunbook } from './building-blocks/runbook';
@@ -42,30 +43,37 @@ export async function failOver(run: Run, input: DrFailoverInput): Promise<Ending
   const { route } = approved;
   const tokens = needed(approved.tokens);
 
+  const approvals = new RenewedApprovals(run, input, approved);
+
   // 2. B's token, and the fence: the last things that can be stopped at will.
   const token = await run.stoppable(async () => {
     const made = await tokens.of(route.to);
-    await fence(run, input.deployment, route, approved.authority, progress);
+    await fence(run, input.deployment, route, approvals, progress);
     return made;
   });
 
   // 3.-4. From the promotion until B serves nothing stops the run. Where B refuses for certain, people decide.
-  let authority: Authority = approved.authority;
   let force = false;
   for (;;) {
     run.state.enterPhase('outage');
+    const { authority } = approvals;
     const stuck = await run.shielded(() => promoteAndServe(run, input, route, { token, authority, force }));
     if (!stuck) break;
+    if (areTooOld(stuck)) {
+      // The primary was heard since the gate was met, and is gone again: who approves looks once more, and all is kept.
+      await run.stoppable(() => approvals.renew(force ? 'force' : 'promote', stuck));
+      continue;
+    }
     const next = await run.stoppable(() => decide(run, input, route, stuck));
     if (next !== 'force' || force) continue;
-    authority = await run.stoppable(() => approveFurther(run, input, approved, 'force'));
+    await run.stoppable(() => approvals.further('force'));
     force = true;
   }
   progress.promoted = true;
   run.state.enterPhase('re-protecting');
 
   // 5.-7. Secondaries, tokens, final state.
-  const ending = await run.stoppable(() => finish(run, input, route, { tokens, authority: approved.authority }));
+  const ending = await run.stoppable(() => finish(run, input, route, { tokens, authority: approvals.authority }));
   progress.finished = true;
   return ending;
 }
@@ -128,26 +136,27 @@ async function fence(
   run: Run,
   deployment: string,
   { from, to, fencing }: FailoverRoute,
-  authority: Authority,
+  approvals: RenewedApprovals<FailoverRoute>,
   progress: Progress,
 ): Promise<void> {
   if (fencing === 'attested') return;
   await run.skippableStep(
     `Fence ${from}`,
     `nothing but the word of those who approved says that ${from} is cut off`,
-    async (call) => {
-      const before = progress.fenced;
-      progress.fenced = before ?? 'unknown';
-      try {
-        const done = await call.fenceLostPrimary({ deployment, from, to, authority });
-        progress.fenced = 'done';
-        return done;
-      } catch (error) {
-        // Known means here that the hook was not begun; one that failed may have done a part.
-        if (failureFacts(error)?.outcomeKnown === true) progress.fenced = before;
-        throw error;
-      }
-    },
+    (call) =>
+      approvals.begin('promote', async (authority) => {
+        const before = progress.fenced;
+        progress.fenced = before ?? 'unknown';
+        try {
+          const done = await call.fenceLostPrimary({ deployment, from, to, authority });
+          progress.fenced = 'done';
+          return done;
+        } catch (error) {
+          // Known means here that the hook was not begun; one that failed may have done a part.
+          if (failureFacts(error)?.outcomeKnown === true) progress.fenced = before;
+          throw error;
+        }
+      }),
     { note: ({ observed }) => observed, skipNeedsTwo: true },
   );
 }

@@ -4,6 +4,7 @@ import { drRejoinInput } from '../src/contracts/runbook-inputs';
 import type { Approved } from './building-blocks/approved-plan';
 import { approveFurther, approvePlan } from './building-blocks/approved-plan';
 import { rolesInWords } from './building-blocks/assessment';
+import { RenewedApprovals } from './building-blocks/renewed-approvals';
 import { STOP_HERE, followAsDrSecondary } from './building-blocks/re-protection';
 import type { Run } from './building-blocks/run';
 import type { Ending, RunbookResult } from './building-blocks/runbook';
@@ -41,10 +42,11 @@ function carryOut(run: Run, input: DrRejoinInput): Promise<Ending> {
     // 3. One primary: the former one stops being one before anything can reach it.
     const progress: Progress = { unfenced: 'no', streams: false };
     run.onEnd(async () => Promise.resolve(void run.state.leftToDo.push(...undone(route, progress))));
-    if (route.former === 'primary') await demote(run, input, approved);
+    const approvals = new RenewedApprovals(run, input, approved);
+    if (route.former === 'primary') await demote(run, input, route, approvals);
 
     // 4. Only then it is let out.
-    const authority = await unfence(run, input, approved, progress);
+    const authority = await unfence(run, input, { ...approved, authority: approvals.authority }, progress);
 
     // 5. It joins by token: addresses are not allowed after a demotion.
     run.state.enterPhase('re-protecting');
@@ -101,13 +103,15 @@ async function describeSplit(
 async function demote(
   run: Run,
   { deployment }: DrRejoinInput,
-  { route, authority }: Approved<RejoinRoute>,
+  { cluster: secondary, primary }: RejoinRoute,
+  approvals: RenewedApprovals<RejoinRoute>,
 ): Promise<void> {
-  const { cluster: secondary, primary } = route;
   // DANGER: what the former primary is the only one to hold is out of reach from here on.
   const demoted = await run.step(
     `Demote ${secondary}`,
-    (call) => call.demoteFormerPrimary({ deployment, primary, secondary, authority }),
+    (call) =>
+      // A dump may have taken hours.
+      approvals.begin('plan', (authority) => call.demoteFormerPrimary({ deployment, primary, secondary, authority })),
     { note: ({ observed }) => observed },
   );
   run.state.noteFindings(demoted.findings);

@@ -3,6 +3,7 @@ import { rootTokenCeremonyInput } from '../src/contracts/runbook-inputs';
 import { approvePlan } from './building-blocks/approved-plan';
 import { sharesOf } from './building-blocks/ceremony-for';
 import { DirectRootToken } from './building-blocks/direct-root-token';
+import { RenewedApprovals } from './building-blocks/renewed-approvals';
 import { RootTokenShares } from './building-blocks/root-token-shares';
 import type { Run } from './building-blocks/run';
 import type { Ending, RunbookResult } from './building-blocks/runbook';
@@ -30,7 +31,8 @@ function carryOut(run: Run, input: RootTokenCeremonyInput): Promise<Ending> {
 
     // 2. Ask the holders.
     const direct = sharesOf(run, input) === 'direct';
-    const ceremony = new (direct ? DirectRootToken : RootTokenShares)(run, input, approved.authority);
+    const approvals = new RenewedApprovals(run, input, approved);
+    const ceremony = new (direct ? DirectRootToken : RootTokenShares)(run, input, approvals);
     run.state.asked = {
       kind: 'root-token',
       targets: [{ cluster, uses: ['root-token.generate'] }],

@@ -4,6 +4,7 @@ import { secondaryDecommissionInput } from '../src/contracts/runbook-inputs';
 import type { Approved, TokenNeed } from './building-blocks/approved-plan';
 import { approveFurther, approvePlan } from './building-blocks/approved-plan';
 import { rolesInWords } from './building-blocks/assessment';
+import { RenewedApprovals } from './building-blocks/renewed-approvals';
 import type { Run } from './building-blocks/run';
 import type { Ending, RunbookResult } from './building-blocks/runbook';
 import { executeRunbook } from './building-blocks/runbook';
@@ -35,15 +36,16 @@ async function decommission(run: Run, input: SecondaryDecommissionInput): Promis
   if ('outcome' in approved) return approved;
   const { route, tokens } = approved;
   const authority = await withDisableGate(run, input, approved);
+  const approvals = new RenewedApprovals(run, input, { ...approved, authority });
   // The token is in hand before anything is changed: without it the secondary would be left half done.
   const token = route.secondary !== undefined && tokens ? await tokens.of(route.secondary) : undefined;
 
   // 2. The primary's side. From here on a run that is stopped says what is left.
   run.state.enterPhase('working');
-  if (route.known) await cutOff(run, input, route, authority);
+  if (route.known) await cutOff(run, input, route, approvals);
 
   // 3. The secondary's side.
-  await settle(run, input, route, authority, token);
+  await settle(run, input, route, approvals, token);
 
   // 4. Nothing of ours stays behind, and the last look is in the report.
   run.state.enterPhase('finishing');
@@ -81,16 +83,17 @@ async function cutOff(
   run: Run,
   input: SecondaryDecommissionInput,
   route: DecommissionRoute,
-  authority: Authority,
+  approvals: RenewedApprovals<DecommissionRoute>,
 ): Promise<void> {
   const { deployment, kind } = input;
   const { primary: cluster, id, secondary } = route;
   await run.step(
     `Revoke ${secondary ?? id} on ${cluster}`,
-    (call) => {
-      const revocation = { deployment, cluster, id, secondary, authority };
-      return kind === 'dr' ? call.revokeDrSecondary(revocation) : call.revokePerformanceSecondary(revocation);
-    },
+    (call) =>
+      approvals.begin('revoke', (authority) => {
+        const revocation = { deployment, cluster, id, secondary, authority };
+        return kind === 'dr' ? call.revokeDrSecondary(revocation) : call.revokePerformanceSecondary(revocation);
+      }),
     { note: ({ observed }) => observed },
   );
   run.state.leftToDo.push(secondarySide(input, route), ...filterLeft(input, route));
@@ -107,13 +110,13 @@ async function settle(
   run: Run,
   input: SecondaryDecommissionInput,
   route: DecommissionRoute,
-  authority: Authority,
+  approvals: RenewedApprovals<DecommissionRoute>,
   token: Awaited<ReturnType<NonNullable<Run['tokens']>['of']>> | undefined,
 ): Promise<void> {
   const { deployment, kind } = input;
   const { secondary: cluster, afterwards } = route;
   if (cluster === undefined || afterwards === 'nothing') return;
-  const ending = { deployment, cluster, authority };
+  const ending = { deployment, cluster };
   const done = () => {
     const at = run.state.leftToDo.indexOf(secondarySide(input, route));
     if (at >= 0) run.state.leftToDo.splice(at, 1);
@@ -123,9 +126,11 @@ async function settle(
       `Make ${cluster} forget its primary`,
       `${cluster} goes on looking for a primary that refuses it`,
       (call) =>
-        kind === 'performance'
-          ? call.forgetPerformancePrimary(ending)
-          : call.forgetDrPrimary({ ...ending, token: needed(token) }),
+        approvals.begin('revoke', (authority) =>
+          kind === 'performance'
+            ? call.forgetPerformancePrimary({ ...ending, authority })
+            : call.forgetDrPrimary({ ...ending, authority, token: needed(token) }),
+        ),
       { note: ({ observed }) => observed },
     );
     if (forgotten) done();
@@ -135,9 +140,11 @@ async function settle(
     `Disable ${inWords(kind)} replication on ${cluster}`,
     `${cluster} stays a ${inWords(kind)} secondary and looks for a primary that refuses it`,
     (call) =>
-      kind === 'performance'
-        ? call.disablePerformanceSecondary(ending)
-        : call.disableDrSecondary({ ...ending, token: needed(token) }),
+      approvals.begin('disable', (authority) =>
+        kind === 'performance'
+          ? call.disablePerformanceSecondary({ ...ending, authority })
+          : call.disableDrSecondary({ ...ending, authority, token: needed(token) }),
+      ),
     { note: ({ observed }) => observed },
   );
   if (!disabled) return;

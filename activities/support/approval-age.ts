@@ -1,12 +1,14 @@
 import type { Authority } from '../../src/contracts/activities';
 import type { ReplicationObservation } from '../../src/contracts/observations';
+import { APPROVALS_TOO_OLD } from '../../src/contracts/plan';
 import type { GateName } from '../../src/contracts/plan';
 import { RunbookError } from '../../src/errors';
 import { findDeployment } from '../../src/inventory';
 import type { Inventory } from '../../src/inventory';
-import type { RunContext } from '../../src/secrets';
+import type { RunContext, VerifiedApproval } from '../../src/secrets';
 import { unwrapDocument } from '../../src/secrets/people';
 import { ArrivedSignals, sameContent } from './arrived-signals';
+import type { ArrivedSignal } from './arrived-signals';
 import { heartbeatAge } from './observe';
 import { judgeGate, signalled, verifiedApprovals } from './people';
 
@@ -37,11 +39,16 @@ export async function demandInTime(inventory: Inventory, run: RunContext, judged
     throw tooLate(gate, `the window begins at ${iso(notBefore)}`, 'the window of the run');
   if (notAfter !== undefined && now > notAfter + STEPS_MS)
     throw tooLate(gate, `the window ended at ${iso(notAfter)}`, 'the window of the run');
-  demandYoung(inventory, judged, await metAt(inventory, run, history, judged), notBefore);
+  demandYoung(inventory, judged, await metAt(inventory, run, history, judged), { from: notBefore });
 }
 
 /** @param from - the beginning of the window, epoch ms */
-function demandYoung(inventory: Inventory, { deployment, gate }: Judged, met: number, from = 0): void {
+function demandYoung(
+  inventory: Inventory,
+  { deployment, gate }: Judged,
+  met: number,
+  { from = 0, next }: { readonly from?: number | undefined; readonly next?: string } = {},
+): void {
   const { validForMs } = findDeployment(inventory, deployment).gates[gate];
   const until = Math.max(met, from) + validForMs + STEPS_MS;
   if (Date.now() <= until) return;
@@ -49,6 +56,7 @@ function demandYoung(inventory: Inventory, { deployment, gate }: Judged, met: nu
     gate,
     `gate ${gate} was met at ${iso(met)}, which counts until ${iso(until)}`,
     `approvals of gate ${gate} that are not older than its validFor and an hour`,
+    { about: APPROVALS_TOO_OLD, ...(next === undefined ? {} : { next }) },
   );
 }
 
@@ -69,12 +77,14 @@ export async function demandSameOutage(
   const heardAt = Date.now() - age;
   const met = await metAt(inventory, run, new ArrivedSignals(run), judged);
   // No window counts here: a run that waits for its window may have been taken over by the failover.
-  if (heardAt > met) demandYoung(inventory, judged, met);
+  if (heardAt > met) demandYoung(inventory, judged, met, { next: anotherOutage(judged.gate, heardAt) });
 }
 
 /**
- * When the approvals met their gate, epoch ms: each counts from its first signal in the history of the run. One that no
- * signal of this run brought counts from when its person says that it was signed.
+ * When the approvals met their gate, epoch ms. A signed one counts from its first signal in the history of the run, so
+ * that sending it again makes it no younger; one of the server's record from the very signal that it names; a claim from
+ * its last. One that no signal of this run brought counts from when its person says that it was made. Where people were
+ * asked again, the older ones that the gate does not need any more are left out.
  */
 async function metAt(
   inventory: Inventory,
@@ -83,29 +93,56 @@ async function metAt(
   { deployment, gate, requestedBy, authority }: Judged,
 ): Promise<number> {
   const arrived = await history.every('approve');
-  const timed = [];
+  const timed: { readonly approval: VerifiedApproval; readonly at: number }[] = [];
   for (const document of authority.approvals) {
     const [approval] = await verifiedApprovals(inventory, run, gate, authority.plan.digest, [document]);
     if (approval === undefined) continue;
-    const said = unwrapDocument(signalled(document).approval);
-    const signal = arrived.find(({ content }) => sameContent(unwrapDocument(content), said));
-    timed.push({ approval, at: signal?.at ?? approval.iat * 1000 });
+    timed.push({ approval, at: arrivedAt(arrived, document, approval) ?? approval.iat * 1000 });
   }
   timed.sort((one, other) => one.at - other.at);
-  const counted = timed.map(({ approval }) => approval);
-  const last = timed.findIndex(
-    (_, index) =>
-      judgeGate(inventory, deployment, gate, requestedBy ?? 'unknown', counted.slice(0, index + 1)).satisfied,
-  );
-  return (timed[last] ?? timed.at(-1))?.at ?? 0;
+  const satisfied = (some: typeof timed) =>
+    judgeGate(
+      inventory,
+      deployment,
+      gate,
+      requestedBy ?? 'unknown',
+      some.map(({ approval }) => approval),
+    ).satisfied;
+  let counted = timed;
+  while (counted.length > 0 && satisfied(counted.slice(1))) counted = counted.slice(1);
+  const last = counted.findIndex((_, index) => satisfied(counted.slice(0, index + 1)));
+  return (counted[last] ?? timed.at(-1))?.at ?? 0;
 }
 
-function tooLate(gate: GateName, observed: string, needed: string): RunbookError {
+function arrivedAt(
+  arrived: readonly ArrivedSignal[],
+  document: unknown,
+  { how }: VerifiedApproval,
+): number | undefined {
+  const { approval, arrival } = signalled(document);
+  // Its sender was read from this very signal. A signature says nothing of the signal that brought it.
+  if (how === 'principal' && arrival !== undefined) return arrived[arrival - 1]?.at;
+  const said = unwrapDocument(approval);
+  const same = ({ content }: ArrivedSignal) => sameContent(unwrapDocument(content), said);
+  return (how === 'claimed' ? arrived.findLast(same) : arrived.find(same))?.at;
+}
+
+function tooLate(
+  gate: GateName,
+  observed: string,
+  needed: string,
+  more: { readonly about?: string; readonly next?: string } = {},
+): RunbookError {
   return new RunbookError('NOT_APPROVED', `What gate ${gate} approved is not begun now: ${observed}.`, {
     observed,
     needed,
-    next: 'Nothing was sent. End this run (where it offers "promote-back": with that, the old primary still serves), and start the runbook again: its gates ask anew.',
+    next: 'Nothing was sent. Where the run asks for the gate again, approve it again. Else end the run (where it offers "promote-back": with that, the old primary still serves), and start the runbook again: its gates ask anew.',
+    ...more,
   });
+}
+
+function anotherOutage(gate: GateName, heardAt: number): string {
+  return `Nothing was sent. The old primary was heard at ${iso(heardAt)}, after the gate was met: look whether it serves now. Where it does not, approve gate ${gate} again as soon as the run asks for it, which keeps its shares and tokens; a run that does not ask is ended and started again.`;
 }
 
 function iso(time: number): string {

@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import { getClient } from '@temporalio/activity';
+import type { Client } from '@temporalio/client';
 import type { temporal } from '@temporalio/proto';
 import { changeWindow } from '../../src/contracts/runbook-inputs';
 import { SIGNALS } from '../../src/contracts/signals';
@@ -110,9 +111,29 @@ export class ArrivedSignals {
   }
 
   async #read(): Promise<readonly SignaledEvent[]> {
-    const { wid, rid } = this.#run;
-    const { events } = await getClient().workflow.getHandle(wid, rid).fetchHistory();
+    const { events } = await historyOf(getClient(), this.#run);
     return events ?? [];
+  }
+}
+
+/**
+ * The history of a run, read from Temporal.
+ *
+ * @throws RunbookError TEMPORAL_UNAVAILABLE, which may pass: nothing was sent to any cluster
+ */
+export async function historyOf(
+  client: Pick<Client, 'workflow'>,
+  { wid, rid }: RunContext,
+): Promise<temporal.api.history.v1.IHistory> {
+  try {
+    return await client.workflow.getHandle(wid, rid).fetchHistory();
+  } catch (error) {
+    throw new RunbookError('TEMPORAL_UNAVAILABLE', "The run's own history cannot be read.", {
+      retryable: true,
+      observed: `Temporal did not give the history of the run (${error instanceof Error ? error.name : 'no error'})`,
+      needed: 'the history of the run, which says what people sent and what was begun',
+      next: 'Nothing was sent to the cluster. Look at Temporal, then retry.',
+    });
   }
 }
 

@@ -29,7 +29,11 @@ function withSignal(document: unknown): ApprovalOfSender | undefined {
   return approval !== undefined && typeof arrival === 'number' ? { approval, arrival } : undefined;
 }
 
-/** Verifies documents for one gate; those that do not verify are left out. */
+/**
+ * Verifies documents for one gate; those that do not verify are left out.
+ *
+ * @throws RunbookError TEMPORAL_UNAVAILABLE where the history that says who sent them cannot be read
+ */
 export async function verifiedApprovals(
   inventory: Inventory,
   run: RunContext,
@@ -46,7 +50,8 @@ export async function verifiedApprovals(
       const context = { run, person: personLookup(inventory), gate, planDigest: digest, principal };
       verified.push(await verifyApproval(approval, context));
     } catch (error) {
-      if (!(error instanceof RunbookError)) throw error;
+      // Not read is not refused: it may be read in a moment.
+      if (!(error instanceof RunbookError) || error.retryable) throw error;
     }
   }
   return verified;

@@ -4,6 +4,7 @@ import { RunbookError, isRunbookError } from '../../src/errors';
 import { activityRecords } from '../../src/report';
 import type { RunContext } from '../../src/secrets';
 import type { ActivityDependencies } from '../dependencies';
+import { historyOf } from './arrived-signals';
 import type { ClusterAccess } from './clusters';
 import { CHANGE_TIMEOUT_MS } from './read-act-confirm';
 
@@ -58,7 +59,7 @@ export async function proveNotPrimary(
   const { demote, promote } = ROLE_CHANGES[kind];
   const first = await askOnceSettled(other, signal, kind, memory.lagMs ?? LAG_MS);
   refusePrimary(name, first, kind);
-  const history = await dependencies.temporal.workflow.getHandle(run.wid, run.rid).fetchHistory();
+  const history = await historyOf(dependencies.temporal, run);
   const records = activityRecords(history);
   const promotions = records.filter((record) => record.cluster === name && record.type === promote);
   if (promotions.some((record) => record.outcome === 'running'))

@@ -185,12 +185,13 @@ export async function awaitSettled<S>(execution: Execution, polling: Polling<S>,
 
 /** What ends the activity: Temporal must not try on with another budget. */
 function lastError(error: RunbookError, { outcomeKnown }: { readonly outcomeKnown: boolean }): RunbookError {
-  const { httpStatus, cluster, observed, needed, next } = error;
+  const { httpStatus, cluster, about, observed, needed, next } = error;
   return new RunbookError(error.code, error.message, {
     retryable: false,
     outcomeKnown,
     httpStatus,
     cluster,
+    about,
     observed,
     needed,
     next,
@@ -206,9 +207,9 @@ export async function beforeSending<T>(look: () => Promise<T>): Promise<T> {
     return await look();
   } catch (error) {
     if (!isRunbookError(error) || error.outcomeKnown || error.code === 'REQUEST_CANCELLED') throw error;
-    const { retryable, httpStatus, retryAfterMs, cluster, observed, needed, next } = error;
+    const { retryable, httpStatus, retryAfterMs, cluster, about, observed, needed, next } = error;
     throw new RunbookError(error.code, error.message, {
-      ...{ retryable, httpStatus, retryAfterMs, cluster, observed, needed, next },
+      ...{ retryable, httpStatus, retryAfterMs, cluster, about, observed, needed, next },
       outcomeKnown: true,
     });
   }

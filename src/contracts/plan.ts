@@ -102,6 +102,9 @@ export const OPERATION_GATES = {
 } as const satisfies Readonly<Record<string, GateName>>;
 export type GatedOperation = keyof typeof OPERATION_GATES;
 
+/** What an error is about that refuses approvals for their age alone: new ones of the same gate serve. */
+export const APPROVALS_TOO_OLD = 'approvals too old';
+
 const identity = z.strictObject({ cluster: z.string(), clusterId: z.string() });
 
 /** One dangerous operation that the plan allows, bound to the clusters that it is about by their `sys/health` IDs. */

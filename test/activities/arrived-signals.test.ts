@@ -6,7 +6,7 @@ import type { Authority } from '../../src/contracts/activities';
 import { ActivityBench, DEPLOYMENT, signaledEvent as signaled } from '../support/activity-environment';
 import { envelopeOf } from '../support/people';
 
-/** Grace and ada are attested by the server; henry signs. */
+/** Grace and ada are attested by the server; henry signs, and olga claims who she is. */
 const ATTESTED: Readonly<Record<string, string>> = { grace: 'user:grace', ada: 'user:ada' };
 
 describe("the server's record of who sent a signal", () => {
@@ -15,7 +15,11 @@ describe("the server's record of who sent a signal", () => {
   beforeAll(async () => {
     bench = await ActivityBench.start({
       person: (name) =>
-        ATTESTED[name] === undefined ? undefined : { attestation: 'principal', principal: ATTESTED[name] },
+        name === 'olga'
+          ? { attestation: 'claimed' }
+          : ATTESTED[name] === undefined
+            ? undefined
+            : { attestation: 'principal', principal: ATTESTED[name] },
       deployment: { people: {} },
     });
     const assessed = await bench.call('assessDrSwitchover', { input: bench.input({ go: 'auto' }) });
@@ -118,6 +122,25 @@ describe("the server's record of who sent a signal", () => {
     ]);
   });
 
+  it('a claim that is pasted again counts from then: nobody vouches for the first one either', async () => {
+    const own = approval('olga');
+    const longAgo = Date.now() - 9 * 3_600_000;
+    const demote = () =>
+      bench.failure('demoteDrPrimary', {
+        deployment: DEPLOYMENT,
+        cluster: 'east',
+        authority: { plan, approvals: [own] },
+      });
+    bench.service.partition('east', 'west');
+    bench.service.advanceClock(6_000);
+    bench.history = { events: [signaled('approve', own, undefined, longAgo)] };
+    expect((await demote()).code).toBe('NOT_APPROVED');
+    bench.signaled('approve', [own]);
+    // It gets as far as the next look.
+    expect((await demote()).code).toBe('PRECONDITION_FAILED');
+    bench.service.heal();
+  });
+
   it('is read again by the activity that demotes: what arrives in its input proves nothing', async () => {
     const own = approval('grace');
     const demote = (approvals: readonly unknown[]) =>
@@ -129,8 +152,21 @@ describe("the server's record of who sent a signal", () => {
     expect((await demote([{ approval: own, arrival: 1 }])).code).toBe('NOT_APPROVED');
     expect(bench.calls('east', 'primary/demote')).toBe(0);
 
-    bench.history = { events: [signaled('approve', own, 'user:grace')] };
-    const authority = { plan, approvals: [{ approval: own, arrival: 1 }] };
+    // Not read is not refused.
+    bench.historyError = new Error('deadline exceeded');
+    expect(await demote([{ approval: own, arrival: 1 }])).toMatchObject({
+      code: 'TEMPORAL_UNAVAILABLE',
+      retryable: true,
+    });
+    bench.historyError = undefined;
+
+    // The same words are pasted again when people are asked again: each counts from the signal that it names.
+    const longAgo = Date.now() - 9 * 3_600_000;
+    bench.history = {
+      events: [signaled('approve', own, 'user:grace', longAgo), signaled('approve', own, 'user:grace')],
+    };
+    expect((await demote([{ approval: own, arrival: 1 }])).code).toBe('NOT_APPROVED');
+    const authority = { plan, approvals: [{ approval: own, arrival: 2 }] };
     const done = await bench.call('demoteDrPrimary', { deployment: DEPLOYMENT, cluster: 'east', authority });
     expect(done.outcome).toBe('done');
   });

@@ -307,7 +307,16 @@ it('what anybody may encrypt to the recipient of a root token ends no attempt an
     ...{ ...fields, ...people, epoch: 1, shares: 'direct', runbook: 'rootTokenCeremony', inputDigest: 'digest', cid },
   });
   const authority = { plan, approvals: [await bench.approval('ceremony', plan.digest)] };
-  await bench.call('startDirectRootAttempt', { ...fields, ceremony: handle, authority });
+  // With old approvals no attempt is begun; one that was is brought to its end.
+  const start = { ...fields, ceremony: handle, authority };
+  bench.history = { events: [] };
+  bench.signaled('approve', authority.approvals, undefined, Date.now() - 99 * 3_600_000);
+  expect((await bench.failure('startDirectRootAttempt', start)).code).toBe('NOT_APPROVED');
+  expect(bench.calls('east', 'generate-root/attempt')).toBe(0);
+  bench.history = { events: [] };
+  await bench.call('startDirectRootAttempt', start);
+  bench.signaled('approve', authority.approvals, undefined, Date.now() - 99 * 3_600_000);
+  expect(await bench.call('startDirectRootAttempt', start)).toMatchObject({ outcome: 'already' });
   const content = { cluster: 'east', encodedToken: await encodedTo(publicKey, 'no token at all') };
   const handIn = async () => {
     const arrived = bench.signaled('submitEncodedToken', [content]);

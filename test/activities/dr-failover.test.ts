@@ -199,8 +199,17 @@ it('old approvals do not end another outage than the one that they were given in
   const old = await bench.failure('promoteAfterFailover', promotion());
   expect(old).toMatchObject({ code: 'NOT_APPROVED', details: { outcomeKnown: true } });
   expect(old.details['observed']).toContain('gate promote was met at');
+  // What the run knows it by, to ask for gate promote again; nobody is sent back to a primary that is gone.
+  expect(old.details['about']).toBe('approvals too old');
+  expect(old.details['next']).toContain('approve gate promote again');
+  expect(old.details['next']).not.toContain('promote-back');
   expect((await bench.failure('fenceLostPrimary', fencing())).code).toBe('NOT_APPROVED');
   expect(promoted()).toBe(0);
+  const anew = await bench.approval('promote', authority.plan.digest, 'henry');
+  bench.signaled('approve', [anew]);
+  const { plan, approvals } = authority;
+  const renewed = { plan, approvals: [...approvals, anew] };
+  expect(await bench.call('fenceLostPrimary', fencing({ authority: renewed }))).toMatchObject({ outcome: 'done' });
   // A window that lies far off, of a run that the failover took over, holds no fresh approval back.
   const [notBefore, notAfter] = [20, 21].map((hours) => new Date(Date.now() + hours * HOUR).toISOString());
   const input = defaultPayloadConverter.toPayload({ window: { notBefore, notAfter } });
@@ -210,6 +219,16 @@ it('old approvals do not end another outage than the one that they were given in
   bench.signaled('approve', authority.approvals, undefined, Date.now() - 9 * HOUR);
   bench.service.advanceClock(10 * HOUR);
   expect(await bench.call('fenceLostPrimary', fencing())).toMatchObject({ outcome: 'done' });
+});
+
+it('where Temporal does not answer right before the promotion nothing was sent, and that is known', async () => {
+  silence();
+  bench.historyError = new Error('14 UNAVAILABLE');
+  const failure = await bench.failure('promoteAfterFailover', promotion());
+  expect(failure).toMatchObject({ code: 'TEMPORAL_UNAVAILABLE', details: { outcomeKnown: true } });
+  expect(failure.details['next']).toContain('Look at Temporal, then retry');
+  expect(promoted()).toBe(0);
+  bench.historyError = undefined;
 });
 
 it('with every sign there it is promoted once, and found there already', async () => {

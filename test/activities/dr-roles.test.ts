@@ -233,6 +233,17 @@ describe('demote and promote without a valid approval', () => {
       );
     });
 
+    it('but those that people gave anew count from then, beside the old ones', async () => {
+      const { digest } = authority.plan;
+      const anew = await approvalOf(bench.person('henry'), { ...bench.run, gate: 'go', planDigest: digest, iat: 1 });
+      bench.signaled('approve', authority.approvals, undefined, Date.now() - 9 * HOUR);
+      bench.signaled('approve', [anew]);
+      expect((await demotion({ approvals: [...authority.approvals, anew] })).code).toBe('PRECONDITION_FAILED');
+      // Sent again, the old one is as old as it was.
+      bench.signaled('approve', authority.approvals);
+      expect((await demotion()).code).toBe('NOT_APPROVED');
+    });
+
     it('they count within an hour of their end, from the beginning of the window, and not long after its end', async () => {
       bench.signaled('approve', authority.approvals, undefined, Date.now() - HOUR);
       expect((await demotion()).code).toBe('PRECONDITION_FAILED');

@@ -76,6 +76,21 @@ describe('generateRootToken', () => {
     expect(bench.calls('east', 'sys/generate-root/attempt')).toBe(0);
   });
 
+  it('is begun with no old approval, and goes on once shares were sent in any epoch of this ceremony', async () => {
+    const old = await authority();
+    bench.signaled('approve', old.approvals, undefined, Date.now() - 99 * 3_600_000);
+    expect(await bench.failure('generateRootToken', generate(old))).toMatchObject({
+      code: 'NOT_APPROVED',
+      details: { about: 'approvals too old' },
+    });
+    expect(bench.calls('east', 'sys/generate-root/attempt')).toBe(0);
+    // As far as the shares: those of another epoch do not serve.
+    const next = await invite(key, 2);
+    await bench.keyRecords.markFirstBurst(ceremony.cid, ceremony.epoch, Date.now());
+    expect((await bench.failure('generateRootToken', generate(old, { ceremony: next }))).code).toBe('SHARES_MISSING');
+    bench.history = { events: [] };
+  });
+
   it('refuses what the holders were not asked for: another key, an invitation for operation tokens, another run', async () => {
     const other = await newKey();
     const otherKey = generate(await authority({ recipientPgpKey: other }), { recipientPgpKey: other });
@@ -125,7 +140,7 @@ describe('generateRootToken', () => {
     await died.started(await start());
     const done = await bench.call('generateRootToken', generate(approved));
     expect(done).toMatchObject({ attempts: 1, findings: [] });
-    expect(await ledger.open()).toEqual([]);
+    expect((await ledger.open()).map(({ state }) => state)).toEqual(['handed-over']);
   });
 
   it('a token that was made by an attempt that died before it could report is found: no share is given again', async () => {
@@ -134,9 +149,74 @@ describe('generateRootToken', () => {
     const given = bench.calls('east', 'sys/generate-root/update');
     expect(await bench.call('generateRootToken', generate(approved), { attempt: 2 })).toEqual(made);
     expect(bench.calls('east', 'sys/generate-root/update')).toBe(given);
-    // Nobody of this site has to do with it, and the run has it when it ends.
+  });
+
+  describe('a token that was made', () => {
+    const ledger = () => new TokenLedger(bench.ledgerDirectory);
+    const end = (inHand: readonly string[]) =>
+      bench.call('settleCeremony', { ceremony: { cid: ceremony.cid, threshold: 3 }, inHand });
+    const dispose = (entry: string) =>
+      bench.call('disposeLedgerToken', { deployment: DEPLOYMENT, cluster: 'east', entry });
+    afterEach(() => (bench.openRuns = undefined));
+
+    it('stays in the ledger where its run ends without it, is an alarm, and is named by a later run', async () => {
+      const { encryptedToken } = await bench.call('generateRootToken', generate(await authority()));
+      const [entry] = await ledger().open();
+      if (!entry) throw new Error('no entry');
+      const alarm = {
+        severity: 'critical',
+        code: 'orphan-root-token',
+        text: expect.stringContaining(entry.id) as string,
+      };
+      // The worker died, or the run was stopped while the last share was answered; another message is not this token.
+      for (const inHand of [[], ['b3RoZXI=']]) {
+        expect(await end(inHand)).toMatchObject({ findings: [alarm] });
+        expect(await ledger().open()).toEqual([expect.objectContaining({ encoded: encryptedToken })]);
+      }
+      // However long nobody looks: no later burst takes it away.
+      await ledger().write({ ...entry, at: '2026-01-01T00:00:00.000Z' });
+      const subject = {
+        ...{ deployment: DEPLOYMENT, cluster: 'west', clusterId: 'west', run: bench.run },
+        threshold: 3,
+      };
+      await GenerationRecord.begin(ledger(), { ...subject, kind: 'operation-token', cid: 'another', key: 'k' });
+      expect(await ledger().open()).toHaveLength(1);
+      expect(await dispose(entry.id)).toMatchObject({
+        state: 'kept',
+        text: expect.stringContaining('is open') as string,
+      });
+      bench.openRuns = new Map();
+      expect(await dispose(entry.id)).toMatchObject({ state: 'kept', findings: [alarm] });
+    });
+
+    it("is the recipient's where its run hands it on, and leaves the ledger", async () => {
+      const { encryptedToken } = await bench.call('generateRootToken', generate(await authority()));
+      expect(await end([encryptedToken])).toEqual({ findings: [] });
+      expect(await ledger().all()).toEqual([]);
+    });
+  });
+
+  it('a message that somebody hands in silences no alarm about what a burst left', async () => {
     const ledger = new TokenLedger(bench.ledgerDirectory);
-    expect([await ledger.open(), (await ledger.all()).map(({ state }) => state)]).toEqual([[], ['handed-over']]);
+    const subject = {
+      ...({ kind: 'root-token', deployment: DEPLOYMENT, cluster: 'east', clusterId: 'east', run: bench.run } as const),
+      ...{ cid: ceremony.cid, key: 'fingerprint', threshold: 3 },
+    };
+    const died = await GenerationRecord.begin(ledger, subject);
+    await died.lastShare('5c2c7f53-0000-4000-8000-000000000000');
+    const message = await openpgp.createMessage({ text: 'no token at all' });
+    const encryptionKeys = await openpgp.readKey({ binaryKey: Buffer.from(key, 'base64') });
+    const encrypted: unknown = await openpgp.encrypt({ message, encryptionKeys, format: 'binary' });
+    const encodedToken = Buffer.from(encrypted as Uint8Array).toString('base64');
+    const arrived = bench.signaled('submitEncodedToken', [{ cluster: 'east', encodedToken }]);
+    const taken = await bench.call('takeEncodedRootToken', {
+      ...{ deployment: DEPLOYMENT, cluster: 'east', ceremony, recipientPgpKey: key, arrived },
+    });
+    expect(taken).toMatchObject({ verdicts: [{ code: 'accepted' }] });
+    expect((await ledger.all()).map(({ state }) => state)).toEqual(['pending']);
+    const { cid, threshold } = ceremony;
+    const { findings } = await bench.call('settleCeremony', { ceremony: { cid, threshold }, inHand: [encodedToken] });
+    expect(findings).toMatchObject([{ severity: 'critical', code: 'orphan-root-token' }]);
   });
 
   it('an answer that is not encrypted to the recipient alone is a token that nobody holds', async () => {

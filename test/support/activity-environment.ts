@@ -77,6 +77,8 @@ export class ActivityBench {
   readonly emitted: string[] = [];
   /** The run's own history, for the activities that read it. */
   history: temporal.api.history.v1.IHistory = { events: [] };
+  /** With what Temporal answers instead of the history. */
+  historyError: Error | undefined;
   /** Open runs by Workflow ID. Where nothing is set every ID has one. */
   openRuns: ReadonlyMap<string, { readonly type: string; readonly runId: string; readonly memo?: object }> | undefined;
   /** Closed runs with their results, newest first. A query finds those whose Workflow ID it quotes. */
@@ -335,7 +337,7 @@ export class ActivityBench {
   #temporal(): Client {
     const workflow = {
       getHandle: (workflowId: string, runId?: string) => ({
-        fetchHistory: () => Promise.resolve(this.history),
+        fetchHistory: () => (this.historyError ? Promise.reject(this.historyError) : Promise.resolve(this.history)),
         describe: () => this.#describe(workflowId),
         result: () => Promise.resolve(this.closedRuns.find((run) => run.runId === runId)?.result),
       }),

@@ -14,7 +14,7 @@ import type { Ending } from './runbook';
 import type { TokenCeremony } from './token-ceremony';
 
 /** What every input of a changing runbook has. */
-interface Asking {
+export interface Asking {
   readonly deployment: string;
   readonly reason: string;
   readonly requestedBy?: string | undefined;

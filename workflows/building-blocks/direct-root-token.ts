@@ -1,20 +1,20 @@
-import type { Authority } from '../../src/contracts/activities';
 import type { CeremonyHandle } from '../../src/contracts/ceremony';
 import type { RootTokenCeremonyInput } from '../../src/contracts/runbook-inputs';
 import type { StepCalls } from './activity-calls';
 import { DirectCollection } from './direct-collection';
 import { takeRootTokens } from './handed-in';
+import type { RenewedApprovals } from './renewed-approvals';
 import type { Run } from './run';
 
 /** One root token from key shares that the holders give to the service themselves: for its recipient alone. */
 export class DirectRootToken extends DirectCollection<string> {
   readonly #input: RootTokenCeremonyInput;
-  readonly #authority: Authority;
+  readonly #approvals: RenewedApprovals<unknown>;
 
-  constructor(run: Run, input: RootTokenCeremonyInput, authority: Authority) {
+  constructor(run: Run, input: RootTokenCeremonyInput, approvals: RenewedApprovals<unknown>) {
     super(run, input.deployment, 'root-token');
     this.#input = input;
-    this.#authority = authority;
+    this.#approvals = approvals;
   }
 
   async collect(): Promise<void> {
@@ -35,17 +35,17 @@ export class DirectRootToken extends DirectCollection<string> {
     return call.createRootTokenCeremony({
       ...{ deployment, cluster, recipientPgpKey, reason, requestedBy, ...round },
       runbook: 'rootTokenCeremony',
-      inputDigest: this.#authority.plan.digest,
+      inputDigest: this.#approvals.authority.plan.digest,
       shares: 'direct',
     });
   }
 
   protected start(call: StepCalls, ceremony: CeremonyHandle, cluster: string) {
     const { deployment, recipientPgpKey } = this.#input;
-    return call.startDirectRootAttempt({
-      ...{ deployment, cluster, ceremony, recipientPgpKey },
-      authority: this.#authority,
-    });
+    // The keys may have been lost and made again for hours after the gate.
+    return this.#approvals.begin('ceremony', (authority) =>
+      call.startDirectRootAttempt({ ...{ deployment, cluster, ceremony, recipientPgpKey }, authority }),
+    );
   }
 
   protected take(call: StepCalls, ceremony: CeremonyHandle, arrived: readonly number[]) {

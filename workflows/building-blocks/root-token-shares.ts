@@ -1,20 +1,20 @@
-import type { Authority } from '../../src/contracts/activities';
 import type { RootTokenCeremonyInput } from '../../src/contracts/runbook-inputs';
 import type { StepCalls } from './activity-calls';
 import { HandedIn, takeRootTokens } from './handed-in';
+import type { RenewedApprovals } from './renewed-approvals';
 import type { Run } from './run';
 import { ShareCollection } from './share-collection';
 
 /** Key shares for one root token. */
 export class RootTokenShares extends ShareCollection {
   readonly #input: RootTokenCeremonyInput;
-  readonly #authority: Authority;
+  readonly #approvals: RenewedApprovals<unknown>;
   readonly #handedIn: HandedIn<string>;
 
-  constructor(run: Run, input: RootTokenCeremonyInput, authority: Authority) {
+  constructor(run: Run, input: RootTokenCeremonyInput, approvals: RenewedApprovals<unknown>) {
     super(run, input.deployment);
     this.#input = input;
-    this.#authority = authority;
+    this.#approvals = approvals;
     const { deployment, cluster, recipientPgpKey } = input;
     this.#handedIn = new HandedIn(run, (call, ceremony, arrived) =>
       takeRootTokens(call, { deployment, cluster, recipientPgpKey }, ceremony, arrived),
@@ -28,19 +28,20 @@ export class RootTokenShares extends ShareCollection {
       name: `Generate root token on ${cluster}`,
       cluster,
       kind: 'root-token',
-      call: async (call, shares) => {
-        // Anybody can encrypt to the recipient: what came before the burst parks says nothing of its token.
-        this.#handedIn.stop();
-        this.#handedIn.forget();
-        try {
-          return await call.generateRootToken({
-            ...{ deployment, cluster, recipientPgpKey, authority: this.#authority, ...shares },
-          });
-        } catch (error) {
-          this.#handedIn.listen(shares.ceremony);
-          throw error;
-        }
-      },
+      call: (call, shares) =>
+        this.#approvals.begin('ceremony', async (authority) => {
+          // Anybody can encrypt to the recipient: what came before the burst parks says nothing of its token.
+          this.#handedIn.stop();
+          this.#handedIn.forget();
+          try {
+            return await call.generateRootToken({
+              ...{ deployment, cluster, recipientPgpKey, authority, ...shares },
+            });
+          } catch (error) {
+            this.#handedIn.listen(shares.ceremony);
+            throw error;
+          }
+        }),
       instead: () => {
         const encryptedToken = this.#handedIn.of(cluster);
         return encryptedToken === undefined ? undefined : { encryptedToken, attempts: 1, findings: [], badShares: [] };
@@ -65,7 +66,7 @@ export class RootTokenShares extends ShareCollection {
     return call.createRootTokenCeremony({
       ...{ deployment, cluster, recipientPgpKey, reason, requestedBy, ...round },
       runbook: 'rootTokenCeremony',
-      inputDigest: this.#authority.plan.digest,
+      inputDigest: this.#approvals.authority.plan.digest,
     });
   }
 }

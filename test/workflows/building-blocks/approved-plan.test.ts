@@ -1,11 +1,14 @@
 /** What becomes of an approval while time passes: windows that end, plans that change, holders who were asked for less. */
+import { ApplicationFailure } from '@temporalio/common';
 import type { Assessment } from '../../../src/contracts/activities';
 import type { CeremonyTarget } from '../../../src/contracts/ceremony';
+import { APPROVALS_TOO_OLD } from '../../../src/contracts/plan';
 import type { GateName } from '../../../src/contracts/plan';
 import { approveFurther, approvePlan } from '../../../workflows/building-blocks/approved-plan';
 import type { Approved, TokenNeed } from '../../../workflows/building-blocks/approved-plan';
 import { RunStopped } from '../../../workflows/building-blocks/failures';
 import { passGate } from '../../../workflows/building-blocks/gates';
+import { RenewedApprovals } from '../../../workflows/building-blocks/renewed-approvals';
 import type { Run } from '../../../workflows/building-blocks/run';
 
 jest.mock('../../../workflows/building-blocks/gates', () => ({ passGate: jest.fn() }));
@@ -190,6 +193,41 @@ describe('approvals that are older than they count when everything is ready', ()
     const world = fakeRun([west, slow, west]);
     await approve(world, { endsOutage: true });
     expect([opened().length, world.findings]).toEqual([1, []]);
+  });
+});
+
+describe('approvals that an activity judges too old right before a change', () => {
+  const tooOld = (about?: string) =>
+    ApplicationFailure.create({ type: 'NOT_APPROVED', message: 'too old', details: [{ about, outcomeKnown: true }] });
+
+  it('are asked for at the same gate again, and what is begun goes on with the new ones', async () => {
+    const world = fakeRun([west]);
+    gate.mockResolvedValueOnce(['old']).mockResolvedValueOnce(['new']);
+    const approvals = new RenewedApprovals(world.run, input(), await approve(world, { gate: () => 'wipe' }));
+    const seen: (readonly unknown[])[] = [];
+    const begin = () =>
+      approvals.begin('wipe', (authority) => {
+        seen.push(authority.approvals);
+        return authority.approvals.includes('new')
+          ? Promise.resolve('done')
+          : Promise.reject(tooOld(APPROVALS_TOO_OLD));
+      });
+    expect(await begin()).toBe('done');
+    // A retry after something else failed asks nobody again.
+    expect(await begin()).toBe('done');
+    expect(seen).toEqual([['old'], ['old', 'new'], ['old', 'new']]);
+    expect(opened()).toEqual([
+      ['wipe', 'west'],
+      ['wipe', 'west'],
+    ]);
+    expect(world.findings).toEqual(['approval-expired']);
+  });
+
+  it('nobody is asked again where new ones would not help', async () => {
+    const world = fakeRun([west]);
+    const approvals = new RenewedApprovals(world.run, input(), await approve(world, { gate: () => 'wipe' }));
+    await expect(approvals.begin('wipe', () => Promise.reject(tooOld()))).rejects.toThrow('too old');
+    expect(opened()).toHaveLength(1);
   });
 });
 
