@@ -1,4 +1,3 @@
-import type { GenerationAttempt } from '../src/client';
 import type { RunbookActivities } from '../src/contracts/activities';
 import type { EnvelopeVerdict } from '../src/contracts/ceremony';
 import type { EnvelopeReceipt } from '../src/contracts/receipts';
@@ -23,7 +22,6 @@ import {
 } from '../src/secrets';
 import type { ActivityDependencies } from './dependencies';
 import { burstOfCeremony, ownRecord, toldOf } from './support/ceremony-burst';
-import { ceremonyToken, endpointsOf } from './support/ceremony-access';
 import type { Clusters } from './support/clusters';
 import { execute, executeChange } from './support/execution';
 import { awaitClusterId, readClusterId } from './support/operation-token';
@@ -34,8 +32,8 @@ import { personLookup } from './support/people';
 import { plainShares, splitEnvelopes } from './support/plain-shares';
 import { fileDigest, readThreshold } from './support/ceremony-facts';
 import { invitedNow } from './support/ceremony-roster';
-import { madeBefore, settleCeremony } from './support/generation-record';
-import type { LedgerEntry } from './support/token-ledger';
+import { notSettled, settleCeremony } from './support/ceremony-settlement';
+import { madeBefore } from './support/generation-record';
 import { TokenLedger } from './support/token-ledger';
 
 /** How long a sealed operation token can be opened. The token itself has no lifetime. */
@@ -48,7 +46,12 @@ const NO_SENDER_TEXT = 'refused: the server recorded nobody as its sender: is au
 
 type CeremonyActivities = Pick<
   RunbookActivities,
-  'createCeremony' | 'checkUnaskedShares' | 'openEnvelopes' | 'generateOperationToken' | 'destroyCeremonyKeys'
+  | 'createCeremony'
+  | 'checkUnaskedShares'
+  | 'openEnvelopes'
+  | 'generateOperationToken'
+  | 'destroyCeremonyKeys'
+  | 'settleCeremony'
 >;
 
 /** The ceremony: keys and invitation, envelopes, the burst (design section 6, protocol). */
@@ -230,20 +233,29 @@ export function createCeremonyActivities(dependencies: ActivityDependencies, clu
       return { token: sealed, ...rest, findings: [...findings, ...inLedger] };
     }),
 
-    destroyCeremonyKeys: executeChange(async ({ ceremony, told = [] }, { run, signal }) => {
+    destroyCeremonyKeys: executeChange(async ({ ceremony, told = [], inHand = [] }, execution) => {
       const { cid, threshold } = ceremony;
-      const records = await keyRecords.ofRun(run);
+      const records = await keyRecords.ofRun(execution.run);
       const mine = records.filter((record) => record.cid === cid);
       for (const { epoch } of mine) await keyRecords.destroy(cid, epoch);
       const destroyed = mine.length > 0;
-      const findings = await settleCeremony(ledger, { run, cid, threshold }, told, (entry) =>
-        lookAtSlot(clusters, entry, signal),
-      );
+      const ended = { cid, threshold, told, inHand };
+      const findings = await settleCeremony(ledger, clusters, execution, ended).catch((error: unknown) => {
+        if (!isRunbookError(error) || execution.signal.aborted) throw error;
+        // Where the keys are gone already an earlier attempt destroyed them: it knew whether shares were given.
+        const given = !destroyed || mine.some(({ firstBurst }) => firstBurst !== undefined);
+        return [notSettled(error, given ? 'critical' : 'warning')];
+      });
       return {
         destroyed,
         text: destroyed ? `keys of ${mine.length} epoch(s) destroyed` : 'the keys were gone already',
         ...(findings.length > 0 && { findings }),
       };
+    }),
+
+    settleCeremony: executeChange(async ({ ceremony, told = [], inHand = [] }, execution) => {
+      const { cid, threshold } = ceremony;
+      return { findings: await settleCeremony(ledger, clusters, execution, { cid, threshold, told, inHand }) };
     }),
   };
 }
@@ -268,23 +280,6 @@ async function opensFor(
     return true;
   } catch (error) {
     if (isRunbookError(error)) return false;
-    throw error;
-  }
-}
-
-/** Undefined where it cannot be read. */
-async function lookAtSlot(
-  clusters: Clusters,
-  { deployment, cluster, kind = 'operation-token' }: LedgerEntry,
-  signal: AbortSignal,
-): Promise<GenerationAttempt | undefined> {
-  try {
-    const access = clusters.of(deployment, cluster);
-    const { version } = await access.client.sys.health({ signal });
-    const token = await ceremonyToken(access, version, kind, signal);
-    return await endpointsOf(access, kind).readAttempt({ token, signal });
-  } catch (error) {
-    if (isRunbookError(error) && !signal.aborted) return undefined;
     throw error;
   }
 }

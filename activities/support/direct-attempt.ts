@@ -277,7 +277,7 @@ async function settleGone(direct: DirectSlot, present: GenerationAttempt): Promi
   return findings;
 }
 
-function notCancelled(cluster: string, { nonce = '' }: GenerationAttempt, { code }: RunbookError): Finding {
+export function notCancelled(cluster: string, { nonce = '' }: GenerationAttempt, { code }: RunbookError): Finding {
   return {
     severity: 'critical',
     code: 'attempt-not-cancelled',

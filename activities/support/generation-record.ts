@@ -72,8 +72,7 @@ export class GenerationRecord implements BurstNotes {
     const all = await ledger.all();
     const outdated = Date.now() - BEGUN_KEPT_MS;
     for (const entry of all)
-      if ((entry.state === 'begun' || entry.encoded !== undefined) && Date.parse(entry.at) < outdated)
-        await ledger.remove(entry).catch(() => undefined);
+      if (entry.state === 'begun' && Date.parse(entry.at) < outdated) await ledger.remove(entry).catch(() => undefined);
     const own = newEntry(subject);
     await ledger.write(own);
     return new GenerationRecord(ledger, subject, ofSubject(all, subject), told, own);
@@ -212,43 +211,11 @@ export async function madeBefore(
 }
 
 /**
- * What a ceremony leaves in the ledger when its run has come to its end: tokens that may exist and that the run does not
- * know of yet, because the burst was cancelled or its worker died and no other took its place.
- *
- * @param look - the slot of a cluster as it is now; undefined where it cannot be read
- */
-export async function settleCeremony(
-  ledger: TokenLedger,
-  { run, cid, threshold }: { readonly run: RunContext; readonly cid: string; readonly threshold: number },
-  told: readonly string[],
-  look: (entry: LedgerEntry) => Promise<GenerationAttempt | undefined>,
-): Promise<readonly Finding[]> {
-  const mine = (await ledger.all()).filter((entry) => isOfRun(entry, run) && entry.cid === cid);
-  const orphans = untold(mine, told);
-  for (const entry of mine) {
-    if (entry.encoded !== undefined) await ledger.remove(entry);
-    if (entry.state !== 'pending' || entry.mark === undefined) continue;
-    const present = await look(entry);
-    const waits =
-      present?.nonce !== undefined &&
-      entry.attempt === digestOf(present.nonce) &&
-      madeNothing({ kind: entry.kind ?? 'operation-token', threshold }, present);
-    if (waits) await ledger.remove(entry);
-    else {
-      const orphan = orphanedByDeath(entry);
-      await ledger.write(orphan);
-      orphans.push(...untold([orphan], told));
-    }
-  }
-  return orphans.map(alarmOf);
-}
-
-/**
  * Whether an attempt that is in the slot has certainly made no token. With a key of the program's own each that is there
  * has not: the service forgets it with the token. A recipient's key may be one that the service cannot encrypt to: its
  * handler dies then with the token made, and the attempt stays at progress 0 (facts, findings against a real server, 9).
  */
-function madeNothing(
+export function madeNothing(
   { kind, threshold }: Pick<GenerationSubject, 'kind' | 'threshold'>,
   { started, progress }: GenerationAttempt,
 ): boolean {
@@ -268,12 +235,12 @@ function ofSubject(
   );
 }
 
-function isOfRun({ ns, wid, rid }: LedgerEntry, run: RunContext): boolean {
+export function isOfRun({ ns, wid, rid }: LedgerEntry, run: RunContext): boolean {
   return ns === run.ns && wid === run.wid && rid === run.rid;
 }
 
 /** Orphans of bursts; those of attempts that holders completed themselves are told by who followed them. */
-function untold(entries: readonly LedgerEntry[], told: readonly string[]): LedgerEntry[] {
+export function untold(entries: readonly LedgerEntry[], told: readonly string[]): LedgerEntry[] {
   return entries.filter(
     (entry) => entry.state === 'orphan' && entry.how !== undefined && !told.includes(alarmOf(entry).text),
   );
@@ -283,11 +250,16 @@ function orphanEntry(entry: LedgerEntry, how: string): LedgerEntry {
   return { ...entry, state: 'orphan', how: entry.mark === undefined ? how : `attempt ${entry.mark}: ${how}` };
 }
 
-function orphanedByDeath(entry: LedgerEntry): LedgerEntry {
+export function orphanedByDeath(entry: LedgerEntry): LedgerEntry {
   return orphanEntry(entry, `a worker ended in the middle of giving the last share, ${entry.at}`);
 }
 
-function alarmOf({ kind = 'operation-token', wid, cluster, how = 'its burst did not end' }: LedgerEntry): Finding {
+export function alarmOf({
+  kind = 'operation-token',
+  wid,
+  cluster,
+  how = 'its burst did not end',
+}: LedgerEntry): Finding {
   return orphanFinding(kind, wid, cluster, how);
 }
 

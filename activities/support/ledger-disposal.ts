@@ -6,6 +6,7 @@ import type { OperationTokenDisposalInput } from '../../src/contracts/runbook-in
 import type { Sealed } from '../../src/contracts/sealed';
 import type { ActivityDependencies } from '../dependencies';
 import type { Clusters } from './clusters';
+import { notDelivered } from './ceremony-settlement';
 import type { Execution } from './execution';
 import { orphanFinding } from './generation-record';
 import { observeDeployment, planDocument, siteFacts } from './planning';
@@ -86,6 +87,16 @@ export async function disposeEntry(
     return { cluster, state: 'kept', text: `its run ${wid} is open, or cannot be asked about now`, next, findings: [] };
   }
   if (state === 'with-recipient') return recipientDisposal(entry);
+  if (state === 'undelivered') {
+    const finding = notDelivered(entry);
+    return {
+      cluster,
+      state: 'kept',
+      text: finding.text,
+      ...(finding.next && { next: finding.next }),
+      findings: [finding],
+    };
+  }
   if (state === 'orphan' || sealed === undefined) return orphanDisposal(entry);
   const token = { source: 'sealed', cluster, value: sealed as Sealed<'operation-token'> } as const;
   // The binding comes from the ledger of this worker, and never from input.
@@ -159,7 +170,7 @@ async function entriesOf(
 }
 
 async function tokenOf(dependencies: ActivityDependencies, entry: LedgerEntry): Promise<LedgerToken> {
-  const { id, cluster, kind = 'operation-token', wid, rid, at, sealed, handedIn } = entry;
+  const { id, cluster, kind = 'operation-token', wid, rid, at, sealed, handedIn, encoded } = entry;
   const closed = await isClosed(dependencies, entry);
   return {
     id,
@@ -173,9 +184,11 @@ async function tokenOf(dependencies: ActivityDependencies, entry: LedgerEntry): 
         ? 'in-use'
         : sealed !== undefined
           ? 'deletable'
-          : handedIn === undefined
-            ? 'orphan'
-            : 'with-recipient',
+          : encoded !== undefined
+            ? 'undelivered'
+            : handedIn === undefined
+              ? 'orphan'
+              : 'with-recipient',
   };
 }
 
@@ -201,6 +214,8 @@ function inWords({ cluster, workflowId, runId, state, kind }: LedgerToken): stri
       return `Name ${what} as an orphan: nobody holds it, and only people can end it`;
     case 'with-recipient':
       return `Name ${what}, about which an alarm was raised: what was handed in afterwards only its recipient can open`;
+    case 'undelivered':
+      return `Name ${what}, encrypted to its recipient: its run did not hand it on`;
     case 'in-use':
       return `Leave ${what} alone: its run is open, or cannot be asked about`;
   }

@@ -175,12 +175,59 @@ describe('the end of the ceremony', () => {
     } else await bench.call('generateOperationToken', asked());
     await rm(bench.ledgerDirectory, { recursive: true });
     for (const entry of crashed) await ledger.write(entry);
+    bench.service.faults.clear();
     const { findings = [] } = await end();
     expect(findings).toEqual(orphan ? [ORPHAN] : []);
     expect(states()).toEqual(orphan ? ['orphan'] : []);
     expect(await end(toldBy(findings))).not.toHaveProperty('findings');
+    // The next run, perhaps a failover, finds the slot free.
+    expect(await inSlot()).toBe(false);
+  });
+
+  const inSlot = async () =>
+    ((await (await fetch(`${bench.cluster('west').apiAddress}${BASE}/attempt`)).json()) as { started: boolean })
+      .started;
+
+  it('frees the slot also where no last share was sent', async () => {
+    const ledger = new TokenLedger(bench.ledgerDirectory);
+    let crashed: LedgerEntry[] = [];
+    bench.service.faults.add({ endpoint: GIVE, action: () => void (crashed = entries()) });
+    bench.service.faults.add({ endpoint: GIVE, action: { status: 403 } });
+    bench.service.faults.add({ endpoint: `DELETE ${BASE}/attempt`, action: 'reset', times: Infinity });
+    await bench.failure('generateOperationToken', asked());
     bench.service.faults.clear();
-    await fetch(`${bench.cluster('west').apiAddress}${BASE}/attempt`, { method: 'DELETE' });
+    await rm(bench.ledgerDirectory, { recursive: true, force: true });
+    for (const entry of crashed) await ledger.write(entry);
+    expect([states(), await inSlot()]).toEqual([['begun'], true]);
+    expect(await end()).not.toHaveProperty('findings');
+    expect([states(), await inSlot()]).toEqual([[], false]);
+  });
+
+  it('is settled by a worker that has none of the keys', async () => {
+    const ledger = new TokenLedger(bench.ledgerDirectory);
+    let crashed: LedgerEntry[] = [];
+    bench.service.faults.add({ endpoint: GIVE, skip: 2, action: () => void (crashed = entries()) });
+    await bench.call('generateOperationToken', asked());
+    await rm(bench.ledgerDirectory, { recursive: true });
+    for (const entry of crashed) await ledger.write(entry);
+    const { cid, threshold } = gone;
+    const { findings } = await bench.call('settleCeremony', { ceremony: { cid, threshold } });
+    expect([findings, states()]).toEqual([[ORPHAN], ['orphan']]);
+    expect(await bench.call('settleCeremony', { ceremony: { cid, threshold }, told: toldBy(findings) })).toEqual({
+      findings: [],
+    });
+    expect(await bench.keyRecords.ofRun(bench.run)).toContainEqual(expect.objectContaining({ cid }));
+  });
+
+  it.each([
+    ['no share was given: a warning', false, 'warning'],
+    ['shares were given: an alarm', true, 'critical'],
+  ] as const)('destroys the keys also where the ledger cannot be read; %s', async (_what, burst, severity) => {
+    if (burst) await bench.call('generateOperationToken', asked());
+    await rm(bench.ledgerDirectory, { recursive: true, force: true });
+    await writeFile(bench.ledgerDirectory, '');
+    expect(await end()).toMatchObject({ destroyed: true, findings: [{ code: 'ledger-not-settled', severity }] });
+    expect((await bench.keyRecords.ofRun(bench.run)).map(({ cid }) => cid)).not.toContain(gone.cid);
   });
 });
 
@@ -207,6 +254,15 @@ it('is read while another run removes an entry of its own', async () => {
   for (const other of others) await ledger.write(other);
   const [read] = await Promise.all([ledger.all(), ...others.map((other) => ledger.remove(other))]);
   expect(read).toContainEqual(alive);
+});
+
+it('is written by two workers at once, and is whole', async () => {
+  const ledger = new TokenLedger(bench.ledgerDirectory);
+  await generate();
+  const [alive] = entries();
+  if (!alive) throw new Error('no entry');
+  await Promise.all(Array.from({ length: 20 }, (_each, key) => ledger.write({ ...alive, key: 'x'.repeat(key * 500) })));
+  expect(await ledger.all()).toEqual([expect.objectContaining({ id: alive.id, state: 'alive' })]);
 });
 
 it('keeps nothing of a burst that certainly made nothing', async () => {

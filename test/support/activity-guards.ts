@@ -102,6 +102,7 @@ export const GUARDS: Readonly<Record<keyof RunbookActivities, Guard>> = {
   createRootTokenCeremony: 'own run',
   deleteOperationTokens: 'own run',
   destroyCeremonyKeys: 'own run',
+  settleCeremony: 'own run',
   openEnvelopes: 'own run',
   notify: 'people',
   requestTakeOver: 'people',

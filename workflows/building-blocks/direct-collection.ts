@@ -83,6 +83,11 @@ export abstract class DirectCollection<T> {
     return this.#fingerprint;
   }
 
+  /** Root tokens, encrypted to their recipient, that the run hands on. */
+  get inHand(): readonly string[] {
+    return [];
+  }
+
   protected get closed(): boolean {
     return this.#closed;
   }
@@ -144,7 +149,7 @@ export abstract class DirectCollection<T> {
       await this.run.skippableStep(
         'Destroy the ceremony keys',
         'the sweeper of the worker destroys them when the invitation has expired',
-        (call) => call.destroyCeremonyKeys({ ceremony }),
+        (call) => this.#destroyKeys(call, ceremony),
         { note: (result) => result.text },
       );
     });
@@ -155,9 +160,16 @@ export abstract class DirectCollection<T> {
     await this.#breakGlass.tellWhatIsOpen();
     await this.#end((ceremony) =>
       this.run.cleanUp('Destroy the ceremony keys', async (call) => {
-        await call.destroyCeremonyKeys({ ceremony });
+        await this.#destroyKeys(call, ceremony);
       }),
     );
+  }
+
+  async #destroyKeys(call: StepCalls, ceremony: CeremonyHandle): Promise<{ readonly text: string }> {
+    const { inHand } = this;
+    const { text, findings } = await call.destroyCeremonyKeys({ ceremony, ...(inHand.length > 0 && { inHand }) });
+    this.run.state.noteFindings(findings);
+    return { text };
   }
 
   async #end(destroy: (ceremony: CeremonyHandle) => Promise<void>): Promise<void> {

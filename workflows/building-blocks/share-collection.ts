@@ -1,6 +1,5 @@
 import { uuid4 } from '@temporalio/workflow';
 import { alarmsTold } from '../../src/contracts/alarms';
-import { UNFIT_SHARES } from '../../src/contracts/ceremony';
 import type { CeremonyHandle, Envelope } from '../../src/contracts/ceremony';
 import { ENVELOPE_VERDICTS } from '../../src/contracts/receipts';
 import type { Finding } from '../../src/contracts/run-facts';
@@ -8,7 +7,7 @@ import type { InboxItem } from '../../src/contracts/signals';
 import { stepCalls } from './activity-calls';
 import type { StepCalls } from './activity-calls';
 import { BreakGlass } from './break-glass';
-import type { FailureFacts } from './failures';
+import { BurstSettlement, areUnfit } from './burst-settlement';
 import { OutageDecision, RunStopped, failureFacts } from './failures';
 import { foreignAttemptRemedy } from './foreign-attempt';
 import { HeldShares } from './held-shares';
@@ -78,6 +77,7 @@ export abstract class ShareCollection {
   #closed = false;
   readonly #plain: PlainShareOffers;
   readonly #breakGlass: BreakGlass;
+  readonly #bursts: BurstSettlement;
   /** What people may decide while shares are collected inside an outage. */
   #waysOut: readonly Choice[] = [LEAVE];
 
@@ -85,6 +85,7 @@ export abstract class ShareCollection {
     this.#run = run;
     this.#deployment = deployment;
     this.#breakGlass = new BreakGlass(run, deployment);
+    this.#bursts = new BurstSettlement(run);
     this.#plain = new PlainShareOffers(run, {
       wanted: () => this.#handle !== undefined && !this.#closed && !this.#complete,
       take: (accepted) => {
@@ -111,6 +112,11 @@ export abstract class ShareCollection {
   /** The fingerprint that tells our generation attempt from another's. */
   get fingerprint(): string | undefined {
     return this.#fingerprint;
+  }
+
+  /** Root tokens, encrypted to their recipient, that the run hands on. */
+  get inHand(): readonly string[] {
+    return [];
   }
 
   /** Whether the keys are destroyed, or about to be. */
@@ -217,8 +223,9 @@ export abstract class ShareCollection {
     for (;;) {
       const ceremony = this.#required();
       try {
+        const given = () => ({ envelopes: this.#shares.envelopes, ...alarmsTold(this.#run.state.findings) });
         const body = (call: StepCalls) =>
-          generate(call, { ceremony, envelopes: this.#shares.envelopes, ...alarmsTold(this.#run.state.findings) });
+          this.#bursts.during(cluster, kind, () => generate(call, { ceremony, ...given() }));
         const options: StepOptions<R> = {
           ...(instead && { instead }),
           note: (made) => (made.attempts > 1 ? `${made.attempts} attempts` : undefined),
@@ -265,13 +272,12 @@ export abstract class ShareCollection {
     if (!ceremony) return;
     this.#stopAsking();
     this.#run.state.invitation = undefined;
-    const destroyed = await this.#run.skippableStep(
+    await this.#run.skippableStep(
       'Destroy the ceremony keys',
       'the sweeper of the worker destroys them when the invitation has expired',
-      (call) => call.destroyCeremonyKeys({ ceremony, ...alarmsTold(this.#run.state.findings) }),
+      (call) => this.#bursts.destroyKeys(call, ceremony, this.inHand),
       { note: (result) => result.text },
     );
-    this.#run.state.noteFindings(destroyed?.findings);
     this.#handle = undefined;
     await this.#breakGlass.takeBack();
   }
@@ -286,8 +292,7 @@ export abstract class ShareCollection {
     this.#handle = undefined;
     this.#run.state.waitOver('shares');
     await this.#run.cleanUp('Destroy the ceremony keys', async (call) => {
-      const { findings } = await call.destroyCeremonyKeys({ ceremony, ...alarmsTold(this.#run.state.findings) });
-      this.#run.state.noteFindings(findings);
+      await this.#bursts.destroyKeys(call, ceremony, this.inHand);
     });
   }
 
@@ -387,11 +392,6 @@ export abstract class ShareCollection {
     if (!this.#handle) throw new TypeError('the ceremony has no invitation yet');
     return this.#handle;
   }
-}
-
-/** Whether the shares in hand do not do: a holder corrects his, or a further one gives. */
-function areUnfit({ code, about }: FailureFacts): boolean {
-  return code === 'SHARES_REJECTED' || (code === 'SHARES_MISSING' && about === UNFIT_SHARES);
 }
 
 function invitedInWords({ threshold, holders, standBy = [] }: CeremonyHandle): string {

@@ -228,6 +228,8 @@ export interface SwitchoverActivities {
       readonly ceremony: CeremonyHandle;
       /** As for {@link generateOperationToken}. */
       readonly told?: readonly string[];
+      /** Root tokens, encrypted to their recipient, that the run hands on. */
+      readonly inHand?: readonly string[];
     },
   ): Promise<{
     readonly destroyed: boolean;
@@ -235,6 +237,14 @@ export interface SwitchoverActivities {
     /** Tokens that may exist, and that the run did not know of. */
     readonly findings?: readonly Finding[];
   }>;
+  /** What {@link destroyCeremonyKeys} does beside the keys, by any worker: their host may be what was lost. */
+  settleCeremony(
+    input: StepInput & {
+      readonly ceremony: Pick<CeremonyHandle, 'cid' | 'threshold'>;
+      readonly told?: readonly string[];
+      readonly inHand?: readonly string[];
+    },
+  ): Promise<{ readonly findings: readonly Finding[] }>;
   deleteOperationTokens(
     input: StepInput & { readonly deployment: string; readonly tokens: readonly OperationTokenReference[] },
   ): Promise<{ readonly disposals: readonly TokenDisposal[]; readonly findings: readonly Finding[] }>;
