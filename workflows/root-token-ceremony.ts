@@ -3,6 +3,7 @@ import { rootTokenCeremonyInput } from '../src/contracts/runbook-inputs';
 import { approvePlan } from './building-blocks/approved-plan';
 import { sharesOf } from './building-blocks/ceremony-for';
 import { DirectRootToken } from './building-blocks/direct-root-token';
+import { RunStopped } from './building-blocks/failures';
 import { RenewedApprovals } from './building-blocks/renewed-approvals';
 import { RootTokenShares } from './building-blocks/root-token-shares';
 import type { Run } from './building-blocks/run';
@@ -17,51 +18,63 @@ export async function rootTokenCeremony(input: unknown): Promise<RunbookResult> 
   );
 }
 
-function carryOut(run: Run, input: RootTokenCeremonyInput): Promise<Ending> {
+async function carryOut(run: Run, input: RootTokenCeremonyInput): Promise<Ending> {
   const { deployment, cluster } = input;
-  return run.stoppable(async () => {
-    // 1. Is its slot free, do the holders suffice, can the recipient's key encrypt? Who approves sees the fingerprint.
-    const approved = await approvePlan(run, {
-      input,
-      assess: (call) => call.assessRootTokenCeremony({ input }),
-      gate: () => 'ceremony',
-    });
-    if ('outcome' in approved) return approved;
-    const { fingerprint } = approved.route;
-
-    // 2. Ask the holders.
-    const direct = sharesOf(run, input) === 'direct';
-    const approvals = new RenewedApprovals(run, input, approved);
-    const ceremony = new (direct ? DirectRootToken : RootTokenShares)(run, input, approvals);
-    run.state.asked = {
-      kind: 'root-token',
-      targets: [{ cluster, uses: ['root-token.generate'] }],
-      requestedBy: { name: input.requestedBy ?? 'unknown', how: 'claimed' },
-      reason: input.reason,
-    };
-    run.onEnd(() => ceremony.abandon());
-    run.state.enterPhase('waiting-for-people');
-    await ceremony.ready();
-    await ceremony.collect();
-
-    // 3. DANGER: one burst. The token has no lifetime, and only the recipient can read and revoke it.
-    run.state.enterPhase('working');
-    const encryptedToken = await ceremony.generate();
-
-    // 4. The keys are not needed any more.
-    run.state.enterPhase('finishing');
-    await ceremony.close();
-    return {
-      outcome: 'completed',
-      result: { cluster, recipientKey: fingerprint, encryptedToken },
-      leftToDo: [
-        `Give the encrypted token (encryptedToken in the result of ${deployment}/${cluster}) to the recipient, who decrypts it: \`base64 -d token.txt | gpg --decrypt\`.`,
-        ...(direct
-          ? [
-              `The recipient says at once where it holds no root token: nobody here could open what was handed in, and a root token of ${cluster} exists that nobody holds then. Go through \`auth/token/accessors\` and revoke it by its accessor.`,
-            ]
-          : []),
-      ],
-    };
+  let fingerprint = '';
+  let ceremony: DirectRootToken | RootTokenShares | undefined;
+  const handedOn = (encryptedToken: string) => ({
+    result: { cluster, recipientKey: fingerprint, encryptedToken },
+    leftToDo: [
+      `Give the encrypted token (encryptedToken in the result of ${deployment}/${cluster}) to the recipient, who decrypts it: \`base64 -d token.txt | gpg --decrypt\`.`,
+      ...(ceremony?.wasHandedIn === true
+        ? [
+            `The recipient says at once where it holds no root token: nobody here could open what was handed in, and a root token of ${cluster} exists that nobody holds then. Go through \`auth/token/accessors\` and revoke it by its accessor.`,
+          ]
+        : []),
+    ],
   });
+  try {
+    return await run.stoppable(async () => {
+      // 1. Is its slot free, do the holders suffice, can the recipient's key encrypt? Who approves sees the fingerprint.
+      const approved = await approvePlan(run, {
+        input,
+        assess: (call) => call.assessRootTokenCeremony({ input }),
+        gate: () => 'ceremony',
+      });
+      if ('outcome' in approved) return approved;
+      ({ fingerprint } = approved.route);
+
+      // 2. Ask the holders.
+      const direct = sharesOf(run, input) === 'direct';
+      const approvals = new RenewedApprovals(run, input, approved);
+      const asked = new (direct ? DirectRootToken : RootTokenShares)(run, input, approvals);
+      ceremony = asked;
+      run.state.asked = {
+        kind: 'root-token',
+        targets: [{ cluster, uses: ['root-token.generate'] }],
+        requestedBy: { name: input.requestedBy ?? 'unknown', how: 'claimed' },
+        reason: input.reason,
+      };
+      run.onEnd(() => asked.abandon());
+      run.state.enterPhase('waiting-for-people');
+      await asked.ready();
+      await asked.collect();
+
+      // 3. DANGER: one burst. The token has no lifetime, and only the recipient can read and revoke it.
+      run.state.enterPhase('working');
+      const encryptedToken = await asked.generate();
+
+      // 4. The keys are not needed any more.
+      run.state.enterPhase('finishing');
+      await asked.close();
+      return { outcome: 'completed', ...handedOn(encryptedToken) };
+    });
+  } catch (error) {
+    // A token that is in hand reaches its recipient however the run ends: nobody else can end it.
+    const [encryptedToken] = ceremony?.inHand ?? [];
+    if (encryptedToken === undefined || !(error instanceof RunStopped)) throw error;
+    const { result, leftToDo } = handedOn(encryptedToken);
+    const stopped = `The run was stopped by ${error.by}: ${error.reason}`;
+    return { outcome: 'aborted', result, leftToDo: [stopped, ...leftToDo] };
+  }
 }

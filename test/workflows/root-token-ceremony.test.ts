@@ -227,6 +227,26 @@ describe('rootTokenCeremony', () => {
   );
 
   it(
+    'a stop that comes with the answer to the last share drops no token: the result of the stopped run has it',
+    lane.test(async (scenario) => {
+      const run = await start(scenario);
+      scenario.service.faults.add({
+        ...{ cluster: 'east', endpoint: UPDATE, skip: 2 },
+        action: async () => {
+          await run.handle.signal('abort', { by: 'grace', reason: 'not today' });
+          // A query is answered behind the signal.
+          await run.status();
+        },
+      });
+      await people(run);
+      const report = await run.report();
+      expect(report).toMatchObject({ outcome: 'aborted', findings: [] });
+      expect(report.leftToDo.join(' ')).toMatch(/stopped by grace.*Give the encrypted token/s);
+      await expectGoodToken(scenario, report);
+    }),
+  );
+
+  it(
     'works on a community edition, which has no replication status',
     lane.test(async (scenario) => {
       const status = /^GET \/v1\/sys\/replication/;

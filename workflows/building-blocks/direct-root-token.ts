@@ -10,6 +10,7 @@ import type { Run } from './run';
 export class DirectRootToken extends DirectCollection<string> {
   readonly #input: RootTokenCeremonyInput;
   readonly #approvals: RenewedApprovals<unknown>;
+  #token: string | undefined;
 
   constructor(run: Run, input: RootTokenCeremonyInput, approvals: RenewedApprovals<unknown>) {
     super(run, input.deployment, 'root-token');
@@ -26,8 +27,19 @@ export class DirectRootToken extends DirectCollection<string> {
     const { cluster } = this.#input;
     const token = await this.obtain(cluster, {});
     if (token === undefined) throw new TypeError('a token that cannot be skipped was skipped');
+    this.#token = token;
     this.use(token);
     return token;
+  }
+
+  override get inHand(): readonly string[] {
+    const token = this.#token ?? this.left.find(({ cluster }) => cluster === this.#input.cluster)?.value;
+    return token === undefined ? [] : [token];
+  }
+
+  /** Nobody but its recipient can say what was handed in. */
+  get wasHandedIn(): boolean {
+    return true;
   }
 
   protected create(call: StepCalls, round: { readonly epoch: number; readonly cid: string }) {

@@ -10,6 +10,8 @@ export class RootTokenShares extends ShareCollection {
   readonly #input: RootTokenCeremonyInput;
   readonly #approvals: RenewedApprovals<unknown>;
   readonly #handedIn: HandedIn<string>;
+  /** What the worker made: also where a stop came with it. */
+  #made: string | undefined;
 
   constructor(run: Run, input: RootTokenCeremonyInput, approvals: RenewedApprovals<unknown>) {
     super(run, input.deployment);
@@ -34,9 +36,11 @@ export class RootTokenShares extends ShareCollection {
           this.#handedIn.stop();
           this.#handedIn.forget();
           try {
-            return await call.generateRootToken({
+            const made = await call.generateRootToken({
               ...{ deployment, cluster, recipientPgpKey, authority, ...shares },
             });
+            this.#made = made.encryptedToken;
+            return made;
           } catch (error) {
             this.#handedIn.listen(shares.ceremony);
             throw error;
@@ -49,6 +53,16 @@ export class RootTokenShares extends ShareCollection {
     });
     if (!made) throw new TypeError('a burst that cannot be skipped was skipped');
     return made.encryptedToken;
+  }
+
+  override get inHand(): readonly string[] {
+    const token = this.#made ?? this.#handedIn.of(this.#input.cluster);
+    return token === undefined ? [] : [token];
+  }
+
+  /** Nobody but its recipient can say what was handed in. */
+  get wasHandedIn(): boolean {
+    return this.#made === undefined;
   }
 
   override async close(): Promise<void> {
