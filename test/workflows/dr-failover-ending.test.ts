@@ -1,14 +1,19 @@
 /** What a failover tells that ends before its promotion: who serves, and whom it cut off. */
 import { ApplicationFailure } from '@temporalio/common';
-import type { FailoverRoute } from '../../src/contracts/activities';
+import type { Authority, FailoverRoute } from '../../src/contracts/activities';
+import { APPROVALS_TOO_OLD } from '../../src/contracts/plan';
 import type { Finding } from '../../src/contracts/run-facts';
 import { drFailoverInput } from '../../src/contracts/runbook-inputs';
-import { approvePlan } from '../../workflows/building-blocks/approved-plan';
-import { RunStopped } from '../../workflows/building-blocks/failures';
+import { approveFurther, approvePlan } from '../../workflows/building-blocks/approved-plan';
+import { RunStopped, StepFailed, failureFacts } from '../../workflows/building-blocks/failures';
 import type { Run } from '../../workflows/building-blocks/run';
+import type { FailureFacts } from '../../workflows/building-blocks/failures';
 import { failOver } from '../../workflows/dr-failover';
 
-jest.mock('../../workflows/building-blocks/approved-plan', () => ({ approvePlan: jest.fn() }));
+jest.mock('../../workflows/building-blocks/approved-plan', () => ({
+  approvePlan: jest.fn(),
+  approveFurther: jest.fn(),
+}));
 
 const input = drFailoverInput.parse({ deployment: 'payments', reason: 'a test' });
 const ROUTE: FailoverRoute = {
@@ -27,13 +32,18 @@ const ROUTE: FailoverRoute = {
 const needs: unknown[] = [];
 
 /** Ends right after the fence, as by an abort, with these DR primaries; gives what is told last. */
-async function endsEarly(fence: () => Promise<unknown>, primaries: readonly string[]) {
+async function endsEarly(
+  fence: (asked: { readonly authority: Authority }) => Promise<unknown>,
+  primaries: readonly string[],
+  promote?: (asked: { readonly authority: Authority }) => Promise<unknown>,
+) {
   const told: Finding[] = [];
   const leftToDo: string[] = [];
   const ends: (() => Promise<void>)[] = [];
   const call = {
     awaitPrimaryGone: () => Promise.resolve({ observed: 'gone', at: 0 }),
     fenceLostPrimary: fence,
+    promoteAfterFailover: promote,
     readDeployment: () =>
       Promise.resolve({
         observations: ['east', 'west', 'north', 'south', 'europe'].map((cluster) => ({
@@ -43,7 +53,15 @@ async function endsEarly(fence: () => Promise<unknown>, primaries: readonly stri
       }),
   };
   const nothing = () => undefined;
-  const step = (_name: string, body: (calls: typeof call) => Promise<unknown>) => body(call);
+  const step = (
+    name: string,
+    body: (calls: typeof call) => Promise<unknown>,
+    options?: { readonly leaveToRunbook?: (failure: FailureFacts) => boolean },
+  ) =>
+    body(call).catch((error: unknown) => {
+      const failure = failureFacts(error);
+      throw failure && options?.leaveToRunbook?.(failure) ? new StepFailed(name, failure) : error;
+    });
   const run = {
     state: {
       outageSince: 0,
@@ -57,7 +75,9 @@ async function endsEarly(fence: () => Promise<unknown>, primaries: readonly stri
     step,
     skippableStep: (_name: string, _effect: string, body: (calls: typeof call) => Promise<unknown>) => body(call),
     cleanUp: step,
-    shielded: () => Promise.reject(new RunStopped('grace', 'enough')),
+    shielded: promote
+      ? (body: () => Promise<unknown>) => body()
+      : () => Promise.reject(new RunStopped('grace', 'enough')),
   } as unknown as Run;
   jest.mocked(approvePlan).mockImplementation(async (_run, request) => {
     const assessed = { observations: [], preconditions: [], route: ROUTE, site: {}, gates: {} } as never;
@@ -83,6 +103,31 @@ it('a third member of the DR set that is primary is seen, and nobody is sent to 
   expect(said).toContain('north said to be primary');
   expect(said).not.toContain('europe');
   expect(said).not.toContain('Start drFailover again');
+});
+
+it('approvals that are too old for the fence or the promotion are asked for again: nothing that the run holds is lost', async () => {
+  const approved = { plan: { text: '', digest: '' }, approvals: ['anew'] };
+  const again = jest.mocked(approveFurther).mockResolvedValue(approved);
+  const tooOld = ApplicationFailure.create({
+    type: 'NOT_APPROVED',
+    message: 'too old',
+    details: [{ about: APPROVALS_TOO_OLD, outcomeKnown: true }],
+  });
+  let seen = 0;
+  const renewed = async ({ authority }: { readonly authority: Authority }) => {
+    if (!authority.approvals.includes('anew')) throw tooOld;
+    seen += 1;
+    return fenced();
+  };
+  const stopped = () => Promise.reject(new RunStopped('grace', 'enough'));
+  await endsEarly(renewed, [], (asked) => renewed(asked).then(stopped));
+  expect([seen, again.mock.calls.map(([, , , gate]) => gate)]).toEqual([2, ['promote']]);
+
+  again.mockClear();
+  let tries = 0;
+  const later = () => Promise.reject((tries += 1) === 1 ? tooOld : new RunStopped('grace', 'enough'));
+  await endsEarly(fenced, [], later);
+  expect([tries, again.mock.calls.map(([, , , gate]) => gate)]).toEqual([2, ['promote']]);
 });
 
 it('the holders are asked for everybody who answers and may become the heir', () => {
