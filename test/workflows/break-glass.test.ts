@@ -170,6 +170,7 @@ describe('the break-glass of version 2.0', () => {
     switchover.test(async (scenario) => {
       useOrdinaryCredential(scenario);
       const [east, west] = ['east', 'west'].map((name) => scenario.service.cluster(name));
+      await streamed(scenario);
       const dry = await scenario.start({ dryRun: true, tokenSource: 'ceremony' }, `plan:${scenario.name}`);
       expect((await dry.report()).preconditions).toContainEqual(
         expect.objectContaining({
