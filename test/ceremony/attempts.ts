@@ -2,7 +2,9 @@
  * What anybody outside of the service can know of the generation attempts of one order, from the calls that reached the
  * service. A token **may exist** that nobody holds where the last share of an attempt was sent, its answer was not heard,
  * and no look afterwards, which the run heard, showed that very attempt. A service that forgot the attempt for another
- * reason looks the same from outside: such an alarm is no orphan, and only the simulator knows it.
+ * reason looks the same from outside: such an alarm is no orphan, and only the simulator knows it. An attempt that is seen
+ * to wait is cancelled by the run before anything else reaches it: no order puts something between (`burst-points.test.ts`
+ * does).
  */
 import type { RecordedCall } from '../../src/simulator';
 import { THRESHOLD } from './orders';
