@@ -15,8 +15,9 @@ const directory = mkdtempSync(join(tmpdir(), 'outage-'));
 afterAll(() => rmSync(directory, { recursive: true, force: true }));
 
 const stuck = new Lane(() => Scenario.start({ limits: SHORT_LIMITS }));
-const loss = new Lane(() => Scenario.start({ limits: SHORT_LIMITS }));
-const deaths = new Lane(() => Scenario.start({ limits: SHORT_LIMITS }));
+const NO_PROOF = { ...SHORT_LIMITS, merkleEvidence: '1s' };
+const loss = new Lane(() => Scenario.start({ limits: NO_PROOF }));
+const deaths = new Lane(() => Scenario.start({ limits: NO_PROOF }));
 const trafficReady = join(directory, 'traffic-may-be-led-over');
 const people = new Lane(() =>
   Scenario.start({

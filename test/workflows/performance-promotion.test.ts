@@ -26,7 +26,7 @@ const FILTER = { mode: 'deny' as const, paths: ['us-customers/'] };
  */
 function payments(deployment: Readonly<Record<string, unknown>> = {}): Promise<Scenario> {
   return Scenario.start({
-    limits: { ...SHORT_LIMITS, streaming: '3s', heartbeatAge: '2s', primaryGone: '1s' },
+    limits: { ...SHORT_LIMITS, merkleEvidence: '1s', streaming: '3s', heartbeatAge: '2s', primaryGone: '1s' },
     deployment,
     topology: {
       readings: { leaderChangeChance: 0 },
