@@ -14,6 +14,9 @@ export interface GateRequest {
   readonly requestedBy: string;
 }
 
+/** Signed approvals that met a gate of this run before: where it opens again they are as old as they were. */
+const GIVEN = new WeakMap<Run, Set<string>>();
+
 /**
  * Opens the gate and waits until its policy is met.
  *
@@ -29,6 +32,9 @@ export async function passGate(run: Run, request: GateRequest): Promise<readonly
     return [];
   }
   const accepted: unknown[] = [];
+  const given = GIVEN.get(run) ?? new Set<string>();
+  GIVEN.set(run, given);
+  const signed: string[] = [];
   let missing: readonly string[] = [`${policy.approvals} of ${policy.approvers.join(', ')}`];
   let approvedBy: readonly Attested[] = [];
   let rejectedBy: Attested | undefined;
@@ -38,7 +44,11 @@ export async function passGate(run: Run, request: GateRequest): Promise<readonly
     run.state.wait(`gate:${gate}`, { for: 'approval', gate, planDigest, missing, approved: approvedBy, until });
 
   run.signals.on('approve', async (items) => {
-    const checked = await checkApprovals(run, request, accepted, items);
+    const asBefore = items.filter(({ input }) => given.has(keyOf(request, input)));
+    refuseAll(run, asBefore, 'repeated', `gate ${gate} was met with this very document before; approve anew`);
+    const others = items.filter((item) => !asBefore.includes(item));
+    if (others.length === 0) return;
+    const checked = await checkApprovals(run, request, { accepted, signed }, others);
     if (!checked) return;
     satisfied = checked.satisfied;
     missing = checked.missing;
@@ -64,6 +74,7 @@ export async function passGate(run: Run, request: GateRequest): Promise<readonly
       throw run.stop(new RunStopped(rejectedBy.name, `rejected at gate ${gate}`));
     }
     record('approved', approvedBy);
+    for (const document of signed) given.add(document);
     return accepted;
   } finally {
     run.signals.on('approve', undefined);
@@ -71,10 +82,20 @@ export async function passGate(run: Run, request: GateRequest): Promise<readonly
   }
 }
 
-async function checkApprovals(run: Run, request: GateRequest, accepted: unknown[], items: readonly InboxItem[]) {
-  const refuseAll = (code: string, text: string) => {
-    for (const { arrival } of items) run.state.receipt({ signal: 'approve', arrival, verdict: 'refused', code, text });
-  };
+function keyOf({ gate, planDigest }: GateRequest, document: unknown): string {
+  return JSON.stringify([gate, planDigest, document]);
+}
+
+function refuseAll(run: Run, items: readonly InboxItem[], code: string, text: string): void {
+  for (const { arrival } of items) run.state.receipt({ signal: 'approve', arrival, verdict: 'refused', code, text });
+}
+
+async function checkApprovals(
+  run: Run,
+  request: GateRequest,
+  { accepted, signed }: { readonly accepted: unknown[]; readonly signed: string[] },
+  items: readonly InboxItem[],
+) {
   try {
     const checked = await checks.checkApprovals({
       deployment: run.state.deployment,
@@ -89,11 +110,12 @@ async function checkApprovals(run: Run, request: GateRequest, accepted: unknown[
       const item = items.find((each) => each.arrival === arrival);
       // With the number of its signal, by which dangerous activities find out again who sent it.
       if (counts && item) accepted.push(by?.how === 'principal' ? { approval: item.input, arrival } : item.input);
+      if (counts && item && by?.how === 'signed') signed.push(keyOf(request, item.input));
     }
     return checked;
   } catch (error) {
     if (!failureFacts(error)) throw error;
-    refuseAll('not-checked', 'could not be checked now; send it again');
+    refuseAll(run, items, 'not-checked', 'could not be checked now; send it again');
     return undefined;
   }
 }

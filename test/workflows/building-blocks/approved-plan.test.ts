@@ -7,11 +7,14 @@ import type { GateName } from '../../../src/contracts/plan';
 import { approveFurther, approvePlan } from '../../../workflows/building-blocks/approved-plan';
 import type { Approved, TokenNeed } from '../../../workflows/building-blocks/approved-plan';
 import { RunStopped } from '../../../workflows/building-blocks/failures';
+import { checks } from '../../../workflows/building-blocks/activity-calls';
+import type * as Gates from '../../../workflows/building-blocks/gates';
 import { passGate } from '../../../workflows/building-blocks/gates';
 import { RenewedApprovals } from '../../../workflows/building-blocks/renewed-approvals';
 import type { Run } from '../../../workflows/building-blocks/run';
 
 jest.mock('../../../workflows/building-blocks/gates', () => ({ passGate: jest.fn() }));
+jest.mock('../../../workflows/building-blocks/activity-calls', () => ({ checks: { checkApprovals: jest.fn() } }));
 jest.mock('../../../workflows/building-blocks/ceremony', () => ({
   Ceremony: class {
     constructor(
@@ -229,6 +232,52 @@ describe('approvals that an activity judges too old right before a change', () =
     await expect(approvals.begin('wipe', () => Promise.reject(tooOld()))).rejects.toThrow('too old');
     expect(opened()).toHaveLength(1);
   });
+});
+
+it('a signed approval that met a gate does not meet it again; a claim does, which nobody can tell from a new one', async () => {
+  const { passGate: realGate } = jest.requireActual<typeof Gates>('../../../workflows/building-blocks/gates');
+  const receipts: unknown[] = [];
+  let handle: ((items: readonly object[]) => Promise<void>) | undefined;
+  let how = 'signed';
+  const nothing = () => undefined;
+  const check = jest.mocked(checks.checkApprovals).mockImplementation(({ arrived }) =>
+    Promise.resolve({
+      verdicts: arrived.map((arrival) => ({
+        arrival,
+        accepted: true,
+        code: 'approve',
+        text: '',
+        by: { name: 'grace', how },
+      })),
+      ...{ satisfied: true, missing: [], approvedBy: [], rejectedBy: undefined },
+    } as never),
+  );
+  const run = {
+    state: { fact: nothing, wait: nothing, waitOver: nothing, receipt: (each: unknown) => void receipts.push(each) },
+    signals: { on: (_name: string, to: typeof handle) => void (handle = to) },
+    waitFor: (ready: () => boolean) =>
+      Promise.resolve().then(async () => {
+        for (const input of ['one', 'one', 'two']) {
+          if (!ready()) await handle?.([{ arrival: receipts.length + 1, input: { document: input } }]);
+        }
+        return ready();
+      }),
+  } as unknown as Run;
+  const policy = { needed: true, approvals: 1, approvers: ['grace'], validForMs: VALID_FOR };
+  const open = () => realGate(run, { gate: 'go', planDigest: 'digest', policy, requestedBy: 'olga' });
+  expect(await open()).toEqual([{ document: 'one' }]);
+  expect(await open()).toEqual([{ document: 'two' }]);
+  expect(receipts).toEqual([
+    expect.objectContaining({ verdict: 'accepted' }),
+    expect.objectContaining({ verdict: 'refused', code: 'repeated' }),
+    expect.objectContaining({ verdict: 'refused', code: 'repeated' }),
+    expect.objectContaining({ verdict: 'accepted' }),
+  ]);
+  how = 'claimed';
+  jest.mocked(check).mockClear();
+  const other = { ...run } as Run;
+  const claim = () => realGate(other, { gate: 'go', planDigest: 'digest', policy, requestedBy: 'olga' });
+  expect([await claim(), await claim()]).toEqual([[{ document: 'one' }], [{ document: 'one' }]]);
 });
 
 describe('a plan that changed while people were waited for', () => {
