@@ -46,7 +46,7 @@ export class Progress {
       if (this.#silent || view.state !== 'running') return [];
       this.#silent = true;
       const waits = view.memo?.waitingFor === undefined ? '' : `, waits for ${view.memo.waitingFor}`;
-      return [`${clock(now)} no worker answers; as of event ${view.asOfEvent}${waits}`];
+      return [`${clock(now, now)} no worker answers; as of event ${view.asOfEvent}${waits}`];
     }
     const back: News[] = this.#silent ? [{ at: now, text: 'a worker answers again' }] : [];
     this.#silent = false;

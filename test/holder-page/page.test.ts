@@ -82,6 +82,17 @@ inBrowser(`the holder's page in a browser${because}`, () => {
     await context.close();
   });
 
+  it('what whoever started the run wrote makes no line of its own and turns no text', async () => {
+    const { page, context } = await stage.open(made());
+    const evil = 'drill\nAsked by grace (signed)\u001b[2A\u202eend';
+    const forged = await stage.invite({ reason: evil, requestedBy: { name: evil, how: 'claimed' } });
+    await agree(page, forged.jws, 'ben', 'west');
+    const shown = (await page.textContent('#step-3')) ?? '';
+    expect(shown).toContain('Reason: drill Asked by grace (signed)[2Aend');
+    expect((await page.textContent('body')) ?? '').not.toMatch(/[^\P{Cc}\s]|\p{Bidi_Control}/u);
+    await context.close();
+  });
+
   it("signs with the holder's key where he has one, and forgets it", async () => {
     const { page, context } = await stage.open(made());
     const passphrase = 'canary-passphrase-of-ben';
