@@ -80,3 +80,10 @@ export class BurstSettlement {
 export function areUnfit({ code, about }: FailureFacts): boolean {
   return code === 'SHARES_REJECTED' || (code === 'SHARES_MISSING' && about === UNFIT_SHARES);
 }
+
+/** Why an epoch is of no use any more. */
+export function whyAgain(code: string, epoch: number): string {
+  return code === 'SHARE_SETS_USED_UP'
+    ? `Every set of key shares that epoch ${epoch} may try was rejected`
+    : `The keys of epoch ${epoch} cannot be used (${code})`;
+}

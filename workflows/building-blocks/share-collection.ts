@@ -7,7 +7,7 @@ import type { InboxItem } from '../../src/contracts/signals';
 import { stepCalls } from './activity-calls';
 import type { StepCalls } from './activity-calls';
 import { BreakGlass } from './break-glass';
-import { BurstSettlement, areUnfit } from './burst-settlement';
+import { BurstSettlement, areUnfit, whyAgain } from './burst-settlement';
 import { OutageDecision, RunStopped, failureFacts } from './failures';
 import { foreignAttemptRemedy } from './foreign-attempt';
 import { HeldShares } from './held-shares';
@@ -315,7 +315,7 @@ export abstract class ShareCollection {
     this.#run.state.finding({
       severity: 'warning',
       code: 'ceremony-keys-lost',
-      text: `The keys of epoch ${lostEpoch} cannot be used (${code}); the holders are asked again.`,
+      text: `${whyAgain(code, lostEpoch)}; the holders are asked again.`,
     });
     await this.invite();
   }
