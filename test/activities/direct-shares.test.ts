@@ -343,6 +343,17 @@ it('what anybody may encrypt to the recipient of a root token ends no attempt an
     await bench.call('endDirectAttempt', { ...settled, invitation: handle.invitation, ifGone: 'gone' }),
   ).toMatchObject({ findings: [] });
 
+  // Its entry goes with the run that hands it on, and stays where the run ends without it.
+  const ended = (inHand: readonly string[]) =>
+    bench.call('settleCeremony', { ceremony: { cid, threshold: handle.threshold }, inHand });
+  for (const [inHand, left] of [
+    [[], 1],
+    [[content.encodedToken], 0],
+  ] as const) {
+    expect(await ended(inHand)).toEqual({ findings: [] });
+    expect((await ledger().all()).filter((entry) => entry.cid === cid)).toHaveLength(left);
+  }
+
   // After an alarm it stays one, which names what was handed in.
   const { handedIn: _handedIn, ...before } = { ...pending, state: 'orphan' as const };
   await ledger().write(before);
