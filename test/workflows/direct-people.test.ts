@@ -149,8 +149,10 @@ describe('the holders of direct key shares', () => {
   it('who declined for one cluster is not waited for on the next: who stands by is asked there from the beginning', async () => {
     const run = await scenario.start({ go: 'auto' });
     await handIn(run, 'west', await enterAll(scenario, run, 'west'));
-    await run.until('the token', ({ receipts }) => receipts.some(({ code }) => code === 'accepted'));
-    // Nobody is asked just now.
+    await run.until('nobody to be asked', ({ receipts, waiting }) => {
+      const inHand = receipts.some(({ code }) => code === 'accepted');
+      return inHand && !waiting.some((each) => each.for === 'action');
+    });
     expect(await declines(scenario, run, 'bert')).toMatchObject({ verdict: 'accepted' });
     expect(told.values('event').filter((event) => event === 'stand-by-called')).toHaveLength(0);
     await run.approve('plan');

@@ -246,15 +246,17 @@ export abstract class DirectCollection<T> {
   async #whileEntered(cluster: string, attempt: DirectAttempt, parked: Parked, lost: number): Promise<DirectOutcome> {
     const nonces = this.#attempts.begun(cluster);
     const end = this.#asking.begin(cluster, attempt);
-    const watch = new DirectWatch(this.run, { deployment: this.deployment, cluster, attempt, nonces }, (now) =>
-      this.#asking.show(cluster, now),
-    );
     const taken = () => this.#has(cluster);
+    const watch = new DirectWatch(this.run, { deployment: this.deployment, cluster, attempt, nonces }, (now) => {
+      if (!taken()) this.#asking.show(cluster, now);
+    });
     const done = () => taken() || watch.needsAttention || this.#keysLost !== undefined;
     try {
       const next = await this.#whilePeopleEnter(cluster, done, parked);
       watch.throwDefect();
       if (taken()) {
+        // Nobody is asked any more.
+        end();
         const gone = watch.ended !== undefined || (await condition(() => watch.needsAttention, SETTLE_MS));
         // What is in the slot still is not what was handed in: it is cancelled at the end.
         if (gone) this.#attempts.settled(cluster);
