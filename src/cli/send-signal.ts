@@ -25,11 +25,11 @@ export interface SentSignal {
   readonly exitCode: ExitCode;
 }
 
-const RECEIPT_DEADLINE_MS = 10_000;
+const RECEIPT_DEADLINE_MS = 30_000;
 const POLL_MS = 250;
 
 /**
- * Sends a signal and waits up to 10 s for what the run says of it.
+ * Sends a signal and waits up to 30 s for what the run says of it.
  *
  * @throws RunbookError `NOT_FOUND` where there is no open run.
  */
