@@ -48,7 +48,14 @@ afterEach(async () => {
 
 const read = () => bench.call('readPathsFilter', TO_WEST);
 const write = (id: string, filter: PathsFilterFacts) =>
-  bench.call('writePathsFilter', { deployment: DEPLOYMENT, cluster: 'west', id, filter });
+  bench.call('writePathsFilter', {
+    deployment: DEPLOYMENT,
+    cluster: 'west',
+    secondary: 'europe',
+    id,
+    filter,
+    authority,
+  });
 const expected = { filter: FILTER };
 const issue = () => bench.call('issuePerformanceActivationToken', { ...TO_WEST, authority, expected });
 const point = (activation: ActivationTokenResult) =>
@@ -97,13 +104,17 @@ it('keeps its filter although update-primary drops it: read, used under the clus
 
 it('a filter that cannot be written ends its activity', async () => {
   const { id } = await read();
+  bench.cluster('west').storage.write(`cluster/filter/${id}`, null, bench.service.now());
   bench.service.faults.add({
     endpoint: `POST ${BASE}/primary/paths-filter/${id}`,
     action: { status: 403 },
     times: Infinity,
   });
-  const input = { deployment: DEPLOYMENT, cluster: 'west', id, filter: { mode: 'allow', paths: ['kv/'] } } as const;
-  expect(await bench.failure('writePathsFilter', input)).toMatchObject({ code: 'PERMISSION_DENIED', retryable: false });
+  const where = { deployment: DEPLOYMENT, cluster: 'west', secondary: 'europe' } as const;
+  expect(await bench.failure('writePathsFilter', { ...where, id, filter: FILTER, authority })).toMatchObject({
+    code: 'PERMISSION_DENIED',
+    retryable: false,
+  });
 });
 
 it('an update-primary without an answer is not sent again while it can be under way', async () => {

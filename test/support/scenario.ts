@@ -373,7 +373,8 @@ export class TestRun {
       }
       if (Date.now() > deadline)
         throw new Error(`not seen: ${what}; last status ${JSON.stringify(last, undefined, 1)}`);
-      await delay(50);
+      // Each look is a task of the worker and of the server.
+      await delay(100);
     }
   }
 
