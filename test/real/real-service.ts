@@ -24,8 +24,12 @@ export function realServer(environment: NodeJS.ProcessEnv = process.env): RealSe
   return { addresses: addresses.split(','), sharesFile, tokenFile };
 }
 
+/** In lower-case hexadecimal; the file may hold them in base64 as well. */
 export async function keySharesOf({ sharesFile }: RealServer): Promise<string[]> {
-  return (await readFile(sharesFile, 'utf8')).split(/\s+/).filter((line) => line !== '');
+  const lines = (await readFile(sharesFile, 'utf8')).split(/\s+/).filter((line) => line !== '');
+  return lines.map((line) =>
+    /^[0-9a-f]+$/i.test(line) ? line.toLowerCase() : Buffer.from(line, 'base64').toString('hex'),
+  );
 }
 
 /**
