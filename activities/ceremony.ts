@@ -150,10 +150,12 @@ export function createCeremonyActivities(dependencies: ActivityDependencies, clu
     }),
 
     openEnvelopes: execute(async ({ ceremony, held, arrived }, { run }) => {
-      const record = await ownRecord(dependencies, ceremony, run);
-      const { cid, epoch, invitationDigest, holders, exp } = record;
       const history = new ArrivedSignals(run);
-      const signals = await history.all('share', arrived);
+      const [record, signals] = await Promise.all([
+        ownRecord(dependencies, ceremony, run),
+        history.all('share', arrived),
+      ]);
+      const { cid, epoch, invitationDigest, holders, exp } = record;
       const { sealed, plain } = splitEnvelopes(held);
       const verdicts = new Map<number, EnvelopeVerdict>();
       for (const signal of signals)

@@ -10,6 +10,9 @@ import { Player, WAIT_MS } from './player';
 
 const BASE = '/v1/sys/replication/dr/secondary/generate-operation-token';
 const ENDPOINTS = { start: `POST ${BASE}/attempt`, share: `POST ${BASE}/update` } as const;
+/** How long somebody else waits for an answer before he tries again. */
+const STRANGER_WAITS_MS = 3_000;
+
 /** What became of one order. */
 export interface Played {
   readonly order: Order;
@@ -154,10 +157,11 @@ export class CeremonyLane {
     const deadline = Date.now() + WAIT_MS;
     for (;;) {
       try {
-        const { body } = await request(`${this.#west.apiAddress}${BASE}/attempt`, { method, body: '{}' });
+        const address = `${this.#west.apiAddress}${BASE}/attempt`;
+        const { body } = await request(address, { method, body: '{}', headersTimeout: STRANGER_WAITS_MS });
         return await body.dump();
       } catch (error) {
-        // Its node is just being restarted.
+        // Its node is just being restarted, or it met the mishap that was meant for the run's own call.
         if (Date.now() > deadline) throw error;
         await delay(50);
       }
