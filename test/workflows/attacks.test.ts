@@ -193,7 +193,9 @@ describe('a writer to the namespace', () => {
         if (name === 'destroyCeremonyKeys') expect(result).toMatchObject({ destroyed: false });
         continue;
       }
-      expect([name, REFUSED.includes(code ?? '')]).toEqual([name, true]);
+      // His own invitation may be there already, with keys that open no envelope of the run.
+      const refused = name === 'generateOperationToken' ? [...REFUSED, 'SHARES_MISSING'] : REFUSED;
+      expect([name, code, refused.includes(code ?? '')]).toEqual([name, code, true]);
     }
     // An invitation of his own is all that he gets: it names him as nobody, and takes no key of his.
     const changing = scenario.service.calls.filter(({ method }) => method !== 'GET').slice(before);
