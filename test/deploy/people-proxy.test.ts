@@ -164,7 +164,9 @@ describe.each(WAYS)('people behind the proxy: %s', (way, possible) => {
     await direct.workflow.getHandle(workflowId).terminate();
   });
 
-  (byNginx ? it : test.skip)('whoever shows no certificate, or that of the other side, gets nowhere', async () => {
+  // The list kept by Node knows no certificates: this is about nginx alone.
+  const ofNginx = byNginx ? it : () => undefined;
+  ofNginx('whoever shows no certificate, or that of the other side, gets nowhere', async () => {
     const [none, other] = [undefined, proxy.clients?.people];
     proxy = { ...proxy, clients: undefined };
     // A client tries until then.

@@ -186,16 +186,22 @@ describe('a writer to the namespace', () => {
     ])
       expect([name, names.has(name as never)]).toEqual([name, true]);
     const before = scenario.service.calls.filter(({ method }) => method !== 'GET').length;
-    const outcomes = await attack(tried, scenario.workflowId);
+    // Apart from the rest: with keys of his own in place a copied burst would be refused for another reason.
+    const inviting = ({ name }: Call) => name === 'createCeremony';
+    const outcomes = [
+      ...(await attack(
+        tried.filter((call) => !inviting(call)),
+        scenario.workflowId,
+      )),
+      ...(await attack(tried.filter(inviting), scenario.workflowId)),
+    ];
     for (const { name, code, result } of outcomes) {
       if (GUARDS[name] === 'own run') {
         // It may tidy up after itself: there is nothing of its own.
         if (name === 'destroyCeremonyKeys') expect(result).toMatchObject({ destroyed: false });
         continue;
       }
-      // His own invitation may be there already, with keys that open no envelope of the run.
-      const refused = name === 'generateOperationToken' ? [...REFUSED, 'SHARES_MISSING'] : REFUSED;
-      expect([name, code, refused.includes(code ?? '')]).toEqual([name, code, true]);
+      expect([name, code, REFUSED.includes(code ?? '')]).toEqual([name, code, true]);
     }
     // An invitation of his own is all that he gets: it names him as nobody, and takes no key of his.
     const changing = scenario.service.calls.filter(({ method }) => method !== 'GET').slice(before);
