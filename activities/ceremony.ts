@@ -8,16 +8,17 @@ import type { TokenUse } from '../src/contracts/runbook-inputs';
 import type { Sealed } from '../src/contracts/sealed';
 import { RunbookError, isRunbookError } from '../src/errors';
 import type { Secret } from '../src/secret';
-import type { CeremonyFacts, InvitationTarget, RunContext, SealKeyring } from '../src/secrets';
+import type { CeremonyFacts, InspectedEnvelope, InvitationTarget, RunContext, SealKeyring } from '../src/secrets';
 import {
   createInvitation,
-  inspectEnvelope,
+  examineEnvelope,
   checkFurtherEnvelopes,
   OpenedBefore,
   placeOf,
   openToken,
   openValue,
   readOwnInvitation,
+  receiptOf,
   sealValue,
 } from '../src/secrets';
 import type { ActivityDependencies } from './dependencies';
@@ -43,6 +44,12 @@ const SEALED_SECONDS = 24 * 3600;
 const NO_CEREMONY: CeremonyFacts = { cid: '', epoch: 0, invitationDigest: '', holders: [], exp: 0 };
 const NO_CEREMONY_TEXT = 'refused: this run collects no key shares now';
 const NO_SENDER_TEXT = 'refused: the server recorded nobody as its sender: is authentication on?';
+
+/** What the cheap checks on arrival say. */
+interface Inspected {
+  readonly verdict: EnvelopeVerdict;
+  readonly passed?: InspectedEnvelope;
+}
 
 type CeremonyActivities = Pick<
   RunbookActivities,
@@ -74,17 +81,21 @@ export function createCeremonyActivities(dependencies: ActivityDependencies, clu
     how: inventory.people.get(name)?.attestation ?? 'claimed',
   });
   /** The cheap checks on arrival, which need no key. */
-  const inspect = async (signal: ArrivedSignal, ceremony: CeremonyFacts): Promise<EnvelopeVerdict> => {
+  const inspect = async (signal: ArrivedSignal, ceremony: CeremonyFacts): Promise<Inspected> => {
     const { arrival, eventId, content, at, principal } = signal;
     if (isUndecodable(content)) {
       const text = `the payload could not be read (encoding ${content.undecodable}); send JSON`;
-      return { arrival, code: 'undecodable', text };
+      return { verdict: { arrival, code: 'undecodable', text } };
     }
-    const receipt = await inspectEnvelope(content, { ceremony, person, receivedAt: at, principal });
+    const examined = await examineEnvelope(content, { ceremony, person, receivedAt: at, principal });
+    const receipt = receiptOf(examined);
     const verdict = verdictOf(arrival, receipt);
-    if (receipt.verdict === 'plain-text-share') return { ...verdict, eventId };
+    if (!('refused' in examined)) return { verdict, passed: examined };
+    if (receipt.verdict === 'plain-text-share') return { verdict: { ...verdict, eventId } };
     const unattested = receipt.verdict === 'wrong-signer' && principal === undefined;
-    return unattested && verdict.holder?.how === 'principal' ? { ...verdict, text: NO_SENDER_TEXT } : verdict;
+    return {
+      verdict: unattested && verdict.holder?.how === 'principal' ? { ...verdict, text: NO_SENDER_TEXT } : verdict,
+    };
   };
 
   return {
@@ -139,7 +150,7 @@ export function createCeremonyActivities(dependencies: ActivityDependencies, clu
       const verdicts: EnvelopeVerdict[] = [];
       for (const signal of await new ArrivedSignals(run).all('share', arrived)) {
         const { arrival } = signal;
-        const seen = await inspect(signal, NO_CEREMONY);
+        const { verdict: seen } = await inspect(signal, NO_CEREMONY);
         verdicts.push(
           seen.code === 'undecodable' || seen.code === 'plain-text-share'
             ? seen
@@ -151,21 +162,30 @@ export function createCeremonyActivities(dependencies: ActivityDependencies, clu
 
     openEnvelopes: execute(async ({ ceremony, held, arrived }, { run }) => {
       const history = new ArrivedSignals(run);
-      const [record, signals] = await Promise.all([
-        ownRecord(dependencies, ceremony, run),
-        history.all('share', arrived),
-      ]);
+      const reading = history.all('share', arrived);
+      // Whichever fails first is told; the other one must not end the process.
+      void reading.catch(() => undefined);
+      const record = await ownRecord(dependencies, ceremony, run);
       const { cid, epoch, invitationDigest, holders, exp } = record;
       const { sealed, plain } = splitEnvelopes(held);
       const verdicts = new Map<number, EnvelopeVerdict>();
-      for (const signal of signals)
-        verdicts.set(signal.arrival, await inspect(signal, { cid, epoch, invitationDigest, holders, exp }));
-      const passed = signals.filter(({ arrival }) => verdicts.get(arrival)?.code === 'accepted');
-      const envelopes = [...sealed, ...passed.map(({ content }) => content)];
-      const checked = await checkFurtherEnvelopes(record, envelopes, person, openedBefore);
+      const passed: number[] = [];
+      const arriving = reading.then(async (signals) => {
+        const envelopes: InspectedEnvelope[] = [];
+        for (const signal of signals) {
+          const seen = await inspect(signal, { cid, epoch, invitationDigest, holders, exp });
+          verdicts.set(signal.arrival, seen.verdict);
+          if (!seen.passed) continue;
+          passed.push(signal.arrival);
+          envelopes.push(seen.passed);
+        }
+        return envelopes;
+      });
+      void arriving.catch(() => undefined);
+      const checked = await checkFurtherEnvelopes(record, sealed, arriving, person, openedBefore);
       const places = (shares: readonly Secret<'key-share'>[]) => shares.map((each) => placeOf(each, record.threshold));
       const accepted = places(await plainShares(history, plain));
-      passed.forEach(({ arrival }, index) => {
+      passed.forEach((arrival, index) => {
         const one = checked[sealed.length + index];
         if (!one) throw new RunbookError('INTERNAL', 'An envelope has no verdict.');
         const { receipt, place } = one;

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { Decrypter, generateHybridIdentity, identityToRecipient } from 'age-encryption';
+import type { Identity } from 'age-encryption';
 import * as openpgp from 'openpgp';
 import { RunbookError } from '../errors';
 import { Secret } from '../secret';
@@ -84,14 +85,11 @@ export async function openToken<K extends 'operation-token' | 'root-token'>(
   throw new RunbookError('RESPONSE_INVALID', 'The encoded token does not open with the key of this ceremony.');
 }
 
-/** Opens an age file with the ceremony's identity; undefined where it does not open. */
-export async function openWithIdentity(
-  keys: Pick<CeremonyKeys, 'identity'>,
-  file: Uint8Array,
-): Promise<Uint8Array | undefined> {
+/** Opens an age file; undefined where it does not open. */
+export async function openWithIdentity(identity: Identity, file: Uint8Array): Promise<Uint8Array | undefined> {
   try {
     const decrypter = new Decrypter();
-    decrypter.addIdentity(keys.identity.reveal());
+    decrypter.addIdentity(identity);
     return await decrypter.decrypt(file);
   } catch {
     return undefined;

@@ -55,10 +55,17 @@ export async function inspectEnvelope(
   envelope: unknown,
   context: { readonly ceremony: CeremonyFacts; readonly person: PersonLookup } & Arrival,
 ): Promise<EnvelopeReceipt> {
-  const result = await examineEnvelope(envelope, context);
-  if ('refused' in result) return result.refused;
-  const { payload, digest } = result;
-  return { holder: payload.holder, seq: payload.seq, envelopeDigest: digest, verdict: 'accepted' };
+  return receiptOf(await examineEnvelope(envelope, context));
+}
+
+/** The receipt for what stage 1 gave. */
+export function receiptOf(
+  examined: InspectedEnvelope | RefusedEnvelope,
+  verdict: EnvelopeVerdictCode = 'accepted',
+): EnvelopeReceipt {
+  if ('refused' in examined) return examined.refused;
+  const { payload, digest } = examined;
+  return { holder: payload.holder, seq: payload.seq, envelopeDigest: digest, verdict };
 }
 
 /** As {@link inspectEnvelope}, and gives the members of an envelope that passes. */

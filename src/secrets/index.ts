@@ -30,8 +30,8 @@ export type {
   PinnedKey,
 } from './invitation';
 export { holdsPlainShare, parseShare } from './key-shares';
-export { createEnvelope, inspectEnvelope } from './envelope';
-export type { Arrival, CeremonyFacts, EnvelopePayload } from './envelope';
+export { createEnvelope, examineEnvelope, inspectEnvelope, receiptOf } from './envelope';
+export type { Arrival, CeremonyFacts, EnvelopePayload, InspectedEnvelope } from './envelope';
 export { checkEnvelopes, checkFurtherEnvelopes, OpenedBefore, openShares, placeOf } from './opening';
 export type { OpenedShare } from './opening';
 export {

@@ -3,9 +3,10 @@ import { RunbookError } from '../errors';
 import { REHEARSAL_CONTEXT } from '../holder/rehearsal';
 import type { EnvelopeReceipt, EnvelopeVerdictCode } from '../contracts/receipts';
 import { Secret } from '../secret';
+import { HybridAgeIdentity } from './age-identity';
 import { openWithIdentity } from './ceremony-keys';
 import { strictBase64url } from './documents';
-import { examineEnvelope, SHARE_CONTEXT } from './envelope';
+import { examineEnvelope, receiptOf, SHARE_CONTEXT } from './envelope';
 import type { InspectedEnvelope } from './envelope';
 import type { KeyRecord } from './key-records';
 import { SHARE_BYTES } from './key-shares';
@@ -89,18 +90,30 @@ export async function checkEnvelopes(
 }
 
 /**
- * As {@link checkEnvelopes}, for envelopes of which most were looked at before.
+ * As {@link checkEnvelopes}, for envelopes of which most were looked at before: while it is read what arrived, those in
+ * hand are checked and the key is made ready.
  *
- * @returns a receipt for each, with the place of its share where it counts
+ * @param arriving - what comes after those in hand, and has just passed stage 1 for this record
+ * @returns a receipt for each, those in hand first, with the place of its share where it counts
  */
 export async function checkFurtherEnvelopes(
   record: KeyRecord,
-  envelopes: readonly unknown[],
+  inHand: readonly unknown[],
+  arriving: Promise<readonly InspectedEnvelope[]>,
   person: PersonLookup,
   before: OpenedBefore,
 ): Promise<readonly { readonly receipt: EnvelopeReceipt; readonly place: string | undefined }[]> {
-  const all = await openAll(record, envelopes, person, before);
-  return all.map(({ receipt, mark }) => ({ receipt, place: receipt.verdict === 'accepted' ? mark?.place : undefined }));
+  const look = new Look(record, person, before);
+  try {
+    await look.add(inHand);
+    look.makeReady();
+    await look.take(await arriving);
+    return look
+      .judged()
+      .map(({ receipt, mark }) => ({ receipt, place: receipt.verdict === 'accepted' ? mark?.place : undefined }));
+  } finally {
+    look.end();
+  }
 }
 
 /**
@@ -133,40 +146,95 @@ async function openAll(
   record: KeyRecord,
   envelopes: readonly unknown[],
   person: PersonLookup,
-  before?: OpenedBefore,
-): Promise<Examined[]> {
-  if (record.kind === 'rehearsal') throw new RunbookError('DOCUMENT_INVALID', 'A rehearsal collects no key shares.');
-  const { cid, epoch, invitationDigest, holders, exp } = record;
-  const ceremony = { cid, epoch, invitationDigest, holders, exp };
-  const all: Examined[] = [];
-  const seen = new Set<string>();
-  for (const envelope of envelopes) {
-    const inspected = await examineEnvelope(envelope, { ceremony, person });
-    if ('refused' in inspected) {
-      all.push({ receipt: inspected.refused });
-    } else if (seen.has(inspected.digest)) {
-      all.push({ receipt: receiptOf(inspected, 'repeated') });
-    } else {
-      seen.add(inspected.digest);
-      const mark = before?.of(record, inspected.digest);
-      all.push(mark ? { receipt: receiptOf(inspected, 'accepted'), mark } : await openEnvelope(record, inspected));
+): Promise<readonly Examined[]> {
+  const look = new Look(record, person);
+  try {
+    await look.add(envelopes);
+    return look.judged();
+  } finally {
+    look.end();
+  }
+}
+
+/** One look at envelopes, in the order of their arrival. */
+class Look {
+  readonly #record: KeyRecord;
+  readonly #person: PersonLookup;
+  readonly #before: OpenedBefore | undefined;
+  readonly #all: Examined[] = [];
+  readonly #seen = new Set<string>();
+  #identity: HybridAgeIdentity | undefined;
+
+  constructor(record: KeyRecord, person: PersonLookup, before?: OpenedBefore) {
+    if (record.kind === 'rehearsal') throw new RunbookError('DOCUMENT_INVALID', 'A rehearsal collects no key shares.');
+    this.#record = record;
+    this.#person = person;
+    this.#before = before;
+  }
+
+  async add(envelopes: readonly unknown[]): Promise<void> {
+    const { cid, epoch, invitationDigest, holders, exp } = this.#record;
+    const ceremony = { cid, epoch, invitationDigest, holders, exp };
+    for (const envelope of envelopes) {
+      const examined = await examineEnvelope(envelope, { ceremony, person: this.#person });
+      if ('refused' in examined) this.#all.push({ receipt: examined.refused });
+      else await this.take([examined]);
     }
   }
-  for (const { receipt, mark } of all) if (mark) before?.keep(record, receipt.envelopeDigest, mark);
-  refuseSupersededAndSame(all);
-  refuseOddLengths(all);
-  return all;
+
+  /** Those that passed stage 1. @throws RunbookError INTERNAL where one passed it for something else */
+  async take(passed: readonly InspectedEnvelope[]): Promise<void> {
+    for (const inspected of passed) {
+      if (!isFor(this.#record, inspected))
+        throw new RunbookError('INTERNAL', 'An envelope was checked for another one.');
+      if (this.#seen.has(inspected.digest)) {
+        this.#all.push({ receipt: receiptOf(inspected, 'repeated') });
+      } else {
+        this.#seen.add(inspected.digest);
+        this.#all.push(await this.#open(inspected));
+      }
+    }
+  }
+
+  /** Expands the key, which takes a few milliseconds of this process. */
+  makeReady(): HybridAgeIdentity {
+    this.#identity ??= new HybridAgeIdentity(this.#record.keys.identity);
+    return this.#identity;
+  }
+
+  /** What each is beside the others. */
+  judged(): readonly Examined[] {
+    for (const { receipt, mark } of this.#all) if (mark) this.#before?.keep(this.#record, receipt.envelopeDigest, mark);
+    refuseSupersededAndSame(this.#all);
+    refuseOddLengths(this.#all);
+    return this.#all;
+  }
+
+  end(): void {
+    this.#identity?.forget();
+  }
+
+  async #open(inspected: InspectedEnvelope): Promise<Examined> {
+    const mark = this.#before?.of(this.#record, inspected.digest);
+    if (mark) return { receipt: receiptOf(inspected, 'accepted'), mark };
+    return openEnvelope(this.#record, this.makeReady(), inspected);
+  }
 }
 
-function receiptOf({ payload, digest }: InspectedEnvelope, verdict: EnvelopeVerdictCode): EnvelopeReceipt {
-  return { holder: payload.holder, seq: payload.seq, envelopeDigest: digest, verdict };
+function isFor({ cid, epoch, invitationDigest, holders }: KeyRecord, { payload }: InspectedEnvelope): boolean {
+  const same = payload.cid === cid && payload.epoch === epoch && payload.inv === invitationDigest;
+  return same && holders.includes(payload.holder);
 }
 
-async function openEnvelope(record: KeyRecord, inspected: InspectedEnvelope): Promise<Examined> {
+async function openEnvelope(
+  record: KeyRecord,
+  identity: HybridAgeIdentity,
+  inspected: InspectedEnvelope,
+): Promise<Examined> {
   const { payload, digest } = inspected;
   const refuse = (verdict: EnvelopeVerdictCode): Examined => ({ receipt: receiptOf(inspected, verdict) });
 
-  const plaintext = await decryptEnvelope(record, payload.ct);
+  const plaintext = await decryptWith(identity, payload.ct);
   if (plaintext === undefined) return refuse('does-not-open');
 
   const inner = parsePlaintext(plaintext);
@@ -190,9 +258,18 @@ async function openEnvelope(record: KeyRecord, inspected: InspectedEnvelope): Pr
 
 /** What an envelope holds; undefined unless it is encrypted to this record's key and to nothing else. */
 export async function decryptEnvelope(record: Pick<KeyRecord, 'keys'>, ct: string): Promise<Uint8Array | undefined> {
+  const identity = new HybridAgeIdentity(record.keys.identity);
+  try {
+    return await decryptWith(identity, ct);
+  } finally {
+    identity.forget();
+  }
+}
+
+async function decryptWith(identity: HybridAgeIdentity, ct: string): Promise<Uint8Array | undefined> {
   const file = strictBase64url(ct);
   if (file === undefined || !hasOneRecipient(file)) return undefined;
-  return openWithIdentity(record.keys, file);
+  return openWithIdentity(identity, file);
 }
 
 /** What the encrypted part says that it is for. */

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import type { EnvelopeReceipt, EnvelopeVerdictCode } from '../contracts/receipts';
+import type { EnvelopeReceipt } from '../contracts/receipts';
 import type { Attestation } from '../contracts/run-facts';
 import { RunbookError, isRunbookError } from '../errors';
 import { claimedHeader } from '../holder/documents';
@@ -8,8 +8,8 @@ import { readRehearsal, rehearsalPayload, rehearsalPlaintext } from '../holder/r
 import type { Rehearsal } from '../holder/rehearsal';
 import { createCeremonyKeys } from './ceremony-keys';
 import { DOCUMENT_TYPES, documentDigest, signDocument } from './documents';
-import { examineEnvelope } from './envelope';
-import type { Arrival, InspectedEnvelope } from './envelope';
+import { examineEnvelope, receiptOf } from './envelope';
+import type { Arrival } from './envelope';
 import type { KeyRecord, KeyRecords } from './key-records';
 import { contextOf, decryptEnvelope } from './opening';
 import { unwrapDocument } from './people';
@@ -186,10 +186,6 @@ export async function openRehearsalAnswer(
       ...(kid === undefined ? {} : { kid }),
     },
   };
-}
-
-function receiptOf({ payload, digest }: InspectedEnvelope, verdict: EnvelopeVerdictCode): EnvelopeReceipt {
-  return { holder: payload.holder, seq: payload.seq, envelopeDigest: digest, verdict };
 }
 
 function parsed(plaintext: Uint8Array): unknown {
