@@ -3,6 +3,7 @@ import type { BreakGlassActivities, CeremonyClosed } from '../src/contracts/acti
 import { isRunbookError } from '../src/errors';
 import type { CeremonyKind } from './support/ceremony-access';
 import { OPENED_BY, closingInWords, endpointsOf, judgeCeremonyWay, inWords, isIn } from './support/ceremony-access';
+import { Budget } from './support/budget';
 import type { ClusterAccess, Clusters } from './support/clusters';
 import type { Execution } from './support/execution';
 import { execute } from './support/execution';
@@ -50,13 +51,15 @@ export function createBreakGlassActivities(clusters: Clusters): BreakGlassActivi
     awaitCeremonyClosed: execute(async ({ deployment, cluster, kind }, execution) => {
       const access = clusters.of(deployment, cluster);
       // What is not taken back by then is a critical finding of the run.
-      const { takeBackMs } = clusters.deployment(deployment).limits;
-      for (const deadline = Date.now() + takeBackMs; ;) {
-        const seen = await lookWithoutToken(access, kind, execution);
-        if (seen.state === 'closed' || Date.now() >= deadline) return seen;
-        execution.progress(`waiting until ${cluster} refuses calls without a token; ${seen.observed}`);
-        await delay(POLL_MS, undefined, { signal: execution.signal });
-      }
+      const budget = new Budget(clusters.deployment(deployment).limits.takeBackMs);
+      return budget.during(async () => {
+        for (;;) {
+          const seen = await budget.look(() => lookWithoutToken(access, kind, execution));
+          if (seen.state === 'closed' || budget.isOver) return seen;
+          execution.progress(`waiting until ${cluster} refuses calls without a token; ${seen.observed}`);
+          await delay(POLL_MS, undefined, { signal: execution.signal });
+        }
+      });
     }),
   };
 }

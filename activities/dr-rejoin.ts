@@ -6,6 +6,7 @@ import { drSetOf, findCluster } from '../src/inventory';
 import type { ActivityDependencies } from './dependencies';
 import { readDr } from './dr-roles';
 import { verifyBeginning, verifyOperation } from './support/authority';
+import { Budget } from './support/budget';
 import type { ClusterAccess, Clusters } from './support/clusters';
 import type { Execution } from './support/execution';
 import { execute, executeChange } from './support/execution';
@@ -192,15 +193,18 @@ function opinionsText({ active, nodes }: RoleOpinions): string {
 /** Standby nodes tell their old mode for a while: what they say counts when that is over. */
 async function noNodeIsPrimary(access: ClusterAccess, execution: Execution, budgetMs: number): Promise<RoleOpinions> {
   const { name } = access.entry;
-  const saysPrimary = ({ nodes }: RoleOpinions) => nodes.includes('primary');
-  let said = await askRole(access, execution.signal);
-  // The active node is known at once; it does not lag.
-  for (const until = Date.now() + budgetMs; saysPrimary(said) && said.active !== 'primary' && Date.now() < until;) {
-    execution.progress(`waiting until no node of ${name} says primary; observed ${said.nodes.join(', ')}`);
-    await delay(POLL_MS, undefined, { signal: execution.signal });
-    said = await askRole(access, execution.signal);
-  }
-  if (!saysPrimary(said)) return said;
+  const budget = new Budget(budgetMs);
+  const ask = () => budget.look(() => askRole(access, execution.signal));
+  const said = await budget.during(async () => {
+    for (;;) {
+      const each = await ask();
+      // The active node is known at once; it does not lag.
+      if (!each.nodes.includes('primary') || each.active === 'primary' || budget.isOver) return each;
+      execution.progress(`waiting until no node of ${name} says primary; observed ${each.nodes.join(', ')}`);
+      await delay(POLL_MS, undefined, { signal: execution.signal });
+    }
+  });
+  if (!said.nodes.includes('primary')) return said;
   throw new RunbookError('STATE_DIVERGED', `A node of ${name} still says that it is DR primary.`, {
     cluster: name,
     observed: opinionsText(said),

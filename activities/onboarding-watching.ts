@@ -1,6 +1,7 @@
 import type { BootstrapResult, OnboardingActivities } from '../src/contracts/activities';
 import type { ReplicationObservation } from '../src/contracts/observations';
 import { RunbookError, isRunbookError } from '../src/errors';
+import { Budget } from './support/budget';
 import type { Clusters } from './support/clusters';
 import { execute } from './support/execution';
 import { describeReplication, isAlive } from './support/observe';
@@ -94,7 +95,7 @@ class BootstrapWatch {
   verdict: BootstrapResult['verdict'] | undefined;
   #sealedInARow = 0;
   #disabledInARow = 0;
-  #stuckSince: number | undefined;
+  #stuck: Budget | undefined;
 
   constructor(
     private readonly heartbeatAgeMs: number,
@@ -122,9 +123,9 @@ class BootstrapWatch {
     if (streams && sealed.length === 0) return (this.verdict = 'streaming');
     // A cluster that copies may be silent for hours; one that is told to be idle or cut off does not copy.
     const stuck = !streams && (phase === 'stream-wals' || phase === 'idle');
-    this.#stuckSince = stuck ? (this.#stuckSince ?? Date.now()) : undefined;
-    if (this.#stuckSince !== undefined && Date.now() - this.#stuckSince > this.stuckMs)
-      throw stuckFor(this.stuckMs, cluster, replication);
+    this.#stuck = stuck ? (this.#stuck ?? new Budget(this.stuckMs)) : undefined;
+    this.#stuck?.looked();
+    if (this.#stuck?.isOver === true) throw stuckFor(this.#stuck, cluster, replication);
     return undefined;
   }
 }
@@ -152,10 +153,10 @@ function notJoined(
   );
 }
 
-function stuckFor(ms: number, cluster: string, replication: ReplicationObservation | undefined): RunbookError {
+function stuckFor(budget: Budget, cluster: string, replication: ReplicationObservation | undefined): RunbookError {
   return new RunbookError(
     'CONFIRMATION_TIMEOUT',
-    `${cluster} has no live connection to its primary for ${ms / 1000} s.`,
+    `${cluster} has no live connection to its primary for ${budget.inWords}.`,
     {
       cluster,
       retryable: false,

@@ -2,6 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { ActivationToken } from '../../src/client';
 import type { ReplicationObservation } from '../../src/contracts/observations';
 import { RunbookError, isRunbookError } from '../../src/errors';
+import { Budget } from './budget';
 import type { Execution } from './execution';
 
 export interface Issuing {
@@ -14,37 +15,45 @@ export interface Issuing {
   readonly revoke: () => Promise<unknown>;
 }
 
+interface Issued {
+  readonly token: ActivationToken;
+  readonly revokedBefore: boolean;
+}
+
 /**
  * Issues an activation token. A lost answer leaves an id whose token nobody knows: that id is revoked and the token is
  * issued again, so that no usable token is left behind. The id of a cluster that is connected now is never revoked.
  *
  * @throws RunbookError PRECONDITION_FAILED where the id is taken by a cluster that is connected
  */
-export async function issueActivationToken(
-  execution: Execution,
-  issuing: Issuing,
-): Promise<{ readonly token: ActivationToken; readonly revokedBefore: boolean }> {
-  const deadline = Date.now() + issuing.budgetMs;
+export function issueActivationToken(execution: Execution, issuing: Issuing): Promise<Issued> {
+  const budget = new Budget(issuing.budgetMs);
+  return budget.during(() => issueWithin(execution, issuing, budget));
+}
+
+async function issueWithin(execution: Execution, issuing: Issuing, budget: Budget): Promise<Issued> {
   let revokedBefore = false;
   for (;;) {
     execution.throwIfCancelled();
     try {
-      const primary = await issuing.readPrimary();
-      refuseConnected(issuing, primary);
-      if (primary.knownSecondaries?.includes(issuing.id)) {
-        await issuing.revoke();
-        revokedBefore = true;
-      }
-      return { token: await issuing.issue(), revokedBefore };
+      return await budget.look(async () => {
+        const primary = await issuing.readPrimary();
+        refuseConnected(issuing, primary);
+        if (primary.knownSecondaries?.includes(issuing.id)) {
+          await issuing.revoke();
+          revokedBefore = true;
+        }
+        return { token: await issuing.issue(), revokedBefore };
+      });
     } catch (error) {
       if (!isRunbookError(error)) throw error;
       // 412 and 500 for some seconds after a promotion are normal; a lost answer is read at the next turn.
       const again = error.retryable || !error.outcomeKnown;
       if (!again) throw error;
-      if (Date.now() >= deadline) {
+      if (budget.isOver) {
         throw new RunbookError(
           error.code,
-          `${issuing.cluster} issued no activation token within ${issuing.budgetMs / 1000} s: ${error.message}`,
+          `${issuing.cluster} issued no activation token within ${budget.inWords}: ${error.message}`,
           {
             retryable: false,
             cluster: issuing.cluster,

@@ -1,6 +1,7 @@
 import { diagnoseServerError } from '../../src/client';
 import type { MarkerResult, ServiceReadyResult } from '../../src/contracts/activities';
 import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
+import { Budget } from './budget';
 import type { Clusters } from './clusters';
 import type { Execution } from './execution';
 import { describeReplication } from './observe';
@@ -31,8 +32,8 @@ export async function awaitReady(
   const { signal } = execution;
   const access = clusters.of(deployment, cluster);
   const { limits, marker: markerEntry } = clusters.deployment(deployment);
-  const deadline = Date.now() + limits.serviceReadyMs;
-  const left = () => Math.max(1_000, deadline - Date.now());
+  const budget = new Budget(limits.serviceReadyMs);
+  const left = () => Math.max(1_000, budget.leftMs);
   let primaryAt = 0;
   let sameNode = { node: '', reads: 0 };
   await awaitState(execution, {

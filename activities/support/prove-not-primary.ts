@@ -5,6 +5,7 @@ import { activityRecords } from '../../src/report';
 import type { RunContext } from '../../src/secrets';
 import type { ActivityDependencies } from '../dependencies';
 import { historyOf } from './arrived-signals';
+import { Budget } from './budget';
 import type { ClusterAccess } from './clusters';
 import { CHANGE_TIMEOUT_MS } from './read-act-confirm';
 
@@ -89,12 +90,14 @@ async function askOnceSettled(
   kind: ReplicationKind,
   lagMs: number,
 ): Promise<RoleOpinions> {
-  const until = Date.now() + lagMs;
-  for (;;) {
-    const said = await askRole(other, signal, kind);
-    if (!saysSecondary(said) || !said.nodes.includes('primary') || Date.now() >= until) return said;
-    await delay(Math.min(SETTLE_POLL_MS, lagMs), undefined, { signal });
-  }
+  const budget = new Budget(lagMs);
+  return budget.during(async () => {
+    for (;;) {
+      const said = await budget.look(() => askRole(other, signal, kind));
+      if (!saysSecondary(said) || !said.nodes.includes('primary') || budget.isOver) return said;
+      await delay(Math.min(SETTLE_POLL_MS, lagMs), undefined, { signal });
+    }
+  });
 }
 
 /** A promotion whose outcome is not known may take effect late: its target must stay a secondary for longer than that. */

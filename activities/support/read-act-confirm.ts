@@ -1,5 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { RunbookError, isRunbookError } from '../../src/errors';
+import { Budget } from './budget';
 import type { Doubt, Execution } from './execution';
 
 /** Between two reads while a state is awaited. */
@@ -16,6 +17,7 @@ export const READ_TIMEOUT_MS = 4_000;
 export interface Polling<S> {
   readonly read: () => Promise<S>;
   readonly until: (state: S) => boolean;
+  /** Time of this process, not of the clock, and never fewer than a few looks: see {@link Budget}. */
   readonly budgetMs: number;
   readonly describe: (state: S) => string;
   /** What is awaited, for the error. */
@@ -29,14 +31,18 @@ export interface Polling<S> {
  *
  * @throws RunbookError CONFIRMATION_TIMEOUT with the last observed state; AUDIT_DEVICE_BLOCKED where that was the last
  */
-export async function awaitState<S>(execution: Execution, polling: Polling<S>): Promise<S> {
-  const deadline = Date.now() + polling.budgetMs;
+export function awaitState<S>(execution: Execution, polling: Polling<S>): Promise<S> {
+  const budget = new Budget(polling.budgetMs);
+  return budget.during(() => awaitWithin(execution, polling, budget));
+}
+
+async function awaitWithin<S>(execution: Execution, polling: Polling<S>, budget: Budget): Promise<S> {
   for (;;) {
     execution.throwIfCancelled();
     let last: string;
     let named: RunbookError | undefined;
     try {
-      const state = await polling.read();
+      const state = await budget.look(polling.read);
       if (polling.until(state)) return state;
       last = polling.describe(state);
     } catch (error) {
@@ -45,19 +51,15 @@ export async function awaitState<S>(execution: Execution, polling: Polling<S>): 
       if (error.code === 'AUDIT_DEVICE_BLOCKED') named = error;
     }
     execution.progress(`waiting for ${polling.needed}; observed ${last}`);
-    if (Date.now() >= deadline) {
+    if (budget.isOver) {
       if (named) throw lastError(named, { outcomeKnown: named.outcomeKnown });
-      throw new RunbookError(
-        'CONFIRMATION_TIMEOUT',
-        `Not seen within ${polling.budgetMs / 1000} s: ${polling.needed}.`,
-        {
-          retryable: false,
-          observed: last,
-          needed: polling.needed,
-          cluster: polling.cluster,
-          next: 'Look at the cluster, then retry: the state is read again first.',
-        },
-      );
+      throw new RunbookError('CONFIRMATION_TIMEOUT', `Not seen within ${budget.inWords}: ${polling.needed}.`, {
+        retryable: false,
+        observed: last,
+        needed: polling.needed,
+        cluster: polling.cluster,
+        next: 'Look at the cluster, then retry: the state is read again first.',
+      });
     }
     await delay(polling.pollMs ?? POLL_MS, undefined, { signal: execution.signal });
   }
@@ -92,12 +94,15 @@ export interface Changed<S> {
  * `executeChange` puts on every error that leaves the activity. Only reads that agree on "not there" after the time in
  * which that request can be under way end the doubt. `read` must throw where it does not know: it asks the active node.
  */
-export async function readActConfirm<S>(execution: Execution, asked: Change<S>): Promise<Changed<S>> {
-  const deadline = Date.now() + asked.budgetMs;
+export function readActConfirm<S>(execution: Execution, asked: Change<S>): Promise<Changed<S>> {
+  const budget = new Budget(asked.budgetMs);
+  return budget.during(() => changeWithin(execution, asked, budget));
+}
+
+async function changeWithin<S>(execution: Execution, asked: Change<S>, budget: Budget): Promise<Changed<S>> {
   const { doubt } = execution;
   const change: Change<S> = { ...asked, read: settlingDoubt(doubt, asked, asked.underWayMs) };
-  const readOnce = (): Promise<S> =>
-    awaitState<S>(execution, { ...change, until: () => true, budgetMs: Math.max(0, deadline - Date.now()) });
+  const readOnce = (): Promise<S> => awaitWithin<S>(execution, { ...change, until: () => true }, budget);
   let state: S = await readOnce();
   if (change.until(state)) return { outcome: 'already', state, calls: 0 };
   let calledAt: number | undefined;
@@ -111,10 +116,12 @@ export async function readActConfirm<S>(execution: Execution, asked: Change<S>):
       state = await readOnce();
       if (change.until(state)) return { outcome: 'done', state, calls: calls + refusals, calledAt };
       const again = change.notYet?.(error) ?? (error.retryable && refusals < MAX_CALLS * 4);
-      if (!again || Date.now() >= deadline) throw lastError(error, { outcomeKnown: !doubt.mayHaveSent });
+      if (!again || budget.isOver) throw lastError(error, { outcomeKnown: !doubt.mayHaveSent });
       refusals += 1;
       execution.progress(`${error.code}; tried again until the budget ends`);
-      await delay(Math.min(error.retryAfterMs ?? POLL_MS * 2, Math.max(0, deadline - Date.now())), undefined, {
+      const pause = error.retryAfterMs ?? POLL_MS * 2;
+      // The last calls of a budget that is over by the clock do not wait for long.
+      await delay(Math.min(pause, Math.max(change.pollMs ?? POLL_MS, budget.leftMs)), undefined, {
         signal: execution.signal,
       });
       continue;
@@ -122,7 +129,7 @@ export async function readActConfirm<S>(execution: Execution, asked: Change<S>):
     // Taken, or without an answer: it may take effect late, and no refusal of another one settles that.
     doubt.mayHaveSent = true;
     doubt.since = Date.now();
-    const confirmed = await confirm(execution, change, deadline, error !== undefined);
+    const confirmed = await confirm(execution, change, budget, error !== undefined);
     if (confirmed.there) return { outcome: 'done', state: confirmed.state, calls: calls + refusals, calledAt };
     if (calls === MAX_CALLS) {
       throw new RunbookError(
@@ -231,7 +238,7 @@ type Confirmed<S> = { readonly there: true; readonly state: S } | { readonly the
 async function confirm<S>(
   execution: Execution,
   change: Change<S>,
-  deadline: number,
+  budget: Budget,
   answerLost: boolean,
 ): Promise<Confirmed<S>> {
   let notThere = 0;
@@ -240,7 +247,8 @@ async function confirm<S>(
   const settledAt = execution.doubt.since + underWayMs;
   const state = await awaitState<S>(execution, {
     ...change,
-    budgetMs: Math.max((change.pollMs ?? POLL_MS) * STABLE_READS * 2 + underWayMs, deadline - Date.now()),
+    // What was taken late has time to be seen too.
+    budgetMs: Math.max((change.pollMs ?? POLL_MS) * STABLE_READS * 2 + underWayMs, budget.ms / 2, budget.leftMs),
     read: () => {
       began = Date.now();
       return change.read().catch((error: unknown): never => {

@@ -1,0 +1,114 @@
+/** A budget never ends on the strength of a clock alone: not after a standstill, and not before something was tried. */
+import type { Execution } from '../../../activities/support/execution';
+import { awaitState, readActConfirm } from '../../../activities/support/read-act-confirm';
+import { RunbookError } from '../../../src/errors';
+import { failedOf } from '../../support/activity-environment';
+
+function execution(): Execution {
+  const needed: Partial<Execution> = {
+    signal: new AbortController().signal,
+    doubt: { mayHaveSent: false, since: Date.now() },
+    progress: () => undefined,
+    throwIfCancelled: () => undefined,
+  };
+  return needed as Execution;
+}
+
+const polling = { describe: (seen: number) => `look ${seen}`, needed: 'it is there', cluster: 'east', pollMs: 5 };
+const notYet = () => new RunbookError('SERVICE_UNAVAILABLE', 'not yet', { retryAfterMs: 5, outcomeKnown: true });
+
+/** What both clocks of this process say: time passes only where the test says so. */
+let clockMs = 0;
+beforeEach(() => {
+  clockMs = 1_000_000;
+  for (const each of [Date, performance]) jest.spyOn(each, 'now').mockImplementation(() => clockMs);
+});
+afterEach(() => jest.restoreAllMocks());
+
+/** As a process sees it that was stopped for so long, or a machine that was paused. */
+function standStill(ms: number): void {
+  clockMs += ms;
+}
+
+/** Looks that are counted; each may do something first. */
+function looks(first: (count: number) => void = () => undefined): () => Promise<number> {
+  let count = 0;
+  return async () => {
+    count += 1;
+    first(count);
+    return count;
+  };
+}
+
+it('goes on where the process stood still for longer than the budget', async () => {
+  const read = looks((count) => count === 3 && standStill(60_000));
+  const seen = await awaitState(execution(), { ...polling, budgetMs: 20_000, read, until: (count) => count === 12 });
+  expect(seen).toBe(12);
+});
+
+it('goes on with a change whose call was under way when the process stood still', async () => {
+  let calls = 0;
+  const result = await readActConfirm(execution(), {
+    ...polling,
+    read: looks(),
+    until: () => calls === 8,
+    budgetMs: 20_000,
+    notYet: () => true,
+    act: async () => {
+      calls += 1;
+      if (calls === 2) standStill(25_000);
+      throw notYet();
+    },
+  });
+  expect(result).toMatchObject({ outcome: 'done', calls: 8 });
+});
+
+it('has looked four times before it ends, and has made a change three times, however short it is', async () => {
+  const soon = () => (clockMs += 1);
+  const wait = awaitState(execution(), { ...polling, budgetMs: 1, read: looks(soon), until: () => false });
+  expect(await wait.catch(failedOf)).toMatchObject({
+    code: 'CONFIRMATION_TIMEOUT',
+    message: 'Not seen within 0.001 s: it is there.',
+    details: { observed: 'look 4' },
+  });
+
+  const act = jest.fn(async () => {
+    throw notYet();
+  });
+  const asked = { ...polling, read: looks(soon), until: () => false, budgetMs: 1, notYet: () => true, act };
+  expect(await readActConfirm(execution(), asked).catch(failedOf)).toMatchObject({
+    code: 'SERVICE_UNAVAILABLE',
+    retryable: false,
+  });
+  expect(act).toHaveBeenCalledTimes(3);
+});
+
+it('gives a call that was taken at its very end time to be seen', async () => {
+  let takenAt = Infinity;
+  let calls = 0;
+  const result = await readActConfirm(execution(), {
+    ...polling,
+    // Slow, and not standing still.
+    read: looks(() => (clockMs += 400)),
+    until: () => clockMs - takenAt >= 1_000,
+    budgetMs: 2_400,
+    notYet: () => true,
+    act: async () => {
+      calls += 1;
+      if (calls < 5) throw notYet();
+      takenAt = clockMs;
+    },
+  });
+  expect(result).toMatchObject({ outcome: 'done', calls: 5 });
+});
+
+it('ends all the same where the process stands still again and again, and says how long it did', async () => {
+  const read = looks(() => standStill(20_000));
+  const wait = awaitState(execution(), { ...polling, budgetMs: 10_000, read, until: () => false });
+  // Two are forgiven, together at least half a minute; the next four looks count, and so does their time.
+  expect(await wait.catch(failedOf)).toMatchObject({
+    code: 'CONFIRMATION_TIMEOUT',
+    message: 'Not seen within 10 s, beside 40 s in which this worker stood still: it is there.',
+    details: { observed: 'look 6' },
+  });
+});
