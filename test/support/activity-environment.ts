@@ -21,7 +21,7 @@ import type { DrSwitchoverInput, TokenUse } from '../../src/contracts/runbook-in
 import { drSwitchoverInput } from '../../src/contracts/runbook-inputs';
 import { isRunbookError } from '../../src/errors';
 import { parseInventory } from '../../src/inventory';
-import type { Inventory } from '../../src/inventory';
+import type { Inventory, Limits } from '../../src/inventory';
 import { Secret } from '../../src/secret';
 import { KeyRecords, newSealKey, newSigningKey, SealKeyring, sealValue } from '../../src/secrets';
 import type { RunContext, SigningKey } from '../../src/secrets';
@@ -79,6 +79,12 @@ export class ActivityBench {
   history: temporal.api.history.v1.IHistory = { events: [] };
   /** With what Temporal answers instead of the history. */
   historyError: Error | undefined;
+  /** Temporal gave the attempt under way up, and began the next. */
+  isGivenUp = false;
+  /** How often Temporal was asked for the description of a run. */
+  descriptions = 0;
+  #attempt = 1;
+  #usualLimits: Limits | undefined;
   /** Open runs by Workflow ID. Where nothing is set every ID has one. */
   openRuns: ReadonlyMap<string, { readonly type: string; readonly runId: string; readonly memo?: object }> | undefined;
   /** Closed runs with their results, newest first. A query finds those whose Workflow ID it quotes. */
@@ -119,6 +125,8 @@ export class ActivityBench {
       ],
       dr: [{ primary: 'east', secondaries: ['west'] }],
       ...options.topology,
+      // A write of the primary's own right before a demotion would be a loss that no test asked for.
+      timing: { canaryMs: 600_000, ...options.topology?.timing },
     });
     try {
       return await ActivityBench.#over(service, options);
@@ -169,6 +177,14 @@ export class ActivityBench {
     return all.map((_event, index) => index + 1).slice(-contents.length);
   }
 
+  /** Limits beside those of the options, from now on; without any the options hold again. */
+  limit(limits: Partial<Limits> = {}): void {
+    const held = this.inventory.deployments.get(DEPLOYMENT)?.limits;
+    if (!held) throw new Error('no limits');
+    this.#usualLimits ??= { ...held };
+    Object.assign(held, this.#usualLimits, limits);
+  }
+
   get ledgerDirectory(): string {
     return join(this.directory, 'ledger');
   }
@@ -189,6 +205,7 @@ export class ActivityBench {
     options: CallOptions = {},
   ): Promise<Result<K>> {
     const run = options.run ?? this.run;
+    this.#attempt = options.attempt ?? 1;
     const environment = new MockActivityEnvironment(
       {
         activityType: name,
@@ -349,8 +366,11 @@ export class ActivityBench {
   }
 
   #describe(workflowId: string): Promise<unknown> {
+    this.descriptions += 1;
     const status = { code: 1, name: 'RUNNING' };
-    if (this.openRuns === undefined) return Promise.resolve({ type: 'drSwitchover', runId: this.run.rid, status });
+    const attempt = this.isGivenUp ? this.#attempt + 1 : this.#attempt;
+    const raw = { pendingActivities: [{ activityId: 'test', attempt }] };
+    if (this.openRuns === undefined) return Promise.resolve({ type: 'drSwitchover', runId: this.run.rid, status, raw });
     const open = this.openRuns.get(workflowId);
     return open === undefined
       ? Promise.reject(new WorkflowNotFoundError('no such run', workflowId, undefined))
@@ -447,16 +467,8 @@ function inventoryText(
           plan: { approvals: 1, groups: ['approvers'], validFor: '4h' },
           go: { approvals: 1, groups: ['approvers'], validFor: '10m' },
         },
-        limits: {
-          heartbeatAge: '5s',
-          catchUp: '2s',
-          demote: '3s',
-          promote: '3s',
-          serviceReady: '3s',
-          streaming: '3s',
-          merkleEvidence: '600ms',
-          ...options.limits,
-        },
+        // They bound only, however slow the machine is. One that must run out is short where that is the test.
+        limits: { heartbeatAge: '2m', merkleEvidence: '60s', streaming: '60s', ...options.limits },
         ...options.deployment,
       },
     },
