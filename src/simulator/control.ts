@@ -17,6 +17,7 @@ const FAULT = z.strictObject({
     z.enum(['reset', 'lose-answer', 'glue-documents']),
     z.strictObject({ status: z.number().int().min(200).max(599) }),
     z.strictObject({ delayMs: z.number().min(0) }),
+    z.strictObject({ arriveAfterMs: z.number().min(0) }),
   ]),
   times: z.number().int().min(1).optional(),
   skip: z.number().int().min(0).optional(),

@@ -5,7 +5,8 @@ import type { SeededRandom } from './random';
 
 /**
  * What a fault does to a call. `reset` breaks the connection; `lose-answer` lets the call take effect and closes the
- * connection without an answer; `glue-documents` sends the answer's JSON document twice in one body. A
+ * connection without an answer; `glue-documents` sends the answer's JSON document twice in one body; `arrive-late` closes
+ * the connection, and the call takes effect later: when {@link FaultHandle.arrive} is called, or after `arriveAfterMs`. A
  * function is given the answer too, where the call took effect already.
  */
 export type FaultAction =
@@ -14,6 +15,8 @@ export type FaultAction =
   | 'reset'
   | 'lose-answer'
   | 'glue-documents'
+  | 'arrive-late'
+  | { readonly arriveAfterMs: number }
   | ((cluster: SimulatedCluster, answer?: ServiceAnswer) => void | Promise<void>);
 
 export interface Fault {
@@ -23,7 +26,7 @@ export interface Fault {
   readonly node?: number;
   /** `METHOD /v1/path` in full, or a pattern over that text. */
   readonly endpoint: string | RegExp;
-  /** Before or after the call's effect. `lose-answer` and `glue-documents` are always after. Default `before`. */
+  /** Before or after the call's effect. `lose-answer` and `glue-documents` are always after, what arrives late before. Default `before`. */
   readonly when?: 'before' | 'after';
   readonly action: FaultAction;
   /** How often; default 1, `Infinity` for always. */
@@ -38,12 +41,19 @@ export interface Fault {
 export interface FaultHandle {
   /** Calls hit so far. */
   readonly hits: number;
+  /** Lets the calls that `arrive-late` holds back reach the cluster now, one after the other. */
+  arrive(): Promise<void>;
+  /** Also of what it holds back: that never arrives. */
   remove(): void;
 }
+
+/** What a call meets: `hold` keeps what lets it arrive later. */
+export type MetAction = Exclude<FaultAction, 'arrive-late'> | { readonly hold: (arrive: () => Promise<void>) => void };
 
 class ActiveFault implements FaultHandle {
   hits = 0;
   #seen = 0;
+  #held: (() => Promise<void>)[] = [];
 
   constructor(
     readonly fault: Fault,
@@ -52,7 +62,17 @@ class ActiveFault implements FaultHandle {
   ) {}
 
   remove(): void {
+    this.#held = [];
     this.onRemove(this);
+  }
+
+  async arrive(): Promise<void> {
+    for (const call of this.#held.splice(0)) await call();
+  }
+
+  get action(): MetAction {
+    const { action } = this.fault;
+    return action === 'arrive-late' ? { hold: (arrive) => void this.#held.push(arrive) } : action;
   }
 
   /** Whether this call is hit; counts it. */
@@ -95,13 +115,15 @@ export class FaultInjector {
   }
 
   /** Actions for a call at one of its two moments. */
-  take(cluster: string, node: number, endpoint: string, when: 'before' | 'after'): FaultAction[] {
+  take(cluster: string, node: number, endpoint: string, when: 'before' | 'after'): MetAction[] {
     return this.#faults
       .filter((active) => momentOf(active.fault) === when && active.hit(cluster, node, endpoint))
-      .map(({ fault }) => fault.action);
+      .map(({ action }) => action);
   }
 }
 
 function momentOf({ action, when }: Fault): 'before' | 'after' {
-  return action === 'lose-answer' || action === 'glue-documents' ? 'after' : (when ?? 'before');
+  if (action === 'lose-answer' || action === 'glue-documents') return 'after';
+  const isLate = action === 'arrive-late' || (typeof action === 'object' && 'arriveAfterMs' in action);
+  return isLate ? 'before' : (when ?? 'before');
 }

@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
 import { attemptIn, digest, redactBody, type RecordedCall } from './calls';
 import type { SimulatedCluster } from './cluster';
-import type { FaultAction, FaultInjector } from './faults';
+import type { FaultInjector, MetAction } from './faults';
 import { encodeJson } from './json';
 import { parseBody, type ServiceAnswer, type ServiceRequest } from './messages';
 import type { SimulatedNode } from './node';
@@ -126,23 +126,23 @@ async function answerWithFaults(
   text: string,
 ): Promise<Delivery> {
   const endpoint = `${method} ${url.pathname}`;
-  const early = await applyFaults(
-    service.faults.take(cluster.name, node.index, endpoint, 'before'),
-    cluster,
-    undefined,
-  );
+  const takeEffect = () => answerOrFault(cluster, node, incoming, method, url, text);
+  const early = await applyFaults(service.faults.take(cluster.name, node.index, endpoint, 'before'), cluster, {
+    // Nobody hears the answer.
+    arrive: async () => void (await takeEffect().catch(() => undefined)),
+  });
   if (early !== undefined) {
     return early;
   }
-  const answer = await answerOrFault(cluster, node, incoming, method, url, text);
-  const late = await applyFaults(service.faults.take(cluster.name, node.index, endpoint, 'after'), cluster, answer);
+  const answer = await takeEffect();
+  const late = await applyFaults(service.faults.take(cluster.name, node.index, endpoint, 'after'), cluster, { answer });
   return late ?? { answer, glued: false };
 }
 
 async function applyFaults(
-  actions: readonly FaultAction[],
+  actions: readonly MetAction[],
   cluster: SimulatedCluster,
-  answer: ServiceAnswer | undefined,
+  { answer, arrive }: { readonly answer?: ServiceAnswer; readonly arrive?: () => Promise<void> },
 ): Promise<Delivery | undefined> {
   let delivery: Delivery | undefined;
   for (const action of actions) {
@@ -154,6 +154,13 @@ async function applyFaults(
       await action(cluster, answer);
     } else if ('delayMs' in action) {
       await delay(action.delayMs);
+    } else if ('hold' in action || 'arriveAfterMs' in action) {
+      if (arrive !== undefined && 'hold' in action) {
+        action.hold(arrive);
+      } else if (arrive !== undefined && 'arriveAfterMs' in action) {
+        void delay(action.arriveAfterMs, undefined, { ref: false }).then(arrive);
+      }
+      throw new BrokenConnection('close');
     } else {
       const { status, body = { errors: ['injected fault'] }, headers = {} } = action;
       delivery = { answer: { status, body, headers }, glued: false };

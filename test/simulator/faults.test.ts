@@ -43,6 +43,28 @@ describe('the fault injector', () => {
     expect(service.calls.filter(({ path }) => path.endsWith('demote')).map(({ status }) => status)).toEqual([0, 0]);
   });
 
+  it('lets a call arrive late: its caller hears nothing, and the effect is there once it is let go', async () => {
+    const held = service.faults.add({ endpoint: DEMOTE, action: 'arrive-late' });
+    await expect(demote()).rejects.toThrow(/socket hang up|ECONNRESET/);
+    expect(modeOfEast()).toBe('primary');
+    await held.arrive();
+    expect(modeOfEast()).toBe('secondary');
+    expect(service.calls.filter(({ path }) => path.endsWith('demote'))).toMatchObject([
+      { status: 0, delivered: false },
+    ]);
+  });
+
+  it('lets a call arrive after a time; one that was held back and removed never does', async () => {
+    const held = service.faults.add({ endpoint: DEMOTE, action: 'arrive-late' });
+    await expect(demote()).rejects.toThrow(/socket hang up|ECONNRESET/);
+    held.remove();
+    await held.arrive();
+    expect(modeOfEast()).toBe('primary');
+    service.faults.add({ endpoint: DEMOTE, action: { arriveAfterMs: 1 } });
+    await expect(demote()).rejects.toThrow(/socket hang up|ECONNRESET/);
+    await eventually(() => (modeOfEast() === 'secondary' ? true : undefined));
+  });
+
   it('glues two documents together', async () => {
     service.faults.add({ endpoint: DEMOTE, action: 'glue-documents' });
     const answer = await demote();
