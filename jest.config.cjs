@@ -6,7 +6,8 @@ module.exports = {
   resolver: '<rootDir>/test/support/resolver.cjs',
   roots: ['<rootDir>/test'],
   testMatch: ['**/*.test.ts'],
-  testTimeout: 60_000,
+  // Longer than what a helper waits for (scenario.ts), so that it tells what it waited for.
+  testTimeout: 180_000,
   // A good part of the time is spent waiting: three processes keep two cores busy.
   maxWorkers: Math.ceil(availableParallelism() * 1.5),
   testSequencer: '<rootDir>/test/support/sequencer.cjs',

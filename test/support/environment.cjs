@@ -14,6 +14,11 @@ class SharedPackagesEnvironment extends TestEnvironment {
     this.global.requireShared = require;
     for (const error of [Error, this.global.Error]) countErrorsOfAllRealms(error);
   }
+
+  /** Before the error of a failed test is shown, the runs of its scenario say what they did (scenario.ts). */
+  async handleTestEvent({ name, error }) {
+    if (name === 'test_fn_failure' || name === 'hook_failure') await this.global.explainFailure?.(error);
+  }
 }
 
 /** An error of another realm is an error too, as it is where there is one realm. */

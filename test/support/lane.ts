@@ -1,7 +1,8 @@
+import { explainFailure } from './explain';
 import type { Scenario } from './scenario';
 
 /** The time a test may wait for those of its lane before it, ms: for `jest.setTimeout`. */
-export const LANE_TEST_MS = 150_000;
+export const LANE_TEST_MS = 300_000;
 
 /**
  * A deployment of its own in which the tests of a file run one after the other, beside the other lanes of the file: runs
@@ -21,12 +22,15 @@ export class Lane {
         try {
           if (!this.#scenario) throw this.#why;
           this.#scenario.service.faults.clear();
+          this.#scenario.limit();
           this.#scenario.service.calls.length = 0;
           await body(this.#scenario);
           resolve();
-        } catch (error) {
+        } catch (thrown) {
+          const error = thrown instanceof Error ? thrown : new Error(String(thrown));
+          await explainFailure(error, this.#scenario ? [this.#scenario] : []);
           await this.close();
-          reject(error instanceof Error ? error : new Error(String(error)));
+          reject(error);
         }
       });
     });

@@ -1,21 +1,10 @@
 import type { Waiting } from '../../src/contracts/run-status';
 import type { FaultHandle, SimulatedCluster } from '../../src/simulator';
+import { CHANGING } from './faults';
 import type { Scenario, TestRun } from './scenario';
 
-/** Budgets of an outage that tests can wait out. */
-export const SHORT_LIMITS = {
-  demote: '3s',
-  // A loaded machine needs more than the service: the budget must not end before the cluster has restarted.
-  promote: '4s',
-  // As soon as it ends a switchover goes back: shorter only where that is the test.
-  merkleEvidence: '10s',
-  catchUp: '2s',
-  serviceReady: '3s',
-  streaming: '5s',
-} as const;
-
-/** Within this time a run that cannot go on by itself has parked and said so, ms. */
-const PARKED_WITHIN_MS = 60_000;
+/** Within this time a run that cannot go on by itself has parked and said so, on a slow machine too, ms. */
+const PARKED_WITHIN_MS = 120_000;
 
 export type Parked = Extract<Waiting, { for: 'decision' }>;
 
@@ -40,6 +29,43 @@ export async function parksInTime(run: TestRun, where: (parked: Parked) => boole
 /** What may be decided there. */
 export function actions(parked: Parked): string[] {
   return parked.choices.map(({ action }) => action);
+}
+
+/**
+ * A cluster refuses to be promoted, and its promotion soon gives up. What is promoted after the first refusal has time
+ * again; a promotion that is to give up once more needs the limit once more.
+ */
+export function refusePromotion(scenario: Scenario, cluster: string): FaultHandle {
+  scenario.limit({ promote: '1s' });
+  at(scenario, 'before', cluster, CHANGING.promote, () => scenario.limit());
+  return scenario.service.faults.add({
+    cluster,
+    endpoint: CHANGING.promote,
+    action: { status: 503 },
+    times: Infinity,
+  });
+}
+
+/** A write in the moment of a demotion: a demoted primary ships nothing more, and its secondary never heard of it. */
+export function writeRightBeforeDemotion(
+  scenario: Scenario,
+  primary: string,
+  secondary: string,
+  { key, value, endpoint = CHANGING.demote }: LateWrite,
+): void {
+  scenario.limit({ merkleEvidence: '1s' }, 'compareAfterDemotion');
+  at(scenario, 'before', primary, endpoint, (cluster) => {
+    // However long the machine stands still between the two: nothing is on its way.
+    scenario.service.partition(primary, secondary);
+    cluster.write(key, value);
+  });
+  at(scenario, 'after', primary, endpoint, () => scenario.service.heal(primary, secondary));
+}
+
+interface LateWrite {
+  readonly key: string;
+  readonly value: Readonly<Record<string, string | number>>;
+  readonly endpoint?: string;
 }
 
 /** Does something to the service at the moment of the nth call (from 1). */

@@ -172,7 +172,7 @@ async function freePort(): Promise<number> {
 }
 
 async function accepts(port: number): Promise<void> {
-  for (const deadline = Date.now() + 10_000; ; await delay(30)) {
+  for (const deadline = Date.now() + 90_000; ; await delay(30)) {
     const socket = connect(port, '127.0.0.1');
     const open = await once(socket, 'connect').then(
       () => true,

@@ -4,7 +4,7 @@ import type { TestRun } from './scenario';
 import { temporalServer } from './temporal-server';
 
 /** The report of a run as its history tells it now. */
-export async function reportOf(run: TestRun): Promise<Report> {
+export async function reportOf(run: Pick<TestRun, 'handle'>): Promise<Report> {
   const { runId } = await run.handle.describe();
   return reportFromHistory(await run.handle.fetchHistory(), {
     namespace: temporalServer().namespace,

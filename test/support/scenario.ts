@@ -3,9 +3,11 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import { Context } from '@temporalio/activity';
 import type { Client, WorkflowHandle } from '@temporalio/client';
 import pino from 'pino';
 import { stringify } from 'yaml';
+import type { RunbookActivities } from '../../src/contracts/activities';
 import { deploymentWorkflowId } from '../../src/contracts/names';
 import type { Report } from '../../src/contracts/report';
 import type { GateName } from '../../src/contracts/plan';
@@ -22,16 +24,42 @@ import type { SimulatedService, Topology } from '../../src/simulator';
 import { startWorker } from '../../src/worker';
 import type { RunningWorker } from '../../src/worker';
 import { findCanaries, historyText } from './canaries';
+import { explainFailure, timelineOf } from './explain';
 import type { TestPerson } from './people';
 import { approvalOf, decisionOf, envelopeOf, makePerson } from './people';
+import { reportOf } from './reports';
 import { quietRuntime } from './temporal-runtime';
 import { temporalClient, temporalNativeConnection, temporalServer, uniqueTaskQueue } from './temporal-server';
 import { workflowBundle } from './workflow-bundle';
 
 quietRuntime();
 
+/** Of the scenarios of this file; a failed test is explained by their runs (environment.cjs). */
+const open = new Set<Scenario>();
+Object.assign(globalThis, { explainFailure: (error: unknown) => explainFailure(error, open) });
+
 const HOLDERS = ['ada', 'bert', 'cleo', 'dora', 'emil'];
-const WAIT_MS = 45_000;
+/** Longer than a machine may be slow: only what never comes fails a test. */
+export const WAIT_MS = 90_000;
+/** Runs of a scenario that explain a failure. */
+const MOST_EXPLAINED = 3;
+
+/**
+ * They bound only, and are never used up where the service is well, however slow the machine is. A test in which one must
+ * run out says so with {@link Scenario.limit}.
+ */
+const LIMITS = {
+  heartbeatAge: '2m',
+  catchUp: '60s',
+  demote: '60s',
+  promote: '60s',
+  serviceReady: '60s',
+  streaming: '60s',
+  merkleEvidence: '60s',
+  // Tests switch over and back at once.
+  coolDown: '1ms',
+  flappingWithin: '1ms',
+} as const;
 
 export interface ScenarioOptions {
   /** In the place of the simulated one; stopped with the scenario. */
@@ -79,6 +107,8 @@ export class Scenario {
   #worker: RunningWorker | undefined;
   #running: Promise<void> | undefined;
   #handles: WorkflowHandle[] = [];
+  #limits: Readonly<Record<string, unknown>> = {};
+  #workersInventory: Inventory | undefined;
 
   private constructor(
     readonly service: SimulatedService,
@@ -100,9 +130,12 @@ export class Scenario {
         mounts: ['kv/', 'secret/'],
         ...pair(),
         ...options.topology,
+        // A write of the primary's own right before a demotion would be a loss that no test asked for.
+        timing: { canaryMs: 600_000, ...options.topology?.timing },
       }));
     const directory = await mkdtemp(join(tmpdir(), 'scenario-'));
     const scenario = new Scenario(service, await temporalClient(), directory, options);
+    open.add(scenario);
     await scenario.#prepare();
     if (options.worker !== 'none') await scenario.startWorker();
     return scenario;
@@ -201,16 +234,7 @@ export class Scenario {
             plan: { approvals: 1, groups: ['approvers'], validFor: '4h' },
             go: { approvals: 1, groups: ['approvers'], validFor: '10m' },
           },
-          limits: {
-            // They bound only: a loaded machine needs more than the service. Tests of what follows have shorter ones.
-            heartbeatAge: '15s',
-            promote: '20s',
-            merkleEvidence: '10s',
-            // Tests switch over and back at once.
-            coolDown: '1ms',
-            flappingWithin: '1ms',
-            ...options.limits,
-          },
+          limits: { ...LIMITS, ...options.limits, ...this.#limits },
           ...(typeof options.deployment === 'function' ? options.deployment(this.service) : options.deployment),
         },
         ...Object.fromEntries(
@@ -242,6 +266,25 @@ export class Scenario {
     return parseInventory(this.inventoryText(), 'test inventory');
   }
 
+  /**
+   * Limits beside those of the options, for every activity of the worker in this process that begins from now on, or for
+   * those of one name: one that is to run out is short where that is the test, and nowhere else. Without any the options
+   * hold again.
+   */
+  limit(limits: Readonly<Record<string, unknown>> = {}, only?: keyof RunbookActivities): void {
+    const limitsOf = ({ deployments }: Inventory) => deployments.get(this.name)?.limits;
+    this.#limits = {};
+    const usual = limitsOf(this.inventory);
+    this.#limits = limits;
+    const changed = limitsOf(this.inventory);
+    const workers = this.#workersInventory && limitsOf(this.#workersInventory);
+    if (!usual || !changed || !workers) return;
+    for (const name of Object.keys(changed) as (keyof typeof changed)[]) {
+      const get = () => (only === undefined || Context.current().info.activityType === only ? changed : usual)[name];
+      Object.defineProperty(workers, name, { configurable: true, enumerable: true, get });
+    }
+  }
+
   /** Environment of a worker or command line in a process of its own. */
   get environment(): Readonly<Record<string, string>> {
     return {
@@ -258,7 +301,8 @@ export class Scenario {
   }
 
   async startWorker(): Promise<void> {
-    const { environment } = this;
+    const { environment, inventory } = this;
+    this.#workersInventory = inventory;
     this.#worker = await startWorker({
       settings: {
         inventoryPath: environment['RUNBOOKS_INVENTORY'] ?? '',
@@ -270,7 +314,7 @@ export class Scenario {
         taskQueue: this.taskQueue,
         logLevel: 'debug',
       },
-      inventory: this.inventory,
+      inventory,
       connection: await temporalNativeConnection(),
       namespace: temporalServer().namespace,
       bundle: await workflowBundle(),
@@ -338,7 +382,16 @@ export class Scenario {
     ).length;
   }
 
+  /** What the last runs did, for a test that failed. */
+  async explanation(): Promise<string> {
+    const handles = this.#handles.slice(-MOST_EXPLAINED);
+    const texts = handles.map(async (handle) => timelineOf(await reportOf({ handle }), this.#secrets));
+    const told = await Promise.allSettled(texts);
+    return told.map((each) => (each.status === 'fulfilled' ? each.value : '(a run without a history)')).join('\n\n');
+  }
+
   async stop(): Promise<void> {
+    open.delete(this);
     for (const handle of this.#handles) await handle.terminate('end of the test').catch(() => undefined);
     await this.stopWorker();
     await this.service.stop();

@@ -24,7 +24,7 @@ const payments: ScenarioOptions = {
   },
   // North stands first, so that order alone would choose it.
   drSets: { main: ['north', 'east', 'west'], eu: ['europe', 'europe-dr'] },
-  deployment: { hooks: { fence: { command: ['/bin/true'], timeout: '5s' } } },
+  deployment: { hooks: { fence: { command: ['/bin/true'], timeout: '60s' } } },
 };
 
 const several = new Lane(() => Scenario.start(payments));

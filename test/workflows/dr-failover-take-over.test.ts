@@ -4,7 +4,7 @@ import { CHANGING, signalled, statuses } from '../support/faults';
 import { FAILOVER_LIMITS, bringBack, expectServesAlone } from '../support/failover';
 import { LANE_TEST_MS, Lane, Lanes } from '../support/lane';
 import { cell } from '../support/matrix';
-import { at, parksInTime, underWay } from '../support/outage';
+import { at, parksInTime, refusePromotion, underWay } from '../support/outage';
 import { replayRun } from '../support/replay';
 import { Scenario } from '../support/scenario';
 import type { TestRun } from '../support/scenario';
@@ -98,6 +98,7 @@ describe('a failover that takes the lock over', () => {
     `${cell('drSwitchover', 'taken over at', 'parked step')}; a failover under way is not taken over`,
     planned.test(async (scenario) => {
       await bringBack(scenario, 'west', 'east');
+      scenario.limit({ catchUp: '1s' });
       scenario.service.cluster('west').holdStream('dr', true);
       const run = await underWay(scenario, { acknowledgeFlapping: true });
       await run.waitsFor('decision', ({ step }) => step === 'Wait until west has it');
@@ -126,10 +127,12 @@ describe('a failover that takes the lock over', () => {
   it(
     cell('drSwitchover', 'taken over at', 'a parked step inside of the outage'),
     outages.test(async (scenario) => {
+      scenario.limit({ demote: '2s' });
       // Dead with its demotion: whether it was demoted is not known to the switchover.
       at(scenario, 'after', 'east', CHANGING.demote, (east) => east.kill());
       const run = await underWay(scenario, { onStuck: 'park' });
       await parksInTime(run, ({ step }) => step === 'Demote east');
+      scenario.limit();
       await takeOver(scenario, run);
       await run.approve('promote');
       const report = await run.report();
@@ -149,12 +152,7 @@ describe('a failover that takes the lock over', () => {
     cell('drSwitchover', 'taken over at', 'a refused promotion inside of the outage'),
     outages.test(async (scenario) => {
       await bringBack(scenario, 'east', 'west');
-      const refusal = scenario.service.faults.add({
-        cluster: 'east',
-        endpoint: CHANGING.promote,
-        action: { status: 503 },
-        times: Infinity,
-      });
+      const refusal = refusePromotion(scenario, 'east');
       const run = await underWay(scenario, { to: 'east', onStuck: 'park', acknowledgeFlapping: true });
       await parksInTime(run, ({ step }) => step === 'Promote east');
       // The demoted primary answers: that it is none is proven, and the silence has lasted.
@@ -229,12 +227,7 @@ describe('a failover that takes the lock over', () => {
     'holders who entered their shares in the service themselves are not asked again for a token that the run has',
     outages.test(async (scenario) => {
       await bringBack(scenario, 'west', 'east');
-      const refusal = scenario.service.faults.add({
-        cluster: 'west',
-        endpoint: CHANGING.promote,
-        action: { status: 503 },
-        times: Infinity,
-      });
+      const refusal = refusePromotion(scenario, 'west');
       const run = await scenario.start({ go: 'auto', onStuck: 'park', acknowledgeFlapping: true, shares: 'direct' });
       await giveDirectly(scenario, run, 'west');
       await run.approve('plan');

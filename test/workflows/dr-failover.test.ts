@@ -2,6 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Report } from '../../src/contracts/report';
+import { approveAgain, approveLongAgo } from '../support/aged-approvals';
 import { giveDirectly } from '../support/direct';
 import { CHANGING, signalled, statuses } from '../support/faults';
 import { FAILOVER_LIMITS, bringBack, expectServesAlone, failoverPeople, startFailover } from '../support/failover';
@@ -18,15 +19,15 @@ afterAll(() => rmSync(directory, { recursive: true, force: true }));
 const batchFile = join(directory, 'batch-token');
 const stuck = new Lane(() =>
   Scenario.start({
-    limits: { ...FAILOVER_LIMITS, promote: '1s' },
+    limits: FAILOVER_LIMITS,
     cluster: () => ({ batchToken: { file: batchFile } }),
-    deployment: { hooks: { fence: { command: ['/bin/false'], timeout: '5s' } } },
+    deployment: { hooks: { fence: { command: ['/bin/false'], timeout: '60s' } } },
   }),
 );
 const waits = new Lane(() =>
   Scenario.start({
     limits: FAILOVER_LIMITS,
-    deployment: { hooks: { traffic: { command: ['/bin/false'], timeout: '5s' } } },
+    deployment: { hooks: { traffic: { command: ['/bin/false'], timeout: '60s' } } },
   }),
 );
 
@@ -80,6 +81,7 @@ describe('an unplanned DR failover', () => {
         expect(await refused(scenario)).toContain('drSwitchover');
         expect(await refused(scenario, { from: 'east', to: 'west' })).toContain('west is DR primary of the set');
         // Only the way from here to the primary is broken: its secondary hears it.
+        scenario.limit({ primaryGone: '2m' });
         scenario.service.faults.add({ cluster: 'west', endpoint: /./, action: 'reset', times: Infinity });
         const unheard = await refused(scenario);
         expect(unheard).toContain('heartbeats of the primary stopped');
@@ -135,6 +137,7 @@ describe('an unplanned DR failover', () => {
     it(
       cell('drFailover', 'parked, abort', 'promotion refused'),
       stuck.test(async (scenario) => {
+        scenario.limit({ promote: '1s' });
         await fallBehind(scenario);
         const run = await startFailover(scenario, { fencing: 'attested', offerForce: false });
         await failoverPeople(run);
@@ -156,6 +159,7 @@ describe('an unplanned DR failover', () => {
     it(
       cell('drFailover', 'abort at', 'gate force'),
       stuck.test(async (scenario) => {
+        scenario.limit({ promote: '1s' });
         const run = await startFailover(scenario, { fencing: 'attested' });
         await failoverPeople(run);
         expect(actions(await parked(run))).toEqual(['retry', 'force', 'abort']);
@@ -173,11 +177,13 @@ describe('an unplanned DR failover', () => {
     it(
       `${cell('drFailover', 'parked, retry', 'promotion refused')}; force needs two approvers`,
       stuck.test(async (scenario) => {
+        scenario.limit({ promote: '1s' });
         const run = await startFailover(scenario, { fencing: 'attested' });
         await failoverPeople(run);
         const first = await parked(run);
         await run.decide('retry');
         await parked(run, first.parkingNo);
+        scenario.limit();
         // Never force of itself, however long it is refused.
         expect(scenario.service.calls.some(({ body }) => body['force'] === true)).toBe(false);
         await run.decide('force');
@@ -209,7 +215,8 @@ describe('an unplanned DR failover', () => {
       scenario.service.advance();
       await west.kill();
       const run = await startFailover(scenario, { tokenSource: 'batch' });
-      await run.approve('promote');
+      await approveLongAgo(scenario, run, 'promote');
+      expect(await approveAgain(run, 'promote')).not.toHaveProperty('until');
       await run.decide('skip', 'Fence west');
       await run.waitsFor('decision', ({ step, decidedOnce }) => step === 'Fence west' && decidedOnce !== undefined);
       expect(scenario.calls('east', 'dr/secondary/promote')).toBe(0);
@@ -230,7 +237,8 @@ describe('an unplanned DR failover', () => {
         await scenario.service.cluster('east').kill();
         const run = await startFailover(scenario);
         await run.share('ada');
-        await run.waitsFor('approval', ({ gate }) => gate === 'promote');
+        // In an outage no clock ends the wait at a gate.
+        expect(await run.waitsFor('approval', ({ gate }) => gate === 'promote')).not.toHaveProperty('until');
         await run.handle.signal('abort', { by: 'grace', reason: 'east is only rebooting' });
         const report = await run.report();
 

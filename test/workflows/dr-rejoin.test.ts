@@ -13,7 +13,6 @@ jest.setTimeout(LANE_TEST_MS);
 
 const NAME = 'drRejoin';
 const SEAL = { shares: 5, threshold: 3 };
-const LIMITS = { demote: '2s', streaming: '5s', merkleEvidence: '1s' };
 let hooks: HookReceiver;
 
 /**
@@ -22,12 +21,11 @@ let hooks: HookReceiver;
  */
 const hooked = new Lane(() =>
   Scenario.start({
-    limits: LIMITS,
     topology: { ...pair(3), timing: { standbyModeLagMs: 700 } },
     deployment: {
       hooks: {
-        dump: { url: hooks.url('dump'), timeout: '5s' },
-        unfence: { url: hooks.url('unfence'), timeout: '5s' },
+        dump: { url: hooks.url('dump'), timeout: '60s' },
+        unfence: { url: hooks.url('unfence'), timeout: '60s' },
       },
     },
   }),
@@ -36,7 +34,6 @@ const hooked = new Lane(() =>
 /** Without hooks; south is another DR secondary, and north one whose replication was disabled. */
 const byPeople = new Lane(() =>
   Scenario.start({
-    limits: LIMITS,
     topology: {
       clusters: ['east', 'west', 'south', 'north'].map((name) => ({ name, nodes: 1, seal: SEAL })),
       dr: [{ primary: 'east', secondaries: ['west', 'south'] }],
@@ -179,6 +176,7 @@ describe('a former primary comes back', () => {
     hooked.test(async (scenario) => {
       await splitPrimaries(scenario, 'east', 'west');
       hooks.on('dump', async () => {
+      scenario.limit({ demote: '2s' });
         await scenario.service.cluster('west').kill();
         return 204;
       });

@@ -20,7 +20,6 @@ const STATUS = 'GET /v1/sys/replication/status';
 const ENABLE = `POST ${DR}/secondary/enable`;
 
 const one = (name: string, nodes = 1) => ({ name, nodes, seal: SEAL });
-const LIMITS = { catchUp: '4s', streaming: '15s', serviceReady: '15s', unseal: '10m', merkleEvidence: '1s' };
 const EXPIRED = '2020-01-01T00:00:00Z';
 
 /** East without replication; west with three nodes and the others may be wiped. */
@@ -30,7 +29,6 @@ const joining = new Lane(() => {
     topology: { clusters: [one('east'), one('west', 3), one('north'), one('south')], dr: [] },
     drSets: { main: ['east', ...names] },
     deployment: (service) => ({ wipeAllowList: names.map((name) => permission(service, name)) }),
-    limits: LIMITS,
   });
 });
 
@@ -45,7 +43,6 @@ const losing = new Lane(() => {
     },
     drSets: { main: ['east', ...names], eu: ['europe'] },
     deployment: (service) => ({ wipeAllowList: names.map((name) => permission(service, name)) }),
-    limits: LIMITS,
   });
 });
 
@@ -74,7 +71,6 @@ const refusing = new Lane(() =>
         ...['west', 'spent', 'alien', 'busy', 'old'].map((name) => permission(service, name)),
       ],
     }),
-    limits: LIMITS,
   }),
 );
 
@@ -89,7 +85,6 @@ const layered = new Lane(() => {
     },
     drSets: { main: ['east'], eu: ['europe', ...names] },
     deployment: (service) => ({ wipeAllowList: names.map((name) => permission(service, name)) }),
-    limits: { ...LIMITS, streaming: '2s' },
   });
 });
 
@@ -200,6 +195,7 @@ describe('a new DR secondary', () => {
       at(scenario, 'before', 'east', 'POST /v1/kv/runbooks-marker', () =>
         scenario.service.cluster('south').holdStream('dr', true),
       );
+      scenario.limit({ catchUp: '1s', merkleEvidence: '1s' });
       // While it is initialised it does not tell whom it follows.
       const body = { data: { dr: { mode: 'bootstrapping' }, performance: { mode: 'disabled' } } };
       at(scenario, 'after', 'south', ENABLE, () => {
@@ -350,6 +346,7 @@ describe('a new DR secondary', () => {
       const cut = () => scenario.service.partition('europe', 'europe-dr');
       at(scenario, 'after', 'europe-dr', ENABLE, cut);
       const run = await onboard(scenario, 'europe-dr', { primary: 'europe' });
+      scenario.limit({ streaming: '1s' });
       await run.approve('wipe');
       const parked = await run.waitsFor('decision');
       expect(parked).toMatchObject({ step: 'Watch the first copy of europe-dr', code: 'CONFIRMATION_TIMEOUT' });
@@ -357,6 +354,7 @@ describe('a new DR secondary', () => {
       await run.decide('retry');
       expect(await run.report()).toMatchObject({ outcome: 'completed' });
       expect(snapshot(scenario, 'europe-dr').dr).toMatchObject({ connectedTo: 'europe', state: 'stream-wals' });
+      scenario.limit();
       expect(snapshot(scenario, 'europe')).toMatchObject({
         dr: { mode: 'primary' },
         performance: { mode: 'secondary', connectedTo: 'east' },

@@ -28,7 +28,6 @@ const world = new Lane(() =>
     },
     drSets: { main: ['east'], eu: ['europe'], ap: ['asia'] },
     deployment: { pathsFilters: { europe: deny('us-customers'), asia: allow('kv/', 'eu-customers/') } },
-    limits: { streaming: '1500ms' },
   }),
 );
 

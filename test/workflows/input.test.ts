@@ -35,7 +35,7 @@ describe('before anything is touched', () => {
           : name === 'west'
             ? { credential: { env: WEST_TOKEN } }
             : {},
-      limits: { lagWalEntries: 5, heartbeatAge: '700ms' },
+      limits: { lagWalEntries: 5 },
     });
     process.env[WEST_TOKEN] = scenario.service.cluster('east').rootToken;
   });
@@ -212,10 +212,12 @@ describe('before anything is touched', () => {
     });
 
     it('a secondary that does not stream, although its status says so', async () => {
+      scenario.limit({ heartbeatAge: '700ms' });
       scenario.service.partition('east', 'west');
       // Its heartbeat grows old.
       scenario.service.advanceClock(1_500);
       const message = await refusal();
+      scenario.limit();
       scenario.service.heal();
       expect(message).toMatch(
         /connection alive by heartbeat \(west\): observed .*, needed connected, heartbeat at most 0.7 s/,

@@ -1,10 +1,11 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { approveAgain, approveLongAgo } from '../support/aged-approvals';
 import { giveDirectly } from '../support/direct';
 import { CHANGING, drPrimaries, expectServiceOn, signalled, statuses } from '../support/faults';
 import { Lane, Lanes, LANE_TEST_MS } from '../support/lane';
-import { actions, at, parksInTime, SHORT_LIMITS, underWay } from '../support/outage';
+import { actions, at, parksInTime, refusePromotion, underWay, writeRightBeforeDemotion } from '../support/outage';
 import type { TestRun } from '../support/scenario';
 import { Scenario } from '../support/scenario';
 import { cell } from '../support/matrix';
@@ -14,15 +15,13 @@ jest.setTimeout(LANE_TEST_MS);
 const directory = mkdtempSync(join(tmpdir(), 'outage-'));
 afterAll(() => rmSync(directory, { recursive: true, force: true }));
 
-const stuck = new Lane(() => Scenario.start({ limits: SHORT_LIMITS }));
-const NO_PROOF = { ...SHORT_LIMITS, merkleEvidence: '1s' };
-const loss = new Lane(() => Scenario.start({ limits: NO_PROOF }));
-const deaths = new Lane(() => Scenario.start({ limits: NO_PROOF }));
+const stuck = new Lane(() => Scenario.start());
+const loss = new Lane(() => Scenario.start());
+const deaths = new Lane(() => Scenario.start());
 const trafficReady = join(directory, 'traffic-may-be-led-over');
 const people = new Lane(() =>
   Scenario.start({
-    limits: SHORT_LIMITS,
-    deployment: { hooks: { traffic: { command: ['/usr/bin/test', '-e', trafficReady], timeout: '5s' } } },
+    deployment: { hooks: { traffic: { command: ['/usr/bin/test', '-e', trafficReady], timeout: '60s' } } },
   }),
 );
 describe('faults in the outage', () => {
@@ -31,18 +30,10 @@ describe('faults in the outage', () => {
   afterAll(() => lanes.ended());
 
   describe('a promotion that is refused beyond its budget', () => {
-    const refuse = (scenario: Scenario) =>
-      scenario.service.faults.add({
-        cluster: 'west',
-        endpoint: CHANGING.promote,
-        action: { status: 503 },
-        times: Infinity,
-      });
-
     it(
       'promotes the old primary back by itself, without anybody, and re-attaches the secondary',
       stuck.test(async (scenario) => {
-        refuse(scenario);
+        refusePromotion(scenario, 'west');
         const run = await underWay(scenario);
         const report = await run.report();
 
@@ -62,12 +53,14 @@ describe('faults in the outage', () => {
     it(
       'parks where the input says so; retry parks again, then promote-back ends with the old primary',
       stuck.test(async (scenario) => {
-        refuse(scenario);
+        refusePromotion(scenario, 'west');
         const run = await underWay(scenario, { onStuck: 'park' });
         const first = await parksInTime(run, ({ step }) => step === 'Promote west');
         expect(actions(first)).toEqual(['retry', 'promote-back', 'leave']);
+        scenario.limit({ promote: '1s' });
         await run.decide('retry', 'Promote west');
         await parksInTime(run, ({ parkingNo }) => parkingNo === first.parkingNo + 1);
+        scenario.limit();
         await run.decide('promote-back', 'Promote west');
         const report = await run.report();
 
@@ -81,7 +74,7 @@ describe('faults in the outage', () => {
     it(
       'holders who enter their shares in the service themselves are asked on the old primary, while nobody serves',
       stuck.test(async (scenario) => {
-        refuse(scenario);
+        refusePromotion(scenario, 'west');
         const run = await scenario.start({ go: 'auto', onStuck: 'park', shares: 'direct' });
         await giveDirectly(scenario, run, 'west');
         await run.approve('plan');
@@ -90,8 +83,10 @@ describe('faults in the outage', () => {
         const asked = await parksInTime(run, ({ step }) => step === 'Key shares on east in the outage');
         expect(actions(asked)).toEqual(['promote-secondary', 'leave']);
         // A way that is no way: the promotion parks again, and the attempt on the old primary is gone on with.
+        scenario.limit({ promote: '1s' });
         await run.decide('promote-secondary', asked.step);
         await parksInTime(run, ({ step, parkingNo }) => step === 'Promote west' && parkingNo > asked.parkingNo);
+        scenario.limit();
         await run.decide('promote-back', 'Promote west');
         expect((await run.status()).serviceBackAt).toBeUndefined();
         await giveDirectly(scenario, run, 'east');
@@ -113,14 +108,25 @@ describe('faults in the outage', () => {
     it(
       cell('drSwitchover', 'parked, retry', 'parks, and retry finishes the switchover when the reason is gone'),
       stuck.test(async (scenario) => {
-        const refusal = refuse(scenario);
-        const run = await underWay(scenario, { onStuck: 'park' });
+        const refusal = refusePromotion(scenario, 'west');
+        const run = await scenario.start({ onStuck: 'park' });
+        await run.people({ go: false });
+        // The go is too old right before the demotion, which is not begun: service is up while it is asked for again.
+        await approveLongAgo(scenario, run, 'go');
+        await run.waitsFor('approval', ({ again }) => again !== undefined);
+        expect(await run.status()).toMatchObject({ phase: 'preparing' });
+        expect(await run.status()).not.toHaveProperty('outageSince');
+        expect(drPrimaries(scenario)).toEqual(['east']);
+        await approveAgain(run, 'go');
         await parksInTime(run, ({ step }) => step === 'Promote west');
         refusal.remove();
         await run.decide('retry', 'Promote west');
         const report = await run.report();
 
         expect(report).toMatchObject({ outcome: 'completed', leftToDo: [] });
+        expect(report.gates.map(({ gate }) => gate)).toEqual(['plan', 'go', 'go']);
+        expect(statuses(scenario, 'east', CHANGING.demote)).toEqual([200]);
+        expect(report.findings.map(({ code }) => code)).toContain('go-expired');
         await expectServiceOn(scenario, 'west');
         expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
       }),
@@ -131,6 +137,7 @@ describe('faults in the outage', () => {
     it(
       'a marker that never reaches the secondary parks before anything is demoted',
       loss.test(async (scenario) => {
+        scenario.limit({ catchUp: '1s' });
         scenario.service.cluster('west').holdStream('dr', true);
         const run = await underWay(scenario);
         await run.waitsFor('decision', ({ step }) => step === 'Wait until west has it');
@@ -145,15 +152,10 @@ describe('faults in the outage', () => {
       }),
     );
 
-    /** A write in the moment of the demotion: a demoted primary ships nothing more. */
-    const lateWrite = (scenario: Scenario) =>
-      at(
-        scenario,
-        'before',
-        'east',
-        CHANGING.demote,
-        (east) => void east.write('secret/late', { by: scenario.workflowId, at: scenario.service.now() }),
-      );
+    const lateWrite = (scenario: Scenario) => {
+      const value = { by: scenario.workflowId, at: scenario.service.now() };
+      writeRightBeforeDemotion(scenario, 'east', 'west', { key: 'secret/late', value });
+    };
 
     it(
       'promotes the old primary back where the plan accepts no loss and none could not be proven',
@@ -190,12 +192,14 @@ describe('faults in the outage', () => {
     it(
       'the old primary, between demote and promote: parks, and finishes when it is back',
       deaths.test(async (scenario) => {
+        scenario.limit({ demote: '2s' });
         at(scenario, 'after', 'east', CHANGING.demote, (east) => east.kill());
         const run = await underWay(scenario);
         const parked = await parksInTime(run, ({ step }) => step === 'Demote east');
         expect(actions(parked)).toEqual(['retry', 'promote-back', 'leave']);
         expect(drPrimaries(scenario)).toEqual([]);
         await scenario.service.cluster('east').restart();
+        scenario.limit();
         await run.decide('retry');
         const report = await run.report();
 
@@ -208,6 +212,7 @@ describe('faults in the outage', () => {
     it(
       'the new primary, after the demotion: the old one serves again, and the dead one is attached when it is back',
       deaths.test(async (scenario) => {
+        scenario.limit({ merkleEvidence: '1s' }, 'compareAfterDemotion');
         at(scenario, 'after', 'west', CHANGING.demote, () => scenario.service.cluster('east').kill());
         const run = await underWay(scenario, { to: 'east' });
         const parked = await run.waitsFor('decision', ({ step }) => step.includes('east'));
@@ -226,9 +231,11 @@ describe('faults in the outage', () => {
     it(
       'the new primary, with its promotion: nothing else is promoted until it is known what it is',
       deaths.test(async (scenario) => {
+        scenario.limit({ promote: '2s' });
         at(scenario, 'after', 'east', CHANGING.promote, (east) => east.kill());
         const run = await underWay(scenario, { to: 'east' });
         await parksInTime(run, ({ step }) => step === 'Promote east');
+        scenario.limit();
         await run.decide('promote-back', 'Promote east');
         const back = await parksInTime(run, ({ step }) => step === 'Promote west back');
         expect(back.code).toBe('PRECONDITION_FAILED');

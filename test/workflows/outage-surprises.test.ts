@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import type { SimulatedCluster } from '../../src/simulator';
 import { CHANGING, drPrimaries, expectServiceOn, signalled } from '../support/faults';
 import { Lane, Lanes, LANE_TEST_MS } from '../support/lane';
-import { at, parksInTime, SHORT_LIMITS, underWay } from '../support/outage';
+import { at, parksInTime, underWay } from '../support/outage';
 import { pair, Scenario } from '../support/scenario';
 
 jest.setTimeout(LANE_TEST_MS);
@@ -14,9 +14,9 @@ afterAll(() => rmSync(directory, { recursive: true, force: true }));
 
 const batchFile = join(directory, 'batch-token');
 const surprises = new Lane(() =>
-  Scenario.start({ topology: pair(3), limits: SHORT_LIMITS, cluster: () => ({ batchToken: { file: batchFile } }) }),
+  Scenario.start({ topology: pair(3), cluster: () => ({ batchToken: { file: batchFile } }) }),
 );
-const doubts = new Lane(() => Scenario.start({ limits: SHORT_LIMITS }));
+const doubts = new Lane(() => Scenario.start());
 
 describe('surprises in the outage', () => {
   const lanes = new Lanes(surprises, doubts);
@@ -65,9 +65,11 @@ describe('surprises in the outage', () => {
     'a blocked audit device on the new primary: promote-back brings service back',
     surprises.test(async (scenario) => {
       const west = scenario.service.cluster('west');
+      scenario.limit({ promote: '2s' });
       at(scenario, 'after', 'east', CHANGING.demote, () => void (west.auditBlocked = true));
       const run = await underWay(scenario, { tokenSource: 'ceremony' });
       await parksInTime(run, ({ step }) => step === 'Promote west');
+      scenario.limit();
       await run.decide('promote-back');
       await run.until('service on east', ({ serviceBackAt }) => serviceBackAt);
       west.auditBlocked = false;

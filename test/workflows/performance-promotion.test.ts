@@ -3,9 +3,9 @@ import { runbookPlan } from '../../src/contracts/plan';
 import { loseAnswer, statuses } from '../support/faults';
 import { Lane, Lanes, LANE_TEST_MS } from '../support/lane';
 import { cell, expectFewEvents } from '../support/matrix';
-import { SHORT_LIMITS } from '../support/outage';
+import { at, writeRightBeforeDemotion } from '../support/outage';
 import type { TestRun } from '../support/scenario';
-import { Scenario } from '../support/scenario';
+import { Scenario, WAIT_MS } from '../support/scenario';
 import { expectTakenOver } from '../support/take-over';
 
 jest.setTimeout(LANE_TEST_MS);
@@ -26,12 +26,10 @@ const FILTER = { mode: 'deny' as const, paths: ['us-customers/'] };
  */
 function payments(deployment: Readonly<Record<string, unknown>> = {}): Promise<Scenario> {
   return Scenario.start({
-    limits: { ...SHORT_LIMITS, merkleEvidence: '1s', streaming: '3s', heartbeatAge: '2s', primaryGone: '1s' },
+    limits: { primaryGone: '1s' },
     deployment,
     topology: {
       readings: { leaderChangeChance: 0 },
-      // A write between the last look and the demotion is a bounded loss, which is another test.
-      timing: { canaryMs: 600_000 },
       mounts: ['kv/', 'secret/', 'us-customers/'],
       clusters: ['east', 'west', 'europe', 'europe-dr', 'asia'].map((name) => ({
         name,
@@ -77,7 +75,7 @@ async function expectSet(scenario: Scenario, primary: string, followers: readonl
   const stamp = `${primary} ${scenario.service.now()}`;
   scenario.service.cluster(primary).write('us-customers/smith', { stamp });
   scenario.service.cluster(primary).write('secret/for-all', { stamp });
-  const deadline = Date.now() + 10_000;
+  const deadline = Date.now() + WAIT_MS;
   const got = (name: string) => scenario.service.cluster(name).read('secret/for-all')?.['stamp'] === stamp;
   while (!followers.every(got) && Date.now() < deadline) await new Promise((resolve) => setTimeout(resolve, 20));
   expect(followers.filter((name) => !got(name))).toEqual([]);
@@ -85,12 +83,16 @@ async function expectSet(scenario: Scenario, primary: string, followers: readonl
 }
 
 /** A write that the new primary cannot have: after the last look, and before the demotion takes effect. */
-function writeRightBeforeDemotion(scenario: Scenario, primary = 'east'): void {
-  scenario.service.faults.add({
-    cluster: primary,
-    endpoint: DEMOTE,
-    action: (cluster) => void cluster.write('secret/last', { value: `last on ${primary}` }),
-  });
+function lateWrite(scenario: Scenario, primary: string, secondary: string): void {
+  const late = { key: 'secret/last', value: { value: `last on ${primary}` }, endpoint: DEMOTE };
+  writeRightBeforeDemotion(scenario, primary, secondary, late);
+}
+
+/** The promotion soon gives up; what is promoted after the first refusal has time again. */
+function refusePromotion(scenario: Scenario, cluster: string): void {
+  scenario.limit({ promote: '1s' });
+  at(scenario, 'before', cluster, PROMOTE, () => scenario.limit());
+  scenario.service.faults.add({ cluster, endpoint: PROMOTE, action: { status: 503 }, times: Infinity });
 }
 
 describe('a performance secondary that becomes the performance primary', () => {
@@ -208,7 +210,7 @@ describe('a performance secondary that becomes the performance primary', () => {
           action: { status: 403 },
           times: Infinity,
         });
-        scenario.service.faults.add({ cluster: 'europe', endpoint: PROMOTE, action: { status: 503 }, times: Infinity });
+        refusePromotion(scenario, 'europe');
         const run = await start(scenario, { to: 'europe' });
         await run.approve('promote');
         const parked = await run.waitsFor('decision', ({ step }) => step === 'Demote east');
@@ -248,7 +250,7 @@ describe('a performance secondary that becomes the performance primary', () => {
     it(
       'promotes the old primary back where the plan accepts no loss and none cannot be proven',
       planned.test(async (scenario) => {
-        writeRightBeforeDemotion(scenario);
+        lateWrite(scenario, 'east', 'europe');
         const run = await start(scenario, { to: 'europe' });
         await run.approve('promote');
         report = await run.report();
@@ -295,7 +297,7 @@ describe('a performance secondary that becomes the performance primary', () => {
       cell(RUNBOOK, 'parked, abort', 're-pointing of one of the others, after a loss that was accepted'),
       planned.test(async (scenario) => {
         const id = snapshot(scenario, 'asia').clusterId;
-        writeRightBeforeDemotion(scenario, 'europe');
+        lateWrite(scenario, 'europe', 'east');
         scenario.service.faults.add({
           cluster: 'east',
           endpoint: `POST ${BASE}/primary/paths-filter/${id}`,
@@ -348,6 +350,7 @@ describe('a performance secondary that becomes the performance primary', () => {
         await run.approve('promote');
         await run.waitsFor('approval', ({ gate }) => gate === 'force');
         await run.handle.signal('abort', { by: 'grace', reason: 'east comes back' });
+        scenario.limit({ promote: '1s' });
         const report = await run.report();
         expect(report).toMatchObject({ outcome: 'aborted', parkings: [] });
         expect(snapshot(scenario, 'europe').performance.mode).toBe('secondary');
@@ -371,6 +374,7 @@ describe('a performance secondary that becomes the performance primary', () => {
           to: 'europe',
           mode: 'unplanned',
           overrideDrSecondary: true,
+        scenario.limit({ promote: '1s' });
           repoint: 'addresses',
         });
         await run.approve('promote');
@@ -383,6 +387,7 @@ describe('a performance secondary that becomes the performance primary', () => {
         await run.decide('skip', 'Give asia the addresses of europe');
         const report = await run.report();
         expect(report.outcome).toBe('completed');
+        scenario.limit();
         expect(report.leftToDo.join('\n')).toContain('start secondaryRepointing of asia to europe by token');
         expect(report.gates.filter(({ state }) => state === 'approved').map(({ gate }) => gate)).toEqual([
           'promote',

@@ -17,7 +17,6 @@ const ENABLE_PRIMARY = `POST ${PERFORMANCE}/primary/enable`;
 const SECONDARY_TOKEN = `POST ${PERFORMANCE}/primary/secondary-token`;
 const ENABLE = `POST ${PERFORMANCE}/secondary/enable`;
 const DENY = { mode: 'deny' as const, paths: ['us-customers/'] };
-const LIMITS = { catchUp: '4s', streaming: '15s', serviceReady: '15s', unseal: '10m', merkleEvidence: '1s' };
 const NEW_SECONDARIES = ['europe', 'asia', 'africa', 'oceania'];
 
 const one = (name: string, nodes = 1) => ({ name, nodes, seal: SEAL });
@@ -38,7 +37,6 @@ function continents(more: Readonly<Record<string, unknown>> = {}, performance = 
         pathsFilters: { europe: DENY, africa: 'none' },
         ...more,
       }),
-      limits: LIMITS,
     });
 }
 

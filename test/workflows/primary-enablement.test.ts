@@ -21,7 +21,6 @@ const fresh = new Lane(() =>
     topology: { clusters: ['east', 'west', 'north'].map(one), dr: [] },
     drSets: { main: ['east', 'west'], other: ['north'] },
     cluster: (name) => (name === 'north' ? { advertisedClusterAddress: 'https://lb.example:8201' } : {}),
-    limits: { serviceReady: '15s' },
   }),
 );
 
@@ -34,7 +33,6 @@ const layered = new Lane(() =>
       dr: [{ primary: 'east', secondaries: ['west'] }],
     },
     drSets: { main: ['east', 'west'], eu: ['europe', 'europe-dr'] },
-    limits: { serviceReady: '15s' },
   }),
 );
 

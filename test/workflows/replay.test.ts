@@ -48,8 +48,9 @@ describe('recorded histories', () => {
 
 /** Runs what is worth keeping: the histories hold sealed values only, and the keys are gone with this process. */
 async function recordAll(): Promise<void> {
-  const scenario = await Scenario.start({ topology: pair(), limits: { catchUp: '1s' } });
+  const scenario = await Scenario.start({ topology: pair() });
   try {
+    scenario.limit({ catchUp: '1s' });
     scenario.service.cluster('west').holdStream('dr', true);
     const parked = await scenario.start({ go: 'auto' });
     await parked.people({ go: false });
@@ -60,6 +61,7 @@ async function recordAll(): Promise<void> {
     await saveHistory('drSwitchover-parked-aborted', parked.handle);
 
     scenario.service.cluster('west').holdStream('dr', false);
+    scenario.limit();
     const completed = await scenario.start();
     await completed.people();
     await completed.report();

@@ -31,7 +31,6 @@ const world = new Lane(() =>
       ],
     },
     drSets: { main: ['east', 'west'], eu: ['europe', 'europe-dr'] },
-    limits: { streaming: '3s', demote: '3s' },
   }),
 );
 
@@ -142,6 +141,7 @@ describe('one kind of replication ends on one cluster', () => {
       await run.approve('disable');
       await run.decide('skip', 'See on every node of europe that it is disabled');
       const report = await ended(run);
+      scenario.limit({ demote: '1s' }, 'awaitReplicationDisabled');
       expect(lost.hits).toBe(1);
       expect(report.outcome).toBe('completed');
       expect(report.leftToDo.join('\n')).toContain('whether every node of europe ended its replication is not known');

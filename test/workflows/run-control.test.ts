@@ -32,7 +32,7 @@ describe('people control a run', () => {
   let scenario: Scenario;
   const told: string[] = [];
   beforeAll(async () => {
-    scenario = await Scenario.start({ limits: { catchUp: '1s' } });
+    scenario = await Scenario.start();
   });
   afterAll(() => scenario.stop());
   afterEach(async () => expect(await scenario.leaks(told)).toEqual([]));
@@ -94,7 +94,7 @@ describe('people control a run', () => {
   );
 
   it('after the end of the change window nothing is demoted, whatever was approved', async () => {
-    const notAfter = Date.now() + 1_500;
+    const notAfter = Date.now() + 5_000;
     const run = await scenario.start({ window: { notAfter: new Date(notAfter).toISOString() }, go: 'auto' });
     await run.waitsFor('approval');
     await run.until('the end of the window', () => Date.now() > notAfter);
@@ -112,6 +112,7 @@ describe('people control a run', () => {
       'abort of a run that waits for a held stream before the demotion leaves the primary as it is',
     ),
     async () => {
+      scenario.limit({ catchUp: '1s' });
       scenario.service.cluster('west').holdStream('dr', true);
       const run = await scenario.start();
       await run.people();
@@ -119,6 +120,7 @@ describe('people control a run', () => {
       await run.handle.signal('abort', { by: 'olga', reason: 'not today' });
       const report = await run.report();
       scenario.service.cluster('west').holdStream('dr', false);
+      scenario.limit();
       expect(report.outcome).toBe('aborted');
       expect(report.tokens).toMatchObject([{ cluster: 'west', state: 'deleted' }]);
       expect(scenario.calls('east', 'dr/primary/demote')).toBe(0);
@@ -189,6 +191,7 @@ describe('people control a run', () => {
     await run.waitsFor('resume', ({ by }) => by === 'hugo');
     expect((await run.status()).steps.map(({ name }) => name)).not.toContain('Write a marker on east');
 
+    scenario.limit({ catchUp: '1s' });
     scenario.service.cluster('west').holdStream('dr', true);
     await run.handle.signal('resume', { by: 'hugo' });
     const parked = await run.waitsFor('decision');
@@ -205,6 +208,7 @@ describe('people control a run', () => {
     // A pause while the step is parked counts after it.
     await run.handle.signal('pause', { by: 'olga', reason: 'once more', before: 'Read the final state' });
     scenario.service.cluster('west').holdStream('dr', false);
+    scenario.limit();
     await run.decide('retry');
     await run.waitsFor('resume');
     await run.handle.signal('resume', { by: 'olga' });

@@ -14,7 +14,6 @@ const NAME = 'secondaryDecommission';
 const SEAL = { shares: 5, threshold: 3 };
 const FILTER = { mode: 'deny' as const, paths: ['us-customers/'] };
 const of = (kind: string, path: string) => `POST /v1/sys/replication/${kind}/${path}`;
-const LIMITS = { streaming: '3s', demote: '3s' };
 const one = (name: string) => ({ name, nodes: 1, seal: SEAL });
 
 /** East with three DR secondaries. */
@@ -25,7 +24,6 @@ const disaster = new Lane(() =>
       dr: [{ primary: 'east', secondaries: ['west', 'north', 'south'] }],
     },
     drSets: { main: ['east', 'west', 'north', 'south'] },
-    limits: LIMITS,
   }),
 );
 
@@ -39,7 +37,6 @@ const performance = new Lane(() =>
       dr: [{ primary: 'europe', secondaries: ['europe-dr'] }],
     },
     drSets: { main: ['east'], eu: ['europe', 'europe-dr'], ap: ['asia'] },
-    limits: LIMITS,
   }),
 );
 

@@ -5,9 +5,8 @@ import { expectClean, giveDirectly } from '../support/direct';
 import { CHANGING, loseAnswer, statuses } from '../support/faults';
 import { Lane, Lanes, LANE_TEST_MS } from '../support/lane';
 import { cell, expectFewEvents } from '../support/matrix';
-import { SHORT_LIMITS } from '../support/outage';
 import type { ScenarioOptions, TestRun } from '../support/scenario';
-import { Scenario } from '../support/scenario';
+import { Scenario, WAIT_MS } from '../support/scenario';
 import { expectTakenOver } from '../support/take-over';
 
 jest.setTimeout(LANE_TEST_MS);
@@ -24,7 +23,6 @@ const readings = { performanceSecondariesFollow: false, leaderChangeChance: 0 };
 /** East with two DR secondaries. */
 const dr = new Lane(() =>
   Scenario.start({
-    limits: { ...SHORT_LIMITS, heartbeatAge: '2s' },
     topology: {
       readings,
       clusters: ['east', 'west', 'north'].map(cluster),
@@ -40,7 +38,6 @@ const dr = new Lane(() =>
  */
 function payments(): ScenarioOptions {
   return {
-    limits: { ...SHORT_LIMITS, streaming: '2s', heartbeatAge: '2s' },
     topology: {
       readings,
       mounts: ['kv/', 'secret/', 'us-customers/'],
@@ -76,7 +73,7 @@ async function expectFiltered(scenario: Scenario, primary: string): Promise<void
   scenario.service.cluster(primary).write('us-customers/smith', { stamp });
   scenario.service.cluster(primary).write('secret/for-all', { stamp });
   const [europe, copy] = [scenario.service.cluster('europe'), scenario.service.cluster('europe-dr')];
-  const deadline = Date.now() + 10_000;
+  const deadline = Date.now() + WAIT_MS;
   while (copy.read('secret/for-all')?.['stamp'] !== stamp && Date.now() < deadline)
     await new Promise((resolve) => setTimeout(resolve, 20));
   for (const each of [europe, copy]) {

@@ -1,7 +1,7 @@
 import { drPrimaries } from '../support/faults';
 import { Lane, Lanes, LANE_TEST_MS } from '../support/lane';
-import { SHORT_LIMITS, underWay } from '../support/outage';
-import { Scenario } from '../support/scenario';
+import { underWay } from '../support/outage';
+import { Scenario, WAIT_MS } from '../support/scenario';
 import type { ScenarioOptions } from '../support/scenario';
 
 jest.setTimeout(LANE_TEST_MS);
@@ -12,7 +12,6 @@ const FILTER = { mode: 'deny' as const, paths: ['us-customers/'] };
 /** East with the DR secondaries west and north, and a filtered performance secondary with a DR secondary of its own. */
 function payments(readings: Readonly<Record<string, boolean>> = {}): ScenarioOptions {
   return {
-    limits: SHORT_LIMITS,
     topology: {
       mounts: ['kv/', 'secret/', 'us-customers/'],
       readings,
@@ -38,7 +37,7 @@ async function expectFiltered(scenario: Scenario, primary: string): Promise<void
   scenario.service.cluster(primary).write('us-customers/smith', { stamp });
   scenario.service.cluster(primary).write('secret/for-all', { stamp });
   const europe = scenario.service.cluster('europe');
-  const deadline = Date.now() + 10_000;
+  const deadline = Date.now() + WAIT_MS;
   while (europe.read('secret/for-all')?.['stamp'] !== stamp && Date.now() < deadline)
     await new Promise((resolve) => setTimeout(resolve, 20));
   expect(europe.read('secret/for-all')).toEqual({ stamp });
@@ -101,6 +100,8 @@ describe('a deployment with several secondaries', () => {
   it(
     'has a performance secondary that does not follow re-pointed by token, its filter written before and after',
     stranded.test(async (scenario) => {
+      // That it does not follow by itself is seen when that time is over.
+      scenario.limit({ streaming: '1s' }, 'awaitPerformanceSecondaries');
       const id = snapshot(scenario, 'europe').performance.secondaryId ?? '';
       const run = await underWay(scenario);
       const report = await run.report();

@@ -16,7 +16,7 @@ describe('whatever arrives by signal gets a receipt and the run goes on to its n
   const statuses: string[] = [];
 
   beforeAll(async () => {
-    scenario = await Scenario.start({ limits: { catchUp: '1s' } });
+    scenario = await Scenario.start();
     run = await scenario.start();
   });
   afterAll(() => scenario.stop());
@@ -116,6 +116,7 @@ describe('whatever arrives by signal gets a receipt and the run goes on to its n
     const go = { ...(await identity()), gate: 'go', planDigest };
     await run.handle.signal('approve', await approvalOf(person('grace'), { ...go, gate: 'plan' }));
     await run.handle.signal('approve', await approvalOf(person('henry'), go));
+    scenario.limit({ catchUp: '1s' });
     scenario.service.cluster('west').holdStream('dr', true);
     await run.share('cleo');
     arrivals = { ...arrivals, share: (arrivals['share'] ?? 0) + 1 };
@@ -158,6 +159,7 @@ describe('whatever arrives by signal gets a receipt and the run goes on to its n
     // A double click must not serve the next parking.
     expect(await send('decide', document)).toMatchObject({ verdict: 'refused', code: 'not-parked' });
     scenario.service.cluster('west').holdStream('dr', false);
+    scenario.limit();
     expect(
       await send('decide', await decisionOf(person('grace'), { ...right, parkingNo: again.parkingNo })),
     ).toMatchObject({ verdict: 'accepted' });

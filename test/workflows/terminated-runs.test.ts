@@ -1,5 +1,5 @@
 import { deeds, reportOf } from '../support/reports';
-import { CHANGING } from '../support/faults';
+import { refusePromotion } from '../support/outage';
 import { Scenario } from '../support/scenario';
 import type { TestRun } from '../support/scenario';
 
@@ -7,7 +7,7 @@ describe('the report of a terminated run tells the truth, from its history alone
   let scenario: Scenario;
   const told: string[] = [];
   beforeAll(async () => {
-    scenario = await Scenario.start({ limits: { catchUp: '500ms', promote: '500ms' } });
+    scenario = await Scenario.start();
   });
   afterAll(() => scenario.stop());
   afterEach(async () => expect(await scenario.leaks(told)).toEqual([]));
@@ -54,12 +54,14 @@ describe('the report of a terminated run tells the truth, from its history alone
   });
 
   it('parked before the demotion: the token that was made is named as live', async () => {
+    scenario.limit({ catchUp: '1s' });
     scenario.service.cluster('west').holdStream('dr', true);
     const run = await scenario.start();
     await run.people();
     await run.waitsFor('decision');
     const { report } = await terminate(run);
     scenario.service.cluster('west').holdStream('dr', false);
+    scenario.limit();
     expect(report.outage).toBeUndefined();
     expect(report.tokens).toMatchObject([{ cluster: 'west', state: 'unproven' }]);
     expect(report.leftToDo.join('\n')).toMatch(/A DR operation token of west was generated and is not proven deleted/);
@@ -71,12 +73,7 @@ describe('the report of a terminated run tells the truth, from its history alone
   });
 
   it('in the outage: first of all it says that no cluster is primary, and what to do', async () => {
-    scenario.service.faults.add({
-      cluster: 'west',
-      endpoint: CHANGING.promote,
-      action: { status: 503 },
-      times: Infinity,
-    });
+    refusePromotion(scenario, 'west');
     const run = await scenario.start({ onStuck: 'park' });
     await run.people();
     await run.waitsFor('decision', ({ step }) => step === 'Promote west');
