@@ -1,12 +1,13 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
 import { cpus, loadavg, totalmem } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { Client, Connection } from '@temporalio/client';
 import { obtainTemporalServer } from '../src/dev-server';
 import { holdCeremony } from './bench/ceremony';
-import type { CeremonyTimes } from './bench/ceremony';
+import type { CeremonyTimes, CheckParts } from './bench/ceremony';
 import { inWords, percentile, spread, table } from './bench/figures';
 import type { Spread } from './bench/figures';
 import { startLaboratory } from './bench/laboratory';
@@ -17,6 +18,8 @@ import type { StepOverhead } from './bench/switchover';
 
 /*
  * npm run bench [-- --runs N] [--ceremonies N] [--demo]
+ *
+ * `--runs 0` measures ceremonies alone, `--ceremonies 0` none.
  *
  * Measures what a run of `drSwitchover` costs beyond the calls that it makes, and how long the steps of a ceremony take
  * (docs/benchmarks.md), and prints Markdown tables. `--demo` also measures the wall time of the demonstration.
@@ -42,10 +45,11 @@ async function main(): Promise<void> {
       demo: { type: 'boolean', default: false },
     },
   });
-  const runs = positive('--runs', values.runs);
-  const ceremonies = positive('--ceremonies', values.ceremonies);
+  const runs = count('--runs', values.runs);
+  const ceremonies = count('--ceremonies', values.ceremonies);
   console.log(machine());
 
+  const stolen = stolenSeconds();
   const server = await obtainTemporalServer({ persistence: 'memory', onProgress: (line) => console.log(line) });
   try {
     const laboratory = await startLaboratory(server);
@@ -56,7 +60,7 @@ async function main(): Promise<void> {
       await switchOver(client, laboratory, server.namespace);
       const rows: string[][] = [];
       const costly: string[] = [];
-      for (const latencyMs of LATENCIES_MS) {
+      for (const latencyMs of runs === 0 ? [] : LATENCIES_MS) {
         const measured: Measured[] = [];
         for (let run = 1; run <= runs; run += 1) {
           measured.push(await measure(client, laboratory, server.namespace, latencyMs));
@@ -65,9 +69,9 @@ async function main(): Promise<void> {
         rows.push(row(latencyMs, measured));
         costly.push(`Costliest steps at ${latencyMs} ms per call: ${costliest(measured)}`);
       }
-      console.log(`\n${table(HEADER, rows)}\n`);
+      if (runs > 0) console.log(`\n${table(HEADER, rows)}\n`);
       for (const line of costly) console.log(line);
-      console.log(`\n${await ceremonyTable(client, laboratory, ceremonies)}\n`);
+      if (ceremonies > 0) console.log(`\n${await ceremonyTable(client, laboratory, ceremonies)}\n`);
       const peak = await laboratory.workerPeakBytes();
       console.log(
         `Worker, peak resident memory: ${peak === undefined ? 'not told by this system' : `${(peak / 2 ** 20).toFixed(0)} MiB`}, after ${runs * LATENCIES_MS.length + 1} switchovers`,
@@ -80,14 +84,33 @@ async function main(): Promise<void> {
     await server.stop();
   }
   if (values.demo) console.log(`Demonstration, wall time: ${(await demoSeconds()).toFixed(1)} s`);
-  console.log(`Load average at the end: ${loadavg()[0]?.toFixed(1) ?? ''}`);
+  const taken = stolenSeconds() - stolen;
+  console.log(
+    `Load average at the end: ${loadavg()[0]?.toFixed(1) ?? ''}; other machines took ${taken.toFixed(0)} s of processor time`,
+  );
 }
 
-function positive(option: string, text: string): number {
+/** What a virtual machine had to wait for its processors, over all of them; 0 where the system does not tell. */
+function stolenSeconds(): number {
+  try {
+    const [, , , , , , , , stolen] = (readFileSync('/proc/stat', 'utf8').split('\n')[0] ?? '').split(/\s+/);
+    return Number(stolen ?? 0) / 100;
+  } catch {
+    return 0;
+  }
+}
+
+function count(option: string, text: string): number {
   const value = Number(text);
-  if (!Number.isInteger(value) || value < 1) throw new RangeError(`${option} must be a positive number`);
+  if (!Number.isInteger(value) || value < 0) throw new RangeError(`${option} must be a whole number`);
   return value;
 }
+
+const CHECK_PARTS: readonly (readonly [string, (parts: CheckParts) => number])[] = [
+  ['… of it until the workflow has ordered the check', ({ ordered }) => ordered],
+  ['… until the worker with the keys takes it', ({ taken }) => taken],
+  ['… until the verdict is recorded', ({ checked }) => checked],
+];
 
 /** How long people wait for a verdict, and the run for its token, at the shortest time per call. */
 async function ceremonyTable(client: Client, laboratory: Laboratory, ceremonies: number): Promise<string> {
@@ -106,6 +129,12 @@ async function ceremonyTable(client: Client, laboratory: Laboratory, ceremonies:
       line(
         'signal received to share checked',
         held.flatMap(({ shareCheckedMs }) => shareCheckedMs),
+      ),
+      ...CHECK_PARTS.map(([name, of]) =>
+        line(
+          name,
+          held.flatMap(({ checkParts }) => checkParts.map(of)),
+        ),
       ),
       line(
         'burst of 3 shares to token in hand',

@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import type { Client } from '@temporalio/client';
 import { ceremonyWorkflowId } from '../../src/contracts/names';
 import { readHistory } from '../../src/report/history-events';
@@ -6,14 +7,28 @@ import { DEPLOYMENT, HOLDERS, secondaryOf } from './laboratory';
 import type { Laboratory } from './laboratory';
 
 const THRESHOLD = 3;
+/** A look at the run is a task of server and worker: one in the middle of a check would be measured with it. */
+const NEXT_LOOK_MS = 150;
 
 /** What one ceremony of three shares took, in milliseconds between events that the Temporal server recorded. */
 export interface CeremonyTimes {
   /** From the signal of each share to the verdict on it. */
   readonly shareCheckedMs: readonly number[];
+  /** Where the time of each check goes; together {@link shareCheckedMs}. */
+  readonly checkParts: readonly CheckParts[];
   /** From the moment at which the burst was asked for to the token in hand. */
   readonly burstMs: number;
   readonly events: number;
+}
+
+/** Milliseconds. */
+export interface CheckParts {
+  /** Until the workflow has run and the server has its order. */
+  readonly ordered: number;
+  /** Until the worker that has the keys takes it. */
+  readonly taken: number;
+  /** Until the verdict is recorded. */
+  readonly checked: number;
 }
 
 /** One `operationTokenCeremony`; each holder answers when the one before has his receipt. */
@@ -29,7 +44,10 @@ export async function holdCeremony(client: Client, laboratory: Laboratory): Prom
     await answer(
       handle,
       'shares',
-      (_waiting, { invitation = '' }) => giveShare(handle, laboratory, holder, invitation),
+      async (_waiting, { invitation = '' }) => {
+        await giveShare(handle, laboratory, holder, invitation);
+        await delay(NEXT_LOOK_MS);
+      },
       ({ held }) => held.length === index,
     );
   }
@@ -39,10 +57,15 @@ export async function holdCeremony(client: Client, laboratory: Laboratory): Prom
   const burst = activities.find(({ type }) => type === 'generateOperationToken');
   if (checks.length !== THRESHOLD || burst?.closedAt === undefined)
     throw new Error('the ceremony did not take its usual course');
+  const checkParts = signals
+    .filter(({ signal }) => signal === 'share')
+    .map(({ at }, index): CheckParts => {
+      const { scheduledAt = Number.NaN, startedAt = Number.NaN, closedAt = Number.NaN } = checks[index] ?? {};
+      return { ordered: scheduledAt - at, taken: startedAt - scheduledAt, checked: closedAt - startedAt };
+    });
   return {
-    shareCheckedMs: signals
-      .filter(({ signal }) => signal === 'share')
-      .map(({ at }, index) => (checks[index]?.closedAt ?? Number.NaN) - at),
+    shareCheckedMs: checkParts.map(({ ordered, taken, checked }) => ordered + taken + checked),
+    checkParts,
     burstMs: burst.closedAt - burst.scheduledAt,
     events: eventCount,
   };
