@@ -14,6 +14,7 @@ import { executeChange } from './support/execution';
 import { keyInWords, readAttempt } from './support/generation-slot';
 import { personLookup } from './support/people';
 import { CHANGE_TIMEOUT_MS, readActConfirm } from './support/read-act-confirm';
+import { said } from '../src/contracts/words';
 
 const DECIDERS = 2;
 const BUDGET_MS = 20_000;
@@ -79,7 +80,7 @@ function told(cluster: string, whose: string, deciders: readonly string[], calls
   return {
     severity: 'warning',
     code: 'foreign-attempt-cancelled',
-    text: `The ${whose}, which was not this run's, was cancelled on ${cluster} as ${deciders.join(' and ')} decided.`,
+    text: `The ${whose}, which was not this run's, was cancelled on ${cluster} as ${said(deciders.join(' and '))} decided.`,
     next: 'Tell its owner: the key shares that it had been given are gone, and he has to begin anew.',
   };
 }
@@ -111,7 +112,7 @@ function counts({ step, action, how }: VerifiedDecision, wanted: string, laborat
 function undecided(cluster: string, whose: string, deciders: readonly string[]): RunbookError {
   return new RunbookError('NOT_APPROVED', `Nobody else's attempt on ${cluster} is cancelled without two people.`, {
     cluster,
-    observed: `${whose}; decided by ${deciders.length === 0 ? 'nobody' : deciders.join(', ')}`,
+    observed: `${whose}; decided by ${deciders.length === 0 ? 'nobody' : said(deciders.join(', '))}`,
     needed: `decisions of ${DECIDERS} different people that name this very attempt`,
     next: 'Retry: where an attempt is in the slot, the run asks about that one.',
   });

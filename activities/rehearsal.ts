@@ -20,6 +20,7 @@ import { personLookup } from './support/people';
 import { siteFacts } from './support/planning';
 import { DeclinedRehearsals, RehearsalRecords } from './support/rehearsal-records';
 import { rosterOfRehearsal } from './support/rehearsal-roster';
+import { said } from '../src/contracts/words';
 
 const RUNBOOK = 'ceremonyRehearsal';
 
@@ -75,7 +76,9 @@ export function createRehearsalActivities(dependencies: ActivityDependencies, cl
       }
       return {
         verdicts: judged.map(({ at: _at, ...verdict }) =>
-          verdict.accepted ? { ...verdict, text: `cannot answer this rehearsal: ${verdict.reason}` } : verdict,
+          verdict.accepted
+            ? { ...verdict, text: `cannot answer this rehearsal: ${said(verdict.reason ?? 'no reason given')}` }
+            : verdict,
         ),
       };
     }),

@@ -64,7 +64,33 @@ it('every command in a text stands in backticks, with real values', () => {
   expect(seen).toBeGreaterThan(40);
 });
 
+/** Members that people write, filled into a text. */
+const PEOPLES_WORDS = /^[\w.?#]*(?:\.reason|\.comment|\.by|\bby\.name)$/;
+
+it('words of people are filled into no text as they are: backticks would make a command of them', () => {
+  const found: string[] = [];
+  const wrapped: string[] = [];
+  for (const { path, syntax } of [...sources.values(), ...readSources('src/report').values()]) {
+    const visit = (node: ts.Node): void => {
+      if (ts.isTemplateExpression(node))
+        for (const { expression } of node.templateSpans) {
+          const text = expression.getText(syntax);
+          const inner = /^(?:said|proseSaid)\((.*)\)$/.exec(text)?.[1];
+          if (inner !== undefined && PEOPLES_WORDS.test(inner)) wrapped.push(inner);
+          if (PEOPLES_WORDS.test(text)) found.push(`${path}: \${${text}}`);
+        }
+      ts.forEachChild(node, visit);
+    };
+    visit(syntax);
+  }
+  expect(found).toEqual([]);
+  expect(wrapped.length).toBeGreaterThan(10);
+});
+
 it('sees what is wrong', () => {
+  for (const words of ['stop.reason', 'by.name', 'opened.by.name', 'this.#stop.by'])
+    expect(words).toMatch(PEOPLES_WORDS);
+  for (const words of ['error.code', 'name', 'said(stop.reason)']) expect(words).not.toMatch(PEOPLES_WORDS);
   expect(outsideOfCode('Look at it: runbook status {}.')).toEqual(['runbook status']);
   expect(outsideOfCode('Look at it: `runbook status {} --json`.')).toEqual([]);
   expect(outsideOfCode('Cancel it: {command}; `{command}`')).toEqual(['{command}']);

@@ -9,6 +9,7 @@ import { RootTokenShares } from './building-blocks/root-token-shares';
 import type { Run } from './building-blocks/run';
 import type { Ending, RunbookResult } from './building-blocks/runbook';
 import { executeRunbook } from './building-blocks/runbook';
+import { said } from '../src/contracts/words';
 
 /** A root token of one cluster from the holders' key shares, encrypted to one person: nobody here can read it. */
 export async function rootTokenCeremony(input: unknown): Promise<RunbookResult> {
@@ -74,7 +75,7 @@ async function carryOut(run: Run, input: RootTokenCeremonyInput): Promise<Ending
     const [encryptedToken] = ceremony?.inHand ?? [];
     if (encryptedToken === undefined || !(error instanceof RunStopped)) throw error;
     const { result, leftToDo } = handedOn(encryptedToken);
-    const stopped = `The run was stopped by ${error.by}: ${error.reason}`;
+    const stopped = `The run was stopped by ${said(error.by)}: ${said(error.reason)}`;
     return { outcome: 'aborted', result, leftToDo: [stopped, ...leftToDo] };
   }
 }

@@ -2,6 +2,7 @@ import type { z } from 'zod';
 import type { Authority } from '../../src/contracts/activities';
 import { OPERATION_GATES, runbookPlan, switchoverPlan } from '../../src/contracts/plan';
 import type { AllowedOperation, GatedOperation, GateName, RunbookPlan, SwitchoverPlan } from '../../src/contracts/plan';
+import { said } from '../../src/contracts/words';
 import { RunbookError } from '../../src/errors';
 import type { Inventory } from '../../src/inventory';
 import type { RunContext } from '../../src/secrets';
@@ -124,7 +125,7 @@ async function requireGate(
   const verified = await verifiedApprovals(inventory, run, gate, plan.digest, approvals);
   const judged = judgeGate(inventory, deployment, gate, requestedBy ?? 'unknown', verified);
   if (judged.rejectedBy)
-    throw notApproved(`${judged.rejectedBy.name} rejected at gate ${gate}`, `gate ${gate} approved`);
+    throw notApproved(`${said(judged.rejectedBy.name)} rejected at gate ${gate}`, `gate ${gate} approved`);
   if (!judged.satisfied) throw notApproved(`gate ${gate} misses ${judged.missing.join('; ')}`, `gate ${gate} approved`);
 }
 

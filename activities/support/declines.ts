@@ -4,6 +4,7 @@ import { isRunbookError } from '../../src/errors';
 import { holdsPlainShare, verifyDecline } from '../../src/secrets';
 import type { PersonLookup, RunContext } from '../../src/secrets';
 import { ArrivedSignals } from './arrived-signals';
+import { said } from '../../src/contracts/words';
 
 type Verdict = Awaited<ReturnType<RosterActivities['checkDeclines']>>['verdicts'][number];
 type AskedOf = Parameters<RosterActivities['checkDeclines']>[0]['ceremony'];
@@ -35,7 +36,7 @@ export async function judgeDeclines(
     try {
       const { name, how, reason } = await verifyDecline(content, { run, person, principal, ceremony });
       const why = reason === '' ? 'no reason given' : reason;
-      const text = `cannot give a share: ${why}`;
+      const text = `cannot give a share: ${said(why)}`;
       verdicts.push({ arrival, at, accepted: true, code: 'accepted', text, by: { name, how }, reason: why });
     } catch (error) {
       if (!isRunbookError(error)) throw error;

@@ -40,7 +40,7 @@ export class OutputTail {
   }
 }
 
-/** Escape sequences and control characters could change what a terminal shows around them. */
+/** Escape sequences and control characters could change what a terminal shows around them; backticks would make a command. */
 function withoutControls(text: string): string {
   return (
     text
@@ -48,7 +48,8 @@ function withoutControls(text: string): string {
       .replace(/\u001b\[[0-?]*[ -/]*[@-~]/g, '')
       .replace(/\r\n?/g, '\n')
       // eslint-disable-next-line no-control-regex -- control characters are what is taken out
-      .replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g, '')
+      .replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u2028\u2029]|\p{Cf}/gu, '')
+      .replaceAll('`', "'")
       .trim()
   );
 }

@@ -3,6 +3,7 @@ import { commandsFor } from '../../src/contracts/next-commands';
 import type { Notification, NotificationSeverity } from '../../src/contracts/notifications';
 import type { Waiting } from '../../src/contracts/run-status';
 import { shareFacts } from '../../src/contracts/share-words';
+import { inLines, said } from '../../src/contracts/words';
 import { redact } from '../../src/secrets';
 import type { RunContext } from '../../src/secrets';
 
@@ -35,14 +36,16 @@ const SHOWN = 10;
 
 export function messageOf(
   deployment: string,
-  notification: Notification,
+  given: Notification,
   run: RunContext,
   uiAddress: string | undefined,
 ): Message {
+  // No text of it makes a line of its own, in a mail or on a telephone.
+  const notification = inLines(given);
   const { event, severity, runbook, number, subject, text, at, waiting, outcome, leftToDo = [] } = notification;
   const { ns, wid, rid } = run;
   const marks: Readonly<Record<NotificationSeverity, string>> = { info: '', warning: '[!] ', critical: '[CRITICAL] ' };
-  const shown = redact(text).replace(/\s+/g, ' ').trim();
+  const shown = redact(text).trim();
   return {
     id: `${ns}/${wid}/${rid}/${number}`,
     subject: `${ns}/${wid}/${rid}/${subject}`,
@@ -113,7 +116,7 @@ function waitingLines(waiting: Waiting | undefined): string[] {
         ...(waiting.next === undefined ? [] : [`Next: ${redact(waiting.next)}`]),
       ];
     case 'resume':
-      return [`Paused by ${redact(waiting.by)}: ${redact(waiting.reason)}`];
+      return [`Paused by ${said(redact(waiting.by))}: ${said(redact(waiting.reason))}`];
     case 'window':
       return [`The change window begins ${new Date(waiting.until).toISOString()}`];
     case 'action':

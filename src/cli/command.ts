@@ -2,6 +2,7 @@ import { Command } from 'commander';
 import type { CliContext } from './context';
 import type { ExitCode } from './exit-codes';
 import { connectTemporal } from './temporal';
+import { jsonText } from './text';
 import type { ConnectionFlags, TemporalSession } from './temporal';
 
 /** Options that every command has. */
@@ -58,6 +59,6 @@ export function printResult(
   result: unknown,
   lines: readonly string[],
 ): void {
-  if (options.json === true) context.out(JSON.stringify(result));
+  if (options.json === true) context.out(jsonText(result));
   else for (const line of lines) context.out(line);
 }

@@ -6,6 +6,7 @@ import type { CommandHost, ServerOptions } from './command';
 import type { RunReference } from './history';
 import { refusePlainShare } from './plain-share';
 import { sendSignal } from './send-signal';
+import { jsonText } from './text';
 
 /** What a command that gives a signal may be told. */
 export interface GivingOptions extends ServerOptions {
@@ -28,7 +29,7 @@ export async function giveSignal(
   // An envelope is encrypted, and has checks of its own.
   if (signal !== SIGNALS.share) refusePlainShare(input);
   if (options.print === true) {
-    context.out(JSON.stringify(input));
+    context.out(jsonText(input));
     return;
   }
   const sent = await sendSignal(client, run, signal, input, context.stop);

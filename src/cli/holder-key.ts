@@ -14,13 +14,14 @@ export interface SigningOptions {
 }
 
 /**
- * Opens the person's signing key, where one is given. The passphrase comes from a file or a hidden prompt, never from
+ * Opens the person's signing key, where one is given by option or `RUNBOOKS_KEY_FILE`. The passphrase comes from a file or a hidden prompt, never from
  * an argument. A person at a terminal may mistype it twice.
  *
  * @throws RunbookError `DOCUMENT_INVALID` for a wrong passphrase, `NOT_FOUND` for a missing file.
  */
 export async function signingKey(context: CliContext, options: SigningOptions): Promise<SigningKey | undefined> {
-  const { keyFile, passphraseFile } = options;
+  const { passphraseFile } = options;
+  const keyFile = options.keyFile ?? (context.env['RUNBOOKS_KEY_FILE'] || undefined);
   if (keyFile === undefined) {
     if (passphraseFile === undefined) return undefined;
     throw new RunbookError('INVALID_INPUT', 'A passphrase without a key: --key-file is missing.', {

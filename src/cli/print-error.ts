@@ -3,6 +3,7 @@ import { ApplicationFailure, WorkflowFailedError } from '@temporalio/client';
 import { RunbookError } from '../errors';
 import { redact } from '../secrets';
 import type { CliContext } from './context';
+import { jsonText, terminalText } from './text';
 
 /** What people and programs are told of an error. */
 export interface ErrorReport {
@@ -59,13 +60,21 @@ export function printError(context: CliContext, error: unknown, options: { json:
   if (error instanceof CommanderError) return;
   const report = reportOfError(error);
   if (options.json) {
-    context.err(JSON.stringify({ error: report }));
+    context.err(jsonText({ error: report }));
   } else {
-    context.err(`Error ${report.code}: ${report.message}`);
-    for (const name of ['observed', 'needed', 'next'] as const) {
-      const value = report[name];
-      if (value !== undefined) context.err(`  ${name}: ${value}`);
-    }
+    for (const line of errorLines(report)) context.err(line);
   }
-  if (options.debug && error instanceof Error) context.err(redact(error.stack ?? 'no stack'));
+  if (!options.debug || !(error instanceof Error)) return;
+  // Further in than anything that we say: what an error quotes is no line of ours.
+  for (const line of redact(error.stack ?? 'no stack').split('\n')) context.err(`        ${line}`);
+}
+
+/** An error as people read it. */
+export function errorLines(report: ErrorReport): string[] {
+  return [
+    ...terminalText(`Error ${report.code}: ${report.message}`),
+    ...(['observed', 'needed', 'next'] as const).flatMap((name) =>
+      report[name] === undefined ? [] : terminalText(`${name}: ${report[name]}`, '  '),
+    ),
+  ];
 }

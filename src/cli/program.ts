@@ -5,6 +5,7 @@ import { COMMANDS } from './command-table';
 import { EXIT, exitCodeOf } from './exit-codes';
 import type { ExitCode } from './exit-codes';
 import { printError } from './print-error';
+import { terminalLine } from './text';
 
 /**
  * The command line, with every command's action bound to `host`.
@@ -47,14 +48,31 @@ function keyNotOption(word: string): string {
 /** Commands neither end the process nor write past the context. */
 function settle(command: Command, context: CliContext): void {
   command.exitOverride().configureOutput({
-    writeOut: (text) => context.out(text.replace(/\n$/, '')),
-    writeErr: (text) => context.err(text.replace(/\n$/, '')),
+    writeOut: (text) => linesOf(text).forEach((line) => context.out(line)),
+    writeErr: (text) => linesOf(text).forEach((line) => context.err(line)),
   });
   for (const each of command.commands) settle(each, context);
 }
 
+/** The texts of the help, and of a wrong command line. */
+function linesOf(text: string): string[] {
+  return text.replace(/\n$/, '').split('\n');
+}
+
+/** The same context, in which every line is one line, and no more than that, whatever others wrote into it. */
+function lineByLine(context: CliContext): CliContext {
+  return {
+    ...context,
+    out: (line) => context.out(terminalLine(line)),
+    err: (line) => context.err(terminalLine(line)),
+    ask: (question) => context.ask(terminalLine(question)),
+    askHidden: (question) => context.askHidden(terminalLine(question)),
+  };
+}
+
 /** Runs one command line. Never throws: what went wrong is printed, and told by the exit code. */
-export async function runCli(words: readonly string[], context: CliContext): Promise<ExitCode> {
+export async function runCli(words: readonly string[], given: CliContext): Promise<ExitCode> {
+  const context = lineByLine(given);
   let code: ExitCode = EXIT.ok;
   const program = buildProgram({ context, finish: (given) => (code = given) }, words[0]);
   try {

@@ -1,8 +1,7 @@
 import type { RunStatus, Waiting } from '../contracts/run-status';
-import { commandsFor } from '../contracts/next-commands';
-import { receiptLine, sharesBelow, waitingHeadline } from './render-status';
+import { findingLines, receiptLines, waitingBelow, waitingHead } from './render-status';
 import type { RunView } from './run-view';
-import { clock, inWords } from './text';
+import { clock, inLines, inWords, unmarked } from './text';
 
 /** What identifies a wait: it is announced once, and again where its contents change. */
 function waitingKey(waiting: Waiting): string {
@@ -10,7 +9,7 @@ function waitingKey(waiting: Waiting): string {
     case 'shares':
       return `shares ${waiting.epoch} ${waiting.held.join(',')} ${waiting.threshold} ${waiting.missingHolders.join(',')} ${waiting.declined?.length ?? 0}`;
     case 'approval':
-      return `approval ${waiting.gate} ${waiting.planDigest} ${waiting.approved.map(({ name }) => name).join(',')}`;
+      return `approval ${waiting.gate} ${waiting.planDigest} ${waiting.again ?? ''} ${waiting.approved.map(({ name }) => name).join(',')}`;
     case 'rehearsal':
       return `rehearsal ${waiting.epoch} ${waiting.answered.join(',')} ${waiting.declined?.length ?? 0}`;
     case 'decision':
@@ -32,6 +31,13 @@ interface News {
   readonly below?: readonly string[];
 }
 
+/** Under the text of a line, which stands beside its time. */
+const BELOW = ' '.repeat(12);
+
+function news(at: number, before: string, [first = '', ...others]: readonly string[]): News {
+  return { at, text: `${before}${first}`, below: others.map((line) => `${BELOW}${line}`) };
+}
+
 /** Turns looks at a run into lines that say what is new since the look before. */
 export class Progress {
   readonly #steps = new Map<number, string>();
@@ -40,7 +46,8 @@ export class Progress {
   #silent = false;
 
   /** Lines for what is new in `view`. Without a worker's answer it says so, once. */
-  lines(view: RunView, now = Date.now()): string[] {
+  lines(given: RunView, now = Date.now()): string[] {
+    const view = inLines(given);
     const { status } = view;
     if (status === undefined) {
       if (this.#silent || view.state !== 'running') return [];
@@ -67,7 +74,9 @@ export class Progress {
       const last = steps.at(-1);
       const at = phase === 're-protecting' ? (serviceBackAt ?? now) : (last?.endedAt ?? last?.startedAt ?? now);
       // The outage was told above, with the time at which it began.
-      if (phase !== 'outage') news.push({ at, text: `== ${PHASES[phase]}` });
+      const out = outageSince !== undefined && serviceBackAt === undefined;
+      const text = out ? PHASES[phase].replace('; service is up', '') : PHASES[phase];
+      if (phase !== 'outage') news.push({ at, text: `== ${text}` });
     }
     return news;
   }
@@ -81,7 +90,7 @@ export class Progress {
         return [{ at: startedAt, text: `${number}. ${name} ...${attempt > 1 ? ` (attempt ${attempt})` : ''}` }];
       }
       const took = endedAt === undefined ? '' : ` in ${inWords(endedAt - startedAt)}`;
-      const text = `${number}. ${name}: ${state}${took}${note === undefined ? '' : `. ${note}`}`;
+      const text = `${number}. ${name}: ${state}${took}${note === undefined ? '' : `. ${unmarked(note)}`}`;
       return [{ at: endedAt ?? startedAt, text }];
     });
   }
@@ -89,31 +98,22 @@ export class Progress {
   #receipts({ receipts }: RunStatus, now: number): News[] {
     return receipts
       .filter((receipt) => this.#once(`receipt ${receipt.signal} ${receipt.arrival} ${receipt.code}`))
-      .map((receipt) => ({ at: now, text: `   ${receiptLine(receipt)}` }));
+      .map((receipt) => news(now, '   ', receiptLines(receipt)));
   }
 
   #findings({ findings }: RunStatus, now: number): News[] {
     return findings
       .filter(({ code, text }) => this.#once(`finding ${code} ${text}`))
-      .map(({ severity, text, next }) => ({
-        at: now,
-        text: `   finding (${severity}): ${text}${next === undefined ? '' : ` Next: ${next}`}`,
-      }));
+      .map((finding) => news(now, '   ', findingLines(finding, 'finding, ')));
   }
 
   #waits({ workflowId, waiting }: RunStatus, now: number): News[] {
     return waiting
       .filter((each) => this.#once(waitingKey(each)))
-      .map((each) => ({
-        at: now,
-        text: `-> ${waitingHeadline(each, now)}`,
-        below:
-          each.for === 'shares'
-            ? sharesBelow(workflowId, each, now, '            ')
-            : commandsFor(workflowId, each).map(({ who, command, effect }) =>
-                effect === undefined ? `            ${who}: ${command}` : `            ${command}  (${effect})`,
-              ),
-      }));
+      .map((each) => {
+        const { text, below = [], at } = news(now, '-> ', waitingHead(each, now));
+        return { at, text, below: [...below, ...waitingBelow(workflowId, each, now, BELOW)] };
+      });
   }
 
   #once(key: string): boolean {

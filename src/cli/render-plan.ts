@@ -1,15 +1,28 @@
 import { runbookPlan, switchoverPlan } from '../contracts/plan';
 import type { PlanDocument, RunbookPlan, SwitchoverPlan } from '../contracts/plan';
-import { columns } from './text';
+import { columns, inLines, jsonText, oneLine, said, terminalText } from './text';
 
 /** What an approver sees before the question: the plan in plain words; its text as it is where it has no known shape. */
-export function approvalLines({ text, digest }: PlanDocument, gate: string): string[] {
-  const content: unknown = JSON.parse(text);
+export function approvalLines({ text, digest: given }: PlanDocument, gate: string): string[] {
+  const content = inLines(parsed(text));
+  const digest = oneLine(given);
   const switchover = switchoverPlan.safeParse(content);
   if (switchover.success) return switchoverLines(switchover.data, digest, gate);
   const plan = runbookPlan.safeParse(content);
   if (plan.success) return planLines(plan.data, digest, gate);
-  return [`Gate "${gate}", plan ${digest}:`, text];
+  return [`Gate "${gate}", plan ${digest}:`, content === undefined ? oneLine(text) : jsonText(content)];
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+function numbered(steps: readonly string[]): string[] {
+  return steps.flatMap((step, index) => terminalText(`${index + 1}. ${step}`, '    '));
 }
 
 function switchoverLines(plan: SwitchoverPlan, digest: string, gate: string): string[] {
@@ -17,7 +30,7 @@ function switchoverLines(plan: SwitchoverPlan, digest: string, gate: string): st
     list.map(({ cluster }) => cluster).join(', ') || 'none';
   return [
     `Gate "${gate}" of ${plan.runbook}, deployment ${plan.deployment}, plan ${digest}`,
-    `  Reason            ${plan.reason}`,
+    `  Reason            ${said(plan.reason)}`,
     `  From              ${plan.from.cluster} (${plan.from.version}, ${plan.from.clusterId})`,
     `  To                ${plan.to.cluster} (${plan.to.version}, ${plan.to.clusterId})`,
     `  Other DR          ${named(plan.otherDrSecondaries)}`,
@@ -28,7 +41,7 @@ function switchoverLines(plan: SwitchoverPlan, digest: string, gate: string): st
     `  If it is stuck    ${plan.onStuck === 'promote-back' ? 'the old primary is promoted back' : 'the run parks and asks'}`,
     `  Accepted loss     ${plan.acceptLoss}`,
     '  Steps',
-    ...plan.steps.map((step, index) => `    ${index + 1}. ${step}`),
+    ...numbered(plan.steps),
   ];
 }
 
@@ -36,7 +49,7 @@ function planLines(plan: RunbookPlan, digest: string, gate: string): string[] {
   const { clusters, operations, warnings, steps, choices } = plan;
   return [
     `Gate "${gate}" of ${plan.runbook}, deployment ${plan.deployment}, plan ${digest}`,
-    `  Reason: ${plan.reason}`,
+    `  Reason: ${said(plan.reason)}`,
     ...columns(
       clusters.map(({ cluster, clusterId, version, dr, performance }) => [
         `  ${cluster}`,
@@ -46,13 +59,13 @@ function planLines(plan: RunbookPlan, digest: string, gate: string): string[] {
       ]),
     ),
     ...Object.entries(choices).map(([name, choice]) => `  ${name}: ${choice}`),
-    ...warnings.map((warning) => `  KNOW THIS: ${warning}`),
+    ...warnings.flatMap((warning) => terminalText(`KNOW THIS: ${warning}`, '  ')),
     '  What the approval allows, and nothing else',
     ...operations.map(
       ({ operation, on, with: other, detail }) =>
         `    ${operation} on ${on.cluster}${other ? ` with ${other.cluster}` : ''}${detail === undefined ? '' : ` (${detail})`}`,
     ),
     '  Steps',
-    ...steps.map((step, index) => `    ${index + 1}. ${step}`),
+    ...numbered(steps),
   ];
 }

@@ -1,21 +1,22 @@
 import type { OutageSplit, Report } from '../contracts/report';
-import { inWords } from './text';
+import { inLines, inWords, terminalText } from './text';
 
 /** The end of a run in a few lines: outcome, outage split, loss, findings, what is left to do. */
-export function summaryLines(report: Report): string[] {
+export function summaryLines(given: Report): string[] {
+  const report = inLines(given);
   const lines = [
     '',
     `${report.runbook} of ${report.deployment ?? 'unknown deployment'}: ${report.outcome.toUpperCase()}`,
   ];
   if (report.outage !== undefined) lines.push(...outageLines(report.outage));
-  if (report.loss !== undefined) lines.push(`  Loss: ${report.loss.loss}. ${report.loss.why}`);
+  if (report.loss !== undefined) lines.push(...terminalText(`Loss: ${report.loss.loss}. ${report.loss.why}`, '  '));
   const unprotected = report.withoutDrProtection?.totalMs;
   if (unprotected !== undefined) lines.push(`  Without DR protection: ${inWords(unprotected)}`);
   for (const { cluster, state, text } of report.tokens)
-    lines.push(`  Operation token of ${cluster}: ${state}. ${text}`);
+    lines.push(...terminalText(`Operation token of ${cluster}: ${state}. ${text}`, '  '));
   for (const { severity, text, next } of report.findings)
-    lines.push(`  Finding (${severity}): ${text}${next === undefined ? '' : ` Next: ${next}`}`);
-  for (const left of report.leftToDo) lines.push(`  Left to do: ${left}`);
+    lines.push(...terminalText(`Finding (${severity}): ${text}${next === undefined ? '' : ` Next: ${next}`}`, '  '));
+  for (const left of report.leftToDo) lines.push(...terminalText(`Left to do: ${left}`, '  '));
   lines.push(`  History: ${report.historyEvents} events`);
   return lines;
 }

@@ -9,7 +9,7 @@ import { EXIT } from './exit-codes';
 import type { ExitCode } from './exit-codes';
 import { fetchEvents, signalEvents } from './history';
 import type { RunReference } from './history';
-import { receiptLine } from './render-status';
+import { receiptLines } from './render-status';
 import { queryStatus } from './run-view';
 import { shellLine } from './text';
 
@@ -62,7 +62,7 @@ export async function sendSignal(
     return { ...common, lines: [line], exitCode: EXIT.pending };
   }
   const exitCode = receipt.verdict === 'accepted' ? EXIT.ok : EXIT.refused;
-  return { ...common, receipt, lines: [receiptLine(receipt)], exitCode };
+  return { ...common, receipt, lines: receiptLines(receipt), exitCode };
 }
 
 /** Which of the signals of this name ours is: receipts are known by that number. */

@@ -1,3 +1,4 @@
+export { inLines, jsonText, said, terminalLine, terminalText, unmarked } from '../contracts/words';
 export { attestedName, clock, inWords, oneLine } from '../holder/words';
 export { shellLine, shellWord } from '../contracts/next-commands';
 

@@ -3,6 +3,7 @@ import type { ErrorCode } from '../errors';
 import { isObject } from './fields';
 import { redactText } from './redact';
 import type { NodeResponse } from './transport';
+import { said } from '../contracts/words';
 
 /** What the message of a refused call names. */
 export interface RefusedCall {
@@ -59,8 +60,8 @@ export function retryAfterMs(header: string | string[] | undefined, now = Date.n
 function serverText(response: NodeResponse, body: unknown, secrets: readonly string[]): string {
   const errors = isObject(body) ? body.errors : undefined;
   if (Array.isArray(errors)) {
-    return redactText(errors.filter((item): item is string => typeof item === 'string').join('; '), secrets);
+    return said(redactText(errors.filter((item): item is string => typeof item === 'string').join('; '), secrets));
   }
   if (isObject(body)) return '';
-  return redactText((response.text ?? '').replace(/<[^>]*>/g, ' '), secrets);
+  return said(redactText((response.text ?? '').replace(/<[^>]*>/g, ' '), secrets));
 }

@@ -1,4 +1,5 @@
 import type { RunStatus, Waiting } from './run-status';
+import { said } from './words';
 
 /** Something that a person can do next, with the exact command. */
 export interface NextCommand {
@@ -51,7 +52,7 @@ export function shareCommands(
     declined: declined.map(({ by, reason }) => ({
       ...share(by.name),
       as: 'declined',
-      said: by.how === 'claimed' ? `UNVERIFIED: ${reason}` : reason,
+      said: by.how === 'claimed' ? `UNVERIFIED: ${said(reason)}` : said(reason),
     })),
     standBy: aside.map((name) => ({ ...share(name), as: 'stand-by' })),
     decline: whoeverCannot(workflowId, [...missingHolders, ...aside]),

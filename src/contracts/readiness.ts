@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { prose } from './words';
 
 /** Which of the two questions a point answers: would a switchover, would a failover start now? */
 export const readinessAbout = z.enum(['switchover', 'failover', 'both']);
@@ -93,12 +94,14 @@ export function readinessLines(result: ReadinessResult): string[] {
       .filter((candidate) => candidate.switchover !== switchover || candidate.failover !== failover)
       .map(
         (candidate) =>
-          `${candidate.cluster}: switchover ${verdictWords(candidate.switchover)}, failover ${verdictWords(candidate.failover)}`,
+          `${prose(candidate.cluster)}: switchover ${verdictWords(candidate.switchover)}, failover ${verdictWords(candidate.failover)}`,
       ),
-    ...changes.map(({ change, before, now, ...point }) => `${change}: ${name(point)}, ${before} before, ${now} now`),
+    ...changes.map(({ change, before, now, ...point }) =>
+      prose(`${change}: ${name(point)}, ${before} before, ${now} now`),
+    ),
     ...bad.map(
       (point) =>
-        `**${point.verdict}** ${name(point)}, ${point.about === 'both' ? 'switchover and failover' : point.about}: ${point.observed.replace(/\.$/, '')}. Needed: ${point.needed}.${point.next === undefined ? '' : ` ${point.next}`}`,
+        `**${point.verdict}** ${prose(`${name(point)}, ${point.about === 'both' ? 'switchover and failover' : point.about}: ${point.observed.replace(/\.$/, '')}. Needed: ${point.needed}.${point.next === undefined ? '' : ` ${point.next}`}`)}`,
     ),
   ];
 }

@@ -2,6 +2,7 @@ import { shareCommands } from './next-commands';
 import type { NextCommand } from './next-commands';
 import type { Waiting } from './run-status';
 import { GROUPS_ARE_OURS } from './share-groups';
+import { said } from './words';
 
 type SharesWanted = Extract<Waiting, { for: 'shares' }>;
 
@@ -58,7 +59,7 @@ export function shareFacts(waiting: SharesWanted): string[] {
   const { standBy, declined = [], outOfTerm = [] } = waiting;
   return [
     ...declined.map(
-      ({ by, reason }) => `Declined: ${by.name}${by.how === 'claimed' ? ' (UNVERIFIED)' : ''}, ${reason}`,
+      ({ by, reason }) => `Declined: ${said(by.name)}${by.how === 'claimed' ? ' (UNVERIFIED)' : ''}, ${said(reason)}`,
     ),
     ...(standBy
       ? [`Standing by, asked from ${new Date(standBy.askedFrom).toISOString()}: ${standBy.holders.join(', ')}`]

@@ -1,11 +1,102 @@
-/** Text of anybody as one line of its own: it ends no line, moves no cursor and turns no reading direction. */
+/** What a terminal, a browser or a chat obeys or hides instead of showing it: controls, reading directions, characters without width. */
+const UNSHOWN = /[\p{Cc}\p{Cf}\p{Cs}]/gu;
+
+/** Text of anybody as one line of its own: it ends no line, moves no cursor, turns no reading direction, hides nothing. */
 export function oneLine(text: string): string {
-  return text.replace(/\s+/g, ' ').replace(/[\p{Cc}\p{Bidi_Control}]/gu, '');
+  return text.replace(/\s+/g, ' ').replace(UNSHOWN, '');
+}
+
+/** Words of somebody else, to be filled into a text of ours: {@link oneLine}, without the marks that make a command of them. */
+export function said(text: string): string {
+  return oneLine(text).replaceAll('`', "'");
+}
+
+/** {@link oneLine} of every text in a value, names of members too: what renderers are given. */
+export function inLines<T>(value: T): T {
+  const cleaned = (each: unknown): unknown => {
+    if (typeof each === 'string') return oneLine(each);
+    if (Array.isArray(each)) return each.map(cleaned);
+    if (typeof each !== 'object' || each === null) return each;
+    return Object.fromEntries(Object.entries(each).map(([name, member]) => [oneLine(name), cleaned(member)]));
+  };
+  // Texts stay texts, and every member stays where it was.
+  return cleaned(value) as T;
+}
+
+/** A text of ours, on one line, in pieces: what stands between backticks is code. Without a partner they are letters. */
+export function pieces(text: string): readonly { readonly text: string; readonly code: boolean }[] {
+  const parts = oneLine(text).split('`');
+  if (parts.length % 2 === 0) return [{ text: parts.join("'"), code: false }];
+  return parts.map((part, index) => ({ text: part, code: index % 2 === 1 })).filter((each) => each.text !== '');
+}
+
+/** A whole line for a terminal, its columns kept: nothing in it ends it, and the terminal obeys nothing of it. */
+export function terminalLine(line: string): string {
+  return line.replace(/[^\S ]+/g, ' ').replace(UNSHOWN, '');
+}
+
+/**
+ * A text of ours as lines for a terminal. Each command in it stands alone, without marks, to be copied as it is: a shell
+ * would run what stands between backticks. One word in backticks, such as an option, stays in its sentence.
+ */
+export function terminalText(text: string, indent = ''): string[] {
+  const lines: string[] = [];
+  let sentence = '';
+  const end = () => {
+    if (sentence.trim() !== '') lines.push(`${indent}${lines.length === 0 ? '' : '  '}${sentence.trim()}`);
+    sentence = '';
+  };
+  for (const { text: part, code } of pieces(text)) {
+    if (code && part.includes(' ')) {
+      end();
+      lines.push(`${indent}    ${part}`);
+    } else sentence += sentence === '' && !code ? part.replace(/^[\s.,;:)]+/, '') : part;
+  }
+  end();
+  return lines;
+}
+
+/** A text of ours that stands beside others in its line: a command in it stands elsewhere too, to be copied. */
+export function unmarked(text: string): string {
+  return oneLine(text).replaceAll('`', '');
+}
+
+/**
+ * Text as Markdown that shows it as it is, on one line, with commands in backticks: whatever people or a service put into
+ * it becomes no heading, no link and no markup of ours.
+ */
+export function prose(text: string): string {
+  return pieces(text)
+    .map((piece) =>
+      piece.code ? `\`${piece.text}\`` : piece.text.replace(/[\\*_[\]<>#|~]|:(?=\/\/)|(?<=www)\./gi, '\\$&'),
+    )
+    .join('');
+}
+
+/** {@link prose} of somebody else's words. */
+export function proseSaid(text: string): string {
+  return prose(said(text));
+}
+
+/** A command as Markdown, whatever stands in it. */
+export function inCode(command: string): string {
+  const line = oneLine(command);
+  return line.includes('`') ? `\`\` ${line} \`\`` : `\`${line}\``;
+}
+
+/** JSON for a terminal or a pipe: what it would obey or hide is escaped, so that nothing is lost. */
+export function jsonText(value: unknown, indent?: number): string {
+  const text = JSON.stringify(value, undefined, indent) ?? 'null';
+  return text.replace(/(?!\n)[\p{Cc}\p{Cf}]/gu, (found) =>
+    Array.from({ length: found.length }, (_, at) => `\\u${found.charCodeAt(at).toString(16).padStart(4, '0')}`).join(
+      '',
+    ),
+  );
 }
 
 /** How it is known who said something; a claim is marked everywhere. */
 export function attestedName({ name, how }: { readonly name: string; readonly how: string }): string {
-  return how === 'claimed' ? `${oneLine(name)} (UNVERIFIED)` : `${oneLine(name)} (${how})`;
+  return `${said(name)} (${how === 'claimed' ? 'UNVERIFIED' : how})`;
 }
 
 /** A fingerprint in groups of four, to be read aloud. */

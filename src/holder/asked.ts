@@ -10,7 +10,7 @@ import { claimsRehearsal, createRehearsalEnvelope, verifyRehearsal } from './reh
 import type { Rehearsal, VerifiedRehearsal } from './rehearsal';
 import type { HolderChecks } from './signed-invitation';
 import type { SigningKey } from './signing-keys';
-import { oneLine } from './words';
+import { said } from './words';
 
 /** What a holder is asked for, verified: his key share in a ceremony, or an answer to a rehearsal of one. */
 export type Asked =
@@ -41,14 +41,14 @@ export function entersDirectly(asked: Asked): boolean {
 /** Every member in plain words, in the order in which a holder should read them. Nothing in them makes a line of its own. */
 export function askedFacts(asked: Asked, now: number): PlainFact[] {
   const facts = asked.kind === 'rehearsal' ? plainRehearsalFacts(asked, now) : plainFacts(asked, now);
-  return facts.map((fact) => ({ ...fact, lines: fact.lines.map(oneLine) }));
+  return facts.map((fact) => ({ ...fact, lines: fact.lines.map(said) }));
 }
 
 /** What is asked, by whom and why, in a line each, as the run's own status says it: what a holder reads first, and compares with what he was told. */
 export function askedInShort(asked: Asked): string[] {
   if (asked.kind === 'ceremony') return askedInWords(asked.invitation);
   const { deployment, requestedBy, reason } = asked.rehearsal;
-  return [`For ${oneLine(deployment)}`, ...askedInWords({ kind: 'rehearsal', targets: [], requestedBy, reason })];
+  return [`For ${said(deployment)}`, ...askedInWords({ kind: 'rehearsal', targets: [], requestedBy, reason })];
 }
 
 /** What has to be typed so that nobody agrees without having read. */

@@ -1,4 +1,4 @@
-import { oneLine } from '../contracts/words';
+import { oneLine, pieces } from '../contracts/words';
 
 const ENTITIES: Readonly<Record<string, string>> = {
   '&': '&amp;',
@@ -17,4 +17,11 @@ export function escapedHtml(text: string): string {
 export function element(name: string, text: string, className?: string): string {
   const attribute = className === undefined || className === '' ? '' : ` class="${className}"`;
   return `<${name}${attribute}>${escapedHtml(text)}</${name}>`;
+}
+
+/** A text of ours with its commands as code, which one click marks whole. */
+export function textHtml(text: string): string {
+  return pieces(text)
+    .map((piece) => (piece.code ? element('code', piece.text) : escapedHtml(piece.text)))
+    .join('');
 }

@@ -22,7 +22,7 @@ section { background: var(--card); border: 1px solid var(--line); border-radius:
 .headline.bad, .badge.bad { background: var(--bad-fill); } .headline.neutral, .badge.neutral { background: var(--neutral-fill); }
 .badge { display: inline-block; border-radius: .3rem; padding: 0 .45rem; font-size: .85em; font-weight: 600; }
 .total { font-size: 2.6rem; line-height: 1.1; font-weight: 700; font-variant-numeric: tabular-nums; margin: 0 0 .25rem; }
-.soft { color: var(--soft); } p { margin: .25rem 0; overflow-wrap: anywhere; }
+code { user-select: all; overflow-wrap: anywhere; } .soft { color: var(--soft); } p { margin: .25rem 0; overflow-wrap: anywhere; }
 .split { display: flex; height: 1.75rem; border-radius: .3rem; overflow: hidden; margin: .75rem 0 .5rem; background: var(--line); }
 .split span { min-width: 0; } .service { background: var(--service); } .machine { background: var(--machine); } .people { background: var(--people); }
 .legend { list-style: none; display: flex; flex-wrap: wrap; gap: .25rem 1.5rem; padding: 0; margin: 0; }

@@ -1,5 +1,5 @@
 import type { OutageSplit, Report } from '../contracts/report';
-import { element, escapedHtml } from './html-elements';
+import { element, escapedHtml, textHtml } from './html-elements';
 import { STYLE } from './html-style';
 import { timelineHtml } from './html-timeline';
 import type { Block, Cell } from './report-document';
@@ -15,7 +15,7 @@ function list(content: Extract<Block, { kind: 'list' }>): string {
   const labelled = content.items.some(({ label }) => label);
   const items = content.items.map(({ label, text, below }) => {
     const badge = label ? `${element('span', label.text, `badge ${label.tone ?? 'neutral'}`)} ` : '';
-    return `<li>${badge}${escapedHtml(text)}${below === undefined ? '' : element('p', below, 'soft')}</li>`;
+    return `<li>${badge}${textHtml(text)}${below === undefined ? '' : `<p class="soft">${textHtml(below)}</p>`}</li>`;
   });
   return `<ul class="items${labelled ? ' labelled' : ''}">${items.join('')}</ul>`;
 }

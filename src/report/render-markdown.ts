@@ -1,4 +1,5 @@
 import type { Report, ReportStep } from '../contracts/report';
+import { oneLine, pieces } from '../contracts/words';
 import type { Block, Cell } from './report-document';
 import { outcomeCell } from './report-document';
 import { sectionsOf } from './report-sections';
@@ -6,13 +7,23 @@ import { betweenText, headlineOf, lossHeadline, outageHeadline, protectionHeadli
 
 /** Text that people wrote, as Markdown that shows it and nothing else. */
 function escaped(text: string): string {
+  return escapedPiece(oneLine(text)).trim();
+}
+
+function escapedPiece(text: string): string {
   return text
-    .replace(/\s+/g, ' ')
     .replace(/&/g, '&amp;')
     .replace(/[\\`*[\]|~]/g, '\\$&')
     .replace(/</g, '&lt;')
     .replace(/>/g, '&gt;')
-    .replace(/(^|\W)_|_(?=\W|$)/g, (match) => match.replace('_', '\\_'))
+    .replace(/(^|\W)_|_(?=\W|$)/g, (match) => match.replace('_', '\\_'));
+}
+
+/** Text of ours: its commands stay code. */
+function escapedText(text: string): string {
+  return pieces(text)
+    .map((piece) => (piece.code ? `\`${piece.text}\`` : escapedPiece(piece.text)))
+    .join('')
     .trim();
 }
 
@@ -51,8 +62,8 @@ function block(content: Block, report: Report): string {
     case 'list':
       return content.items
         .map(({ label, text, below }) => {
-          const first = `- ${label ? `**${escaped(label.text)}** ` : ''}${escaped(text)}`;
-          return below === undefined ? first : `${first}\n  ${escaped(below)}`;
+          const first = `- ${label ? `**${escaped(label.text)}** ` : ''}${escapedText(text)}`;
+          return below === undefined ? first : `${first}\n  ${escapedText(below)}`;
         })
         .join('\n');
     case 'facts':

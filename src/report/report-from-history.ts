@@ -4,6 +4,7 @@ import { runbookPlan, switchoverPlan, switchoverPlanOf } from '../contracts/plan
 import type { Plan, SwitchoverPlan } from '../contracts/plan';
 import type { Report } from '../contracts/report';
 import type { Finding } from '../contracts/run-facts';
+import { said } from '../contracts/words';
 import type { ActivityRecord } from './activity-records';
 import { holdersOf } from './holders';
 import type { RunFacts, Timed } from './facts';
@@ -208,8 +209,8 @@ function derivedFindings(run: RunRecord, facts: RunFacts): readonly Timed<Findin
     findings.push({ at: close.at, severity, code: 'run-failed', text: `The run failed with ${code}: ${message}` });
   }
   if (close && ['terminated', 'cancelled', 'timed-out'].includes(close.how)) {
-    const by = close.by ? ` by ${close.by.name}` : '';
-    const reason = close.reason === undefined ? '' : `, reason given: ${close.reason}`;
+    const by = close.by ? ` by ${said(close.by.name)}` : '';
+    const reason = close.reason === undefined ? '' : `, reason given: ${said(close.reason)}`;
     const phase = textOf(run.memo['phase']);
     const during = phase === undefined ? '' : ` during phase ${phase}`;
     const waitingFor = textOf(run.memo['waitingFor']);

@@ -3,6 +3,7 @@ import { switchoverPlanOf } from '../contracts/plan';
 import type { PreconditionVerdict, RunbookPlan } from '../contracts/plan';
 import type { Report } from '../contracts/report';
 import type { FindingSeverity } from '../contracts/run-facts';
+import { said } from '../contracts/words';
 import { askedSections, filterSections, resultSections } from './found-sections';
 import { peopleSection, receiptsSection } from './people-sections';
 import type { Cell, Section } from './report-document';
@@ -243,7 +244,7 @@ function run(report: Report): Section {
       'Taken over',
       report.takenOver &&
         toned(
-          `became a drFailover at ${timeText(report.takenOver.at)}, asked by ${report.takenOver.by} (UNVERIFIED): ${report.takenOver.reason}`,
+          `became a drFailover at ${timeText(report.takenOver.at)}, asked by ${said(report.takenOver.by)} (UNVERIFIED): ${said(report.takenOver.reason)}`,
           'warning',
         ),
     ],

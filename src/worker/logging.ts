@@ -2,6 +2,7 @@ import { DefaultLogger, Runtime } from '@temporalio/worker';
 import type { Logger as SdkLogger, LogLevel } from '@temporalio/worker';
 import pino from 'pino';
 import type { Logger } from 'pino';
+import { oneLine } from '../contracts/words';
 import { redact } from '../secrets';
 
 /**
@@ -50,7 +51,7 @@ export function createLogger(level: string, destination: number | pino.Destinati
       serializers: { err: (error: unknown) => error },
       hooks: {
         logMethod(args, method) {
-          const [first, ...rest] = args.map((arg: unknown) => (typeof arg === 'string' ? redact(arg) : arg));
+          const [first, ...rest] = args.map((arg: unknown) => (typeof arg === 'string' ? shown(arg) : arg));
           method.apply(this, [first, ...rest] as Parameters<typeof method>);
         },
       },
@@ -64,12 +65,17 @@ export function loggedFields(entry: Readonly<Record<string | symbol, unknown>>):
   const fields: Record<string, unknown> = {};
   for (const name of KEPT_FIELDS) {
     const value = entry[name];
-    if (typeof value === 'string') fields[name] = redact(value);
+    if (typeof value === 'string') fields[name] = shown(value);
     else if (typeof value === 'number' || typeof value === 'boolean') fields[name] = value;
   }
   const error = entry['error'] ?? entry['err'];
-  if (error instanceof Error) fields['error'] = redact(describeError(error));
+  if (error instanceof Error) fields['error'] = shown(describeError(error));
   return fields;
+}
+
+/** Whoever reads a log in a terminal sees what others wrote, and the terminal obeys none of it. */
+function shown(text: string): string {
+  return oneLine(redact(text));
 }
 
 /** A workflow failure says little by itself: its causes say what happened. */

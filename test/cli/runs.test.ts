@@ -124,7 +124,8 @@ describe('a switchover by the command line alone', () => {
 
     const early = await cli(['status', workflowId], { env });
     expect(early.code).toBe(0);
-    expect(early.out).toContain(`ada: runbook share ${workflowId} --holder ada`);
+    // To be copied as it is, each command stands alone in its line.
+    expect(early.out.split('\n').map((line) => line.trim())).toContain(`runbook share ${workflowId} --holder ada`);
     expect(early.out).toContain(`runbook approve ${workflowId} --gate plan`);
 
     for (const holder of ['ada', 'bert', 'cleo']) {

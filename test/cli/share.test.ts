@@ -158,15 +158,19 @@ describe('runbook share', () => {
     expect(await opened(JSON.parse(out))).toBe(SHARE);
   });
 
-  it("signs with the holder's key where one is given", async () => {
+  it.each(['an option', 'the environment'])("signs with the holder's key where %s names one", async (way) => {
     const passphrase = new Secret('passphrase', 'correct horse battery staple');
     const key = await createHolderKey(passphrase, 2);
-    const keyFile = join(directory, 'ada.key');
+    const keyFile = join(directory, `ada.key of ${way}`);
     await writeFile(keyFile, key.file, { mode: 0o600 });
-    const { out, code } = await share(['--key-file', keyFile, '--confirm', 'west', '--share-stdin'], {
-      answers: [passphrase.reveal()],
-      input: `${SHARE}\n`,
-    });
+    const { out, code } = await share(
+      [...(way === 'an option' ? ['--key-file', keyFile] : []), '--confirm', 'west', '--share-stdin'],
+      {
+        answers: [passphrase.reveal()],
+        input: `${SHARE}\n`,
+        env: way === 'an option' ? {} : { RUNBOOKS_KEY_FILE: keyFile },
+      },
+    );
     expect(code).toBe(0);
     const input = JSON.parse(out) as { document: string };
     const person = {

@@ -15,7 +15,7 @@ describe('a person attested by the server, where authentication is off', () => {
   });
   afterAll(() => scenario.stop());
 
-  it('gives no approval, share or decision; the receipts say why', async () => {
+  it('gives no approval and no share; the receipts say why', async () => {
     const run = await scenario.start({ go: 'auto' });
     await run.share('ada', { unsigned: true });
     await run.approve('plan', 'grace');

@@ -10,6 +10,7 @@ import type { Run } from './run';
 import { StepFailed } from './run';
 import type { Parked } from './share-collection';
 import type { StepOptions } from './step-options';
+import { said } from '../../src/contracts/words';
 
 /** What the cluster answers where nothing in hand lets a ceremony in. */
 export const CEREMONY_CLOSED = 'CEREMONY_CLOSED';
@@ -98,7 +99,7 @@ export class BreakGlass {
       const opened = await this.#openedOrDecided(on, parked, () => call.awaitCeremonyOpened(on));
       if ('access' in opened) return opened;
       decision = opened;
-      throw stepFailure('DECIDED', `${opened.by.name} decided not to wait for it: ${opened.action}.`);
+      throw stepFailure('DECIDED', `${said(opened.by.name)} decided not to wait for it: ${opened.action}.`);
     };
     try {
       const name = `Wait until a ceremony on ${on.cluster} is let in`;

@@ -2,11 +2,12 @@ import { HELD_AFTER_ALL, alarmsOpen, isOrphanAlarm } from '../../src/contracts/a
 import { askedNow } from '../../src/contracts/asked';
 import { commandsFor } from '../../src/contracts/next-commands';
 import { runbookPlan, switchoverPlan } from '../../src/contracts/plan';
-import type { Finding } from '../../src/contracts/run-facts';
+import type { Attested, Finding } from '../../src/contracts/run-facts';
 import type { RunStatus, TimelineStep, Waiting } from '../../src/contracts/run-status';
 import type { ShareLine } from '../../src/contracts/share-words';
 import { shareLines, sharesStillNeeded } from '../../src/contracts/share-words';
 import { WEB_UI, sendInWebUi } from '../../src/contracts/web-ui';
+import { inCode, inLines, jsonText, prose, proseSaid } from '../../src/contracts/words';
 
 /** Bytes. The server refuses details above 20,000; older steps give way first. */
 const MAX_BYTES = 15_000;
@@ -29,8 +30,9 @@ const WITH_THE_PAGE = `With the holder's page: copy the invitation from the tab 
 const SERVICE_IS_UP: ReadonlySet<RunStatus['phase']> = new Set(['waiting-for-people', 'preparing', 'working']);
 
 /** What the Web UI shows on the tab User Metadata. No tables, no lists inside of lists: the Web UI runs them together. */
-export function currentDetails(status: RunStatus, namespace: string): string {
-  const lines = [`### ${status.runbook} of ${status.deployment}: ${headline(status)}`, ''];
+export function currentDetails(given: RunStatus, namespace: string): string {
+  const status = inLines(given);
+  const lines = [`### ${prose(status.runbook)} of ${proseSaid(status.deployment)}: ${headline(status)}`, ''];
   const alarms = alarmsOpen(status.findings) ? status.findings.filter(isOrphanAlarm) : [];
   for (const alarm of alarms) lines.push(findingLine(alarm), '');
   if (status.paused) lines.push('**Paused.**', '');
@@ -59,18 +61,6 @@ export function currentDetails(status: RunStatus, namespace: string): string {
 function findingLine({ severity, text, next }: Finding): string {
   const whole = /[.!?]$/.test(text) ? text : `${text}.`;
   return `**${severity === 'critical' ? 'CRITICAL' : 'Warning'}**: ${prose(whole)}${next ? ` Next: ${prose(next)}` : ''}`;
-}
-
-/**
- * Text as it is written, on one line, with commands in backticks: whatever people or a service put into it becomes no
- * heading, no link and no markup of the run's own.
- */
-function prose(text: string): string {
-  const parts = text.replace(/\s+/g, ' ').split('`');
-  const isCode = (index: number) => parts.length % 2 === 1 && index % 2 === 1;
-  return parts
-    .map((part, index) => (isCode(index) ? part : part.replace(/[\\*_[\]<>#|~]|:(?=\/\/)|(?<=www)\./gi, '\\$&')))
-    .join(parts.length % 2 === 1 ? '`' : '\\`');
 }
 
 /** At first sight, while key holders are waited for. */
@@ -110,15 +100,15 @@ function bytes(text: string): Uint8Array {
 /** What approvers approve, while a gate waits for them. */
 function planLines(status: RunStatus): string[] {
   if (!status.planText || !status.waiting.some((waiting) => waiting.for === 'approval')) return [];
-  const content = parsedJson(status.planText);
+  const content = inLines(parsedJson(status.planText));
   const parsed = switchoverPlan.safeParse(content);
   if (!parsed.success) return runbookPlanLines(content);
   const { from, to, reason, tokenSource, acceptLoss, onStuck, steps } = parsed.data;
   return [
     '#### The plan',
     '',
-    `- **${from.cluster}** (${from.version}) becomes DR secondary, **${to.cluster}** (${to.version}) becomes DR primary`,
-    `- Reason: ${prose(reason)}`,
+    `- **${proseSaid(from.cluster)}** (${proseSaid(from.version)}) becomes DR secondary, **${proseSaid(to.cluster)}** (${proseSaid(to.version)}) becomes DR primary`,
+    `- Reason: ${proseSaid(reason)}`,
     `- Operation tokens from: ${tokenSource}. Accepted loss: ${acceptLoss}. When stuck: ${onStuck}`,
     '',
     'It will:',
@@ -135,11 +125,12 @@ function runbookPlanLines(content: unknown): string[] {
   return [
     '#### The plan',
     '',
-    `- Reason: ${prose(reason)}`,
+    `- Reason: ${proseSaid(reason)}`,
     ...clusters.map(
-      ({ cluster, version, dr, performance }) => `- **${cluster}** (${version}): DR ${dr}, performance ${performance}`,
+      ({ cluster, version, dr, performance }) =>
+        `- **${proseSaid(cluster)}** (${proseSaid(version)}): DR ${prose(dr)}, performance ${prose(performance)}`,
     ),
-    ...Object.entries(choices).map(([name, choice]) => `- ${name}: ${choice}`),
+    ...Object.entries(choices).map(([name, choice]) => `- ${prose(name)}: ${prose(String(choice))}`),
     ...warnings.map((warning) => `- **Know this**: ${prose(warning)}`),
     '',
     'It will:',
@@ -162,37 +153,45 @@ function parsedJson(text: string): unknown {
 function receiptLines({ receipts }: RunStatus): string[] {
   if (receipts.length === 0) return [];
   const last = receipts.slice(-RECEIPTS_SHOWN).map(({ signal, arrival, verdict, text, from }) => {
-    const who = from ? ` from ${from.name} (${from.how === 'claimed' ? 'UNVERIFIED' : from.how})` : '';
+    const who = from ? ` from ${named(from)}` : '';
     const why = text.startsWith(`${verdict}: `) ? text.slice(verdict.length + 2) : text;
-    return `- ${signal} ${arrival}${who}: **${verdict}**${why === verdict ? '' : `, ${prose(why)}`}`;
+    return `- ${prose(signal)} ${arrival}${who}: **${verdict}**${why === verdict ? '' : `, ${prose(why)}`}`;
   });
   return ['#### Last signals', '', ...last, ''];
 }
 
+function named({ name, how }: Attested): string {
+  return `${proseSaid(name)} (${how === 'claimed' ? 'UNVERIFIED' : how})`;
+}
+
+function names(list: readonly string[], none = 'nobody'): string {
+  return proseSaid(list.join(', ')) || none;
+}
+
 /** One member a line: the Web UI does not break long lines. */
 function pasted(value: Readonly<Record<string, unknown>>): string[] {
-  return ['```json', JSON.stringify(value, undefined, 2), '```'];
+  return ['```json', jsonText(value, 2), '```'];
 }
 
 function stepLine(step: TimelineStep): string {
   const took = step.endedAt === undefined ? '' : ` (${((step.endedAt - step.startedAt) / 1000).toFixed(1)} s)`;
   const again = step.attempt > 1 ? `, attempt ${step.attempt}` : '';
-  return `${step.number}. **${step.name}**: ${step.state}${again}${took}${step.note ? `. ${prose(step.note)}` : ''}`;
+  return `${step.number}. **${prose(step.name)}**: ${step.state}${again}${took}${step.note ? `. ${prose(step.note)}` : ''}`;
 }
 
 function waitingLines(waiting: Waiting, { workflowId }: RunStatus): string[] {
-  const commands = commandsFor(workflowId, waiting).map(({ command }) => `\`${command}\``);
+  const commands = commandsFor(workflowId, waiting).map(({ command }) => inCode(command));
   switch (waiting.for) {
     case 'approval':
       return [
-        `**Waits for approval of gate \`${waiting.gate}\`** until ${timeOf(waiting.until)}. Missing: ${waiting.missing.join('; ')}`,
+        `**Waits for approval of gate \`${waiting.gate}\`** until ${timeOf(waiting.until)}. Missing: ${prose(waiting.missing.join('; '))}`,
         '',
         ...commands.map((each) => `- By command: ${each}`),
         `- Here: ${sendInWebUi('`approve`', PRINTED)}`,
       ];
     case 'shares':
       return [
-        `**Waits for ${sharesStillNeeded(waiting)}** until ${timeOf(waiting.until)}. In hand: ${waiting.held.join(', ') || 'none'}. Not yet: ${waiting.missingHolders.join(', ') || 'nobody'}.`,
+        `**Waits for ${sharesStillNeeded(waiting)}** until ${timeOf(waiting.until)}. In hand: ${names(waiting.held, 'none')}. Not yet: ${names(waiting.missingHolders)}.`,
         '',
         ...shareItems(shareLines(workflowId, waiting, timeOf)),
         `Here: ${sendInWebUi('`share` or `decline`', PRINTED)}`,
@@ -201,25 +200,26 @@ function waitingLines(waiting: Waiting, { workflowId }: RunStatus): string[] {
       ];
     case 'rehearsal':
       return [
-        `**REHEARSAL: no key share is asked for.** Waits until ${timeOf(waiting.until)}. Answered: ${waiting.answered.join(', ') || 'nobody'}. Not yet: ${waiting.missing.join(', ') || 'nobody'}.${waiting.declined ? ` Declined: ${waiting.declined.map(({ by }) => by.name).join(', ')}.` : ''}`,
+        `**REHEARSAL: no key share is asked for.** Waits until ${timeOf(waiting.until)}. Answered: ${names(waiting.answered)}. Not yet: ${names(waiting.missing)}.${waiting.declined ? ` Declined: ${names(waiting.declined.map(({ by }) => by.name))}.` : ''}`,
         '',
         ...(waiting.declined ?? []).map(
-          ({ by, reason }) => `- ${by.name} declined${by.how === 'claimed' ? ' (UNVERIFIED)' : ''}: ${prose(reason)}`,
+          ({ by, reason }) =>
+            `- ${proseSaid(by.name)} declined${by.how === 'claimed' ? ' (UNVERIFIED)' : ''}: ${proseSaid(reason)}`,
         ),
-        ...waiting.missing.map((holder, index) => `- ${holder}, by command: ${commands[index] ?? ''}`),
+        ...waiting.missing.map((holder, index) => `- ${proseSaid(holder)}, by command: ${commands[index] ?? ''}`),
         `- Here: ${sendInWebUi('`share`', PRINTED)}`,
         `- ${WITH_THE_PAGE}`,
       ];
     case 'decision':
       return [
-        `**Parked at "${waiting.step}"** (${waiting.code}): ${prose(waiting.message)}`,
+        `**Parked at "${prose(waiting.step)}"** (${prose(waiting.code)}): ${prose(waiting.message)}`,
         '',
         ...(waiting.observed ? [`- Observed: ${prose(waiting.observed)}`] : []),
         ...(waiting.needed ? [`- Needed: ${prose(waiting.needed)}`] : []),
         ...(waiting.next ? [`- Next: ${prose(waiting.next)}`] : []),
         ...(waiting.decidedOnce
           ? [
-              `- **${waiting.decidedOnce.by.name} decided \`${waiting.decidedOnce.action}\`: a second person is needed**`,
+              `- **${proseSaid(waiting.decidedOnce.by.name)} decided \`${waiting.decidedOnce.action}\`: a second person is needed**`,
             ]
           : []),
         ...waiting.choices.map(
@@ -231,18 +231,18 @@ function waitingLines(waiting: Waiting, { workflowId }: RunStatus): string[] {
       return [`**Approved; waits for its change window**, which begins ${timeOf(waiting.until)}.`];
     case 'action':
       return [
-        `**Waits until people have done this: ${waiting.what}**`,
+        `**Waits until people have done this: ${prose(waiting.what)}**`,
         '',
         ...waiting.instructions.map((each) => `- ${prose(each)}`),
       ];
     case 'resume':
-      return [`**Paused** by ${prose(waiting.by)}: ${prose(waiting.reason)}. ${commands.join('')}`];
+      return [`**Paused** by ${proseSaid(waiting.by)}: ${proseSaid(waiting.reason)}. ${commands.join('')}`];
   }
 }
 
 /** Never a list inside of a list: the Web UI runs its lines together. */
 function shareItems(lines: readonly ShareLine[]): string[] {
-  const said = ({ text, command }: ShareLine) => `${prose(text)}${command === undefined ? '' : `: \`${command}\``}`;
+  const said = ({ text, command }: ShareLine) => `${prose(text)}${command === undefined ? '' : `: ${inCode(command)}`}`;
   return lines.flatMap((line) => {
     const { below = [] } = line;
     return below.length === 0

@@ -2,7 +2,7 @@ import type { DirectAttempt } from '../../src/contracts/activities';
 import { nextCommandOf } from '../../src/contracts/next-commands';
 import type { Waiting } from '../../src/contracts/run-status';
 import { sendInWebUi } from '../../src/contracts/web-ui';
-import { spelled } from '../../src/contracts/words';
+import { said, spelled } from '../../src/contracts/words';
 
 /** What holders are shown: everything that they need, and nothing that is secret. */
 export interface DirectScreen {
@@ -67,10 +67,12 @@ function handIn(workflowId: string, cluster: string): string {
 /** Who is asked and who is not, as far as that can be known: the service does not tell whose shares are in. */
 function peopleLines(workflowId: string, people: DirectScreen['people']): string[] {
   const { missingHolders, standBy, declined = [], outOfTerm = [] } = people;
-  const said = declined.map(({ by, reason }) => `${by.name} (${by.how === 'claimed' ? 'UNVERIFIED: ' : ''}${reason})`);
+  const told = declined.map(
+    ({ by, reason }) => `${said(by.name)} (${by.how === 'claimed' ? 'UNVERIFIED: ' : ''}${said(reason)})`,
+  );
   return [
     `Asked: ${missingHolders.join(', ') || 'nobody'}. Who of them entered a share already is not known here: the service does not tell it`,
-    ...(said.length > 0 ? [`Declined; may enter one all the same, with the same command: ${said.join(', ')}`] : []),
+    ...(told.length > 0 ? [`Declined; may enter one all the same, with the same command: ${told.join(', ')}`] : []),
     ...(standBy
       ? [
           `Standing by, asked at ${timeOf(standBy.askedFrom)} or as soon as somebody declines; may enter one now: ${standBy.holders.join(', ')}`,

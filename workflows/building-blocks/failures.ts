@@ -7,6 +7,7 @@ import {
 } from '@temporalio/workflow';
 import type { Finding } from '../../src/contracts/run-facts';
 import type { DrFailoverInput } from '../../src/contracts/runbook-inputs';
+import { said } from '../../src/contracts/words';
 
 /** What is known of a failed step. */
 export interface FailureFacts {
@@ -30,7 +31,7 @@ export class RunStopped extends Error {
     readonly by: string,
     readonly reason: string,
   ) {
-    super(`stopped by ${by}: ${reason}`);
+    super(`stopped by ${said(by)}: ${said(reason)}`);
     this.name = 'RunStopped';
   }
 }
@@ -38,7 +39,7 @@ export class RunStopped extends Error {
 /** A failover takes the run over: it becomes that failover, in the same execution. */
 export class TakenOver extends RunStopped {
   constructor(readonly input: DrFailoverInput) {
-    super(input.requestedBy ?? 'unknown', `taken over by a failover: ${input.reason}`);
+    super(input.requestedBy ?? 'unknown', `taken over by a failover: ${said(input.reason)}`);
     this.name = 'TakenOver';
   }
 }

@@ -9,6 +9,7 @@ import type {
 import type { Finding, RunOutcome, RunPhase } from '../../src/contracts/run-facts';
 import type { Waiting } from '../../src/contracts/run-status';
 import { sharesStillNeeded } from '../../src/contracts/share-words';
+import { said } from '../../src/contracts/words';
 import { failureFacts } from './failures';
 import type { RunState } from './run-state';
 
@@ -236,7 +237,7 @@ function inWords(waiting: Waiting): string {
     case 'decision':
       return `is parked at "${waiting.step}" (${waiting.code}) and waits for a decision`;
     case 'resume':
-      return `is paused by ${waiting.by} and waits to be resumed`;
+      return `is paused by ${said(waiting.by)} and waits to be resumed`;
     case 'window':
       return 'waits for its change window';
     case 'action':

@@ -5,6 +5,7 @@ import { checks } from './activity-calls';
 import type { FailureFacts } from './failures';
 import { failureFacts } from './failures';
 import type { RunState } from './run-state';
+import { said } from '../../src/contracts/words';
 
 /** One thing that people may decide, and what it does. */
 export interface Choice {
@@ -158,7 +159,7 @@ export class Parking {
       return { ...verdict, code: 'second-needed', text: `${verdict.text}: waits for a second person` };
     }
     if (!suffices && parked.deciders.some((each) => each.by.name === by.name)) {
-      const text = `${by.name} decided this already: a second, different person is needed`;
+      const text = `${said(by.name)} decided this already: a second, different person is needed`;
       return { ...verdict, accepted: false, code: 'same-person', text };
     }
     if (missing !== undefined && !suffices) {
@@ -169,7 +170,7 @@ export class Parking {
     }
     const others = parked.deciders
       .filter((each) => each.by.name !== by.name)
-      .map((each) => `${each.by.name}, ${each.by.how}: ${each.reason}`);
+      .map((each) => `${said(each.by.name)}, ${each.by.how}: ${said(each.reason)}`);
     parked.decision = { action, by, reason: others.length === 0 ? reason : `${reason} (with ${others.join('; ')})` };
     return verdict;
   }

@@ -5,6 +5,7 @@ import { isStop } from './failures';
 import type { Choice } from './parking';
 import { AFTER_PLAIN_SHARE, whereItStands } from './plain-shares';
 import type { Run } from './run';
+import { said } from '../../src/contracts/words';
 
 /** What stands in the collection of shares for a share in plain text that was accepted. */
 export interface AcceptedPlainShare {
@@ -92,7 +93,7 @@ export class PlainShareOffers {
 
   #take(arrival: number, where: string, reason: string): void {
     const { state } = this.#run;
-    const text = `Approvers of gate promote accepted the key share that stands in plain text in ${where}: ${reason}.`;
+    const text = `Approvers of gate promote accepted the key share that stands in plain text in ${where}: ${said(reason)}.`;
     const finding = { severity: 'critical', code: 'rekey-needed', text, next: AFTER_PLAIN_SHARE } as const;
     state.finding(finding);
     state.notifications.alarm(finding);

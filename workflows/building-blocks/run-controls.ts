@@ -1,6 +1,7 @@
 import type { InboxItem, RunControl } from '../../src/contracts/signals';
 import { isUndecodable, runControl } from '../../src/contracts/signals';
 import type { RunState } from './run-state';
+import { said } from '../../src/contracts/words';
 
 export type ControlSignal = 'pause' | 'resume' | 'abort';
 
@@ -44,7 +45,7 @@ export function receiveControl(
 /** What a run that does not know its steps beforehand can say of a pause. */
 function heldBefore(state: RunState, name: string): string {
   const ran = state.steps.some((step) => step.name === name);
-  return `before "${name}", ${ran ? 'which ran already: if it comes again' : 'if a step of exactly this name comes'}`;
+  return `before "${said(name)}", ${ran ? 'which ran already: if it comes again' : 'if a step of exactly this name comes'}`;
 }
 
 /** What people asked to be held, and before which steps. */
@@ -81,7 +82,7 @@ export class Pauses {
       state.finding({
         severity: 'info',
         code: 'pause-not-reached',
-        text: `${by} asked to hold before step "${name}": no step of this name came, and the run was not held.`,
+        text: `${said(by)} asked to hold before step "${said(name)}": no step of this name came, and the run was not held.`,
         next: 'Look at the names of the steps in the report; a pause needs one of them, letter by letter.',
       });
     }

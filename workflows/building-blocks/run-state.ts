@@ -5,6 +5,7 @@ import type { Asked } from '../../src/contracts/asked';
 import type { RunbookName } from '../../src/contracts/names';
 import type { Finding, Receipt, RunFact, RunOutcome, RunPhase, StepContext } from '../../src/contracts/run-facts';
 import type { RunMemo, RunStatus, TimelineStep, Waiting } from '../../src/contracts/run-status';
+import { said } from '../../src/contracts/words';
 import { currentDetails } from './current-details';
 import { Notifications } from './notifications';
 
@@ -252,7 +253,7 @@ function waitingInWords(waiting: Waiting): string {
     case 'decision':
       return `decision on parked step "${waiting.step}" (parking ${waiting.parkingNo}): ${waiting.code}`;
     case 'resume':
-      return `resume (paused by ${waiting.by})`;
+      return `resume (paused by ${said(waiting.by)})`;
     case 'window':
       return `the change window (${new Date(waiting.until).toISOString()})`;
     case 'action':

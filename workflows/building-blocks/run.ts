@@ -16,6 +16,7 @@ import type { StepOptions } from './step-options';
 import { receiveTakeOver } from './take-over';
 import type { SignalInbox } from './signal-inbox';
 import { SignalPump } from './signal-pump';
+import { said } from '../../src/contracts/words';
 
 export { StepFailed } from './failures';
 export type { StepOptions } from './step-options';
@@ -262,7 +263,7 @@ export class Run {
             this.state.show();
             continue;
           case 'skip':
-            this.#end(record, 'skipped', `skipped by ${decision.by.name}: ${decision.reason}`);
+            this.#end(record, 'skipped', `skipped by ${said(decision.by.name)}: ${said(decision.reason)}`);
             return SKIPPED;
           case 'abort':
             this.#end(record, 'failed', failure.code);
@@ -323,7 +324,7 @@ export class Run {
       record.name,
       {
         code: 'INTERRUPTED',
-        message: `${stop.by} asked to stop: ${stop.reason}. No cluster is primary now.`,
+        message: `${said(stop.by)} asked to stop: ${said(stop.reason)}. No cluster is primary now.`,
         outcomeKnown: true,
       },
       this.#interruptionChoices,
@@ -373,7 +374,7 @@ export class Run {
     this.state.finding({
       severity: 'warning',
       code: 'take-over-not-needed',
-      text: `${this.#stop.by} asked for a failover while a cluster was being promoted; that one was seen to serve, and the run went on.`,
+      text: `${said(this.#stop.by)} asked for a failover while a cluster was being promoted; that one was seen to serve, and the run went on.`,
       next: 'Where it does not serve any more, start drFailover with {"takeOver": true} again.',
     });
     this.#stop = undefined;

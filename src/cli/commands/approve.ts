@@ -17,7 +17,7 @@ import type { SigningOptions } from '../holder-key';
 import { approvalLines } from '../render-plan';
 import { describe, queryStatus } from '../run-view';
 import type { TemporalSession } from '../temporal';
-import { shellLine } from '../text';
+import { shellLine, terminalText } from '../text';
 
 interface ApproveOptions extends GivingOptions, SigningOptions {
   readonly gate: string;
@@ -40,7 +40,10 @@ export function approveCommand(host: CommandHost): Command {
     .requiredOption('--name <name>', 'your name as the inventory lists it')
     .option('--reject', 'reject instead of approving')
     .option('--comment <text>', 'shown in the report')
-    .option('--key-file <file>', 'your signing key ("runbook keys init"); without one the approval is a claim')
+    .option(
+      '--key-file <file>',
+      'your signing key ("runbook keys init"), else RUNBOOKS_KEY_FILE; without one the approval is a claim',
+    )
     .option('--passphrase-file <file>', 'passphrase of the signing key (default: hidden prompt)')
     .option('--plan-digest <digest>', 'approve only if this is the plan')
     .option('-y, --yes', 'do not ask (for scripts; give --plan-digest too)')
@@ -62,7 +65,7 @@ export function approveCommand(host: CommandHost): Command {
       }
       for (const line of approvalLines(plan, options.gate)) context.err(line);
       for (const { severity, text } of findings.filter((finding) => finding.severity !== 'info'))
-        context.err(`  Finding (${severity}): ${text}`);
+        for (const line of terminalText(`Finding (${severity}): ${text}`, '  ')) context.err(line);
       const verdict = options.reject === true ? 'reject' : 'approve';
       if (
         options.yes !== true &&

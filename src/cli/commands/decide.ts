@@ -32,7 +32,7 @@ export function decideCommand(host: CommandHost): Command {
     .requiredOption('--reason <text>', 'why; shown in the report')
     .requiredOption('--name <name>', 'your name as the inventory lists it')
     .option('--parking <number>', 'number of the parking (default: the one that is open now)')
-    .option('--key-file <file>', 'your signing key; without one the decision is a claim')
+    .option('--key-file <file>', 'your signing key, else RUNBOOKS_KEY_FILE; without one the decision is a claim')
     .option('--passphrase-file <file>', 'passphrase of the signing key (default: hidden prompt)')
     .option(...PRINT_OPTION);
   return withServerOptions(command).action(async (workflowId: string, options: DecideOptions) => {

@@ -28,7 +28,10 @@ export function declineCommand(host: CommandHost): Command {
     .argument('<workflowId>', 'the run that asks, for example deployment:payments')
     .requiredOption('--holder <name>', 'your name as the inventory lists it')
     .requiredOption('--reason <text>', 'why; shown to everybody and in the report. Never a key share')
-    .option('--key-file <file>', 'your signing key ("runbook keys init"); without one the decline is a claim')
+    .option(
+      '--key-file <file>',
+      'your signing key ("runbook keys init"), else RUNBOOKS_KEY_FILE; without one the decline is a claim',
+    )
     .option('--passphrase-file <file>', 'passphrase of the signing key (default: hidden prompt)')
     .option(...PRINT_OPTION);
   return withServerOptions(command).action(async (workflowId: string, options: DeclineOptions) => {

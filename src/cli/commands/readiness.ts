@@ -12,7 +12,7 @@ import type { CommandHost, ServerOptions } from '../command';
 import { EXIT, exitCodeOfOutcome, exitCodeOfReadiness } from '../exit-codes';
 import { buildInput } from '../run-input';
 import type { TemporalSession } from '../temporal';
-import { columns, shellLine } from '../text';
+import { columns, inLines, shellLine, unmarked } from '../text';
 
 interface ReadinessOptions extends ServerOptions {
   readonly about?: 'switchover' | 'failover';
@@ -88,8 +88,8 @@ async function resultOf(
 }
 
 /** Points by verdict, the red ones first; under each what it needs and who can do what. */
-export function readinessText(result: ReadinessResult): string[] {
-  const { switchover, failover, score, comparedWith, changes, candidates, points } = result;
+export function readinessText(given: ReadinessResult): string[] {
+  const { switchover, failover, score, comparedWith, changes, candidates, points } = inLines(given);
   const of = (verdict: ReadinessPoint['verdict']): ReadinessPoint[] =>
     points.filter((each) => each.verdict === verdict);
   const before = comparedWith ? ` (${comparedWith.score} at ${comparedWith.at})` : '';
@@ -128,7 +128,9 @@ function row(point: ReadinessPoint): string[] {
   return [
     nameOf(point),
     aboutOf(point),
-    `${observed}${why}. Needed: ${needed}.${next === undefined || point.verdict === 'not-checkable' ? '' : ` ${next}`}`,
+    unmarked(
+      `${observed}${why}. Needed: ${needed}.${next === undefined || point.verdict === 'not-checkable' ? '' : ` ${next}`}`,
+    ),
   ];
 }
 

@@ -5,6 +5,7 @@ import type { Report } from '../../contracts/report';
 import { newCommand, printResult, withServerOptions, withSession } from '../command';
 import type { CommandHost, ServerOptions } from '../command';
 import { describe } from '../run-view';
+import { jsonText } from '../text';
 import { readReport } from './watch';
 
 interface ReportOptions extends ServerOptions {
@@ -16,7 +17,7 @@ interface ReportOptions extends ServerOptions {
 const RENDERERS: Readonly<Record<string, (report: Report) => string>> = {
   md: renderMarkdown,
   html: renderHtml,
-  json: (report) => JSON.stringify(report, null, 2),
+  json: (report) => jsonText(report, 2),
 };
 
 /** `runbook report`: what a run did, from its history alone; works for running and terminated runs too. */
@@ -49,7 +50,7 @@ export function reportCommand(host: CommandHost): Command {
       });
       const report = await readReport(session, { workflowId, runId });
       if (options.output === undefined) {
-        host.context.out(render(report).trimEnd());
+        for (const line of render(report).trimEnd().split('\n')) host.context.out(line);
         return;
       }
       const files = await writeReportFiles(report, options.output);

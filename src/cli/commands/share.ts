@@ -18,7 +18,7 @@ import { programVersion } from '../program-version';
 import { readTextFile } from '../run-input';
 import { readShare } from '../secret-input';
 import type { ShareOptions } from '../secret-input';
-import { shellLine } from '../text';
+import { jsonText, shellLine } from '../text';
 
 interface ShareCommandOptions extends GivingOptions, SigningOptions, ShareOptions {
   readonly holder?: string;
@@ -52,7 +52,7 @@ export function shareCommand(host: CommandHost): Command {
   )
     .argument('<workflowId>', 'the run that asks, for example deployment:payments')
     .option('--holder <name>', 'your name as the inventory lists it')
-    .option('--key-file <file>', 'your signing key ("runbook keys init")')
+    .option('--key-file <file>', 'your signing key ("runbook keys init"), else RUNBOOKS_KEY_FILE')
     .option('--passphrase-file <file>', 'passphrase of the signing key (default: hidden prompt)')
     .option('--share-file <file>', 'read the key share from a file (default: hidden prompt)')
     .option('--share-stdin', 'read the key share from standard input')
@@ -115,7 +115,7 @@ async function keep(
   workflowId: string,
   input: object,
 ): Promise<void> {
-  const line = JSON.stringify(input);
+  const line = jsonText(input);
   if (options.output === undefined) {
     context.out(line);
     return;

@@ -17,7 +17,7 @@ import { readRunView } from '../run-view';
 import { buildInput, runbookName } from '../run-input';
 import type { CheckedInput } from '../run-input';
 import type { TemporalSession } from '../temporal';
-import { columns, shellLine } from '../text';
+import { columns, inLines, said, shellLine, terminalText, unmarked } from '../text';
 import { runLink } from '../web-ui';
 
 interface InputOptions extends ServerOptions {
@@ -193,7 +193,7 @@ async function startRun(
       // The lock: a second run of the same ID is refused, and a running one is never ended for it.
       workflowIdConflictPolicy: 'FAIL',
       workflowIdReusePolicy: 'ALLOW_DUPLICATE',
-      staticSummary: `${runbook} of ${input.cluster ?? input.deployment}`,
+      staticSummary: `${runbook} of ${said(input.cluster ?? input.deployment)}`,
     });
     return handle.firstExecutionRunId;
   } catch (error) {
@@ -215,7 +215,7 @@ async function lockHeld(session: TemporalSession, workflowId: string): Promise<R
 
 /** A plan as `runbook plan` prints it. */
 export function planLines(report: Pick<Report, 'plan' | 'preconditions' | 'runbook' | 'deployment'>): string[] {
-  const content = report.plan?.content;
+  const content = inLines(report.plan?.content);
   const lines = ['Preconditions', ...preconditionLines(report.preconditions)];
   const failed = report.preconditions.filter(({ verdict }) => verdict === 'fail').length;
   const switchover = switchoverPlanOf(content);
@@ -227,8 +227,9 @@ export function planLines(report: Pick<Report, 'plan' | 'preconditions' | 'runbo
         ? `Plan: ${switchover.from.cluster} (${switchover.from.version}) -> ${switchover.to.cluster} (${switchover.to.version}), token source ${switchover.tokenSource}, digest ${digest}`
         : `Plan of ${content.runbook}, digest ${digest}`,
     );
-    if ('warnings' in content) lines.push(...content.warnings.map((warning) => `  Know this: ${warning}`));
-    lines.push(...content.steps.map((step, index) => `  ${index + 1}. ${step}`));
+    if ('warnings' in content)
+      lines.push(...content.warnings.flatMap((warning) => terminalText(`Know this: ${warning}`, '  ')));
+    lines.push(...content.steps.flatMap((step, index) => terminalText(`${index + 1}. ${step}`, '  ')));
   }
   const verdict =
     failed === 0
@@ -237,13 +238,17 @@ export function planLines(report: Pick<Report, 'plan' | 'preconditions' | 'runbo
   return [...lines, '', `${verdict} Nothing was changed.`];
 }
 
-/** Preconditions as columns: verdict, name, observed, needed. */
+/** Preconditions as columns: verdict, name, observed, needed. Below those that have one, who does what, with its command. */
 export function preconditionLines(preconditions: readonly Precondition[]): string[] {
-  const rows = preconditions.map((each) => [
+  const all = inLines(preconditions);
+  const rows = all.map((each) => [
     `  ${each.verdict}`,
     each.cluster === undefined ? each.name : `${each.name} (${each.cluster})`,
-    `observed ${each.observed}`,
-    `needed ${each.needed}${each.next === undefined ? '' : `. ${each.next}`}`,
+    `observed ${unmarked(each.observed)}`,
+    `needed ${unmarked(each.needed)}`,
   ]);
-  return columns(rows);
+  return columns(rows).flatMap((line, index) => {
+    const next = all[index]?.next;
+    return next === undefined ? [line] : [line, ...terminalText(next, '      ')];
+  });
 }

@@ -7,6 +7,7 @@ import type { CliContext } from '../context';
 import { PRINT_OPTION, giveSignal } from '../give-signal';
 import type { GivingOptions } from '../give-signal';
 import { readTextFile } from '../run-input';
+import { jsonText } from '../text';
 
 interface SubmitOptions extends GivingOptions {
   readonly cluster: string;
@@ -36,7 +37,7 @@ export function submitTokenCommand(host: CommandHost): Command {
   return withServerOptions(command).action(async (workflowId: string, options: SubmitOptions) => {
     const input = { cluster: options.cluster, encodedToken: encodedTokenIn(await given(host.context, options)) };
     if (options.print === true) {
-      host.context.out(JSON.stringify(input));
+      host.context.out(jsonText(input));
       return;
     }
     await withSession(host.context, options, ({ client }) =>

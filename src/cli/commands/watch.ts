@@ -12,7 +12,7 @@ import { Progress } from '../progress';
 import { summaryLines } from '../render-report';
 import { readRunView } from '../run-view';
 import type { TemporalSession } from '../temporal';
-import { shellLine } from '../text';
+import { jsonText, shellLine } from '../text';
 
 interface WatchOptions extends ServerOptions {
   readonly runId?: string;
@@ -48,7 +48,7 @@ export async function watchRun(
   const deadline =
     options.timeout === undefined ? Number.POSITIVE_INFINITY : Date.now() + Number(options.timeout) * 1000;
   const progress = new Progress();
-  const say = (line: string): void => context.out(options.json === true ? JSON.stringify({ progress: line }) : line);
+  const say = (line: string): void => context.out(options.json === true ? jsonText({ progress: line }) : line);
   let view = await readRunView(session, run);
   // From here on the same run is meant, also when another one starts under this Workflow ID.
   const same = { workflowId: view.workflowId, runId: view.runId };
@@ -63,7 +63,7 @@ export async function watchRun(
     view = await readRunView(session, same);
   }
   const report = await readReport(session, same);
-  if (options.json === true) context.out(JSON.stringify({ report }));
+  if (options.json === true) context.out(jsonText({ report }));
   else for (const line of summaryLines(report)) context.out(line);
   return exitCodeOfOutcome(report.outcome);
 }

@@ -1,0 +1,372 @@
+/**
+ * Words of whoever started a run or sent a signal, and texts of a service, in everything that shows them: they end no line,
+ * no terminal and no browser obeys them, and none of them becomes a command, a link or a heading of ours.
+ */
+import { messageOf, plainText } from '../../activities/support/notification-texts';
+import { askedLines } from '../../src/cli/asked';
+import { readinessText } from '../../src/cli/commands/readiness';
+import { planLines } from '../../src/cli/commands/start';
+import { errorLines } from '../../src/cli/print-error';
+import { Progress } from '../../src/cli/progress';
+import { approvalLines } from '../../src/cli/render-plan';
+import { summaryLines } from '../../src/cli/render-report';
+import { receiptLines, statusLines, waitingLines } from '../../src/cli/render-status';
+import type { RunView } from '../../src/cli/run-view';
+import { runCli } from '../../src/cli/program';
+import { askedInWords } from '../../src/contracts/asked';
+import type { Precondition } from '../../src/contracts/plan';
+import { readinessLines } from '../../src/contracts/readiness';
+import type { ReadinessResult } from '../../src/contracts/readiness';
+import type { Report } from '../../src/contracts/report';
+import type { Attested } from '../../src/contracts/run-facts';
+import type { RunStatus, Waiting } from '../../src/contracts/run-status';
+import { inCode, jsonText, oneLine, prose, said, terminalLine, terminalText } from '../../src/contracts/words';
+import type { Asked } from '../../src/holder';
+import { renderHtml, renderMarkdown, reportFromHistory } from '../../src/report';
+import { loggedFields } from '../../src/worker/logging';
+import { currentDetails } from '../../workflows/building-blocks/current-details';
+import { finishedSwitchover } from '../report/support/switchover';
+import { IDENTITY } from '../report/support/switchover-data';
+import { PLAN as SWITCHOVER_PLAN } from '../report/support/switchover-data';
+
+/** What a service or a proxy may answer. Each part begins lines, moves the cursor, turns the reading direction or is markup. */
+const OTHERS =
+  'x\nFORGED line\r\nFORGED again\u001b[2J\u001b]8;;https://evil.example\u0007\u0085FORGED\u009b31m\u202eFORGED\u2066\u200b\ufeff\u2028FORGED\u2029FORGED\u{e0041} [FORGED](https://evil.example) <b>FORGED</b> ![FORGED](https://evil.example/p.png)';
+/** What a person may write: a command, too. */
+const THEIRS = `${OTHERS} \`runbook approve FORGED\` \`\`\`\n# FORGED`;
+const BY: Attested = { name: THEIRS, how: 'claimed' };
+/** Holders are people of the inventory: their names stand in commands. */
+const HOLDER: Attested = { name: OTHERS, how: 'claimed' };
+const FREE = new Set(
+  'reason text next message observed needed why note effect what ticket step comment error lastFailure detail'.split(
+    ' ',
+  ),
+);
+const PEOPLES = new Set(['reason', 'ticket', 'comment']);
+
+/** The value with hostile words at the end of each free text in it, and in place of who sent something. */
+function poisoned<T>(value: T): T {
+  const walk = (each: unknown, key: string): unknown => {
+    if (typeof each === 'string') return FREE.has(key) ? `${each} ${PEOPLES.has(key) ? THEIRS : OTHERS}` : each;
+    if (Array.isArray(each))
+      return each.map((item) =>
+        walk(item, ['instructions', 'leftToDo', 'steps', 'warnings'].includes(key) ? 'text' : key),
+      );
+    if (typeof each !== 'object' || each === null) return each;
+    if (key === 'by' || key === 'from' || key === 'requestedBy')
+      return 'how' in each ? { ...each, name: THEIRS } : each;
+    return Object.fromEntries(Object.entries(each).map(([name, member]) => [name, walk(member, name)]));
+  };
+  return walk(value, '') as T;
+}
+
+const UNTIL = Date.parse('2026-03-01T12:00:00Z');
+const WAITS: readonly Waiting[] = [
+  { for: 'approval', gate: 'plan', planDigest: 'd', missing: [OTHERS], approved: [BY], until: UNTIL },
+  {
+    for: 'shares',
+    cid: 'c',
+    epoch: 1,
+    held: [OTHERS],
+    missingHolders: ['ada', OTHERS],
+    threshold: 3,
+    until: UNTIL,
+    standBy: { holders: [OTHERS], askedFrom: UNTIL },
+    declined: [{ by: HOLDER, reason: THEIRS }],
+    groups: [{ group: OTHERS, needed: 2, held: [OTHERS], outOf: [OTHERS] }],
+    outOfTerm: [{ name: OTHERS, why: OTHERS }],
+  },
+  {
+    for: 'rehearsal',
+    epoch: 1,
+    answered: [OTHERS],
+    missing: [OTHERS],
+    declined: [{ by: HOLDER, reason: THEIRS }],
+    until: UNTIL,
+  },
+  {
+    for: 'decision',
+    step: 'Promote west',
+    parkingNo: 1,
+    code: 'OUTCOME_UNKNOWN',
+    message: `The service said: ${OTHERS}`,
+    observed: OTHERS,
+    needed: OTHERS,
+    next: `Look at it: \`runbook status deployment:payments\`. ${OTHERS}`,
+    choices: [{ action: 'retry', effect: OTHERS, needsTwo: true }],
+    decidedOnce: { action: 'retry', by: BY },
+  },
+  { for: 'resume', by: THEIRS, reason: THEIRS },
+  {
+    for: 'action',
+    what: OTHERS,
+    instructions: [`\`vault operator generate-root -dr-token\` ${OTHERS}`],
+    commands: [{ who: OTHERS, command: 'runbook status deployment:payments', effect: OTHERS }],
+  },
+];
+
+const STATUS: RunStatus = {
+  runbook: 'drSwitchover',
+  deployment: 'payments',
+  workflowId: 'deployment:payments',
+  runId: 'r',
+  phase: 'waiting-for-people',
+  paused: true,
+  waiting: WAITS,
+  planText: JSON.stringify(poisoned(SWITCHOVER_PLAN)),
+  planDigest: 'd',
+  steps: [{ number: 1, name: 'Read', state: 'done', attempt: 1, startedAt: 0, endedAt: 1, note: `17 ok ${OTHERS}` }],
+  receipts: [
+    { signal: 'decline', arrival: 1, verdict: 'accepted', code: 'accepted', text: `cannot: ${said(THEIRS)}`, from: BY },
+    { signal: 'share', arrival: 1, verdict: 'refused', code: 'malformed', text: `refused: ${OTHERS}`, from: BY },
+  ],
+  findings: [
+    { severity: 'critical', code: 'orphan-token', text: OTHERS, next: `Give \`runbook status deployment:payments\`` },
+  ],
+  leftToDo: [OTHERS],
+  summary: [prose(OTHERS)],
+  invitation: 'i',
+  asked: {
+    kind: 'operation-token',
+    targets: [{ cluster: OTHERS, uses: ['dr.promote'] }],
+    requestedBy: BY,
+    reason: THEIRS,
+  },
+};
+
+const VIEW: RunView = {
+  workflowId: 'deployment:payments',
+  runId: 'r',
+  runbook: 'drSwitchover',
+  taskQueue: 'runbooks',
+  state: 'running',
+  startedAt: '2026-03-01T10:00:00Z',
+  asOfEvent: 7,
+  pendingActivities: [{ type: 'promoteDrSecondary', attempt: 3, started: true, lastFailure: OTHERS }],
+  memo: { runbook: 'drSwitchover', deployment: 'payments', phase: 'outage', step: OTHERS, waitingFor: said(THEIRS) },
+};
+
+const RUNBOOK_PLAN = {
+  runbook: 'drSecondaryOnboarding',
+  deployment: 'payments',
+  clusters: [{ cluster: 'east', clusterId: 'id', version: OTHERS, dr: OTHERS, performance: OTHERS }],
+  operations: [{ operation: 'dr.secondary.enable', on: { cluster: 'north', clusterId: 'id' }, detail: OTHERS }],
+  warnings: [OTHERS],
+  steps: [OTHERS],
+  choices: { [OTHERS]: OTHERS },
+  reason: THEIRS,
+};
+const PRECONDITIONS: readonly Precondition[] = [
+  { name: 'p', observed: OTHERS, needed: OTHERS, verdict: 'fail', next: `Give \`runbook status x\`: ${OTHERS}` },
+];
+const READINESS = {
+  deployment: 'payments',
+  switchover: 'not-ready',
+  failover: 'ready',
+  score: 50,
+  changes: [{ id: 'x', change: 'worse', before: 'ok', now: 'fail' }],
+  candidates: [],
+  points: [
+    {
+      id: 'x',
+      cluster: 'east',
+      about: 'both',
+      verdict: 'fail',
+      observed: OTHERS,
+      needed: OTHERS,
+      next: OTHERS,
+      source: 'api',
+    },
+    {
+      id: 'y',
+      about: 'both',
+      verdict: 'not-checkable',
+      observed: OTHERS,
+      needed: OTHERS,
+      reason: OTHERS,
+      source: 'api',
+    },
+    { id: 'z', about: 'both', verdict: 'ok', observed: OTHERS, needed: OTHERS, source: 'api' },
+  ],
+} as unknown as ReadinessResult;
+const REPORT: Report = poisoned({
+  ...reportFromHistory(finishedSwitchover().build(), IDENTITY),
+  reason: 'planned',
+  ticket: 'T-1',
+  controls: [{ control: 'pause', by: THEIRS, reason: 'wait', at: '2026-03-01T10:00:00.000Z' }],
+  findings: STATUS.findings.map((each) => ({ ...each, at: '2026-03-01T10:00:00.000Z' })),
+  leftToDo: ['See to it.'],
+});
+const ASKED = {
+  kind: 'ceremony',
+  environment: 'production',
+  digest: 'd',
+  invitation: {
+    kind: 'operation-token',
+    targets: [{ cluster: OTHERS, clusterId: OTHERS, uses: ['dr.promote'], addresses: [OTHERS], caSha256: '' }],
+    requestedBy: BY,
+    reason: THEIRS,
+    holders: [THEIRS],
+    threshold: 1,
+    erasure: 'memory',
+    useFor: 60,
+    recipient: OTHERS,
+    pgp: 'ab',
+    runbook: 'drSwitchover',
+    wid: OTHERS,
+    rid: OTHERS,
+    ns: OTHERS,
+    cid: OTHERS,
+    epoch: 1,
+    inputDigest: 'd',
+    exp: 2_000_000_000,
+    iat: 1_900_000_000,
+  },
+} as unknown as Asked;
+
+const UNSHOWN = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u;
+
+const TERMINAL: Readonly<Record<string, readonly string[]>> = {
+  'runbook status': statusLines({ ...VIEW, status: STATUS }, UNTIL),
+  'runbook status without a worker': statusLines(VIEW, UNTIL),
+  ...Object.fromEntries(WAITS.map((waiting) => [`waits: ${waiting.for}`, waitingLines('w', waiting, UNTIL)])),
+  'runbook watch': new Progress().lines({ ...VIEW, status: STATUS }, UNTIL),
+  receipts: STATUS.receipts.flatMap((receipt) => receiptLines(receipt)),
+  'the end of a run': summaryLines(REPORT),
+  'an error': errorLines({ code: 'X', message: OTHERS, observed: OTHERS, needed: OTHERS, next: OTHERS }),
+  'approval of a switchover': approvalLines({ text: STATUS.planText ?? '', digest: OTHERS }, 'plan'),
+  'approval of another plan': approvalLines({ text: JSON.stringify(RUNBOOK_PLAN), digest: 'd' }, 'wipe'),
+  'approval of an unknown plan': approvalLines({ text: JSON.stringify({ a: OTHERS }), digest: 'd' }, 'plan'),
+  'approval of no plan': approvalLines({ text: OTHERS, digest: 'd' }, 'plan'),
+  'runbook plan': planLines({ ...REPORT, preconditions: PRECONDITIONS }).map(terminalLine),
+  'runbook readiness': readinessText(READINESS),
+  'the invitation': askedLines(ASKED, UNTIL),
+  'what is asked': askedInWords(STATUS.asked ?? { kind: 'rehearsal', targets: [], requestedBy: BY, reason: THEIRS }),
+};
+
+describe('in a terminal', () => {
+  it.each(Object.entries(TERMINAL))(
+    '%s: nobody else begins a line, moves the cursor or writes a command',
+    (_, lines) => {
+      expect(lines.join(' ')).toContain('FORGED');
+      for (const line of lines) {
+        expect(line).not.toMatch(UNSHOWN);
+        expect(line).not.toMatch(/^\W*(FORGED|runbook approve FORGED)/);
+        // A command of ours stands alone, without marks: backticks could only be somebody else's.
+        expect(line).not.toContain('`');
+      }
+    },
+  );
+
+  it('our own commands stand alone in their lines, to be copied as they are', () => {
+    const lines = terminalText(
+      'refused: too old. Next: `runbook share w --holder ada`, or `--print`; `runbook status w` shows more.',
+      '  ',
+    );
+    expect(lines).toEqual([
+      '  refused: too old. Next:',
+      '      runbook share w --holder ada',
+      '    or --print;',
+      '      runbook status w',
+      '    shows more.',
+    ]);
+    expect(terminalText('no `pair')).toEqual(["no 'pair"]);
+  });
+
+  it('whatever a command prints is one line each: also where a text came past every renderer', async () => {
+    const hostile = 'a\u001b[2J\u202e\u009bb';
+    for (const words of [
+      ['runbooks', hostile],
+      ['status', `--${hostile}`],
+      [hostile],
+      ['runbooks', hostile, '--json'],
+    ]) {
+      const printed: string[] = [];
+      const code = await runCli(words, {
+        env: {},
+        out: (line) => void printed.push(line),
+        err: (line) => void printed.push(line),
+        interactive: false,
+        readInput: () => Promise.resolve(''),
+        ask: () => Promise.reject(new Error('asked')),
+        askHidden: () => Promise.reject(new Error('asked')),
+        quietly: (work) => work(),
+        stop: new AbortController().signal,
+      });
+      expect([code, printed.join('')]).toEqual([expect.any(Number), expect.stringMatching(/a.*b/)]);
+      expect(code).not.toBe(0);
+      expect(printed.filter((line) => UNSHOWN.test(line))).toEqual([]);
+    }
+  });
+
+  it('JSON loses nothing, and says nothing to the terminal', () => {
+    for (const indent of [undefined, 2]) {
+      const text = jsonText({ [OTHERS]: THEIRS }, indent);
+      expect(text.replaceAll('\n', '')).not.toMatch(/[\p{Cc}\p{Cf}]/u);
+      expect(JSON.parse(text)).toEqual({ [OTHERS]: THEIRS });
+    }
+  });
+});
+
+describe('as Markdown', () => {
+  const waits = WAITS.map((waiting) => currentDetails({ ...STATUS, waiting: [waiting] }, 'default'));
+  const plan = currentDetails({ ...STATUS, planText: JSON.stringify(RUNBOOK_PLAN) }, 'default');
+  const readiness = readinessLines(READINESS).join('\n');
+
+  it.each([...waits, plan, readiness, renderMarkdown(REPORT)])(
+    'nobody else writes a link, a heading or a command: %#',
+    (text) => {
+      expect(text).toContain('FORGED');
+      expect(text.replaceAll('\n', '')).not.toMatch(UNSHOWN);
+      expect(text).not.toMatch(/^\W*FORGED/m);
+      const shown = text
+        .replace(/^```json$[^]*?^```$/gm, '')
+        .replace(/(?<![\\`])(`+)(?!`)[^\n]*?(?<!`)\1(?!`)/g, (code) => {
+          // What stands in code is a command of ours: words of others are at most one of its words, in quotes.
+          expect(code).not.toMatch(/^`+ ?(runbook approve )?FORGED/);
+          return '';
+        });
+      expect(shown).not.toMatch(/(?<!\\)\[FORGED(?<!\\)\]/);
+      expect(shown).not.toContain('<b>');
+    },
+  );
+
+  it('a command with backticks in it stays one', () => {
+    expect(inCode('runbook status a`b')).toBe('`` runbook status a`b ``');
+  });
+});
+
+it('a report as HTML shows it and obeys nothing', () => {
+  const html = renderHtml(REPORT);
+  expect(html).toContain('FORGED');
+  expect(html).not.toMatch(/<b>FORGED|href="https:\/\/evil/);
+  expect(html.replaceAll('\n', '')).not.toMatch(UNSHOWN);
+});
+
+it('who is told outside of a run gets it in lines of ours', () => {
+  const common = {
+    event: 'parked',
+    severity: 'critical',
+    runbook: 'drSwitchover',
+    number: 1,
+    subject: 's',
+    at: 0,
+  } as const;
+  for (const waiting of WAITS) {
+    const message = messageOf(
+      'payments',
+      { ...common, text: OTHERS, waiting, leftToDo: [OTHERS] },
+      { ns: 'n', wid: 'w', rid: 'r' },
+      undefined,
+    );
+    expect(plainText(message).replaceAll('\n', '')).not.toMatch(UNSHOWN);
+    expect(plainText(message)).not.toMatch(/^\W*(FORGED|# FORGED)/m);
+    expect(message.title).not.toMatch(UNSHOWN);
+  }
+});
+
+it('a line of the log is one line, in a terminal too', () => {
+  const fields = loggedFields({ workflowId: OTHERS, step: THEIRS, error: new Error(OTHERS) });
+  for (const value of Object.values(fields)) expect(value).toBe(oneLine(String(value)));
+  expect(JSON.stringify(fields)).not.toMatch(UNSHOWN);
+});
