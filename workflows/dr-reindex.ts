@@ -1,11 +1,11 @@
 import type { MerkleCheckResult, ReindexResult, ReindexRoute } from '../src/contracts/activities';
 import type { DrReindexInput } from '../src/contracts/runbook-inputs';
 import { drReindexInput } from '../src/contracts/runbook-inputs';
-import type { Approved } from './building-blocks/approved-plan';
 import { approvePlan } from './building-blocks/approved-plan';
-import { stepFailure } from './building-blocks/failures';
+import { failureFacts, stepFailure } from './building-blocks/failures';
 import { checkMerkle, merkleFacts } from './building-blocks/merkle';
 import type { OperationTokens } from './building-blocks/operation-tokens';
+import { RenewedApprovals } from './building-blocks/renewed-approvals';
 import type { Run } from './building-blocks/run';
 import type { Ending, RunbookResult } from './building-blocks/runbook';
 import { executeRunbook } from './building-blocks/runbook';
@@ -47,7 +47,7 @@ async function reindex(run: Run, input: DrReindexInput): Promise<Ending> {
 
     // 3. Start it, and follow it to its end however long it takes.
     run.state.enterPhase('working');
-    const reindexed = await carryOut(run, input, approved, tokens);
+    const reindexed = await carryOut(run, input, route, new RenewedApprovals(run, input, approved), tokens);
 
     // 4. Did it help?
     const after = await checkMerkle(run, tokens, deployment, cluster, {
@@ -87,10 +87,10 @@ function refusalOf({ cluster, force }: DrReindexInput, route: ReindexRoute, { ve
 async function carryOut(
   run: Run,
   { deployment, cluster, diff, force, skipFlush }: DrReindexInput,
-  { authority, route }: Approved<ReindexRoute>,
+  { epochBefore }: ReindexRoute,
+  approvals: RenewedApprovals<ReindexRoute>,
   tokens: OperationTokens,
 ): Promise<ReindexResult> {
-  const { epochBefore } = route;
   let begun: 'may have been started' | 'was started' | undefined;
   run.onEnd(() => {
     if (begun !== undefined) {
@@ -104,9 +104,18 @@ async function carryOut(
   const result = await run.step(
     `Reindex ${cluster}`,
     async (call) => {
+      const before = begun;
       begun ??= 'may have been started';
       const options = { diff, force, skipFlush };
-      const started = await call.startDrReindex({ deployment, cluster, token, authority, options, epochBefore });
+      // The check before it may have taken hours.
+      const started = await approvals.begin('reindex', async (authority) => {
+        try {
+          return await call.startDrReindex({ deployment, cluster, token, authority, options, epochBefore });
+        } catch (error) {
+          if (failureFacts(error)?.outcomeKnown === true) begun = before;
+          throw error;
+        }
+      });
       begun = 'was started';
       run.state.noteFindings(started.findings);
       return call.followDrReindex({ deployment, cluster, epochBefore });

@@ -1,6 +1,7 @@
 import type { DrSecondaryOnboardingInput } from '../src/contracts/runbook-inputs';
 import { drSecondaryOnboardingInput } from '../src/contracts/runbook-inputs';
 import { approvePlan } from './building-blocks/approved-plan';
+import { RenewedApprovals } from './building-blocks/renewed-approvals';
 import type { Run } from './building-blocks/run';
 import type { Ending, RunbookResult } from './building-blocks/runbook';
 import { executeRunbook } from './building-blocks/runbook';
@@ -35,7 +36,8 @@ function carryOut(run: Run, input: DrSecondaryOnboardingInput): Promise<Ending> 
       gate: () => 'wipe',
     });
     if ('outcome' in approved) return approved;
-    const { route, authority } = approved;
+    const { route } = approved;
+    const approvals = new RenewedApprovals(run, input, approved);
     const { primary, secondary, kind, form } = route;
     const both = { deployment, primary, secondary };
 
@@ -43,13 +45,13 @@ function carryOut(run: Run, input: DrSecondaryOnboardingInput): Promise<Ending> 
     run.state.enterPhase('working');
     if (route.enablesPrimary) {
       await enablePrimary(run, kind, primary, (call) =>
-        call.enableDrPrimary({ deployment, cluster: primary, authority }),
+        approvals.begin('wipe', (authority) => call.enableDrPrimary({ deployment, cluster: primary, authority })),
       );
     }
 
     // 3. The wipe: activation token and enable.
     const joining = registerLeftovers(run, route);
-    await enableSecondary(run, route, (call) => ({
+    await enableSecondary(run, route, approvals, (call, authority) => ({
       issue: () => call.issueDrEnableToken({ ...both, form }),
       use: (activation) => call.enableDrSecondary({ ...both, activation, authority }),
     }));

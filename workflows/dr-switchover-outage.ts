@@ -6,6 +6,7 @@ import { OutageDecision, TakenOver, isStop } from './building-blocks/failures';
 import { lastLook } from './building-blocks/last-look';
 import type { OperationTokens } from './building-blocks/operation-tokens';
 import { LEAVE, PROMOTE_BACK, PROMOTE_SECONDARY } from './building-blocks/parking';
+import { asNotBegun, notBegunForAge } from './building-blocks/renewed-approvals';
 import type { Run } from './building-blocks/run';
 import { StepFailed } from './building-blocks/run';
 import { serviceBack } from './building-blocks/service-back';
@@ -13,7 +14,11 @@ import { serviceBack } from './building-blocks/service-back';
 /** Where service is after the outage. */
 export type Served = 'new' | 'old' | 'nowhere';
 
-/** Steps 2 (the demotion) to 4. Ends with service on exactly one cluster, or with what a person decided. */
+/**
+ * Steps 2 (the demotion) to 4. Ends with service on exactly one cluster, or with what a person decided.
+ *
+ * @throws NotBegun where the demotion was not begun because its approvals are too old: the old primary serves
+ */
 export async function changePrimary(
   run: Run,
   input: DrSwitchoverInput,
@@ -86,11 +91,13 @@ async function demote({ run, input, route, authority, reached }: Outage): Promis
   const { deployment } = input;
   const { from: oldPrimary, to: newPrimary } = route;
   // DANGER: from here on no cluster is primary.
-  const demoted = await run.step(
-    `Demote ${oldPrimary}`,
-    (call) => call.demoteDrPrimary({ deployment, cluster: oldPrimary, authority, reached }),
-    { note: ({ observed }) => observed, choices: [PROMOTE_BACK, LEAVE] },
-  );
+  const demoted = await run
+    .step(
+      `Demote ${oldPrimary}`,
+      (call) => call.demoteDrPrimary({ deployment, cluster: oldPrimary, authority, reached }),
+      { note: ({ observed }) => observed, choices: [PROMOTE_BACK, LEAVE], leaveToRunbook: notBegunForAge },
+    )
+    .catch(asNotBegun);
   run.state.noteFindings(demoted.findings);
   const evidence = await run.skippableStep(
     'Compare the data of both clusters',

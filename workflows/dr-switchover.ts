@@ -12,11 +12,13 @@ import type { TokenCeremony } from './building-blocks/token-ceremony';
 import { inParallel } from './building-blocks/parallel';
 import type { Protecting } from './building-blocks/re-protection';
 import { restoreProtection } from './building-blocks/re-protection';
+import { NotBegun, tooOldBefore } from './building-blocks/renewed-approvals';
 import type { Run } from './building-blocks/run';
 import type { Ending, RunbookResult } from './building-blocks/runbook';
 import { executeRunbook } from './building-blocks/runbook';
 import { failOver } from './dr-failover';
 import { changePrimary } from './dr-switchover-outage';
+import type { Served } from './dr-switchover-outage';
 
 /**
  * Planned DR switchover: A, the DR primary, and B, one of its DR secondaries, change roles. Both answer, nothing may be
@@ -40,7 +42,7 @@ interface Prepared {
   readonly tokens: OperationTokens;
   readonly planApprovals: readonly unknown[];
   /** Asks for the go, which counts for a short time only; where none is needed, for the plan. */
-  readonly askGo: () => Promise<Go>;
+  readonly askGo: (again: string) => Promise<Go>;
   readonly go: Go;
 }
 
@@ -72,10 +74,10 @@ async function switchOver(run: Run, input: DrSwitchoverInput): Promise<Ending> {
   const { route, tokens } = prepared;
 
   // 2. Until the demotion a stop or a failure leaves A serving.
-  const { marker, authority } = await run.stoppable(() => proveCaughtUp(run, input, prepared));
+  await run.stoppable(() => quiesce(run, deployment, route));
 
   // 2.-4. The outage, from the demotion until service is back. A stop waits, or is offered as a choice.
-  const served = await run.shielded(() => changePrimary(run, input, route, authority, tokens, marker));
+  const { served, authority } = await changeRoles(run, input, prepared);
   if (served === 'nowhere') return { outcome: 'aborted' };
   run.state.enterPhase('re-protecting');
 
@@ -119,11 +121,11 @@ async function prepare(run: Run, input: DrSwitchoverInput, first: AssessSwitchov
       : undefined;
   const tokens = new OperationTokens(run, deployment, targets, ceremony);
   await ceremony?.ready();
-  const gate = (name: 'plan' | 'go', digest: string) =>
-    passGate(run, { gate: name, planDigest: digest, policy: assessed.gates[name], requestedBy });
+  const gate = (name: 'plan' | 'go', digest: string, again?: string) =>
+    passGate(run, { gate: name, planDigest: digest, policy: assessed.gates[name], requestedBy, again });
   let planUntil = 0;
-  const askPlan = async (digest: string) => {
-    const approvals = await gate('plan', digest);
+  const askPlan = async (digest: string, again?: string) => {
+    const approvals = await gate('plan', digest, again);
     planUntil = countsUntil(input.window, assessed.gates.plan.validForMs);
     return approvals;
   };
@@ -175,13 +177,14 @@ async function prepare(run: Run, input: DrSwitchoverInput, first: AssessSwitchov
     planApprovals = await askPlan(now.digest);
     await awaitWindow(run, input.window);
   }
-  const askGo = async (): Promise<Go> => {
-    if (input.go === 'auto') return { approvals: await askPlan(current.digest), until: planUntil };
-    const approvals = await gate('go', current.digest);
+  const askGo = async (again?: string): Promise<Go> => {
+    if (input.go === 'auto') return { approvals: await askPlan(current.digest, again), until: planUntil };
+    const approvals = await gate('go', current.digest, again);
     return { approvals, until: Date.now() + assessed.gates.go.validForMs };
   };
   const fresh = input.go === 'auto' && Date.now() <= planUntil;
-  const go = fresh ? { approvals: [], until: planUntil } : await askGo();
+  const old = input.go === 'auto' ? countedUntil(planUntil) : undefined;
+  const go = fresh ? { approvals: [], until: planUntil } : await askGo(old);
   return { route, tokens, plan: current, planApprovals, askGo, go };
 }
 
@@ -190,27 +193,65 @@ async function collectShares(ceremony: TokenCeremony | undefined): Promise<reado
   return [];
 }
 
-/** Step 2 up to the demotion: quiesce, and prove that B has everything. What has grown old is asked for again. */
+const countedUntil = (until: number): string =>
+  `the approvals counted until ${new Date(until).toISOString()}, and everything was ready later`;
+
+/** Step 2: clients write nothing any more, where there is a hook for that. */
+async function quiesce(
+  run: Run,
+  deployment: string,
+  { from: oldPrimary, to: newPrimary, hooks }: SwitchoverRoute,
+): Promise<void> {
+  if (!hooks.quiesce) return;
+  run.clientsHeld = true;
+  run.onEnd(async () => {
+    if (run.state.outageSince !== undefined || !hooks.release) return;
+    await run.cleanUp('Release the clients', async (call) => {
+      await call.runHook({ deployment, hook: 'release', from: newPrimary, to: oldPrimary });
+    });
+  });
+  await run.step('Quiesce the clients', (call) =>
+    call.runHook({ deployment, hook: 'quiesce', from: oldPrimary, to: newPrimary }),
+  );
+}
+
+/** Steps 2 to 4. A demotion that was not begun because its approvals are too old leaves A serving: they are asked for again. */
+async function changeRoles(
+  run: Run,
+  input: DrSwitchoverInput,
+  prepared: Prepared,
+): Promise<{ readonly served: Served; readonly authority: Authority }> {
+  const { route, tokens, askGo } = prepared;
+  for (let { go } = prepared; ;) {
+    const { marker, authority } = await run.stoppable(() => proveCaughtUp(run, input, prepared, go));
+    try {
+      const change = () => changePrimary(run, input, route, authority, tokens, marker);
+      return { served: await run.shielded(change), authority };
+    } catch (error) {
+      if (!(error instanceof NotBegun)) throw error;
+      const { observed = 'nothing more', next } = error.failure;
+      run.state.outageNotBegun();
+      run.state.finding({
+        severity: 'warning',
+        code: 'go-expired',
+        text: `What approved the demotion of ${route.from} was older than it counts right before it, and nothing was sent; it is asked for again. Observed: ${observed}.`,
+        next,
+      });
+      go = await run.stoppable(() => askGo(tooOldBefore(observed)));
+    }
+  }
+}
+
+/** Step 2 up to the demotion: proves that B has everything. What has grown old is asked for again. */
 async function proveCaughtUp(
   run: Run,
   input: DrSwitchoverInput,
-  { route, plan, planApprovals, askGo, go: firstGo }: Prepared,
+  { route, plan, planApprovals, askGo }: Prepared,
+  firstGo: Go,
 ): Promise<{ readonly marker: MarkerResult; readonly authority: Authority }> {
   const { deployment } = input;
   let go = firstGo;
   const { from: oldPrimary, to: newPrimary } = route;
-  if (route.hooks.quiesce) {
-    run.clientsHeld = true;
-    run.onEnd(async () => {
-      if (run.state.outageSince !== undefined || !route.hooks.release) return;
-      await run.cleanUp('Release the clients', async (call) => {
-        await call.runHook({ deployment, hook: 'release', from: newPrimary, to: oldPrimary });
-      });
-    });
-    await run.step('Quiesce the clients', (call) =>
-      call.runHook({ deployment, hook: 'quiesce', from: oldPrimary, to: newPrimary }),
-    );
-  }
   for (;;) {
     const marker = await markAndWait(run, deployment, oldPrimary, newPrimary);
     // From here on nothing stops the run: after the window's end A stays primary.
@@ -221,7 +262,7 @@ async function proveCaughtUp(
       code: 'go-expired',
       text: `The ${input.go === 'auto' ? 'approval of the plan' : 'go'} was older than it counts when everything was ready; it was asked for again.`,
     });
-    go = await askGo();
+    go = await askGo(countedUntil(go.until));
   }
 }
 

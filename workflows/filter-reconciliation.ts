@@ -1,6 +1,6 @@
-import type { Approved } from './building-blocks/approved-plan';
 import { approvePlan } from './building-blocks/approved-plan';
 import { stepFailure } from './building-blocks/failures';
+import { RenewedApprovals } from './building-blocks/renewed-approvals';
 import type { Run } from './building-blocks/run';
 import type { Ending, RunbookResult } from './building-blocks/runbook';
 import { executeRunbook } from './building-blocks/runbook';
@@ -46,7 +46,8 @@ async function reconcile(run: Run, input: FilterReconciliationInput): Promise<En
         ? `To undo it, start filterReconciliation with ${JSON.stringify(undo)}.`
         : 'One of them lists no path at all and cannot be asked for: write it by hand.',
     });
-    for (const change of route.changes) await changeFilter(run, input, approved, change);
+    const approvals = new RenewedApprovals(run, input, approved);
+    for (const change of route.changes) await changeFilter(run, input, route, approvals, change);
   }
 
   // 3. Both sides filter the same.
@@ -84,18 +85,20 @@ async function reconcile(run: Run, input: FilterReconciliationInput): Promise<En
 async function changeFilter(
   run: Run,
   { deployment }: FilterReconciliationInput,
-  { route, authority }: Approved<FilterRoute>,
+  { primary: cluster }: FilterRoute,
+  approvals: RenewedApprovals<FilterRoute>,
   { secondary, id, before, wanted }: FilterChange,
 ): Promise<void> {
   const verb = wanted === 'none' ? 'Delete' : before === 'none' ? 'Create' : 'Replace';
-  const { primary: cluster } = route;
   await run.skippableStep(
     `${verb} the paths filter of ${secondary} (id ${id})`,
     `the filter of ${secondary} stays: ${inWords(before)}`,
     (call) =>
-      wanted === 'none'
-        ? call.deletePathsFilter({ deployment, cluster, id, secondary, authority })
-        : call.writePathsFilter({ deployment, cluster, id, filter: wanted, secondary, authority }),
+      approvals.begin('filter', (authority) =>
+        wanted === 'none'
+          ? call.deletePathsFilter({ deployment, cluster, id, secondary, authority })
+          : call.writePathsFilter({ deployment, cluster, id, filter: wanted, secondary, authority }),
+      ),
     { note: ({ observed }) => observed, skipNeedsTwo: true },
   );
 }

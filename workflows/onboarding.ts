@@ -1,4 +1,4 @@
-import type { ChangeResult, SealsResult, SecondaryOnboardingRoute } from '../src/contracts/activities';
+import type { Authority, ChangeResult, SealsResult, SecondaryOnboardingRoute } from '../src/contracts/activities';
 import type { ClusterObservation } from '../src/contracts/observations';
 import type { ReplicationKind } from '../src/contracts/runbook-inputs';
 import type { StepCalls } from './building-blocks/activity-calls';
@@ -6,6 +6,7 @@ import { rolesInWords } from './building-blocks/assessment';
 import type { JoinUnit } from './building-blocks/join-unit';
 import { carryOutUnit } from './building-blocks/join-unit';
 import type { Choice } from './building-blocks/parking';
+import type { RenewedApprovals } from './building-blocks/renewed-approvals';
 import type { Run } from './building-blocks/run';
 
 /*
@@ -32,16 +33,18 @@ export async function enablePrimary(
   await run.step(`Enable ${cluster} as ${kindOf(kind)} primary`, enable, { note: ({ observed }) => observed });
 }
 
-/** Public key, activation token and enable, as one unit: the secondary is wiped here. */
+/** Public key, activation token and enable, as one unit: the secondary is wiped here. New approvals get a new token. */
 export async function enableSecondary(
   run: Run,
   { kind, primary, secondary }: SecondaryOnboardingRoute,
-  unit: (call: StepCalls) => JoinUnit,
+  approvals: RenewedApprovals<SecondaryOnboardingRoute>,
+  unit: (call: StepCalls, authority: Authority) => JoinUnit,
 ): Promise<void> {
-  await run.step(`Enable ${secondary} as ${kindOf(kind)} secondary of ${primary}`, (call) => carryOutUnit(unit(call)), {
-    note: ({ observed }) => observed,
-    choices: [STOP_HERE],
-  });
+  await run.step(
+    `Enable ${secondary} as ${kindOf(kind)} secondary of ${primary}`,
+    (call) => approvals.begin('wipe', (authority) => carryOutUnit(unit(call, authority))),
+    { note: ({ observed }) => observed, choices: [STOP_HERE] },
+  );
 }
 
 /** How far a join came; decides what the end of the run says. */

@@ -4,6 +4,7 @@ import type { PerformancePromotionInput } from '../src/contracts/runbook-inputs'
 import { OutageDecision, TakenOver, isStop } from './building-blocks/failures';
 import type { Choice } from './building-blocks/parking';
 import { LEAVE, PROMOTE_BACK } from './building-blocks/parking';
+import { asNotBegun, notBegunForAge } from './building-blocks/renewed-approvals';
 import type { Run } from './building-blocks/run';
 import { StepFailed } from './building-blocks/run';
 import type { PromotionProgress } from './performance-promotion-end';
@@ -28,6 +29,8 @@ type Next = 'promote-secondary' | 'promote-back' | 'leave' | 'new' | 'old';
 /**
  * From the demotion until a cluster serves no cluster takes writes of shared data. Ends with one performance primary, or
  * with what a person decided.
+ *
+ * @throws NotBegun where the demotion was not begun because its approvals are too old: the old primary serves
  */
 export async function changePerformancePrimary(
   run: Run,
@@ -87,18 +90,20 @@ async function demote({ run, input, route, authority, marker }: Outage): Promise
   const { deployment } = input;
   const { from: oldPrimary, to: newPrimary } = route;
   // DANGER: from here on no cluster is performance primary.
-  const demoted = await run.step(
-    `Demote ${oldPrimary}`,
-    (call) =>
-      call.demotePerformancePrimary({
-        deployment,
-        cluster: oldPrimary,
-        successor: newPrimary,
-        authority,
-        reached: marker.wal,
-      }),
-    { note: ({ observed }) => observed, choices: [PROMOTE_BACK, LEAVE] },
-  );
+  const demoted = await run
+    .step(
+      `Demote ${oldPrimary}`,
+      (call) =>
+        call.demotePerformancePrimary({
+          deployment,
+          cluster: oldPrimary,
+          successor: newPrimary,
+          authority,
+          reached: marker.wal,
+        }),
+      { note: ({ observed }) => observed, choices: [PROMOTE_BACK, LEAVE], leaveToRunbook: notBegunForAge },
+    )
+    .catch(asNotBegun);
   run.state.noteFindings(demoted.findings);
   const { walBefore } = demoted;
   const evidence = await run.skippableStep(

@@ -2,8 +2,9 @@ import type { Authority, MarkerResult, PromotionRoute } from '../src/contracts/a
 import type { PerformancePromotionInput } from '../src/contracts/runbook-inputs';
 import { performancePromotionInput } from '../src/contracts/runbook-inputs';
 import type { Approved } from './building-blocks/approved-plan';
-import { approveFurther, approvePlan } from './building-blocks/approved-plan';
+import { approvePlan } from './building-blocks/approved-plan';
 import { ABORT } from './building-blocks/parking';
+import { NotBegun, RenewedApprovals } from './building-blocks/renewed-approvals';
 import type { Run } from './building-blocks/run';
 import { StepFailed } from './building-blocks/run';
 import type { Ending, RunbookResult } from './building-blocks/runbook';
@@ -43,16 +44,15 @@ async function promote(run: Run, input: PerformancePromotionInput): Promise<Endi
 }
 
 async function promotePlanned(run: Run, input: PerformancePromotionInput, approved: Promotion): Promise<Ending> {
-  const { route, authority } = approved;
+  const { route } = approved;
   const { deployment } = input;
 
   // 2. Until the demotion a stop or a failure leaves the old primary serving.
-  const marker = await run.stoppable(() => proveCaughtUp(run, deployment, route));
+  await run.stoppable(() => quiesce(run, deployment, route));
 
   // 3.-4. Without a primary, from the demotion until a cluster serves. A stop is offered as a choice.
   const progress: PromotionProgress = { serves: false, following: new Set(), finished: false };
-  run.onEnd(() => tellPromotionLeft(run, deployment, route, progress));
-  const served = await run.shielded(() => changePerformancePrimary(run, input, route, authority, marker, progress));
+  const { served, authority } = await changeRoles(run, input, approved, progress);
   if (served === 'nowhere') return { outcome: 'aborted' };
 
   // 5. The others follow.
@@ -73,7 +73,7 @@ function promoteUnplanned(run: Run, input: PerformancePromotionInput, approved: 
     run.state.enterPhase('outage');
     const progress: PromotionProgress = { serves: false, following: new Set(), finished: false };
     run.onEnd(() => tellPromotionLeft(run, deployment, route, progress));
-    const authority = await promoteLost(run, input, approved);
+    const authority = await promoteLost(run, input, route, new RenewedApprovals(run, input, approved));
     progress.primary = 'new';
     // 3. See that it serves. 4. The others follow.
     await performanceServiceBack(run, { deployment, primary: route.to });
@@ -82,18 +82,47 @@ function promoteUnplanned(run: Run, input: PerformancePromotionInput, approved: 
   });
 }
 
-/** Every write up to the marker is on the new primary. */
-async function proveCaughtUp(run: Run, deployment: string, { from, to, hooks }: PromotionRoute): Promise<MarkerResult> {
-  if (hooks.quiesce) {
-    run.clientsHeld = true;
-    run.onEnd(async () => {
-      if (run.state.outageSince !== undefined || !run.clientsHeld) return;
-      await run.cleanUp('Release the clients', async (call) => {
-        await call.runHook({ deployment, hook: 'release', from: to, to: from });
-      });
+/** Clients write nothing any more, where there is a hook for that. */
+async function quiesce(run: Run, deployment: string, { from, to, hooks }: PromotionRoute): Promise<void> {
+  if (!hooks.quiesce) return;
+  run.clientsHeld = true;
+  run.onEnd(async () => {
+    if (run.state.outageSince !== undefined || !run.clientsHeld) return;
+    await run.cleanUp('Release the clients', async (call) => {
+      await call.runHook({ deployment, hook: 'release', from: to, to: from });
     });
-    await run.step('Quiesce the clients', (call) => call.runHook({ deployment, hook: 'quiesce', from, to }));
+  });
+  await run.step('Quiesce the clients', (call) => call.runHook({ deployment, hook: 'quiesce', from, to }));
+}
+
+/** A demotion that was not begun because its approvals are too old leaves the old primary serving: they are asked for again. */
+async function changeRoles(
+  run: Run,
+  input: PerformancePromotionInput,
+  approved: Promotion,
+  progress: PromotionProgress,
+) {
+  const { route } = approved;
+  const { deployment } = input;
+  const approvals = new RenewedApprovals(run, input, approved);
+  for (let first = true; ; first = false) {
+    const marker = await run.stoppable(() => proveCaughtUp(run, deployment, route));
+    if (first) run.onEnd(() => tellPromotionLeft(run, deployment, route, progress));
+    const { authority } = approvals;
+    const change = () => changePerformancePrimary(run, input, route, authority, marker, progress);
+    try {
+      return { served: await run.shielded(change), authority };
+    } catch (error) {
+      if (!(error instanceof NotBegun)) throw error;
+      const { failure } = error;
+      run.state.outageNotBegun();
+      await run.stoppable(() => approvals.renew('promote', failure));
+    }
   }
+}
+
+/** Every write up to the marker is on the new primary. */
+async function proveCaughtUp(run: Run, deployment: string, { from, to }: PromotionRoute): Promise<MarkerResult> {
   const kind = 'performance';
   const marker = await run.step(
     `Write a marker on ${from}`,
@@ -109,21 +138,25 @@ async function proveCaughtUp(run: Run, deployment: string, { from, to, hooks }: 
 }
 
 /** Promotes without a primary; by force only where that was refused without a doubt, and people approved it. */
-async function promoteLost(run: Run, input: PerformancePromotionInput, approved: Promotion): Promise<Authority> {
-  const { deployment } = input;
-  const { to: cluster, from: otherCluster } = approved.route;
-  const { authority } = approved;
+async function promoteLost(
+  run: Run,
+  { deployment, offerForce }: PerformancePromotionInput,
+  { to: cluster, from: otherCluster }: PromotionRoute,
+  approvals: RenewedApprovals<PromotionRoute>,
+): Promise<Authority> {
+  const pair = { deployment, cluster, otherCluster };
   try {
     await run.step(
       `Promote ${cluster}`,
-      (call) => call.promotePerformanceSecondary({ deployment, cluster, otherCluster, authority }),
+      // Too old only where the primary was heard since its gate was met: who approves looks once more.
+      (call) => approvals.begin('promote', (authority) => call.promotePerformanceSecondary({ ...pair, authority })),
       {
         note: ({ observed }) => observed,
         choices: [ABORT],
-        leaveToRunbook: ({ code, outcomeKnown }) => input.offerForce && outcomeKnown && REFUSALS.includes(code),
+        leaveToRunbook: ({ code, outcomeKnown }) => offerForce && outcomeKnown && REFUSALS.includes(code),
       },
     );
-    return authority;
+    return approvals.authority;
   } catch (error) {
     if (!(error instanceof StepFailed)) throw error;
     run.state.finding({
@@ -133,14 +166,15 @@ async function promoteLost(run: Run, input: PerformancePromotionInput, approved:
       next: `Approve gate "force" only where it is accepted that what ${cluster} lacks is lost.`,
     });
   }
-  const forced = await approveFurther(run, input, approved, 'force');
+  await approvals.further('force');
   // DANGER: what the secondary lacks is lost.
   await run.step(
     `Promote ${cluster} by force`,
-    (call) => call.promotePerformanceSecondary({ deployment, cluster, otherCluster, authority: forced, force: true }),
+    (call) =>
+      approvals.begin('force', (authority) => call.promotePerformanceSecondary({ ...pair, authority, force: true })),
     { note: ({ observed }) => observed, choices: [ABORT] },
   );
-  return forced;
+  return approvals.authority;
 }
 
 /** "Not in sync", as the service says it. */

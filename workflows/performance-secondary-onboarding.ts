@@ -2,6 +2,7 @@ import type { Authority, SecondaryOnboardingRoute } from '../src/contracts/activ
 import type { PerformanceSecondaryOnboardingInput } from '../src/contracts/runbook-inputs';
 import { performanceSecondaryOnboardingInput } from '../src/contracts/runbook-inputs';
 import { approvePlan } from './building-blocks/approved-plan';
+import { RenewedApprovals } from './building-blocks/renewed-approvals';
 import type { Run } from './building-blocks/run';
 import type { Ending, RunbookResult } from './building-blocks/runbook';
 import { executeRunbook } from './building-blocks/runbook';
@@ -37,7 +38,8 @@ function carryOut(run: Run, input: PerformanceSecondaryOnboardingInput): Promise
       gate: () => 'wipe',
     });
     if ('outcome' in approved) return approved;
-    const { route, authority } = approved;
+    const { route } = approved;
+    const approvals = new RenewedApprovals(run, input, approved);
     const { primary, secondary, kind, form, filter } = route;
     const both = { deployment, primary, secondary };
 
@@ -45,16 +47,18 @@ function carryOut(run: Run, input: PerformanceSecondaryOnboardingInput): Promise
     run.state.enterPhase('working');
     if (route.enablesPrimary) {
       await enablePrimary(run, kind, primary, (call) =>
-        call.enablePerformancePrimary({ deployment, cluster: primary, authority }),
+        approvals.begin('wipe', (authority) =>
+          call.enablePerformancePrimary({ deployment, cluster: primary, authority }),
+        ),
       );
     }
 
     // 3. The paths filter stands before there is an activation token: what it keeps away never leaves.
-    await writeFilter(run, deployment, route, authority);
+    await writeFilter(run, deployment, route, approvals.authority);
 
     // 4. The wipe: activation token and enable. It is refused unless exactly that filter stands.
     const joining = registerLeftovers(run, route);
-    await enableSecondary(run, route, (call) => ({
+    await enableSecondary(run, route, approvals, (call, authority) => ({
       issue: () => call.issuePerformanceEnableToken({ ...both, form }),
       use: (activation) => call.enablePerformanceSecondary({ ...both, activation, authority, filter }),
     }));

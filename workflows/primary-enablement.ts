@@ -2,6 +2,7 @@ import type { PrimaryEnablementInput } from '../src/contracts/runbook-inputs';
 import { primaryEnablementInput } from '../src/contracts/runbook-inputs';
 import { approvePlan } from './building-blocks/approved-plan';
 import { rolesInWords } from './building-blocks/assessment';
+import { RenewedApprovals } from './building-blocks/renewed-approvals';
 import type { Run } from './building-blocks/run';
 import type { Ending, RunbookResult } from './building-blocks/runbook';
 import { executeRunbook } from './building-blocks/runbook';
@@ -29,14 +30,16 @@ function carryOut(run: Run, input: PrimaryEnablementInput): Promise<Ending> {
       gate: ({ gates }) => (gates.plan?.needed === true ? 'plan' : undefined),
     });
     if ('outcome' in approved) return approved;
-    const { authority } = approved;
+    const approvals = new RenewedApprovals(run, input, approved);
 
     // 2. Enable.
     run.state.enterPhase('working');
     await enablePrimary(run, kind, cluster, (call) =>
-      kind === 'dr'
-        ? call.enableDrPrimary({ deployment, cluster, authority })
-        : call.enablePerformancePrimary({ deployment, cluster, authority }),
+      approvals.begin('plan', (authority) =>
+        kind === 'dr'
+          ? call.enableDrPrimary({ deployment, cluster, authority })
+          : call.enablePerformancePrimary({ deployment, cluster, authority }),
+      ),
     );
 
     // 3. Service is back after the restart that this brings.

@@ -1,9 +1,11 @@
 import type { TeardownRoute } from '../src/contracts/activities';
 import type { ReplicationTeardownInput } from '../src/contracts/runbook-inputs';
 import { replicationTeardownInput } from '../src/contracts/runbook-inputs';
-import type { Approved, TokenNeed } from './building-blocks/approved-plan';
+import type { TokenNeed } from './building-blocks/approved-plan';
 import { approvePlan } from './building-blocks/approved-plan';
 import { rolesInWords } from './building-blocks/assessment';
+import type { OperationTokens } from './building-blocks/operation-tokens';
+import { RenewedApprovals } from './building-blocks/renewed-approvals';
 import type { Run } from './building-blocks/run';
 import type { Ending, RunbookResult } from './building-blocks/runbook';
 import { executeRunbook } from './building-blocks/runbook';
@@ -39,7 +41,7 @@ async function tearDown(run: Run, input: ReplicationTeardownInput): Promise<Endi
 
   // 2. The role ends. A run that is stopped afterwards says what is left all the same.
   if (route.role !== 'disabled') {
-    await disable(run, input, approved);
+    await disable(run, input, route, tokens, new RenewedApprovals(run, input, approved));
     run.state.leftToDo.push(...leftToDo(input, route));
   }
 
@@ -80,20 +82,23 @@ function tokenNeed({ tokenSource, cluster }: TeardownRoute): TokenNeed | undefin
 async function disable(
   run: Run,
   { deployment, kind, cluster }: ReplicationTeardownInput,
-  { route, authority, tokens }: Approved<TeardownRoute>,
+  route: TeardownRoute,
+  tokens: OperationTokens | undefined,
+  approvals: RenewedApprovals<TeardownRoute>,
 ): Promise<void> {
   const token = tokens && (await tokens.of(cluster));
   run.state.enterPhase('working');
-  const ending = { deployment, cluster, authority };
   await run.step(
     `Disable ${kind === 'dr' ? 'DR' : 'performance'} replication on ${cluster}`,
-    (call) => {
-      if (route.role === 'primary')
-        return kind === 'dr' ? call.disableDrPrimary(ending) : call.disablePerformancePrimary(ending);
-      if (kind === 'performance') return call.disablePerformanceSecondary(ending);
-      if (token === undefined) throw new TypeError('a DR secondary was reached without an operation token');
-      return call.disableDrSecondary({ ...ending, token });
-    },
+    (call) =>
+      approvals.begin('disable', (authority) => {
+        const ending = { deployment, cluster, authority };
+        if (route.role === 'primary')
+          return kind === 'dr' ? call.disableDrPrimary(ending) : call.disablePerformancePrimary(ending);
+        if (kind === 'performance') return call.disablePerformanceSecondary(ending);
+        if (token === undefined) throw new TypeError('a DR secondary was reached without an operation token');
+        return call.disableDrSecondary({ ...ending, token });
+      }),
     { note: ({ observed }) => observed },
   );
 }

@@ -1,4 +1,4 @@
-import type { Authority, KnownFilter, RepointingRoute } from '../src/contracts/activities';
+import type { KnownFilter, RepointingRoute } from '../src/contracts/activities';
 import type { SecondaryRepointingInput } from '../src/contracts/runbook-inputs';
 import { secondaryRepointingInput } from '../src/contracts/runbook-inputs';
 import { approvePlan } from './building-blocks/approved-plan';
@@ -11,6 +11,8 @@ import {
   sameFilterOnBothSides,
   seenFollowing,
 } from './building-blocks/re-protection';
+import type { Begin } from './building-blocks/re-protection';
+import { RenewedApprovals } from './building-blocks/renewed-approvals';
 import type { Run } from './building-blocks/run';
 import type { Ending, RunbookResult } from './building-blocks/runbook';
 import { executeRunbook } from './building-blocks/runbook';
@@ -41,11 +43,12 @@ function repoint(run: Run, input: SecondaryRepointingInput): Promise<Ending> {
         },
     });
     if ('outcome' in approved) return approved;
-    const { route, authority, tokens } = approved;
+    const { route, tokens } = approved;
 
     // 2. Point it at the primary, and see that it follows.
     run.state.enterPhase('working');
-    const follows = await point(run, input.deployment, route, authority, tokens);
+    const approvals = new RenewedApprovals(run, input, approved);
+    const follows = await point(run, input.deployment, route, approvals, tokens);
 
     // 3. What can be said of the data.
     if (follows) await compareRoots(run, input.deployment, route);
@@ -67,11 +70,12 @@ function point(
   run: Run,
   deployment: string,
   route: RepointingRoute,
-  authority: Authority,
+  approvals: RenewedApprovals<RepointingRoute>,
   tokens: OperationTokens | undefined,
 ): Promise<boolean> {
   const { kind, form, primary, secondary, filter } = route;
-  const following = { deployment, primary, secondary, authority };
+  const begin: Begin = (carryOut) => approvals.begin('repoint', carryOut);
+  const following = { deployment, primary, secondary, authority: approvals.authority, begin };
   if (kind === 'dr') {
     if (!tokens) throw new TypeError('a DR secondary is re-pointed with an operation token');
     return followAsDrSecondary(run, tokens, following);
@@ -79,7 +83,7 @@ function point(
   if (!filter) throw new TypeError('the plan says which filter a performance secondary has');
   return form === 'token'
     ? repointPerformanceSecondary(run, following, filter)
-    : pointByAddresses(run, deployment, route, authority, filter);
+    : pointByAddresses(run, deployment, route, begin, filter);
 }
 
 /** The lighter form: nothing is written on the primary. */
@@ -87,20 +91,22 @@ async function pointByAddresses(
   run: Run,
   deployment: string,
   { primary, secondary, addressesId }: RepointingRoute,
-  authority: Authority,
+  begin: Begin,
   { id, filter }: KnownFilter,
 ): Promise<boolean> {
   const pointed = await run.skippableStep(
     `Give ${secondary} the addresses of ${primary}`,
     `${secondary} keeps looking for the old primary`,
     (call) =>
-      call.updatePerformancePrimaryByAddresses({
-        deployment,
-        primary,
-        secondary,
-        expected: { filter: filter ?? 'none' },
-        authority,
-      }),
+      begin((authority) =>
+        call.updatePerformancePrimaryByAddresses({
+          deployment,
+          primary,
+          secondary,
+          expected: { filter: filter ?? 'none' },
+          authority,
+        }),
+      ),
     { note: ({ observed }) => observed, choices: [STOP_HERE] },
   );
   if (!pointed) return false;

@@ -47,7 +47,10 @@ function demandYoung(
   inventory: Inventory,
   { deployment, gate }: Judged,
   met: number,
-  { from = 0, next }: { readonly from?: number | undefined; readonly next?: string } = {},
+  {
+    from = 0,
+    next = `Nothing was sent. Approve gate ${gate} again as soon as the run asks for it: it goes on with what it holds.`,
+  }: { readonly from?: number | undefined; readonly next?: string } = {},
 ): void {
   const { validForMs } = findDeployment(inventory, deployment).gates[gate];
   const until = Math.max(met, from) + validForMs + STEPS_MS;
@@ -56,7 +59,7 @@ function demandYoung(
     gate,
     `gate ${gate} was met at ${iso(met)}, which counts until ${iso(until)}`,
     `approvals of gate ${gate} that are not older than its validFor and an hour`,
-    { about: APPROVALS_TOO_OLD, ...(next === undefined ? {} : { next }) },
+    { about: APPROVALS_TOO_OLD, next },
   );
 }
 
@@ -136,13 +139,13 @@ function tooLate(
   return new RunbookError('NOT_APPROVED', `What gate ${gate} approved is not begun now: ${observed}.`, {
     observed,
     needed,
-    next: 'Nothing was sent. Where the run asks for the gate again, approve it again. Else end the run (where it offers "promote-back": with that, the old primary still serves), and start the runbook again: its gates ask anew.',
+    next: 'Nothing was sent, and no new approval helps: end the run (where it offers "promote-back": with that, the old primary still serves), and start the runbook again with another window.',
     ...more,
   });
 }
 
 function anotherOutage(gate: GateName, heardAt: number): string {
-  return `Nothing was sent. The old primary was heard at ${iso(heardAt)}, after the gate was met: look whether it serves now. Where it does not, approve gate ${gate} again as soon as the run asks for it, which keeps its shares and tokens; a run that does not ask is ended and started again.`;
+  return `Nothing was sent. The old primary was heard at ${iso(heardAt)}, after the gate was met: look whether it serves now. Where it does not, approve gate ${gate} again as soon as the run asks for it, which keeps its shares and tokens.`;
 }
 
 function iso(time: number): string {

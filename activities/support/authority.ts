@@ -1,9 +1,9 @@
 import type { z } from 'zod';
 import type { Authority } from '../../src/contracts/activities';
-import { OPERATION_GATES, runbookPlan, switchoverPlan } from '../../src/contracts/plan';
+import { APPROVALS_TOO_OLD, OPERATION_GATES, runbookPlan, switchoverPlan } from '../../src/contracts/plan';
 import type { AllowedOperation, GatedOperation, GateName, RunbookPlan, SwitchoverPlan } from '../../src/contracts/plan';
 import { said } from '../../src/contracts/words';
-import { RunbookError } from '../../src/errors';
+import { RunbookError, isRunbookError } from '../../src/errors';
 import type { Inventory } from '../../src/inventory';
 import type { RunContext } from '../../src/secrets';
 import { demandInTime } from './approval-age';
@@ -72,6 +72,25 @@ export async function verifyBeginning(
   const { requestedBy } = plan;
   await demandInTime(inventory, run, { deployment, gate: gateOf(doing.operation), requestedBy, authority });
   return plan;
+}
+
+/**
+ * Verifies that one of several operations, tried in this order, is approved.
+ *
+ * @throws RunbookError NOT_APPROVED: the refusal that new approvals would end, where there is one, else the first
+ */
+export async function verifyOneOf(operations: readonly (() => Promise<unknown>)[]): Promise<void> {
+  let telling: RunbookError | undefined;
+  for (const verify of operations) {
+    try {
+      await verify();
+      return;
+    } catch (error) {
+      if (!isRunbookError(error, 'NOT_APPROVED')) throw error;
+      if (telling === undefined || error.about === APPROVALS_TOO_OLD) telling = error;
+    }
+  }
+  if (telling) throw telling;
 }
 
 /** The gate of an operation. From a table of ours and never from input. */

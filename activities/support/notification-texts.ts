@@ -1,4 +1,5 @@
 import type { NextCommand } from '../../src/contracts/next-commands';
+import { askedAgain, untilWhen } from '../../src/contracts/gate-words';
 import { commandsFor } from '../../src/contracts/next-commands';
 import type { Notification, NotificationSeverity } from '../../src/contracts/notifications';
 import type { Waiting } from '../../src/contracts/run-status';
@@ -94,7 +95,7 @@ function waitingLines(waiting: Waiting | undefined): string[] {
       return [];
     case 'approval':
       return [
-        `Gate ${waiting.gate}, until ${new Date(waiting.until).toISOString()}`,
+        `Gate ${waiting.gate}, ${untilWhen(waiting, (until) => new Date(until).toISOString())}${askedAgain(waiting)}`,
         ...waiting.missing.map((each) => `Missing: ${redact(each)}`),
       ];
     case 'shares':

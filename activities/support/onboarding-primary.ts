@@ -1,11 +1,11 @@
 import type { Authority, ChangeResult } from '../../src/contracts/activities';
 import type { ClusterObservation } from '../../src/contracts/observations';
-import type { GatedOperation, Precondition } from '../../src/contracts/plan';
+import type { Precondition } from '../../src/contracts/plan';
 import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
-import { RunbookError, isRunbookError } from '../../src/errors';
+import { RunbookError } from '../../src/errors';
 import type { ClusterEntry, Deployment } from '../../src/inventory';
 import type { ActivityDependencies } from '../dependencies';
-import { verifyBeginning } from './authority';
+import { verifyBeginning, verifyOneOf } from './authority';
 import type { ClusterAccess, Clusters } from './clusters';
 import type { Execution } from './execution';
 import { describeReplication } from './observe';
@@ -143,17 +143,12 @@ async function verifyEnabling(
   clusterId: string,
 ): Promise<void> {
   const { name: cluster, deployment } = access.entry;
-  const doing = { on: { cluster, clusterId } };
-  const verify = (operation: GatedOperation) =>
-    verifyBeginning(inventory, run, deployment, authority, { ...doing, operation });
-  try {
-    await verify(`${kind}.primary.enable`);
-  } catch (error) {
-    if (!isRunbookError(error, 'NOT_APPROVED')) throw error;
-    await verify(`${kind}.primary.enable-for-secondary`).catch(() => {
-      throw error;
-    });
-  }
+  const ways = [`${kind}.primary.enable`, `${kind}.primary.enable-for-secondary`] as const;
+  await verifyOneOf(
+    ways.map((operation) => () => {
+      return verifyBeginning(inventory, run, deployment, authority, { operation, on: { cluster, clusterId } });
+    }),
+  );
 }
 
 /** Makes a cluster primary of one kind: approved, disabled for it before, no DR secondary, and every other cluster of its set says that it is none. */

@@ -1,9 +1,9 @@
 import type { Authority, FilterState } from '../../src/contracts/activities';
 import type { AllowedOperation, GatedOperation, SwitchoverPlan } from '../../src/contracts/plan';
 import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
-import { RunbookError, isRunbookError } from '../../src/errors';
+import { RunbookError } from '../../src/errors';
 import type { ActivityDependencies } from '../dependencies';
-import { verifyAuthority, verifyBeginning, verifyOperation } from './authority';
+import { verifyAuthority, verifyBeginning, verifyOneOf, verifyOperation } from './authority';
 import type { ClusterAccess } from './clusters';
 import type { Execution } from './execution';
 import { identityOfMember } from './failover-plan';
@@ -98,21 +98,18 @@ export async function verifyFollowing(
     if (goesBetween(plan, kind, pair)) return;
     throw refused(pair.on.cluster, pair.with.cluster, 'the plan of the switchover does not lead there');
   }
-  let first: RunbookError | undefined;
   const alone = ALONE[form][kind];
-  for (const operation of [alone, ...AFTERWARDS[kind]]) {
-    const byMembership = operation === 'dr.secondary.repoint-after-promotion';
-    const on = byMembership && asMember ? await asMember() : pair.on;
-    const doing = { operation, on, with: pair.with };
-    const verify = operation === alone && !begun ? verifyBeginning : verifyOperation;
-    // The plan of a failover names no filter: it is what the primary keeps.
-    for (const detail of filter === undefined ? [{}] : [{ detail: describeFilter(filter) }, {}]) {
-      const allowed = await unlessRefused(() => verify(inventory, run, deployment, authority, { ...doing, ...detail }));
-      if (!(allowed instanceof RunbookError)) return;
-      first ??= allowed;
-    }
-  }
-  throw first ?? refused(pair.on.cluster, pair.with.cluster, 'the plan does not name it');
+  // The plan of a failover names no filter: it is what the primary keeps.
+  const details = filter === undefined ? [{}] : [{ detail: describeFilter(filter) }, {}];
+  const ways = [alone, ...AFTERWARDS[kind]].flatMap((operation) =>
+    details.map((detail) => async () => {
+      const byMembership = operation === 'dr.secondary.repoint-after-promotion';
+      const on = byMembership && asMember ? await asMember() : pair.on;
+      const verify = operation === alone && !begun ? verifyBeginning : verifyOperation;
+      return verify(inventory, run, deployment, authority, { operation, on, with: pair.with, ...detail });
+    }),
+  );
+  await verifyOneOf(ways);
 }
 
 /** Says which way to verify it, and nothing more. */
@@ -135,15 +132,6 @@ function goesBetween(plan: SwitchoverPlan, kind: ReplicationKind, { on, with: pr
   // Older than the new primary: it stays out.
   const former = is(primary, to) ? (rejoin ? [from] : []) : [to];
   return [...former, ...otherDrSecondaries].some((each) => is(on, each));
-}
-
-async function unlessRefused<T>(verify: () => Promise<T>): Promise<T | RunbookError> {
-  try {
-    return await verify();
-  } catch (error) {
-    if (isRunbookError(error, 'NOT_APPROVED')) return error;
-    throw error;
-  }
 }
 
 function refused(secondary: string, primary: string, why: string): RunbookError {

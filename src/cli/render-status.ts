@@ -2,6 +2,7 @@ import type { Finding, Receipt } from '../contracts/run-facts';
 import type { Declined, RunStatus, TimelineStep, Waiting } from '../contracts/run-status';
 import { alarmsOpen, isOrphanAlarm } from '../contracts/alarms';
 import { askedNow } from '../contracts/asked';
+import { askedAgain, untilWhen } from '../contracts/gate-words';
 import { commandsFor } from '../contracts/next-commands';
 import type { NextCommand } from '../contracts/next-commands';
 import { shareLines } from '../contracts/share-words';
@@ -183,7 +184,7 @@ function headline(waiting: Exclude<Waiting, { for: 'decision' | 'action' }>, now
     case 'shares':
       return `Waits for key shares until ${clock(waiting.until, now)}: ${waiting.held.length} in hand (${waiting.held.join(', ') || 'none'}), ${waiting.threshold} needed`;
     case 'approval':
-      return `Waits for approval of gate "${waiting.gate}" until ${clock(waiting.until, now)}; approved by ${waiting.approved.map(attestedName).join(', ') || 'nobody yet'}`;
+      return `Waits for approval of gate "${waiting.gate}" ${untilWhen(waiting, (at) => clock(at, now))}; approved by ${waiting.approved.map(attestedName).join(', ') || 'nobody yet'}${askedAgain(waiting)}`;
     case 'rehearsal':
       return `REHEARSAL until ${clock(waiting.until, now)}, no key share is asked for: ${waiting.answered.length} answered (${waiting.answered.join(', ') || 'nobody'}), ${waiting.missing.length} missing${declinedWords(waiting.declined)}`;
     case 'window':

@@ -14,7 +14,10 @@ export type Waiting =
       readonly planDigest: string;
       readonly missing: readonly string[];
       readonly approved: readonly Attested[];
-      readonly until: number;
+      /** Absent while clients have no primary: no clock ends the wait then. */
+      readonly until?: number;
+      /** Why a gate that was met before is asked for again. */
+      readonly again?: string;
     }
   | {
       readonly for: 'shares';

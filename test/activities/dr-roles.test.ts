@@ -220,7 +220,7 @@ describe('demote and promote without a valid approval', () => {
       const refused = await demotion();
       expect(refused).toMatchObject({ code: 'NOT_APPROVED', retryable: false, details: { outcomeKnown: true } });
       expect(refused.details['observed']).toContain('gate go was met at');
-      expect(refused.details['next']).toContain('promote-back');
+      expect(refused.details['next']).toContain('Approve gate go again as soon as the run asks for it');
       expect(bench.calls('east', DEMOTE)).toBe(0);
     });
 

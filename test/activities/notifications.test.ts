@@ -123,6 +123,16 @@ describe('notify', () => {
     expect(told).not.toContain('CAESIJ1234567890');
   });
 
+  it('a gate that is opened again says why, and in an outage until when it waits', async () => {
+    const gate = { for: 'approval', gate: 'promote', planDigest: 'd', missing: ['1 of grace'], approved: [] } as const;
+    await notify({ ...parked, event: 'reminder', waiting: { ...gate, again: 'the approvals were too old' } });
+    const text = String(chat.posted[0]?.body['text']);
+    expect(text).toContain(
+      'Gate promote, for as long as the outage lasts. Asked for again: the approvals were too old.',
+    );
+    expect(text).toContain('runbook approve deployment:payments --gate promote --name YOUR-NAME');
+  });
+
   it('an outage is one alert, which service-ready resolves; no other alert hides behind an earlier one', async () => {
     const outage = { runbook: 'drSwitchover', subject: 'outage', text: 'The outage began.', at: 1 } as const;
     await notify({ ...outage, event: 'outage-started', severity: 'critical', number: 1 });

@@ -44,7 +44,6 @@ beforeAll(async () => {
   bench = await ActivityBench.start({
     topology: TOPOLOGY,
     changeUnderWayMs: UNDER_WAY_MS,
-    limits: { serviceReady: '1s' },
     drSets: { main: ['east', 'west', 'north', 'south'], eu: ['europe'] },
     deployment: {
       wipeAllowList: ['north', 'south', 'europe'].map((cluster) => ({
@@ -212,6 +211,11 @@ it('a cluster is made primary by a plan that says so, or that wipes a secondary 
     expect((await bench.failure('enableDrPrimary', { ...asked, authority })).message).toBe(
       'east is DR primary already.',
     );
+    // Of both names, what new approvals would end is told: the run asks for them.
+    bench.signaled('approve', authority.approvals, undefined, Date.now() - 9 * 3_600_000);
+    const old = await bench.failure('enableDrPrimary', { ...asked, authority });
+    bench.history = { events: [] };
+    expect(old).toMatchObject({ code: 'NOT_APPROVED', details: { about: 'approvals too old', outcomeKnown: true } });
   }
 });
 

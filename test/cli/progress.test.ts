@@ -75,6 +75,22 @@ describe('progress of a run', () => {
     expect(text).toContain('tries it again');
   });
 
+  it('announces a gate again that is opened again, with why, and never says in an outage that service is up', () => {
+    const progress = new Progress();
+    const gate = { for: 'approval', gate: 'promote', planDigest: 'd', missing: ['1 of grace'], approved: [] } as const;
+    const look = (more: object) =>
+      progress
+        .lines(view({ phase: 'waiting-for-people', outageSince: at(10), waiting: [{ ...gate, ...more }] }), NOW)
+        .join('\n');
+    const first = look({});
+    expect(first).toContain('Waits for approval of gate "promote" for as long as the outage lasts');
+    expect(first).not.toContain('service is up');
+    expect(look({})).toBe('');
+    expect(look({ again: 'the approvals were too old' })).toMatch(
+      /-> Waits for approval.*Asked for again: the approvals were too old[^]*1 of grace:\n +runbook approve deployment:payments --gate promote/,
+    );
+  });
+
   it('says once that no worker answers, and that one answers again', () => {
     const progress = new Progress();
     expect(progress.lines(view(undefined), NOW)).toEqual(['12:00:30Z no worker answers; as of event 42']);

@@ -7,6 +7,7 @@ import { planned, refusalOf, verdictsInWords } from './assessment';
 import { ceremonyFor, sharesOf } from './ceremony-for';
 import { RunStopped, stepFailure } from './failures';
 import { passGate } from './gates';
+import type { GateRequest } from './gates';
 import { OperationTokens } from './operation-tokens';
 import { inParallel } from './parallel';
 import type { Run } from './run';
@@ -39,7 +40,7 @@ export interface PlanRequest<R> {
   readonly beforeGate?: (assessed: Assessment<R>) => Promise<void>;
   /** The tokens for DR operations that the run will need, or may need; undefined where it needs none. */
   readonly tokens?: (route: R) => TokenNeed | undefined;
-  /** The plan ends an outage: its approvals count for as long as that lasts, and nobody is asked twice. */
+  /** The plan ends an outage: its approvals count for as long as that lasts, nobody is asked twice, and no clock ends its gate. */
   readonly endsOutage?: boolean;
 }
 
@@ -111,7 +112,8 @@ export async function approvePlan<R>(run: Run, request: PlanRequest<R>): Promise
         code: 'approval-expired',
         text: 'The approvals of the plan were older than they count when everything was ready; they were asked for again.',
       });
-      answered = await askPeople(run, request, assessed);
+      const counted = `the approvals counted until ${new Date(answered.until).toISOString()}, and everything was ready later`;
+      answered = await askPeople(run, request, assessed, counted);
       continue;
     }
     if (request.tokens?.(now.route)?.source !== need?.source) {
@@ -148,7 +150,12 @@ interface Answered {
 }
 
 /** Opens the gate of this plan while the key holders are asked, where they were not yet; then waits for the window. */
-async function askPeople<R>(run: Run, request: PlanRequest<R>, assessed: Assessment<R>): Promise<Answered> {
+async function askPeople<R>(
+  run: Run,
+  request: PlanRequest<R>,
+  assessed: Assessment<R>,
+  again?: string,
+): Promise<Answered> {
   const { input } = request;
   const { plan, route } = planned(assessed);
   const gate = request.gate(assessed);
@@ -160,7 +167,8 @@ async function askPeople<R>(run: Run, request: PlanRequest<R>, assessed: Assessm
   const open = async (): Promise<readonly unknown[]> => {
     await request.beforeGate?.(assessed);
     if (gate === undefined) return [];
-    const approved = await openGate(run, input, assessed, gate, plan.digest);
+    const { endsOutage } = request;
+    const approved = await openGate(run, input, assessed, { gate, planDigest: plan.digest, again, endsOutage });
     until = countsUntil(input.window, assessed.gates[gate]?.validForMs ?? 0);
     return approved;
   };
@@ -181,16 +189,22 @@ async function collectShares(ceremony?: TokenCeremony, need?: TokenNeed): Promis
   return [];
 }
 
-/** Opens one more gate over the same plan, such as `force`; gives the authority that holds its approvals too. */
+/**
+ * Opens one more gate over the same plan, such as `force`; gives the authority that holds its approvals too.
+ *
+ * @param again - why, where it was met before
+ */
 export async function approveFurther<R>(
   run: Run,
   input: Asking,
   approved: Pick<Approved<R>, 'assessed' | 'authority'>,
   gate: GateName,
+  again?: string,
 ): Promise<Authority> {
   const { plan, approvals } = approved.authority;
-  const more = await openGate(run, input, approved.assessed, gate, plan.digest);
-  await awaitWindow(run, input.window, `what gate ${gate} allows was not begun`);
+  const more = await openGate(run, input, approved.assessed, { gate, planDigest: plan.digest, again });
+  // Clients without a primary wait for no clock.
+  if (!run.state.serviceIsOut) await awaitWindow(run, input.window, `what gate ${gate} allows was not begun`);
   return { plan, approvals: [...approvals, ...more] };
 }
 
@@ -198,12 +212,11 @@ function openGate<R>(
   run: Run,
   { requestedBy }: Asking,
   { gates }: Assessment<R>,
-  gate: GateName,
-  planDigest: string,
+  asked: Omit<GateRequest, 'policy' | 'requestedBy'>,
 ): Promise<readonly unknown[]> {
-  const policy = gates[gate];
-  if (!policy) throw new TypeError(`the assessment tells no policy of gate ${gate}`);
-  return passGate(run, { gate, planDigest, policy, requestedBy: requestedBy ?? 'unknown' });
+  const policy = gates[asked.gate];
+  if (!policy) throw new TypeError(`the assessment tells no policy of gate ${asked.gate}`);
+  return passGate(run, { ...asked, policy, requestedBy: requestedBy ?? 'unknown' });
 }
 
 /**

@@ -1,5 +1,6 @@
 import { HELD_AFTER_ALL, alarmsOpen, isOrphanAlarm } from '../../src/contracts/alarms';
 import { askedNow } from '../../src/contracts/asked';
+import { askedAgain, untilWhen } from '../../src/contracts/gate-words';
 import { commandsFor } from '../../src/contracts/next-commands';
 import { runbookPlan, switchoverPlan } from '../../src/contracts/plan';
 import type { Attested, Finding } from '../../src/contracts/run-facts';
@@ -184,7 +185,7 @@ function waitingLines(waiting: Waiting, { workflowId }: RunStatus): string[] {
   switch (waiting.for) {
     case 'approval':
       return [
-        `**Waits for approval of gate \`${waiting.gate}\`** until ${timeOf(waiting.until)}. Missing: ${prose(waiting.missing.join('; '))}`,
+        `**Waits for approval of gate \`${waiting.gate}\`** ${untilWhen(waiting, timeOf)}. Missing: ${prose(waiting.missing.join('; '))}${prose(askedAgain(waiting))}`,
         '',
         ...commands.map((each) => `- By command: ${each}`),
         `- Here: ${sendInWebUi('`approve`', PRINTED)}`,

@@ -12,19 +12,23 @@ export interface GateRequest {
   readonly planDigest: string;
   readonly policy: GatePolicyFacts;
   readonly requestedBy: string;
+  /** Why it is opened again, where it was met before. */
+  readonly again?: string | undefined;
+  /** What it approves ends an outage, also where the run has not said yet that there is one. */
+  readonly endsOutage?: boolean | undefined;
 }
 
 /** Signed approvals that met a gate of this run before: where it opens again they are as old as they were. */
 const GIVEN = new WeakMap<Run, Set<string>>();
 
 /**
- * Opens the gate and waits until its policy is met.
+ * Opens the gate and waits until its policy is met. While clients have no primary no clock ends that: people are reminded.
  *
  * @returns the approvals as they arrived: dangerous activities verify them again
  * @throws RunStopped where somebody rejected, the gate's time passed, or the run was stopped
  */
 export async function passGate(run: Run, request: GateRequest): Promise<readonly unknown[]> {
-  const { gate, planDigest, policy } = request;
+  const { gate, planDigest, policy, again } = request;
   const record = (state: 'opened' | 'approved' | 'rejected' | 'expired' | 'not-needed', by: readonly Attested[] = []) =>
     run.state.fact({ kind: 'gate', gate, state, planDigest, by });
   if (!policy.needed) {
@@ -39,9 +43,18 @@ export async function passGate(run: Run, request: GateRequest): Promise<readonly
   let approvedBy: readonly Attested[] = [];
   let rejectedBy: Attested | undefined;
   let satisfied = false;
-  const until = Date.now() + policy.validForMs;
+  const limitMs = request.endsOutage === true || run.state.serviceIsOut ? undefined : policy.validForMs;
+  const until = limitMs === undefined ? undefined : Date.now() + limitMs;
   const show = () =>
-    run.state.wait(`gate:${gate}`, { for: 'approval', gate, planDigest, missing, approved: approvedBy, until });
+    run.state.wait(`gate:${gate}`, {
+      for: 'approval',
+      gate,
+      planDigest,
+      missing,
+      approved: approvedBy,
+      ...(until === undefined ? {} : { until }),
+      ...(again === undefined ? {} : { again }),
+    });
 
   run.signals.on('approve', async (items) => {
     const asBefore = items.filter(({ input }) => given.has(keyOf(request, input)));
@@ -59,15 +72,11 @@ export async function passGate(run: Run, request: GateRequest): Promise<readonly
   record('opened');
   show();
   try {
-    const inTime = await run.waitFor(() => satisfied || rejectedBy !== undefined, policy.validForMs);
+    const inTime = await run.waitFor(() => satisfied || rejectedBy !== undefined, limitMs);
     if (!inTime) {
       record('expired');
-      throw run.stop(
-        new RunStopped(
-          'the clock',
-          `gate ${gate} was not approved by ${new Date(until).toISOString()}; missing: ${missing.join('; ')}`,
-        ),
-      );
+      const by = until === undefined ? '' : ` by ${new Date(until).toISOString()}`;
+      throw run.stop(new RunStopped('the clock', `gate ${gate} was not approved${by}; missing: ${missing.join('; ')}`));
     }
     if (rejectedBy) {
       record('rejected', [rejectedBy]);

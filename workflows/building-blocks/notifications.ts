@@ -229,7 +229,7 @@ export class Notifications {
 function inWords(waiting: Waiting): string {
   switch (waiting.for) {
     case 'approval':
-      return `waits for approval of gate ${waiting.gate}`;
+      return `waits for approval of gate ${waiting.gate}${waiting.again === undefined ? '' : ' again'}`;
     case 'shares':
       return `waits for ${sharesWanted(waiting)}`;
     case 'rehearsal':

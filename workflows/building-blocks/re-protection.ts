@@ -20,7 +20,12 @@ export interface Following {
   readonly secondary: string;
   /** Of a plan that allows this. */
   readonly authority: Authority;
+  /** For a plan of its own, whose gate may be opened again. What comes after a promotion or a rejoin is never too old. */
+  readonly begin?: Begin;
 }
+
+/** Carries out what begins something, as `RenewedApprovals.begin` does for one gate. */
+export type Begin = <T>(carryOut: (authority: Authority) => Promise<T>) => Promise<T>;
 
 /**
  * Makes `secondary` follow `primary` as DR secondary: operation token, public key, activation token, update-primary,
@@ -31,15 +36,18 @@ export interface Following {
 export async function followAsDrSecondary(
   run: Run,
   tokens: OperationTokens,
-  { deployment, primary, secondary, authority }: Following,
+  { deployment, primary, secondary, authority, begin = (carryOut) => carryOut(authority) }: Following,
 ): Promise<boolean> {
   const effect = `${secondary} stays without a primary; repeat it later with an activation token from ${primary}`;
   const token = await tokens.ofUnlessSkipped(secondary, effect);
   if (!token) return false;
-  const joined = await repeatUnit(run, `Point ${secondary} at ${primary}`, effect, (call) => ({
-    issue: () => call.issueDrActivationToken({ deployment, primary, secondary, token, authority }),
-    use: (activation) => call.updateDrPrimary({ deployment, primary, secondary, token, activation, authority }),
-  }));
+  const joined = await repeatUnit(run, `Point ${secondary} at ${primary}`, { effect, begin }, (call, approved) => {
+    const following = { deployment, primary, secondary, token, authority: approved };
+    return {
+      issue: () => call.issueDrActivationToken(following),
+      use: (activation) => call.updateDrPrimary({ ...following, activation }),
+    };
+  });
   if (!joined) return false;
   const streaming = await run.skippableStep(
     `Wait until ${secondary} streams from ${primary}`,
@@ -74,7 +82,7 @@ export async function repointPerformanceSecondary(
   following: Following,
   known?: KnownFilter,
 ): Promise<boolean> {
-  const { deployment, primary, secondary, authority } = following;
+  const { deployment, primary, secondary, authority, begin = (carryOut) => carryOut(authority) } = following;
   const found = known ?? (await readFilterOf(run, following));
   if (!found) return false;
   const { id, filter } = found;
@@ -97,16 +105,20 @@ export async function repointPerformanceSecondary(
   const expected: ExpectedFilter = { filter: filter ?? 'none', ...(skippedBy === undefined ? {} : { skippedBy }) };
   let tries = 0;
   const effect = `${secondary} keeps looking for the old primary`;
-  const joined = await repeatUnit(run, `Point ${secondary} at ${primary} (performance)`, effect, (call) => ({
-    issue: () => call.issuePerformanceActivationToken({ deployment, primary, secondary, authority, expected }),
-    use: async (activation) => {
-      tries += 1;
-      // The try before may have dropped it, and the primary is asked for it right before the call.
-      if (tries > 1 && filter && skippedBy === undefined)
-        await call.writePathsFilter({ deployment, cluster: primary, secondary, id, filter, authority });
-      return call.updatePerformancePrimary({ deployment, primary, secondary, activation, authority, expected });
-    },
-  }));
+  const name = `Point ${secondary} at ${primary} (performance)`;
+  const joined = await repeatUnit(run, name, { effect, begin }, (call, approved) => {
+    const asked = { deployment, primary, secondary, authority: approved, expected };
+    return {
+      issue: () => call.issuePerformanceActivationToken(asked),
+      use: async (activation) => {
+        tries += 1;
+        // The try before may have dropped it, and the primary is asked for it right before the call.
+        if (tries > 1 && filter && skippedBy === undefined)
+          await call.writePathsFilter({ deployment, cluster: primary, secondary, id, filter, authority });
+        return call.updatePerformancePrimary({ ...asked, activation });
+      },
+    };
+  });
   const after = await writeFilter('after update-primary');
   if (after === 'done') {
     run.state.finding({
@@ -149,10 +161,11 @@ export async function sameFilterOnBothSides(
 async function repeatUnit(
   run: Run,
   name: string,
-  effect: string,
-  unit: (call: StepCalls) => JoinUnit,
+  { effect, begin }: { readonly effect: string; readonly begin: Begin },
+  unit: (call: StepCalls, authority: Authority) => JoinUnit,
 ): Promise<boolean> {
-  const joined = await run.skippableStep(name, effect, (call) => carryOutUnit(unit(call)), {
+  const body = (call: StepCalls) => begin((authority) => carryOutUnit(unit(call, authority)));
+  const joined = await run.skippableStep(name, effect, body, {
     note: (result) => result.observed,
     choices: [STOP_HERE],
   });

@@ -4,12 +4,35 @@ import type { GateName } from '../../src/contracts/plan';
 import type { Asking } from './approved-plan';
 import { approveFurther } from './approved-plan';
 import type { FailureFacts } from './failures';
-import { failureFacts } from './failures';
+import { StepFailed, failureFacts } from './failures';
 import type { Run } from './run';
 
 /** Whether an activity refused approvals for their age alone (decision 36): new ones of the same gate serve. */
 export function areTooOld({ code, about }: FailureFacts): boolean {
   return code === 'NOT_APPROVED' && about === APPROVALS_TOO_OLD;
+}
+
+/** Why a gate is opened again, in words. */
+export function tooOldBefore(observed: string): string {
+  return `the approvals were too old right before the change (${observed})`;
+}
+
+/** Whether it was refused for that with nothing sent. */
+export function notBegunForAge(failure: FailureFacts): boolean {
+  return failure.outcomeKnown && areTooOld(failure);
+}
+
+/** What begins an outage was not begun, because its approvals are too old: everything is as before. */
+export class NotBegun extends Error {
+  constructor(readonly failure: FailureFacts) {
+    super(failure.message);
+    this.name = 'NotBegun';
+  }
+}
+
+/** @throws NotBegun where the error says that; else the error */
+export function asNotBegun(error: unknown): never {
+  throw error instanceof StepFailed && notBegunForAge(error.failure) ? new NotBegun(error.failure) : error;
 }
 
 /**
@@ -55,23 +78,29 @@ export class RenewedApprovals<R> {
   }
 
   /** Opens the gate again: what the run holds is kept, and the new approvals come beside the old ones. */
-  async renew(gate: GateName, { observed, next }: FailureFacts): Promise<void> {
+  async renew(gate: GateName, { observed = 'nothing more', next, outcomeKnown }: FailureFacts): Promise<void> {
     const { state } = this.#run;
+    const sent = outcomeKnown ? 'nothing was sent' : 'what an earlier try sent is looked at first';
     state.finding({
       severity: 'warning',
       code: 'approval-expired',
-      text: `The approvals of gate ${gate} were older than they count right before the change, and nothing was sent; they are asked for again. Observed: ${observed ?? 'nothing more'}.`,
+      text: `The approvals of gate ${gate} were older than they count right before the change; ${sent}. They are asked for again. Observed: ${observed}.`,
       next,
     });
     const { phase } = state;
-    state.enterPhase('waiting-for-people');
-    await this.further(gate);
-    state.enterPhase(phase);
+    // For whoever looks at the phase alone an outage stays one.
+    if (phase !== 'outage') state.enterPhase('waiting-for-people');
+    await this.further(gate, tooOldBefore(observed));
+    if (phase !== 'outage') state.enterPhase(phase);
   }
 
-  /** Opens one gate over the same plan. */
-  async further(gate: GateName): Promise<void> {
+  /**
+   * Opens one gate over the same plan.
+   *
+   * @param again - why, where it was met before
+   */
+  async further(gate: GateName, again?: string): Promise<void> {
     const asked = { assessed: this.#assessed, authority: this.#authority };
-    this.#authority = await approveFurther(this.#run, this.#input, asked, gate);
+    this.#authority = await approveFurther(this.#run, this.#input, asked, gate, again);
   }
 }

@@ -91,6 +91,19 @@ export class RunState {
     this.fact({ kind: 'outage-began', since, why });
   }
 
+  /** Whether clients have no primary, as far as the run knows. */
+  get serviceIsOut(): boolean {
+    return this.outageSince !== undefined && this.serviceBackAt === undefined;
+  }
+
+  /** The outage that was about to begin did not: who was told of it is told that service is there. */
+  outageNotBegun(): void {
+    this.serviceBackAt = Date.now();
+    this.enterPhase('preparing');
+    this.outageSince = undefined;
+    this.serviceBackAt = undefined;
+  }
+
   /** Takes the facts since the last call. */
   drainFacts(): RunFact[] {
     const facts = this.#facts;

@@ -280,6 +280,63 @@ it('a signed approval that met a gate does not meet it again; a claim does, whic
   expect([await claim(), await claim()]).toEqual([[{ document: 'one' }], [{ document: 'one' }]]);
 });
 
+describe('a gate that nobody approves', () => {
+  const { passGate: realGate } = jest.requireActual<typeof Gates>('../../../workflows/building-blocks/gates');
+  const nothing = () => undefined;
+  const policy = { needed: true, approvals: 1, approvers: ['grace'], validForMs: VALID_FOR };
+  /** Nothing comes: where there is a limit, it passes. */
+  const open = async (serviceIsOut: boolean) => {
+    const waits: unknown[] = [];
+    const limits: unknown[] = [];
+    const state = {
+      serviceIsOut,
+      fact: nothing,
+      waitOver: nothing,
+      wait: (_: string, each: unknown) => waits.push(each),
+    };
+    const run = {
+      state,
+      signals: { on: nothing },
+      stop: (stopped: RunStopped) => stopped,
+      waitFor: (_ready: () => boolean, limit?: number) => {
+        limits.push(limit);
+        return limit === undefined ? Promise.reject(new RunStopped('grace', 'aborted')) : Promise.resolve(false);
+      },
+    } as unknown as Run;
+    const request = { gate: 'force', planDigest: 'digest', policy, requestedBy: 'olga', again: 'too old' } as const;
+    const by = await realGate(run, request).catch((error: unknown) => (error as RunStopped).by);
+    return { by, limits, waits };
+  };
+
+  it('ends the run when its time has passed', async () => {
+    const { by, waits } = await open(false);
+    expect([by, waits]).toEqual([
+      'the clock',
+      [expect.objectContaining({ until: START + VALID_FOR, again: 'too old' })],
+    ]);
+  });
+
+  it('never does so in an outage: people are waited for and reminded until they approve, reject or abort', async () => {
+    const { by, limits, waits } = await open(true);
+    expect([by, limits]).toEqual(['grace', [undefined]]);
+    expect(waits).toEqual([expect.not.objectContaining({ until: expect.anything() as unknown })]);
+  });
+});
+
+describe('a further gate inside an outage', () => {
+  it('is not followed by a window that has ended', async () => {
+    const world = fakeRun([west]);
+    const approved = await approve(world, { window: WINDOW });
+    Object.assign(world.run.state, { serviceIsOut: true });
+    gate.mockImplementationOnce(() => {
+      jest.advanceTimersByTime(LATER);
+      return Promise.resolve(['anew']);
+    });
+    const { approvals } = await approveFurther(world.run, input(WINDOW), approved, 'force');
+    expect(approvals).toEqual(['anew']);
+  });
+});
+
 describe('a plan that changed while people were waited for', () => {
   it('is approved at the gate that it needs, and not at the one that the first reading needed', async () => {
     await approve(fakeRun([west, north]), {
