@@ -1,0 +1,61 @@
+import { ArrivedSignals } from '../../activities/support/arrived-signals';
+import type { GateName } from '../../src/contracts/plan';
+import type { Waiting } from '../../src/contracts/run-status';
+import { waitingLines } from '../../src/cli/render-status';
+import { currentDetails } from '../../workflows/building-blocks/current-details';
+import { approvalOf } from './people';
+import type { Scenario, TestRun } from './scenario';
+import { temporalServer } from './temporal-server';
+
+const DAY_MS = 24 * 3_600_000;
+/** Signed approvals of which the activities read that they arrived a day earlier than they did. */
+const longAgo = new Set<unknown>();
+
+type Every = (
+  this: ArrivedSignals,
+  ...asked: Parameters<ArrivedSignals['every']>
+) => ReturnType<ArrivedSignals['every']>;
+let aged = false;
+
+function ageTheRecord(): void {
+  aged = true;
+  const every = Object.getOwnPropertyDescriptor(ArrivedSignals.prototype, 'every')?.value as Every;
+  jest.spyOn(ArrivedSignals.prototype, 'every').mockImplementation(async function (this: ArrivedSignals, signal) {
+    return (await every.call(this, signal)).map((each) => {
+      const { document } = (each.content ?? {}) as { readonly document?: unknown };
+      return longAgo.has(document) ? { ...each, at: each.at - DAY_MS } : each;
+    });
+  });
+}
+
+/**
+ * Approves a gate as if a day had passed since: for the activities, which judge age by the server's record. Nothing waits,
+ * and no clock of this machine decides.
+ */
+export async function approveLongAgo(scenario: Scenario, run: TestRun, gate: GateName, name = 'grace'): Promise<void> {
+  if (!aged) ageTheRecord();
+  const { planDigest } = await run.waitsFor('approval', (waiting) => waiting.gate === gate);
+  const { workflowId: wid, runId: rid } = await run.status();
+  const approval = { ns: temporalServer().namespace, wid, rid, gate, planDigest };
+  const signed = await approvalOf(scenario.person(name), approval);
+  longAgo.add(signed.document);
+  await run.handle.signal('approve', signed);
+}
+
+/** Waits until the run asks for the gate again, sees that it says so everywhere, and approves it. */
+export async function approveAgain(run: TestRun, gate: GateName, name = 'henry'): Promise<Approval> {
+  const waiting = await run.waitsFor('approval', (each) => each.gate === gate && each.again !== undefined);
+  const status = await run.status();
+  const command = `runbook approve ${status.workflowId} --gate ${gate} --name YOUR-NAME`;
+  const shown = [currentDetails(status, 'default'), waitingLines(status.workflowId, waiting).join('\n')];
+  for (const text of shown) {
+    expect(text).toContain(command);
+    expect(text).toContain('Asked for again: the approvals were too old right before the change');
+    for (const missing of waiting.missing) expect(text).toContain(missing);
+  }
+  expect(waiting).toMatchObject({ approved: [], missing: [expect.stringMatching(/^\d of /)] });
+  await run.approve(gate, name);
+  return waiting;
+}
+
+type Approval = Extract<Waiting, { for: 'approval' }>;
