@@ -1,7 +1,7 @@
 /** Holders who give their shares to the service themselves: no share comes near Temporal or a worker. */
 import { ceremonyWorkflowId } from '../../src/contracts/names';
 import { enter, enterAll, enterUnseen, expectClean, handIn, progressOf, shownFor } from '../support/direct';
-import { CHANGING, expectServiceOn, statuses } from '../support/faults';
+import { CHANGING, expectServiceOn, signalled, statuses } from '../support/faults';
 import { Lane, Lanes, LANE_TEST_MS } from '../support/lane';
 import type { Recipient } from '../support/recipient';
 import { decrypted, newRecipient } from '../support/recipient';
@@ -136,6 +136,43 @@ describe('key shares that holders enter in the service themselves', () => {
       const report = await run.report();
       expect(report.outcome).toBe('aborted');
       expect(report.findings[0]).toMatchObject({ severity: 'critical', code: 'orphan-token' });
+      await expectClean(scenario, run, report);
+    }),
+  );
+
+  it(
+    'aborted while the token that was handed in is looked at: the run ends once that is done, and nobody is alarmed',
+    inOneNode.test(async (scenario) => {
+      const run = await ceremony(scenario, { shares: 'direct' });
+      const encoded = await enterAll(scenario, run, 'west');
+      await run.until('what is missing', ({ waiting }) => JSON.stringify(waiting).includes('A TOKEN EXISTS'));
+      const [looks, goOn] = [signalled(), signalled()];
+      const held = scenario.service.faults.add({
+        ...{ cluster: 'west', endpoint: 'GET /v1/sys/health', times: Infinity },
+        action: () => {
+          looks.resolve();
+          return goOn.promise;
+        },
+      });
+      await handIn(run, 'west', encoded);
+      await looks.promise;
+      await run.handle.signal('abort', { by: 'olga', reason: 'not needed any more' });
+      await run.until('nobody is asked any more', ({ waiting }) => waiting.length === 0);
+      held.remove();
+      goOn.resolve();
+      const report = await run.report();
+      expect(report).toMatchObject({ outcome: 'aborted', findings: [] });
+      expect(report.receipts.map(({ signal, verdict }) => `${signal}: ${verdict}`)).toContain(
+        'submitEncodedToken: accepted',
+      );
+      const { events } = await run.handle.fetchHistory();
+      const scheduled = (name: string) =>
+        (events ?? []).find((each) => each.activityTaskScheduledEventAttributes?.activityType?.name === name)?.eventId;
+      const looked = (events ?? []).find(
+        ({ activityTaskCompletedEventAttributes: done }) =>
+          String(done?.scheduledEventId) === String(scheduled('takeEncodedToken')),
+      );
+      expect(Number(scheduled('endDirectAttempt'))).toBeGreaterThan(Number(looked?.eventId));
       await expectClean(scenario, run, report);
     }),
   );

@@ -177,8 +177,9 @@ export abstract class DirectCollection<T> {
     const ceremony = this.#handle;
     if (!ceremony) return;
     this.#asking.stop();
+    // What was handed in and not looked at yet may be the very token that would be missing.
+    await this.#handedIn.finish();
     await this.#attempts.settleAll(ceremony, { ifGone: 'its attempt ended while nobody handed in what came of it' });
-    this.#handedIn.stop();
     this.run.state.invitation = undefined;
     await destroy(ceremony);
     this.#handle = undefined;

@@ -19,17 +19,26 @@ export class DirectRootToken extends DirectCollection<string> {
   }
 
   async collect(): Promise<void> {
-    await this.obtain(this.#input.cluster, {});
+    await this.#obtainOne();
   }
 
   /** @returns the token, encrypted to the recipient */
   async generate(): Promise<string> {
-    const { cluster } = this.#input;
-    const token = await this.obtain(cluster, {});
+    const token = await this.#obtainOne();
     if (token === undefined) throw new TypeError('a token that cannot be skipped was skipped');
     this.#token = token;
     this.use(token);
     return token;
+  }
+
+  /** Where a stop ends the wait, what was handed in before it is looked at first: it is the recipient's. */
+  async #obtainOne(): Promise<string | undefined> {
+    try {
+      return await this.obtain(this.#input.cluster, {});
+    } catch (error) {
+      await this.stopHandIns();
+      throw error;
+    }
   }
 
   override get inHand(): readonly string[] {

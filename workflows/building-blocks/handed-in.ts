@@ -69,10 +69,12 @@ export class HandedIn<T> {
     this.#run.signals.on('submitEncodedToken', undefined);
   }
 
-  /** As {@link stop}; what is being looked at is awaited: from then on nothing more comes. */
+  /** As {@link stop}, once everything that was handed in was looked at: from then on nothing more comes. */
   async finish(): Promise<void> {
+    const { signals } = this.#run;
+    const done = () => this.#looking === 0 && !signals.holds('submitEncodedToken');
+    await CancellationScope.nonCancellable(() => condition(done));
     this.stop();
-    await CancellationScope.nonCancellable(() => condition(() => this.#looking === 0));
   }
 
   /** What was taken so far does not count. */

@@ -23,8 +23,21 @@ export class RootTokenShares extends ShareCollection {
     );
   }
 
-  /** @returns the token, encrypted to the recipient */
+  /**
+   * Where a stop ends it, what was handed in before is looked at first: it is the recipient's.
+   *
+   * @returns the token, encrypted to the recipient
+   */
   async generate(): Promise<string> {
+    try {
+      return await this.#generate();
+    } catch (error) {
+      await this.#handedIn.finish();
+      throw error;
+    }
+  }
+
+  async #generate(): Promise<string> {
     const { deployment, cluster, recipientPgpKey } = this.#input;
     const made = await this.burst({
       name: `Generate root token on ${cluster}`,

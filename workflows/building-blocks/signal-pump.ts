@@ -41,6 +41,11 @@ export class SignalPump {
     else this.#processors.delete(name);
   }
 
+  /** Whether a signal of this name arrived that nobody began to look at. */
+  holds(name: SignalName): boolean {
+    return this.#inbox.items.some(({ signal }) => signal === name);
+  }
+
   /**
    * Looks at every signal until {@link close}; started before the first await of the runbook. Shares, approvals and
    * orders are looked at side by side: a slow check of one must not hold back a decision inside an outage.
