@@ -256,12 +256,12 @@ export function createCeremonyActivities(dependencies: ActivityDependencies, clu
     }),
 
     destroyCeremonyKeys: executeChange(async ({ ceremony, told = [], inHand = [] }, execution) => {
-      const { cid, threshold } = ceremony;
+      const { cid } = ceremony;
       const records = await keyRecords.ofRun(execution.run);
       const mine = records.filter((record) => record.cid === cid);
       for (const { epoch } of mine) await keyRecords.destroy(cid, epoch);
       const destroyed = mine.length > 0;
-      const ended = { cid, threshold, told, inHand };
+      const ended = { cid, told, inHand };
       const findings = await settleCeremony(ledger, clusters, execution, ended).catch((error: unknown) => {
         if (!isRunbookError(error) || execution.signal.aborted) throw error;
         // Where the keys are gone already an earlier attempt destroyed them: it knew whether shares were given.
@@ -276,8 +276,8 @@ export function createCeremonyActivities(dependencies: ActivityDependencies, clu
     }),
 
     settleCeremony: executeChange(async ({ ceremony, told = [], inHand = [] }, execution) => {
-      const { cid, threshold } = ceremony;
-      return { findings: await settleCeremony(ledger, clusters, execution, { cid, threshold, told, inHand }) };
+      const { cid } = ceremony;
+      return { findings: await settleCeremony(ledger, clusters, execution, { cid, told, inHand }) };
     }),
   };
 }

@@ -6,7 +6,7 @@ import type { OpenedShare } from '../../src/secrets';
 import type { Execution } from './execution';
 import type { Slot } from './generation-slot';
 import { cancelOwn, readAttempt, readOwn, startOwn } from './generation-slot';
-import { CHANGE_TIMEOUT_MS } from './read-act-confirm';
+import { endDoubt, give } from './give-share';
 import type { RejectedSets } from './share-sets';
 import { MAX_SETS, MAX_SETS_OF_EPOCH, countSets, provenBad, setsToTry } from './share-sets';
 
@@ -27,6 +27,8 @@ export interface BurstNotes {
   lastShare(nonce: string): Promise<void>;
   /** The last share made nothing. */
   nothingMade(): Promise<void>;
+  /** What {@link lastShare} said does not hold: the share was not sent. Another attempt of Temporal may have read it. */
+  notSent(): Promise<void>;
   /**
    * A token may exist that nobody holds, however the burst ends. `how`: what happened, in words for people. `certain`: the
    * service said that it made it.
@@ -34,9 +36,11 @@ export interface BurstNotes {
   orphaned(how: string, certain?: boolean): Promise<void>;
   /** Whether this attempt, which is in the slot, has certainly made no token. */
   stillWaits(attempt: GenerationAttempt): boolean;
-  /** What a look at the slot showed: an alarm about an attempt that still waits there is taken back. */
-  seen(attempt: GenerationAttempt): Promise<void>;
-  /** Judges what earlier attempts that died may have left behind by what `look` shows through {@link seen}. */
+  /** Whether an alarm that may be a false one is about this attempt. */
+  doubts(attempt: GenerationAttempt): boolean;
+  /** This attempt has made no token, and will make none: an alarm about it is taken back. */
+  takenBack(attempt: GenerationAttempt): Promise<void>;
+  /** Judges what earlier attempts that died may have left behind by what `look` tells through {@link takenBack}. */
   earlier(look: () => Promise<unknown>): Promise<void>;
   /** What the run must be told. */
   readonly alarms: readonly Finding[];
@@ -44,6 +48,7 @@ export interface BurstNotes {
 
 /** @typeParam T - what is made of the encoded token */
 export interface Burst<K extends GeneratedTokenKind, T> extends Slot<K> {
+  readonly kind: K;
   /**
    * False where an attempt with our key that is there before we started any must be somebody else's: a recipient may use
    * the same key by hand.
@@ -77,10 +82,7 @@ interface Course {
   started: boolean;
   /** Nonce of the attempt whose last share was given, and whose outcome is not settled yet. */
   inDoubt: string | undefined;
-  /**
-   * An answer to its last share was lost: until our cancellation of the attempt was accepted it may end in a token late,
-   * however often it is seen to wait.
-   */
+  /** An answer to its last share was lost: it may end in a token late, however often it is seen to wait. */
   unheard: boolean;
 }
 
@@ -92,6 +94,7 @@ type SetOutcome<T> =
  * Turns shares into a token in one short burst (interface section 3, facts 5 and 11). The attempt is told from another's
  * by the fingerprint of our key; the nonce comes from the answer to our own start, or from a read that shows our
  * fingerprint. A lost attempt is started again with the same shares; one that comes back is cancelled, never continued.
+ * Before one is cancelled whose last share may be under way, that share is made useless ({@link endDoubt}).
  *
  * @throws RunbookError ATTEMPT_FOREIGN, SHARES_REJECTED, SHARE_SETS_USED_UP, ATTEMPT_LOST
  */
@@ -103,19 +106,23 @@ export async function runBurst<K extends GeneratedTokenKind, T>(
   const { notes } = asked;
   const burst: Burst<K, T> = {
     ...asked,
-    onRead: async (attempt) => {
-      await notes.seen(attempt);
-      const waits = attempt.nonce !== undefined && attempt.nonce === course.inDoubt && notes.stillWaits(attempt);
-      if (waits && !course.unheard) await nothingMade(notes, course);
-    },
-    onCancelled: async ({ nonce }) => {
-      if (nonce !== undefined && nonce === course.inDoubt) await nothingMade(notes, course);
+    beforeCancel: async (attempt) => {
+      const isInDoubt = attempt.nonce !== undefined && attempt.nonce === course.inDoubt;
+      if (!isInDoubt && !notes.doubts(attempt)) return;
+      if ((await endDoubt(asked, asked.kind, attempt)) !== 'certain') return;
+      await notes.takenBack(attempt);
+      if (isInDoubt) await nothingMade(notes, course);
     },
   };
   try {
-    await notes.earlier(() => readAttempt(execution, burst).catch(() => undefined));
+    await notes.earlier(async () => {
+      const seen = await readAttempt(execution, burst).catch(() => undefined);
+      if (seen) await burst.beforeCancel?.(seen);
+    });
     return await tryAllSets(execution, burst, course);
   } catch (error) {
+    // Whoever took this one's place settles what it left, in the slot and in the ledger.
+    if (await execution.mayBeGivenUp()) throw error;
     // The slot is the service's only one: whatever went wrong, ours does not stay in it.
     if (course.started) await cancelOwn(burst).catch(() => undefined);
     throw withOrphans(await settle(error, notes, course), notes.alarms);
@@ -127,7 +134,7 @@ async function settle(error: unknown, notes: BurstNotes, course: Course): Promis
   if (course.inDoubt === undefined) return error;
   try {
     const how = course.unheard
-      ? 'the answer to the last share was lost, and the attempt was not seen to be cancelled'
+      ? 'the answer to the last share was lost, and nothing shows that the attempt ended without a token'
       : 'what the last share did could not be read';
     await noteOrphan(notes, course, how);
     return error;
@@ -222,14 +229,14 @@ async function trySet<K extends GeneratedTokenKind, T>(
     () => course.started,
     () => (course.started = true),
   );
-  // Ours was seen to wait, and was gone before it could be cancelled: what was given to it may have arrived late.
+  // Ours was seen to wait, and may have been completed before it was cancelled: what was given to it may arrive late.
   if (course.inDoubt !== undefined)
-    await noteOrphan(burst.notes, course, 'the answer to the last share was lost, and the attempt was gone later');
+    await noteOrphan(burst.notes, course, 'the answer to the last share was lost, and the share may have arrived late');
   if (nonce === undefined) return { kind: 'lost' };
   await burst.notes.started(nonce);
   for (const [progress, { share }] of set.slice(0, -1).entries()) {
     for (let given = 1; ; given += 1) {
-      mayGive(execution, burst);
+      await mayGive(execution, burst);
       const answer = await give(burst, share, nonce);
       if (answer.kind === 'denied') throw answer.error;
       if (answer.kind === 'attempt') {
@@ -260,8 +267,12 @@ async function giveLast<K extends GeneratedTokenKind, T>(
 ): Promise<SetOutcome<T>> {
   const { notes } = burst;
   for (let given = 1; ; given += 1) {
-    mayGive(execution, burst);
+    await mayGive(execution, burst);
     await notes.lastShare(nonce);
+    await execution.throwIfGivenUp().catch(async (error: unknown): Promise<never> => {
+      if (course.inDoubt === undefined) await notes.notSent().catch(() => undefined);
+      throw error;
+    });
     burst.lookForActiveNode();
     course.inDoubt = nonce;
     const answer = await give(burst, share, nonce);
@@ -294,11 +305,11 @@ async function nothingMade(notes: BurstNotes, course: Course): Promise<void> {
 }
 
 /** @throws RunbookError KEY_RECORD_MISSING where the time for which the holders gave their shares is over */
-function mayGive(
+async function mayGive(
   execution: Execution,
   { cluster, usableUntil }: Pick<Burst<GeneratedTokenKind, unknown>, 'cluster' | 'usableUntil'>,
-): void {
-  execution.throwIfCancelled();
+): Promise<void> {
+  await execution.throwIfGivenUp();
   if (Date.now() < usableUntil) return;
   throw new RunbookError('KEY_RECORD_MISSING', 'The time for which the holders gave their key shares is over.', {
     retryable: false,
@@ -307,31 +318,6 @@ function mayGive(
     needed: 'key shares that may still be used',
     next: 'The run asks the holders again with a new invitation.',
   });
-}
-
-type Given<K extends GeneratedTokenKind> =
-  | { readonly kind: 'attempt'; readonly attempt: GenerationAttempt<K> }
-  | { readonly kind: 'refused' }
-  /** The service takes nothing from us. */
-  | { readonly kind: 'denied'; readonly error: RunbookError }
-  /** No clear answer. `outcomeKnown`: it is certain that the share did not arrive. */
-  | { readonly kind: 'unclear'; readonly outcomeKnown: boolean };
-
-async function give<K extends GeneratedTokenKind>(
-  { endpoints, token }: Slot<K>,
-  key: Secret<'key-share'>,
-  nonce: string,
-): Promise<Given<K>> {
-  try {
-    return {
-      kind: 'attempt',
-      attempt: await endpoints.update({ key, nonce }, { token, timeoutMs: CHANGE_TIMEOUT_MS }),
-    };
-  } catch (error) {
-    if (!isRunbookError(error)) throw error;
-    if (error.code === 'PERMISSION_DENIED') return { kind: 'denied', error };
-    return error.code === 'BAD_REQUEST' ? { kind: 'refused' } : { kind: 'unclear', outcomeKnown: error.outcomeKnown };
-  }
 }
 
 async function openOrLose<K extends GeneratedTokenKind, T>(

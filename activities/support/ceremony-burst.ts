@@ -98,6 +98,7 @@ export async function burstOfCeremony<K extends GeneratedTokenKind, T>(
   const subject = { kind, deployment, cluster, clusterId, run, cid, key: key.pgpFingerprint, threshold };
   const generation = await GenerationRecord.begin(ledger, subject, request.told);
   const result = await runBurst(execution, {
+    kind,
     endpoints,
     cluster,
     key,
@@ -115,7 +116,7 @@ export async function burstOfCeremony<K extends GeneratedTokenKind, T>(
     rejected: await RejectedSets.read(keyRecords, record, cluster),
     usableUntil: destroyAfter * 1000,
   }).catch(async (error: unknown): Promise<never> => {
-    await generation.withoutToken().catch(() => undefined);
+    if (!(await execution.mayBeGivenUp())) await generation.withoutToken().catch(() => undefined);
     throw error;
   });
   const { token: made, attempts, badShares } = result;

@@ -7,13 +7,13 @@ import type { Clusters } from './clusters';
 import { cancelSeen } from './direct-cancel';
 import { notCancelled } from './direct-attempt';
 import type { Execution } from './execution';
-import { alarmOf, digestOf, isOfRun, madeNothing, orphanedByDeath, untold } from './generation-record';
+import { alarmOf, digestOf, isOfRun, orphanedByDeath, untold } from './generation-record';
+import { endDoubt } from './give-share';
 import type { LedgerEntry, TokenLedger } from './token-ledger';
 
 /** The ceremony whose run has come to its end. */
 export interface EndedCeremony {
   readonly cid: string;
-  readonly threshold: number;
   /** Texts of the alarms that the run knows. */
   readonly told: readonly string[];
   /** Root tokens, encrypted to their recipient, that the run hands on. */
@@ -31,7 +31,7 @@ export async function settleCeremony(
   ledger: TokenLedger,
   clusters: Clusters,
   execution: Execution,
-  { cid, threshold, told, inHand }: EndedCeremony,
+  { cid, told, inHand }: EndedCeremony,
 ): Promise<readonly Finding[]> {
   const { run } = execution;
   const mine = (await ledger.all()).filter((entry) => isOfRun(entry, run) && entry.cid === cid);
@@ -54,14 +54,9 @@ export async function settleCeremony(
     }
     // Attempts that holders complete themselves are settled by who followed them.
     if (entry.state !== 'begun' && (entry.state !== 'pending' || entry.mark === undefined)) continue;
-    const seen = await endAttempt(clusters, execution, entry);
-    const { present, notEnded } = seen;
+    const { madeNothing, notEnded } = await endAttempt(clusters, execution, entry);
     if (notEnded) tell(notEnded);
-    const waited =
-      present?.nonce !== undefined &&
-      entry.attempt === digestOf(present.nonce) &&
-      madeNothing({ kind: entry.kind ?? 'operation-token', threshold }, present);
-    if (entry.state === 'begun' || waited) {
+    if (entry.state === 'begun' || madeNothing) {
       if (!notEnded) await becomes(entry, undefined);
       continue;
     }
@@ -73,9 +68,10 @@ export async function settleCeremony(
   return findings;
 }
 
-/** What the slot showed, and the finding where an attempt of ours in it was not seen to be gone. */
 interface Ended {
-  readonly present?: GenerationAttempt;
+  /** It is certain that the attempt of the entry made no token, and that a share under way makes none. */
+  readonly madeNothing: boolean;
+  /** An attempt of ours was not seen to be gone. */
   readonly notEnded?: Finding;
 }
 
@@ -83,6 +79,7 @@ interface Ended {
 async function endAttempt(clusters: Clusters, execution: Execution, entry: LedgerEntry): Promise<Ended> {
   const { deployment, cluster, kind = 'operation-token', key, attempt } = entry;
   let present: GenerationAttempt | undefined;
+  let madeNothing = false;
   try {
     const access = clusters.of(deployment, cluster);
     const { version } = await access.client.sys.health({ signal: execution.signal });
@@ -90,17 +87,16 @@ async function endAttempt(clusters: Clusters, execution: Execution, entry: Ledge
     const slot = { endpoints: endpointsOf(access, kind), cluster, token };
     present = await slot.endpoints.readAttempt({ token, signal: execution.signal });
     const { started, nonce, pgpFingerprint } = present;
-    const ours =
-      started &&
-      ((nonce !== undefined && attempt === digestOf(nonce)) ||
-        (kind === 'operation-token' && pgpFingerprint !== undefined && pgpFingerprint === key));
-    if (ours) await cancelSeen(execution, slot, present);
-    return { present };
+    const isOfEntry = started && nonce !== undefined && attempt === digestOf(nonce);
+    if (isOfEntry && entry.state === 'pending') madeNothing = (await endDoubt(slot, kind, present)) === 'certain';
+    const isOfKey = kind === 'operation-token' && pgpFingerprint !== undefined && pgpFingerprint === key;
+    if (isOfEntry || (started && isOfKey)) await cancelSeen(execution, slot, present);
+    return { madeNothing };
   } catch (error) {
     if (!isRunbookError(error) || execution.signal.aborted) throw error;
-    if (present) return { present, notEnded: notCancelled(cluster, present, error) };
+    if (present) return { madeNothing, notEnded: notCancelled(cluster, present, error) };
     // Of one whose last share was sent the alarm says more.
-    return entry.state === 'begun' ? { notEnded: notLookedAt(entry, error) } : {};
+    return entry.state === 'begun' ? { madeNothing, notEnded: notLookedAt(entry, error) } : { madeNothing };
   }
 }
 

@@ -20,6 +20,7 @@ import type { Execution } from './execution';
 import { digestOf, orphanFinding } from './generation-record';
 import type { AttemptKey, Slot } from './generation-slot';
 import { foreignAttempt, keyInWords, readAttempt, readOwn } from './generation-slot';
+import { endDoubt } from './give-share';
 import { CHANGE_TIMEOUT_MS } from './read-act-confirm';
 import type { LedgerEntry, TokenLedger } from './token-ledger';
 
@@ -86,12 +87,14 @@ export async function startForHolders(execution: Execution, direct: DirectSlot):
         return await told(started ? 'done' : 'already', present);
       }
       // With the key of an earlier round: the holders are shown a new one, and the shares given to it are of no use.
+      const madeNothing = await willMakeNothing(slot, direct.kind, present);
       await cancelSeen(execution, slot, present);
-      for (const entry of mine) if (isOf(entry, present)) await ledger.remove(entry);
+      if (madeNothing) for (const entry of mine) if (isOf(entry, present)) await ledger.remove(entry);
       continue;
     }
     const pending = newEntry(direct);
     await ledger.write(pending);
+    await execution.throwIfGivenUp();
     started = true;
     try {
       const attempt = await endpoints.startAttempt(
@@ -189,8 +192,10 @@ export async function endForHolders(
     present.pgpFingerprint === fingerprint &&
     (kind === 'operation-token' || nonces.includes(present.nonce ?? ''));
   const there = present.started && (wasShown || isOurs(kind, undefined, all, present));
+  let madeNothing = there;
   if (there) {
     try {
+      madeNothing = await willMakeNothing(slot, kind, present);
       await cancelSeen(execution, slot, present);
     } catch (error) {
       if (!isRunbookError(error) || execution.signal.aborted) throw error;
@@ -204,7 +209,7 @@ export async function endForHolders(
   const mine = all.filter(({ state }) => state === 'pending');
   // Where the ledger knows nothing at all it is not the one of the worker that started the attempt.
   const open = mine.length > 0 || every.length === 0;
-  const mayExist = why.mayExist ?? (there || !open ? undefined : why.ifGone);
+  const mayExist = why.mayExist ?? (madeNothing || !open ? undefined : why.ifGone);
   for (const entry of mine) {
     if (mayExist === undefined) await ledger.remove(entry);
     else await ledger.write({ ...entry, state: 'orphan', at: new Date().toISOString() });
@@ -214,6 +219,19 @@ export async function endForHolders(
     observed: there ? 'our attempt was cancelled' : 'no attempt of ours in the slot',
     findings: mayExist === undefined ? [] : [orphanFinding(kind, direct.run.wid, cluster, mayExist)],
   };
+}
+
+/**
+ * Whether an attempt that is seen, and is cancelled next, makes no token: a holder may just give its last share. Who is
+ * further from its end gives none that completes it between the look and the cancellation.
+ */
+async function willMakeNothing(
+  slot: Pick<Slot, 'endpoints' | 'token'>,
+  kind: GeneratedTokenKind,
+  seen: GenerationAttempt,
+): Promise<boolean> {
+  const lacksOne = seen.required > 1 && seen.progress === seen.required - 1;
+  return !lacksOne || (await endDoubt(slot, kind, seen)) === 'certain';
 }
 
 /** What the ledger knows of the tokens of this ceremony on this cluster that exist, or may. */

@@ -4,8 +4,11 @@ import type { StepContext } from '../../src/contracts/run-facts';
 import { RunbookError, isRunbookError } from '../../src/errors';
 import { redact } from '../../src/secrets';
 import type { RunContext } from '../../src/secrets';
+import { GivenUp } from './given-up';
 
 const HEARTBEAT_MS = 1_500;
+/** Another attempt begins 9 s after the last heartbeat that arrived, and the SDK holds one back for up to 4 s. */
+const STANDSTILL_MS = 2 * HEARTBEAT_MS;
 
 /**
  * Whether a request may have been sent whose effect is not known: its answer was lost in this attempt, or an attempt
@@ -29,6 +32,13 @@ export interface Execution {
   progress(text: string): void;
   /** Throws where the activity was cancelled: called right before each changing request. */
   throwIfCancelled(): void;
+  /**
+   * As {@link throwIfCancelled}, and throws where Temporal gave this attempt up while its process stood still: called right
+   * before what no two attempts may do.
+   */
+  throwIfGivenUp(): Promise<void>;
+  /** Whether another attempt may be at work in the place of this one: then what this one left is for that one to settle. */
+  mayBeGivenUp(): Promise<boolean>;
 }
 
 /**
@@ -46,7 +56,9 @@ export function execute<I extends object, R>(
     // One activity reads many nodes at once, each request listening for its own cancellation.
     setMaxListeners(0, context.cancellationSignal);
     let progress = '';
+    const givenUp = new GivenUp(context, STANDSTILL_MS);
     const beat = () => {
+      givenUp.turn();
       context.heartbeat({ progress });
     };
     const timer = setInterval(beat, HEARTBEAT_MS);
@@ -60,6 +72,8 @@ export function execute<I extends object, R>(
       throwIfCancelled: () => {
         if (context.cancellationSignal.aborted) throw new CancelledFailure('cancelled before the call was sent');
       },
+      throwIfGivenUp: () => givenUp.throwIfSo(),
+      mayBeGivenUp: () => givenUp.mayBeReplaced(),
     };
     try {
       return await body(input, execution);

@@ -105,14 +105,20 @@ export class GenerationRecord implements BurstNotes {
     return madeNothing(this.#subject, attempt);
   }
 
-  async seen(attempt: GenerationAttempt): Promise<void> {
-    const { nonce } = attempt;
-    if (nonce === undefined || !this.stillWaits(attempt)) return;
-    for (const entry of [...this.#orphans.values()]) {
-      if (entry.certain || entry.attempt !== digestOf(nonce)) continue;
+  doubts(attempt: GenerationAttempt): boolean {
+    return this.#about(attempt).length > 0;
+  }
+
+  async takenBack(attempt: GenerationAttempt): Promise<void> {
+    for (const entry of this.#about(attempt)) {
       this.#orphans.delete(entry.id);
       await this.#drop(entry).catch(() => undefined);
     }
+  }
+
+  #about({ nonce }: GenerationAttempt): readonly LedgerEntry[] {
+    if (nonce === undefined) return [];
+    return [...this.#orphans.values()].filter((entry) => !entry.certain && entry.attempt === digestOf(nonce));
   }
 
   async earlier(look: () => Promise<unknown>): Promise<void> {
@@ -135,6 +141,11 @@ export class GenerationRecord implements BurstNotes {
   async nothingMade(): Promise<void> {
     if (this.#own.state === 'pending')
       await this.#note({ state: 'begun', ...(!this.#isRoot && { attempt: undefined }) });
+  }
+
+  async notSent(): Promise<void> {
+    const { state } = this.#own;
+    if (state === 'pending') await this.#ledger.settle(this.#own, this.#dropped(this.#own));
   }
 
   /** The burst goes on with an entry of its own. */

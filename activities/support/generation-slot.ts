@@ -30,10 +30,8 @@ export interface Slot<K extends GeneratedTokenKind = GeneratedTokenKind> {
   readonly isOwnNonce?: ((nonce: string) => boolean) | undefined;
   /** X-Vault-Token of the calls, where the service asks for one. */
   readonly token: Secret | undefined;
-  /** Told what each look at the slot shows. */
-  readonly onRead?: ((seen: GenerationAttempt) => Promise<void>) | undefined;
-  /** Told of each attempt of ours whose cancellation the service accepted. */
-  readonly onCancelled?: ((cancelled: GenerationAttempt) => Promise<void>) | undefined;
+  /** Told of each attempt of ours before it is cancelled: afterwards nobody can find out what came of it. */
+  readonly beforeCancel?: ((attempt: GenerationAttempt) => Promise<void>) | undefined;
 }
 
 /**
@@ -54,6 +52,7 @@ export async function startOwn<K extends GeneratedTokenKind>(
   for (let tries = 0; ; tries += 1) {
     execution.throwIfCancelled();
     const present = await readAttempt(execution, slot);
+    await execution.throwIfGivenUp();
     if (present.started) {
       const { pgpFingerprint = '', nonce = '' } = present;
       const ours = slot.isOwnNonce
@@ -70,8 +69,8 @@ export async function startOwn<K extends GeneratedTokenKind>(
         });
       }
       await tolerate(async () => {
+        await slot.beforeCancel?.(present);
         await endpoints.cancelAttempt(options);
-        await slot.onCancelled?.(present);
       });
       continue;
     }
@@ -100,9 +99,9 @@ export async function readOwn<K extends GeneratedTokenKind>(
 
 export async function readAttempt<K extends GeneratedTokenKind>(
   execution: Execution,
-  { endpoints, token, cluster, onRead }: Pick<Slot<K>, 'endpoints' | 'token' | 'cluster' | 'onRead'>,
+  { endpoints, token, cluster }: Pick<Slot<K>, 'endpoints' | 'token' | 'cluster'>,
 ): Promise<GenerationAttempt<K>> {
-  const seen = await awaitState(execution, {
+  return awaitState(execution, {
     read: () => endpoints.readAttempt({ token, signal: execution.signal }),
     until: () => true,
     budgetMs: READ_BUDGET_MS,
@@ -111,21 +110,18 @@ export async function readAttempt<K extends GeneratedTokenKind>(
     needed: `the generation attempt of ${cluster} can be read`,
     cluster,
   });
-  await onRead?.(seen);
-  return seen;
 }
 
 /** Frees the single slot, where the attempt in it is ours. */
 export async function cancelOwn<K extends GeneratedTokenKind>(slot: Slot<K>): Promise<void> {
-  const { endpoints, token, key, isOwnNonce, onRead, onCancelled } = slot;
+  const { endpoints, token, key, isOwnNonce, beforeCancel } = slot;
   await tolerate(async () => {
     const seen = await endpoints.readAttempt({ token });
-    await onRead?.(seen);
     const { started, pgpFingerprint, nonce = '' } = seen;
     const ours = started && pgpFingerprint === key.pgpFingerprint && (isOwnNonce?.(nonce) ?? true);
     if (!ours) return;
+    await beforeCancel?.(seen);
     await endpoints.cancelAttempt({ token });
-    await onCancelled?.(seen);
   });
 }
 

@@ -11,6 +11,7 @@ import { openValue } from '../../src/secrets';
 import type { Fault, SimulatedCluster } from '../../src/simulator';
 import type * as Killable from '../ceremony/killable';
 import { killBurst } from '../ceremony/killable';
+import { TokenLedger } from '../../activities/support/token-ledger';
 import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
 
 jest.mock('../../activities', () => {
@@ -23,6 +24,7 @@ const BASE = '/v1/sys/replication/dr/secondary/generate-operation-token';
 const START = `POST ${BASE}/attempt`;
 const GIVE = `POST ${BASE}/update`;
 const READ = `GET ${BASE}/attempt`;
+const CANCEL = `DELETE ${BASE}/attempt`;
 const USES = ['dr.promote', 'dr.operation-token.delete'] as const;
 
 let bench: ActivityBench;
@@ -49,6 +51,7 @@ afterAll(async () => {
 });
 beforeEach(async () => {
   bench.service.faults.clear();
+  bench.isGivenUp = false;
   await rm(bench.ledgerDirectory, { recursive: true, force: true });
   await west.restart();
   for (const node of west.nodes) await node.attempts.cancel();
@@ -56,7 +59,7 @@ beforeEach(async () => {
 });
 
 async function leaderIs(node: number): Promise<void> {
-  const deadline = Date.now() + 10_000;
+  const deadline = Date.now() + 60_000;
   while (west.snapshotState().activeNode !== node) {
     if (Date.now() > deadline) throw new Error('no leader');
     west.leaderChange(node);
@@ -284,6 +287,139 @@ describe('the answer to the last share', () => {
     expect(west.issuedSecrets.slice(before)).toHaveLength(2);
     expect(await reveal(token)).toBe(west.issuedSecrets.at(-1));
     expect(orphansOf(findings)).toBe(1);
+  });
+});
+
+describe('a last share that arrives late', () => {
+  /** Of the last share: the first answer is lost with the share still under way, and the next two are lost before it. */
+  function underWay() {
+    const held = bench.service.faults.add({ cluster: 'west', endpoint: GIVE, skip: 2, action: 'arrive-late' });
+    bench.service.faults.add({ cluster: 'west', endpoint: GIVE, skip: 2, action: 'reset', times: 3 });
+    return held;
+  }
+
+  it.each([
+    ['right after a look that showed its attempt waiting', { endpoint: READ, skip: 1, when: 'after' }, 1],
+    ['right before this run makes it useless', { endpoint: GIVE, skip: 5 }, 1],
+    ['right before this run cancels its attempt', { endpoint: CANCEL }, 0],
+    ['after that', { endpoint: CANCEL, when: 'after' }, 0],
+  ] as const)('%s: there is an alarm exactly where it made a token', async (_when, at, alarms) => {
+    const held = underWay();
+    const arrived = bench.service.faults.add({ ...at, cluster: 'west', action: () => held.arrive() });
+    const before = west.issuedSecrets.length;
+    const { token, findings } = await bench.call('generateOperationToken', input());
+    expect(await reveal(token)).toBe(west.issuedSecrets.at(-1));
+    expect([arrived.hits, orphansOf(findings), west.issuedSecrets.length - before]).toEqual([1, alarms, 1 + alarms]);
+  });
+
+  it.each([
+    // Counted are the calls that took effect: two shares before it.
+    ['took effect', { action: 'lose-answer', skip: 2 }, 0],
+    ['never arrived', { action: 'reset', skip: 5, times: 3 }, 1],
+  ] as const)('where what makes it useless had no answer and %s: the state decides', async (_what, fault, alarms) => {
+    underWay();
+    bench.service.faults.add({ ...fault, cluster: 'west', endpoint: GIVE });
+    const { token, findings } = await bench.call('generateOperationToken', input());
+    expect(await reveal(token)).toBe(west.issuedSecrets.at(-1));
+    expect(orphansOf(findings)).toBe(alarms);
+  });
+
+  it('makes no token any more where the time is over meanwhile, and nobody is alarmed', async () => {
+    const handle = await bench.ceremony([{ cluster: 'west', uses: USES }]);
+    const given = await bench.envelopes(handle.invitation, ['ada', 'bert', 'cleo']);
+    const held = underWay();
+    bench.service.faults.add({ cluster: 'west', endpoint: READ, skip: 1, when: 'after', action: timeIsOver });
+    bench.service.faults.add({ cluster: 'west', endpoint: CANCEL, action: () => held.arrive() });
+    const before = west.issuedSecrets.length;
+    const failure = await bench.failure('generateOperationToken', { ...input(), ceremony: handle, envelopes: given });
+    expect([failure.code, failure.details['findings']]).toEqual(['KEY_RECORD_MISSING', undefined]);
+    expect(west.issuedSecrets.length - before).toBe(0);
+  });
+
+  it('makes none where its attempt comes back with the former leader, and the alarm is taken back', async () => {
+    bench.service.faults.add({ cluster: 'west', endpoint: GIVE, skip: 2, action: (it) => it.leaderChange(1) });
+    const held = bench.service.faults.add({ cluster: 'west', endpoint: GIVE, skip: 2, action: 'arrive-late' });
+    bench.service.faults.add({ cluster: 'west', endpoint: GIVE, skip: 4, action: (it) => it.leaderChange(0) });
+    const arrived = bench.service.faults.add({ cluster: 'west', endpoint: CANCEL, action: () => held.arrive() });
+    const before = west.issuedSecrets.length;
+    const { token, findings } = await bench.call('generateOperationToken', input());
+    expect(await reveal(token)).toBe(west.issuedSecrets.at(-1));
+    expect([arrived.hits, west.issuedSecrets.length - before, orphansOf(findings)]).toEqual([1, 1, 0]);
+  });
+
+  it.each([
+    ['before the next attempt makes it useless', GIVE, 1],
+    ['before the next attempt cancels', CANCEL, 0],
+  ] as const)(
+    'of a worker that died, %s: that one tells of a token exactly where it made one',
+    async (_when, endpoint, alarms) => {
+      bench.service.faults.add({ cluster: 'west', endpoint: GIVE, skip: 2, action: () => killBurst('west') });
+      const held = bench.service.faults.add({ cluster: 'west', endpoint: GIVE, skip: 2, action: 'arrive-late' });
+      await expect(bench.call('generateOperationToken', input())).rejects.toThrow(CompleteAsyncError);
+      const before = west.issuedSecrets.length;
+      const arrived = bench.service.faults.add({ cluster: 'west', endpoint, action: () => held.arrive() });
+      const { token, findings } = await bench.call('generateOperationToken', input(), { attempt: 2 });
+      expect(await reveal(token)).toBe(west.issuedSecrets.at(-1));
+      expect([arrived.hits, orphansOf(findings), west.issuedSecrets.length - before]).toEqual([1, alarms, 1 + alarms]);
+    },
+  );
+});
+
+describe('a worker that stood still', () => {
+  /** Each clock misses something: the one that is never set stops with the machine. */
+  const CLOCKS = { 'the machine slept': Date, 'the event loop was blocked': performance } as const;
+  function standStill(clock: keyof typeof CLOCKS): void {
+    const began = CLOCKS[clock].now();
+    jest.spyOn(CLOCKS[clock], 'now').mockImplementation(() => began + 6_000);
+  }
+  const inSlot = async () => (await west.node(0).attempts.read('dr-operation-token')).progress;
+  const states = async () => (await new TokenLedger(bench.ledgerDirectory).all()).map(({ state }) => state);
+
+  it.each([
+    ['the machine slept', 'after the start', { endpoint: START }, 0],
+    ['the machine slept', 'after the second share', { endpoint: GIVE, skip: 1 }, 2],
+    ['the event loop was blocked', 'after the second share', { endpoint: GIVE, skip: 1 }, 2],
+  ] as const)(
+    'and was given up (%s) %s sends nothing more, and leaves slot and ledger to the next attempt',
+    async (clock, _point, at, given) => {
+      bench.service.calls.length = 0;
+      const action = () => {
+        bench.isGivenUp = true;
+        standStill(clock);
+      };
+      bench.service.faults.add({ ...at, cluster: 'west', when: 'after', action });
+      expect((await bench.failure('generateOperationToken', input())).code).toBe('CancelledFailure');
+      expect([gives().length, await inSlot(), await states()]).toEqual([given, given, ['begun']]);
+      expect(bench.changes()).not.toContain(`west: ${CANCEL}`);
+      jest.restoreAllMocks();
+      bench.isGivenUp = false;
+      const { token, findings } = await bench.call('generateOperationToken', input(), { attempt: 2 });
+      expect([await reveal(token), findings]).toEqual([west.issuedSecrets.at(-1), []]);
+    },
+  );
+
+  it('and was given up between its note and its last share takes the note back', async () => {
+    // eslint-disable-next-line @typescript-eslint/unbound-method -- called with its own receiver below
+    const { write } = TokenLedger.prototype;
+    jest.spyOn(TokenLedger.prototype, 'write').mockImplementation(async function (this: TokenLedger, entry) {
+      await write.call(this, entry);
+      if (entry.state !== 'pending') return;
+      bench.isGivenUp = true;
+      standStill('the machine slept');
+    });
+    bench.service.calls.length = 0;
+    expect((await bench.failure('generateOperationToken', input())).code).toBe('CancelledFailure');
+    expect([gives().length, await inSlot(), await states()]).toEqual([2, 2, []]);
+  });
+
+  it('and still counts goes on; without a standstill Temporal is not asked', async () => {
+    const asked = bench.descriptions;
+    await bench.call('generateOperationToken', input());
+    expect(bench.descriptions - asked).toBe(0);
+    await rm(bench.ledgerDirectory, { recursive: true });
+    bench.service.faults.add({ ...{ cluster: 'west', endpoint: GIVE }, action: () => standStill('the machine slept') });
+    const { token } = await bench.call('generateOperationToken', input());
+    expect([await reveal(token), bench.descriptions - asked]).toEqual([west.issuedSecrets.at(-1), 1]);
   });
 });
 

@@ -184,6 +184,23 @@ describe('the end of the ceremony', () => {
     expect(await inSlot()).toBe(false);
   });
 
+  it('makes a last share useless that is under way still, and then nobody is alarmed', async () => {
+    const ledger = new TokenLedger(bench.ledgerDirectory);
+    let crashed: LedgerEntry[] = [];
+    bench.service.faults.add({ endpoint: GIVE, skip: 2, action: () => void (crashed = entries()) });
+    const held = bench.service.faults.add({ endpoint: GIVE, skip: 2, action: 'arrive-late' });
+    bench.service.faults.add({ endpoint: GIVE, skip: 2, action: 'reset', times: Infinity });
+    bench.service.faults.add({ endpoint: `DELETE ${BASE}/attempt`, action: 'reset', times: Infinity });
+    await bench.failure('generateOperationToken', asked());
+    await rm(bench.ledgerDirectory, { recursive: true });
+    for (const entry of crashed) await ledger.write(entry);
+    bench.service.faults.clear();
+    const arrived = bench.service.faults.add({ endpoint: `DELETE ${BASE}/attempt`, action: () => held.arrive() });
+    const before = living();
+    expect(await end()).not.toHaveProperty('findings');
+    expect([arrived.hits, living() - before, states(), await inSlot()]).toEqual([1, 0, [], false]);
+  });
+
   const inSlot = async () =>
     ((await (await fetch(`${bench.cluster('west').apiAddress}${BASE}/attempt`)).json()) as { started: boolean })
       .started;

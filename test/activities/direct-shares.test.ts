@@ -8,8 +8,6 @@ import { TokenLedger } from '../../activities/support/token-ledger';
 import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
 import { newRecipient } from '../support/recipient';
 
-jest.setTimeout(30_000);
-
 const USES = ['dr.promote', 'dr.operation-token.delete'] as const;
 const TARGETS = [
   { cluster: 'west', uses: USES },
@@ -186,6 +184,39 @@ describe('an attempt for holders', () => {
     expect((await mine()).map(({ state }) => state)).toEqual(['pending']);
     expect(await end(handle, { ifGone: 'gone' })).toMatchObject({ outcome: 'done' });
     expect(await mine()).toEqual([]);
+  });
+
+  describe('that lacks one share when it is seen and cancelled', () => {
+    /** The last holder gives his share at that very moment. */
+    async function givenAt(endpoint: RegExp): Promise<{ handle: CeremonyHandle; issued: () => number }> {
+      const handle = await ceremony('direct');
+      await bench.call('startDirectAttempt', { ...on, ceremony: handle });
+      const { nonce } = await slot().read('dr-operation-token');
+      const give = async (name: string) =>
+        slot().update('dr-operation-token', { key: bench.person(name).share ?? '', nonce });
+      await give('ada');
+      await give('bert');
+      bench.service.faults.add({ cluster: 'west', endpoint, action: async () => void (await give('cleo')) });
+      const before = bench.cluster('west').issuedSecrets.length;
+      return { handle, issued: () => bench.cluster('west').issuedSecrets.length - before };
+    }
+
+    it.each([
+      ['before that share is made useless', /^POST .*generate-operation-token\/update$/, 1],
+      ['before the cancellation', /^DELETE .*generate-operation-token\/attempt$/, 0],
+    ])('is told exactly where its last share comes %s', async (_when, endpoint, made) => {
+      const { handle, issued } = await givenAt(endpoint);
+      const { findings } = await end(handle, { ifGone: 'gone' });
+      expect([findings.length, issued()]).toEqual([made, made]);
+      expect((await mine()).map(({ state }) => state)).toEqual(made === 1 ? ['orphan'] : []);
+
+      const again = await givenAt(endpoint);
+      const next = await ceremony('direct', 2);
+      const started = await bench.call('startDirectAttempt', { ...on, ceremony: next });
+      if (started.outcome === 'not-done') throw new Error(started.observed);
+      expect([started.findings.length, again.issued()]).toEqual([made, made]);
+      await end(next);
+    });
   });
 
   it('of an earlier epoch is cancelled with its entry, and its keys are not needed for that', async () => {

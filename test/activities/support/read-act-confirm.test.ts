@@ -26,6 +26,8 @@ function execution(controller = new AbortController()): Execution & { readonly t
     throwIfCancelled: () => {
       if (controller.signal.aborted) throw new CancelledFailure('cancelled');
     },
+    throwIfGivenUp: async () => undefined,
+    mayBeGivenUp: async () => false,
   };
 }
 
