@@ -59,7 +59,7 @@ async function restore(): Promise<void> {
 }
 
 async function activate(node: number): Promise<void> {
-  const deadline = Date.now() + 10_000;
+  const deadline = Date.now() + 60_000;
   while (west.snapshotState().activeNode !== node) {
     if (Date.now() > deadline) throw new Error('no leader');
     west.leaderChange(node);

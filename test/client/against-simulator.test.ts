@@ -8,7 +8,7 @@ import type { SimulatedService } from '../../src/simulator';
 import { failureOf } from './support/scripted-cluster';
 
 const UPDATE = 'POST /v1/sys/replication/dr/secondary/generate-operation-token/update';
-const DEADLINE_MS = 10_000;
+const DEADLINE_MS = 60_000;
 
 describe('the client against the simulated service', () => {
   let service: SimulatedService;

@@ -85,7 +85,7 @@ export async function openStage(executable: string): Promise<Stage> {
 export async function visit(browser: Browser, address: string): Promise<Opened> {
   const context = await browser.newContext({ permissions: ['clipboard-read', 'clipboard-write'] });
   const page = await context.newPage();
-  page.setDefaultTimeout(20_000);
+  page.setDefaultTimeout(90_000);
   const requests: string[] = [];
   const complaints: string[] = [];
   context.on('request', (request) => {
@@ -132,7 +132,7 @@ export async function encryptAndCopy(page: Page): Promise<unknown> {
 
 /** Waits until something holds; the page's own policy forbids to wait inside of it. */
 export async function until(holds: () => Promise<boolean>): Promise<void> {
-  const deadline = Date.now() + 20_000;
+  const deadline = Date.now() + 90_000;
   while (!(await holds())) {
     if (Date.now() > deadline) throw new Error('it never came true');
     await delay(25);

@@ -69,7 +69,7 @@ function parse(text: string): unknown {
 }
 
 /** Repeats a call through restart windows, until it is answered with something else than 412, 429, 5xx or a break. */
-export async function persistently(make: () => Promise<WireAnswer>, deadlineMs = 5_000): Promise<WireAnswer> {
+export async function persistently(make: () => Promise<WireAnswer>, deadlineMs = 60_000): Promise<WireAnswer> {
   return eventually(async () => {
     const answer = await make().catch(() => undefined);
     return answer !== undefined && answer.status < 500 && ![412, 429].includes(answer.status) ? answer : undefined;
@@ -79,7 +79,7 @@ export async function persistently(make: () => Promise<WireAnswer>, deadlineMs =
 /** Waits until something is there. */
 export async function eventually<T>(
   look: () => Promise<T | undefined> | T | undefined,
-  deadlineMs = 5_000,
+  deadlineMs = 60_000,
 ): Promise<T> {
   const deadline = Date.now() + deadlineMs;
   for (;;) {

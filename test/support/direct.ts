@@ -58,14 +58,25 @@ export async function enterAll(
   return enterLast(scenario, shown, holders.at(-1) ?? '');
 }
 
-/** A script with the shares of all holders: nobody looks at the attempt between its first share and its end. */
-export async function enterUnseen(scenario: Scenario, cluster: string, shown: Shown): Promise<string> {
+/**
+ * A script with the shares of all holders: nobody looks at the attempt between its first share and its end.
+ *
+ * @param meanwhile - what is done with the encoded token before anybody looks again
+ */
+export async function enterUnseen(
+  scenario: Scenario,
+  cluster: string,
+  shown: Shown,
+  meanwhile: (encoded: string) => Promise<void> = () => Promise.resolve(),
+): Promise<string> {
   const entered = signalled();
   const look = `GET ${new URL(shown.url).pathname.replace(/update$/, 'attempt')}`;
   const held = scenario.service.faults.add({ cluster, endpoint: look, times: Infinity, action: () => entered.promise });
   try {
     for (const holder of HOLDERS.slice(0, -1)) await enter(shown, scenario.person(holder).share ?? '');
-    return await enterLast(scenario, shown, HOLDERS.at(-1) ?? '');
+    const encoded = await enterLast(scenario, shown, HOLDERS.at(-1) ?? '');
+    await meanwhile(encoded);
+    return encoded;
   } finally {
     held.remove();
     entered.resolve();

@@ -176,7 +176,7 @@ describe('starting a worker', () => {
           ...wrong,
         },
         stdio: ['ignore', 'ignore', 'pipe'],
-        timeout: 40_000,
+        timeout: 120_000,
         killSignal: 'SIGKILL',
       });
       let said = '';
@@ -185,7 +185,7 @@ describe('starting a worker', () => {
       expect(said).toContain(`Error ${code}`);
       expect({ exitCode, signal }).toEqual({ exitCode: exit, signal: null });
     },
-    60_000,
+    180_000,
   );
 
   it('finds the search attributes of the runbooks registered, and says no where it cannot ask', async () => {
@@ -237,7 +237,7 @@ describe('the sweeper of ceremony keys', () => {
 });
 
 async function until(condition: () => Promise<boolean>): Promise<void> {
-  const deadline = Date.now() + 20_000;
+  const deadline = Date.now() + 90_000;
   while (!(await condition())) {
     if (Date.now() > deadline) throw new Error('the condition did not come true');
     await delay(50);

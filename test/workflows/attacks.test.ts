@@ -15,7 +15,7 @@ import { Scenario } from '../support/scenario';
 import type { TestRun } from '../support/scenario';
 import { temporalNativeConnection, temporalServer, uniqueTaskQueue } from '../support/temporal-server';
 
-jest.setTimeout(120_000);
+jest.setTimeout(240_000);
 
 /** The attacker's workflow: every call, all at once, each as his own run's. */
 const ATTACK = `
@@ -24,7 +24,7 @@ exports.attack = async (calls) => {
   const { runId } = workflowInfo();
   return Promise.all(calls.map(async ({ name, taskQueue, input }) => {
     const step = { ...input.step, originalRunId: runId, acknowledgedRunId: runId };
-    const activities = proxyActivities({ taskQueue, startToCloseTimeout: '20s', retry: { maximumAttempts: 1 } });
+    const activities = proxyActivities({ taskQueue, startToCloseTimeout: '90s', retry: { maximumAttempts: 1 } });
     try {
       return { name, result: await activities[name]({ ...input, step }) };
     } catch (error) {
@@ -154,7 +154,7 @@ describe('a writer to the namespace', () => {
         return scenario.client.activity
           .execute(name, {
             id: `alone-${scenario.name}-${name}`,
-            ...{ taskQueue, args: [input], startToCloseTimeout: '20s', retry: { maximumAttempts: 1 } },
+            ...{ taskQueue, args: [input], startToCloseTimeout: '90s', retry: { maximumAttempts: 1 } },
           })
           .then(
             () => 'done',

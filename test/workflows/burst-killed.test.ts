@@ -6,7 +6,7 @@ import { pair, Scenario } from '../support/scenario';
 import type { TestRun } from '../support/scenario';
 import { WorkerProcess } from '../support/worker-process';
 
-jest.setTimeout(180_000);
+jest.setTimeout(240_000);
 
 /** Real processes, ended by SIGKILL while the burst is under way, and started again. */
 describe('a worker that is killed inside the burst', () => {

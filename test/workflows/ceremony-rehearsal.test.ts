@@ -25,7 +25,7 @@ import { Scenario } from '../support/scenario';
 import type { TestRun } from '../support/scenario';
 import { temporalServer } from '../support/temporal-server';
 
-jest.setTimeout(120_000);
+jest.setTimeout(240_000);
 
 const TOOL = 'runbook 9.8.7';
 /** A holder without a signing key. */
@@ -111,7 +111,7 @@ describe('ceremonyRehearsal', () => {
   });
 
   it('ends when the time is over: who is missing is left to do, what was no answer is refused and says why', async () => {
-    const run = await start({ holders: ['ada', 'bert', 'cleo'], collectFor: '10s' });
+    const run = await start({ holders: ['ada', 'bert', 'cleo'], collectFor: '15s' });
     await answer(run, 'ada');
     await run.waitsFor('rehearsal', ({ answered }) => answered.includes('ada'));
     // A share in plain text, a real envelope to the key of the rehearsal, an answer of somebody who is not invited.

@@ -45,7 +45,7 @@ const endless = (scenario: Scenario) =>
   });
 
 async function following(run: TestRun): Promise<void> {
-  for (const deadline = Date.now() + 45_000; Date.now() < deadline; await delay(50)) {
+  for (const deadline = Date.now() + 90_000; Date.now() < deadline; await delay(50)) {
     const { raw } = await run.handle.describe();
     if (raw.pendingActivities?.some(({ activityType }) => activityType?.name === 'followDrReindex')) return;
   }

@@ -17,7 +17,7 @@ import type { TestRun } from '../support/scenario';
 import { temporalServer } from '../support/temporal-server';
 import { workflowBundle } from '../support/workflow-bundle';
 
-jest.setTimeout(120_000);
+jest.setTimeout(240_000);
 
 /** A worker with a key directory of its own, on the queue of the scenario. */
 class Host {

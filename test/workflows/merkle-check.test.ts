@@ -3,7 +3,7 @@ import { rename, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { giveDirectly } from '../support/direct';
-import { CHANGING, loseAnswer, statuses } from '../support/faults';
+import { CHANGING, loseAnswer, signalled, statuses } from '../support/faults';
 import { Lane, Lanes, LANE_TEST_MS } from '../support/lane';
 import { cell, expectFewEvents } from '../support/matrix';
 import { Scenario } from '../support/scenario';
@@ -217,10 +217,11 @@ describe('merkleCheck', () => {
   it(
     cell('merkleCheck', 'abort at', 'the check'),
     lane.test(async (scenario) => {
+      const over = signalled();
       const slow = scenario.service.faults.add({
         cluster: 'west',
         endpoint: MERKLE_CHECK,
-        action: { delayMs: 4_000 },
+        action: () => over.promise,
         times: Infinity,
       });
       const run = await start(scenario);
@@ -228,6 +229,7 @@ describe('merkleCheck', () => {
       await run.until('the call', () => slow.hits > 0);
       await run.handle.signal('abort', { by: 'grace', reason: 'too slow' });
       expect(await run.report()).toMatchObject({ outcome: 'aborted' });
+      over.resolve();
     }),
   );
 

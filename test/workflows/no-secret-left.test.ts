@@ -18,7 +18,7 @@ import { Scenario } from '../support/scenario';
 import type { TestRun } from '../support/scenario';
 import { temporalServer } from '../support/temporal-server';
 
-jest.setTimeout(180_000);
+jest.setTimeout(240_000);
 
 const PROGRAM = join(__dirname, '../../dist/src/cli/main.js');
 
@@ -112,7 +112,7 @@ function listening(pid: number): string[] {
 }
 
 async function until(what: string, condition: () => boolean | Promise<boolean>): Promise<void> {
-  const deadline = Date.now() + 60_000;
+  const deadline = Date.now() + 90_000;
   while (!(await condition())) {
     if (Date.now() > deadline) throw new Error(`not seen: ${what}`);
     await new Promise((resolve) => setTimeout(resolve, 30));
