@@ -140,6 +140,10 @@ async function ceremonyTable(client: Client, laboratory: Laboratory, ceremonies:
         'burst of 3 shares to token in hand',
         held.map(({ burstMs }) => burstMs),
       ),
+      line(
+        '… of it while the service answers',
+        held.map(({ burstInCallsMs }) => burstInCallsMs),
+      ),
     ],
   );
 }

@@ -5,6 +5,7 @@ import { readHistory } from '../../src/report/history-events';
 import { answer, giveShare } from './people';
 import { DEPLOYMENT, HOLDERS, secondaryOf } from './laboratory';
 import type { Laboratory } from './laboratory';
+import { overlap } from './switchover';
 
 const THRESHOLD = 3;
 /** A look at the run is a task of server and worker: one in the middle of a check would be measured with it. */
@@ -18,6 +19,8 @@ export interface CeremonyTimes {
   readonly checkParts: readonly CheckParts[];
   /** From the moment at which the burst was asked for to the token in hand. */
   readonly burstMs: number;
+  /** In how much of it a call of the service was under way. */
+  readonly burstInCallsMs: number;
   readonly events: number;
 }
 
@@ -35,6 +38,8 @@ export interface CheckParts {
 export async function holdCeremony(client: Client, laboratory: Laboratory): Promise<CeremonyTimes> {
   const cluster = secondaryOf(laboratory);
   const workflowId = ceremonyWorkflowId(cluster);
+  const { calls } = laboratory.service;
+  calls.length = 0;
   const handle = await client.workflow.start('operationTokenCeremony', {
     workflowId,
     taskQueue: laboratory.taskQueue,
@@ -67,6 +72,10 @@ export async function holdCeremony(client: Client, laboratory: Laboratory): Prom
     shareCheckedMs: checkParts.map(({ ordered, taken, checked }) => ordered + taken + checked),
     checkParts,
     burstMs: burst.closedAt - burst.scheduledAt,
+    burstInCallsMs: overlap(
+      calls.map(({ at, answeredAt = at }) => [at, answeredAt] as const),
+      [burst.scheduledAt, burst.closedAt],
+    ),
     events: eventCount,
   };
 }
