@@ -125,7 +125,7 @@ describe('notify', () => {
 
   it('a gate that is opened again says why, and in an outage until when it waits', async () => {
     const gate = { for: 'approval', gate: 'promote', planDigest: 'd', missing: ['1 of grace'], approved: [] } as const;
-    await notify({ ...parked, event: 'reminder', waiting: { ...gate, again: 'the approvals were too old' } });
+    await notify({ ...parked, waiting: { ...gate, again: 'the approvals were too old' } });
     const text = String(chat.posted[0]?.body['text']);
     expect(text).toContain(
       'Gate promote, for as long as the outage lasts. Asked for again: the approvals were too old.',
