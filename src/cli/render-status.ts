@@ -1,6 +1,6 @@
 import type { Finding, Receipt } from '../contracts/run-facts';
 import type { Declined, RunStatus, TimelineStep, Waiting } from '../contracts/run-status';
-import { alarmsOpen, isOrphanAlarm } from '../contracts/alarms';
+import { urgentFindings } from '../contracts/alarms';
 import { askedNow } from '../contracts/asked';
 import { askedAgain, untilWhen } from '../contracts/gate-words';
 import { commandsFor } from '../contracts/next-commands';
@@ -45,7 +45,10 @@ function phaseOf({ memo, status }: RunView): string {
   const outcome = status?.outcome;
   if (outcome !== undefined) return `, ${outcome}`;
   const phase = status?.phase ?? memo?.phase;
-  return phase === undefined ? '' : `, phase ${phase}${status?.paused === true ? ', PAUSED' : ''}`;
+  const parked = status?.waiting.some((each) => each.for === 'decision') === true;
+  return phase === undefined
+    ? ''
+    : `, phase ${phase}${status?.paused === true ? ', PAUSED' : ''}${parked ? ', PARKED' : ''}`;
 }
 
 function workerLine(view: RunView): string {
@@ -74,14 +77,14 @@ function memoLines({ memo, state }: RunView): string[] {
 /** What is wrong and who does what about it comes first: a person at night reads no further than he must. */
 function liveLines(status: RunStatus, now: number): string[] {
   const lines: string[] = [];
-  const alarms = alarmsOpen(status.findings) ? status.findings.filter(isOrphanAlarm) : [];
-  for (const alarm of alarms) lines.push('', ...findingLines(alarm));
+  const urgent = urgentFindings(status);
+  for (const finding of urgent) lines.push('', ...findingLines(finding));
   if (status.outageSince !== undefined && status.serviceBackAt === undefined) {
     lines.push('', `OUTAGE since ${clock(status.outageSince, now)} (${inWords(now - status.outageSince)})`);
   }
   for (const waiting of status.waiting) lines.push('', ...waitingLines(status.workflowId, waiting, now));
   lines.push(...askedLines(status));
-  const others = status.findings.filter((each) => !alarms.includes(each));
+  const others = status.findings.filter((each) => !urgent.includes(each));
   if (others.length > 0) lines.push('', 'Findings', ...others.flatMap((each) => findingLines(each, '', '  ')));
   if (status.receipts.length > 0)
     lines.push('', 'Receipts', ...status.receipts.slice(-RECEIPTS_SHOWN).flatMap((each) => receiptLines(each, '  ')));
@@ -135,7 +138,10 @@ export function waitingBelow(workflowId: string, waiting: Waiting, now: number, 
   const others = next.filter((each) => !holders.includes(each));
   return [
     ...(holders.length === 0 ? [] : [`${indent}${holders.map(({ who }) => who).join(', ')}:`, ...commands(holders)]),
-    ...others.flatMap((each) => [...terminalText(`${each.who}:`, indent), ...commands([each])]),
+    ...[...new Set(others.map(({ command }) => command))].flatMap((command) => [
+      `${indent}${others.flatMap((each) => (each.command === command ? [each.who] : [])).join(', ')}:`,
+      `${indent}    ${command}`,
+    ]),
   ];
 }
 
@@ -165,6 +171,11 @@ export function waitingHead(waiting: Waiting, now = Date.now()): string[] {
         ...terminalText(
           `PARKED at "${waiting.step}" (parking ${waiting.parkingNo}), ${waiting.code}: ${waiting.message}`,
         ),
+        ...(waiting.decidedOnce === undefined
+          ? []
+          : [
+              `  ${attestedName(waiting.decidedOnce.by)} decided ${waiting.decidedOnce.action}: A SECOND, DIFFERENT PERSON IS NEEDED`,
+            ]),
         ...(['observed', 'needed', 'next'] as const).flatMap((name) =>
           waiting[name] === undefined ? [] : terminalText(`${name}: ${waiting[name]}`, '  '),
         ),

@@ -3,7 +3,6 @@ import type { ErrorCode } from '../errors';
 import { isObject } from './fields';
 import { redactText } from './redact';
 import type { NodeResponse } from './transport';
-import { said } from '../contracts/words';
 
 /** What the message of a refused call names. */
 export interface RefusedCall {
@@ -60,8 +59,16 @@ export function retryAfterMs(header: string | string[] | undefined, now = Date.n
 function serverText(response: NodeResponse, body: unknown, secrets: readonly string[]): string {
   const errors = isObject(body) ? body.errors : undefined;
   if (Array.isArray(errors)) {
-    return said(redactText(errors.filter((item): item is string => typeof item === 'string').join('; '), secrets));
+    return onOneLine(redactText(errors.filter((item): item is string => typeof item === 'string').join('; '), secrets));
   }
   if (isObject(body)) return '';
-  return said(redactText((response.text ?? '').replace(/<[^>]*>/g, ' '), secrets));
+  return onOneLine(redactText((response.text ?? '').replace(/<[^>]*>/g, ' '), secrets));
+}
+
+/** The service's words within a text of ours: they end no line, move no cursor, and stand in no backticks. */
+function onOneLine(text: string): string {
+  return text
+    .replace(/\s+/g, ' ')
+    .replace(/[\p{Cc}\p{Cf}\p{Cs}]/gu, '')
+    .replaceAll('`', "'");
 }

@@ -1,4 +1,5 @@
 import type { Finding } from './run-facts';
+import type { RunStatus } from './run-status';
 
 /** A token may exist that nobody holds: told before everything else, because each minute counts. */
 const ORPHANS: ReadonlySet<string> = new Set(['orphan-token', 'orphan-root-token']);
@@ -18,6 +19,15 @@ export function alarmsTold(findings: readonly Finding[]): { readonly told?: read
 /** Whether more alarms were raised than tokens were handed in. */
 export function alarmsOpen(findings: readonly Finding[]): boolean {
   return findings.filter(isOrphanAlarm).length > findings.filter(({ code }) => code === HELD_AFTER_ALL).length;
+}
+
+/** What people must know before they read whom the run waits for: open alarms, what is critical, that too few holders are left. */
+export function urgentFindings({ findings, waiting }: Pick<RunStatus, 'findings' | 'waiting'>): Finding[] {
+  const alarms = alarmsOpen(findings) ? findings.filter(isOrphanAlarm) : [];
+  const critical = findings.filter((each) => each.severity === 'critical' && !isOrphanAlarm(each));
+  const holdersAsked = waiting.some((each) => each.for === 'shares' || each.for === 'action');
+  const tooFew = holdersAsked ? findings.findLast(({ code }) => code === 'holders-too-few') : undefined;
+  return [...new Set([...alarms, ...critical, ...(tooFew ? [tooFew] : [])])];
 }
 
 /** The alarms first, whatever came before them. */

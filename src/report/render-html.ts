@@ -40,7 +40,7 @@ function table({ caption, columns, rows }: Extract<Block, { kind: 'table' }>): s
 function block(content: Block, report: Report): string {
   switch (content.kind) {
     case 'paragraph':
-      return element('p', content.text);
+      return `<p>${textHtml(content.text)}</p>`;
     case 'list':
       return list(content);
     case 'facts':

@@ -58,7 +58,7 @@ function stepLines(step: ReportStep, report: Report): readonly string[] {
 function block(content: Block, report: Report): string {
   switch (content.kind) {
     case 'paragraph':
-      return escaped(content.text);
+      return escapedText(content.text);
     case 'list':
       return content.items
         .map(({ label, text, below }) => {

@@ -1,4 +1,5 @@
 import type { ClusterObservation, ReplicationObservation } from '../contracts/observations';
+import { shellLine } from '../contracts/next-commands';
 import { switchoverPlanOf } from '../contracts/plan';
 import type { PreconditionVerdict, RunbookPlan } from '../contracts/plan';
 import type { Report } from '../contracts/report';
@@ -19,13 +20,19 @@ const SEVERITY_TONES: Readonly<Record<FindingSeverity, Tone>> = {
 
 const ROOT_SHOWN = 16;
 
+/** What a run found since its last activity is not in its history yet. */
+function noFindings({ endedAt, workflowId }: Report): string {
+  if (endedAt !== undefined) return 'None.';
+  return `None up to the last event. The run is open: \`${shellLine('runbook', 'status', workflowId)}\` shows what it found since, who is missing, and each command.`;
+}
+
 function findings(report: Report): Section {
   return {
     id: 'findings',
     title: 'Findings',
     blocks: [
       report.findings.length === 0
-        ? { kind: 'paragraph', text: 'None.' }
+        ? { kind: 'paragraph', text: noFindings(report) }
         : {
             kind: 'list',
             items: report.findings.map(({ severity, code, text, next }) => ({

@@ -1,4 +1,4 @@
-import { HELD_AFTER_ALL, alarmsOpen, isOrphanAlarm } from '../../src/contracts/alarms';
+import { HELD_AFTER_ALL, urgentFindings } from '../../src/contracts/alarms';
 import { askedNow } from '../../src/contracts/asked';
 import { askedAgain, untilWhen } from '../../src/contracts/gate-words';
 import { commandsFor } from '../../src/contracts/next-commands';
@@ -34,17 +34,20 @@ const SERVICE_IS_UP: ReadonlySet<RunStatus['phase']> = new Set(['waiting-for-peo
 export function currentDetails(given: RunStatus, namespace: string): string {
   const status = inLines(given);
   const lines = [`### ${prose(status.runbook)} of ${proseSaid(status.deployment)}: ${headline(status)}`, ''];
-  const alarms = alarmsOpen(status.findings) ? status.findings.filter(isOrphanAlarm) : [];
-  for (const alarm of alarms) lines.push(findingLine(alarm), '');
+  const urgent = urgentFindings(status);
+  for (const finding of urgent) lines.push(findingLine(finding), '');
   if (status.paused) lines.push('**Paused.**', '');
   if (inOutage(status)) lines.push(`**OUTAGE** since ${timeOf(status.outageSince)}: no primary serves clients.`, '');
+  const parked = status.waiting.filter((each) => each.for === 'decision');
+  for (const waiting of parked) lines.push(...waitingLines(waiting, status), '');
   lines.push(...askedLines(status));
-  for (const waiting of status.waiting) lines.push(...waitingLines(waiting, status), '');
+  for (const waiting of status.waiting)
+    if (waiting.for !== 'decision') lines.push(...waitingLines(waiting, status), '');
   for (const left of status.leftToDo ?? []) lines.push(`**Left to do**: ${prose(left)}`, '');
   const found = (['critical', 'warning'] as const).flatMap((severity) =>
     status.findings.filter((finding) => finding.severity === severity),
   );
-  for (const finding of found) if (!alarms.includes(finding)) lines.push(findingLine(finding), '');
+  for (const finding of found) if (!urgent.includes(finding)) lines.push(findingLine(finding), '');
   for (const { code, text } of status.findings)
     if (code === HELD_AFTER_ALL) lines.push(`**Held after all**: ${prose(text)}`, '');
   lines.push(...summaryLines(status), ...planLines(status), ...receiptLines(status), '#### Steps', '');
@@ -71,7 +74,8 @@ function askedLines(status: RunStatus): string[] {
 }
 
 function headline(status: RunStatus): string {
-  const { phase, outcome } = status;
+  const { phase, outcome, waiting } = status;
+  if (waiting.some((each) => each.for === 'decision')) return `PARKED${inOutage(status) ? ' in the OUTAGE' : ''}`;
   if (phase === 'finished') return outcome === undefined ? 'finished' : `finished, ${outcome}`;
   if (phase !== 'outage' && inOutage(status)) return `OUTAGE; ${PHASE_WORDS[phase]}`;
   return `${PHASE_WORDS[phase]}${SERVICE_IS_UP.has(phase) ? '; service is up' : ''}`;
@@ -215,14 +219,14 @@ function waitingLines(waiting: Waiting, { workflowId }: RunStatus): string[] {
       return [
         `**Parked at "${prose(waiting.step)}"** (${prose(waiting.code)}): ${prose(waiting.message)}`,
         '',
-        ...(waiting.observed ? [`- Observed: ${prose(waiting.observed)}`] : []),
-        ...(waiting.needed ? [`- Needed: ${prose(waiting.needed)}`] : []),
-        ...(waiting.next ? [`- Next: ${prose(waiting.next)}`] : []),
         ...(waiting.decidedOnce
           ? [
               `- **${proseSaid(waiting.decidedOnce.by.name)} decided \`${waiting.decidedOnce.action}\`: a second person is needed**`,
             ]
           : []),
+        ...(waiting.observed ? [`- Observed: ${prose(waiting.observed)}`] : []),
+        ...(waiting.needed ? [`- Needed: ${prose(waiting.needed)}`] : []),
+        ...(waiting.next ? [`- Next: ${prose(waiting.next)}`] : []),
         ...waiting.choices.map(
           ({ action, effect }, index) => `- \`${action}\`: ${prose(effect)}. ${commands[index] ?? ''}`,
         ),

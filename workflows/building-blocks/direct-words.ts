@@ -19,9 +19,13 @@ export function directWait(cluster: string): string {
 }
 
 /** With the official command line. */
-export function directCommand({ kind, nonce, address, caSha256 }: DirectAttempt): string {
+export function directCommand(attempt: DirectAttempt): string {
+  return officialCommand(attempt, `-nonce=${attempt.nonce}`);
+}
+
+function officialCommand({ kind, address, caSha256 }: DirectAttempt, option: string): string {
   const ca = caSha256 === '' ? '' : ' VAULT_CACERT=ca.pem';
-  return `VAULT_ADDR=${address}${ca} vault operator generate-root${flagOf(kind)} -nonce=${nonce}`;
+  return `VAULT_ADDR=${address}${ca} vault operator generate-root${flagOf(kind)} ${option}`;
 }
 
 /** The exact commands, for a terminal of the holder's own. */
@@ -34,7 +38,7 @@ export function directInstructions({ workflowId, cluster, attempt, people }: Dir
     `${progress} of ${required} key shares are in; ${Math.max(0, required - progress)} more are needed, until ${timeOf(people.until)}. Nobody gives a share to this run, or to any tool of it`,
     ...peopleLines(workflowId, people),
     `Nonce of the attempt: ${nonce}`,
-    `Compare first: the attempt has the OpenPGP key ${spelled(fingerprint)}, as \`vault operator generate-root${flagOf(kind)} -status\` shows it. The signed invitation names the same key: \`${nextCommandOf.share(workflowId, 'YOUR-NAME')}\` shows it and asks for nothing`,
+    `Compare first: the attempt has the OpenPGP key ${spelled(fingerprint)}, as \`${officialCommand(attempt, '-status')}\` shows it. The signed invitation names the same key: \`${nextCommandOf.share(workflowId, 'YOUR-NAME')}\` shows it and asks for nothing`,
     ...(caSha256 === '' ? [] : [`ca.pem is the CA file of ${cluster}, SHA-256 ${caSha256}`]),
     ...(needsToken
       ? [
@@ -43,7 +47,7 @@ export function directInstructions({ workflowId, cluster, attempt, people }: Dir
       : []),
     `Each holder, with the official command line; it shows the nonce as "Operation nonce" and asks for the share without showing it; go on only where both agree: \`${directCommand(attempt)}\``,
     `Or with bash and curl, which asks without showing it and puts it into no argument: \`read -rsp 'Key share: ' KEY && printf '{"key":"%s","nonce":"${nonce}"}' "$KEY" | curl -sS${ca} -H 'Content-Type: application/json' --data-binary @- ${address}/v1/${path}/update; unset KEY\``,
-    `Whoever enters the last share is shown the encoded token, once. It is encrypted${root ? ' to the recipient' : ' to this run'} and no secret. ${handIn(workflowId, cluster)}`,
+    `Whoever enters the last share is shown the encoded token, once. It is encrypted${root ? ' to the recipient' : ' to this run'} and no secret. Hand it in at once: ${handIn(workflowId, cluster)}`,
   ];
 }
 
