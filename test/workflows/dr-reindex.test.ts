@@ -1,4 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import { approveAgain, approveLongAgo } from '../support/aged-approvals';
 import { giveDirectly } from '../support/direct';
 import { CHANGING, loseAnswer, statuses } from '../support/faults';
 import { Lane, Lanes, LANE_TEST_MS } from '../support/lane';
@@ -120,12 +121,18 @@ describe('drReindex', () => {
   );
 
   it(
-    cell('drReindex', 'parked, retry', 'a reindex that got lost is started again'),
+    cell(
+      'drReindex',
+      'parked, retry',
+      'begun with approvals that were asked for again; one that got lost is started again',
+    ),
     first.test(async (scenario) => {
       corrupt(scenario);
       endless(scenario);
       const run = await start(scenario);
-      await people(run);
+      for (const holder of ['ada', 'bert', 'cleo']) await run.share(holder);
+      await approveLongAgo(scenario, run, 'reindex');
+      await approveAgain(run, 'reindex');
       await following(run);
       // A node was killed.
       scenario.service.cluster('west').reindex = undefined;

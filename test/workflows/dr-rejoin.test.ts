@@ -1,5 +1,6 @@
 import type { Report } from '../../src/contracts/report';
 import { walSamplerIdPrefix } from '../../src/contracts/wal-samples';
+import { approveAgain, approveLongAgo } from '../support/aged-approvals';
 import { giveDirectly } from '../support/direct';
 import { CHANGING, drPrimaries, expectServiceOn, loseAnswer, statuses } from '../support/faults';
 import { LANE_TEST_MS, Lane, Lanes } from '../support/lane';
@@ -195,16 +196,28 @@ describe('a former primary comes back', () => {
   );
 
   it(
-    cell(NAME, 'parked, skip', 'the dump hook fails; its output is shown'),
+    cell(
+      NAME,
+      'parked, skip',
+      'the dump hook fails and its output is shown; it took so long that the plan is approved again',
+    ),
     hooked.test(async (scenario) => {
       hooks.on('dump', () => 500);
-      const run = await approved(scenario, 'east');
+      const run = await rejoin(scenario, 'east');
+      for (const holder of ['ada', 'bert', 'cleo']) await run.share(holder);
+      await approveLongAgo(scenario, run, 'plan');
       const parked = await run.waitsFor('decision', (waiting) => waiting.step === 'Save what east holds');
       expect(parked).toMatchObject({ code: 'HOOK_FAILED', observed: 'status 500' });
       await run.decide('skip');
+      await approveAgain(run, 'plan');
       await run.approve('unfence', 'henry');
       const report = await run.report();
       expect(report.outcome).toBe('completed');
+      expect(report.gates.map(({ gate }) => gate)).toEqual(['plan', 'plan', 'unfence']);
+      expect(findings(report)).toContain('approval-expired');
+      // Nobody gave a key share twice, and it was demoted once.
+      expect(report.receipts.filter(({ signal }) => signal === 'share')).toHaveLength(3);
+      expect(statuses(scenario, 'east', CHANGING.demote)).toEqual([200]);
       expect(report.leftToDo).toContainEqual(expect.stringContaining('lost without a copy'));
       expect(step(report, 'Demote east')?.outcome).toBe('done');
       expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);

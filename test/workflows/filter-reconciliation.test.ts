@@ -1,4 +1,5 @@
 import type { Report } from '../../src/contracts/report';
+import { approveAgain, approveLongAgo } from '../support/aged-approvals';
 import { loseAnswer, statuses } from '../support/faults';
 import { Lane, Lanes, LANE_TEST_MS } from '../support/lane';
 import { cell, expectFewEvents } from '../support/matrix';
@@ -225,10 +226,13 @@ describe('paths filters become what is wanted', () => {
       const run = await reconcile(scenario, {
         filters: { europe: allow('kv/', 'secret/'), asia: allow('secret/', 'kv/') },
       });
-      await run.approve('filter');
+      // Too old before the first one: asked for again once, for both.
+      await approveLongAgo(scenario, run, 'filter');
+      await approveAgain(run, 'filter');
       await run.decide('abort');
       const report = await ended(run);
       expect(report.outcome).toBe('aborted');
+      expect(report.gates).toHaveLength(2);
       const [finding] = report.findings.filter(({ code }) => code === 'filters-before');
       expect(finding?.text).toContain('europe allow kv/');
       expect(finding?.next).toContain('"asia":{"mode":"deny","paths":["kv/"]}');

@@ -1,5 +1,6 @@
 import type { Report } from '../../src/contracts/report';
 import { runbookPlan } from '../../src/contracts/plan';
+import { approveAgain, approveLongAgo } from '../support/aged-approvals';
 import { loseAnswer, statuses } from '../support/faults';
 import { Lane, Lanes, LANE_TEST_MS } from '../support/lane';
 import { cell, expectFewEvents } from '../support/matrix';
@@ -212,13 +213,16 @@ describe('a performance secondary that becomes the performance primary', () => {
         });
         refusePromotion(scenario, 'europe');
         const run = await start(scenario, { to: 'europe' });
-        await run.approve('promote');
+        // Too old right before the demotion, which is not begun: the old primary serves while they are asked for.
+        await approveLongAgo(scenario, run, 'promote');
+        expect(await approveAgain(run, 'promote')).toHaveProperty('until');
         const parked = await run.waitsFor('decision', ({ step }) => step === 'Demote east');
         expect(parked.choices.map(({ action }) => action)).toEqual(['retry', 'promote-back', 'leave']);
         denied.remove();
         await run.decide('retry', 'Demote east');
         report = await run.report();
         expect(report.outcome).toBe('rolled-back');
+        expect(report.gates).toHaveLength(2);
         expect(report.leftToDo[0]).toContain('east is performance primary again');
         await expectSet(scenario, 'east', ['asia', 'europe']);
       }),
@@ -348,7 +352,7 @@ describe('a performance secondary that becomes the performance primary', () => {
       unplanned.test(async (scenario) => {
         const run = await start(scenario, { to: 'europe', mode: 'unplanned', overrideDrSecondary: true });
         await run.approve('promote');
-        await run.waitsFor('approval', ({ gate }) => gate === 'force');
+        expect(await run.waitsFor('approval', ({ gate }) => gate === 'force')).not.toHaveProperty('until');
         await run.handle.signal('abort', { by: 'grace', reason: 'east comes back' });
         scenario.limit({ promote: '1s' });
         const report = await run.report();
@@ -377,7 +381,9 @@ describe('a performance secondary that becomes the performance primary', () => {
         scenario.limit({ promote: '1s' });
           repoint: 'addresses',
         });
-        await run.approve('promote');
+        // Heard since: whoever approves looks once more, and no clock ends that.
+        await approveLongAgo(scenario, run, 'promote');
+        expect(await approveAgain(run, 'promote')).not.toHaveProperty('until');
         await run.approve('force', 'grace');
         expect(scenario.calls('europe', 'secondary/promote')).toBeGreaterThan(1);
         const lost = loseAnswer(scenario, 'europe', PROMOTE);
@@ -390,6 +396,7 @@ describe('a performance secondary that becomes the performance primary', () => {
         scenario.limit();
         expect(report.leftToDo.join('\n')).toContain('start secondaryRepointing of asia to europe by token');
         expect(report.gates.filter(({ state }) => state === 'approved').map(({ gate }) => gate)).toEqual([
+          'promote',
           'promote',
           'force',
         ]);

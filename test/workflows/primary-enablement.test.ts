@@ -1,4 +1,5 @@
 import type { Report } from '../../src/contracts/report';
+import { approveAgain, approveLongAgo } from '../support/aged-approvals';
 import { loseAnswer, statuses } from '../support/faults';
 import { Lane, Lanes, LANE_TEST_MS } from '../support/lane';
 import { cell, expectFewEvents } from '../support/matrix';
@@ -105,8 +106,11 @@ describe('enabling a primary', () => {
     cell(NAME, 'lost answer', 'performance/primary/enable, on a DR primary'),
     fresh.test(async (scenario) => {
       loseAnswer(scenario, 'east', ENABLE('performance'));
-      const report = await (await enableApproved(scenario, 'performance', 'east')).report();
-      expect(report).toMatchObject({ outcome: 'completed', parkings: [] });
+      const run = await enable(scenario, 'performance', 'east');
+      await approveLongAgo(scenario, run, 'plan');
+      await approveAgain(run, 'plan');
+      const report = await run.report();
+      expect(report).toMatchObject({ outcome: 'completed', parkings: [], gates: [{ gate: 'plan' }, { gate: 'plan' }] });
       expect(statuses(scenario, 'east', ENABLE('performance'))).toEqual([0]);
       expect(roles(scenario, 'east')).toEqual(['primary', 'primary']);
       // One performance set for the whole deployment.

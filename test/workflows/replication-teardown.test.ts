@@ -1,4 +1,5 @@
 import type { Report } from '../../src/contracts/report';
+import { approveAgain, approveLongAgo } from '../support/aged-approvals';
 import { giveDirectly } from '../support/direct';
 import { loseAnswer, statuses } from '../support/faults';
 import { Lane, Lanes, LANE_TEST_MS } from '../support/lane';
@@ -122,10 +123,13 @@ describe('one kind of replication ends on one cluster', () => {
       // Its primary is gone: nobody can look a batch token up, the holders are asked.
       const run = await tearDown(scenario, 'dr', 'europe-dr');
       await shares(run);
-      await run.approve('disable');
+      await approveLongAgo(scenario, run, 'disable');
+      await approveAgain(run, 'disable');
       const report = await ended(run);
       expect(lost.hits).toBe(1);
       expect(report).toMatchObject({ outcome: 'completed', parkings: [], leftToDo: [], result: { was: 'secondary' } });
+      expect(report.gates).toHaveLength(2);
+      expect(report.receipts.filter(({ signal }) => signal === 'share')).toHaveLength(3);
       expect(statuses(scenario, 'europe-dr', disable('dr', 'secondary'))).toEqual([0]);
       expect(state(scenario, 'europe-dr').dr.mode).toBe('disabled');
     }),

@@ -2,6 +2,7 @@
 import * as openpgp from 'openpgp';
 import { ceremonyWorkflowId } from '../../src/contracts/names';
 import type { Report } from '../../src/contracts/report';
+import { approveAgain, approveLongAgo } from '../support/aged-approvals';
 import { loseAnswer, statuses } from '../support/faults';
 import { Lane, Lanes, LANE_TEST_MS } from '../support/lane';
 import { cell, expectFewEvents } from '../support/matrix';
@@ -163,16 +164,20 @@ describe('rootTokenCeremony', () => {
   );
 
   it(
-    cell('rootTokenCeremony', 'parked, retry', 'the burst'),
+    cell('rootTokenCeremony', 'parked, retry', 'the burst, after its gate was too old and nobody gave a share twice'),
     lane.test(async (scenario) => {
       scenario.service.faults.add({ cluster: 'east', endpoint: ATTEMPT, action: { status: 403 } });
       const run = await start(scenario);
-      await people(run);
+      await approveLongAgo(scenario, run, 'ceremony');
+      for (const holder of ['ada', 'bert', 'cleo']) await run.share(holder);
+      await approveAgain(run, 'ceremony');
       const parked = await run.waitsFor('decision');
       expect(parked).toMatchObject({ step: 'Generate root token on east', code: 'PERMISSION_DENIED' });
       await run.decide('retry');
       const report = await run.report();
       expect(report).toMatchObject({ outcome: 'completed', parkings: [{ decision: { action: 'retry' } }] });
+      expect(report.gates).toHaveLength(2);
+      expect(report.receipts.filter(({ signal }) => signal === 'share')).toHaveLength(3);
       await expectGoodToken(scenario, report);
     }),
   );

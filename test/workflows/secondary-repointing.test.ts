@@ -1,5 +1,6 @@
 import type { Report } from '../../src/contracts/report';
 import { runbookPlan } from '../../src/contracts/plan';
+import { approveAgain, approveLongAgo } from '../support/aged-approvals';
 import { changeDrPrimaryByHand, joinDrByHand } from '../support/by-hand';
 import { expectClean, giveDirectly } from '../support/direct';
 import { CHANGING, loseAnswer, statuses } from '../support/faults';
@@ -142,9 +143,11 @@ describe('a secondary that is to follow another primary', () => {
       ];
       const run = await start(scenario, { ...north, secondary: 'east' });
       for (const holder of ['ada', 'bert', 'cleo']) await run.share(holder);
-      await run.approve('repoint');
+      await approveLongAgo(scenario, run, 'repoint');
+      await approveAgain(run, 'repoint');
       report = await run.report();
       expect(faults.map(({ hits }) => hits)).toEqual(faults.map(() => 1));
+      expect(report.gates).toHaveLength(2);
       expect(report).toMatchObject({ outcome: 'completed', parkings: [], leftToDo: [] });
       expect(snapshot(scenario, 'east').dr).toMatchObject({ connectedTo: 'west', state: 'stream-wals' });
       expect(snapshot(scenario, 'east').operationTokens).toBe(0);
@@ -255,7 +258,8 @@ describe('a secondary that is to follow another primary', () => {
       performance.test(async (scenario) => {
         const refused = refuseUpdate(scenario);
         const run = await start(scenario, europeTo('west', 'addresses'));
-        await run.approve('repoint');
+        await approveLongAgo(scenario, run, 'repoint');
+        await approveAgain(run, 'repoint');
         await run.waitsFor('decision');
         refused.remove();
         await run.decide('retry', GIVE);
@@ -279,7 +283,8 @@ describe('a secondary that is to follow another primary', () => {
         loseAnswer(scenario, 'europe', UPDATE),
       ];
       const run = await start(scenario, europeTo('east', 'token'));
-      await run.approve('repoint');
+      await approveLongAgo(scenario, run, 'repoint');
+      await approveAgain(run, 'repoint');
       report = await run.report();
       expect(faults.map(({ hits }) => hits)).toEqual([1, 1, 1]);
       expect(report).toMatchObject({ outcome: 'completed', parkings: [], leftToDo: [] });
