@@ -126,14 +126,17 @@ export function leader(cluster: SimulatedCluster, node: SimulatedNode): ServiceA
   const now = cluster.surroundings.now();
   const active = cluster.leadership.serving(now);
   const self = active === node;
+  // Standbys go on naming who led last; that node itself knows better.
+  const { former } = cluster.leadership;
+  const named = active ?? (former === node ? undefined : former);
   return {
     status: 200,
     body: {
       ha_enabled: true,
       is_self: self,
       ...(self ? { active_time: new Date(cluster.leadership.activeSince).toISOString() } : {}),
-      leader_address: active?.address ?? '',
-      leader_cluster_address: active?.clusterAddress ?? '',
+      leader_address: named?.address ?? '',
+      leader_cluster_address: named?.clusterAddress ?? '',
       performance_standby: false,
       performance_standby_last_remote_wal: 0,
       ...(self ? { last_wal: cluster.storage.lastWal } : {}),

@@ -228,12 +228,19 @@ async function answerRequest(
     active !== node &&
     (!cluster.requestForwarding || incoming.headers['x-vault-no-request-forwarding'] !== undefined)
   ) {
-    return { status: 307, headers: { location: `${active.address}${url.pathname}${url.search}` } };
+    return redirectTo(active, url);
   }
-  return answerFromActiveNode(cluster, active, request);
+  // It does not lead any more, and nobody else does yet: what cannot be passed on is answered with where it was.
+  return active === cluster.leadership.former
+    ? redirectTo(active, url)
+    : answerFromActiveNode(cluster, active, request);
 }
 
-/** The node that serves, or what a client meets while there is none. */
+function redirectTo({ address }: SimulatedNode, url: URL): ServiceAnswer {
+  return { status: 307, headers: { location: `${address}${url.pathname}${url.search}` } };
+}
+
+/** The node that serves, or for a standby the one that did last; else what a client meets while there is none. */
 function activeNodeFor(cluster: SimulatedCluster, node: SimulatedNode): SimulatedNode {
   if (node.sealed) {
     throw new ServiceFault(503, ['Vault is sealed']);
@@ -247,11 +254,12 @@ function activeNodeFor(cluster: SimulatedCluster, node: SimulatedNode): Simulate
       new BrokenConnection('reset'),
     ]);
   }
-  const active = cluster.leadership.active;
-  if (active === undefined) {
+  const { active, former } = cluster.leadership;
+  const known = active ?? (former === node ? undefined : former);
+  if (known === undefined) {
     throw noActiveNode;
   }
-  return active;
+  return known;
 }
 
 /** `..` and `//` in a path are answered with the cleaned one. `URL` has resolved dots already. */

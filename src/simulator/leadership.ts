@@ -5,6 +5,7 @@ import type { Readings, Timing } from './readings';
 /** Which node of a cluster is active, and the times at which none is. */
 export class Leadership {
   #active: SimulatedNode | undefined;
+  #former: SimulatedNode | undefined;
   #electionEndsAt = 0;
   #restartEndsAt = 0;
   #preferred: SimulatedNode | undefined;
@@ -22,6 +23,11 @@ export class Leadership {
   /** The active node, also while the cluster restarts its subsystems. */
   get active(): SimulatedNode | undefined {
     return this.#active;
+  }
+
+  /** While no node is active: the one that was until then. It stands in the storage, for as long as nobody writes another. */
+  get former(): SimulatedNode | undefined {
+    return this.#active === undefined ? this.#former : undefined;
   }
 
   restarting(now: number): boolean {
@@ -82,6 +88,7 @@ export class Leadership {
     if (this.#active !== undefined && this.readings.publicKeyLostOnLeaderChange) {
       this.#active.publicKeys.clear();
     }
+    this.#former = this.#active ?? this.#former;
     this.#active = undefined;
     this.#electionEndsAt = now + this.timing.electionMs;
   }
