@@ -9,6 +9,8 @@ export interface Turn {
   readonly status: number;
   /** The JSON document, or the text where it is none. */
   readonly answer: unknown;
+  /** Of a redirect: where to. */
+  readonly location?: string;
 }
 
 /** A server with five key shares (hexadecimal), three of which suffice; nobody else uses its slot. */
@@ -25,7 +27,9 @@ export interface Conversation {
   readonly token: string;
 }
 
-const RECORDED = join(__dirname, 'answers-1.21.4.json');
+/** Files of what the real server answered, beside this one. */
+export type Recording = 'answers-1.21.4.json' | 'leadership-1.21.4.json';
+
 const ATTEMPT = 'sys/generate-root/attempt';
 const UPDATE = 'sys/generate-root/update';
 
@@ -34,16 +38,9 @@ const UPDATE = 'sys/generate-root/update';
  * server and the simulated one are held to the same ones.
  */
 export async function converse({ address, keyShares, pgpKey }: Partner): Promise<Conversation> {
-  const turns: Turn[] = [];
-  const nonces: string[] = [];
-  const say = async (what: string, method: string, path: string, body?: unknown): Promise<Answer> => {
-    const answer = await send(address, method, path, body);
-    const { nonce } = answer.fields;
-    if (typeof nonce === 'string' && nonce !== '' && !nonces.includes(nonce)) nonces.push(nonce);
-    turns.push({ what, status: answer.status, answer: masked(answer, nonces) });
-    return answer;
-  };
-  const text = (value: unknown): string => (typeof value === 'string' ? value : '');
+  const minutes = new Minutes();
+  const say = (what: string, method: string, path: string, body?: unknown): Promise<Answer> =>
+    minutes.say(what, { address, method, path, body });
   const [first = '', second = '', third = '', fourth = ''] = keyShares;
   const base64 = (share: string): string => Buffer.from(share, 'hex').toString('base64');
   const wrong = `${'5a'.repeat(first.length / 2 - 1)}ee`;
@@ -111,31 +108,77 @@ export async function converse({ address, keyShares, pgpKey }: Partner): Promise
   const ended = await give('third share: the token', third);
   await say('look: the slot is free', 'GET', ATTEMPT);
   await give('one share more', fourth);
-  return { turns, token: decoded(text(ended.fields['encoded_token']), text(started.fields['otp'])) };
+  return { turns: minutes.turns, token: decoded(text(ended.fields['encoded_token']), text(started.fields['otp'])) };
 }
 
-interface Answer {
+/** A member that is text; empty where it is not. */
+export function text(value: unknown): string {
+  return typeof value === 'string' ? value : '';
+}
+
+export interface Answer {
   readonly status: number;
   readonly text: string;
   readonly fields: Readonly<Record<string, unknown>>;
+  readonly location?: string | undefined;
 }
 
-function send(address: string, method: string, path: string, body: unknown): Promise<Answer> {
+export interface Call {
+  readonly address: string;
+  readonly method: string;
+  readonly path: string;
+  /** Text is sent as it is. */
+  readonly body?: unknown;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+/** Says something to a node and writes down the answer. */
+export class Minutes {
+  readonly turns: Turn[] = [];
+  readonly #nonces: string[] = [];
+
+  /** @param addresses - nodes that answers may name, by what is written down for each */
+  constructor(private readonly addresses: ReadonlyMap<string, string> = new Map()) {}
+
+  /** @param shown - the members that are written down, where not all are the same on each server */
+  async say(what: string, call: Call, shown?: readonly string[]): Promise<Answer> {
+    const answer = await send(call);
+    const nonce = text(answer.fields['nonce']);
+    if (nonce !== '' && !this.#nonces.includes(nonce)) this.#nonces.push(nonce);
+    const whole = masked({ ...answer, text: this.#named(answer.text) }, this.#nonces);
+    this.turns.push({
+      what,
+      status: answer.status,
+      answer: shown === undefined ? whole : only(whole, shown),
+      ...(answer.location !== undefined && { location: this.#named(answer.location) }),
+    });
+    return answer;
+  }
+
+  #named(answer: string): string {
+    return [...this.addresses].reduce((rest, [own, name]) => rest.replaceAll(own, name), answer);
+  }
+}
+
+function only(answer: unknown, shown: readonly string[]): unknown {
+  if (typeof answer !== 'object' || answer === null) return answer;
+  return Object.fromEntries(Object.entries(answer).filter(([name]) => shown.includes(name)));
+}
+
+function send({ address, method, path, body, headers = {} }: Call): Promise<Answer> {
   const text = body === undefined || typeof body === 'string' ? body : JSON.stringify(body);
+  const sent = text === undefined ? headers : { ...headers, 'content-type': 'application/json' };
   return new Promise((resolve, reject) => {
-    const outgoing = request(
-      `${address}/v1/${path}`,
-      { method, agent: false, headers: text === undefined ? {} : { 'content-type': 'application/json' } },
-      (incoming) => {
-        const chunks: Buffer[] = [];
-        incoming.on('data', (chunk: Buffer) => chunks.push(chunk));
-        incoming.on('error', reject);
-        incoming.on('end', () => {
-          const answer = Buffer.concat(chunks).toString('utf8');
-          resolve({ status: incoming.statusCode ?? 0, text: answer, fields: fieldsOf(answer) });
-        });
-      },
-    );
+    const outgoing = request(`${address}/v1/${path}`, { method, agent: false, headers: sent }, (incoming) => {
+      const chunks: Buffer[] = [];
+      incoming.on('data', (chunk: Buffer) => chunks.push(chunk));
+      incoming.on('error', reject);
+      incoming.on('end', () => {
+        const answer = Buffer.concat(chunks).toString('utf8');
+        const { location } = incoming.headers;
+        resolve({ status: incoming.statusCode ?? 0, text: answer, fields: fieldsOf(answer), location });
+      });
+    });
     outgoing.on('error', reject);
     outgoing.end(text);
   });
@@ -174,11 +217,12 @@ export function decoded(encoded: string, password: string): string {
 }
 
 /** `RUNBOOKS_TEST_REAL_RECORD=1` writes the answers of the real server anew. */
-export async function record(turns: readonly Turn[]): Promise<void> {
-  await writeFile(RECORDED, `${JSON.stringify(turns, undefined, 2)}\n`);
+export async function record(file: Recording, turns: readonly Turn[]): Promise<void> {
+  if (process.env['RUNBOOKS_TEST_REAL_RECORD'] === undefined) return;
+  await writeFile(join(__dirname, file), `${JSON.stringify(turns, undefined, 2)}\n`);
 }
 
 /** What the real server answered. */
-export function recordedTurns(): Turn[] {
-  return JSON.parse(readFileSync(RECORDED, 'utf8')) as Turn[];
+export function recordedTurns(file: Recording = 'answers-1.21.4.json'): Turn[] {
+  return JSON.parse(readFileSync(join(__dirname, file), 'utf8')) as Turn[];
 }

@@ -11,11 +11,13 @@ export interface Passed {
   readonly status: number;
 }
 
-interface Plan {
+/** What happens around the nth call of an endpoint (from 1, counted from now), such as `POST sys/generate-root/update`. */
+export interface Plan {
   readonly endpoint: string;
   readonly nth: number;
   readonly before?: () => Promise<void>;
   readonly after?: (answer: string) => Delivery | Promise<Delivery>;
+  /** Calls so far. */
   seen: number;
 }
 
@@ -23,11 +25,21 @@ interface Plan {
 export class Proxy {
   readonly passed: Passed[] = [];
   readonly #plans: Plan[] = [];
+  /** What stands in an answer, and what the worker reads instead: nodes name each other by their own addresses. */
+  #names: readonly (readonly [string, string])[] = [];
 
   private constructor(
     private readonly server: Server,
     private readonly target: string,
   ) {}
+
+  /** One before each node; a node that names another one names the proxy before it. */
+  static async startAll(targets: readonly string[]): Promise<Proxy[]> {
+    const proxies = await Promise.all(targets.map((target) => Proxy.start(target)));
+    const names = proxies.map(({ target, address }) => [target, address] as const);
+    for (const proxy of proxies) proxy.#names = names;
+    return proxies;
+  }
 
   static async start(target: string): Promise<Proxy> {
     const server = createServer();
@@ -43,9 +55,9 @@ export class Proxy {
     return `http://127.0.0.1:${(this.server.address() as AddressInfo).port}`;
   }
 
-  /** What happens around the nth call of an endpoint (from 1, counted from now), such as `POST sys/generate-root/update`. */
-  at(endpoint: string, nth: number, what: Pick<Plan, 'before' | 'after'>): void {
-    this.#plans.push({ endpoint, nth, ...what, seen: 0 });
+  /** Several proxies may have one plan in common: then the calls of all of them count. */
+  add(plan: Plan): void {
+    this.#plans.push(plan);
   }
 
   /** Statuses of the calls of an endpoint that passed, in order. */
@@ -69,6 +81,8 @@ export class Proxy {
     const due = this.#plans.filter((plan) => plan.endpoint === endpoint && (plan.seen += 1) === plan.nth);
     const body = await read(incoming);
     for (const { before } of due) await before?.();
+    // Whoever asked has given up meanwhile: a node of his own would not hear of it any more.
+    if (response.destroyed) return;
     const answer = await this.#forward(incoming, body);
     this.passed.push({ endpoint, status: answer?.status ?? 0 });
     let delivery: Delivery = answer ? 'as it is' : 'lost';
@@ -77,11 +91,17 @@ export class Proxy {
       response.destroy();
       return;
     }
-    const { 'content-length': _length, 'transfer-encoding': _encoding, ...headers } = answer.headers;
-    response.writeHead(answer.status, headers);
-    response.end(
-      delivery === 'glued' ? `${answer.body}${JSON.stringify({ errors: ['internal error'] })}\n` : answer.body,
-    );
+    const { 'content-length': _length, 'transfer-encoding': _encoding, location, ...headers } = answer.headers;
+    response.writeHead(answer.status, {
+      ...headers,
+      ...(location !== undefined && { location: this.#renamed(location) }),
+    });
+    const text = this.#renamed(answer.body);
+    response.end(delivery === 'glued' ? `${text}${JSON.stringify({ errors: ['internal error'] })}\n` : text);
+  }
+
+  #renamed(text: string): string {
+    return this.#names.reduce((rest, [own, shown]) => rest.replaceAll(own, shown), text);
   }
 
   #forward(

@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
-import { setTimeout as delay } from 'node:timers/promises';
 import type { SimulatedService } from '../../src/simulator';
+import { until } from './conditions';
 
 /** Where a real server is: the API addresses of its nodes, and the files with its key shares (one a line) and a token. */
 export interface RealServer {
@@ -9,7 +9,16 @@ export interface RealServer {
   readonly tokenFile: string;
 }
 
-const READY_MS = 30_000;
+/** Several nodes, with a root token, and a JSON file of their processes that says at any moment which they are now. */
+export interface RealCluster extends RealServer {
+  readonly nodesFile: string;
+}
+
+/** One entry of the file of processes. */
+export interface NodeProcess {
+  readonly address: string;
+  readonly pid: number;
+}
 
 /** Undefined where the environment names none: the tests against it are then reported as not run. */
 export function realServer(environment: NodeJS.ProcessEnv = process.env): RealServer | undefined {
@@ -22,6 +31,15 @@ export function realServer(environment: NodeJS.ProcessEnv = process.env): RealSe
   if (sharesFile === undefined || tokenFile === undefined)
     throw new Error('RUNBOOKS_TEST_REAL_ADDR needs RUNBOOKS_TEST_REAL_SHARES_FILE and RUNBOOKS_TEST_REAL_TOKEN_FILE');
   return { addresses: addresses.split(','), sharesFile, tokenFile };
+}
+
+/** Undefined where the environment names one node only, or not its processes: leader changes cannot be tried then. */
+export function realCluster(environment: NodeJS.ProcessEnv = process.env): RealCluster | undefined {
+  const server = realServer(environment);
+  const { RUNBOOKS_TEST_REAL_NODES_FILE: nodesFile } = environment;
+  return server === undefined || server.addresses.length < 3 || nodesFile === undefined
+    ? undefined
+    : { ...server, nodesFile };
 }
 
 /** In lower-case hexadecimal; the file may hold them in base64 as well. */
@@ -71,6 +89,7 @@ export async function callReal(
 ): Promise<RealAnswer> {
   const answer = await fetch(`${options.node ?? (await activeNode(server))}/v1/${path}`, {
     method,
+    redirect: 'manual',
     headers: options.token === undefined ? {} : { 'X-Vault-Token': options.token },
     ...(options.body === undefined ? {} : { body: JSON.stringify(options.body) }),
   });
@@ -79,14 +98,14 @@ export async function callReal(
 }
 
 /** Address of the node that is active; waits for one. */
-export async function activeNode({ addresses }: RealServer): Promise<string> {
-  for (const deadline = Date.now() + READY_MS; Date.now() < deadline; await delay(50)) {
+export function activeNode({ addresses }: Pick<RealServer, 'addresses'>): Promise<string> {
+  return until(`an active node among ${addresses.join(', ')}`, async () => {
     for (const address of addresses) {
       const { status } = await fetch(`${address}/v1/sys/health`).catch(() => ({ status: 0 }));
       if (status === 200) return address;
     }
-  }
-  throw new Error(`no active node among ${addresses.join(', ')}`);
+    return undefined;
+  });
 }
 
 /** The token is a root token of this server; afterwards it is none. */

@@ -2,94 +2,40 @@
  * The ceremony against a real server, by the code path that it shares with operation tokens: `sys/generate-root`. Needs a
  * server of five key shares, three of which suffice (CONTRIBUTING.md, "Against a real server").
  */
-import { ceremonyWorkflowId } from '../../src/contracts/names';
-import type { Report } from '../../src/contracts/report';
 import { handIn, shownFor } from '../support/direct';
-import { decrypted, newRecipient, opened } from '../support/recipient';
-import type { Recipient } from '../support/recipient';
-import { replayRun } from '../support/replay';
-import { Scenario } from '../support/scenario';
-import type { TestRun } from '../support/scenario';
+import { opened } from '../support/recipient';
+import type { Scenario, TestRun } from '../support/scenario';
+import { ATTEMPT, RealCeremonies, UPDATE, sharesGiven } from './ceremony';
 import { converse, record, recordedTurns } from './conversation';
-import { Proxy } from './proxy';
-import { activeNode, callReal, keySharesOf, provenAndRevoked, realServer, realService } from './real-service';
+import { activeNode, callReal, keySharesOf, provenAndRevoked, realServer } from './real-service';
 
 jest.setTimeout(120_000);
-
-const ATTEMPT = 'POST sys/generate-root/attempt';
-const UPDATE = 'POST sys/generate-root/update';
 
 const server = realServer();
 if (server) {
   describe('rootTokenCeremony against a real server', () => {
+    let ceremonies: RealCeremonies;
     let scenario: Scenario;
-    let recipient: Recipient;
-    let proxies: Proxy[];
-    const told: string[] = [];
 
     beforeAll(async () => {
-      recipient = await newRecipient();
-      proxies = await Promise.all(server.addresses.map((address) => Proxy.start(address)));
-      scenario = await Scenario.start({
-        service: await realService(
-          server,
-          proxies.map(({ address }) => address),
-        ),
-        drSets: { main: ['real'] },
-        deployment: {
-          ceremony: { holders: ['ada', 'bert', 'cleo', 'dora', 'emil'], collectFor: '30m', useFor: '30m' },
-        },
-      });
+      ceremonies = await RealCeremonies.begin(server);
+      ({ scenario } = ceremonies);
     });
-    afterAll(async () => {
-      await scenario.stop();
-      for (const proxy of proxies) await proxy.stop();
-    });
-    beforeEach(() => proxies.forEach((proxy) => proxy.clear()));
+    afterAll(() => ceremonies.stop());
+    beforeEach(() => ceremonies.clear());
     afterEach(() => callReal(server, 'DELETE', 'sys/generate-root/attempt'));
 
-    const start = (more: Readonly<Record<string, unknown>> = {}) =>
-      scenario.startRunbook(
-        'rootTokenCeremony',
-        {
-          deployment: scenario.name,
-          cluster: 'real',
-          recipientPgpKey: recipient.publicKey,
-          reason: 'a ceremony against a real server',
-          requestedBy: 'olga',
-          ...more,
-        },
-        ceremonyWorkflowId('real'),
-      );
-
-    /** Started, approved, and three holders gave their shares. */
-    async function underWay(holders = ['ada', 'bert', 'cleo']): Promise<TestRun> {
-      const run = await start();
-      await run.approve('ceremony');
-      for (const holder of holders) await run.share(holder);
-      return run;
-    }
-
-    /** Around the nth call of whichever node gets it. */
-    const at: Proxy['at'] = (endpoint, nth, what) => proxies.forEach((proxy) => proxy.at(endpoint, nth, what));
-    const statuses = (endpoint: string): number[] => proxies.flatMap((proxy) => proxy.statuses(endpoint));
-    const sharesGiven = (report: Report) => report.receipts.filter(({ signal }) => signal === 'share').length;
-
-    /** The token is a root token of this server; it is revoked at once. */
-    async function expectGoodToken(run: TestRun): Promise<Report> {
-      const report = await run.report();
-      told.push(JSON.stringify(report));
-      expect(report).toMatchObject({ outcome: 'completed', result: { cluster: 'real' } });
-      await provenAndRevoked(server as NonNullable<typeof server>, await decrypted(recipient, report));
-      await replayRun(run);
-      return report;
-    }
+    const start = (more?: Readonly<Record<string, unknown>>) => ceremonies.start(more);
+    const underWay = () => ceremonies.underWay();
+    const at: RealCeremonies['at'] = (...plan) => ceremonies.at(...plan);
+    const statuses = (endpoint: string) => ceremonies.statuses(endpoint);
+    const expectGoodToken = (run: TestRun) => ceremonies.goodToken(run);
 
     it('answers as the simulated service does', async () => {
       const [address, keyShares] = [await activeNode(server), await keySharesOf(server)];
-      const { turns, token } = await converse({ address, keyShares, pgpKey: recipient.publicKey });
+      const { turns, token } = await converse({ address, keyShares, pgpKey: ceremonies.recipient.publicKey });
       await provenAndRevoked(server, token);
-      if (process.env['RUNBOOKS_TEST_REAL_RECORD'] !== undefined) await record(turns);
+      await record('answers-1.21.4.json', turns);
       expect(turns).toEqual(recordedTurns());
     });
 
@@ -166,7 +112,7 @@ if (server) {
         [200, 200, 200, 200, 200, 200],
       ]);
       // The alarm was no false one.
-      await provenAndRevoked(server, await opened(recipient, encoded));
+      await provenAndRevoked(server, await opened(ceremonies.recipient, encoded));
     });
 
     it('a document that is glued to the last answer is no reason for another token', async () => {
@@ -208,7 +154,7 @@ if (server) {
     });
 
     it('leaves no secret in histories, reports or logs', async () => {
-      expect(await scenario.leaks(told)).toEqual([]);
+      expect(await scenario.leaks(ceremonies.told)).toEqual([]);
     });
   });
 } else {

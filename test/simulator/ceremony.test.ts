@@ -6,7 +6,9 @@ import {
   type Topology,
 } from '../../src/simulator';
 import { converse, decoded, recordedTurns } from '../real/conversation';
+import { converseOnLeadership } from '../real/leadership';
 import { call, deployment, eventually, persistently } from './client';
+import { SimulatedNodes } from './nodes';
 
 let service: SimulatedService;
 afterEach(() => service.stop());
@@ -152,6 +154,17 @@ describe('the generation of an operation token', () => {
     const pgpKey = Buffer.from(publicKey.write()).toString('base64');
     const { turns, token } = await converse({ address: east.apiAddress, keyShares: east.keyShares, pgpKey });
     expect(turns).toEqual(recordedTurns());
+    expect(east.issuedSecrets).toContain(token);
+  });
+
+  it('answers as the nodes of a real cluster did, with changes of the leader, sealed nodes, and none that leads', async () => {
+    await start();
+    const east = service.cluster('east');
+    const { turns, token } = await converseOnLeadership({
+      nodes: new SimulatedNodes(east),
+      keyShares: east.keyShares,
+    });
+    expect(turns).toEqual(recordedTurns('leadership-1.21.4.json'));
     expect(east.issuedSecrets).toContain(token);
   });
 

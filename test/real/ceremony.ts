@@ -1,0 +1,99 @@
+import { ceremonyWorkflowId } from '../../src/contracts/names';
+import type { Report } from '../../src/contracts/report';
+import { decrypted, newRecipient } from '../support/recipient';
+import type { Recipient } from '../support/recipient';
+import { replayRun } from '../support/replay';
+import { Scenario } from '../support/scenario';
+import type { TestRun } from '../support/scenario';
+import { Proxy } from './proxy';
+import type { Plan } from './proxy';
+import { provenAndRevoked, realService } from './real-service';
+import type { RealServer } from './real-service';
+
+export const ATTEMPT = 'POST sys/generate-root/attempt';
+export const CANCEL = 'DELETE sys/generate-root/attempt';
+export const UPDATE = 'POST sys/generate-root/update';
+
+/** Root token ceremonies of one recipient against a real server, with a proxy before each of its nodes. */
+export class RealCeremonies {
+  /** Reports, for the search of secrets. */
+  readonly told: string[] = [];
+
+  private constructor(
+    private readonly server: RealServer,
+    readonly scenario: Scenario,
+    readonly proxies: readonly Proxy[],
+    readonly recipient: Recipient,
+  ) {}
+
+  static async begin(server: RealServer): Promise<RealCeremonies> {
+    const recipient = await newRecipient();
+    const proxies = await Proxy.startAll(server.addresses);
+    const shown = proxies.map(({ address }) => address);
+    const scenario = await Scenario.start({
+      service: await realService(server, shown),
+      drSets: { main: ['real'] },
+      deployment: {
+        ceremony: { holders: ['ada', 'bert', 'cleo', 'dora', 'emil'], collectFor: '30m', useFor: '30m' },
+      },
+    });
+    return new RealCeremonies(server, scenario, proxies, recipient);
+  }
+
+  async stop(): Promise<void> {
+    await this.scenario.stop();
+    for (const proxy of this.proxies) await proxy.stop();
+  }
+
+  start(more: Readonly<Record<string, unknown>> = {}): Promise<TestRun> {
+    return this.scenario.startRunbook(
+      'rootTokenCeremony',
+      {
+        deployment: this.scenario.name,
+        cluster: 'real',
+        recipientPgpKey: this.recipient.publicKey,
+        reason: 'a ceremony against a real server',
+        requestedBy: 'olga',
+        ...more,
+      },
+      ceremonyWorkflowId('real'),
+    );
+  }
+
+  /** Started, approved, and three holders gave their shares. */
+  async underWay(holders = ['ada', 'bert', 'cleo']): Promise<TestRun> {
+    const run = await this.start();
+    await run.approve('ceremony');
+    for (const holder of holders) await run.share(holder);
+    return run;
+  }
+
+  /** Around the nth call of an endpoint, whichever node gets it. */
+  at(endpoint: string, nth: number, what: Pick<Plan, 'before' | 'after'>): void {
+    const plan = { endpoint, nth, ...what, seen: 0 };
+    for (const proxy of this.proxies) proxy.add(plan);
+  }
+
+  statuses(endpoint: string): number[] {
+    return this.proxies.flatMap((proxy) => proxy.statuses(endpoint));
+  }
+
+  clear(): void {
+    for (const proxy of this.proxies) proxy.clear();
+  }
+
+  /** The token is a root token of this server; it is revoked at once. */
+  async goodToken(run: TestRun): Promise<Report> {
+    const report = await run.report();
+    this.told.push(JSON.stringify(report));
+    expect(report).toMatchObject({ outcome: 'completed', result: { cluster: 'real' } });
+    await provenAndRevoked(this.server, await decrypted(this.recipient, report));
+    await replayRun(run);
+    return report;
+  }
+}
+
+/** How many shares holders gave to the run. */
+export function sharesGiven(report: Report): number {
+  return report.receipts.filter(({ signal }) => signal === 'share').length;
+}

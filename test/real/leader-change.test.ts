@@ -1,0 +1,204 @@
+/**
+ * The ceremony in a real cluster whose active node gives up, is sealed or is killed in the middle of the burst. Needs
+ * three nodes with raft storage (CONTRIBUTING.md, "Against a real server").
+ */
+import type { Report } from '../../src/contracts/report';
+import { enter, handIn, progressOf, shownFor } from '../support/direct';
+import { opened } from '../support/recipient';
+import type { TestRun } from '../support/scenario';
+import { CANCEL, RealCeremonies, UPDATE, sharesGiven } from './ceremony';
+import { record, recordedTurns } from './conversation';
+import { until } from './conditions';
+import { converseOnLeadership } from './leadership';
+import { RealNodes } from './real-nodes';
+import { callReal, keySharesOf, provenAndRevoked, realCluster } from './real-service';
+
+// Elections, restarts and unsealing take seconds each; nothing here waits for less than it needs.
+jest.setTimeout(600_000);
+
+const cluster = realCluster();
+if (cluster) {
+  describe('rootTokenCeremony in a real cluster', () => {
+    let ceremonies: RealCeremonies;
+    let nodes: RealNodes;
+
+    beforeAll(async () => {
+      nodes = await RealNodes.of(cluster);
+      await nodes.settle();
+      ceremonies = await RealCeremonies.begin(cluster);
+    });
+    afterAll(() => ceremonies.stop());
+    beforeEach(() => ceremonies.clear());
+    afterEach(() => nodes.settle());
+
+    const attemptAt = async (node: string) =>
+      (await callReal(cluster, 'GET', 'sys/generate-root/attempt', { node })).body;
+    const codes = ({ findings }: Report) => findings.map(({ code }) => code);
+
+    /** The token is good, and no holder was asked twice. Where the nodes took too long a person retries, nobody else. */
+    async function endsWithToken(run: TestRun): Promise<Report> {
+      const decided = new Set<number>();
+      await until('the end of the run', async () => {
+        if ((await run.handle.describe()).status.name !== 'RUNNING') return true;
+        const { waiting } = await run.status().catch(() => ({ waiting: [] }));
+        for (const parked of waiting) {
+          if (parked.for !== 'decision' || decided.has(parked.parkingNo)) continue;
+          expect(['CONFIRMATION_TIMEOUT', 'ATTEMPT_LOST']).toContain(parked.code);
+          decided.add(parked.parkingNo);
+          await run.decide('retry');
+        }
+        return undefined;
+      });
+      const report = await ceremonies.goodToken(run);
+      expect(sharesGiven(report)).toBe(3);
+      return report;
+    }
+
+    it('its nodes answer as those of the simulated service do', async () => {
+      const keyShares = await keySharesOf(cluster);
+      const { turns, token } = await converseOnLeadership({ nodes, keyShares });
+      await record('leadership-1.21.4.json', turns);
+      await provenAndRevoked(cluster, token);
+      expect(turns).toEqual(recordedTurns('leadership-1.21.4.json'));
+    });
+
+    it.each([
+      ['after the first share', 1],
+      ['right before the last share', 2],
+    ])(
+      'a leader change %s asks nobody again; the attempt of the former leader is there when it is back',
+      async (_, nth) => {
+        let former = '';
+        ceremonies.at(UPDATE, nth, {
+          after: async () => {
+            former = await nodes.stepDown();
+            return 'as it is' as const;
+          },
+        });
+        const report = await endsWithToken(await ceremonies.underWay());
+        expect(codes(report)).toEqual([]);
+        expect(await nodes.active()).not.toBe(former);
+        await nodes.lead(former);
+        expect(await attemptAt(former)).toMatchObject({ started: true, progress: nth });
+      },
+    );
+
+    it('a leader change under the last share itself leaves an alarm only where its answer does not settle it', async () => {
+      ceremonies.at(UPDATE, 3, { before: async () => void (await nodes.stepDown()) });
+      const report = await endsWithToken(await ceremonies.underWay());
+      const settled = ceremonies.statuses(UPDATE).includes(400);
+      expect(codes(report)).toEqual(settled ? [] : ['orphan-root-token']);
+    });
+
+    it('a former leader that is back with its attempt in the middle of the next one is no obstacle', async () => {
+      let former = '';
+      ceremonies.at(UPDATE, 2, {
+        after: async () => {
+          former = await nodes.stepDown();
+          return 'as it is' as const;
+        },
+      });
+      // A share of the second attempt: it counts, and then its node gives up as well.
+      ceremonies.at(UPDATE, 4, {
+        after: async () => {
+          expect(await nodes.stepDown()).not.toBe(former);
+          await nodes.lead(former);
+          return 'as it is' as const;
+        },
+      });
+      const report = await endsWithToken(await ceremonies.underWay());
+      expect(codes(report)).toEqual([]);
+      // The run knew the attempt for its own, and freed the slot.
+      expect(ceremonies.statuses(CANCEL)).toEqual([204]);
+    });
+
+    it('an active node that is sealed in the middle of the burst is replaced, and nobody is asked again', async () => {
+      let sealed = '';
+      ceremonies.at(UPDATE, 2, {
+        after: async () => {
+          sealed = await nodes.seal();
+          return 'as it is' as const;
+        },
+      });
+      const report = await endsWithToken(await ceremonies.underWay());
+      expect(codes(report)).toEqual([]);
+      expect(await nodes.active()).not.toBe(sealed);
+    });
+
+    it('waits while every node is sealed, and makes the token when they are unsealed', async () => {
+      let sealed: Promise<void> | undefined;
+      ceremonies.at(UPDATE, 2, {
+        after: async () => {
+          await (sealed = nodes.sealAll());
+          return 'as it is' as const;
+        },
+      });
+      const run = await ceremonies.underWay();
+      await until('the seal', () => sealed !== undefined);
+      await sealed;
+      for (const node of nodes.addresses)
+        expect((await callReal(cluster, 'GET', 'sys/generate-root/attempt', { node })).status).toBe(503);
+      await nodes.unsealAll();
+      expect(codes(await endsWithToken(run))).toEqual([]);
+    });
+
+    it('an active node that is killed in the middle of the burst is replaced, and nobody is asked again', async () => {
+      let killed = '';
+      ceremonies.at(UPDATE, 2, {
+        after: async () => {
+          killed = await nodes.active();
+          await nodes.kill(killed);
+          return 'as it is' as const;
+        },
+      });
+      const report = await endsWithToken(await ceremonies.underWay());
+      expect(codes(report)).toEqual([]);
+      expect(await nodes.active()).not.toBe(killed);
+    });
+
+    it('an active node that dies with the answer to the last share leaves a token that is named first', async () => {
+      let encoded = '';
+      ceremonies.at(UPDATE, 3, {
+        after: async (answer) => {
+          encoded = String((JSON.parse(answer) as Readonly<Record<string, unknown>>)['encoded_token']);
+          await nodes.kill(await nodes.active());
+          return 'lost' as const;
+        },
+      });
+      const report = await endsWithToken(await ceremonies.underWay());
+      expect(report.findings).toMatchObject([{ severity: 'critical', code: 'orphan-root-token' }]);
+      // It outlived its node.
+      await provenAndRevoked(cluster, await opened(ceremonies.recipient, encoded));
+    });
+
+    it('direct: holders are told of the leader change and of the return, and go on with what counts again', async () => {
+      const run = await ceremonies.start({ shares: 'direct' });
+      await run.approve('ceremony');
+      const [first = '', second = '', third = ''] = await keySharesOf(cluster);
+      const shown = await shownFor(run, 'real');
+      await enter(shown, first);
+      await progressOf(run, shown, 1);
+      const former = await nodes.stepDown();
+      const anew = await shownFor(run, 'real', [shown.nonce]);
+      await enter(anew, second);
+      await progressOf(run, anew, 1);
+      await nodes.lead(former);
+      const back = await shownFor(run, 'real', [anew.nonce]);
+      expect(back.nonce).toBe(shown.nonce);
+      await enter(back, second);
+      await progressOf(run, back, 2);
+      const { encoded_token: encoded } = await enter(back, third);
+      await handIn(run, 'real', String(encoded));
+      const report = await ceremonies.goodToken(run);
+      expect(codes(report)).toEqual(expect.arrayContaining(['attempt-lost', 'attempt-reappeared']));
+    });
+
+    it('leaves no secret in histories, reports or logs', async () => {
+      expect(await ceremonies.scenario.leaks(ceremonies.told)).toEqual([]);
+    });
+  });
+} else {
+  // eslint-disable-next-line jest/no-disabled-tests -- the result says that it was not run, and why
+  it.skip('rootTokenCeremony in a real cluster: not run, RUNBOOKS_TEST_REAL_ADDR and RUNBOOKS_TEST_REAL_NODES_FILE name no three nodes', () =>
+    undefined);
+}

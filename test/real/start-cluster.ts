@@ -1,0 +1,172 @@
+/**
+ * Three nodes of the service's community edition with raft storage on free ports of loopback, for the tests beside this
+ * file: `node -r ./scripts/register-typescript.cjs test/real/start-cluster.ts VAULT`, where VAULT is the binary. Prints
+ * what the tests want in their environment, keeps the nodes running (one that ends is started again, sealed), and removes
+ * everything at Ctrl-C. Its keys are for tests alone.
+ */
+import { once } from 'node:events';
+import { mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Children } from '../../src/demo/children';
+import { freePorts } from '../../src/dev-server/ports';
+import { until } from './conditions';
+import type { NodeProcess } from './real-service';
+
+interface Node {
+  readonly name: string;
+  readonly address: string;
+  readonly directory: string;
+  readonly configuration: string;
+  pid: number | undefined;
+}
+
+const SHARES = 5;
+const THRESHOLD = 3;
+
+class Cluster {
+  readonly #children = new Children();
+  #stopping = false;
+
+  constructor(
+    private readonly vault: string,
+    private readonly directory: string,
+    private readonly nodes: readonly Node[],
+  ) {}
+
+  static async prepare(vault: string, directory: string): Promise<Cluster> {
+    const ports = await freePorts(6);
+    const nodes: Node[] = [];
+    for (const [index, name] of ['n1', 'n2', 'n3'].entries()) {
+      const [api = 0, cluster = 0] = ports.slice(2 * index);
+      const node: Node = {
+        name,
+        address: `http://127.0.0.1:${api}`,
+        directory: join(directory, name),
+        configuration: join(directory, `${name}.json`),
+        pid: undefined,
+      };
+      await mkdir(node.directory, { mode: 0o700 });
+      const configuration = {
+        disable_mlock: true,
+        api_addr: node.address,
+        cluster_addr: `https://127.0.0.1:${cluster}`,
+        storage: { raft: { path: node.directory, node_id: name, performance_multiplier: 1 } },
+        listener: {
+          tcp: { address: `127.0.0.1:${api}`, cluster_address: `127.0.0.1:${cluster}`, tls_disable: true },
+        },
+      };
+      await writeFile(node.configuration, JSON.stringify(configuration), { mode: 0o600 });
+      nodes.push(node);
+    }
+    return new Cluster(vault, directory, nodes);
+  }
+
+  /** Starts, initialises, joins and unseals; prints the environment of the tests. */
+  async start(): Promise<void> {
+    for (const node of this.nodes) await this.#run(node);
+    const [first, ...others] = this.nodes;
+    if (!first) throw new Error('a cluster has nodes');
+    const shares = { secret_shares: SHARES, secret_threshold: THRESHOLD };
+    const initialised = (await this.#call(first, 'PUT', 'sys/init', shares)) as Initialised;
+    await this.#unseal(first, initialised, 'activecode=200');
+    for (const node of others) {
+      const leader = { leader_api_addr: first.address };
+      await this.#call(node, 'POST', 'sys/storage/raft/join', leader);
+      await this.#unseal(node, initialised, 'standbyok=true');
+    }
+    const token = initialised.root_token;
+    await until('three voters', async () => {
+      const path = 'sys/storage/raft/configuration';
+      const { data } = (await this.#call(first, 'GET', path, undefined, token)) as RaftConfiguration;
+      return data.config.servers.filter(({ voter }) => voter).length === this.nodes.length;
+    });
+    const file = async (name: string, content: string): Promise<string> => {
+      await writeFile(join(this.directory, name), `${content}\n`, { mode: 0o600 });
+      return join(this.directory, name);
+    };
+    console.log(`export RUNBOOKS_TEST_REAL_ADDR=${this.nodes.map(({ address }) => address).join(',')}`);
+    console.log(`export RUNBOOKS_TEST_REAL_SHARES_FILE=${await file('shares', initialised.keys.join('\n'))}`);
+    console.log(`export RUNBOOKS_TEST_REAL_TOKEN_FILE=${await file('token', token)}`);
+    console.log(`export RUNBOOKS_TEST_REAL_NODES_FILE=${join(this.directory, 'nodes.json')}`);
+  }
+
+  async stop(): Promise<void> {
+    this.#stopping = true;
+    await this.#children.stopAll();
+  }
+
+  /** Starts a node, and again whenever its process ends. */
+  async #run(node: Node): Promise<void> {
+    const child = this.#children.start(node.name, [this.vault, 'server', `-config=${node.configuration}`], {
+      onLine: (line) => console.error(`${node.name}: ${line}`),
+    });
+    node.pid = child.pid;
+    void child.ended.then((how) => {
+      if (this.#stopping) return;
+      console.error(`${node.name}: ended (${how}), started again`);
+      this.#run(node).catch((error: unknown) => console.error(error));
+    });
+    await this.#writeProcesses();
+    await until(`${node.name} answers`, () => this.#call(node, 'GET', 'sys/seal-status').catch(() => undefined));
+  }
+
+  async #writeProcesses(): Promise<void> {
+    const processes: NodeProcess[] = this.nodes.flatMap(({ address, pid }) =>
+      pid === undefined ? [] : [{ address, pid }],
+    );
+    const file = join(this.directory, 'nodes.json');
+    await writeFile(`${file}.new`, JSON.stringify(processes), { mode: 0o600 });
+    await rename(`${file}.new`, file);
+  }
+
+  async #unseal(node: Node, { keys }: Initialised, serving: string): Promise<void> {
+    for (const key of keys.slice(0, THRESHOLD)) await this.#call(node, 'PUT', 'sys/unseal', { key });
+    await until(`${node.name} serves`, async () => {
+      const { status } = await fetch(`${node.address}/v1/sys/health?${serving}`);
+      return status === 200;
+    });
+  }
+
+  async #call({ address }: Node, method: string, path: string, body?: unknown, token?: string): Promise<unknown> {
+    const answer = await fetch(`${address}/v1/${path}`, {
+      method,
+      headers: token === undefined ? {} : { 'X-Vault-Token': token },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    });
+    const text = await answer.text();
+    if (!answer.ok) throw new Error(`${method} ${path} at ${address}: ${answer.status} ${text}`);
+    return text === '' ? {} : JSON.parse(text);
+  }
+}
+
+interface Initialised {
+  /** Hexadecimal. */
+  readonly keys: readonly string[];
+  readonly root_token: string;
+}
+
+interface RaftConfiguration {
+  readonly data: { readonly config: { readonly servers: readonly { readonly voter: boolean }[] } };
+}
+
+async function main(): Promise<void> {
+  const [vault] = process.argv.slice(2);
+  if (vault === undefined) throw new Error('Usage: start-cluster.ts VAULT (the binary of the service)');
+  const directory = await mkdtemp(join(tmpdir(), 'real-cluster-'));
+  const cluster = await Cluster.prepare(vault, directory);
+  const ended = Promise.race([once(process, 'SIGINT'), once(process, 'SIGTERM')]);
+  try {
+    await cluster.start();
+    console.error('The cluster serves; Ctrl-C ends it.');
+    await ended;
+  } finally {
+    await cluster.stop();
+    await rm(directory, { recursive: true, force: true });
+  }
+}
+
+main().catch((error: unknown) => {
+  console.error(error instanceof Error ? error.message : error);
+  process.exitCode = 1;
+});
