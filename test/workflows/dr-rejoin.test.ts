@@ -176,8 +176,8 @@ describe('a former primary comes back', () => {
     cell(NAME, 'parked, abort', 'the primary dies before the demotion: the only one left is not demoted'),
     hooked.test(async (scenario) => {
       await splitPrimaries(scenario, 'east', 'west');
-      hooks.on('dump', async () => {
       scenario.limit({ demote: '2s' });
+      hooks.on('dump', async () => {
         await scenario.service.cluster('west').kill();
         return 204;
       });

@@ -195,10 +195,10 @@ describe('a new DR secondary', () => {
   it(
     cell(NAME, 'parked, skip', 'a write that does not arrive'),
     joining.test(async (scenario) => {
+      scenario.limit({ catchUp: '1s', merkleEvidence: '1s' });
       at(scenario, 'before', 'east', 'POST /v1/kv/runbooks-marker', () =>
         scenario.service.cluster('south').holdStream('dr', true),
       );
-      scenario.limit({ catchUp: '1s', merkleEvidence: '1s' });
       // While it is initialised it does not tell whom it follows.
       const body = { data: { dr: { mode: 'bootstrapping' }, performance: { mode: 'disabled' } } };
       at(scenario, 'after', 'south', ENABLE, () => {
@@ -346,18 +346,18 @@ describe('a new DR secondary', () => {
       'a first copy that never begins; a performance secondary gets a DR secondary of its own',
     ),
     layered.test(async (scenario) => {
+      scenario.limit({ streaming: '1s' });
       const cut = () => scenario.service.partition('europe', 'europe-dr');
       at(scenario, 'after', 'europe-dr', ENABLE, cut);
       const run = await onboard(scenario, 'europe-dr', { primary: 'europe' });
-      scenario.limit({ streaming: '1s' });
       await run.approve('wipe');
       const parked = await run.waitsFor('decision');
       expect(parked).toMatchObject({ step: 'Watch the first copy of europe-dr', code: 'CONFIRMATION_TIMEOUT' });
       scenario.service.heal();
+      scenario.limit();
       await run.decide('retry');
       expect(await run.report()).toMatchObject({ outcome: 'completed' });
       expect(snapshot(scenario, 'europe-dr').dr).toMatchObject({ connectedTo: 'europe', state: 'stream-wals' });
-      scenario.limit();
       expect(snapshot(scenario, 'europe')).toMatchObject({
         dr: { mode: 'primary' },
         performance: { mode: 'secondary', connectedTo: 'east' },

@@ -350,11 +350,11 @@ describe('a performance secondary that becomes the performance primary', () => {
     it(
       cell(RUNBOOK, 'abort at', 'the force gate'),
       unplanned.test(async (scenario) => {
+        scenario.limit({ promote: '1s' });
         const run = await start(scenario, { to: 'europe', mode: 'unplanned', overrideDrSecondary: true });
         await run.approve('promote');
         expect(await run.waitsFor('approval', ({ gate }) => gate === 'force')).not.toHaveProperty('until');
         await run.handle.signal('abort', { by: 'grace', reason: 'east comes back' });
-        scenario.limit({ promote: '1s' });
         const report = await run.report();
         expect(report).toMatchObject({ outcome: 'aborted', parkings: [] });
         expect(snapshot(scenario, 'europe').performance.mode).toBe('secondary');
@@ -374,11 +374,11 @@ describe('a performance secondary that becomes the performance primary', () => {
         const role = asia.effectiveRole('performance');
         if (role.mode !== 'secondary') throw new Error(role.mode);
         asia.setRole('performance', { ...role, secondaryId: ASIA_ID }, scenario.service.now());
+        scenario.limit({ promote: '1s' });
         const run = await start(scenario, {
           to: 'europe',
           mode: 'unplanned',
           overrideDrSecondary: true,
-        scenario.limit({ promote: '1s' });
           repoint: 'addresses',
         });
         // Heard since: whoever approves looks once more, and no clock ends that.
@@ -387,13 +387,13 @@ describe('a performance secondary that becomes the performance primary', () => {
         await run.approve('force', 'grace');
         expect(scenario.calls('europe', 'secondary/promote')).toBeGreaterThan(1);
         const lost = loseAnswer(scenario, 'europe', PROMOTE);
+        scenario.limit();
         await run.approve('force', 'henry');
         await run.until('the forced promotion', () => lost.hits > 0);
         // A promotion forgets the secondaries: addresses alone bring no certificate.
         await run.decide('skip', 'Give asia the addresses of europe');
         const report = await run.report();
         expect(report.outcome).toBe('completed');
-        scenario.limit();
         expect(report.leftToDo.join('\n')).toContain('start secondaryRepointing of asia to europe by token');
         expect(report.gates.filter(({ state }) => state === 'approved').map(({ gate }) => gate)).toEqual([
           'promote',

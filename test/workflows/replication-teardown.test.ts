@@ -141,11 +141,11 @@ describe('one kind of replication ends on one cluster', () => {
       const lost = loseAnswer(scenario, 'europe', disable('performance', 'secondary'));
       const { activeNode = 0 } = state(scenario, 'europe');
       await scenario.service.cluster('europe').killNode((activeNode + 1) % 3);
+      scenario.limit({ demote: '1s' }, 'awaitReplicationDisabled');
       const run = await tearDown(scenario, 'performance', 'europe');
       await run.approve('disable');
       await run.decide('skip', 'See on every node of europe that it is disabled');
       const report = await ended(run);
-      scenario.limit({ demote: '1s' }, 'awaitReplicationDisabled');
       expect(lost.hits).toBe(1);
       expect(report.outcome).toBe('completed');
       expect(report.leftToDo.join('\n')).toContain('whether every node of europe ended its replication is not known');
