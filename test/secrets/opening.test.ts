@@ -235,6 +235,21 @@ describe('one envelope more', () => {
     }
   });
 
+  it('the expanded key is overwritten at the end of the look, also where it cannot be read what arrived', async () => {
+    const forget = jest.spyOn(HybridAgeIdentity.prototype, 'forget');
+    try {
+      const before = new OpenedBefore();
+      await check(before, [await envelope('ben', 1)]);
+      const unread = Promise.reject(new Error('Temporal does not answer'));
+      const look = checkFurtherEnvelopes(record(await sharedCeremonyKeys()), [], unread, people, before);
+      await expect(look).rejects.toThrow('Temporal does not answer');
+      await verdicts([await envelope('ben', 1)]);
+      expect(forget).toHaveBeenCalledTimes(3);
+    } finally {
+      forget.mockRestore();
+    }
+  });
+
   it('with a threshold of one nothing is remembered: the place would be the key', async () => {
     const before = new OpenedBefore();
     const keep = jest.spyOn(before, 'of');
