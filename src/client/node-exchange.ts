@@ -16,7 +16,11 @@ const SEAL_PROBE_TIMEOUT_MS = 2_000;
 /** What one request to one node came to: data, or the address of the node to ask instead. */
 export type ExchangeResult =
   | { readonly kind: 'answer'; readonly answer: ServiceAnswer }
-  | { readonly kind: 'redirect'; readonly location: string; readonly refuse: (reason: string) => RunbookError };
+  | {
+      readonly kind: 'redirect';
+      readonly location: string;
+      readonly refuse: (reason: string, retryable?: boolean) => RunbookError;
+    };
 
 export interface Exchange {
   readonly cluster: string;
@@ -52,8 +56,8 @@ export async function exchange(
   const { status } = response;
   if (REDIRECT.has(status)) {
     const location = response.headers.location;
-    const refuse = (reason: string) =>
-      new RunbookError('REDIRECT_REFUSED', `${what}: ${status}: ${reason}`, { cluster, httpStatus: status });
+    const refuse = (reason: string, retryable = false) =>
+      new RunbookError('REDIRECT_REFUSED', `${what}: ${status}: ${reason}`, { cluster, httpStatus: status, retryable });
     return { kind: 'redirect', location: typeof location === 'string' ? location : '', refuse };
   }
 
