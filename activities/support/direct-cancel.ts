@@ -18,10 +18,7 @@ export async function cancelSeen(
   await readActConfirm(execution, {
     read: () => endpoints.readAttempt({ token, signal: execution.signal }),
     until: ({ started, nonce }) => !started || nonce !== seen.nonce,
-    act: async () => {
-      await execution.throwIfGivenUp();
-      await endpoints.cancelAttempt({ token, signal: execution.signal, timeoutMs: CHANGE_TIMEOUT_MS });
-    },
+    act: () => endpoints.cancelAttempt({ token, signal: execution.signal, timeoutMs: CHANGE_TIMEOUT_MS }),
     budgetMs: CANCEL_BUDGET_MS,
     describe: ({ progress, required }) => `the attempt is there, ${progress} of ${required} key shares given`,
     needed: 'our attempt is gone',

@@ -108,7 +108,7 @@ async function changeWithin<S>(execution: Execution, asked: Change<S>, budget: B
   let calledAt: number | undefined;
   for (let calls = 1, refusals = 0; ;) {
     change.allow?.(state);
-    execution.throwIfCancelled();
+    await execution.throwIfGivenUp();
     calledAt ??= Date.now();
     const error = await attempt(change.act);
     if (error !== undefined && error.outcomeKnown) {

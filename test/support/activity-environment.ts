@@ -374,7 +374,7 @@ export class ActivityBench {
     const open = this.openRuns.get(workflowId);
     return open === undefined
       ? Promise.reject(new WorkflowNotFoundError('no such run', workflowId, undefined))
-      : Promise.resolve({ ...open, status });
+      : Promise.resolve({ ...open, status, raw });
   }
 }
 

@@ -17,16 +17,17 @@ interface World {
 
 function execution(controller = new AbortController()): Execution & { readonly told: string[] } {
   const told: string[] = [];
+  const throwIfCancelled = () => {
+    if (controller.signal.aborted) throw new CancelledFailure('cancelled');
+  };
   return {
     told,
     signal: controller.signal,
     run: { ns: 'n', wid: 'w', rid: 'r' },
     doubt: { mayHaveSent: false, since: Date.now() },
     progress: (text) => void told.push(text),
-    throwIfCancelled: () => {
-      if (controller.signal.aborted) throw new CancelledFailure('cancelled');
-    },
-    throwIfGivenUp: async () => undefined,
+    throwIfCancelled,
+    throwIfGivenUp: async () => throwIfCancelled(),
     mayBeGivenUp: async () => false,
   };
 }
