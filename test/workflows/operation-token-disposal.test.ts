@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { rename, rm, writeFile } from 'node:fs/promises';
 import { TokenLedger } from '../../activities/support/token-ledger';
 import { ceremonyWorkflowId } from '../../src/contracts/names';
-import { CHANGING, loseAnswer, statuses } from '../support/faults';
+import { CHANGING, loseAnswer, signalled, statuses } from '../support/faults';
 import { cell, expectFewEvents } from '../support/matrix';
 import { Scenario } from '../support/scenario';
 import type { TestRun } from '../support/scenario';
@@ -155,15 +155,15 @@ describe('operationTokenDisposal', () => {
 
   it(cell('operationTokenDisposal', 'abort at', 'a deletion'), async () => {
     await makeToken();
-    const slow = scenario.service.faults.add({
-      cluster: 'west',
-      endpoint: CHANGING.deleteToken,
-      action: { delayMs: 3_000 },
-    });
+    const over = signalled();
+    const call = { cluster: 'west', endpoint: CHANGING.deleteToken };
+    const slow = scenario.service.faults.add({ ...call, action: () => over.promise });
+    scenario.service.faults.add({ ...call, action: 'reset' });
     const run = await start();
     await run.until('the call', () => slow.hits > 0);
     await run.handle.signal('abort', { by: 'grace', reason: 'not now' });
     expect(await run.report()).toMatchObject({ outcome: 'aborted' });
+    over.resolve();
     expect(await (await start()).report()).toMatchObject({ outcome: 'completed', result: { deleted: 1 } });
     expect(living()).toBe(0);
   });

@@ -5,12 +5,13 @@ import { readinessResult } from '../../src/contracts/readiness';
 import type { Report } from '../../src/contracts/report';
 import { walSamplerIdPrefix } from '../../src/contracts/wal-samples';
 import { cli } from '../cli/support';
+import { signalled } from '../support/faults';
 import { cell, expectFewEvents } from '../support/matrix';
 import { pointsOf, SOUND_VERSION } from '../support/readiness';
 import { replayRun } from '../support/replay';
 import { pair, Scenario } from '../support/scenario';
 
-jest.setTimeout(90_000);
+jest.setTimeout(180_000);
 
 /** A point that can never be known is neither good nor bad; of a laboratory on one machine these. */
 const BEYOND_KNOWING = ['certificate (east) both', 'certificate (west) both'];
@@ -23,7 +24,7 @@ describe('readiness', () => {
 
   /** Until Temporal's visibility store tells that the runs under an ID, or that begin with it, have closed. */
   async function untilListed(query: string, count: number): Promise<void> {
-    const deadline = Date.now() + 20_000;
+    const deadline = Date.now() + 90_000;
     for (;;) {
       let seen = 0;
       const closed = scenario.client.workflow.list({ query: `${query} AND ExecutionStatus = "Completed"` });
@@ -82,17 +83,18 @@ describe('readiness', () => {
   });
 
   it(cell('readiness', 'abort at', 'the reading'), async () => {
-    scenario.service.faults.add({ endpoint: 'GET /v1/sys/audit', action: { delayMs: 6_000 } });
+    // Every read takes as long as it may, until the run has ended.
+    const over = signalled();
+    const held = scenario.service.faults.add({ endpoint: /./, action: () => over.promise, times: Infinity });
     const run = await start();
-    const deadline = Date.now() + 20_000;
-    while (scenario.service.calls.every(({ path }) => !path.endsWith('capabilities-self')) && Date.now() < deadline)
-      await delay(50);
+    await run.until('reading', () => held.hits > 0);
     await run.handle.signal('abort', { by: 'olga', reason: 'not now' });
     const report = await run.report();
     expect(report.outcome).toBe('aborted');
     expect(report.result).toBeUndefined();
     expect(report.leftToDo.join()).toContain('olga');
     scenario.service.faults.clear();
+    over.resolve();
   });
 
   it('beside a run that works it says which one holds the lock, does not disturb it, and tells what became worse', async () => {

@@ -2,9 +2,12 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { readWalSamples } from '../../activities/support/wal-samples';
 import { walSamplerIdPrefix } from '../../src/contracts/wal-samples';
 import type { WalSampling } from '../../src/contracts/wal-samples';
+import { statuses } from '../support/faults';
 import { cell, expectFewEvents } from '../support/matrix';
-import { Scenario } from '../support/scenario';
+import { Scenario, WAIT_MS } from '../support/scenario';
 import type { TestRun } from '../support/scenario';
+
+const STATUS = 'GET /v1/sys/replication/status';
 
 /**
  * `walSampler` changes nothing and asks nobody: there are no lost answers, nothing parks (a failure ends the run, so that
@@ -58,7 +61,7 @@ describe('walSampler', () => {
         lastRemoteWal: expect.stringMatching(/^\d+$/) as string,
         heartbeatAgeMs: expect.any(Number) as number,
       });
-      expect(Math.abs(west?.clockSkewMs ?? Infinity)).toBeLessThanOrEqual(2_000);
+      expect(Math.abs(west?.clockSkewMs ?? Infinity)).toBeLessThanOrEqual(60_000);
     }
     expect(result.lags).toEqual([
       expect.objectContaining({ kind: 'dr', primary: 'east', secondary: 'west', samples: 4 }),
@@ -82,7 +85,7 @@ describe('walSampler', () => {
       },
     });
     await schedule.trigger();
-    for (const deadline = Date.now() + 20_000; Date.now() < deadline; await delay(50)) {
+    for (const deadline = Date.now() + WAIT_MS; Date.now() < deadline; await delay(50)) {
       const [started] = (await schedule.describe()).info.recentActions;
       if (started?.action.type !== 'startWorkflow') continue;
       await schedule.delete();
@@ -93,8 +96,10 @@ describe('walSampler', () => {
 
   it('started by a Schedule: a cluster that is down is a sample, and its silence is told', async () => {
     await scenario.service.cluster('west').kill();
+    scenario.service.calls.length = 0;
     const run = await startScheduled({ samples: 6, everySeconds: 0.3 });
-    await delay(500);
+    // The first sample is complete when the second one is taken.
+    await run.until('the second sample', () => statuses(scenario, 'east', STATUS).length > 1);
     await scenario.service.cluster('west').restart();
     const { outcome, result } = await resultOf(run);
 
@@ -108,7 +113,7 @@ describe('walSampler', () => {
   });
 
   it('results of closed runs of this deployment are found again, oldest first', async () => {
-    const looked = Date.now() + 10_000;
+    const looked = Date.now() + WAIT_MS;
     let found = await read();
     while (found.length < 10 && Date.now() < looked) {
       await delay(100);
