@@ -1,10 +1,10 @@
 /**
  * What anybody outside of the service can know of the generation attempts of one order, from the calls that reached the
  * service. A token **may exist** that nobody holds where the last share of an attempt was sent, its answer was not heard,
- * and no look afterwards, which the run heard, showed that very attempt. A service that forgot the attempt for another
- * reason looks the same from outside: such an alarm is no orphan, and only the simulator knows it. An attempt that is seen
- * to wait is cancelled by the run before anything else reaches it: no order puts something between (`burst-points.test.ts`
- * does).
+ * and no look afterwards, which the run heard, showed that very attempt with more than one share missing. One that waits
+ * for its last share alone proves nothing: a share that is under way may complete it right after the look. A service that
+ * forgot the attempt for another reason looks the same from outside: such an alarm is no orphan, and only the simulator
+ * knows it.
  */
 import type { RecordedCall } from '../../src/simulator';
 import { THRESHOLD } from './orders';
@@ -38,7 +38,10 @@ export function mayExist(calls: readonly RecordedCall[], unheard: ReadonlySet<nu
     // 503: the service took nothing. Every other error of a server leaves it open.
     const lost = last.filter((call) => !heard(call) || (call.status >= 500 && call.status !== 503));
     const end = last.at(-1)?.seq ?? 0;
-    return lost.length > 0 && !looks.some(({ seq, attempt }) => seq > end && attempt?.nonce === nonce);
+    const proofs = looks.filter(
+      ({ seq, attempt }) => seq > end && attempt?.nonce === nonce && attempt.progress < THRESHOLD - 1,
+    );
+    return lost.length > 0 && proofs.length === 0;
   });
 }
 

@@ -10,6 +10,8 @@ import { Player, WAIT_MS } from './player';
 
 const BASE = '/v1/sys/replication/dr/secondary/generate-operation-token';
 const ENDPOINTS = { start: `POST ${BASE}/attempt`, share: `POST ${BASE}/update` } as const;
+const LOOK = `GET ${BASE}/attempt`;
+const CANCEL = `DELETE ${BASE}/attempt`;
 /** How long somebody else waits for an answer before he tries again. */
 const STRANGER_WAITS_MS = 3_000;
 
@@ -122,6 +124,18 @@ export class CeremonyLane {
             await this.#stranger('POST');
           },
         });
+      case 'share arrives late': {
+        const { cluster } = this;
+        const held = faults.add({ ...at, when: 'before', action: 'arrive-late' });
+        const arrives = { cluster, times: Infinity, when, action: () => held.arrive() };
+        const moment = faults.add({ ...arrives, endpoint: when === 'after' ? LOOK : CANCEL });
+        return {
+          remove: () => {
+            held.remove();
+            moment.remove();
+          },
+        };
+      }
       case 'worker killed':
         return faults.add({
           ...at,

@@ -29,7 +29,9 @@ export interface Mishap {
     | 'answer glued'
     | 'attempt cancelled'
     | 'foreign attempt'
-    | 'worker killed';
+    | 'worker killed'
+    /** Its connection breaks, and it takes effect later: right `after` the next look, or right `before` a cancellation. */
+    | 'share arrives late';
   /** `sealed`: the token is sealed and in the ledger, and the activity has not reported. */
   readonly call: 'start' | 'share' | 'sealed';
   /** From 1. */
@@ -95,6 +97,13 @@ export function orderOf(seed: number): Order {
     const alwaysAfter = what === 'answer lost' || what === 'answer glued';
     mishaps.push({ what, call, nth, when: alwaysAfter || chance(0.5) ? 'after' : 'before' });
   }
+  // Drawn apart: every order without it is what it was before there were late ones.
+  const late = new SeededRandom(seed).derive('late arrival');
+  if (late.fraction() < 0.12) {
+    const nth = [1, 2, 3, 3, 3][Math.floor(late.fraction() * 5)] ?? 3;
+    const when = late.fraction() < 0.5 ? 'after' : 'before';
+    mishaps.push({ what: 'share arrives late', call: 'share', nth, when });
+  }
   const killedAtTheEnd = new SeededRandom(seed).derive('killed').fraction() < 0.3;
   // One dead worker is enough for one order: each costs the time in which the server notices.
   const killed = mishaps.filter(({ what }) => what === 'worker killed');
@@ -129,7 +138,11 @@ export function inWords(order: Order): string {
     ),
     oneByOne ? '(each waits for a receipt)' : '(all at once)',
     ...(foreignBefore ? ["somebody's attempt is in the slot"] : []),
-    ...mishaps.map(({ what, call, nth, when }) => `${what} ${when} ${call} ${nth}`),
+    ...mishaps.map(({ what, call, nth, when }) =>
+      what === 'share arrives late'
+        ? `share ${nth} arrives late, right ${when} ${when === 'after' ? 'the next look' : 'a cancellation'}`
+        : `${what} ${when} ${call} ${nth}`,
+    ),
     ...(late === undefined ? [] : [`${late} gives in the middle of the burst`]),
     `foreign attempt: ${order.foreign}; people ${order.people}`,
   ].join('; ');
