@@ -63,7 +63,9 @@ describe('runbook decline', () => {
     expect([code, out]).toEqual([0, 'decline 1 from bert (UNVERIFIED): accepted. cannot give a share: on a plane']);
     expect(err).toContain('You may give it all the same: runbook share ceremony:west --holder bert');
     const status = await cli(['status', WEST], { env: { ...scenario.environment } });
-    expect(status.out).toMatch(/Declined; may give all the same:\n +bert \(UNVERIFIED: on a plane\): runbook share/);
+    expect(status.out).toMatch(
+      /Declined; may give all the same: bert \(UNVERIFIED: on a plane\)\n +runbook share ceremony:west --holder bert\n/,
+    );
     expect(status.out).not.toContain('Standing by');
   });
 

@@ -78,7 +78,9 @@ function headline(status: RunStatus): string {
   if (waiting.some((each) => each.for === 'decision')) return `PARKED${inOutage(status) ? ' in the OUTAGE' : ''}`;
   if (phase === 'finished') return outcome === undefined ? 'finished' : `finished, ${outcome}`;
   if (phase !== 'outage' && inOutage(status)) return `OUTAGE; ${PHASE_WORDS[phase]}`;
-  return `${PHASE_WORDS[phase]}${SERVICE_IS_UP.has(phase) ? '; service is up' : ''}`;
+  // A rehearsal looks at no cluster: it does not know.
+  const isUp = SERVICE_IS_UP.has(phase) && status.runbook !== 'ceremonyRehearsal';
+  return `${PHASE_WORDS[phase]}${isUp ? '; service is up' : ''}`;
 }
 
 function inOutage(status: RunStatus): status is RunStatus & { readonly outageSince: number } {
