@@ -28,7 +28,6 @@ beforeAll(async () => {
     },
     drSets: { main: ['east', 'west', 'north'], eu: ['europe', 'europe-dr'] },
     cluster: (name) => (name.startsWith('europe') ? { credential: { file: join(directory, 'token') } } : {}),
-    limits: { streaming: '800ms', demote: '1500ms' },
   });
   await writeFile(join(directory, 'token'), bench.cluster('europe').rootToken, { mode: 0o600 });
 });
@@ -184,7 +183,9 @@ describe('what changed since the approval counts', () => {
 
   it('a secondary that is still connected is not gone', async () => {
     const gone = { deployment: DEPLOYMENT, cluster: 'east', kind: 'dr' as const, id: idOf('west'), secondary: 'west' };
+    bench.limit({ streamingMs: 800 });
     const failed = await bench.failure('awaitSecondaryGone', gone);
+    bench.limit();
     expect(failed).toMatchObject({ code: 'CONFIRMATION_TIMEOUT', retryable: false });
     expect(failed.details['observed']).toContain(`east knows ${idOf('west')} and is connected to it`);
   });

@@ -36,7 +36,7 @@ beforeAll(async () => {
       dr: [{ primary: 'east', secondaries: ['west', 'north'] }],
     },
     deployment: { hooks: { fence: { command: ['/bin/true'] } } },
-    limits: { promote: '900ms', primaryGone: '1s', heartbeatAge: '1s' },
+    limits: { primaryGone: '1s' },
   });
   token = await bench.operationToken('north');
 });
@@ -163,12 +163,14 @@ it('nothing is promoted while an observer hears the primary, or while its silenc
   const { streams } = bench.cluster('west');
   const now = bench.service.now();
   const heard = streams.dr.lastHeartbeatAt;
-  streams.dr.lastHeartbeatAt = now + 1_000;
+  streams.dr.lastHeartbeatAt = now;
+  bench.limit({ primaryGoneMs: 120_000 });
   const refused = await bench.failure('promoteAfterFailover', promotion());
   expect(refused).toMatchObject({ code: 'PRECONDITION_FAILED', details: { outcomeKnown: true } });
   expect((await bench.failure('fenceLostPrimary', fencing())).code).toBe('PRECONDITION_FAILED');
   expect(promoted()).toBe(0);
   streams.dr.lastHeartbeatAt = heard;
+  bench.limit();
 });
 
 it('nothing is promoted once the primary answers again, or another member is primary', async () => {
@@ -223,12 +225,14 @@ it('old approvals do not end another outage than the one that they were given in
 
 it('where Temporal does not answer right before the promotion nothing was sent, and that is known', async () => {
   silence();
+  bench.limit({ promoteMs: 900 });
   bench.historyError = new Error('14 UNAVAILABLE');
   const failure = await bench.failure('promoteAfterFailover', promotion());
   expect(failure).toMatchObject({ code: 'TEMPORAL_UNAVAILABLE', details: { outcomeKnown: true } });
   expect(failure.details['next']).toContain('Look at Temporal, then retry');
   expect(promoted()).toBe(0);
   bench.historyError = undefined;
+  bench.limit();
 });
 
 it('with every sign there it is promoted once, and found there already', async () => {

@@ -15,7 +15,7 @@ const input = drRejoinInput.parse({ deployment: DEPLOYMENT, cluster: 'east', rea
 
 let bench: ActivityBench;
 beforeAll(async () => {
-  bench = await ActivityBench.start({ deployment: { hooks }, limits: { demote: '1s' } });
+  bench = await ActivityBench.start({ deployment: { hooks } });
 });
 afterAll(() => bench.stop());
 

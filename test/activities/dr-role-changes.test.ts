@@ -16,7 +16,6 @@ let before: Readonly<Record<'demote' | 'promote', number>>;
 beforeAll(async () => {
   bench = await ActivityBench.start({
     topology: { readings: { leaderChangeChance: 0 } },
-    limits: { promote: '900ms', demote: '2s' },
   });
   authority = await bench.authority();
   token = await bench.operationToken('west');
@@ -28,6 +27,7 @@ afterAll(async () => {
 });
 beforeEach(() => {
   bench.service.faults.clear();
+  bench.limit();
   for (const [name, role] of roles) bench.cluster(name).setRole('dr', role, bench.service.now());
   bench.cluster('west').holdStream('dr', false);
   bench.service.advanceClock(1_000);
@@ -50,6 +50,18 @@ it('a demotion and a promotion are made once, and made again they are there alre
   expect(await bench.call('promoteDrSecondary', promotion())).toMatchObject({ outcome: 'done', calls: 1 });
   expect(await bench.call('promoteDrSecondary', promotion())).toMatchObject({ outcome: 'already', calls: 0 });
   expect([mode('east'), mode('west'), made('demote'), made('promote')]).toEqual(['secondary', 'primary', 1, 1]);
+});
+
+it('a promotion goes on where the worker stood still for longer than its budget', async () => {
+  await demote();
+  bench.limit({ promoteMs: 900 });
+  const standStill = () => {
+    for (const until = performance.now() + 1_500; performance.now() < until;);
+  };
+  bench.service.faults.add({ endpoint: PROMOTE, action: standStill });
+  bench.service.faults.add({ endpoint: PROMOTE, action: { status: 503 }, times: 2 });
+  expect(await bench.call('promoteDrSecondary', promotion())).toMatchObject({ outcome: 'done', calls: 3 });
+  expect([mode('west'), made('promote')]).toEqual(['primary', 3]);
 });
 
 it.each(['lose-answer', 'glue-documents'] as const)(
@@ -82,6 +94,7 @@ it('503 of a promotion is waited out, never forced', async () => {
 
 it('503 until the budget ends: refused with a known outcome, and no one is primary', async () => {
   await demote();
+  bench.limit({ promoteMs: 900 });
   bench.service.faults.add({ endpoint: PROMOTE, action: { status: 503 }, times: Infinity });
   expect(await bench.failure('promoteDrSecondary', promotion())).toMatchObject({
     code: 'NOT_CAUGHT_UP',
@@ -93,6 +106,7 @@ it('503 until the budget ends: refused with a known outcome, and no one is prima
 
 it('a promotion that was taken but is not seen in time leaves its outcome open', async () => {
   await demote();
+  bench.limit({ promoteMs: 900 });
   bench.service.faults.add({
     cluster: 'west',
     endpoint: 'GET /v1/sys/replication/dr/status',
@@ -154,6 +168,7 @@ it('a node that restarts and tells no mode is waited for, never taken for "not t
 });
 
 it('a last look without an answer leaves no doubt: nothing was sent', async () => {
+  bench.limit({ demoteMs: 900 });
   bench.service.faults.add({
     cluster: 'west',
     endpoint: 'GET /v1/sys/replication/dr/status',

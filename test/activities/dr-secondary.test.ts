@@ -29,7 +29,6 @@ beforeAll(async () => {
       ],
       readings: { leaderChangeChance: 0 },
     },
-    limits: { streaming: '1500ms' },
   });
   authority = await bench.authority();
   const west = await bench.operationToken('west');
@@ -94,7 +93,9 @@ it('streaming counts with last_remote_wal 0 only where the Merkle roots are equa
   // Held back while the primary writes: connected, heartbeats, state stream-wals, and yet not caught up.
   bench.cluster('east').holdStream('dr', true);
   bench.cluster('west').write('secret/after', { a: 1 });
+  bench.limit({ streamingMs: 900 });
   const failure = await bench.failure('awaitDrStreaming', TO_WEST);
+  bench.limit();
   bench.cluster('east').holdStream('dr', false);
   expect(failure).toMatchObject({ code: 'CONFIRMATION_TIMEOUT', retryable: false });
 });

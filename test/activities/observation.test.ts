@@ -16,7 +16,6 @@ beforeAll(async () => {
       ],
       readings: { optionalFieldMissingChance: 1, leaderChangeChance: 0 },
     },
-    limits: { merkleEvidence: '400ms', catchUp: '900ms' },
   });
 });
 afterAll(async () => {
@@ -175,6 +174,7 @@ describe('the evidence that nothing is lost', () => {
   });
 
   it('is not there while the secondary holds back', async () => {
+    bench.limit({ merkleEvidenceMs: 400, catchUpMs: 900 });
     bench.cluster('west').holdStream('dr', true);
     const marker = await bench.call('writeMarker', { deployment: DEPLOYMENT, cluster: 'east' });
     const failure = await bench.failure('awaitCatchUp', { ...both, wal: marker.wal });
@@ -189,6 +189,7 @@ describe('the evidence that nothing is lost', () => {
     expect(compared).toMatchObject({ loss: 'bounded' });
     expect(compared.why).toContain('equal Merkle roots were not seen');
     bench.cluster('west').holdStream('dr', false);
+    bench.limit();
   });
 
   it('a marker is written on a primary only', async () => {

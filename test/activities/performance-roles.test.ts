@@ -27,7 +27,7 @@ beforeEach(async () => {
       dr: [{ primary: 'east', secondaries: ['west'] }],
     },
     drSets: { main: ['east', 'west'], eu: ['europe'], asia: ['asia'] },
-    limits: { primaryGone: '1s', promote: '1s', heartbeatAge: '2s' },
+    limits: { primaryGone: '1s' },
     cluster: (name) =>
       name === 'europe' || name === 'asia' ? { credential: { file: join(directory, `token-${name}`) } } : {},
   });
@@ -93,7 +93,7 @@ async function putFilter(cluster: string, id: string, filter: object): Promise<v
 
 const mode = (name: string) => bench.cluster(name).snapshotState().performance.mode;
 async function until(holds: () => boolean): Promise<void> {
-  const deadline = Date.now() + 10_000;
+  const deadline = Date.now() + 60_000;
   while (!holds() && Date.now() < deadline) await new Promise((resolve) => setTimeout(resolve, 20));
 }
 const refused = (code: string) => expect.objectContaining({ code }) as unknown;
@@ -133,7 +133,7 @@ it('no cluster is promoted while the primary is one, and none is demoted whose s
   );
   expect(bench.changes().filter((call) => call.includes('/replication/'))).toEqual([]);
   expect([mode('east'), mode('europe')]).toEqual(['primary', 'secondary']);
-}, 30_000);
+});
 
 it('an unplanned promotion looks again right before the call: a primary or a DR secondary that is back refuses it', async () => {
   const unplanned = { mode: 'unplanned', from: 'east' };
@@ -185,7 +185,7 @@ it('an unplanned promotion looks again right before the call: a primary or a DR 
     calls: 2,
   });
   expect(mode('europe')).toBe('primary');
-}, 60_000);
+});
 
 it('update-primary by token serves the secondary and the primary of the approved plan, and no other', async () => {
   const approved = await authorityOf(await assess(), ['promote', 'grace']);
@@ -244,7 +244,7 @@ it('update-primary by token serves the secondary and the primary of the approved
   expect(await bench.call('compareMerkleRoots', { ...roots, filtered: true })).toMatchObject({
     verdict: 'not-comparable',
   });
-}, 60_000);
+});
 
 it('by addresses a filter belongs under the id that the secondary has, which is no cluster ID once it was wiped', async () => {
   const asia = bench.cluster('asia');

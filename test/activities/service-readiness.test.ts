@@ -5,10 +5,13 @@ import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
 let bench: ActivityBench;
 
 beforeAll(async () => {
-  bench = await ActivityBench.start({ limits: { serviceReady: '1s' } });
+  bench = await ActivityBench.start();
 });
 afterAll(() => bench.stop());
-beforeEach(() => bench.service.faults.clear());
+beforeEach(() => {
+  bench.service.faults.clear();
+  bench.limit();
+});
 
 describe('service', () => {
   const marker = async () => bench.call('writeMarker', { deployment: DEPLOYMENT, cluster: 'east' });
@@ -24,6 +27,7 @@ describe('service', () => {
 
   it('is not ready where the marker is another one, on a secondary, or where writes fail; no audit device is blamed', async () => {
     const other = { ...(await marker()), value: 'of another run' };
+    bench.limit({ serviceReadyMs: 1_000 });
     bench.service.faults.add({
       endpoint: 'POST /v1/kv/runbooks-marker-after',
       action: { status: 500 },
@@ -80,6 +84,7 @@ describe('service', () => {
 
   it('names a blocked audit device instead of a cluster that never gets ready', async () => {
     const before = await marker();
+    bench.limit({ serviceReadyMs: 1_000 });
     bench.cluster('east').auditBlocked = true;
     const failure = await bench.failure('awaitServiceReady', { ...ready, marker: before });
     bench.cluster('east').auditBlocked = false;
