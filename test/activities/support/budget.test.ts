@@ -1,4 +1,5 @@
 /** A budget never ends on the strength of a clock alone: not after a standstill, and not before something was tried. */
+import { CancelledFailure } from '@temporalio/common';
 import type { Execution } from '../../../activities/support/execution';
 import { awaitState, readActConfirm } from '../../../activities/support/read-act-confirm';
 import { RunbookError } from '../../../src/errors';
@@ -10,6 +11,7 @@ function execution(): Execution {
     doubt: { mayHaveSent: false, since: Date.now() },
     progress: () => undefined,
     throwIfCancelled: () => undefined,
+    throwIfGivenUp: async () => undefined,
   };
   return needed as Execution;
 }
@@ -61,6 +63,20 @@ it('goes on with a change whose call was under way when the process stood still'
     },
   });
   expect(result).toMatchObject({ outcome: 'done', calls: 8 });
+});
+
+it('sends nothing more where Temporal gave the attempt up meanwhile', async () => {
+  const act = jest.fn(async () => {
+    throw notYet();
+  });
+  const given = new CancelledFailure('given up');
+  const here = {
+    ...execution(),
+    throwIfGivenUp: () => (act.mock.calls.length === 1 ? Promise.reject(given) : Promise.resolve()),
+  };
+  const asked = { ...polling, read: looks(), until: () => false, budgetMs: 20_000, notYet: () => true, act };
+  await expect(readActConfirm(here, asked)).rejects.toBe(given);
+  expect(act).toHaveBeenCalledTimes(1);
 });
 
 it('has looked four times before it ends, and has made a change three times, however short it is', async () => {
