@@ -44,21 +44,28 @@ export interface RunView {
 }
 
 const QUERY_DEADLINE_MS = 3_000;
+/** Of the second query to a worker that polls and did not answer the first: it may be busy, or replay a long history. */
+const BUSY_QUERY_DEADLINE_MS = 12_000;
+/** A worker that lives polls at least this often. */
+const POLLED_LATELY_MS = 65_000;
 const POLLERS_DEADLINE_MS = 2_000;
 
 /**
- * Reads a run: first what the server knows by itself, then the status query with a deadline of 3 s. It never hangs on a
- * worker that is gone.
+ * Reads a run: first what the server knows by itself, then the status query with a deadline of 3 s, and once more with a
+ * longer one where a worker polls. It never hangs on a worker that is gone.
  *
  * @throws RunbookError `NOT_FOUND`.
  */
 export async function readRunView(session: TemporalSession, run: RunReference): Promise<RunView> {
   const { client } = session;
   const description = await describe(client, run);
-  const [pollers, status] = await Promise.all([
+  const exactly = { workflowId: description.workflowId, runId: description.runId };
+  const [pollers, atOnce] = await Promise.all([
     readPollers(session, description.taskQueue),
-    queryStatus(client, { workflowId: description.workflowId, runId: description.runId }),
+    queryStatus(client, exactly),
   ]);
+  const polled = (pollers?.lastSeenMs ?? Infinity) < POLLED_LATELY_MS;
+  const status = atOnce ?? (polled ? await queryStatus(client, exactly, BUSY_QUERY_DEADLINE_MS) : undefined);
   const memo = readMemo(description);
   return {
     workflowId: description.workflowId,
@@ -86,9 +93,14 @@ export async function describe(client: Client, run: RunReference): Promise<Workf
 }
 
 /** Answer of a query, or undefined where no worker answers within 3 s or the run does not know it. */
-export async function queryRun<T>(client: Client, run: RunReference, query: string): Promise<T | undefined> {
+export async function queryRun<T>(
+  client: Client,
+  run: RunReference,
+  query: string,
+  withinMs = QUERY_DEADLINE_MS,
+): Promise<T | undefined> {
   try {
-    return await client.withDeadline(Date.now() + QUERY_DEADLINE_MS, () =>
+    return await client.withDeadline(Date.now() + withinMs, () =>
       client.workflow.getHandle(run.workflowId, run.runId).query<T>(query),
     );
   } catch {
@@ -96,9 +108,9 @@ export async function queryRun<T>(client: Client, run: RunReference, query: stri
   }
 }
 
-/** The `status` of a run, or undefined where no worker answers within 3 s. */
-export function queryStatus(client: Client, run: RunReference): Promise<RunStatus | undefined> {
-  return queryRun<RunStatus>(client, run, QUERIES.status);
+/** The `status` of a run, or undefined where no worker answers in time, which is 3 s where nothing else is said. */
+export function queryStatus(client: Client, run: RunReference, withinMs?: number): Promise<RunStatus | undefined> {
+  return queryRun<RunStatus>(client, run, QUERIES.status, withinMs);
 }
 
 async function readPollers({ client, namespace }: TemporalSession, taskQueue: string): Promise<Pollers | undefined> {
