@@ -66,9 +66,14 @@ function inLines(report: Report): string {
     ]),
   ].sort(([one], [other]) => one.localeCompare(other));
   const { runbook, workflowId, runId, outcome, startedAt, loss } = report;
+  const failed = report.preconditions.filter(({ verdict }) => verdict === 'fail');
   return [
     `${runbook} ${workflowId} ${runId}: ${outcome}. Seconds since ${startedAt}:`,
     ...lines.slice(-MOST_LINES).map(([time, text]) => `${at(time)} ${text}`),
+    ...failed.map(
+      ({ name, cluster = '', observed, needed }) =>
+        `refused ${cluster}: ${name}: observed ${observed}, needed ${needed}`,
+    ),
     ...(loss === undefined ? [] : [`loss ${loss.loss}: ${loss.why}`]),
   ].join('\n');
 }

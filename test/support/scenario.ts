@@ -107,6 +107,7 @@ export class Scenario {
   #worker: RunningWorker | undefined;
   #running: Promise<void> | undefined;
   #handles: WorkflowHandle[] = [];
+  readonly #runs: { readonly workflowId: string; readonly runId: string | undefined }[] = [];
   #limits: Readonly<Record<string, unknown>> = {};
   #workersInventory: Inventory | undefined;
 
@@ -354,6 +355,7 @@ export class Scenario {
       args: [input],
       memo,
     });
+    this.#runs.push({ workflowId, runId: handle.firstExecutionRunId });
     this.#handles.push(handle);
     return new TestRun(this, handle);
   }
@@ -361,6 +363,7 @@ export class Scenario {
   /** Attaches to a run that was not started by {@link start}. */
   attach(workflowId = this.workflowId, runId?: string): TestRun {
     const handle = this.client.workflow.getHandle(workflowId, runId);
+    this.#runs.push({ workflowId, runId });
     this.#handles.push(handle);
     return new TestRun(this, handle);
   }
@@ -384,10 +387,14 @@ export class Scenario {
 
   /** What the last runs did, for a test that failed. */
   async explanation(): Promise<string> {
-    const handles = this.#handles.slice(-MOST_EXPLAINED);
-    const texts = handles.map(async (handle) => timelineOf(await reportOf({ handle }), this.#secrets));
+    const texts = this.#runs.slice(-MOST_EXPLAINED).map(async ({ workflowId, runId }) => {
+      // One Workflow ID has had many runs.
+      const handle = this.client.workflow.getHandle(workflowId, runId);
+      return timelineOf(await reportOf({ handle }), this.#secrets);
+    });
     const told = await Promise.allSettled(texts);
-    return told.map((each) => (each.status === 'fulfilled' ? each.value : '(a run without a history)')).join('\n\n');
+    const lines = told.map((each) => (each.status === 'fulfilled' ? each.value : '(a run without a history)'));
+    return [...new Set(lines)].join('\n\n');
   }
 
   async stop(): Promise<void> {
