@@ -5,18 +5,18 @@ import type { DrSwitchoverInput } from '../src/contracts/runbook-inputs';
 import type { Deployment } from '../src/inventory';
 import { drSetOf, findCluster, findDeployment } from '../src/inventory';
 import type { ActivityDependencies } from './dependencies';
-import { judgeRoster } from './support/ceremony-roster';
+import { judgeRoster } from './support/ceremony/ceremony-roster';
 import type { Clusters } from './support/clusters';
 import { breakGlassWarnings, ceremonyCallsAllowed, isIn } from './support/ceremony-access';
-import { directWarning, holdersReach, isDirect } from './support/direct-rules';
+import { directWarning, holdersReach, isDirect } from './support/ceremony/direct-rules';
 import { execute } from './support/execution';
 import { describeReplication, observeCluster } from './support/observe';
-import { gateFacts, observeDeployment, siteFacts } from './support/planning';
-import { planDigest } from './support/plan-digest';
-import { readPrimaryChanges } from './support/primary-changes';
-import type { SwitchoverFacts } from './support/switchover-facts';
-import { ceremonyAccess, readSwitchoverFacts } from './support/switchover-facts';
-import { judgeSwitchover } from './support/switchover-rules';
+import { gateFacts, observeDeployment, siteFacts } from './support/approvals/planning';
+import { planDigest } from './support/approvals/plan-digest';
+import { readPrimaryChanges } from './support/switchover/primary-changes';
+import type { SwitchoverFacts } from './support/switchover/switchover-facts';
+import { ceremonyAccess, readSwitchoverFacts } from './support/switchover/switchover-facts';
+import { judgeSwitchover } from './support/switchover/switchover-rules';
 import { compareVersions } from './support/versions';
 
 /** Reading a deployment and judging it: what the plan and the refusal are made of. Changes nothing. */

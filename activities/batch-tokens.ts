@@ -3,16 +3,16 @@ import type { Finding } from '../src/contracts/run-facts';
 import { RunbookError } from '../src/errors';
 import type { ActivityDependencies } from './dependencies';
 import { readDr } from './dr-roles';
-import { assessRotation, chooseSet, opensCeremonies } from './support/batch-token-assessment';
-import { makeToken, proveToken, replacedToken } from './support/batch-token-making';
-import { BATCH_TOKEN_GRANTS, hclOf, neededGrants } from './support/batch-token-policy';
+import { assessRotation, chooseSet, opensCeremonies } from './support/tokens/batch-token-assessment';
+import { makeToken, proveToken, replacedToken } from './support/tokens/batch-token-making';
+import { BATCH_TOKEN_GRANTS, hclOf, neededGrants } from './support/tokens/batch-token-policy';
 import { storeOf } from './support/batch-token-store';
 import type { ClusterAccess, Clusters } from './support/clusters';
 import { execute, executeChange } from './support/execution';
 import { observeCluster } from './support/observe';
 import { readClusterId } from './support/operation-token';
 import { CHANGE_TIMEOUT_MS } from './support/read-act-confirm';
-import { takenBy } from './support/switchover-facts';
+import { takenBy } from './support/switchover/switchover-facts';
 
 /** Batch tokens for DR operations, made on the primary and put where they are kept (facts 5.7, 11.16). */
 export function createBatchTokenActivities(

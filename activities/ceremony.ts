@@ -22,20 +22,20 @@ import {
   sealValue,
 } from '../src/secrets';
 import type { ActivityDependencies } from './dependencies';
-import { burstOfCeremony, ownRecord, toldOf } from './support/ceremony-burst';
+import { burstOfCeremony, ownRecord, toldOf } from './support/ceremony/ceremony-burst';
 import type { Clusters } from './support/clusters';
 import { execute, executeChange } from './support/execution';
 import { awaitClusterId, readClusterId } from './support/operation-token';
-import { ArrivedSignals } from './support/arrived-signals';
-import type { ArrivedSignal } from './support/arrived-signals';
-import { handedInvitation } from './support/handed-invitation';
-import { personLookup } from './support/people';
-import { plainShares, splitEnvelopes } from './support/plain-shares';
-import { fileDigest, readThreshold } from './support/ceremony-facts';
-import { invitedNow } from './support/ceremony-roster';
-import { notSettled, settleCeremony } from './support/ceremony-settlement';
-import { madeBefore } from './support/generation-record';
-import { TokenLedger } from './support/token-ledger';
+import { ArrivedSignals } from './support/approvals/arrived-signals';
+import type { ArrivedSignal } from './support/approvals/arrived-signals';
+import { handedInvitation } from './support/ceremony/handed-invitation';
+import { personLookup } from './support/approvals/people';
+import { plainShares, splitEnvelopes } from './support/ceremony/plain-shares';
+import { fileDigest, readThreshold } from './support/ceremony/ceremony-facts';
+import { invitedNow } from './support/ceremony/ceremony-roster';
+import { notSettled, settleCeremony } from './support/ceremony/ceremony-settlement';
+import { madeBefore } from './support/ceremony/generation-record';
+import { TokenLedger } from './support/ceremony/token-ledger';
 
 /** How long a sealed operation token can be opened. The token itself has no lifetime. */
 const SEALED_SECONDS = 24 * 3600;

@@ -4,15 +4,22 @@ import type { ReplicationKind, TokenUse } from '../src/contracts/runbook-inputs'
 import { isRunbookError } from '../src/errors';
 import type { ActivityDependencies } from './dependencies';
 import type { ClusterAccess, Clusters } from './support/clusters';
-import { assessDecommission } from './support/decommission-assessment';
+import { assessDecommission } from './support/ending/decommission-assessment';
 import type { Execution } from './support/execution';
 import { execute, executeChange } from './support/execution';
 import { describeReplication } from './support/observe';
 import { openOperationToken } from './support/operation-token';
 import { CHANGE_TIMEOUT_MS, awaitState } from './support/read-act-confirm';
-import type { Acting } from './support/replication-end';
-import { disablePrimary, disableSecondary, forgetPrimary, inWords, readKind, revoke } from './support/replication-end';
-import { assessTeardown } from './support/teardown-assessment';
+import type { Acting } from './support/ending/replication-end';
+import {
+  disablePrimary,
+  disableSecondary,
+  forgetPrimary,
+  inWords,
+  readKind,
+  revoke,
+} from './support/ending/replication-end';
+import { assessTeardown } from './support/ending/teardown-assessment';
 
 /** Secondaries are revoked, and replication ends (interface 4.1, 4.2; facts 2.4, 2.6, 2.10, 8.7). */
 export function createDecommissionActivities(

@@ -5,23 +5,23 @@ import { RunbookError, isRunbookError } from '../src/errors';
 import type { Invitation, KeyRecord, RunContext } from '../src/secrets';
 import { readOwnInvitation } from '../src/secrets';
 import type { ActivityDependencies } from './dependencies';
-import { ArrivedSignals } from './support/arrived-signals';
-import { verifyBeginning, verifyOperation } from './support/authority';
-import { ownRecord } from './support/ceremony-burst';
+import { ArrivedSignals } from './support/approvals/arrived-signals';
+import { verifyBeginning, verifyOperation } from './support/approvals/authority';
+import { ownRecord } from './support/ceremony/ceremony-burst';
 import type { Clusters } from './support/clusters';
-import type { DirectSlot } from './support/direct-attempt';
-import { endForHolders, everyEntryOf, followAttempt, startForHolders } from './support/direct-attempt';
-import { NO_CEREMONY_TEXT, readHandedIn } from './support/encoded-token';
+import type { DirectSlot } from './support/ceremony/direct-attempt';
+import { endForHolders, everyEntryOf, followAttempt, startForHolders } from './support/ceremony/direct-attempt';
+import { NO_CEREMONY_TEXT, readHandedIn } from './support/ceremony/encoded-token';
 import { execute, executeChange } from './support/execution';
 import type { Execution } from './support/execution';
-import type { TakenRootToken } from './support/handed-in-root-token';
-import { takeHandedInRoot } from './support/handed-in-root-token';
-import type { Held, TakenToken } from './support/handed-in-token';
-import { takeHandedIn } from './support/handed-in-token';
+import type { TakenRootToken } from './support/ceremony/handed-in-root-token';
+import { takeHandedInRoot } from './support/ceremony/handed-in-root-token';
+import type { Held, TakenToken } from './support/ceremony/handed-in-token';
+import { takeHandedIn } from './support/ceremony/handed-in-token';
 import { observeCluster } from './support/observe';
 import { awaitClusterId } from './support/operation-token';
-import { usableRecipient } from './support/recipient';
-import { TokenLedger } from './support/token-ledger';
+import { usableRecipient } from './support/ceremony/recipient';
+import { TokenLedger } from './support/ceremony/token-ledger';
 
 /** Shares that holders enter in the service themselves, and encrypted tokens that people hand in. */
 export function createDirectSharesActivities(

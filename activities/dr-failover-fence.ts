@@ -2,16 +2,16 @@ import type { ChangeResult, FailoverActivities } from '../src/contracts/activiti
 import type { ActivityDependencies } from './dependencies';
 import { demandGone } from './dr-failover-promotion';
 import { readDr } from './dr-roles';
-import { demandSameOutage } from './support/approval-age';
-import { gateOf, verifyOperation } from './support/authority';
+import { demandSameOutage } from './support/approvals/approval-age';
+import { gateOf, verifyOperation } from './support/approvals/authority';
 import type { Clusters } from './support/clusters';
 import type { Execution } from './support/execution';
-import { alsoGoneIn } from './support/failover-evidence';
-import { identityOfLost } from './support/failover-plan';
+import { alsoGoneIn } from './support/failover/failover-evidence';
+import { identityOfLost } from './support/failover/failover-plan';
 import { describeReplication } from './support/observe';
 import { awaitClusterId } from './support/operation-token';
 import { awaitState, beforeSending } from './support/read-act-confirm';
-import { runHook } from './support/run-hook';
+import { runHook } from './support/hooks/run-hook';
 
 type Fencing = Parameters<FailoverActivities['fenceLostPrimary']>[0];
 

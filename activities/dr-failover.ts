@@ -8,18 +8,18 @@ import { fenceLostPrimary } from './dr-failover-fence';
 import { promoteLostPrimarysHeir } from './dr-failover-promotion';
 import type { Clusters } from './support/clusters';
 import { execute, executeChange } from './support/execution';
-import { readSigns, signsText, spokeAgainst, witnesses } from './support/failover-evidence';
-import { failoverPlan } from './support/failover-plan';
-import { judgeSuccessor } from './support/failover-rules';
-import { findFailoverSides } from './support/failover-sides';
-import { WAITED_FOR, judgeSigns, lastHeardAt, observerOf, signsAgree } from './support/failover-signs';
+import { readSigns, signsText, spokeAgainst, witnesses } from './support/failover/failover-evidence';
+import { failoverPlan } from './support/failover/failover-plan';
+import { judgeSuccessor } from './support/failover/failover-rules';
+import { findFailoverSides } from './support/failover/failover-sides';
+import { WAITED_FOR, judgeSigns, lastHeardAt, observerOf, signsAgree } from './support/failover/failover-signs';
 import { heartbeatAge } from './support/observe';
-import { gateFacts, observeDeployment, siteFacts } from './support/planning';
+import { gateFacts, observeDeployment, siteFacts } from './support/approvals/planning';
 import { awaitState } from './support/read-act-confirm';
-import { PROMOTE, UPDATE_PRIMARY } from './support/switchover-facts';
-import { assessTokenSource } from './support/token-source';
-import type { LossBound } from './support/wal-samples';
-import { lossBound, readWalSamples } from './support/wal-samples';
+import { PROMOTE, UPDATE_PRIMARY } from './support/switchover/switchover-facts';
+import { assessTokenSource } from './support/tokens/token-source';
+import type { LossBound } from './support/failover/wal-samples';
+import { lossBound, readWalSamples } from './support/failover/wal-samples';
 
 /** Beside the silence that is waited for: how long the signs may take to agree, ms. */
 const SIGNS_BUDGET_MS = 30_000;

@@ -7,10 +7,10 @@ import type { ClusterAccess, Clusters } from './support/clusters';
 import { executeChange } from './support/execution';
 import { describeReplication, isAlive, readActive } from './support/observe';
 import { awaitClusterId, openOperationToken } from './support/operation-token';
-import { demandInTime } from './support/approval-age';
-import { verifyAuthority } from './support/authority';
-import type { ProofMemory } from './support/prove-not-primary';
-import { askRole, proveNotPrimary, refusePrimary } from './support/prove-not-primary';
+import { demandInTime } from './support/approvals/approval-age';
+import { verifyAuthority } from './support/approvals/authority';
+import type { ProofMemory } from './support/switchover/prove-not-primary';
+import { askRole, proveNotPrimary, refusePrimary } from './support/switchover/prove-not-primary';
 import { CHANGE_TIMEOUT_MS, beforeSending, readActConfirm } from './support/read-act-confirm';
 
 /** Reads the DR status of the active node, found anew; throws what may be tried again while the node restarts. */

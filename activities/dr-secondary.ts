@@ -6,12 +6,12 @@ import { readDr } from './dr-roles';
 import type { ClusterAccess, Clusters } from './support/clusters';
 import type { Execution } from './support/execution';
 import { execute, executeChange } from './support/execution';
-import type { Joining } from './support/join-secondary';
-import { issueFor, readPrimary, updatePrimaryWith } from './support/join-secondary';
+import type { Joining } from './support/onboarding/join-secondary';
+import { issueFor, readPrimary, updatePrimaryWith } from './support/onboarding/join-secondary';
 import { describeReplication, heartbeatAge, isAlive } from './support/observe';
 import { awaitClusterId, openOperationToken } from './support/operation-token';
 import { CHANGE_TIMEOUT_MS, awaitState } from './support/read-act-confirm';
-import { verifyRepointing } from './support/repoint-authority';
+import { verifyRepointing } from './support/following/repoint-authority';
 
 /** How long a secondary that does not answer is waited for before its step parks, ms. */
 const ANSWER_BUDGET_MS = 30_000;

@@ -7,12 +7,12 @@ import { findDeployment } from '../src/inventory';
 import type { RunContext, VerifiedDecision } from '../src/secrets';
 import { verifyDecision } from '../src/secrets';
 import type { ActivityDependencies } from './dependencies';
-import { ArrivedSignals } from './support/arrived-signals';
+import { ArrivedSignals } from './support/approvals/arrived-signals';
 import type { Clusters } from './support/clusters';
 import { ceremonyToken } from './support/clusters';
 import { executeChange } from './support/execution';
-import { keyInWords, readAttempt } from './support/generation-slot';
-import { personLookup } from './support/people';
+import { keyInWords, readAttempt } from './support/ceremony/generation-slot';
+import { personLookup } from './support/approvals/people';
 import { CHANGE_TIMEOUT_MS, readActConfirm } from './support/read-act-confirm';
 import { said } from '../src/contracts/words';
 

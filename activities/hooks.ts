@@ -5,9 +5,9 @@ import { RunbookError } from '../src/errors';
 import type { ProbeHook } from '../src/inventory';
 import type { Clusters } from './support/clusters';
 import { execute, executeChange } from './support/execution';
-import { agentFor } from './support/hook-call';
+import { agentFor } from './support/hooks/hook-call';
 import { awaitState } from './support/read-act-confirm';
-import { runHook } from './support/run-hook';
+import { runHook } from './support/hooks/run-hook';
 
 /** What lies outside the service: hooks that stop, lead and fence clients, and the probe through their address. */
 export function createHookActivities(

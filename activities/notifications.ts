@@ -5,9 +5,9 @@ import type { NotificationTarget } from '../src/inventory';
 import { findDeployment } from '../src/inventory';
 import type { ActivityDependencies } from './dependencies';
 import { execute } from './support/execution';
-import { send } from './support/notification-senders';
-import type { Message } from './support/notification-texts';
-import { messageOf } from './support/notification-texts';
+import { send } from './support/notifications/notification-senders';
+import type { Message } from './support/notifications/notification-texts';
+import { messageOf } from './support/notifications/notification-texts';
 
 const TRIES = 2;
 const PAUSE_MS = 500;

@@ -11,19 +11,19 @@ import type { ActivityDependencies } from './dependencies';
 import type { ClusterAccess, Clusters } from './support/clusters';
 import type { Execution } from './support/execution';
 import { execute } from './support/execution';
-import { filterDetail } from './support/onboarding-join';
-import { mayCall, primaryRules } from './support/onboarding-primary';
-import type { OnboardingWorld } from './support/onboarding-rules';
+import { filterDetail } from './support/onboarding/onboarding-join';
+import { mayCall, primaryRules } from './support/onboarding/onboarding-primary';
+import type { OnboardingWorld } from './support/onboarding/onboarding-rules';
 import {
   filterRules,
   onboardingRules,
   onboardingSteps,
   onboardingWarnings,
   wantedFilter,
-} from './support/onboarding-rules';
-import { describeFilter } from './support/paths-filters';
-import { gateFacts, identityOf, observeDeployment, planDocument, siteFacts } from './support/planning';
-import { WipePermissions, findPermission, permissionVerdict } from './support/wipe-permissions';
+} from './support/onboarding/onboarding-rules';
+import { describeFilter } from './support/filters/paths-filters';
+import { gateFacts, identityOf, observeDeployment, planDocument, siteFacts } from './support/approvals/planning';
+import { WipePermissions, findPermission, permissionVerdict } from './support/onboarding/wipe-permissions';
 
 type Asked = DrSecondaryOnboardingInput &
   Partial<Pick<PerformanceSecondaryOnboardingInput, 'filter'>> & { readonly kind: ReplicationKind };

@@ -2,7 +2,7 @@ import type { OnboardingActivities } from '../src/contracts/activities';
 import type { ActivityDependencies } from './dependencies';
 import type { Clusters } from './support/clusters';
 import { executeChange } from './support/execution';
-import { changing, enableSecondaryOn, issueEnableToken } from './support/onboarding-join';
+import { changing, enableSecondaryOn, issueEnableToken } from './support/onboarding/onboarding-join';
 
 /** A cluster becomes a secondary, which wipes it (interface 4.1, 4.2: `secondary-token`, `secondary/enable`; facts 2.7, 2.8, 4). */
 export function createOnboardingJoiningActivities(

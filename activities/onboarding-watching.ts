@@ -6,7 +6,7 @@ import type { Clusters } from './support/clusters';
 import { execute } from './support/execution';
 import { describeReplication, isAlive } from './support/observe';
 import { kindName, readKind } from './support/onboarding-read';
-import { allUnsealed, readSealsOf, sealedNodes } from './support/onboarding-seals';
+import { allUnsealed, readSealsOf, sealedNodes } from './support/onboarding/onboarding-seals';
 import { awaitState } from './support/read-act-confirm';
 
 /** Reads in a row that must say the same before it counts: a node that restarts is sealed or disabled for a moment. */

@@ -3,9 +3,15 @@ import { findCluster } from '../src/inventory';
 import type { ActivityDependencies } from './dependencies';
 import type { Clusters } from './support/clusters';
 import { execute, executeChange } from './support/execution';
-import { advertised, enablePrimaryOn, mayCall, primaryClusterAddrOf, primaryRules } from './support/onboarding-primary';
+import {
+  advertised,
+  enablePrimaryOn,
+  mayCall,
+  primaryClusterAddrOf,
+  primaryRules,
+} from './support/onboarding/onboarding-primary';
 import { kindName } from './support/onboarding-read';
-import { gateFacts, identityOf, observeDeployment, planDocument, siteFacts } from './support/planning';
+import { gateFacts, identityOf, observeDeployment, planDocument, siteFacts } from './support/approvals/planning';
 import { CHANGE_TIMEOUT_MS } from './support/read-act-confirm';
 
 /** A cluster without replication becomes primary (interface 4.1, 4.2: `primary/enable`; facts 2.2). */

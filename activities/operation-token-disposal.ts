@@ -4,9 +4,9 @@ import type { Sealed } from '../src/contracts/sealed';
 import type { ActivityDependencies } from './dependencies';
 import type { Clusters } from './support/clusters';
 import { execute, executeChange } from './support/execution';
-import { assessDisposal, disposeEntry } from './support/ledger-disposal';
-import { deleteToken } from './support/token-deletion';
-import { TokenLedger, stateAfter } from './support/token-ledger';
+import { assessDisposal, disposeEntry } from './support/tokens/ledger-disposal';
+import { deleteToken } from './support/tokens/token-deletion';
+import { TokenLedger, stateAfter } from './support/ceremony/token-ledger';
 
 /** Deletes generated operation tokens and proves that they are refused afterwards (interface 4.1: `operation-token/delete`). */
 export function createOperationTokenDisposalActivities(

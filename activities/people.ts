@@ -9,9 +9,9 @@ import { verifyApproval, verifyDecision } from '../src/secrets';
 import type { RunContext, VerifiedApproval } from '../src/secrets';
 import type { ActivityDependencies } from './dependencies';
 import { execute } from './support/execution';
-import { ArrivedSignals } from './support/arrived-signals';
-import { judgeGate, personLookup, verifiedApprovals } from './support/people';
-import { acceptancesOf, mayNotAccept } from './support/plain-shares';
+import { ArrivedSignals } from './support/approvals/arrived-signals';
+import { judgeGate, personLookup, verifiedApprovals } from './support/approvals/people';
+import { acceptancesOf, mayNotAccept } from './support/ceremony/plain-shares';
 
 /** Choices that give up a safety, or service itself: a name that anybody may use is not enough for them. */
 const NEVER_CLAIMED: readonly DecisionAction[] = ['skip', 'leave', 'cancel-attempt'];

@@ -9,14 +9,14 @@ import { createPerformanceRoleActivities } from './performance-roles';
 import { createSecondaryRepointingActivities } from './secondary-repointing';
 import type { Clusters } from './support/clusters';
 import { execute } from './support/execution';
-import { mayCall } from './support/onboarding-primary';
-import { judgeGone } from './support/performance-gone';
-import { gateFacts, observeDeployment, siteFacts } from './support/planning';
-import { promotionPlan } from './support/promotion-plan';
-import type { PromotionWorld } from './support/promotion-rules';
-import { findPromotionSides, judgeFilterOf, judgeHeir, judgePlanned } from './support/promotion-rules';
+import { mayCall } from './support/onboarding/onboarding-primary';
+import { judgeGone } from './support/following/performance-gone';
+import { gateFacts, observeDeployment, siteFacts } from './support/approvals/planning';
+import { promotionPlan } from './support/following/promotion-plan';
+import type { PromotionWorld } from './support/following/promotion-rules';
+import { findPromotionSides, judgeFilterOf, judgeHeir, judgePlanned } from './support/following/promotion-rules';
 import { compareVersions } from './support/versions';
-import { findFilter } from './support/wanted-filter';
+import { findFilter } from './support/filters/wanted-filter';
 
 const BASE = 'sys/replication/performance';
 

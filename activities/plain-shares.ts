@@ -1,5 +1,5 @@
 import type { PlainShareActivities } from '../src/contracts/activities';
-import { ArrivedSignals } from './support/arrived-signals';
+import { ArrivedSignals } from './support/approvals/arrived-signals';
 import { execute } from './support/execution';
 
 /** Key shares that arrived in plain text: where they stand. Nothing of what they say leaves the worker. */

@@ -33,8 +33,8 @@ import { judgeVersions } from './readiness/versions';
 import { readWorld } from './readiness/world';
 import type { Clusters } from './support/clusters';
 import { execute } from './support/execution';
-import { siteFacts } from './support/planning';
-import { readWalSamples } from './support/wal-samples';
+import { siteFacts } from './support/approvals/planning';
+import { readWalSamples } from './support/failover/wal-samples';
 
 /** Whether a switchover and a failover would start now. Only reads: of the service, of Temporal, of the worker. */
 export function createReadinessActivities(dependencies: ActivityDependencies, clusters: Clusters): ReadinessActivities {

@@ -7,18 +7,18 @@ import { findCluster, findDeployment } from '../src/inventory';
 import type { ActivityDependencies } from './dependencies';
 import type { ClusterAccess, Clusters } from './support/clusters';
 import { execute, executeChange } from './support/execution';
-import { clusterAddressesOf, follows } from './support/join-secondary';
+import { clusterAddressesOf, follows } from './support/onboarding/join-secondary';
 import { describeReplication, isAlive } from './support/observe';
-import { mayCall } from './support/onboarding-primary';
+import { mayCall } from './support/onboarding/onboarding-primary';
 import { readKind } from './support/onboarding-read';
-import { gateFacts, observeDeployment, siteFacts } from './support/planning';
+import { gateFacts, observeDeployment, siteFacts } from './support/approvals/planning';
 import { CHANGE_TIMEOUT_MS, awaitState, beforeSending, readActConfirm } from './support/read-act-confirm';
-import { pairOf, verifyFollowing } from './support/repoint-authority';
-import { repointingPlan } from './support/repointing-plan';
-import { judgeRepointing } from './support/repointing-rules';
-import { UPDATE_PRIMARY } from './support/switchover-facts';
-import { assessTokenSource } from './support/token-source';
-import { findFilter, requireFilter } from './support/wanted-filter';
+import { pairOf, verifyFollowing } from './support/following/repoint-authority';
+import { repointingPlan } from './support/following/repointing-plan';
+import { judgeRepointing } from './support/following/repointing-rules';
+import { UPDATE_PRIMARY } from './support/switchover/switchover-facts';
+import { assessTokenSource } from './support/tokens/token-source';
+import { findFilter, requireFilter } from './support/filters/wanted-filter';
 
 const POINTED_BUDGET_MS = 30_000;
 /** Roots are read for this long at most: the activity must end within its time. */

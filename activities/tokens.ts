@@ -3,18 +3,18 @@ import { RunbookError } from '../src/errors';
 import type { KeyRecord } from '../src/secrets';
 import { createInvitation, isEncryptedOnlyTo, readOwnInvitation } from '../src/secrets';
 import type { ActivityDependencies } from './dependencies';
-import { handedInvitation } from './support/handed-invitation';
-import { verifyBeginning, verifyOperation } from './support/authority';
-import { burstOfCeremony, ownRecord, toldOf } from './support/ceremony-burst';
-import { fileDigest, readRootThreshold } from './support/ceremony-facts';
-import { invitedNow } from './support/ceremony-roster';
+import { handedInvitation } from './support/ceremony/handed-invitation';
+import { verifyBeginning, verifyOperation } from './support/approvals/authority';
+import { burstOfCeremony, ownRecord, toldOf } from './support/ceremony/ceremony-burst';
+import { fileDigest, readRootThreshold } from './support/ceremony/ceremony-facts';
+import { invitedNow } from './support/ceremony/ceremony-roster';
 import type { Clusters } from './support/clusters';
 import { execute, executeChange } from './support/execution';
 import { awaitClusterId, readClusterId } from './support/operation-token';
-import { madeBefore } from './support/generation-record';
-import { usableRecipient } from './support/recipient';
-import { assessRootToken } from './support/root-token-assessment';
-import { TokenLedger } from './support/token-ledger';
+import { madeBefore } from './support/ceremony/generation-record';
+import { usableRecipient } from './support/ceremony/recipient';
+import { assessRootToken } from './support/tokens/root-token-assessment';
+import { TokenLedger } from './support/ceremony/token-ledger';
 
 /** Root tokens from key shares (`sys/generate-root`: the same flow as interface section 3; facts 5, 10, 11). */
 export function createTokenActivities(dependencies: ActivityDependencies, clusters: Clusters): TokenActivities {

@@ -3,16 +3,16 @@ import { RunbookError, isRunbookError } from '../src/errors';
 import { findCluster } from '../src/inventory';
 import type { ActivityDependencies } from './dependencies';
 import { readDr } from './dr-roles';
-import { verifyBeginning, verifyOperation } from './support/authority';
+import { verifyBeginning, verifyOperation } from './support/approvals/authority';
 import type { ClusterAccess, Clusters } from './support/clusters';
 import { execute, executeChange } from './support/execution';
-import { judgeMerkleReport, merkleNotAvailable } from './support/merkle-verdict';
+import { judgeMerkleReport, merkleNotAvailable } from './support/trees/merkle-verdict';
 import { awaitClusterId, openOperationToken } from './support/operation-token';
 import { CHANGE_TIMEOUT_MS, awaitState, beforeSending, readActConfirm } from './support/read-act-confirm';
-import type { ReindexState } from './support/reindex-state';
-import { ReindexProgress, describeReindex, readReindex, showsReindexSince } from './support/reindex-state';
-import { assessMerkleCheck, assessReindex } from './support/tree-assessment';
-import { reindexDetail } from './support/tree-rules';
+import type { ReindexState } from './support/trees/reindex-state';
+import { ReindexProgress, describeReindex, readReindex, showsReindexSince } from './support/trees/reindex-state';
+import { assessMerkleCheck, assessReindex } from './support/trees/tree-assessment';
+import { reindexDetail } from './support/trees/tree-rules';
 
 /** How long a cluster that does not answer is waited for before the step parks, ms. */
 const ANSWER_BUDGET_MS = 30_000;

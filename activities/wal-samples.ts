@@ -6,7 +6,7 @@ import { isRunbookError } from '../src/errors';
 import type { ClusterAccess, Clusters } from './support/clusters';
 import { execute } from './support/execution';
 import { heartbeatAge, observeReplication, withServerTime } from './support/observe';
-import { silencesOf, summariseLags } from './support/wal-lag';
+import { silencesOf, summariseLags } from './support/failover/wal-lag';
 
 /** Rows of one cluster at one time that a result keeps: some 300 bytes each, far below Temporal's limit of a payload. */
 const ROWS_KEPT = 1_000;

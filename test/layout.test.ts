@@ -1,6 +1,6 @@
 /** The layout of the design: import directions, names that belong together, sizes, and the table of endpoints. */
 import { readFileSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import ts from 'typescript';
 import type { RequestDescription, ServiceAnswer } from '../src/client/types';
 import { DrEndpoints } from '../src/client/dr-endpoints';
@@ -71,6 +71,24 @@ describe('import directions', () => {
       .filter(({ path }) => !MAY_START_SIMULATOR.test(path))
       .filter(({ imports }) => imports.some(({ target }) => target.startsWith('src/simulator/')));
     expect(wrong.map(({ path }) => path)).toEqual([]);
+  });
+
+  it('folders of activities/support import each other in one direction, and what all share imports none of them', () => {
+    const shared = 'activities/support';
+    const wanted = new Map<string, Set<string>>();
+    for (const { path, imports } of sources.values()) {
+      const from = dirname(path);
+      if (!path.startsWith(`${shared}/`)) continue;
+      for (const to of imports.map(({ target }) => dirname(target)))
+        if (to.startsWith(shared) && to !== from) wanted.set(from, (wanted.get(from) ?? new Set()).add(to));
+    }
+    expect([...(wanted.get(shared) ?? [])]).toEqual([]);
+    const reached = (from: string, seen = new Set<string>()): Set<string> => {
+      for (const to of wanted.get(from) ?? []) if (!seen.has(to)) reached(to, seen.add(to));
+      return seen;
+    };
+    expect(wanted.size).toBeGreaterThan(10);
+    expect([...wanted.keys()].filter((folder) => reached(folder).has(folder))).toEqual([]);
   });
 
   it('every relative import leads to a file', () => {

@@ -10,7 +10,7 @@ import {
 } from '../../src/secrets';
 import type { PublicKeyEntry } from '../../src/secrets';
 import type { Deployment } from '../../src/inventory';
-import { TokenLedger } from '../support/token-ledger';
+import { TokenLedger } from '../support/ceremony/token-ledger';
 import type { Look } from './look';
 import { inspect } from './look';
 import type { Question } from './point';

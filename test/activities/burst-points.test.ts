@@ -11,7 +11,7 @@ import { openValue } from '../../src/secrets';
 import type { Fault, SimulatedCluster } from '../../src/simulator';
 import type * as Killable from '../ceremony/killable';
 import { killBurst } from '../ceremony/killable';
-import { TokenLedger } from '../../activities/support/token-ledger';
+import { TokenLedger } from '../../activities/support/ceremony/token-ledger';
 import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
 
 jest.mock('../../activities', () => {

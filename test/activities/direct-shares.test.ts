@@ -3,8 +3,8 @@ import { randomUUID } from 'node:crypto';
 import * as openpgp from 'openpgp';
 import type { CeremonyHandle } from '../../src/contracts/ceremony';
 import { rootTokenCeremonyInput } from '../../src/contracts/runbook-inputs';
-import { GenerationRecord } from '../../activities/support/generation-record';
-import { TokenLedger } from '../../activities/support/token-ledger';
+import { GenerationRecord } from '../../activities/support/ceremony/generation-record';
+import { TokenLedger } from '../../activities/support/ceremony/token-ledger';
 import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
 import { newRecipient } from '../support/recipient';
 

@@ -1,5 +1,5 @@
 /** Nobody else's attempt is cancelled unless two people named that very one. */
-import { keyInWords } from '../../activities/support/generation-slot';
+import { keyInWords } from '../../activities/support/ceremony/generation-slot';
 import { attemptMark, foreignAttemptStep } from '../../src/contracts/ceremony';
 import { createCeremonyKeys } from '../../src/secrets';
 import type { SimulatedCluster } from '../../src/simulator';

@@ -1,6 +1,6 @@
 /** What is read of a deployment, with nodes away and optional fields missing, and the evidence made of it. */
 import type { temporal } from '@temporalio/proto';
-import { askRole, proveNotPrimary } from '../../activities/support/prove-not-primary';
+import { askRole, proveNotPrimary } from '../../activities/support/switchover/prove-not-primary';
 import { Clusters } from '../../activities/support/clusters';
 import type { ActivityDependencies } from '../../activities';
 import { describeReplication, heartbeatAge, isAlive, observeReplication } from '../../activities/support/observe';

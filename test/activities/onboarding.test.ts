@@ -2,7 +2,11 @@ import { createHash } from 'node:crypto';
 import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { WipePermissions, findPermission, permissionVerdict } from '../../activities/support/wipe-permissions';
+import {
+  WipePermissions,
+  findPermission,
+  permissionVerdict,
+} from '../../activities/support/onboarding/wipe-permissions';
 import type { ActivationTokenResult, Authority } from '../../src/contracts/activities';
 import type { GateName, GatedOperation } from '../../src/contracts/plan';
 import { startSimulatedService } from '../../src/simulator';

@@ -1,7 +1,7 @@
 import { defaultPayloadConverter } from '@temporalio/common';
 import { plainShareStep } from '../../src/contracts/plain-shares';
 import type { DecisionAction } from '../../src/contracts/signals';
-import { shareIn } from '../../activities/support/plain-shares';
+import { shareIn } from '../../activities/support/ceremony/plain-shares';
 import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
 import { decisionOf } from '../support/people';
 

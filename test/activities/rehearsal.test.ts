@@ -4,9 +4,9 @@ import { chmod, mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { judgeRehearsals } from '../../activities/readiness/rehearsals';
-import { RehearsalRecords } from '../../activities/support/rehearsal-records';
-import type { DeclinedRehearsal, RehearsalRecord } from '../../activities/support/rehearsal-records';
-import { rosterOfRehearsal } from '../../activities/support/rehearsal-roster';
+import { RehearsalRecords } from '../../activities/support/ceremony/rehearsal-records';
+import type { DeclinedRehearsal, RehearsalRecord } from '../../activities/support/ceremony/rehearsal-records';
+import { rosterOfRehearsal } from '../../activities/support/ceremony/rehearsal-roster';
 import type { CeremonyHandle } from '../../src/contracts/ceremony';
 import { parseInventory } from '../../src/inventory';
 import type { Deployment, Inventory } from '../../src/inventory';

@@ -3,8 +3,8 @@ import { rm } from 'node:fs/promises';
 import * as openpgp from 'openpgp';
 import type { Authority } from '../../src/contracts/activities';
 import type { CeremonyHandle } from '../../src/contracts/ceremony';
-import { GenerationRecord } from '../../activities/support/generation-record';
-import { TokenLedger } from '../../activities/support/token-ledger';
+import { GenerationRecord } from '../../activities/support/ceremony/generation-record';
+import { TokenLedger } from '../../activities/support/ceremony/token-ledger';
 import { rootTokenCeremonyInput } from '../../src/contracts/runbook-inputs';
 import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
 

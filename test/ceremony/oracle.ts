@@ -1,6 +1,6 @@
 import { readFileSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import type { LedgerEntry } from '../../activities/support/token-ledger';
+import type { LedgerEntry } from '../../activities/support/ceremony/token-ledger';
 import { attemptMark } from '../../src/contracts/ceremony';
 import type { RunStatus } from '../../src/contracts/run-status';
 import type { Sealed } from '../../src/contracts/sealed';

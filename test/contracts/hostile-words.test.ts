@@ -2,7 +2,7 @@
  * Words of whoever started a run or sent a signal, and texts of a service, in everything that shows them: they end no line,
  * no terminal and no browser obeys them, and none of them becomes a command, a link or a heading of ours.
  */
-import { messageOf, plainText } from '../../activities/support/notification-texts';
+import { messageOf, plainText } from '../../activities/support/notifications/notification-texts';
 import { askedLines } from '../../src/cli/asked';
 import { readinessText } from '../../src/cli/commands/readiness';
 import { planLines } from '../../src/cli/commands/start';

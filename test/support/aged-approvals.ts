@@ -1,4 +1,4 @@
-import { ArrivedSignals } from '../../activities/support/arrived-signals';
+import { ArrivedSignals } from '../../activities/support/approvals/arrived-signals';
 import type { GateName } from '../../src/contracts/plan';
 import type { Waiting } from '../../src/contracts/run-status';
 import { waitingLines } from '../../src/cli/render-status';

@@ -1,6 +1,6 @@
 /** Whom a run asks whose holders enter their shares themselves: who declines, stands by, or forgets the token. */
 import { setTimeout as delay } from 'node:timers/promises';
-import { ArrivedSignals } from '../../activities/support/arrived-signals';
+import { ArrivedSignals } from '../../activities/support/approvals/arrived-signals';
 import { ceremonyWorkflowId } from '../../src/contracts/names';
 import { declines, enterAll, enterUnseen, expectClean, handIn, shownFor } from '../support/direct';
 import { expectServiceOn } from '../support/faults';

@@ -1,4 +1,4 @@
-import { readPrimaryChanges } from '../../activities/support/primary-changes';
+import { readPrimaryChanges } from '../../activities/support/switchover/primary-changes';
 import type { Precondition } from '../../src/contracts/plan';
 import { expectServiceOn } from '../support/faults';
 import { cell } from '../support/matrix';

@@ -1,5 +1,5 @@
 /** What ends the doubt about a share that may be under way: never a look alone. */
-import { endDoubt } from '../../../activities/support/give-share';
+import { endDoubt } from '../../../activities/support/ceremony/give-share';
 import type { GeneratedTokenKind, GenerationAttempt, GenerationEndpoints } from '../../../src/client';
 import { RunbookError } from '../../../src/errors';
 

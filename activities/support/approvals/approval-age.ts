@@ -1,0 +1,153 @@
+import type { Authority } from '../../../src/contracts/activities';
+import type { ReplicationObservation } from '../../../src/contracts/observations';
+import { APPROVALS_TOO_OLD } from '../../../src/contracts/plan';
+import type { GateName } from '../../../src/contracts/plan';
+import { RunbookError } from '../../../src/errors';
+import { findDeployment } from '../../../src/inventory';
+import type { Inventory } from '../../../src/inventory';
+import type { RunContext, VerifiedApproval } from '../../../src/secrets';
+import { unwrapDocument } from '../../../src/secrets/people';
+import { ArrivedSignals, sameContent } from './arrived-signals';
+import type { ArrivedSignal } from './arrived-signals';
+import { heartbeatAge } from '../observe';
+import { judgeGate, signalled, verifiedApprovals } from './people';
+
+/** Beside `validFor`: what the steps between an open gate and the change that it is about may take, ms. */
+const STEPS_MS = 60 * 60_000;
+
+/** Whose approvals are judged. */
+interface Judged {
+  readonly deployment: string;
+  readonly gate: GateName;
+  readonly requestedBy: string | undefined;
+  readonly authority: Authority;
+}
+
+/**
+ * Called right before a change that begins something, with approvals that were verified: they count for `validFor` of
+ * their gate, and an hour more. They count from when the gate was met by the server's record of the signals, or from the
+ * beginning of the window, where that is later. Never called for what ends an outage (decision 36).
+ *
+ * @throws RunbookError NOT_APPROVED where they are older, or where the window has not begun or is long over
+ */
+export async function demandInTime(inventory: Inventory, run: RunContext, judged: Judged): Promise<void> {
+  const history = new ArrivedSignals(run);
+  const { notBefore, notAfter } = await history.window();
+  const { gate } = judged;
+  const now = Date.now();
+  if (notBefore !== undefined && now < notBefore - STEPS_MS)
+    throw tooLate(gate, `the window begins at ${iso(notBefore)}`, 'the window of the run');
+  if (notAfter !== undefined && now > notAfter + STEPS_MS)
+    throw tooLate(gate, `the window ended at ${iso(notAfter)}`, 'the window of the run');
+  demandYoung(inventory, judged, await metAt(inventory, run, history, judged), { from: notBefore });
+}
+
+/** @param from - the beginning of the window, epoch ms */
+function demandYoung(
+  inventory: Inventory,
+  { deployment, gate }: Judged,
+  met: number,
+  {
+    from = 0,
+    next = `Nothing was sent. Approve gate ${gate} again as soon as the run asks for it: it goes on with what it holds.`,
+  }: { readonly from?: number | undefined; readonly next?: string } = {},
+): void {
+  const { validForMs } = findDeployment(inventory, deployment).gates[gate];
+  const until = Math.max(met, from) + validForMs + STEPS_MS;
+  if (Date.now() <= until) return;
+  throw tooLate(
+    gate,
+    `gate ${gate} was met at ${iso(met)}, which counts until ${iso(until)}`,
+    `approvals of gate ${gate} that are not older than its validFor and an hour`,
+    { about: APPROVALS_TOO_OLD, next },
+  );
+}
+
+/**
+ * As {@link demandInTime} without a window, for a promotion whose primary is gone, and for its fence: where nobody heard
+ * the primary since the gate was met, it is the outage that people approved to end, and no approval is too old for that.
+ *
+ * @param heir - what the cluster that is to be promoted says of its replication; where it tells no heartbeat, nothing says that the primary came back
+ */
+export async function demandSameOutage(
+  inventory: Inventory,
+  run: RunContext,
+  judged: Judged,
+  heir: ReplicationObservation,
+): Promise<void> {
+  const age = heartbeatAge(heir);
+  if (age === undefined) return;
+  const heardAt = Date.now() - age;
+  const met = await metAt(inventory, run, new ArrivedSignals(run), judged);
+  // No window counts here: a run that waits for its window may have been taken over by the failover.
+  if (heardAt > met) demandYoung(inventory, judged, met, { next: anotherOutage(judged.gate, heardAt) });
+}
+
+/**
+ * When the approvals met their gate, epoch ms. A signed one counts from its first signal in the history of the run, so
+ * that sending it again makes it no younger; one of the server's record from the very signal that it names; a claim from
+ * its last. One that no signal of this run brought counts from when its person says that it was made. Where people were
+ * asked again, the older ones that the gate does not need any more are left out.
+ */
+async function metAt(
+  inventory: Inventory,
+  run: RunContext,
+  history: ArrivedSignals,
+  { deployment, gate, requestedBy, authority }: Judged,
+): Promise<number> {
+  const arrived = await history.every('approve');
+  const timed: { readonly approval: VerifiedApproval; readonly at: number }[] = [];
+  for (const document of authority.approvals) {
+    const [approval] = await verifiedApprovals(inventory, run, gate, authority.plan.digest, [document]);
+    if (approval === undefined) continue;
+    timed.push({ approval, at: arrivedAt(arrived, document, approval) ?? approval.iat * 1000 });
+  }
+  timed.sort((one, other) => one.at - other.at);
+  const satisfied = (some: typeof timed) =>
+    judgeGate(
+      inventory,
+      deployment,
+      gate,
+      requestedBy ?? 'unknown',
+      some.map(({ approval }) => approval),
+    ).satisfied;
+  let counted = timed;
+  while (counted.length > 0 && satisfied(counted.slice(1))) counted = counted.slice(1);
+  const last = counted.findIndex((_, index) => satisfied(counted.slice(0, index + 1)));
+  return (counted[last] ?? timed.at(-1))?.at ?? 0;
+}
+
+function arrivedAt(
+  arrived: readonly ArrivedSignal[],
+  document: unknown,
+  { how }: VerifiedApproval,
+): number | undefined {
+  const { approval, arrival } = signalled(document);
+  // Its sender was read from this very signal. A signature says nothing of the signal that brought it.
+  if (how === 'principal' && arrival !== undefined) return arrived[arrival - 1]?.at;
+  const said = unwrapDocument(approval);
+  const same = ({ content }: ArrivedSignal) => sameContent(unwrapDocument(content), said);
+  return (how === 'claimed' ? arrived.findLast(same) : arrived.find(same))?.at;
+}
+
+function tooLate(
+  gate: GateName,
+  observed: string,
+  needed: string,
+  more: { readonly about?: string; readonly next?: string } = {},
+): RunbookError {
+  return new RunbookError('NOT_APPROVED', `What gate ${gate} approved is not begun now: ${observed}.`, {
+    observed,
+    needed,
+    next: 'Nothing was sent, and no new approval helps: end the run (where it offers "promote-back": with that, the old primary still serves), and start the runbook again with another window.',
+    ...more,
+  });
+}
+
+function anotherOutage(gate: GateName, heardAt: number): string {
+  return `Nothing was sent. The old primary was heard at ${iso(heardAt)}, after the gate was met: look whether it serves now. Where it does not, approve gate ${gate} again as soon as the run asks for it, which keeps its shares and tokens.`;
+}
+
+function iso(time: number): string {
+  return new Date(time).toISOString();
+}

@@ -1,0 +1,163 @@
+import { isDeepStrictEqual } from 'node:util';
+import { getClient } from '@temporalio/activity';
+import type { Client } from '@temporalio/client';
+import type { temporal } from '@temporalio/proto';
+import { changeWindow } from '../../../src/contracts/runbook-inputs';
+import { SIGNALS } from '../../../src/contracts/signals';
+import type { SignalName } from '../../../src/contracts/signals';
+import { RunbookError } from '../../../src/errors';
+import { firstValue, textOf, timestampMs } from '../../../src/report/history-values';
+import type { RunContext } from '../../../src/secrets';
+
+type SignaledEvent = temporal.api.history.v1.IHistoryEvent;
+
+/** A signal as the server recorded it. */
+export interface ArrivedSignal {
+  /** Counts the signals of this name in this run, from 1. */
+  readonly arrival: number;
+  /** Number of its event in the run's history. */
+  readonly eventId: number;
+  /** Anything at all: nobody looked at it yet. */
+  readonly content: unknown;
+  /** The event's time, epoch ms. */
+  readonly at: number;
+  /** Who sent it; undefined where the server records no senders: authentication is off, or older than 1.31. */
+  readonly principal: string | undefined;
+}
+
+/**
+ * What people sent to a run, read where it arrived: in the run's own history. So nothing that was not looked at yet is
+ * copied into the input of an activity, where it would be recorded once more. Handlers get no event ID: the n-th signal
+ * of a name that a run handled is the n-th event of that name in its history (rule 18).
+ */
+export class ArrivedSignals {
+  readonly #run: RunContext;
+  #events: Promise<readonly SignaledEvent[]> | undefined;
+
+  constructor(run: RunContext) {
+    this.#run = run;
+  }
+
+  /**
+   * @param signal - `unknown` for those of names that no runbook knows
+   * @throws RunbookError DOCUMENT_INVALID where the history holds no such signal
+   */
+  async of(signal: SignalName | 'unknown', arrival: number): Promise<ArrivedSignal> {
+    const event = (await this.#named(signal))[arrival - 1];
+    if (!event) throw noSuchSignal();
+    return arrivedSignal(event, arrival);
+  }
+
+  /** Every signal of a name that is in the history now. */
+  async every(signal: SignalName): Promise<readonly ArrivedSignal[]> {
+    return (await this.#named(signal)).map((event, index) => arrivedSignal(event, index + 1));
+  }
+
+  /** The window that the run was started with, epoch ms. */
+  async window(): Promise<{ readonly notBefore?: number; readonly notAfter?: number }> {
+    this.#events ??= this.#read();
+    const started = (await this.#events)[0]?.workflowExecutionStartedEventAttributes;
+    const input = (firstValue(started?.input) ?? {}) as { readonly window?: unknown };
+    const { data } = changeWindow.safeParse(input.window);
+    if (!data) return {};
+    const { notBefore, notAfter } = data;
+    return { ...(notBefore === undefined ? {} : { notBefore: Date.parse(notBefore) }), notAfter: Date.parse(notAfter) };
+  }
+
+  /** Whether the run is a failover, or was asked to become one. */
+  async isFailover(): Promise<boolean> {
+    this.#events ??= this.#read();
+    const [first] = await this.#events;
+    const type = first?.workflowExecutionStartedEventAttributes?.workflowType?.name;
+    return type === 'drFailover' || (await this.#named('takeOver')).length > 0;
+  }
+
+  /** Who asked for the failover: those who started it, or had it take another run over. */
+  async failoverRequesters(): Promise<readonly string[]> {
+    this.#events ??= this.#read();
+    const started = (await this.#events)[0]?.workflowExecutionStartedEventAttributes;
+    const inputs =
+      started?.workflowType?.name === 'drFailover'
+        ? [firstValue(started.input)]
+        : (await this.every('takeOver')).map(({ content }) => content);
+    return inputs.flatMap((input) => {
+      const { requestedBy } = (input ?? {}) as { readonly requestedBy?: unknown };
+      return typeof requestedBy === 'string' ? [requestedBy.trim()] : [];
+    });
+  }
+
+  async #named(signal: SignalName | 'unknown'): Promise<readonly SignaledEvent[]> {
+    this.#events ??= this.#read();
+    return (await this.#events).filter(({ workflowExecutionSignaledEventAttributes: signaled }) => {
+      const name = signaled?.signalName;
+      return signal === 'unknown' ? typeof name === 'string' && !KNOWN.has(name) : name === signal;
+    });
+  }
+
+  /** The named ones, in the order of their arrival. */
+  async all(signal: SignalName, arrivals: readonly number[]): Promise<readonly ArrivedSignal[]> {
+    return Promise.all(arrivals.map((arrival) => this.of(signal, arrival)));
+  }
+
+  /**
+   * The principal on the event of one signal whose content is known.
+   *
+   * @throws RunbookError DOCUMENT_INVALID where no such signal with this content is in the history
+   */
+  async senderOf(signal: SignalName, arrival: number, input: unknown): Promise<string | undefined> {
+    const { content, principal } = await this.of(signal, arrival);
+    if (!sameContent(content, input)) throw noSuchSignal();
+    return principal;
+  }
+
+  async #read(): Promise<readonly SignaledEvent[]> {
+    const { events } = await historyOf(getClient(), this.#run);
+    return events ?? [];
+  }
+}
+
+/**
+ * The history of a run, read from Temporal.
+ *
+ * @throws RunbookError TEMPORAL_UNAVAILABLE, which may pass: nothing was sent to any cluster
+ */
+export async function historyOf(
+  client: Pick<Client, 'workflow'>,
+  { wid, rid }: RunContext,
+): Promise<temporal.api.history.v1.IHistory> {
+  try {
+    return await client.workflow.getHandle(wid, rid).fetchHistory();
+  } catch (error) {
+    throw new RunbookError('TEMPORAL_UNAVAILABLE', "The run's own history cannot be read.", {
+      retryable: true,
+      observed: `Temporal did not give the history of the run (${error instanceof Error ? error.name : 'no error'})`,
+      needed: 'the history of the run, which says what people sent and what was begun',
+      next: 'Nothing was sent to the cluster. Look at Temporal, then retry.',
+    });
+  }
+}
+
+/** Whether two contents of signals say the same, wherever their objects were made. */
+export function sameContent(one: unknown, other: unknown): boolean {
+  const plain = (content: unknown): unknown => JSON.parse(JSON.stringify(content ?? null));
+  return isDeepStrictEqual(plain(one), plain(other));
+}
+
+const KNOWN: ReadonlySet<string> = new Set(Object.values(SIGNALS));
+
+function arrivedSignal(event: SignaledEvent, arrival: number): ArrivedSignal {
+  return {
+    arrival,
+    eventId: Number(event.eventId ?? 0),
+    content: firstValue(event.workflowExecutionSignaledEventAttributes?.input),
+    at: timestampMs(event.eventTime) ?? Date.now(),
+    principal: textOf(event.principal?.name),
+  };
+}
+
+function noSuchSignal(): RunbookError {
+  return new RunbookError(
+    'DOCUMENT_INVALID',
+    'The document is refused: the history of this run holds no such signal with this content.',
+  );
+}

@@ -1,0 +1,399 @@
+import { randomUUID } from 'node:crypto';
+import { setTimeout as delay } from 'node:timers/promises';
+import type { GeneratedTokenKind, GenerationAttempt } from '../../../src/client';
+import type {
+  DirectAttempt,
+  DirectAttemptSeen,
+  DirectAttemptStarted,
+  DirectEnded,
+  DirectSharesActivities,
+} from '../../../src/contracts/activities';
+import { attemptMark } from '../../../src/contracts/ceremony';
+import type { Finding } from '../../../src/contracts/run-facts';
+import { RunbookError, isRunbookError } from '../../../src/errors';
+import type { InvitationTarget, KeyRecord, RunContext } from '../../../src/secrets';
+import type { ClusterAccess } from '../clusters';
+import { ceremonyEntry, closingInWords, endpointsOf } from '../ceremony-access';
+import { ceremonyToken, majorVersion } from '../clusters';
+import { cancelSeen } from './direct-cancel';
+import type { Execution } from '../execution';
+import { digestOf, orphanFinding } from './generation-record';
+import type { AttemptKey, Slot } from './generation-slot';
+import { foreignAttempt, keyInWords, readAttempt, readOwn } from './generation-slot';
+import { endDoubt } from './give-share';
+import { CHANGE_TIMEOUT_MS } from '../read-act-confirm';
+import type { LedgerEntry, TokenLedger } from './token-ledger';
+
+/** Between two looks at an attempt to which people give their shares. */
+const FOLLOW_POLL_MS = 250;
+const MAX_STARTS = 4;
+
+/** An attempt that holders give their shares to themselves. */
+export interface DirectSlot {
+  readonly ledger: TokenLedger;
+  readonly run: RunContext;
+  readonly deployment: string;
+  readonly access: ClusterAccess;
+  readonly record: KeyRecord;
+  readonly kind: GeneratedTokenKind;
+  readonly target: InvitationTarget;
+  /** Of the ceremony; of the recipient for a root token. */
+  readonly key: AttemptKey;
+  readonly handInMs: number;
+}
+
+/** Where the ledger has the tokens of one ceremony on one cluster. */
+export interface DirectEntries {
+  readonly ledger: TokenLedger;
+  readonly run: RunContext;
+  readonly record: Pick<KeyRecord, 'kind' | 'cid'>;
+  readonly target: Pick<InvitationTarget, 'cluster'>;
+}
+
+interface EndedAttempt extends Pick<
+  Parameters<DirectSharesActivities['endDirectAttempt']>[0],
+  'nonces' | 'mayExist' | 'ifGone'
+> {
+  /** As a verified invitation of this very run says it. */
+  readonly fingerprint: string | undefined;
+}
+
+/**
+ * Starts an attempt that the holders will complete. Where one of ours is there already it stays, with the shares that
+ * were given to it. The ledger knows of the token before the attempt can end in one.
+ *
+ * @throws RunbookError ATTEMPT_FOREIGN, and what the service refuses
+ */
+export async function startForHolders(execution: Execution, direct: DirectSlot): Promise<DirectAttemptStarted> {
+  const { ledger, access, record } = direct;
+  const { client, entry } = access;
+  const { version } = await client.sys.health({ signal: execution.signal });
+  const { slot, ...way } = await slotOf(direct, version, execution);
+  const { endpoints, token } = slot;
+  let started = false;
+  /** The rest of what the ledger knew is settled only where this activity comes to its end: it tells of it. */
+  const told = async (outcome: 'done' | 'already', attempt: GenerationAttempt): Promise<DirectAttemptStarted> => {
+    const answer = await shown(direct, version, attempt, execution);
+    return { outcome, ...answer, findings: await settleGone(direct, attempt), ...way };
+  };
+  for (let tries = 1; ; tries += 1) {
+    execution.throwIfCancelled();
+    const present = await readAttempt(execution, slot);
+    const mine = await entriesOf(direct);
+    if (present.started) {
+      if (!started && !isOurs(direct.kind, slot.key, mine, present)) throw foreignAttempt(entry.name, present);
+      if (present.pgpFingerprint === slot.key.pgpFingerprint) {
+        await noteAttempt(direct, mine, present);
+        return await told(started ? 'done' : 'already', present);
+      }
+      // With the key of an earlier round: the holders are shown a new one, and the shares given to it are of no use.
+      const madeNothing = await willMakeNothing(slot, direct.kind, present);
+      await cancelSeen(execution, slot, present);
+      if (madeNothing) for (const entry of mine) if (isOf(entry, present)) await ledger.remove(entry);
+      continue;
+    }
+    const pending = newEntry(direct);
+    await ledger.write(pending);
+    await execution.throwIfGivenUp();
+    started = true;
+    try {
+      const attempt = await endpoints.startAttempt(
+        { pgpKey: slot.key.pgpPublicKey },
+        { token, signal: execution.signal, timeoutMs: CHANGE_TIMEOUT_MS },
+      );
+      await noteAttempt(direct, [pending], attempt);
+      return await told('done', attempt);
+    } catch (error) {
+      if (!isRunbookError(error)) throw error;
+      const own = await readOwn(execution, slot);
+      if (own) {
+        await noteAttempt(direct, [pending], own);
+        return await told('done', own);
+      }
+      // Nobody gave a share to an attempt that nobody was told of.
+      await ledger.remove(pending).catch(() => undefined);
+      const fixed = error.outcomeKnown && !error.retryable && error.code !== 'BAD_REQUEST';
+      if (fixed || tries >= MAX_STARTS) throw error;
+      execution.progress(`${error.code} at ${record.cid}`);
+    }
+  }
+}
+
+/** Looks at the slot until it shows something else than `known`. What may pass is waited out. */
+export async function followAttempt(
+  execution: Execution,
+  access: ClusterAccess,
+  known: Pick<DirectAttempt, 'kind' | 'nonce' | 'fingerprint' | 'progress' | 'address' | 'seenAt'> & {
+    readonly earlier: readonly string[];
+    readonly budgetMs: number;
+  },
+): Promise<DirectAttemptSeen> {
+  const deadline = Date.now() + known.budgetMs;
+  const { signal } = execution;
+  let { seenAt } = known;
+  for (;;) {
+    execution.throwIfCancelled();
+    try {
+      const { version } = await access.client.sys.health({ signal });
+      const token = await ceremonyToken(access, version, known.kind, signal);
+      const began = Date.now();
+      const attempt = await endpointsOf(access, known.kind).readAttempt({ token, signal });
+      const seen = judge(known, attempt);
+      if (seen !== 'gone' && seen !== 'foreign') seenAt = began;
+      execution.progress(inWords(attempt));
+      if (seen !== 'unchanged' || Date.now() >= deadline) {
+        const { nonce = '', progress, required } = attempt;
+        const address = await activeNode(access, known.address, signal);
+        return { seen, nonce, progress, required, address, observed: inWords(attempt), seenAt, lookedAt: began };
+      }
+    } catch (error) {
+      if (!isRunbookError(error) || signal.aborted) throw error;
+      execution.progress(`cannot be read now: ${error.code}`);
+      if (Date.now() >= deadline) {
+        const { nonce, progress, address } = known;
+        return {
+          seen: 'unchanged',
+          nonce,
+          progress,
+          required: 0,
+          address,
+          observed: error.code,
+          seenAt,
+          lookedAt: Date.now(),
+        };
+      }
+    }
+    await delay(FOLLOW_POLL_MS, undefined, { signal });
+  }
+}
+
+/**
+ * Frees the slot from our attempt, and settles what the ledger knows of it: only once the attempt was seen gone. Needs
+ * neither the keys nor their host, which may be what was lost.
+ */
+export async function endForHolders(
+  execution: Execution,
+  direct: DirectEntries & { readonly access: ClusterAccess; readonly kind: GeneratedTokenKind },
+  { fingerprint, nonces, ...why }: EndedAttempt,
+): Promise<{ readonly outcome: DirectEnded; readonly observed: string; readonly findings: readonly Finding[] }> {
+  const { ledger, access, kind } = direct;
+  const cluster = access.entry.name;
+  const { version } = await access.client.sys.health({ signal: execution.signal });
+  const slot = {
+    endpoints: endpointsOf(access, kind),
+    cluster,
+    token: await ceremonyToken(access, version, kind),
+  };
+  const present = await readAttempt(execution, slot);
+  const every = await everyEntryOf(direct);
+  const all = await entriesOf(direct);
+  const wasShown =
+    fingerprint !== undefined &&
+    present.pgpFingerprint === fingerprint &&
+    (kind === 'operation-token' || nonces.includes(present.nonce ?? ''));
+  const there = present.started && (wasShown || isOurs(kind, undefined, all, present));
+  let madeNothing = there;
+  if (there) {
+    try {
+      madeNothing = await willMakeNothing(slot, kind, present);
+      await cancelSeen(execution, slot, present);
+    } catch (error) {
+      if (!isRunbookError(error) || execution.signal.aborted) throw error;
+      return {
+        outcome: 'not-done',
+        observed: `our attempt may still be in the slot: ${error.code}`,
+        findings: [notCancelled(cluster, present, error)],
+      };
+    }
+  }
+  const mine = all.filter(({ state }) => state === 'pending');
+  // Where the ledger knows nothing at all it is not the one of the worker that started the attempt.
+  const open = mine.length > 0 || every.length === 0;
+  const mayExist = why.mayExist ?? (madeNothing || !open ? undefined : why.ifGone);
+  for (const entry of mine) {
+    if (mayExist === undefined) await ledger.remove(entry);
+    else await ledger.write({ ...entry, state: 'orphan', at: new Date().toISOString() });
+  }
+  return {
+    outcome: there ? 'done' : 'already',
+    observed: there ? 'our attempt was cancelled' : 'no attempt of ours in the slot',
+    findings: mayExist === undefined ? [] : [orphanFinding(kind, direct.run.wid, cluster, mayExist)],
+  };
+}
+
+/**
+ * Whether an attempt that is seen, and is cancelled next, makes no token: a holder may just give its last share. Who is
+ * further from its end gives none that completes it between the look and the cancellation.
+ */
+async function willMakeNothing(
+  slot: Pick<Slot, 'endpoints' | 'token'>,
+  kind: GeneratedTokenKind,
+  seen: GenerationAttempt,
+): Promise<boolean> {
+  const lacksOne = seen.required > 1 && seen.progress === seen.required - 1;
+  return !lacksOne || (await endDoubt(slot, kind, seen)) === 'certain';
+}
+
+/** What the ledger knows of the tokens of this ceremony on this cluster that exist, or may. */
+export async function entriesOf(direct: DirectEntries): Promise<readonly LedgerEntry[]> {
+  return ofCeremony(await direct.ledger.open(), direct);
+}
+
+/** As {@link entriesOf}, with those whose matter is over. */
+export async function everyEntryOf(direct: DirectEntries): Promise<readonly LedgerEntry[]> {
+  return ofCeremony(await direct.ledger.all(), direct);
+}
+
+function ofCeremony(entries: readonly LedgerEntry[], { run, record, target }: DirectEntries): readonly LedgerEntry[] {
+  return entries.filter(
+    (entry) =>
+      entry.ns === run.ns &&
+      entry.wid === run.wid &&
+      entry.rid === run.rid &&
+      entry.cluster === target.cluster &&
+      (entry.kind ?? 'operation-token') === record.kind &&
+      entry.cid === record.cid,
+  );
+}
+
+/**
+ * Ours by the key of this ceremony. A recipient of a root token may use his key by hand: there it is ours only where the
+ * ledger knows the attempt.
+ */
+export function isOurs(
+  kind: GeneratedTokenKind,
+  key: AttemptKey | undefined,
+  mine: readonly LedgerEntry[],
+  present: GenerationAttempt,
+): boolean {
+  const { pgpFingerprint } = present;
+  if (pgpFingerprint === undefined) return false;
+  if (mine.some((entry) => isOf(entry, present))) return true;
+  if (kind === 'root-token') return false;
+  return pgpFingerprint === key?.pgpFingerprint || mine.some((entry) => entry.key === pgpFingerprint);
+}
+
+function isOf({ attempt }: LedgerEntry, { nonce }: GenerationAttempt): boolean {
+  return nonce !== undefined && attempt === digestOf(nonce);
+}
+
+/**
+ * What an earlier epoch left, beside the attempt that is in the slot now: an attempt that is gone may have ended in a
+ * token that nobody was told of, and one that nobody was told of got no share.
+ */
+async function settleGone(direct: DirectSlot, present: GenerationAttempt): Promise<readonly Finding[]> {
+  const findings: Finding[] = [];
+  for (const entry of await entriesOf(direct)) {
+    if (entry.state !== 'pending' || isOf(entry, present)) continue;
+    if (entry.attempt === undefined) await direct.ledger.remove(entry);
+    else {
+      await direct.ledger.write({ ...entry, state: 'orphan', at: new Date().toISOString() });
+      const how = 'an attempt of this run was gone when the next one was started, and nobody saw how it ended';
+      findings.push(orphanFinding(direct.kind, entry.wid, entry.cluster, how));
+    }
+  }
+  return findings;
+}
+
+export function notCancelled(cluster: string, { nonce = '' }: GenerationAttempt, { code }: RunbookError): Finding {
+  return {
+    severity: 'critical',
+    code: 'attempt-not-cancelled',
+    text: `The attempt ${attemptMark(nonce)} of this run on ${cluster} was not seen to be gone (${code}): who gives its last key share makes a token that nobody waits for.`,
+    next: `No holder gives a share to it any more. Cancel it: \`vault operator generate-root -cancel\` (for an operation token with \`-dr-token\`), and see with \`-status\` that it is gone. Its entry stays in the ledger.`,
+  };
+}
+
+async function noteAttempt(
+  direct: DirectSlot,
+  mine: readonly LedgerEntry[],
+  { nonce = '' }: GenerationAttempt,
+): Promise<void> {
+  const attempt = digestOf(nonce);
+  const entry =
+    mine.find((each) => each.attempt === attempt) ??
+    mine.find((each) => each.state === 'pending' && each.attempt === undefined) ??
+    newEntry(direct);
+  if (entry.state === 'pending') await direct.ledger.write({ ...entry, attempt, at: new Date().toISOString() });
+}
+
+/** From version 2.0 holders may be let in by opening the calls to everybody, before or while they are asked. */
+async function slotOf({ access, kind, key }: DirectSlot, version: string | undefined, { signal }: Execution) {
+  const { token, closeAfterwards } = await ceremonyEntry(access, { kind, version, signal });
+  const slot: Slot = {
+    endpoints: endpointsOf(access, kind),
+    cluster: access.entry.name,
+    key,
+    earlierKeys: new Set(),
+    token,
+  };
+  if (majorVersion(version) < 2) return { slot };
+  return { slot, breakGlass: { open: closeAfterwards !== undefined, close: closingInWords(access, kind) } };
+}
+
+async function shown(
+  { access, kind, target, key, handInMs }: DirectSlot,
+  version: string | undefined,
+  { nonce, progress, required }: GenerationAttempt,
+  { signal }: Execution,
+): Promise<DirectAttempt> {
+  const cluster = access.entry.name;
+  const seenAt = Date.now();
+  if (nonce === undefined) throw new RunbookError('RESPONSE_INVALID', `${cluster} tells no nonce of the attempt.`);
+  return {
+    kind,
+    nonce,
+    fingerprint: key.pgpFingerprint,
+    progress,
+    required,
+    address: await activeNode(access, target.addresses[0] ?? '', signal),
+    caSha256: target.caSha256,
+    needsToken: majorVersion(version) >= 2,
+    seenAt,
+    handInMs,
+  };
+}
+
+function judge(
+  { kind, nonce, fingerprint, progress, earlier }: Parameters<typeof followAttempt>[2],
+  attempt: GenerationAttempt,
+): DirectAttemptSeen['seen'] {
+  if (!attempt.started) return 'gone';
+  if (attempt.pgpFingerprint !== fingerprint) return 'foreign';
+  if (attempt.nonce !== nonce)
+    return kind === 'operation-token' || earlier.includes(attempt.nonce ?? '') ? 'reappeared' : 'foreign';
+  if (attempt.progress > progress) return 'progress';
+  return attempt.progress < progress ? 'rejected' : 'unchanged';
+}
+
+function inWords({ started, pgpFingerprint, progress, required }: GenerationAttempt): string {
+  return started ? `${progress} of ${required} key shares, ${keyInWords(pgpFingerprint)}` : 'no attempt in the slot';
+}
+
+async function activeNode(access: ClusterAccess, otherwise: string, signal: AbortSignal): Promise<string> {
+  try {
+    access.client.forgetActiveNode();
+    return await access.client.activeNode({ signal });
+  } catch (error) {
+    if (!isRunbookError(error) || signal.aborted) throw error;
+    return otherwise;
+  }
+}
+
+function newEntry({ deployment, record, kind, target, run, key }: DirectSlot): LedgerEntry {
+  return {
+    version: 1,
+    id: randomUUID(),
+    ...(kind === 'operation-token' ? {} : { kind }),
+    deployment,
+    cluster: target.cluster,
+    clusterId: target.clusterId,
+    ns: run.ns,
+    wid: run.wid,
+    rid: run.rid,
+    cid: record.cid,
+    key: key.pgpFingerprint,
+    state: 'pending',
+    at: new Date().toISOString(),
+  };
+}

@@ -1,0 +1,72 @@
+import type { Precondition } from '../../../src/contracts/plan';
+import type { Rule, SwitchoverWorld } from './switchover-rule';
+
+const ACKNOWLEDGE = 'or {"acknowledgeFlapping": true}';
+
+/** Not at once after the last change of the primary, and not again and again: a planned run has time. */
+export const pace: Rule = (world) => [coolDown(world), flapping(world)];
+
+function coolDown({ changes, now, input, deployment }: SwitchoverWorld): Precondition {
+  const name = 'cool-down since the last change of the primary';
+  const needed = `${inWords(deployment.limits.coolDownMs)} ago or more, ${ACKNOWLEDGE}`;
+  if (changes === undefined) return unreadable(name, needed);
+  const [last] = changes;
+  const passed = last === undefined || now - last.at >= deployment.limits.coolDownMs;
+  const observed =
+    last === undefined
+      ? 'none lately'
+      : `${last.runbook} ${inWords(Math.max(0, now - last.at))} ago (run ${last.runId})`;
+  return verdict(
+    name,
+    passed,
+    observed,
+    needed,
+    input.acknowledgeFlapping,
+    'Wait for the cool-down: what is broken shows then.',
+  );
+}
+
+function flapping({ changes, now, input, deployment }: SwitchoverWorld): Precondition {
+  const { flappingChanges, flappingWithinMs } = deployment.limits;
+  const name = 'roles do not flap';
+  const needed = `at most ${flappingChanges} changes of the primary within ${inWords(flappingWithinMs)}, ${ACKNOWLEDGE}`;
+  if (changes === undefined) return unreadable(name, needed);
+  const count = changes.filter(({ at }) => now - at < flappingWithinMs).length;
+  return verdict(
+    name,
+    count < flappingChanges,
+    `${count} within ${inWords(flappingWithinMs)}; this would be one more`,
+    needed,
+    input.acknowledgeFlapping,
+    'Find out why roles change so often before the next time.',
+  );
+}
+
+function verdict(
+  name: string,
+  good: boolean,
+  observed: string,
+  needed: string,
+  acknowledged: boolean,
+  next: string,
+): Precondition {
+  if (good) return { name, observed, needed, verdict: 'ok' };
+  return acknowledged
+    ? { name, observed: `${observed}; acknowledged`, needed, verdict: 'warn', next }
+    : { name, observed, needed, verdict: 'fail', next: `${next} Or start with {"acknowledgeFlapping": true}.` };
+}
+
+function unreadable(name: string, needed: string): Precondition {
+  return { name, observed: 'Temporal does not tell the closed runs', needed, verdict: 'not-checkable' };
+}
+
+function inWords(milliseconds: number): string {
+  const units = [
+    [86_400_000, 'd'],
+    [3_600_000, 'h'],
+    [60_000, 'min'],
+    [1_000, 's'],
+  ] as const;
+  const [size, unit] = units.find(([each]) => milliseconds >= 2 * each) ?? [1, 'ms'];
+  return `${Math.floor(milliseconds / size)} ${unit}`;
+}
