@@ -47,9 +47,8 @@ export async function settleCeremony(
     });
   for (const entry of mine) {
     if (entry.state === 'handed-over') {
-      if (entry.encoded === undefined ? inHand.length > 0 : inHand.includes(entry.encoded))
-        await becomes(entry, undefined);
-      else if (entry.encoded !== undefined) tell(notDelivered(entry));
+      if (isHandedOn(entry, inHand)) await becomes(entry, undefined);
+      else tell(entry.encoded === undefined ? notHandedOn(entry) : notDelivered(entry));
       continue;
     }
     // Attempts that holders complete themselves are settled by who followed them.
@@ -66,6 +65,10 @@ export async function settleCeremony(
   }
   if (unwritten !== undefined) findings.push(notSettled(unwritten, 'warning'));
   return findings;
+}
+
+function isHandedOn({ encoded, handedInDigest }: LedgerEntry, inHand: readonly string[]): boolean {
+  return inHand.some((each) => (encoded === undefined ? digestOf(each) === handedInDigest : each === encoded));
 }
 
 interface Ended {
@@ -120,6 +123,17 @@ export function notDelivered({ id, cluster, wid }: LedgerEntry): Finding {
     code: 'orphan-root-token',
     text: `A root token of ${cluster} exists, made by ${wid} and encrypted to its recipient, that its run did not hand on (entry ${id} of the worker's ledger).`,
     next: `Who runs the worker gives the recipient the field \`encoded\` of ${id}.json in its ledger directory: he decrypts it, and revokes the token where it is not needed. A root token has no lifetime. Otherwise go through \`auth/token/accessors\` of ${cluster}, and revoke by accessor each token with policy root whose creation time is that of this run.`,
+  };
+}
+
+/** What holders handed in themselves is in the history of the run, and nowhere here. */
+function notHandedOn({ cluster, wid, rid, handedIn }: LedgerEntry): Finding {
+  const event = `event ${handedIn ?? 'unknown'}`;
+  return {
+    severity: 'critical',
+    code: 'orphan-root-token',
+    text: `A root token of ${cluster} may exist, encrypted to its recipient, that ${wid} did not hand on: it was handed in by ${event}.`,
+    next: `Give the recipient the field \`encodedToken\` of ${event} in the history of ${wid} (run ${rid}): he decrypts it, and revokes the token where it is not needed. A root token has no lifetime. Where it holds none, go through \`auth/token/accessors\` of ${cluster}, and revoke by accessor each token with policy root whose creation time is that of this run.`,
   };
 }
 

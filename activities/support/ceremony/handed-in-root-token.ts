@@ -7,6 +7,7 @@ import { ceremonyToken } from '../clusters';
 import { entriesOf, everyEntryOf, isOurs } from './direct-attempt';
 import { readHandedIn } from './encoded-token';
 import type { Execution } from '../execution';
+import { digestOf } from './generation-record';
 import { readAttempt } from './generation-slot';
 import type { Held } from './handed-in-token';
 import { notATarget } from './handed-in-token';
@@ -37,7 +38,7 @@ export async function takeHandedInRoot(
       'attempt-under-way',
       `the attempt of this run on ${cluster} still waits for key shares: no token came of it`,
     );
-  await notePassedOn(held, cluster, eventId);
+  await notePassedOn(held, cluster, eventId, read.encodedToken);
   const text = `taken for the recipient of ${recipient.fingerprint}; nobody here can read it, and only he can tell whether it holds the token`;
   return { arrival, code: 'accepted', text, cluster, encryptedToken: read.encodedToken };
 }
@@ -46,14 +47,18 @@ export async function takeHandedInRoot(
  * A token that holders were making themselves is its recipient's from now on. An alarm that was raised stays one, with the event: who
  * follows it up learns that something was handed in. Which of several it was nobody can tell.
  */
-async function notePassedOn(held: Held, cluster: string, eventId: number): Promise<void> {
+async function notePassedOn(held: Held, cluster: string, eventId: number, encoded: string): Promise<void> {
   const { ledger } = held;
   const entries = await everyEntryOf({ ...held, target: { cluster } });
   if (entries.some(({ handedIn }) => handedIn === eventId)) return;
   const at = new Date().toISOString();
   // What a burst left belongs to its burst: nobody outside of the worker can have its answer.
   const pending = held.direct ? entries.find(({ state }) => state === 'pending') : undefined;
-  if (pending) return ledger.write({ ...pending, state: 'handed-over', handedIn: eventId, at });
+  if (pending)
+    return ledger.write({
+      ...{ ...pending, state: 'handed-over', at },
+      ...{ handedIn: eventId, handedInDigest: digestOf(encoded) },
+    });
   const [alarm, ...others] = entries.filter(({ state, handedIn }) => state === 'orphan' && handedIn === undefined);
   if (alarm && others.length === 0 && !entries.some(({ state }) => state === 'handed-over'))
     await ledger.write({ ...alarm, handedIn: eventId, at });
