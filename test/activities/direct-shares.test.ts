@@ -380,7 +380,7 @@ it('what anybody may encrypt to the recipient of a root token ends no attempt an
   const notOn = {
     severity: 'critical',
     code: 'orphan-root-token',
-    text: expect.stringMatching(/handed in by event \d+/),
+    text: expect.stringMatching(/handed in by event \d+/) as string,
   };
   for (const [inHand, findings, left] of [
     [[], [notOn], 1],
