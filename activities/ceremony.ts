@@ -33,6 +33,7 @@ import { personLookup } from './support/approvals/people';
 import { plainShares, splitEnvelopes } from './support/ceremony/plain-shares';
 import { fileDigest, readThreshold } from './support/ceremony/ceremony-facts';
 import { invitedNow } from './support/ceremony/ceremony-roster';
+import type { SettledCeremony } from './support/ceremony/ceremony-settlement';
 import { notSettled, settleCeremony } from './support/ceremony/ceremony-settlement';
 import { madeBefore } from './support/ceremony/generation-record';
 import { TokenLedger } from './support/ceremony/token-ledger';
@@ -262,22 +263,24 @@ export function createCeremonyActivities(dependencies: ActivityDependencies, clu
       for (const { epoch } of mine) await keyRecords.destroy(cid, epoch);
       const destroyed = mine.length > 0;
       const ended = { cid, told, inHand };
-      const findings = await settleCeremony(ledger, clusters, execution, ended).catch((error: unknown) => {
+      const settling = settleCeremony(ledger, clusters, execution, ended);
+      const { findings, bursts } = await settling.catch((error: unknown): SettledCeremony => {
         if (!isRunbookError(error) || execution.signal.aborted) throw error;
         // Where the keys are gone already an earlier attempt destroyed them: it knew whether shares were given.
         const given = !destroyed || mine.some(({ firstBurst }) => firstBurst !== undefined);
-        return [notSettled(error, given ? 'critical' : 'warning')];
+        return { findings: [notSettled(error, given ? 'critical' : 'warning')] };
       });
       return {
         destroyed,
         text: destroyed ? `keys of ${mine.length} epoch(s) destroyed` : 'the keys were gone already',
         ...(findings.length > 0 && { findings }),
+        ...(bursts && { bursts }),
       };
     }),
 
     settleCeremony: executeChange(async ({ ceremony, told = [], inHand = [] }, execution) => {
       const { cid } = ceremony;
-      return { findings: await settleCeremony(ledger, clusters, execution, { cid, told, inHand }) };
+      return settleCeremony(ledger, clusters, execution, { cid, told, inHand });
     }),
   };
 }

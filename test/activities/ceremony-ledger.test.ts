@@ -232,8 +232,25 @@ describe('the end of the ceremony', () => {
     expect([findings, states()]).toEqual([[ORPHAN], ['orphan']]);
     expect(await bench.call('settleCeremony', { ceremony: { cid, threshold }, told: toldBy(findings) })).toEqual({
       findings: [],
+      bursts: [{ cluster: 'west', epoch: 1 }],
     });
     expect(await bench.keyRecords.ofRun(bench.run)).toContainEqual(expect.objectContaining({ cid }));
+  });
+
+  it('says of which bursts it has an entry, also of one that died and that the next epoch settled', async () => {
+    const ledger = new TokenLedger(bench.ledgerDirectory);
+    await bench.call('generateOperationToken', asked());
+    const [made] = entries();
+    if (!made) throw new Error('no entry');
+    await rm(bench.ledgerDirectory, { recursive: true });
+    const { sealed: _sealed, made: _made, ...died } = made;
+    await ledger.write({ ...died, epoch: 7, key: 'another', state: 'begun' });
+    await bench.call('generateOperationToken', asked());
+    const { bursts = [] } = await end();
+    expect(bursts.map(({ cluster, epoch }) => [cluster, epoch]).sort()).toEqual([
+      ['west', 1],
+      ['west', 7],
+    ]);
   });
 
   it.each([

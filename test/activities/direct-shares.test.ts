@@ -101,7 +101,12 @@ describe('takeEncodedToken', () => {
     const { clusterId } = bench.cluster('west');
     const record = await GenerationRecord.begin(ledger(), {
       ...{ kind: 'operation-token', deployment: DEPLOYMENT, cluster: 'west', clusterId, run: bench.run },
-      ...{ cid: handle.cid, key: (await bench.keyRecords.read(handle.cid, 1)).keys.pgpFingerprint, threshold: 3 },
+      ...{
+        cid: handle.cid,
+        epoch: 1,
+        key: (await bench.keyRecords.read(handle.cid, 1)).keys.pgpFingerprint,
+        threshold: 3,
+      },
     });
     await record.lastShare('nonce');
     await record.orphaned('an answer was lost');

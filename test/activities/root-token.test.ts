@@ -126,7 +126,7 @@ describe('generateRootToken', () => {
     const ledger = new TokenLedger(bench.ledgerDirectory);
     const subject = {
       ...({ kind: 'root-token', deployment: DEPLOYMENT, cluster: 'east', clusterId: 'east', run: bench.run } as const),
-      ...{ cid: ceremony.cid, key: 'fingerprint', threshold: 3 },
+      ...{ cid: ceremony.cid, epoch: 1, key: 'fingerprint', threshold: 3 },
     };
     await GenerationRecord.begin(ledger, subject);
     const his = await start();
@@ -179,7 +179,13 @@ describe('generateRootToken', () => {
         ...{ deployment: DEPLOYMENT, cluster: 'west', clusterId: 'west', run: bench.run },
         threshold: 3,
       };
-      await GenerationRecord.begin(ledger(), { ...subject, kind: 'operation-token', cid: 'another', key: 'k' });
+      await GenerationRecord.begin(ledger(), {
+        ...subject,
+        kind: 'operation-token',
+        cid: 'another',
+        epoch: 1,
+        key: 'k',
+      });
       expect(await ledger().open()).toHaveLength(1);
       expect(await dispose(entry.id)).toMatchObject({
         state: 'kept',
@@ -191,7 +197,7 @@ describe('generateRootToken', () => {
 
     it("is the recipient's where its run hands it on, and leaves the ledger", async () => {
       const { encryptedToken } = await bench.call('generateRootToken', generate(await authority()));
-      expect(await end([encryptedToken])).toEqual({ findings: [] });
+      expect(await end([encryptedToken])).toMatchObject({ findings: [] });
       expect(await ledger().all()).toEqual([]);
     });
   });
@@ -200,7 +206,7 @@ describe('generateRootToken', () => {
     const ledger = new TokenLedger(bench.ledgerDirectory);
     const subject = {
       ...({ kind: 'root-token', deployment: DEPLOYMENT, cluster: 'east', clusterId: 'east', run: bench.run } as const),
-      ...{ cid: ceremony.cid, key: 'fingerprint', threshold: 3 },
+      ...{ cid: ceremony.cid, epoch: 1, key: 'fingerprint', threshold: 3 },
     };
     const died = await GenerationRecord.begin(ledger, subject);
     await died.lastShare('5c2c7f53-0000-4000-8000-000000000000');

@@ -1,3 +1,4 @@
+import type { BurstInLedger } from '../../src/contracts/activities';
 import { alarmsTold } from '../../src/contracts/alarms';
 import { UNFIT_SHARES } from '../../src/contracts/ceremony';
 import type { CeremonyHandle } from '../../src/contracts/ceremony';
@@ -11,25 +12,49 @@ type Kind = 'operation-token' | 'root-token';
 /** Failures that say nothing of what the last call of the activity did. */
 const UNTOLD: ReadonlySet<string> = new Set(['ACTIVITY_TIMEOUT', 'WORKER_UNREACHABLE']);
 
-/** The bursts of one ceremony, and those of them whose end nobody told: by cluster. */
+/**
+ * A call that no worker took within this time never began: it waits 30 s for a worker, and a first attempt that ended
+ * unheard would have cost 4 s more at the least.
+ */
+const NEVER_BEGAN_MS = 33_000;
+
+interface Untold {
+  readonly cluster: string;
+  readonly kind: Kind;
+  /** Of the keys: who holds them has the ledger of the burst. */
+  readonly epoch: number;
+}
+
+/** The bursts of one ceremony, and those of them whose end nobody told. */
 export class BurstSettlement {
   readonly #run: Run;
-  readonly #untold = new Map<string, Kind>();
+  /** By cluster and epoch: another burst says nothing of one whose worker died, perhaps with a ledger of its own. */
+  readonly #untold = new Map<string, Untold>();
 
   constructor(run: Run) {
     this.#run = run;
   }
 
   /** Carries out one burst. */
-  async during<R>(cluster: string, kind: Kind, burst: () => Promise<R>): Promise<R> {
-    this.#untold.set(cluster, kind);
+  async during<R>(
+    { epoch }: Pick<CeremonyHandle, 'epoch'>,
+    cluster: string,
+    kind: Kind,
+    burst: () => Promise<R>,
+  ): Promise<R> {
+    const key = `${epoch} ${cluster}`;
+    const earlier = this.#untold.has(key);
+    this.#untold.set(key, { cluster, kind, epoch });
+    const began = Date.now();
     try {
       const result = await burst();
-      this.#untold.delete(cluster);
+      this.#untold.delete(key);
       return result;
     } catch (error) {
       const failure = failureFacts(error);
-      if (failure && !UNTOLD.has(failure.code)) this.#untold.delete(cluster);
+      const neverBegan = failure?.code === 'WORKER_UNREACHABLE' && Date.now() - began < NEVER_BEGAN_MS;
+      // What one call says of itself says nothing of an earlier one whose end nobody told.
+      if (failure && !earlier && (neverBegan || !UNTOLD.has(failure.code))) this.#untold.delete(key);
       throw error;
     }
   }
@@ -45,35 +70,47 @@ export class BurstSettlement {
     const { state } = this.#run;
     const more = () => ({ ...alarmsTold(state.findings), ...(inHand.length > 0 && { inHand }) });
     try {
-      const { text, findings } = await call.destroyCeremonyKeys({ ceremony, ...more() });
+      const { text, findings, bursts = [] } = await call.destroyCeremonyKeys({ ceremony, ...more() });
       state.noteFindings(findings);
+      this.#alarm((burst) => burst.epoch === ceremony.epoch || isAmong(bursts, burst));
       return { text };
     } catch (error) {
       if (!failureFacts(error)) throw error;
       const { cid, threshold } = ceremony;
       await call
         .settleCeremony({ ceremony: { cid, threshold }, ...more() })
-        .then(({ findings }) => state.noteFindings(findings))
+        .then(({ findings, bursts = [] }) => {
+          state.noteFindings(findings);
+          this.#alarm((burst) => isAmong(bursts, burst));
+        })
         .catch((settling: unknown) => {
           if (!failureFacts(settling)) throw settling;
-          this.#alarm();
+          this.#alarm(() => false);
         });
-      this.#untold.clear();
       throw error;
     }
   }
 
-  #alarm(): void {
-    for (const [cluster, kind] of this.#untold) {
+  /** @param isKnown - whether a ledger that was looked at is the one of the burst: it tells what is left of it */
+  #alarm(isKnown: (burst: Untold) => boolean): void {
+    const untold = [...this.#untold.values()];
+    this.#untold.clear();
+    for (const burst of untold) {
+      if (isKnown(burst)) continue;
+      const { cluster, kind } = burst;
       const what = kind === 'root-token' ? 'A root token' : 'An operation token';
       this.#run.state.finding({
         severity: 'critical',
         code: kind === 'root-token' ? 'orphan-root-token' : 'orphan-token',
-        text: `${what} of ${cluster} may exist that nobody holds: the worker ended while key shares were given, and no worker could look at its ledger.`,
+        text: `${what} of ${cluster} may exist that nobody holds: the worker ended while key shares were given, and no worker could look at its ledger (epoch ${burst.epoch}).`,
         next: 'Start a worker with that ledger directory, then operationTokenDisposal: it names what is left there.',
       });
     }
   }
+}
+
+function isAmong(bursts: readonly BurstInLedger[], { cluster, epoch }: Untold): boolean {
+  return bursts.some((each) => each.cluster === cluster && each.epoch === epoch);
 }
 
 /** Whether the shares in hand do not do: a holder corrects his, or a further one gives. */

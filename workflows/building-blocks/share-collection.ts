@@ -225,7 +225,7 @@ export abstract class ShareCollection {
       try {
         const given = () => ({ envelopes: this.#shares.envelopes, ...alarmsTold(this.#run.state.findings) });
         const body = (call: StepCalls) =>
-          this.#bursts.during(cluster, kind, () => generate(call, { ceremony, ...given() }));
+          this.#bursts.during(ceremony, cluster, kind, () => generate(call, { ceremony, ...given() }));
         const options: StepOptions<R> = {
           ...(instead && { instead }),
           note: (made) => (made.attempts > 1 ? `${made.attempts} attempts` : undefined),

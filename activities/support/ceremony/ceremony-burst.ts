@@ -94,8 +94,8 @@ export async function burstOfCeremony<K extends GeneratedTokenKind, T>(
   const { destroyAfter } = await keyRecords.markFirstBurst(record.cid, record.epoch, Date.now());
   const { version } = await access.client.sys.health({ signal });
   const { token, closeAfterwards } = await ceremonyEntry(access, { kind, version, signal });
-  const { cid, threshold } = record;
-  const subject = { kind, deployment, cluster, clusterId, run, cid, key: key.pgpFingerprint, threshold };
+  const { cid, epoch, threshold } = record;
+  const subject = { kind, deployment, cluster, clusterId, run, cid, epoch, key: key.pgpFingerprint, threshold };
   const generation = await GenerationRecord.begin(ledger, subject, request.told);
   const result = await runBurst(execution, {
     kind,

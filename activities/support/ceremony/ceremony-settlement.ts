@@ -1,4 +1,5 @@
 import type { GenerationAttempt } from '../../../src/client';
+import type { BurstInLedger } from '../../../src/contracts/activities';
 import type { Finding } from '../../../src/contracts/run-facts';
 import type { RunbookError } from '../../../src/errors';
 import { isRunbookError } from '../../../src/errors';
@@ -20,6 +21,12 @@ export interface EndedCeremony {
   readonly inHand: readonly string[];
 }
 
+export interface SettledCeremony {
+  readonly findings: readonly Finding[];
+  /** Bursts of which this ledger has an entry. */
+  readonly bursts?: readonly BurstInLedger[];
+}
+
 /**
  * What a ceremony leaves in the ledger, and in the slots, when its run has come to its end: tokens that may exist and that
  * the run does not know of yet, because the burst was cancelled or its worker died and no other took its place; and
@@ -32,7 +39,7 @@ export async function settleCeremony(
   clusters: Clusters,
   execution: Execution,
   { cid, told, inHand }: EndedCeremony,
-): Promise<readonly Finding[]> {
+): Promise<SettledCeremony> {
   const { run } = execution;
   const mine = (await ledger.all()).filter((entry) => isOfRun(entry, run) && entry.cid === cid);
   const findings: Finding[] = untold(mine, told).map(alarmOf);
@@ -64,7 +71,8 @@ export async function settleCeremony(
     if (await becomes(entry, orphan)) tell(alarmOf(orphan));
   }
   if (unwritten !== undefined) findings.push(notSettled(unwritten, 'warning'));
-  return findings;
+  const bursts = mine.flatMap(({ cluster, epoch }) => (epoch === undefined ? [] : [{ cluster, epoch }]));
+  return { findings, ...(bursts.length > 0 && { bursts }) };
 }
 
 function isHandedOn({ encoded, handedInDigest }: LedgerEntry, inHand: readonly string[]): boolean {

@@ -19,6 +19,7 @@ export interface GenerationSubject {
   readonly clusterId: string;
   readonly run: RunContext;
   readonly cid: string;
+  readonly epoch: number;
   /** Fingerprint of the key of the attempt. */
   readonly key: string;
   readonly threshold: number;
@@ -72,7 +73,8 @@ export class GenerationRecord implements BurstNotes {
     const all = await ledger.all();
     const outdated = Date.now() - BEGUN_KEPT_MS;
     for (const entry of all)
-      if (entry.state === 'begun' && Date.parse(entry.at) < outdated) await ledger.remove(entry).catch(() => undefined);
+      if (entry.state === 'begun' && Date.parse(entry.at) < outdated && !isOfRun(entry, subject.run))
+        await ledger.remove(entry).catch(() => undefined);
     const own = newEntry(subject);
     await ledger.write(own);
     return new GenerationRecord(ledger, subject, ofSubject(all, subject), told, own);
@@ -129,7 +131,7 @@ export class GenerationRecord implements BurstNotes {
       const orphan = this.#orphans.get(entry.id);
       if (orphan === undefined && entry.state === 'pending') continue;
       // What cannot be written stays as it is: the next attempt judges it again. Who was thought dead may be slow.
-      const settled = await this.#ledger.settle(entry, orphan ?? this.#dropped(entry)).catch(() => true);
+      const settled = await this.#ledger.settle(entry, orphan ?? nothingOf(entry)).catch(() => true);
       if (!settled) this.#orphans.delete(entry.id);
     }
   }
@@ -181,12 +183,14 @@ export class GenerationRecord implements BurstNotes {
 
   /** There is no token. The attempt may be there still, or come back: of a root token only its nonce says whose it is. */
   async #drop(entry: LedgerEntry): Promise<void> {
+    const died = this.#left.find(({ id }) => id === entry.id);
+    if (died) return void (await this.#ledger.settle(died, nothingOf(died)));
     const left = this.#dropped(entry);
     await (left === undefined ? this.#ledger.remove(entry) : this.#ledger.write(left));
   }
 
   #dropped(entry: LedgerEntry): LedgerEntry | undefined {
-    return this.#isRoot && entry.attempt !== undefined ? { ...entry, state: 'begun', how: undefined } : undefined;
+    return this.#isRoot && entry.attempt !== undefined ? nothingOf(entry) : undefined;
   }
 
   async #note(change: Partial<LedgerEntry>): Promise<void> {
@@ -194,6 +198,14 @@ export class GenerationRecord implements BurstNotes {
     await this.#ledger.write(written);
     this.#own = written;
   }
+}
+
+/**
+ * There is no token. Of a burst whose worker died the entry stays until the ceremony has come to its end: it shows then
+ * that this ledger is the one of that burst.
+ */
+function nothingOf(entry: LedgerEntry): LedgerEntry {
+  return { ...entry, state: 'begun', how: undefined };
 }
 
 /** The token that an earlier attempt made, and that the run did not hear of: it died before it could report. */
@@ -206,7 +218,7 @@ export interface MadeBefore {
 /** Looks for tokens of this very ceremony, key and cluster that are in the ledger, the newest first. */
 export async function madeBefore(
   ledger: TokenLedger,
-  subject: Omit<GenerationSubject, 'threshold'>,
+  subject: Omit<GenerationSubject, 'threshold' | 'epoch'>,
   told: readonly string[] = [],
 ): Promise<readonly MadeBefore[]> {
   const state = subject.kind === 'root-token' ? 'handed-over' : 'alive';
@@ -235,7 +247,7 @@ export function madeNothing(
 
 function ofSubject(
   entries: readonly LedgerEntry[],
-  { run, cluster, cid, kind }: Omit<GenerationSubject, 'threshold'>,
+  { run, cluster, cid, kind }: Pick<GenerationSubject, 'run' | 'cluster' | 'cid' | 'kind'>,
 ): LedgerEntry[] {
   return entries.filter(
     (entry) =>
@@ -297,7 +309,7 @@ export function orphanFinding(kind: GeneratedTokenKind, workflowId: string, clus
   };
 }
 
-function newEntry({ kind, deployment, cluster, clusterId, run, cid, key }: GenerationSubject): LedgerEntry {
+function newEntry({ kind, deployment, cluster, clusterId, run, cid, epoch, key }: GenerationSubject): LedgerEntry {
   return {
     version: 1,
     id: randomUUID(),
@@ -309,6 +321,7 @@ function newEntry({ kind, deployment, cluster, clusterId, run, cid, key }: Gener
     wid: run.wid,
     rid: run.rid,
     cid,
+    epoch,
     key,
     state: 'begun',
     at: new Date().toISOString(),

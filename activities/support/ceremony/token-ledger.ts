@@ -18,6 +18,8 @@ const entrySchema = z.strictObject({
   rid: z.string(),
   /** The ceremony whose shares make the token. */
   cid: z.string().optional(),
+  /** Whose keys the burst used. Entries of bursts alone have it. */
+  epoch: z.int().optional(),
   /**
    * `begun`: shares are or were being given, and the last one was not sent: there is no token. `pending`: it was, and
    * whether a token came of it is not settled. `handed-over`: a root token was made, and its recipient alone can read it.

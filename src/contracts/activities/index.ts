@@ -1,4 +1,5 @@
 import type {
+  BurstInLedger,
   ActivationTokenResult,
   AssessSwitchoverResult,
   Authority,
@@ -236,6 +237,8 @@ export interface SwitchoverActivities {
     readonly text: string;
     /** Tokens that may exist, and that the run did not know of. */
     readonly findings?: readonly Finding[];
+    /** Bursts of this ceremony of which the ledger has an entry: of others it says nothing. */
+    readonly bursts?: readonly BurstInLedger[];
   }>;
   /** What {@link destroyCeremonyKeys} does beside the keys, by any worker: their host may be what was lost. */
   settleCeremony(
@@ -244,7 +247,7 @@ export interface SwitchoverActivities {
       readonly told?: readonly string[];
       readonly inHand?: readonly string[];
     },
-  ): Promise<{ readonly findings: readonly Finding[] }>;
+  ): Promise<{ readonly findings: readonly Finding[]; readonly bursts?: readonly BurstInLedger[] }>;
   deleteOperationTokens(
     input: StepInput & { readonly deployment: string; readonly tokens: readonly OperationTokenReference[] },
   ): Promise<{ readonly disposals: readonly TokenDisposal[]; readonly findings: readonly Finding[] }>;

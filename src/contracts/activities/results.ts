@@ -152,6 +152,12 @@ export interface TokenDisposal {
   readonly text: string;
 }
 
+/** A burst of a ceremony of which the ledger of a worker has an entry. */
+export interface BurstInLedger {
+  readonly cluster: string;
+  readonly epoch: number;
+}
+
 /** A paths filter of a performance secondary. */
 export interface PathsFilterFacts {
   readonly mode: 'allow' | 'deny';
