@@ -23,13 +23,21 @@ async function carryOut(run: Run, input: RootTokenCeremonyInput): Promise<Ending
   const { deployment, cluster } = input;
   let fingerprint = '';
   let ceremony: DirectRootToken | RootTokenShares | undefined;
-  const handedOn = (encryptedToken: string) => ({
-    result: { cluster, recipientKey: fingerprint, encryptedToken },
+  const handedOn = ([encryptedToken, ...others]: readonly string[]) => ({
+    result: {
+      ...{ cluster, recipientKey: fingerprint, encryptedToken },
+      ...(others.length > 0 && { otherMessages: others }),
+    },
     leftToDo: [
       `Give the encrypted token (encryptedToken in the result of ${deployment}/${cluster}) to the recipient, who decrypts it: \`base64 -d token.txt | gpg --decrypt\`.`,
+      ...(others.length > 0
+        ? [
+            `Give the recipient the ${others.length === 1 ? 'other message' : `${others.length} other messages`} that came in too (otherMessages in the result): anybody can encrypt to the recipient's key, and only the recipient can tell which of them is the token.`,
+          ]
+        : []),
       ...(ceremony?.wasHandedIn === true
         ? [
-            `The recipient says at once where it holds no root token: nobody here could open what was handed in, and a root token of ${cluster} exists that nobody holds then. Go through \`auth/token/accessors\` and revoke it by its accessor.`,
+            `The recipient says at once where it holds no root token: nobody here could open what was handed in, and a root token of ${cluster} exists that nobody holds then. Until then whoever was shown an encoded token keeps it. Where nobody has one, go through \`auth/token/accessors\` and revoke it by its accessor.`,
           ]
         : []),
     ],
@@ -63,18 +71,18 @@ async function carryOut(run: Run, input: RootTokenCeremonyInput): Promise<Ending
 
       // 3. DANGER: one burst. The token has no lifetime, and only the recipient can read and revoke it.
       run.state.enterPhase('working');
-      const encryptedToken = await asked.generate();
+      await asked.generate();
 
       // 4. The keys are not needed any more.
       run.state.enterPhase('finishing');
       await asked.close();
-      return { outcome: 'completed', ...handedOn(encryptedToken) };
+      return { outcome: 'completed', ...handedOn(asked.inHand) };
     });
   } catch (error) {
     // A token that is in hand reaches its recipient however the run ends: nobody else can end it.
-    const [encryptedToken] = ceremony?.inHand ?? [];
-    if (encryptedToken === undefined || !(error instanceof RunStopped)) throw error;
-    const { result, leftToDo } = handedOn(encryptedToken);
+    const inHand = ceremony?.inHand ?? [];
+    if (inHand.length === 0 || !(error instanceof RunStopped)) throw error;
+    const { result, leftToDo } = handedOn(inHand);
     const stopped = `The run was stopped by ${said(error.by)}: ${said(error.reason)}`;
     return { outcome: 'aborted', result, leftToDo: [stopped, ...leftToDo] };
   }

@@ -122,6 +122,32 @@ export async function handIn(run: TestRun, cluster: string, encodedToken: string
   await run.handle.signal('submitEncodedToken', { cluster, encodedToken });
 }
 
+/**
+ * What is handed in now is looked at only once `goOn` is called.
+ *
+ * @returns once the first look has begun
+ */
+export async function heldLooks(
+  scenario: Scenario,
+  cluster: string,
+  handingIn: () => Promise<void>,
+): Promise<() => void> {
+  const [looks, goOn] = [signalled(), signalled()];
+  const held = scenario.service.faults.add({
+    ...{ cluster, endpoint: 'GET /v1/sys/health', times: Infinity },
+    action: () => {
+      looks.resolve();
+      return goOn.promise;
+    },
+  });
+  await handingIn();
+  await looks.promise;
+  return () => {
+    held.remove();
+    goOn.resolve();
+  };
+}
+
 /** Every share went to the service, none to Temporal; and the run would go on after a restart of the worker. */
 export async function expectClean(scenario: Scenario, run: TestRun, told: unknown): Promise<void> {
   expect(await scenario.leaks([JSON.stringify(told)])).toEqual([]);

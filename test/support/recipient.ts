@@ -30,3 +30,11 @@ export async function opened({ privateKey }: Recipient, encodedToken: string): P
   const read: { data: unknown } = await openpgp.decrypt({ message, decryptionKeys: privateKey, format: 'utf8' });
   return String(read.data);
 }
+
+/** What anybody can send him, in the form of an encoded token. */
+export async function encryptedTo({ publicKey }: Recipient, text: string): Promise<string> {
+  const encryptionKeys = await openpgp.readKey({ binaryKey: Buffer.from(publicKey, 'base64') });
+  const message = await openpgp.createMessage({ text });
+  const binary: unknown = await openpgp.encrypt({ message, encryptionKeys, format: 'binary' });
+  return Buffer.from(binary as Uint8Array).toString('base64');
+}

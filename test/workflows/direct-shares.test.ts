@@ -1,10 +1,10 @@
 /** Holders who give their shares to the service themselves: no share comes near Temporal or a worker. */
 import { ceremonyWorkflowId } from '../../src/contracts/names';
-import { enter, enterAll, enterUnseen, expectClean, handIn, progressOf, shownFor } from '../support/direct';
-import { CHANGING, expectServiceOn, signalled, statuses } from '../support/faults';
+import { enter, enterAll, enterUnseen, expectClean, handIn, heldLooks, progressOf, shownFor } from '../support/direct';
+import { CHANGING, expectServiceOn, statuses } from '../support/faults';
 import { Lane, Lanes, LANE_TEST_MS } from '../support/lane';
 import type { Recipient } from '../support/recipient';
-import { decrypted, newRecipient } from '../support/recipient';
+import { encryptedTo, newRecipient, opened } from '../support/recipient';
 import { Scenario, pair } from '../support/scenario';
 
 jest.setTimeout(LANE_TEST_MS);
@@ -146,20 +146,10 @@ describe('key shares that holders enter in the service themselves', () => {
       const run = await ceremony(scenario, { shares: 'direct' });
       const encoded = await enterAll(scenario, run, 'west');
       await run.until('what is missing', ({ waiting }) => JSON.stringify(waiting).includes('A TOKEN EXISTS'));
-      const [looks, goOn] = [signalled(), signalled()];
-      const held = scenario.service.faults.add({
-        ...{ cluster: 'west', endpoint: 'GET /v1/sys/health', times: Infinity },
-        action: () => {
-          looks.resolve();
-          return goOn.promise;
-        },
-      });
-      await handIn(run, 'west', encoded);
-      await looks.promise;
+      const goOn = await heldLooks(scenario, 'west', () => handIn(run, 'west', encoded));
       await run.handle.signal('abort', { by: 'olga', reason: 'not needed any more' });
       await run.until('nobody is asked any more', ({ waiting }) => waiting.length === 0);
-      held.remove();
-      goOn.resolve();
+      goOn();
       const report = await run.report();
       expect(report).toMatchObject({ outcome: 'aborted', findings: [] });
       expect(report.receipts.map(({ signal, verdict }) => `${signal}: ${verdict}`)).toContain(
@@ -268,35 +258,54 @@ describe('key shares that holders enter in the service themselves', () => {
     }),
   );
 
+  const rootToken = async (scenario: Scenario, cluster: string) => {
+    const people = { reason: 'a new audit device is needed', requestedBy: 'olga', shares: 'direct' };
+    const input = { deployment: scenario.name, cluster, recipientPgpKey: recipient.publicKey, ...people };
+    const run = await scenario.startRunbook('rootTokenCeremony', input, ceremonyWorkflowId(cluster));
+    await run.approve('ceremony');
+    const encoded = await enterAll(scenario, run, cluster);
+    await run.until('what is missing', ({ waiting }) => JSON.stringify(waiting).includes('A TOKEN EXISTS'));
+    return { run, encoded };
+  };
+
   it(
-    "rootTokenCeremony: the attempt has the recipient's key, the token is passed on and read by nobody here",
+    "rootTokenCeremony: the attempt has the recipient's key; all that came is passed on, and read by nobody here",
     inOneNode.test(async (scenario) => {
-      const primary = 'west';
-      const run = await scenario.startRunbook(
-        'rootTokenCeremony',
-        {
-          deployment: scenario.name,
-          cluster: primary,
-          recipientPgpKey: recipient.publicKey,
-          reason: 'a new audit device is needed',
-          requestedBy: 'olga',
-          shares: 'direct',
-        },
-        ceremonyWorkflowId(primary),
-      );
-      await run.approve('ceremony');
-      const encoded = await enterAll(scenario, run, primary);
-      await handIn(run, primary, encoded);
+      const { run, encoded } = await rootToken(scenario, 'west');
+      // Anybody can encrypt to the recipient, and be first.
+      const other = await encryptedTo(recipient, 'hello');
+      const goOn = await heldLooks(scenario, 'west', () => handIn(run, 'west', other));
+      await handIn(run, 'west', encoded);
+      goOn();
       const report = await run.report();
-      expect(report).toMatchObject({ outcome: 'completed', findings: [], result: { encryptedToken: encoded } });
-      const token = await decrypted(recipient, report);
-      const cluster = scenario.service.cluster(primary);
+      expect(report).toMatchObject({ outcome: 'completed', findings: [] });
+      expect(report.result).toMatchObject({ encryptedToken: other, otherMessages: [encoded] });
+      expect(report.leftToDo.join('\n')).toMatch(
+        /otherMessages in the result.*says at once where it holds no root token/s,
+      );
+      const token = await opened(recipient, encoded);
+      const cluster = scenario.service.cluster('west');
       expect(cluster.tokens.identify(token, scenario.service.now())?.policies).toEqual(['root']);
-      expect(report.leftToDo.join('\n')).toContain('says at once where it holds no root token');
       // It is its recipient's: no later run takes it for one that nobody holds.
-      const input = { deployment: scenario.name, cluster: primary, dryRun: true, reason: 'a test' };
+      const input = { deployment: scenario.name, cluster: 'west', dryRun: true, reason: 'a test' };
       const plan = await scenario.startRunbook('operationTokenDisposal', input, `plan:${scenario.name}`);
       expect(JSON.stringify((await plan.report()).plan?.content)).not.toContain('root token');
+      await expectClean(scenario, run, report);
+    }),
+  );
+
+  it(
+    'rootTokenCeremony, aborted while the token that was handed in is looked at: its recipient gets it all the same',
+    inOneNode.test(async (scenario) => {
+      const { run, encoded } = await rootToken(scenario, 'west');
+      const goOn = await heldLooks(scenario, 'west', () => handIn(run, 'west', encoded));
+      await run.handle.signal('abort', { by: 'olga', reason: 'not needed any more' });
+      // A query is answered behind the signal.
+      await run.status();
+      goOn();
+      const report = await run.report();
+      expect(report).toMatchObject({ outcome: 'aborted', findings: [], result: { encryptedToken: encoded } });
+      expect(report.leftToDo.join('\n')).toMatch(/stopped by olga.*Give the encrypted token/s);
       await expectClean(scenario, run, report);
     }),
   );

@@ -322,7 +322,8 @@ export abstract class DirectCollection<T> {
       whileHandedIn(run, cluster, failure, parked, { taken, timeoutMs });
     let decision = await waited(() => this.#has(cluster), waitMs);
     // What was handed in may be that very token: no alarm, and no question, before it was looked at.
-    if (!decision && this.#handedIn.looksAtSome) decision = await waited(() => !this.#handedIn.looksAtSome);
+    const lookedAt = this.#handedIn.untilLookedAt();
+    if (!decision && lookedAt) decision = await waited(() => lookedAt() || this.#has(cluster));
     if (this.#has(cluster)) {
       this.#attempts.settled(cluster);
       return 'token';

@@ -41,9 +41,10 @@ export class DirectRootToken extends DirectCollection<string> {
     }
   }
 
+  /** All that was handed in: anybody can encrypt to the recipient, and nobody here can tell which message is the token. */
   override get inHand(): readonly string[] {
-    const token = this.#token ?? this.left.find(({ cluster }) => cluster === this.#input.cluster)?.value;
-    return token === undefined ? [] : [token];
+    const left = this.left.map(({ value }) => value);
+    return this.#token === undefined ? left : [this.#token, ...left];
   }
 
   /** Nobody but its recipient can say what was handed in. */

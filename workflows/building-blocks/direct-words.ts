@@ -46,6 +46,7 @@ export function directInstructions({ workflowId, cluster, attempt, people }: Dir
         ]
       : []),
     `Each holder, with the official command line; it shows the nonce as "Operation nonce" and asks for the share without showing it; go on only where both agree: \`${directCommand(attempt)}\``,
+    `Never \`generate-root${flagOf(kind)} -init\`, although the command says so where it finds no attempt: that starts one of your own, which blocks this run. The active node changed: wait for the new nonce here, and enter your share with it`,
     `Or with bash and curl, which asks without showing it and puts it into no argument: \`read -rsp 'Key share: ' KEY && printf '{"key":"%s","nonce":"${nonce}"}' "$KEY" | curl -sS${ca} -H 'Content-Type: application/json' --data-binary @- ${address}/v1/${path}/update; unset KEY\``,
     `Whoever enters the last share is shown the encoded token, once. It is encrypted${root ? ' to the recipient' : ' to this run'} and no secret. Hand it in at once: ${handIn(workflowId, cluster)}`,
   ];

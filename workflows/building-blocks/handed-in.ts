@@ -33,6 +33,7 @@ export class HandedIn<T> {
   readonly #onFailure: (code: string) => void;
   #ceremony: CeremonyHandle | undefined;
   #looking = 0;
+  #looks = 0;
   #items: readonly { readonly cluster: string; readonly value: T }[] = [];
 
   constructor(run: Run, take: TakeTokens<T>, onFailure: (code: string) => void = () => undefined) {
@@ -46,9 +47,17 @@ export class HandedIn<T> {
     return this.#items;
   }
 
-  /** Something was handed in, and it is not known yet what it is. */
-  get looksAtSome(): boolean {
-    return this.#looking > 0;
+  /**
+   * Whether what was handed in until now was looked at. What comes later does not count: a stream of it puts nothing off.
+   *
+   * @returns undefined where nothing waits for a look
+   */
+  untilLookedAt(): (() => boolean) | undefined {
+    // What waits is taken together, by the next look.
+    const waits = this.#run.signals.holds('submitEncodedToken') ? 1 : 0;
+    if (this.#looking + waits === 0) return undefined;
+    const looks = this.#looks + this.#looking + waits;
+    return () => this.#looks >= looks;
   }
 
   of(cluster: string): T | undefined {
@@ -103,6 +112,7 @@ export class HandedIn<T> {
       receiveTokenVerdicts(state, notLookedAt(arrived, 'not-checked', text));
     } finally {
       this.#looking -= 1;
+      this.#looks += 1;
     }
   }
 }

@@ -68,9 +68,9 @@ export class RootTokenShares extends ShareCollection {
     return made.encryptedToken;
   }
 
+  /** What the worker made; else all that was handed in, of which only the recipient can tell which is the token. */
   override get inHand(): readonly string[] {
-    const token = this.#made ?? this.#handedIn.of(this.#input.cluster);
-    return token === undefined ? [] : [token];
+    return this.#made === undefined ? this.#handedIn.left.map(({ value }) => value) : [this.#made];
   }
 
   /** Nobody but its recipient can say what was handed in. */
