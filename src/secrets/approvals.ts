@@ -1,12 +1,12 @@
 import { createHash } from 'node:crypto';
 import type { z } from 'zod';
 import type { Attestation } from '../contracts/run-facts';
-import { approvalPayload, decisionPayload, declinePayload } from '../contracts/signals';
+import { approvalPayload, decisionPayload, declinePayload, unwrapDocument } from '../contracts/signals';
 import type { ApprovalPayload, DecisionAction, DecisionPayload, DeclinePayload } from '../contracts/signals';
 import { RunbookError } from '../errors';
 import { DOCUMENT_TYPES, signDocument, strictBase64url, verifyDocument } from './documents';
 import type { DocumentType } from './documents';
-import { keyOfPerson, unwrapDocument } from './people';
+import { keyOfPerson } from './people';
 import type { PersonFacts, PersonLookup } from './people';
 import { redact } from './redaction';
 import type { RunContext } from './sealing';

@@ -1,6 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { Decrypter, generateHybridIdentity, identityToRecipient } from 'age-encryption';
-import type { Identity } from 'age-encryption';
+import { Decrypter, Encrypter, generateHybridIdentity, identityToRecipient } from 'age-encryption';
 import * as openpgp from 'openpgp';
 import { RunbookError } from '../errors';
 import { Secret } from '../secret';
@@ -24,10 +23,10 @@ export interface CeremonyKeys {
 const ONE_DAY_MS = 24 * 3600 * 1000;
 
 /**
- * Makes the keys of one ceremony epoch. The OpenPGP key is proven to encrypt by a round trip: the service takes a key
- * that cannot, and then loses the token that it makes.
+ * Makes the keys of one ceremony epoch, both proven by a round trip: the service takes an OpenPGP key that cannot encrypt,
+ * and then loses the token that it makes; and no holder is to learn first that his envelope does not open here.
  *
- * @throws RunbookError `INTERNAL` where the round trip fails.
+ * @throws RunbookError `INTERNAL` where a round trip fails.
  */
 export async function createCeremonyKeys(): Promise<CeremonyKeys> {
   const identity = await generateHybridIdentity();
@@ -46,8 +45,18 @@ export async function createCeremonyKeys(): Promise<CeremonyKeys> {
     pgpFingerprint: publicKey.getFingerprint().toLowerCase(),
     pgpPrivateKey: new Secret('private-key', privateKey.armor()),
   };
-  await proveEncryption(keys);
+  await Promise.all([proveEnvelopes(keys), proveEncryption(keys)]);
   return keys;
+}
+
+async function proveEnvelopes(keys: CeremonyKeys): Promise<void> {
+  const sample = randomUUID();
+  const encrypter = new Encrypter();
+  encrypter.addRecipient(keys.recipient);
+  const opened = await openWithIdentity(keys, await encrypter.encrypt(sample));
+  if (opened === undefined || Buffer.from(opened).toString() !== sample) {
+    throw new RunbookError('INTERNAL', 'The ceremony key does not open what is encrypted to it.');
+  }
 }
 
 async function proveEncryption(keys: CeremonyKeys): Promise<void> {
@@ -85,11 +94,14 @@ export async function openToken<K extends 'operation-token' | 'root-token'>(
   throw new RunbookError('RESPONSE_INVALID', 'The encoded token does not open with the key of this ceremony.');
 }
 
-/** Opens an age file; undefined where it does not open. */
-export async function openWithIdentity(identity: Identity, file: Uint8Array): Promise<Uint8Array | undefined> {
+/** Opens an age file with the ceremony's identity; undefined where it does not open. */
+export async function openWithIdentity(
+  keys: Pick<CeremonyKeys, 'identity'>,
+  file: Uint8Array,
+): Promise<Uint8Array | undefined> {
   try {
     const decrypter = new Decrypter();
-    decrypter.addIdentity(identity);
+    decrypter.addIdentity(keys.identity.reveal());
     return await decrypter.decrypt(file);
   } catch {
     return undefined;

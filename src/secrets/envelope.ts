@@ -1,12 +1,13 @@
 import { createHash } from 'node:crypto';
 import type { EnvelopeReceipt, EnvelopeVerdictCode } from '../contracts/receipts';
+import { unwrapDocument } from '../contracts/signals';
 import { claimedHeader } from '../holder/documents';
 import { envelopePayload } from '../holder/envelope';
 import type { EnvelopePayload } from '../holder/envelope';
 import { DOCUMENT_TYPES, documentDigest, MAX_DOCUMENT_LENGTH, strictBase64url, verifyDocument } from './documents';
 import type { DocumentType } from './documents';
 import { holdsPlainShare, looksLikeShare } from './key-shares';
-import { keyOfPerson, unwrapDocument } from './people';
+import { keyOfPerson } from './people';
 import type { PersonFacts, PersonLookup } from './people';
 
 export { createEnvelope, SHARE_CONTEXT } from '../holder/envelope';

@@ -3,7 +3,6 @@ import { RunbookError } from '../errors';
 import { REHEARSAL_CONTEXT } from '../holder/rehearsal';
 import type { EnvelopeReceipt, EnvelopeVerdictCode } from '../contracts/receipts';
 import { Secret } from '../secret';
-import { HybridAgeIdentity } from './age-identity';
 import { openWithIdentity } from './ceremony-keys';
 import { strictBase64url } from './documents';
 import { examineEnvelope, receiptOf, SHARE_CONTEXT } from './envelope';
@@ -91,7 +90,7 @@ export async function checkEnvelopes(
 
 /**
  * As {@link checkEnvelopes}, for envelopes of which most were looked at before: while it is read what arrived, those in
- * hand are checked and the key is made ready.
+ * hand are checked.
  *
  * @param arriving - what comes after those in hand, and has just passed stage 1 for this record
  * @returns a receipt for each, those in hand first, with the place of its share where it counts
@@ -104,16 +103,11 @@ export async function checkFurtherEnvelopes(
   before: OpenedBefore,
 ): Promise<readonly { readonly receipt: EnvelopeReceipt; readonly place: string | undefined }[]> {
   const look = new Look(record, person, before);
-  try {
-    await look.add(inHand);
-    look.makeReady();
-    await look.take(await arriving);
-    return look
-      .judged()
-      .map(({ receipt, mark }) => ({ receipt, place: receipt.verdict === 'accepted' ? mark?.place : undefined }));
-  } finally {
-    look.end();
-  }
+  await look.add(inHand);
+  await look.take(await arriving);
+  return look
+    .judged()
+    .map(({ receipt, mark }) => ({ receipt, place: receipt.verdict === 'accepted' ? mark?.place : undefined }));
 }
 
 /**
@@ -148,12 +142,8 @@ async function openAll(
   person: PersonLookup,
 ): Promise<readonly Examined[]> {
   const look = new Look(record, person);
-  try {
-    await look.add(envelopes);
-    return look.judged();
-  } finally {
-    look.end();
-  }
+  await look.add(envelopes);
+  return look.judged();
 }
 
 /** One look at envelopes, in the order of their arrival. */
@@ -163,7 +153,6 @@ class Look {
   readonly #before: OpenedBefore | undefined;
   readonly #all: Examined[] = [];
   readonly #seen = new Set<string>();
-  #identity: HybridAgeIdentity | undefined;
 
   constructor(record: KeyRecord, person: PersonLookup, before?: OpenedBefore) {
     if (record.kind === 'rehearsal') throw new RunbookError('DOCUMENT_INVALID', 'A rehearsal collects no key shares.');
@@ -196,12 +185,6 @@ class Look {
     }
   }
 
-  /** Expands the key, which takes a few milliseconds of this process. */
-  makeReady(): HybridAgeIdentity {
-    this.#identity ??= new HybridAgeIdentity(this.#record.keys.identity);
-    return this.#identity;
-  }
-
   /** What each is beside the others. */
   judged(): readonly Examined[] {
     for (const { receipt, mark } of this.#all) if (mark) this.#before?.keep(this.#record, receipt.envelopeDigest, mark);
@@ -210,14 +193,10 @@ class Look {
     return this.#all;
   }
 
-  end(): void {
-    this.#identity?.forget();
-  }
-
   async #open(inspected: InspectedEnvelope): Promise<Examined> {
     const mark = this.#before?.of(this.#record, inspected.digest);
     if (mark) return { receipt: receiptOf(inspected, 'accepted'), mark };
-    return openEnvelope(this.#record, this.makeReady(), inspected);
+    return openEnvelope(this.#record, inspected);
   }
 }
 
@@ -226,15 +205,11 @@ function isFor({ cid, epoch, invitationDigest, holders }: KeyRecord, { payload }
   return same && holders.includes(payload.holder);
 }
 
-async function openEnvelope(
-  record: KeyRecord,
-  identity: HybridAgeIdentity,
-  inspected: InspectedEnvelope,
-): Promise<Examined> {
+async function openEnvelope(record: KeyRecord, inspected: InspectedEnvelope): Promise<Examined> {
   const { payload, digest } = inspected;
   const refuse = (verdict: EnvelopeVerdictCode): Examined => ({ receipt: receiptOf(inspected, verdict) });
 
-  const plaintext = await decryptWith(identity, payload.ct);
+  const plaintext = await decryptEnvelope(record, payload.ct);
   if (plaintext === undefined) return refuse('does-not-open');
 
   const inner = parsePlaintext(plaintext);
@@ -257,19 +232,10 @@ async function openEnvelope(
 }
 
 /** What an envelope holds; undefined unless it is encrypted to this record's key and to nothing else. */
-export async function decryptEnvelope(record: Pick<KeyRecord, 'keys'>, ct: string): Promise<Uint8Array | undefined> {
-  const identity = new HybridAgeIdentity(record.keys.identity);
-  try {
-    return await decryptWith(identity, ct);
-  } finally {
-    identity.forget();
-  }
-}
-
-async function decryptWith(identity: HybridAgeIdentity, ct: string): Promise<Uint8Array | undefined> {
+export async function decryptEnvelope({ keys }: Pick<KeyRecord, 'keys'>, ct: string): Promise<Uint8Array | undefined> {
   const file = strictBase64url(ct);
   if (file === undefined || !hasOneRecipient(file)) return undefined;
-  return openWithIdentity(identity, file);
+  return openWithIdentity(keys, file);
 }
 
 /** What the encrypted part says that it is for. */

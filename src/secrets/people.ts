@@ -19,13 +19,3 @@ export function keyOfPerson(person: PersonFacts | undefined, kid: string): Verif
   const key = person?.publicKeys.find((candidate) => candidate.kid === kid);
   return person && key && { name: person.name, publicKey: importPublicKey(key.x) };
 }
-
-/**
- * Takes a signed document out of the object that the Web UI's form likes better than a bare string: `{document: "..."}`.
- * Everything else is returned as it is.
- */
-export function unwrapDocument(input: unknown): unknown {
-  if (typeof input !== 'object' || input === null) return input;
-  const [[key, value] = [], ...rest] = Object.entries(input);
-  return key === 'document' && typeof value === 'string' && rest.length === 0 ? value : input;
-}

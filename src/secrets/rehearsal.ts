@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { EnvelopeReceipt } from '../contracts/receipts';
 import type { Attestation } from '../contracts/run-facts';
+import { unwrapDocument } from '../contracts/signals';
 import { RunbookError, isRunbookError } from '../errors';
 import { claimedHeader } from '../holder/documents';
 import { SHARE_CONTEXT } from '../holder/envelope';
@@ -12,7 +13,6 @@ import { examineEnvelope, receiptOf } from './envelope';
 import type { Arrival } from './envelope';
 import type { KeyRecord, KeyRecords } from './key-records';
 import { contextOf, decryptEnvelope } from './opening';
-import { unwrapDocument } from './people';
 import type { PersonLookup } from './people';
 import type { RunContext } from './sealing';
 import type { PublicKeyEntry, SigningKey } from './signing-keys';
