@@ -291,6 +291,10 @@ export abstract class DirectCollection<T> {
       return undefined;
     }
     if (await run.waitFor(done, leftMs)) return undefined;
+    if (run.state.serviceIsOut) {
+      this.#keysLost = 'EXPIRED';
+      return undefined;
+    }
     const message = `the holders did not enter enough key shares on ${cluster} in time; ${this.#asking.whoIsMissing()}`;
     if (parked.skipEffect === undefined) throw run.stop(new RunStopped('the clock', message));
     this.#keysLost = 'EXPIRED';

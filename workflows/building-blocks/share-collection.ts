@@ -8,14 +8,13 @@ import { stepCalls } from './activity-calls';
 import type { StepCalls } from './activity-calls';
 import { BreakGlass } from './break-glass';
 import { BurstSettlement, areUnfit, whyAgain } from './burst-settlement';
-import { OutageDecision, RunStopped, failureFacts } from './failures';
+import { OutageDecision, RunStopped, StepFailed, failureFacts } from './failures';
 import { foreignAttemptRemedy } from './foreign-attempt';
 import { HeldShares } from './held-shares';
 import type { Choice } from './parking';
 import { LEAVE } from './parking';
 import { PlainShareOffers } from './plain-share-offers';
 import type { Run, StepOptions } from './run';
-import { StepFailed } from './run';
 import { Roster } from './roster';
 import { receiveVerdicts } from './share-receipts';
 
@@ -144,14 +143,13 @@ export abstract class ShareCollection {
     this.#shares = new HeldShares(handle.threshold, this.#plain.accepted);
     this.#keysLost = undefined;
     this.#run.state.invitation = handle.invitation;
-    const { notifications } = this.#run.state;
     const roster = new Roster(
       this.#run,
       handle,
       {
         inHand: () => this.#shares.inHand,
         show: () => this.#showAgain(),
-        tell: (...told) => notifications.ofWait('shares', ...told),
+        tell: (...told) => this.#run.state.notifications.ofWait('shares', ...told),
       },
       this.#roster,
     );
@@ -180,7 +178,10 @@ export abstract class ShareCollection {
       if (this.#run.inOutage) return await this.#collectInOutage(done, leftMs);
       const inTime = await this.#run.waitFor(done, leftMs);
       this.#run.state.waitOver('shares');
-      if (!inTime) throw this.#run.stop(new RunStopped('the clock', this.#roster?.notInTime() ?? ''));
+      if (inTime) return;
+      // A failover is in the outage from its beginning: no clock ends it, and the holders are asked with new keys.
+      if (this.#run.state.serviceIsOut) this.#keysLost = 'EXPIRED';
+      else throw this.#run.stop(new RunStopped('the clock', this.#roster?.notInTime() ?? ''));
     } finally {
       over = true;
     }
@@ -239,8 +240,7 @@ export abstract class ShareCollection {
             ? await this.#run.step(name, body, options)
             : await this.#run.skippableStep(name, parked.skipEffect, body, options);
         if (!result) return undefined;
-        const { closeAfterwards: close } = result;
-        if (close) this.#breakGlass.found({ cluster, kind, close });
+        if (result.closeAfterwards) this.#breakGlass.found({ cluster, kind, close: result.closeAfterwards });
         this.#run.state.noteFindings(result.findings);
         return result;
       } catch (error) {

@@ -44,9 +44,12 @@ class Pending<T> {
 /** As much of a run as collecting needs. */
 function collecting({
   threshold = 2,
+  timesUp = 0,
   ...outage
 }: {
   threshold?: number;
+  /** So many waits are ended by the clock. */
+  timesUp?: number;
   outageSince?: number;
   serviceBackAt?: number;
 }) {
@@ -59,6 +62,7 @@ function collecting({
     inOutage: false,
     state: {
       ...outage,
+      serviceIsOut: outage.outageSince !== undefined && outage.serviceBackAt === undefined,
       deployment: 'payments',
       runbook: 'drFailover',
       waiting,
@@ -74,7 +78,9 @@ function collecting({
         processors.set(name, processor),
     },
     step: (_name: string, body: (call: unknown) => unknown) => body(undefined),
+    stop: (stopped: Error) => stopped,
     waitFor: async (done: () => boolean) => {
+      if (timesUp-- > 0) return false;
       while (!done() && !over) await settled();
       // Nobody goes on after the test.
       return over ? new Promise<never>(() => undefined) : true;
@@ -194,6 +200,24 @@ it('where enough shares are in hand, a check that fails gives up no keys: the bu
   await collection.collect();
   expect(epochs()).toBe(1);
   expect(receipts[1]).toMatchObject({ code: 'not-checked', text: expect.stringContaining('send it again') as string });
+});
+
+describe('the clock, before enough shares are in hand', () => {
+  it('ends no failover: clients have no primary, and the holders are asked again with new keys', async () => {
+    const { collection, epochs, findings, shares, stop } = collecting({ timesUp: 2, outageSince: 1 });
+    await collection.invite();
+    void collection.collect();
+    for (let turns = 0; turns < 5; turns += 1) await settled();
+    expect([epochs(), shares()?.epoch]).toEqual([3, 3]);
+    expect(findings.map(({ code }) => code)).toEqual(['ceremony-keys-lost', 'ceremony-keys-lost']);
+    stop();
+  });
+
+  it.each([{}, { outageSince: 1, serviceBackAt: 2 }])('ends the run where clients are served: %j', async (outage) => {
+    const { collection } = collecting({ timesUp: 1, ...outage });
+    await collection.invite();
+    await expect(collection.collect()).rejects.toMatchObject({ by: 'the clock' });
+  });
 });
 
 describe('too few holders', () => {
