@@ -26,6 +26,8 @@ export interface SentSignal {
 }
 
 const RECEIPT_DEADLINE_MS = 30_000;
+/** A check takes about 90 ms: earlier looks would only be in its way. */
+const FIRST_LOOKS_MS = [50, 100, 200];
 const POLL_MS = 250;
 
 /**
@@ -91,13 +93,14 @@ async function awaitReceipt(
   stop: AbortSignal,
 ): Promise<Receipt | undefined> {
   const deadline = Date.now() + RECEIPT_DEADLINE_MS;
+  const pauses = FIRST_LOOKS_MS.map((at, index) => at - (FIRST_LOOKS_MS[index - 1] ?? 0));
   while (Date.now() < deadline && !stop.aborted) {
+    await delay(pauses.shift() ?? POLL_MS);
     const status = await queryStatus(client, run);
     const receipt = status?.receipts.findLast(
       (candidate) => candidate.signal === signal && candidate.arrival === arrival,
     );
     if (receipt !== undefined) return receipt;
-    await delay(POLL_MS);
   }
   return undefined;
 }
