@@ -123,6 +123,15 @@ describe('notify', () => {
     expect(told).not.toContain('CAESIJ1234567890');
   });
 
+  it('a backtick in the Workflow ID ends no code in a chat message', async () => {
+    const wid = 'deployment:`rm -rf`';
+    await bench.call('notify', { deployment: DEPLOYMENT, notification: parked }, { run: { ...bench.run, wid } });
+    const [said = '', ...code] = String(chat.posted[0]?.body['text']).split('`');
+    expect(said).toContain('Promote west');
+    expect(code.filter((each) => each.includes('rm -rf'))).toHaveLength(2);
+    expect(code[0]).toMatch(/^runbook decide .*ˋrm -rfˋ.*--name YOUR-NAME$/);
+  });
+
   it('a gate that is opened again says why, and in an outage until when it waits', async () => {
     const gate = { for: 'approval', gate: 'promote', planDigest: 'd', missing: ['1 of grace'], approved: [] } as const;
     await notify({ ...parked, waiting: { ...gate, again: 'the approvals were too old' } });
