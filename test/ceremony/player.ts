@@ -12,6 +12,7 @@ import { HOLDERS } from './orders';
 const POLL_MS = 250;
 /** Without anything new: a killed worker costs ten seconds, and the machine may be loaded many times over. */
 export const WAIT_MS = 150_000;
+const STARTS = 5;
 const WAYS_OUT = new Set(['retry', 'skip', 'abort', 'cancel-attempt']);
 
 type Parked = Extract<Waiting, { for: 'decision' }>;
@@ -50,7 +51,30 @@ export class Player {
   }
 
   async play(invited: () => Promise<void>, freeSlot: () => Promise<void>) {
-    const { early, acts, oneByOne } = this.#order;
+    const { acts, oneByOne } = this.#order;
+    const run = await this.#untilInvited();
+    await invited();
+    for (const act of acts) {
+      await this.send(act);
+      if (oneByOne) await this.#look('a receipt', ({ receipts, outcome }) => receipts.length >= this.#total || outcome);
+    }
+    const report = await this.#answerUntilTheEnd(freeSlot);
+    return { run, report, asked: this.#asked, secrets: this.#secrets };
+  }
+
+  /** On a slow machine a run may refuse what it read too late: it asked nobody and changed nothing, and is started again. */
+  async #untilInvited(): Promise<TestRun> {
+    for (let starts = 1; ; starts += 1) {
+      const run = await this.#start();
+      this.#invitation = await this.#look('an invitation', ({ invitation, outcome }) => invitation ?? (outcome && ''));
+      if (this.#invitation !== '') return run;
+      const { outcome } = await run.status();
+      if (outcome !== 'refused' || starts === STARTS)
+        throw new Error(`ended without an invitation: ${JSON.stringify(await run.status(), undefined, 1)}`);
+    }
+  }
+
+  async #start(): Promise<TestRun> {
     const run = await this.#scenario.startRunbook(
       'operationTokenCeremony',
       {
@@ -63,15 +87,10 @@ export class Player {
       ceremonyWorkflowId(this.#cluster),
     );
     this.#run = run;
-    if (early) await this.#signal('share', { document: 'eyJhbGciOiJFZDI1NTE5In0.eyJjaWQiOiJlYXJseSJ9.c2ln' });
-    this.#invitation = await this.#look('an invitation', (status) => status.invitation);
-    await invited();
-    for (const act of acts) {
-      await this.send(act);
-      if (oneByOne) await this.#look('a receipt', ({ receipts, outcome }) => receipts.length >= this.#total || outcome);
-    }
-    const report = await this.#answerUntilTheEnd(freeSlot);
-    return { run, report, asked: this.#asked, secrets: this.#secrets };
+    this.#sent.share = 0;
+    if (this.#order.early)
+      await this.#signal('share', { document: 'eyJhbGciOiJFZDI1NTE5In0.eyJjaWQiOiJlYXJseSJ9.c2ln' });
+    return run;
   }
 
   async end(): Promise<void> {
