@@ -29,6 +29,8 @@ export const nextCommandOf = {
   share: (workflowId: string, holder: string) => shellLine('runbook', 'share', workflowId, '--holder', holder),
   decline: (workflowId: string, holder = WHO) =>
     shellLine('runbook', 'decline', workflowId, '--holder', holder, '--reason', 'WHY'),
+  approve: (workflowId: string, gate: string) =>
+    shellLine('runbook', 'approve', workflowId, '--gate', gate, '--name', WHO),
   submitToken: (workflowId: string, cluster: string) =>
     shellLine('runbook', 'submit-token', workflowId, '--cluster', cluster),
   status: (workflowId: string) => shellLine('runbook', 'status', workflowId),
@@ -72,7 +74,7 @@ export function commandsFor(workflowId: string, waiting: Waiting): NextCommand[]
       return [
         {
           who: waiting.missing.join('; ') || 'an approver',
-          command: shellLine('runbook', 'approve', workflowId, '--gate', waiting.gate, '--name', WHO),
+          command: nextCommandOf.approve(workflowId, waiting.gate),
         },
       ];
     case 'rehearsal':

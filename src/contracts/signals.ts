@@ -98,6 +98,16 @@ export interface SignedDocument {
   readonly document: string;
 }
 
+/**
+ * Takes a signed document out of the object that the Web UI's form likes better than a bare string: `{document: "..."}`.
+ * Everything else is returned as it is.
+ */
+export function unwrapDocument(input: unknown): unknown {
+  if (typeof input !== 'object' || input === null) return input;
+  const [[key, value] = [], ...rest] = Object.entries(input);
+  return key === 'document' && typeof value === 'string' && rest.length === 0 ? value : input;
+}
+
 /** `runbooks-decline-v1`: a holder cannot, or will not, give his share. He may still give it later. */
 export const declinePayload = z.strictObject({
   ns: z.string(),

@@ -3,6 +3,7 @@ import { defaultPayloadConverter } from '@temporalio/common';
 import type { Authority } from '../../src/contracts/activities';
 import type { OperationTokenReference } from '../../src/contracts/ceremony';
 import { drFailoverInput } from '../../src/contracts/runbook-inputs';
+import { findDeployment } from '../../src/inventory';
 import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
 
 const SEAL = { shares: 5, threshold: 3 };
@@ -221,6 +222,19 @@ it('old approvals do not end another outage than the one that they were given in
   bench.signaled('approve', authority.approvals, undefined, Date.now() - 9 * HOUR);
   bench.service.advanceClock(10 * HOUR);
   expect(await bench.call('fenceLostPrimary', fencing())).toMatchObject({ outcome: 'done' });
+  // Of two that are needed, the older one was given before the primary was heard: in another outage.
+  const { gates } = findDeployment(bench.inventory, DEPLOYMENT);
+  const { promote } = gates;
+  Object.assign(gates, { promote: { ...promote, approvals: 2 } });
+  const both = async (age: number) => {
+    bench.history = { events: [] };
+    bench.signaled('approve', approvals, undefined, Date.now() - age);
+    bench.signaled('approve', [anew]);
+    return bench.call('fenceLostPrimary', fencing({ authority: renewed }));
+  };
+  await expect(both(12 * HOUR)).rejects.toMatchObject({ type: 'NOT_APPROVED' });
+  expect(await both(9 * HOUR)).toMatchObject({ outcome: 'done' });
+  Object.assign(gates, { promote });
 });
 
 it('where Temporal does not answer right before the promotion nothing was sent, and that is known', async () => {

@@ -2,6 +2,7 @@
 import { createHash } from 'node:crypto';
 import { defaultPayloadConverter } from '@temporalio/common';
 import type { Authority } from '../../src/contracts/activities';
+import { findDeployment } from '../../src/inventory';
 import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
 import { makePerson, approvalOf } from '../support/people';
 
@@ -258,6 +259,27 @@ describe('demote and promote without a valid approval', () => {
       bench.history = { events: [startedIn(-4 * HOUR, -2 * HOUR)] };
       bench.signaled('approve', authority.approvals);
       expect((await demotion()).code).toBe('NOT_APPROVED');
+    });
+
+    it('a fresh approval beside one that was too old for the open gate begins nothing', async () => {
+      const { gates } = findDeployment(bench.inventory, DEPLOYMENT);
+      const { go } = gates;
+      Object.assign(gates, { go: { ...go, approvals: 2 } });
+      const fresh = await bench.approval('go', authority.plan.digest, 'grace');
+      const beside = async (age: number) => {
+        bench.history = { events: [] };
+        bench.signaled('approve', authority.approvals, undefined, Date.now() - age);
+        bench.signaled('approve', [fresh], undefined, Date.now() - 60_000);
+        return demotion({ approvals: [...authority.approvals, fresh] });
+      };
+      // The gate is open for its validFor, and what it approved counts for as long and an hour.
+      expect((await beside(HOUR + 1.9 * go.validForMs)).code).toBe('PRECONDITION_FAILED');
+      for (const age of [HOUR + 2.1 * go.validForMs, 90 * HOUR]) {
+        const refused = await beside(age);
+        expect(refused).toMatchObject({ code: 'NOT_APPROVED', details: { about: 'approvals too old' } });
+        expect(refused.details['observed']).toContain('with an approval of');
+      }
+      Object.assign(gates, { go });
     });
 
     /** The beginning of a run whose window lies there, in ms from now. */

@@ -1,6 +1,10 @@
+import { workflowInfo } from '@temporalio/workflow';
 import type { GatePolicyFacts } from '../../src/contracts/activities';
+import { nextCommandOf } from '../../src/contracts/next-commands';
 import type { GateName } from '../../src/contracts/plan';
+import { withNext } from '../../src/contracts/receipts';
 import type { Attested } from '../../src/contracts/run-facts';
+import { unwrapDocument } from '../../src/contracts/signals';
 import type { InboxItem } from '../../src/contracts/signals';
 import { checks } from './activity-calls';
 import { RunStopped, failureFacts } from './failures';
@@ -18,8 +22,10 @@ export interface GateRequest {
   readonly endsOutage?: boolean | undefined;
 }
 
-/** Signed approvals that met a gate of this run before: where it opens again they are as old as they were. */
-const GIVEN = new WeakMap<Run, Set<string>>();
+/** By gate and plan: the signed approvals that met it before in this run. Where it opens again they are as old as they were. */
+type Met = Map<string, ReadonlySet<string>>;
+
+const MET = new WeakMap<Run, Met>();
 
 /**
  * Opens the gate and waits until its policy is met. While clients have no primary no clock ends that: people are reminded.
@@ -36,8 +42,10 @@ export async function passGate(run: Run, request: GateRequest): Promise<readonly
     return [];
   }
   const accepted: unknown[] = [];
-  const given = GIVEN.get(run) ?? new Set<string>();
-  GIVEN.set(run, given);
+  const allMet = MET.get(run) ?? new Map<string, ReadonlySet<string>>();
+  MET.set(run, allMet);
+  const metWith = allMet.get(keyOf(gate, planDigest));
+  const openedAt = Date.now();
   const signed: string[] = [];
   let missing: readonly string[] = [`${policy.approvals} of ${policy.approvers.join(', ')}`];
   let approvedBy: readonly Attested[] = [];
@@ -57,11 +65,13 @@ export async function passGate(run: Run, request: GateRequest): Promise<readonly
     });
 
   run.signals.on('approve', async (items) => {
-    const asBefore = items.filter(({ input }) => given.has(keyOf(request, input)));
-    refuseAll(run, asBefore, 'repeated', `gate ${gate} was met with this very document before; approve anew`);
-    const others = items.filter((item) => !asBefore.includes(item));
-    if (others.length === 0) return;
-    const checked = await checkApprovals(run, request, { accepted, signed }, others);
+    const anew = items.filter((item) => {
+      const refusal = metWith && refusalWhereMet(gate, metWith, openedAt, item);
+      if (refusal) refuseAll(run, [item], ...refusal);
+      return !refusal;
+    });
+    if (anew.length === 0) return;
+    const checked = await checkApprovals(run, request, { accepted, signed }, anew);
     if (!checked) return;
     satisfied = checked.satisfied;
     missing = checked.missing;
@@ -83,7 +93,7 @@ export async function passGate(run: Run, request: GateRequest): Promise<readonly
       throw run.stop(new RunStopped(rejectedBy.name, `rejected at gate ${gate}`));
     }
     record('approved', approvedBy);
-    for (const document of signed) given.add(document);
+    allMet.set(keyOf(gate, planDigest), new Set([...(metWith ?? []), ...signed]));
     return accepted;
   } finally {
     run.signals.on('approve', undefined);
@@ -91,8 +101,23 @@ export async function passGate(run: Run, request: GateRequest): Promise<readonly
   }
 }
 
-function keyOf({ gate, planDigest }: GateRequest, document: unknown): string {
-  return JSON.stringify([gate, planDigest, document]);
+function keyOf(...parts: readonly unknown[]): string {
+  return JSON.stringify(parts.map(unwrapDocument));
+}
+
+/** Who approves a gate that opens again must know that it does: what came before counts no more, whoever vouches for it. */
+function refusalWhereMet(
+  gate: GateName,
+  metWith: ReadonlySet<string>,
+  openedAt: number,
+  { input, receivedAt }: InboxItem,
+): readonly [code: string, text: string] | undefined {
+  const anew = `approve or reject anew: \`${nextCommandOf.approve(workflowInfo().workflowId, gate)}\``;
+  if (metWith.has(keyOf(input)))
+    return ['repeated', withNext(`gate ${gate} was met with this very document before`, anew)];
+  // What arrived in the same turn came before it: nobody could know yet that the gate opens.
+  if (receivedAt <= openedAt) return ['sent-before', withNext(`sent before gate ${gate} was opened again`, anew)];
+  return undefined;
 }
 
 function refuseAll(run: Run, items: readonly InboxItem[], code: string, text: string): void {
@@ -119,7 +144,7 @@ async function checkApprovals(
       const item = items.find((each) => each.arrival === arrival);
       // With the number of its signal, by which dangerous activities find out again who sent it.
       if (counts && item) accepted.push(by?.how === 'principal' ? { approval: item.input, arrival } : item.input);
-      if (counts && item && by?.how === 'signed') signed.push(keyOf(request, item.input));
+      if (counts && item && by?.how === 'signed') signed.push(keyOf(item.input));
     }
     return checked;
   } catch (error) {

@@ -61,7 +61,8 @@ export class RenewedApprovals<R> {
   }
 
   /**
-   * Carries out what begins something, and again with new approvals as often as its activity finds them too old.
+   * Carries out what begins something, and again with new approvals as often as its activity finds them too old. Where it
+   * is not known what an earlier try sent, that comes first: an operator looks, and a retry asks for approvals.
    *
    * @throws RunStopped where somebody rejects, or nobody approves in time
    */
@@ -71,7 +72,7 @@ export class RenewedApprovals<R> {
         return await carryOut(this.#authority);
       } catch (error) {
         const failure = failureFacts(error);
-        if (!failure || !areTooOld(failure)) throw error;
+        if (!failure || !notBegunForAge(failure)) throw error;
         await this.renew(gate, failure);
       }
     }

@@ -2,11 +2,11 @@ import type { Authority } from '../../../src/contracts/activities';
 import type { ReplicationObservation } from '../../../src/contracts/observations';
 import { APPROVALS_TOO_OLD } from '../../../src/contracts/plan';
 import type { GateName } from '../../../src/contracts/plan';
+import { unwrapDocument } from '../../../src/contracts/signals';
 import { RunbookError } from '../../../src/errors';
 import { findDeployment } from '../../../src/inventory';
 import type { Inventory } from '../../../src/inventory';
 import type { RunContext, VerifiedApproval } from '../../../src/secrets';
-import { unwrapDocument } from '../../../src/secrets/people';
 import { ArrivedSignals, sameContent } from './arrived-signals';
 import type { ArrivedSignal } from './arrived-signals';
 import { heartbeatAge } from '../observe';
@@ -14,6 +14,13 @@ import { judgeGate, signalled, verifiedApprovals } from './people';
 
 /** Beside `validFor`: what the steps between an open gate and the change that it is about may take, ms. */
 const STEPS_MS = 60 * 60_000;
+
+/** When the approvals that a gate needs arrived, epoch ms. */
+interface Given {
+  readonly oldest: number;
+  /** The one with which the gate was met. */
+  readonly met: number;
+}
 
 /** Whose approvals are judged. */
 interface Judged {
@@ -25,8 +32,9 @@ interface Judged {
 
 /**
  * Called right before a change that begins something, with approvals that were verified: they count for `validFor` of
- * their gate, and an hour more. They count from when the gate was met by the server's record of the signals, or from the
- * beginning of the window, where that is later. Never called for what ends an outage (decision 36).
+ * their gate, and an hour more. They count from when the gate was met by the server's record of the signals, which is at
+ * most `validFor` after the oldest of them: a gate is open for that long. Or from the beginning of the window, where that
+ * is later. Never called for what ends an outage (decision 36).
  *
  * @throws RunbookError NOT_APPROVED where they are older, or where the window has not begun or is long over
  */
@@ -39,25 +47,26 @@ export async function demandInTime(inventory: Inventory, run: RunContext, judged
     throw tooLate(gate, `the window begins at ${iso(notBefore)}`, 'the window of the run');
   if (notAfter !== undefined && now > notAfter + STEPS_MS)
     throw tooLate(gate, `the window ended at ${iso(notAfter)}`, 'the window of the run');
-  demandYoung(inventory, judged, await metAt(inventory, run, history, judged), { from: notBefore });
+  demandYoung(inventory, judged, await givenAt(inventory, run, history, judged), { from: notBefore });
 }
 
 /** @param from - the beginning of the window, epoch ms */
 function demandYoung(
   inventory: Inventory,
   { deployment, gate }: Judged,
-  met: number,
+  { oldest, met }: Given,
   {
     from = 0,
     next = `Nothing was sent. Approve gate ${gate} again as soon as the run asks for it: it goes on with what it holds.`,
   }: { readonly from?: number | undefined; readonly next?: string } = {},
 ): void {
   const { validForMs } = findDeployment(inventory, deployment).gates[gate];
-  const until = Math.max(met, from) + validForMs + STEPS_MS;
+  const until = Math.max(Math.min(met, oldest + validForMs), from) + validForMs + STEPS_MS;
   if (Date.now() <= until) return;
+  const late = met > oldest + validForMs ? ` with an approval of ${iso(oldest)}` : '';
   throw tooLate(
     gate,
-    `gate ${gate} was met at ${iso(met)}, which counts until ${iso(until)}`,
+    `gate ${gate} was met at ${iso(met)}${late}, which counts until ${iso(until)}`,
     `approvals of gate ${gate} that are not older than its validFor and an hour`,
     { about: APPROVALS_TOO_OLD, next },
   );
@@ -65,7 +74,7 @@ function demandYoung(
 
 /**
  * As {@link demandInTime} without a window, for a promotion whose primary is gone, and for its fence: where nobody heard
- * the primary since the gate was met, it is the outage that people approved to end, and no approval is too old for that.
+ * the primary since the first of the needed approvals, it is the outage that people approved to end, and none is too old.
  *
  * @param heir - what the cluster that is to be promoted says of its replication; where it tells no heartbeat, nothing says that the primary came back
  */
@@ -78,23 +87,23 @@ export async function demandSameOutage(
   const age = heartbeatAge(heir);
   if (age === undefined) return;
   const heardAt = Date.now() - age;
-  const met = await metAt(inventory, run, new ArrivedSignals(run), judged);
+  const given = await givenAt(inventory, run, new ArrivedSignals(run), judged);
   // No window counts here: a run that waits for its window may have been taken over by the failover.
-  if (heardAt > met) demandYoung(inventory, judged, met, { next: anotherOutage(judged.gate, heardAt) });
+  if (heardAt > given.oldest) demandYoung(inventory, judged, given, { next: anotherOutage(judged.gate, heardAt) });
 }
 
 /**
- * When the approvals met their gate, epoch ms. A signed one counts from its first signal in the history of the run, so
+ * When the approvals that their gate needs arrived. A signed one counts from its first signal in the history of the run, so
  * that sending it again makes it no younger; one of the server's record from the very signal that it names; a claim from
  * its last. One that no signal of this run brought counts from when its person says that it was made. Where people were
  * asked again, the older ones that the gate does not need any more are left out.
  */
-async function metAt(
+async function givenAt(
   inventory: Inventory,
   run: RunContext,
   history: ArrivedSignals,
   { deployment, gate, requestedBy, authority }: Judged,
-): Promise<number> {
+): Promise<Given> {
   const arrived = await history.every('approve');
   const timed: { readonly approval: VerifiedApproval; readonly at: number }[] = [];
   for (const document of authority.approvals) {
@@ -114,7 +123,8 @@ async function metAt(
   let counted = timed;
   while (counted.length > 0 && satisfied(counted.slice(1))) counted = counted.slice(1);
   const last = counted.findIndex((_, index) => satisfied(counted.slice(0, index + 1)));
-  return (counted[last] ?? timed.at(-1))?.at ?? 0;
+  const met = (counted[last] ?? timed.at(-1))?.at ?? 0;
+  return { met, oldest: counted[0]?.at ?? met };
 }
 
 function arrivedAt(
@@ -145,7 +155,7 @@ function tooLate(
 }
 
 function anotherOutage(gate: GateName, heardAt: number): string {
-  return `Nothing was sent. The old primary was heard at ${iso(heardAt)}, after the gate was met: look whether it serves now. Where it does not, approve gate ${gate} again as soon as the run asks for it, which keeps its shares and tokens.`;
+  return `Nothing was sent. The old primary was heard at ${iso(heardAt)}, after approvals that the gate needs: look whether it serves now. Where it does not, approve gate ${gate} again as soon as the run asks for it, which keeps its shares and tokens.`;
 }
 
 function iso(time: number): string {

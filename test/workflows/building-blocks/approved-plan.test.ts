@@ -7,14 +7,11 @@ import type { GateName } from '../../../src/contracts/plan';
 import { approveFurther, approvePlan } from '../../../workflows/building-blocks/approved-plan';
 import type { Approved, TokenNeed } from '../../../workflows/building-blocks/approved-plan';
 import { RunStopped } from '../../../workflows/building-blocks/failures';
-import { checks } from '../../../workflows/building-blocks/activity-calls';
-import type * as Gates from '../../../workflows/building-blocks/gates';
 import { passGate } from '../../../workflows/building-blocks/gates';
 import { RenewedApprovals } from '../../../workflows/building-blocks/renewed-approvals';
 import type { Run } from '../../../workflows/building-blocks/run';
 
 jest.mock('../../../workflows/building-blocks/gates', () => ({ passGate: jest.fn() }));
-jest.mock('../../../workflows/building-blocks/activity-calls', () => ({ checks: { checkApprovals: jest.fn() } }));
 jest.mock('../../../workflows/building-blocks/ceremony', () => ({
   Ceremony: class {
     constructor(
@@ -200,8 +197,8 @@ describe('approvals that are older than they count when everything is ready', ()
 });
 
 describe('approvals that an activity judges too old right before a change', () => {
-  const tooOld = (about?: string) =>
-    ApplicationFailure.create({ type: 'NOT_APPROVED', message: 'too old', details: [{ about, outcomeKnown: true }] });
+  const tooOld = (about?: string, outcomeKnown = true) =>
+    ApplicationFailure.create({ type: 'NOT_APPROVED', message: 'too old', details: [{ about, outcomeKnown }] });
 
   it('are asked for at the same gate again, and what is begun goes on with the new ones', async () => {
     const world = fakeRun([west]);
@@ -226,100 +223,15 @@ describe('approvals that an activity judges too old right before a change', () =
     expect(world.findings).toEqual(['approval-expired']);
   });
 
-  it('nobody is asked again where new ones would not help', async () => {
+  it.each([
+    ['where new ones would not help', tooOld()],
+    ['while it is not known what an earlier try sent: an operator looks first', tooOld(APPROVALS_TOO_OLD, false)],
+  ])('nobody is asked again %s', async (_when, refusal) => {
     const world = fakeRun([west]);
     const approvals = new RenewedApprovals(world.run, input(), await approve(world, { gate: () => 'wipe' }));
-    await expect(approvals.begin('wipe', () => Promise.reject(tooOld()))).rejects.toThrow('too old');
+    gate.mockRejectedValueOnce(new Error('asked again'));
+    await expect(approvals.begin('wipe', () => Promise.reject(refusal))).rejects.toThrow('too old');
     expect(opened()).toHaveLength(1);
-  });
-});
-
-it('a signed approval that met a gate does not meet it again; a claim does, which nobody can tell from a new one', async () => {
-  const { passGate: realGate } = jest.requireActual<typeof Gates>('../../../workflows/building-blocks/gates');
-  const receipts: unknown[] = [];
-  let handle: ((items: readonly object[]) => Promise<void>) | undefined;
-  let how = 'signed';
-  const nothing = () => undefined;
-  const check = jest.mocked(checks.checkApprovals).mockImplementation(({ arrived }) =>
-    Promise.resolve({
-      verdicts: arrived.map((arrival) => ({
-        arrival,
-        accepted: true,
-        code: 'approve',
-        text: '',
-        by: { name: 'grace', how },
-      })),
-      ...{ satisfied: true, missing: [], approvedBy: [], rejectedBy: undefined },
-    } as never),
-  );
-  const run = {
-    state: { fact: nothing, wait: nothing, waitOver: nothing, receipt: (each: unknown) => void receipts.push(each) },
-    signals: { on: (_name: string, to: typeof handle) => void (handle = to) },
-    waitFor: (ready: () => boolean) =>
-      Promise.resolve().then(async () => {
-        for (const input of ['one', 'one', 'two']) {
-          if (!ready()) await handle?.([{ arrival: receipts.length + 1, input: { document: input } }]);
-        }
-        return ready();
-      }),
-  } as unknown as Run;
-  const policy = { needed: true, approvals: 1, approvers: ['grace'], validForMs: VALID_FOR };
-  const open = () => realGate(run, { gate: 'go', planDigest: 'digest', policy, requestedBy: 'olga' });
-  expect(await open()).toEqual([{ document: 'one' }]);
-  expect(await open()).toEqual([{ document: 'two' }]);
-  expect(receipts).toEqual([
-    expect.objectContaining({ verdict: 'accepted' }),
-    expect.objectContaining({ verdict: 'refused', code: 'repeated' }),
-    expect.objectContaining({ verdict: 'refused', code: 'repeated' }),
-    expect.objectContaining({ verdict: 'accepted' }),
-  ]);
-  how = 'claimed';
-  jest.mocked(check).mockClear();
-  const other = { ...run } as Run;
-  const claim = () => realGate(other, { gate: 'go', planDigest: 'digest', policy, requestedBy: 'olga' });
-  expect([await claim(), await claim()]).toEqual([[{ document: 'one' }], [{ document: 'one' }]]);
-});
-
-describe('a gate that nobody approves', () => {
-  const { passGate: realGate } = jest.requireActual<typeof Gates>('../../../workflows/building-blocks/gates');
-  const nothing = () => undefined;
-  const policy = { needed: true, approvals: 1, approvers: ['grace'], validForMs: VALID_FOR };
-  /** Nothing comes: where there is a limit, it passes. */
-  const open = async (serviceIsOut: boolean) => {
-    const waits: unknown[] = [];
-    const limits: unknown[] = [];
-    const state = {
-      serviceIsOut,
-      fact: nothing,
-      waitOver: nothing,
-      wait: (_: string, each: unknown) => waits.push(each),
-    };
-    const run = {
-      state,
-      signals: { on: nothing },
-      stop: (stopped: RunStopped) => stopped,
-      waitFor: (_ready: () => boolean, limit?: number) => {
-        limits.push(limit);
-        return limit === undefined ? Promise.reject(new RunStopped('grace', 'aborted')) : Promise.resolve(false);
-      },
-    } as unknown as Run;
-    const request = { gate: 'force', planDigest: 'digest', policy, requestedBy: 'olga', again: 'too old' } as const;
-    const by = await realGate(run, request).catch((error: unknown) => (error as RunStopped).by);
-    return { by, limits, waits };
-  };
-
-  it('ends the run when its time has passed', async () => {
-    const { by, waits } = await open(false);
-    expect([by, waits]).toEqual([
-      'the clock',
-      [expect.objectContaining({ until: START + VALID_FOR, again: 'too old' })],
-    ]);
-  });
-
-  it('never does so in an outage: people are waited for and reminded until they approve, reject or abort', async () => {
-    const { by, limits, waits } = await open(true);
-    expect([by, limits]).toEqual(['grace', [undefined]]);
-    expect(waits).toEqual([expect.not.objectContaining({ until: expect.anything() as unknown })]);
   });
 });
 
