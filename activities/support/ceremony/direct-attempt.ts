@@ -21,6 +21,7 @@ import { digestOf, orphanFinding } from './generation-record';
 import type { AttemptKey, Slot } from './generation-slot';
 import { foreignAttempt, keyInWords, readAttempt, readOwn } from './generation-slot';
 import { endDoubt } from './give-share';
+import { LeaderlessTime } from './leaderless-time';
 import { CHANGE_TIMEOUT_MS } from '../read-act-confirm';
 import type { LedgerEntry, TokenLedger } from './token-ledger';
 
@@ -131,6 +132,7 @@ export async function followAttempt(
   const deadline = Date.now() + known.budgetMs;
   const { signal } = execution;
   let { seenAt } = known;
+  const leaderless = new LeaderlessTime();
   for (;;) {
     execution.throwIfCancelled();
     try {
@@ -139,12 +141,17 @@ export async function followAttempt(
       const began = Date.now();
       const attempt = await endpointsOf(access, known.kind).readAttempt({ token, signal });
       const seen = judge(known, attempt);
-      if (seen !== 'gone' && seen !== 'foreign') seenAt = began;
+      if (seen !== 'gone' && seen !== 'foreign') {
+        seenAt = began;
+        leaderless.reset();
+      }
       execution.progress(inWords(attempt));
       if (seen !== 'unchanged' || Date.now() >= deadline) {
         const { nonce = '', progress, required } = attempt;
         const address = await activeNode(access, known.address, signal);
-        return { seen, nonce, progress, required, address, observed: inWords(attempt), seenAt, lookedAt: began };
+        const observed = inWords(attempt);
+        const at = { seenAt: seenAt + leaderless.totalMs, lookedAt: began };
+        return { seen, nonce, progress, required, address, observed, ...at };
       }
     } catch (error) {
       if (!isRunbookError(error) || signal.aborted) throw error;
@@ -158,10 +165,11 @@ export async function followAttempt(
           required: 0,
           address,
           observed: error.code,
-          seenAt,
+          seenAt: seenAt + leaderless.totalMs,
           lookedAt: Date.now(),
         };
       }
+      await leaderless.look(access, signal);
     }
     await delay(FOLLOW_POLL_MS, undefined, { signal });
   }

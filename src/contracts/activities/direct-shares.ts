@@ -51,7 +51,10 @@ export interface DirectAttemptSeen {
   /** Address of the node that is active now. */
   readonly address: string;
   readonly observed: string;
-  /** When our attempt was last seen in the slot, ms since 1970: what happened to it since is not known. */
+  /**
+   * When our attempt was last seen in the slot, ms since 1970: what happened to it since is not known. Later by the time in
+   * which it was seen that no node leads: nothing happened to it then.
+   */
   readonly seenAt: number;
   /** When this was seen. */
   readonly lookedAt: number;
