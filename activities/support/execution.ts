@@ -16,7 +16,7 @@ const STANDSTILL_MS = 2 * HEARTBEAT_MS;
  */
 export interface Doubt {
   mayHaveSent: boolean;
-  /** When the last such request can have been sent, epoch ms. */
+  /** When the last such request can have been sent, ms of `performance.now()`: a step of the system's time ends no doubt. */
   since: number;
 }
 
@@ -65,7 +65,7 @@ export function execute<I extends object, R>(
     const execution: Execution = {
       signal: context.cancellationSignal,
       run: { ns, wid: workflow.workflowId, rid: workflow.runId },
-      doubt: { mayHaveSent: info.attempt > 1, since: Date.now() },
+      doubt: { mayHaveSent: info.attempt > 1, since: performance.now() },
       progress: (text) => {
         progress = redact(text);
       },

@@ -128,7 +128,7 @@ async function changeWithin<S>(execution: Execution, asked: Change<S>, budget: B
     }
     // Taken, or without an answer: it may take effect late, and no refusal of another one settles that.
     doubt.mayHaveSent = true;
-    doubt.since = Date.now();
+    doubt.since = performance.now();
     const confirmed = await confirm(execution, change, budget, error !== undefined);
     if (confirmed.there) return { outcome: 'done', state: confirmed.state, calls: calls + refusals, calledAt };
     if (calls === MAX_CALLS) {
@@ -162,7 +162,7 @@ function settlingDoubt<S>(
   const earlier = doubt.mayHaveSent;
   return async () => {
     try {
-      const began = Date.now();
+      const began = performance.now();
       const state = await change.read();
       const there = change.until(state);
       settled = !there && began > doubt.since + underWayMs ? settled + 1 : 0;
@@ -250,7 +250,7 @@ async function confirm<S>(
     // What was taken late has time to be seen too.
     budgetMs: Math.max((change.pollMs ?? POLL_MS) * STABLE_READS * 2 + underWayMs, budget.ms / 2, budget.leftMs),
     read: () => {
-      began = Date.now();
+      began = performance.now();
       return change.read().catch((error: unknown): never => {
         notThere = 0;
         throw error;

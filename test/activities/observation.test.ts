@@ -324,6 +324,16 @@ describe('the proof that a cluster is not primary', () => {
       expect(await prove([])).toBe('proven');
     });
 
+    it('a promotion in doubt is waited out by a clock that nobody sets', async () => {
+      says('secondary');
+      const { now } = Date;
+      const clock = jest.spyOn(Date, 'now').mockImplementation(() => now() + 60_000 * asked().length);
+      const began = performance.now();
+      expect(await prove(activity('promoteDrSecondary', 'east', doubtful), 1_200)).toBe('proven');
+      clock.mockRestore();
+      expect(performance.now() - began).toBeGreaterThan(1_200);
+    });
+
     it('a standby that says so proves nothing while no node is active', async () => {
       says('secondary');
       bench.service.faults.add({ cluster: 'east', endpoint: leader, action: { status: 503 }, times: Infinity });

@@ -108,10 +108,10 @@ async function awaitSettled(
   settleMs: number,
 ): Promise<void> {
   const { name } = other.entry;
-  const until = Date.now() + settleMs;
+  const until = performance.now() + settleMs;
   for (;;) {
     await delay(Math.min(SETTLE_POLL_MS, settleMs), undefined, { signal });
-    const began = Date.now();
+    const began = performance.now();
     const said = await askRole(other, signal, kind);
     refusePrimary(name, said, kind);
     if (!saysSecondary(said))

@@ -8,7 +8,7 @@ import { failedOf } from '../../support/activity-environment';
 function execution(): Execution {
   const needed: Partial<Execution> = {
     signal: new AbortController().signal,
-    doubt: { mayHaveSent: false, since: Date.now() },
+    doubt: { mayHaveSent: false, since: performance.now() },
     progress: () => undefined,
     throwIfCancelled: () => undefined,
     throwIfGivenUp: async () => undefined,

@@ -24,7 +24,7 @@ function execution(controller = new AbortController()): Execution & { readonly t
     told,
     signal: controller.signal,
     run: { ns: 'n', wid: 'w', rid: 'r' },
-    doubt: { mayHaveSent: false, since: Date.now() },
+    doubt: { mayHaveSent: false, since: performance.now() },
     progress: (text) => void told.push(text),
     throwIfCancelled,
     throwIfGivenUp: async () => throwIfCancelled(),
@@ -215,6 +215,30 @@ describe('a change', () => {
     expect(world.acts).toBe(2);
   });
 
+  it.each([
+    ['may be under way for the usual time', undefined],
+    ['serves once', 400],
+  ])('that is refused after a lost answer keeps its doubt where the clock is set meanwhile: it %s', async (_, ms) => {
+    const { now } = Date;
+    let stepMs = 0;
+    const clock = jest.spyOn(Date, 'now').mockImplementation(() => now() + stepMs);
+    const began = performance.now();
+    let sent = 0;
+    const read = async () => {
+      if (sent > 0) stepMs = 60_000;
+      return false;
+    };
+    const act = () => {
+      sent += 1;
+      throw sent === 1 ? lost() : refused();
+    };
+    const { failure, doubt } = await run(act, { read, underWayMs: ms });
+    clock.mockRestore();
+    expect(failure?.code).toBe('SERVICE_UNAVAILABLE');
+    // What serves once is not sent again before its time, by a clock that nobody sets.
+    expect([sent, doubt, performance.now() - began >= (ms ?? 0)]).toEqual([2, ms === undefined, true]);
+  });
+
   it.each(['REDIRECT_REFUSED', 'RESPONSE_INVALID', 'TLS_FAILED', 'PERMISSION_DENIED'] as const)(
     'whose effect cannot be read any more (%s) keeps its doubt',
     async (code) => {
@@ -268,7 +292,7 @@ describe('a change', () => {
         });
       },
       { notYet: (error) => error.retryable, budgetMs: 10_000 },
-      { mayHaveSent: true, since: Date.now() - 60_000 },
+      { mayHaveSent: true, since: performance.now() - 60_000 },
     );
     expect(failure).toMatchObject({ code: 'SERVICE_UNAVAILABLE', details: { outcomeKnown: true } });
     expect([world.acts, doubt]).toEqual([5, false]);
@@ -288,7 +312,7 @@ describe('a change', () => {
   });
 
   it('that serves once is sent again when it cannot be under way any more, and a refusal then is certain', async () => {
-    const began = Date.now();
+    const began = performance.now();
     const { world, failure, doubt } = await run(
       (world) => {
         throw world.acts === 1 ? lost() : refused();
@@ -296,7 +320,7 @@ describe('a change', () => {
       { underWayMs: 80, budgetMs: 20 },
     );
     expect(failure).toMatchObject({ code: 'SERVICE_UNAVAILABLE', details: { outcomeKnown: true } });
-    expect([world.acts, doubt, Date.now() - began >= 80]).toEqual([2, false, true]);
+    expect([world.acts, doubt, performance.now() - began >= 80]).toEqual([2, false, true]);
   });
 
   it('is not made where what was read forbids it', async () => {
@@ -331,10 +355,10 @@ describe('the state before a request that serves once', () => {
   async function settled(takesEffectAfterMs: number, mayHaveSent: boolean) {
     const here = execution();
     here.doubt.mayHaveSent = mayHaveSent;
-    const began = Date.now();
-    const read = async () => Date.now() - began >= takesEffectAfterMs;
+    const began = performance.now();
+    const read = async () => performance.now() - began >= takesEffectAfterMs;
     const there = await awaitSettled(here, { ...polling, read, until: (seen) => seen }, 100);
-    return { there, doubt: here.doubt.mayHaveSent, waited: Date.now() - began };
+    return { there, doubt: here.doubt.mayHaveSent, waited: performance.now() - began };
   }
 
   it('is seen late where an earlier attempt sent it', async () => {
