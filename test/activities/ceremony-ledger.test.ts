@@ -1,7 +1,7 @@
 /** The ledger knows of a token before it exists: no worker, disk or key that fails in the burst loses one silently. */
 import { randomUUID } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
-import { rm, writeFile } from 'node:fs/promises';
+import { open, rm, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { LedgerEntry } from '../../activities/support/ceremony/token-ledger';
 import { TokenLedger } from '../../activities/support/ceremony/token-ledger';
@@ -48,6 +48,9 @@ const entries = (): LedgerEntry[] =>
   readdirSync(bench.ledgerDirectory).map(
     (name) => JSON.parse(readFileSync(join(bench.ledgerDirectory, name), 'utf8')) as LedgerEntry,
   );
+const raise = (): never => {
+  throw new Error('nothing there');
+};
 const states = () => entries().map(({ state }) => state);
 
 it('is written before the last share reaches the service, and holds the sealed token afterwards', async () => {
@@ -194,6 +197,9 @@ describe('the end of the ceremony', () => {
     await bench.failure('generateOperationToken', asked());
     await rm(bench.ledgerDirectory, { recursive: true });
     for (const entry of crashed) await ledger.write(entry);
+    // Another burst died with the same key, before its last share: which of the two is judged first is no matter.
+    const { attempt: _attempt, mark: _mark, ...begun } = crashed[0] ?? raise();
+    await ledger.write({ ...begun, id: '00000000-0000-4000-8000-000000000000', state: 'begun' });
     bench.service.faults.clear();
     const arrived = bench.service.faults.add({ endpoint: `DELETE ${BASE}/attempt`, action: () => held.arrive() });
     const before = living();
@@ -277,6 +283,44 @@ it('leaves a worker that was thought dead the entry that it goes on with', async
   const { findings } = await generate();
   expect(findings).toEqual([]);
   expect(entries()).toContainEqual(expect.objectContaining({ state: 'alive', sealed: first.token }));
+});
+
+describe('on a disk where something happens in the middle of writing', () => {
+  const alive: LedgerEntry = {
+    ...({ version: 1, id: randomUUID(), deployment: DEPLOYMENT, cluster: 'west', clusterId: 'id' } as const),
+    ...({ ns: 'default', wid: 'run', rid: 'r', state: 'alive', sealed: 'x', at: '2026-01-02T00:00:00.000Z' } as const),
+  };
+
+  /** As the first file that is synced next. */
+  async function atSync(how: () => Promise<void>): Promise<void> {
+    const handle = await open(bench.ledgerDirectory, 'r');
+    jest.spyOn(Object.getPrototypeOf(handle) as typeof handle, 'sync').mockImplementationOnce(how);
+    await handle.close();
+  }
+
+  it('settles nothing that its owner writes meanwhile', async () => {
+    const ledger = new TokenLedger(bench.ledgerDirectory);
+    const pending: LedgerEntry = { ...alive, state: 'pending', sealed: undefined, at: '2026-01-01T00:00:00.000Z' };
+    await ledger.write(pending);
+    await atSync(() => ledger.write(alive));
+    expect(await ledger.settle(pending, { ...pending, state: 'orphan' })).toBe(false);
+    expect(entries()).toEqual([alive]);
+  });
+
+  it('leaves no half-written file, and sweeps what a dead worker left', async () => {
+    const ledger = new TokenLedger(bench.ledgerDirectory);
+    await ledger.write(alive);
+    const before = readdirSync(bench.ledgerDirectory);
+    await atSync(() => Promise.reject(Object.assign(new Error(), { code: 'ENOSPC' })));
+    await expect(ledger.write(alive)).rejects.toMatchObject({ code: 'PRECONDITION_FAILED', observed: 'ENOSPC' });
+    expect(readdirSync(bench.ledgerDirectory)).toEqual(before);
+    const [old, young] = ['old', 'young'].map((name) => join(bench.ledgerDirectory, `${alive.id}.json.${name}.tmp`));
+    for (const each of [old, young]) await writeFile(each ?? raise(), JSON.stringify(alive));
+    const hoursAgo = (Date.now() - 2 * 3_600_000) / 1000;
+    await utimes(old ?? raise(), hoursAgo, hoursAgo);
+    await ledger.all();
+    expect(readdirSync(bench.ledgerDirectory)).toEqual([...before, `${alive.id}.json.young.tmp`]);
+  });
 });
 
 it('is read while another run removes an entry of its own', async () => {

@@ -224,6 +224,40 @@ describe('an attempt for holders', () => {
     });
   });
 
+  it('that ends between the look and the cancellation was not cancelled, and is told', async () => {
+    const handle = await ceremony('direct');
+    await bench.call('startDirectAttempt', { ...on, ceremony: handle });
+    const { nonce } = await slot().read('dr-operation-token');
+    const give = async (...names: string[]) => {
+      for (const name of names)
+        await slot().update('dr-operation-token', { key: bench.person(name).share ?? '', nonce });
+    };
+    await give('ada');
+    bench.service.faults.add({
+      ...{ cluster: 'west', endpoint: /^GET .*generate-operation-token\/attempt$/, skip: 1 },
+      action: () => give('bert', 'cleo'),
+    });
+    expect(await end(handle, { ifGone: 'gone' })).toMatchObject({
+      outcome: 'already',
+      observed: 'our attempt was gone before it was cancelled',
+      findings: [{ severity: 'critical', code: 'orphan-token' }],
+    });
+    expect((await mine()).map(({ state }) => state)).toEqual(['orphan']);
+  });
+
+  it('leaves alone the entry that was changed meanwhile, as by a token that was handed in', async () => {
+    const handle = await ceremony('direct');
+    await bench.call('startDirectAttempt', { ...on, ceremony: handle });
+    bench.service.faults.add({
+      ...{ cluster: 'west', endpoint: /^DELETE .*generate-operation-token\/attempt$/ },
+      action: async () => {
+        for (const entry of await mine()) await ledger().write({ ...entry, state: 'alive' });
+      },
+    });
+    expect(await end(handle, { ifGone: 'gone' })).toMatchObject({ outcome: 'done', findings: [] });
+    expect((await mine()).map(({ state }) => state)).toEqual(['alive']);
+  });
+
   it('of an earlier epoch is cancelled with its entry, and its keys are not needed for that', async () => {
     const first = await ceremony('direct');
     await bench.call('startDirectAttempt', { ...on, ceremony: first });

@@ -5,8 +5,7 @@ import type { RunbookError } from '../../../src/errors';
 import { isRunbookError } from '../../../src/errors';
 import { ceremonyToken, endpointsOf } from '../ceremony-access';
 import type { Clusters } from '../clusters';
-import { cancelSeen } from './direct-cancel';
-import { notCancelled } from './direct-attempt';
+import { cancelSeen, notCancelled } from './direct-cancel';
 import type { Execution } from '../execution';
 import { alarmOf, digestOf, isOfRun, orphanedByDeath, untold } from './generation-record';
 import { endDoubt } from './give-share';
@@ -59,8 +58,8 @@ export async function settleCeremony(
       continue;
     }
     // Attempts that holders complete themselves are settled by who followed them.
-    if (entry.state !== 'begun' && (entry.state !== 'pending' || entry.mark === undefined)) continue;
-    const { madeNothing, notEnded } = await endAttempt(clusters, execution, entry);
+    if (entry.state !== 'begun' && !isInDoubt(entry)) continue;
+    const { madeNothing, notEnded } = await endAttempt(clusters, execution, entry, mine);
     if (notEnded) tell(notEnded);
     if (entry.state === 'begun' || madeNothing) {
       if (!notEnded) await becomes(entry, undefined);
@@ -79,6 +78,11 @@ function isHandedOn({ encoded, handedInDigest }: LedgerEntry, inHand: readonly s
   return inHand.some((each) => (encoded === undefined ? digestOf(each) === handedInDigest : each === encoded));
 }
 
+/** Of a burst whose last share was sent. */
+function isInDoubt({ state, mark }: LedgerEntry): boolean {
+  return state === 'pending' && mark !== undefined;
+}
+
 interface Ended {
   /** It is certain that the attempt of the entry made no token, and that a share under way makes none. */
   readonly madeNothing: boolean;
@@ -87,7 +91,12 @@ interface Ended {
 }
 
 /** Cancels the attempt of a burst that did not do so itself. Another's is left alone. */
-async function endAttempt(clusters: Clusters, execution: Execution, entry: LedgerEntry): Promise<Ended> {
+async function endAttempt(
+  clusters: Clusters,
+  execution: Execution,
+  entry: LedgerEntry,
+  mine: readonly LedgerEntry[],
+): Promise<Ended> {
   const { deployment, cluster, kind = 'operation-token', key, attempt } = entry;
   let present: GenerationAttempt | undefined;
   let madeNothing = false;
@@ -101,7 +110,10 @@ async function endAttempt(clusters: Clusters, execution: Execution, entry: Ledge
     const isOfEntry = started && nonce !== undefined && attempt === digestOf(nonce);
     if (isOfEntry && entry.state === 'pending') madeNothing = (await endDoubt(slot, kind, present)) === 'certain';
     const isOfKey = kind === 'operation-token' && pgpFingerprint !== undefined && pgpFingerprint === key;
-    if (isOfEntry || (started && isOfKey)) await cancelSeen(execution, slot, present);
+    const now = nonce === undefined ? undefined : digestOf(nonce);
+    // Its last share was sent: whether that made a token is found out when its own entry is judged, before it is cancelled.
+    const isAnothers = mine.some((each) => each.id !== entry.id && isInDoubt(each) && each.attempt === now);
+    if (isOfEntry || (started && isOfKey && !isAnothers)) await cancelSeen(execution, slot, present);
     return { madeNothing };
   } catch (error) {
     if (!isRunbookError(error) || execution.signal.aborted) throw error;

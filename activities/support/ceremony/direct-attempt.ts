@@ -8,14 +8,13 @@ import type {
   DirectEnded,
   DirectSharesActivities,
 } from '../../../src/contracts/activities';
-import { attemptMark } from '../../../src/contracts/ceremony';
 import type { Finding } from '../../../src/contracts/run-facts';
 import { RunbookError, isRunbookError } from '../../../src/errors';
 import type { InvitationTarget, KeyRecord, RunContext } from '../../../src/secrets';
 import type { ClusterAccess } from '../clusters';
 import { ceremonyEntry, closingInWords, endpointsOf } from '../ceremony-access';
 import { ceremonyToken, majorVersion } from '../clusters';
-import { cancelSeen } from './direct-cancel';
+import { cancelSeen, notCancelled } from './direct-cancel';
 import type { Execution } from '../execution';
 import { digestOf, orphanFinding } from './generation-record';
 import type { AttemptKey, Slot } from './generation-slot';
@@ -88,9 +87,8 @@ export async function startForHolders(execution: Execution, direct: DirectSlot):
         return await told(started ? 'done' : 'already', present);
       }
       // With the key of an earlier round: the holders are shown a new one, and the shares given to it are of no use.
-      const madeNothing = await willMakeNothing(slot, direct.kind, present);
-      await cancelSeen(execution, slot, present);
-      if (madeNothing) for (const entry of mine) if (isOf(entry, present)) await ledger.remove(entry);
+      const { madeNothing } = await cancelOurs(execution, slot, direct.kind, present);
+      if (madeNothing) for (const entry of mine) if (isOf(entry, present)) await ledger.settle(entry, undefined);
       continue;
     }
     const pending = newEntry(direct);
@@ -200,11 +198,10 @@ export async function endForHolders(
     present.pgpFingerprint === fingerprint &&
     (kind === 'operation-token' || nonces.includes(present.nonce ?? ''));
   const there = present.started && (wasShown || isOurs(kind, undefined, all, present));
-  let madeNothing = there;
+  let { madeNothing, outcome }: Cancelled = { madeNothing: false, outcome: 'already' };
   if (there) {
     try {
-      madeNothing = await willMakeNothing(slot, kind, present);
-      await cancelSeen(execution, slot, present);
+      ({ madeNothing, outcome } = await cancelOurs(execution, slot, kind, present));
     } catch (error) {
       if (!isRunbookError(error) || execution.signal.aborted) throw error;
       return {
@@ -218,28 +215,38 @@ export async function endForHolders(
   // Where the ledger knows nothing at all it is not the one of the worker that started the attempt.
   const open = mine.length > 0 || every.length === 0;
   const mayExist = why.mayExist ?? (madeNothing || !open ? undefined : why.ifGone);
-  for (const entry of mine) {
-    if (mayExist === undefined) await ledger.remove(entry);
-    else await ledger.write({ ...entry, state: 'orphan', at: new Date().toISOString() });
-  }
+  const becomes = { state: 'orphan', at: new Date().toISOString() } as const;
+  // What was changed since it was read is settled by who did that, as where the token was handed in.
+  let isUnsettled = mine.length === 0;
+  for (const entry of mine)
+    if (await ledger.settle(entry, mayExist === undefined ? undefined : { ...entry, ...becomes })) isUnsettled = true;
+  const gone = there ? 'our attempt was gone before it was cancelled' : 'no attempt of ours in the slot';
   return {
-    outcome: there ? 'done' : 'already',
-    observed: there ? 'our attempt was cancelled' : 'no attempt of ours in the slot',
-    findings: mayExist === undefined ? [] : [orphanFinding(kind, direct.run.wid, cluster, mayExist)],
+    outcome,
+    observed: outcome === 'done' ? 'our attempt was cancelled' : gone,
+    findings: mayExist === undefined || !isUnsettled ? [] : [orphanFinding(kind, direct.run.wid, cluster, mayExist)],
   };
 }
 
+interface Cancelled {
+  readonly madeNothing: boolean;
+  readonly outcome: 'done' | 'already';
+}
+
 /**
- * Whether an attempt that is seen, and is cancelled next, makes no token: a holder may just give its last share. Who is
- * further from its end gives none that completes it between the look and the cancellation.
+ * Cancels our attempt, and says whether it makes no token: a holder may just give its last share, or the last ones. One
+ * that was gone before it was cancelled may have ended in one.
  */
-async function willMakeNothing(
-  slot: Pick<Slot, 'endpoints' | 'token'>,
+async function cancelOurs(
+  execution: Execution,
+  slot: Pick<Slot, 'endpoints' | 'token' | 'cluster'>,
   kind: GeneratedTokenKind,
   seen: GenerationAttempt,
-): Promise<boolean> {
+): Promise<Cancelled> {
   const lacksOne = seen.required > 1 && seen.progress === seen.required - 1;
-  return !lacksOne || (await endDoubt(slot, kind, seen)) === 'certain';
+  const isCertain = lacksOne && (await endDoubt(slot, kind, seen)) === 'certain';
+  const outcome = await cancelSeen(execution, slot, seen);
+  return { madeNothing: isCertain || (!lacksOne && outcome === 'done'), outcome };
 }
 
 /** What the ledger knows of the tokens of this ceremony on this cluster that exist, or may. */
@@ -293,23 +300,13 @@ async function settleGone(direct: DirectSlot, present: GenerationAttempt): Promi
   const findings: Finding[] = [];
   for (const entry of await entriesOf(direct)) {
     if (entry.state !== 'pending' || isOf(entry, present)) continue;
-    if (entry.attempt === undefined) await direct.ledger.remove(entry);
-    else {
-      await direct.ledger.write({ ...entry, state: 'orphan', at: new Date().toISOString() });
+    if (entry.attempt === undefined) await direct.ledger.settle(entry, undefined);
+    else if (await direct.ledger.settle(entry, { ...entry, state: 'orphan', at: new Date().toISOString() })) {
       const how = 'an attempt of this run was gone when the next one was started, and nobody saw how it ended';
       findings.push(orphanFinding(direct.kind, entry.wid, entry.cluster, how));
     }
   }
   return findings;
-}
-
-export function notCancelled(cluster: string, { nonce = '' }: GenerationAttempt, { code }: RunbookError): Finding {
-  return {
-    severity: 'critical',
-    code: 'attempt-not-cancelled',
-    text: `The attempt ${attemptMark(nonce)} of this run on ${cluster} was not seen to be gone (${code}): who gives its last key share makes a token that nobody waits for.`,
-    next: `No holder gives a share to it any more. Cancel it: \`vault operator generate-root -cancel\` (for an operation token with \`-dr-token\`), and see with \`-status\` that it is gone. Its entry stays in the ledger.`,
-  };
 }
 
 async function noteAttempt(

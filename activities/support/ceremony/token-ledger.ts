@@ -1,9 +1,12 @@
 import { randomUUID } from 'node:crypto';
-import { mkdir, open, readFile, readdir, rename, unlink } from 'node:fs/promises';
+import { mkdir, open, readFile, readdir, rename, stat, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
-import { RunbookError } from '../../../src/errors';
+import { RunbookError, isRunbookError } from '../../../src/errors';
 import { errnoOf } from '../../../src/secrets/errno';
+
+/** A file that was written this long ago and never became an entry is what a dead worker left. */
+const LEFT_AFTER_MS = 3_600_000;
 
 const entrySchema = z.strictObject({
   version: z.literal(1),
@@ -70,19 +73,29 @@ export class TokenLedger {
 
   /** @throws RunbookError PRECONDITION_FAILED where the directory cannot be written */
   async write(entry: LedgerEntry): Promise<void> {
-    await this.#change(entry.cluster, async () => {
+    await this.#put(entry, () => Promise.resolve(true));
+  }
+
+  /** @returns whether it counts: `still` is asked last, when only the renaming is left */
+  async #put(entry: LedgerEntry, still: () => Promise<boolean>): Promise<boolean> {
+    return this.#change(entry.cluster, async () => {
       await mkdir(this.#directory, { recursive: true, mode: 0o700 });
       const file = this.#file(entry.id);
       // Two workers may write one entry at once, as where one was thought dead.
       const written = `${file}.${randomUUID()}.tmp`;
       const handle = await open(written, 'wx', 0o600);
       try {
-        await handle.writeFile(JSON.stringify(entry));
-        await handle.sync();
-      } finally {
-        await handle.close();
+        await handle
+          .writeFile(JSON.stringify(entry))
+          .then(() => handle.sync())
+          .finally(() => handle.close());
+        const counts = await still();
+        await (counts ? rename(written, file) : unlink(written));
+        return counts;
+      } catch (error) {
+        await unlink(written).catch(() => undefined);
+        throw error;
       }
-      await rename(written, file);
     });
   }
 
@@ -98,9 +111,13 @@ export class TokenLedger {
    * @returns whether it was done
    */
   async settle(read: LedgerEntry, becomes: LedgerEntry | undefined): Promise<boolean> {
-    const now = await this.#read(`${read.id}.json`);
-    if (now?.state !== read.state || now.at !== read.at) return false;
-    await (becomes === undefined ? this.remove(read) : this.write(becomes));
+    const still = async () => {
+      const now = await this.#read(`${read.id}.json`);
+      return now?.state === read.state && now.at === read.at;
+    };
+    if (becomes !== undefined) return this.#put(becomes, still);
+    if (!(await still())) return false;
+    await this.remove(read);
     return true;
   }
 
@@ -118,6 +135,7 @@ export class TokenLedger {
       if (errnoOf(error) === 'ENOENT') return [];
       throw unusable(error, 'read');
     });
+    for (const name of names.filter((each) => each.endsWith('.tmp'))) await this.#sweep(join(this.#directory, name));
     const files = names.filter((each) => each.endsWith('.json')).sort();
     return (await Promise.all(files.map((each) => this.#read(each)))).flatMap((entry) => entry ?? []);
   }
@@ -131,12 +149,22 @@ export class TokenLedger {
     return entrySchema.safeParse(parse(text)).data;
   }
 
-  async #change(cluster: string, how: () => Promise<void>): Promise<void> {
+  async #sweep(written: string): Promise<void> {
+    const at = await stat(written).then(
+      ({ mtimeMs }) => mtimeMs,
+      () => undefined,
+    );
+    if (at !== undefined && Date.now() - at > LEFT_AFTER_MS) await unlink(written).catch(() => undefined);
+  }
+
+  async #change<T>(cluster: string, how: () => Promise<T>): Promise<T> {
     try {
-      await how();
+      const done = await how();
       const directory = await open(this.#directory, 'r');
       await directory.sync().finally(() => directory.close());
+      return done;
     } catch (error) {
+      if (isRunbookError(error)) throw error;
       throw unusable(error, 'written', cluster);
     }
   }
