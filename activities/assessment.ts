@@ -8,7 +8,7 @@ import type { ActivityDependencies } from './dependencies';
 import { judgeRoster } from './support/ceremony/ceremony-roster';
 import type { Clusters } from './support/clusters';
 import { breakGlassWarnings, ceremonyCallsAllowed, isIn } from './support/ceremony-access';
-import { directWarning, holdersReach, isDirect } from './support/ceremony/direct-rules';
+import { directPreconditions, directWarning, isDirect } from './support/ceremony/direct-rules';
 import { execute } from './support/execution';
 import { describeReplication, observeCluster } from './support/observe';
 import { gateFacts, observeDeployment, siteFacts } from './support/approvals/planning';
@@ -118,7 +118,7 @@ export function createAssessmentActivities(
         observation,
         preconditions: [
           ...(await judgeCeremony(deployment, observation, access, uses, signal)),
-          ...(isDirect(deployment, shares) ? [holdersReach(observation)] : []),
+          ...(isDirect(deployment, shares) ? directPreconditions(deployment, observation) : []),
         ],
         site: site(name),
       };

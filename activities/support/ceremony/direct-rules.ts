@@ -1,6 +1,7 @@
 import type { ClusterObservation } from '../../../src/contracts/observations';
 import type { Precondition } from '../../../src/contracts/plan';
 import type { SharesChoice } from '../../../src/contracts/runbook-inputs';
+import { groupRule } from '../../../src/contracts/share-groups';
 import type { Deployment } from '../../../src/inventory';
 import { majorVersion } from '../versions';
 
@@ -9,8 +10,26 @@ export function isDirect({ ceremony }: Deployment, shares: SharesChoice | undefi
   return (shares ?? ceremony.shares) === 'direct';
 }
 
+/** What is judged before anybody is asked to enter a share himself: nobody here will see who gave one. */
+export function directPreconditions(
+  { shareGroups }: Pick<Deployment, 'shareGroups'>,
+  observation: Pick<ClusterObservation, 'cluster' | 'version'>,
+): Precondition[] {
+  const reach = holdersReach(observation);
+  if (shareGroups.length === 0) return [reach];
+  const groups: Precondition = {
+    name: 'groups of key holders',
+    cluster: observation.cluster,
+    observed: 'shares: direct, where nobody here sees who gave a share',
+    needed: `${groupRule(shareGroups)}, which sealed shares prove`,
+    verdict: 'fail',
+    next: 'Start again with sealed shares, or take ceremony.groups out of the inventory.',
+  };
+  return [groups, reach];
+}
+
 /** What cannot be looked up before: whether each holder gets through to the service himself. */
-export function holdersReach({ cluster, version }: Pick<ClusterObservation, 'cluster' | 'version'>): Precondition {
+function holdersReach({ cluster, version }: Pick<ClusterObservation, 'cluster' | 'version'>): Precondition {
   const token = majorVersion(version) >= 2 ? ', and has a token that it accepts for the ceremony calls' : '';
   return {
     name: 'holders can enter their shares themselves',

@@ -7,7 +7,7 @@ import { ATTEMPT, DEMOTE, PROMOTE, SECONDARY_TOKEN, UPDATE_PRIMARY } from './swi
 import { ceremonyCallsAllowed } from '../ceremony-access';
 import type { Rule } from './switchover-rule';
 import { check } from './switchover-rule';
-import { directWayBack, holdersReach, isDirect } from '../ceremony/direct-rules';
+import { directPreconditions, directWayBack, isDirect } from '../ceremony/direct-rules';
 import { majorVersion } from '../versions';
 
 /** Seconds for which a credential must live on: at least twice what a switchover may take. */
@@ -123,7 +123,7 @@ export const tokenSource: Rule = ({ input, to, from, deployment, facts, tokenSou
       ...(facts.ceremonyFrom === undefined ? {} : { from: facts.ceremonyFrom }),
     }),
     ...others.map(({ cluster, version, ...way }) => ceremonyCallsAllowed(cluster, 'operation-token', version, way)),
-    ...(direct ? [holdersReach(to), directWayBack(from)] : [sealedWayBack(from)]),
+    ...(direct ? [...directPreconditions(deployment, to), directWayBack(from)] : [sealedWayBack(from)]),
   ];
 };
 

@@ -13,7 +13,7 @@ import { judgeRoster } from '../ceremony/ceremony-roster';
 import type { ClusterAccess, Clusters } from '../clusters';
 import type { CeremonyWay } from '../ceremony-access';
 import { breakGlassWarnings, ceremonyCallsAllowed, ceremonyToken, judgeCeremonyWay } from '../ceremony-access';
-import { directWarning, holdersReach, isDirect } from '../ceremony/direct-rules';
+import { directPreconditions, directWarning, isDirect } from '../ceremony/direct-rules';
 import { describeReplication, observeCluster } from '../observe';
 import { gateFacts, identityOf, planDocument, siteFacts } from '../approvals/planning';
 import { check } from '../switchover/switchover-rule';
@@ -37,7 +37,7 @@ export async function assessRootToken(
   const way = observation.reachable ? await wayIn(access, observation, signal) : undefined;
   const direct = isDirect(deployment, input.shares);
   const preconditions = [
-    ...(direct ? [holdersReach(observation)] : []),
+    ...(direct ? directPreconditions(deployment, observation) : []),
     ...judge(observation, slot, recipient, deployment),
     ...(way ? [ceremonyCallsAllowed(input.cluster, 'root-token', observation.version, way)] : []),
   ];

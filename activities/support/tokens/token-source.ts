@@ -4,7 +4,7 @@ import type { SharesChoice, TokenSourceChoice } from '../../../src/contracts/run
 import type { Deployment } from '../../../src/inventory';
 import { breakGlassWarnings, ceremonyCallsAllowed } from '../ceremony-access';
 import type { ClusterAccess } from '../clusters';
-import { directWarning, holdersReach, isDirect } from '../ceremony/direct-rules';
+import { directPreconditions, directWarning, isDirect } from '../ceremony/direct-rules';
 import { readBatchToken } from '../operation-token';
 import type { CredentialFacts } from '../switchover/switchover-facts';
 import { ATTEMPT, batchTokenOn, ceremonyAccess, credentialFacts } from '../switchover/switchover-facts';
@@ -74,7 +74,7 @@ export async function assessTokenSource(request: TokenSourceRequest): Promise<{
       freeSlotOn(observation, request.ownFingerprint),
       holdersSuffice(observation, deployment),
       ceremonyCallsAllowed(observation.cluster, 'operation-token', observation.version, way),
-      ...(direct ? [holdersReach(observation)] : []),
+      ...(direct ? directPreconditions(deployment, observation) : []),
     ],
     warnings: [
       ...breakGlassWarnings('operation-token', [observation]),
