@@ -65,8 +65,10 @@ export class Progress {
 
   #phases({ phase, outageSince, serviceBackAt, steps }: RunStatus, now: number): News[] {
     const news: News[] = [];
-    if (outageSince !== undefined && this.#once('outage')) news.push({ at: outageSince, text: `== ${PHASES.outage}` });
-    if (outageSince !== undefined && serviceBackAt !== undefined && this.#once('service back')) {
+    // One that was not begun after all may be followed by one that is.
+    if (outageSince !== undefined && this.#once(`outage ${outageSince}`))
+      news.push({ at: outageSince, text: `== ${PHASES.outage}` });
+    if (outageSince !== undefined && serviceBackAt !== undefined && this.#once(`service back ${serviceBackAt}`)) {
       news.push({ at: serviceBackAt, text: `== Service is back after ${inWords(serviceBackAt - outageSince)}` });
     }
     if (phase !== this.#phase) {

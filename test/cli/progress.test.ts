@@ -60,6 +60,23 @@ describe('progress of a run', () => {
     expect(lines).toContain('12:00:14Z == Service is back after 4.0 s');
   });
 
+  it('tells each outage: one that was not begun after all is followed by the one that is', () => {
+    const progress = new Progress();
+    const told = [
+      { phase: 'outage', outageSince: at(10) },
+      { phase: 'preparing' },
+      { phase: 'outage', outageSince: at(20) },
+      { phase: 're-protecting', outageSince: at(20), serviceBackAt: at(24) },
+    ] as const;
+    expect(told.flatMap((each) => progress.lines(view(each), NOW))).toEqual([
+      '12:00:10Z == OUTAGE: no primary serves clients',
+      '12:00:30Z == Last checks; service is up',
+      '12:00:20Z == OUTAGE: no primary serves clients',
+      '12:00:24Z == Service is back after 4.0 s',
+      '12:00:24Z == Protection is being restored',
+    ]);
+  });
+
   it('announces a parked step with each choice, its effect and the exact command', () => {
     const waiting = {
       for: 'decision' as const,
