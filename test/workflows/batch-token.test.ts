@@ -2,6 +2,7 @@ import { switchoverPlanOf } from '../../src/contracts/plan';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { approveAgain, approveLongAgo } from '../support/aged-approvals';
 import { CHANGING, expectServiceOn, statuses } from '../support/faults';
 import { Lane, Lanes, LANE_TEST_MS } from '../support/lane';
 import { pair, Scenario } from '../support/scenario';
@@ -96,10 +97,18 @@ describe('where the operation tokens come from', () => {
       expect(scenario.service.cluster('west').snapshotState().operationTokens).toBe(1);
       makeBatchToken(scenario, 'west', 2 * HOUR_MS);
       const run = await scenario.start({ to: 'east', go: 'auto', tokenSource: 'batch' });
-      await run.people({ go: false, shares: [] });
+      // Without a go the approvals of the plan are what may be too old right before the demotion.
+      await approveLongAgo(scenario, run, 'plan');
+      await approveAgain(run, 'plan');
       const report = await run.report();
 
       expect(report.outcome).toBe('completed');
+      expect(report.gates.map(({ gate, state }) => [gate, state])).toEqual([
+        ['plan', 'approved'],
+        ['plan', 'approved'],
+      ]);
+      expect(report.steps.filter(({ name }) => name === 'Write a marker on west')).toHaveLength(2);
+      expect(statuses(scenario, 'west', CHANGING.demote)).toEqual([200]);
       expect(scenario.service.cluster('west').snapshotState().operationTokens).toBe(0);
       await expectServiceOn(scenario, 'east');
       expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
