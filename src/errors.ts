@@ -64,7 +64,9 @@ export const ERROR_CODES = {
   REQUEST_CANCELLED: facts('The request was cancelled by the caller.', false, false),
   TLS_FAILED: facts('The TLS certificate was not accepted.'),
   INSECURE_ADDRESS: facts('Plain HTTP is allowed on loopback addresses only.'),
-  REDIRECT_REFUSED: facts('The service redirected to an address that the inventory does not name for this cluster.'),
+  REDIRECT_REFUSED: facts(
+    'The service redirected in a circle, to an address or path that is not ours to call, or from a pinned node.',
+  ),
   NO_ACTIVE_NODE: facts('No node of the cluster is active.', true),
   // What a call turned out to be
   OUTCOME_UNKNOWN: facts(

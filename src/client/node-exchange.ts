@@ -27,6 +27,8 @@ export interface Exchange {
   readonly transport: Transport;
   readonly timeoutMs: number;
   readonly warn: (warning: string) => void;
+  /** Whether a standby may pass a change on. It may then have taken effect although the answer is a 307 or 503. */
+  readonly mayPassOn: boolean;
 }
 
 /**
@@ -35,18 +37,19 @@ export interface Exchange {
  * @throws RunbookError for every answer that is neither data nor a redirect, and where no answer came.
  */
 export async function exchange(
-  { cluster, transport, timeoutMs, warn }: Exchange,
+  { cluster, transport, timeoutMs, warn, mayPassOn }: Exchange,
   node: NodeAddress,
   request: RequestDescription,
   options: CallOptions,
 ): Promise<ExchangeResult> {
   const changes = request.effect === 'changes';
   const what = `${request.method} ${request.path} at ${node.address}`;
-  const call = { what, cluster, changes, secrets: secretsOf(request, options) };
+  const unsure = changes && mayPassOn ? { outcomeKnown: false } : {};
+  const call = { what, cluster, changes, mayPassOn, secrets: secretsOf(request, options) };
   const response = await transport.send(node, {
     method: request.method,
     path: request.path,
-    headers: headersOf(request, options.token),
+    headers: headersOf(request, options.token, mayPassOn),
     body: encodeBody(request),
     changes,
     timeoutMs,
@@ -57,7 +60,9 @@ export async function exchange(
   if (REDIRECT.has(status)) {
     const location = response.headers.location;
     const refuse = (reason: string, retryable = false) =>
-      new RunbookError('REDIRECT_REFUSED', `${what}: ${status}: ${reason}`, { cluster, httpStatus: status, retryable });
+      new RunbookError('REDIRECT_REFUSED', `${what}: ${status}: ${reason}`, {
+        ...{ cluster, httpStatus: status, retryable, ...unsure },
+      });
     return { kind: 'redirect', location: typeof location === 'string' ? location : '', refuse };
   }
 

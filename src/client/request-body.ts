@@ -26,10 +26,19 @@ function secretsIn(body: RequestBody): Secret[] {
   );
 }
 
-/** Headers of every request. The namespace header is never sent: the interface works on the root namespace only. */
-export function headersOf(request: RequestDescription, token: Secret | undefined): Readonly<Record<string, string>> {
+/**
+ * Headers of every request. The namespace header is never sent: the interface works on the root namespace only. A standby
+ * that passes a change on and loses the answer says what it says where it passed nothing on (307, 503): unless `mayPassOn`,
+ * it is told to pass no change on, and then has not.
+ */
+export function headersOf(
+  request: RequestDescription,
+  token: Secret | undefined,
+  mayPassOn = false,
+): Readonly<Record<string, string>> {
   const headers: Record<string, string> = { 'X-Vault-Request': 'true', Accept: 'application/json' };
   if (request.method === 'POST') headers['Content-Type'] = 'application/json';
+  if (request.effect === 'changes' && !mayPassOn) headers['X-Vault-No-Request-Forwarding'] = 'true';
   if (token !== undefined) headers['X-Vault-Token'] = headerValue(token);
   return headers;
 }

@@ -9,6 +9,8 @@ export interface RefusedCall {
   readonly what: string;
   readonly cluster: string;
   readonly changes: boolean;
+  /** Whether the node that answered may have passed the call on. */
+  readonly mayPassOn: boolean;
   /** Secret values of this request, in case the service repeats them. */
   readonly secrets: readonly string[];
 }
@@ -42,8 +44,19 @@ export function errorFromStatus(
     cluster: call.cluster,
     httpStatus: response.status,
     retryAfterMs: retryAfterMs(response.headers['retry-after']),
-    ...(call.changes ? {} : { outcomeKnown: true }),
+    ...outcomeOf(call, response, body),
   });
+}
+
+/** What the status leaves open: a 503 is of the node itself only where it passed nothing on and speaks as the service does. */
+function outcomeOf(
+  { changes, mayPassOn }: RefusedCall,
+  { status }: NodeResponse,
+  body: unknown,
+): { readonly outcomeKnown?: boolean } {
+  if (!changes) return { outcomeKnown: true };
+  const isOwn = isObject(body) && Array.isArray(body.errors);
+  return status === 503 && (mayPassOn || !isOwn) ? { outcomeKnown: false } : {};
 }
 
 /** Milliseconds of a `Retry-After` header: seconds or an HTTP date. */

@@ -14,6 +14,8 @@ export interface RecordedCall {
   readonly body: JsonObject;
   /** Digest of the token header, where there was one. */
   readonly token: string | undefined;
+  /** Whether a standby may pass it on. It then answers 307 or 503 also where it did, and lost the answer. */
+  readonly mayBePassedOn: boolean;
   /** Of the answer that was sent; 0 while there is none or where the connection was broken instead. */
   status: number;
   /** What the answer said of a generation attempt, where it did. */

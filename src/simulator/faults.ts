@@ -7,7 +7,9 @@ import type { SeededRandom } from './random';
  * What a fault does to a call. `reset` breaks the connection; `lose-answer` lets the call take effect and closes the
  * connection without an answer; `glue-documents` sends the answer's JSON document twice in one body; `arrive-late` closes
  * the connection, and the call takes effect later: when {@link FaultHandle.arrive} is called, or after `arriveAfterMs`. A
- * function is given the answer too, where the call took effect already.
+ * function is given the answer too, where the call took effect already. `break-forwarding` is met only by a call that a
+ * standby passes on: that takes effect, its answer is lost on the way back, and the standby answers as if it had passed
+ * nothing on, 307 to the active node, or 503 (`break-forwarding-leaderless`) as where it knows none.
  */
 export type FaultAction =
   | { readonly status: number; readonly body?: JsonValue; readonly headers?: Readonly<Record<string, string>> }
@@ -16,8 +18,11 @@ export type FaultAction =
   | 'lose-answer'
   | 'glue-documents'
   | 'arrive-late'
+  | BrokenForwarding
   | { readonly arriveAfterMs: number }
   | ((cluster: SimulatedCluster, answer?: ServiceAnswer) => void | Promise<void>);
+
+export type BrokenForwarding = 'break-forwarding' | 'break-forwarding-leaderless';
 
 export interface Fault {
   /** Name of a cluster; any where absent. */
@@ -26,7 +31,7 @@ export interface Fault {
   readonly node?: number;
   /** `METHOD /v1/path` in full, or a pattern over that text. */
   readonly endpoint: string | RegExp;
-  /** Before or after the call's effect. `lose-answer` and `glue-documents` are always after, what arrives late before. Default `before`. */
+  /** Before or after the call's effect. `lose-answer`, `glue-documents` and broken forwarding are always after, what arrives late before. Default `before`. */
   readonly when?: 'before' | 'after';
   readonly action: FaultAction;
   /** How often; default 1, `Infinity` for always. */
@@ -114,15 +119,19 @@ export class FaultInjector {
     this.#faults.length = 0;
   }
 
-  /** Actions for a call at one of its two moments. */
-  take(cluster: string, node: number, endpoint: string, when: 'before' | 'after'): MetAction[] {
+  /** Actions for a call at one of its moments. */
+  take(cluster: string, node: number, endpoint: string, when: Moment): MetAction[] {
     return this.#faults
       .filter((active) => momentOf(active.fault) === when && active.hit(cluster, node, endpoint))
       .map(({ action }) => action);
   }
 }
 
-function momentOf({ action, when }: Fault): 'before' | 'after' {
+/** `forwarded`: after the effect of a call that a standby passed on. */
+type Moment = 'before' | 'after' | 'forwarded';
+
+function momentOf({ action, when }: Fault): Moment {
+  if (action === 'break-forwarding' || action === 'break-forwarding-leaderless') return 'forwarded';
   if (action === 'lose-answer' || action === 'glue-documents') return 'after';
   const isLate = action === 'arrive-late' || (typeof action === 'object' && 'arriveAfterMs' in action);
   return isLate ? 'before' : (when ?? 'before');

@@ -47,7 +47,7 @@ export async function serve(
   let call: RecordedCall | undefined;
   try {
     const text = await readText(incoming);
-    call = record(service, cluster, node, method, url.pathname, text, tokenOf(incoming));
+    call = record(service, cluster, node, method, url.pathname, text, incoming);
     if (service.latencyMs > 0) {
       await delay(service.latencyMs);
     }
@@ -85,8 +85,9 @@ function record(
   method: string,
   path: string,
   text: string,
-  token: string | undefined,
+  incoming: IncomingMessage,
 ): RecordedCall {
+  const token = tokenOf(incoming);
   const call: RecordedCall = {
     seq: (service.calls.at(-1)?.seq ?? 0) + 1,
     cluster: cluster.name,
@@ -95,6 +96,7 @@ function record(
     path,
     body: readableBody(text),
     token: token === undefined ? undefined : digest(token),
+    mayBePassedOn: mayBePassedOn(incoming),
     status: 0,
     attempt: undefined,
     delivered: false,
@@ -126,7 +128,7 @@ async function answerWithFaults(
   text: string,
 ): Promise<Delivery> {
   const endpoint = `${method} ${url.pathname}`;
-  const takeEffect = () => answerOrFault(cluster, node, incoming, method, url, text);
+  const takeEffect = () => answerOrFault(service.faults, cluster, node, incoming, method, url, text);
   const early = await applyFaults(service.faults.take(cluster.name, node.index, endpoint, 'before'), cluster, {
     // Nobody hears the answer.
     arrive: async () => void (await takeEffect().catch(() => undefined)),
@@ -150,6 +152,8 @@ async function applyFaults(
       throw new BrokenConnection(action === 'reset' ? 'reset' : 'close');
     } else if (action === 'glue-documents') {
       delivery = answer === undefined ? undefined : { answer, glued: true };
+    } else if (action === 'break-forwarding' || action === 'break-forwarding-leaderless') {
+      continue;
     } else if (typeof action === 'function') {
       await action(cluster, answer);
     } else if ('delayMs' in action) {
@@ -170,6 +174,7 @@ async function applyFaults(
 }
 
 async function answerOrFault(
+  faults: FaultInjector,
   cluster: SimulatedCluster,
   node: SimulatedNode,
   incoming: IncomingMessage,
@@ -178,7 +183,7 @@ async function answerOrFault(
   text: string,
 ): Promise<ServiceAnswer> {
   try {
-    return await answerRequest(cluster, node, incoming, method, url, text);
+    return await answerRequest(faults, cluster, node, incoming, method, url, text);
   } catch (error) {
     if (error instanceof ServiceFault) {
       return faultAnswer(error);
@@ -192,6 +197,7 @@ function faultAnswer(fault: ServiceFault): ServiceAnswer {
 }
 
 async function answerRequest(
+  faults: FaultInjector,
   cluster: SimulatedCluster,
   node: SimulatedNode,
   incoming: IncomingMessage,
@@ -224,16 +230,18 @@ async function answerRequest(
     return own;
   }
   const active = activeNodeFor(cluster, node);
-  if (
-    active !== node &&
-    (!cluster.requestForwarding || incoming.headers['x-vault-no-request-forwarding'] !== undefined)
-  ) {
+  if (active !== node && !(cluster.requestForwarding && mayBePassedOn(incoming))) {
     return redirectTo(active, url);
   }
   // It does not lead any more, and nobody else does yet: what cannot be passed on is answered with where it was.
-  return active === cluster.leadership.former
-    ? redirectTo(active, url)
-    : answerFromActiveNode(cluster, active, request);
+  if (active === cluster.leadership.former) return redirectTo(active, url);
+  const answer = answerFromActiveNode(cluster, active, request);
+  if (active === node) return answer;
+  const [broken] = faults.take(cluster.name, node.index, `${method} ${url.pathname}`, 'forwarded');
+  if (broken === undefined) return answer;
+  await answer.catch(() => undefined);
+  if (broken === 'break-forwarding') return redirectTo(active, url);
+  throw new ServiceFault(503, ['no active Vault instance found']);
 }
 
 function redirectTo({ address }: SimulatedNode, url: URL): ServiceAnswer {
@@ -267,6 +275,10 @@ function canonicalRedirect(url: URL): ServiceAnswer | undefined {
   return url.pathname.includes('//')
     ? { status: 307, headers: { location: `${url.pathname.replace(/\/{2,}/g, '/')}${url.search}` } }
     : undefined;
+}
+
+function mayBePassedOn({ headers }: IncomingMessage): boolean {
+  return [undefined, ''].includes(headers['x-vault-no-request-forwarding']?.toString());
 }
 
 function tokenOf(incoming: IncomingMessage): string | undefined {

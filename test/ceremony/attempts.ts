@@ -12,9 +12,20 @@ import { THRESHOLD } from './orders';
 const GIVE = '/generate-operation-token/update';
 const SLOT = '/generate-operation-token/attempt';
 
-/** Calls with a share. A node that is not active leads on to the one that is, and takes nothing. */
+/** Calls with a share. A node that is not active and may not pass it on leads on to the one that is, and takes nothing. */
 export function givesOf(calls: readonly RecordedCall[]): RecordedCall[] {
-  return calls.filter(({ method, path, status }) => method === 'POST' && path.endsWith(GIVE) && status !== 307);
+  return calls.filter(
+    ({ method, path, status, mayBePassedOn }) =>
+      method === 'POST' && path.endsWith(GIVE) && (status !== 307 || mayBePassedOn),
+  );
+}
+
+/**
+ * An error that leaves open whether the share was taken: of a server, or of a standby that may have passed it on. 503
+ * where nothing may be passed on: the service took nothing.
+ */
+function isOpen({ status, mayBePassedOn }: RecordedCall): boolean {
+  return status === 503 || status === 307 ? mayBePassedOn : status >= 500;
 }
 
 export function textOf(body: RecordedCall['body'], name: 'nonce' | 'key'): string {
@@ -35,8 +46,7 @@ export function mayExist(calls: readonly RecordedCall[], unheard: ReadonlySet<nu
   return nonces.filter((nonce) => {
     const last = lastShares(gives.filter(({ body }) => textOf(body, 'nonce') === nonce));
     if (last.some((call) => heard(call) && call.attempt?.progress === THRESHOLD)) return false;
-    // 503: the service took nothing. Every other error of a server leaves it open.
-    const lost = last.filter((call) => !heard(call) || (call.status >= 500 && call.status !== 503));
+    const lost = last.filter((call) => !heard(call) || isOpen(call));
     const end = last.at(-1)?.seq ?? 0;
     const proofs = looks.filter(
       ({ seq, attempt }) => seq > end && attempt?.nonce === nonce && attempt.progress < THRESHOLD - 1,

@@ -2,7 +2,7 @@
 import { Secret } from '../../src/secret';
 import { ScriptedCluster, failureOf } from './support/scripted-cluster';
 import { deadAddress } from './support/scripted-server';
-import type { ScriptedServer } from './support/scripted-server';
+import type { ScriptedReply, ScriptedServer } from './support/scripted-server';
 
 const DEMOTE = 'POST sys/replication/dr/primary/demote';
 const STATUS = 'GET sys/replication/dr/status';
@@ -127,7 +127,8 @@ describe('the choice of the node', () => {
       { code: 'CONNECTION_LOST', outcomeKnown: false },
     ],
     ['502', { status: 502 }, { code: 'SERVICE_ERROR', outcomeKnown: false }],
-    ['503', { status: 503 }, { code: 'SERVICE_UNAVAILABLE', outcomeKnown: true }],
+    ['503', unavailable, { code: 'SERVICE_UNAVAILABLE', outcomeKnown: true }],
+    ['503 that the service did not write', { status: 503 }, { code: 'SERVICE_UNAVAILABLE', outcomeKnown: false }],
     ['412', { status: 412 }, { code: 'STATE_NOT_PRESENT', outcomeKnown: true }],
   ] as const)('sends a change once: %s ends it', async (_, reply, expected) => {
     second.on(DEMOTE, reply);
@@ -185,8 +186,9 @@ describe('redirects', () => {
   });
   afterEach(() => cluster.release());
 
+  const bothClient = () => cluster.client([first.address, second.address]);
   const promote = () => {
-    const client = cluster.client([first.address, second.address]);
+    const client = bothClient();
     return client.dr.secondary.promote({ drOperationToken }, { token: new Secret('service-token', 'tok') });
   };
 
@@ -199,12 +201,61 @@ describe('redirects', () => {
     expect(sent?.headers['x-vault-token']).toBe('tok');
   });
 
-  it('are not followed to any other address', async () => {
+  it('are not followed to any other address, for a read or a change', async () => {
     const elsewhere = await cluster.node();
-    first.on(PROMOTE, redirectTo(elsewhere.address));
     const refused = { code: 'REDIRECT_REFUSED', outcomeKnown: true, retryable: false };
-    expect(await failureOf(promote())).toMatchObject(refused);
+    for (const node of [first, second]) {
+      node.on(PROMOTE, redirectTo(elsewhere.address)).on(STATUS, redirectTo(elsewhere.address, STATUS.slice(4)));
+    }
+    expect(await failureOf(bothClient().dr.status())).toMatchObject(refused);
+    expect((await failureOf(promote())).code).toBe('REDIRECT_REFUSED');
     expect(elsewhere.requests).toEqual([]);
+  });
+
+  describe('and what a standby passes on', () => {
+    const NO_FORWARDING = 'x-vault-no-request-forwarding';
+    const headersAtFirst = () =>
+      first.requests
+        .filter(({ path }) => `POST ${path.slice('/v1/'.length)}` === PROMOTE)
+        .map(({ headers }) => headers[NO_FORWARDING]);
+    /** Leads elsewhere where it may not pass a call on. */
+    const passesOn = (reply: ScriptedReply) =>
+      first.on(PROMOTE, ({ headers }) =>
+        headers[NO_FORWARDING] === undefined ? reply : redirectTo('https://elsewhere:8200'),
+      );
+
+    it('no change may be passed on, and a read may', async () => {
+      first.on(PROMOTE, { status: 204 }).on(STATUS, disabled);
+      await promote();
+      await bothClient().dr.status();
+      expect(headersAtFirst()).toEqual(['true']);
+      const [read] = first.requests.filter(({ path }) => path === `/v1/${STATUS.slice(4)}`);
+      expect(read?.headers[NO_FORWARDING]).toBeUndefined();
+    });
+
+    it('a change may be passed on, once, where the active node is no address of the target', async () => {
+      passesOn({ status: 204 });
+      expect(await promote()).toMatchObject({ node: first.address });
+      expect(headersAtFirst()).toEqual(['true', undefined]);
+    });
+
+    it.each([
+      ['307 to elsewhere', redirectTo('https://elsewhere:8200'), 'REDIRECT_REFUSED'],
+      ['307 to an address of the target', undefined, 'REDIRECT_REFUSED'],
+      ['503', unavailable, 'NOT_CAUGHT_UP'],
+    ])('%s to a change that may have been passed on leaves its outcome open', async (_, reply, code) => {
+      passesOn(reply ?? redirectTo(second.address));
+      second.on(PROMOTE, { status: 400, json: { errors: ['no'] } });
+      expect(await failureOf(promote())).toMatchObject({ code, outcomeKnown: false, retryable: true });
+      expect(headersAtFirst()).toEqual(['true', undefined]);
+      // It is not sent again: a second one would be refused for what the first one did.
+      expect(second.calls).toEqual([]);
+    });
+
+    it('400 to a change that was passed on is the answer of the active node', async () => {
+      passesOn({ status: 400, json: { errors: ['no'] } });
+      expect(await failureOf(promote())).toMatchObject({ code: 'BAD_REQUEST', outcomeKnown: true });
+    });
   });
 
   it('are not followed to another path', async () => {

@@ -128,6 +128,25 @@ describe('the transport', () => {
     expect(redirect.headers['location']).toBe(`${east.addresses[0]}/v1/${DR}/status`);
   });
 
+  it.each([
+    ['break-forwarding', 307],
+    ['break-forwarding-leaderless', 503],
+  ] as const)(
+    'loses what a standby passed on (%s): the effect is there, and the answer denies it',
+    async (action, status) => {
+      const east = service.cluster('east');
+      const base = 'sys/generate-root/attempt';
+      const lost = service.faults.add({ cluster: 'east', endpoint: /./, action });
+      const started = async () => (await call(east, 'GET', base)).at('started');
+      const headers = { 'x-vault-no-request-forwarding': 'true' };
+      expect((await call(east, 'POST', base, { node: 1, headers, body: {} })).status).toBe(307);
+      expect([await started(), lost.hits]).toEqual([false, 0]);
+      expect((await call(east, 'POST', base, { node: 1, body: {} })).status).toBe(status);
+      expect([await started(), lost.hits]).toEqual([true, 1]);
+      expect((await call(east, 'DELETE', base)).status).toBeLessThan(300);
+    },
+  );
+
   it('has one status for both kinds, and answers unknown system paths as the service does', async () => {
     const east = service.cluster('east');
     const both = await call(east, 'GET', 'sys/replication/status');
