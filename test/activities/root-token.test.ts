@@ -1,5 +1,5 @@
 /** What the activity that makes a root token verifies for itself: the approval, the invitation, the key. */
-import { rm } from 'node:fs/promises';
+import { rm, writeFile } from 'node:fs/promises';
 import * as openpgp from 'openpgp';
 import type { Authority } from '../../src/contracts/activities';
 import type { CeremonyHandle } from '../../src/contracts/ceremony';
@@ -223,6 +223,33 @@ describe('generateRootToken', () => {
     const { cid, threshold } = ceremony;
     const { findings } = await bench.call('settleCeremony', { ceremony: { cid, threshold }, inHand: [encodedToken] });
     expect(findings).toMatchObject([{ severity: 'critical', code: 'orphan-root-token' }]);
+  });
+
+  it('an attempt that was just started is cancelled as ours also where the ledger cannot be written then', async () => {
+    const east = bench.cluster('east');
+    const approved = await authority();
+    const [GIVE, SLOT] = ['POST /v1/sys/generate-root/update', '/v1/sys/generate-root/attempt'];
+    const directory = bench.ledgerDirectory;
+    bench.service.faults.add({ cluster: 'east', endpoint: GIVE, skip: 2, action: 'reset', times: 3 });
+    const gone = () => Promise.all(east.nodes.map(({ attempts }) => attempts.cancel()));
+    bench.service.faults.add({
+      cluster: 'east',
+      endpoint: `GET ${SLOT}`,
+      skip: 4,
+      action: async () => void (await gone()),
+    });
+    const started = bench.service.faults.add({
+      ...{ cluster: 'east', endpoint: `POST ${SLOT}`, skip: 1, when: 'after' },
+      action: async () => {
+        await rm(directory, { recursive: true });
+        await writeFile(directory, '');
+      },
+    });
+    await bench.failure('generateRootToken', generate(approved));
+    bench.service.faults.clear();
+    await rm(directory, { recursive: true, force: true });
+    const answer = await fetch(`${east.apiAddress}${SLOT}`);
+    expect([started.hits, await answer.json()]).toEqual([1, expect.objectContaining({ started: false })]);
   });
 
   it('an answer that is not encrypted to the recipient alone is a token that nobody holds', async () => {

@@ -1,4 +1,5 @@
 import { createHash, randomUUID } from 'node:crypto';
+import { setTimeout as delay } from 'node:timers/promises';
 import type { GeneratedTokenKind, GenerationAttempt } from '../../../src/client';
 import { attemptMark } from '../../../src/contracts/ceremony';
 import { nextCommandOf } from '../../../src/contracts/next-commands';
@@ -10,6 +11,10 @@ import type { LedgerEntry, TokenLedger } from './token-ledger';
 
 /** How long what a burst left that made nothing is kept: its attempt can come back with a former leader meanwhile. */
 const BEGUN_KEPT_MS = 24 * 3_600_000;
+
+/** How often the entry of a token that was made is written, where the disk refuses it. */
+const MAX_WRITES = 3;
+const WRITE_AGAIN_MS = 100;
 
 /** Whose token is being made. */
 export interface GenerationSubject {
@@ -94,8 +99,12 @@ export class GenerationRecord implements BurstNotes {
     return this.#attempts.has(digestOf(nonce));
   }
 
-  async started(nonce: string): Promise<void> {
+  mine(nonce: string): void {
     this.#attempts.add(digestOf(nonce));
+  }
+
+  async started(nonce: string): Promise<void> {
+    this.mine(nonce);
     if (this.#isRoot) await this.#note({ attempt: digestOf(nonce) });
   }
 
@@ -161,7 +170,7 @@ export class GenerationRecord implements BurstNotes {
   }
 
   async alive(sealed: Sealed<'operation-token'>, made: MadeFacts): Promise<void> {
-    await this.#note({ state: 'alive', sealed, made });
+    await this.#insist({ state: 'alive', sealed, made });
   }
 
   /** The token of this burst exists, or may, and cannot be held. */
@@ -173,7 +182,7 @@ export class GenerationRecord implements BurstNotes {
 
   /** The token is for its recipient, who alone can read it: kept until the run has it for certain. */
   async handedOver(encoded: string, made: MadeFacts): Promise<void> {
-    await this.#note({ state: 'handed-over', encoded, made });
+    await this.#insist({ state: 'handed-over', encoded, made });
   }
 
   /** The burst ended without a token: what stays in the ledger is what it orphaned. */
@@ -191,6 +200,18 @@ export class GenerationRecord implements BurstNotes {
 
   #dropped(entry: LedgerEntry): LedgerEntry | undefined {
     return this.#isRoot && entry.attempt !== undefined ? nothingOf(entry) : undefined;
+  }
+
+  /** A disk that fails once is no reason for an alarm about a token that the run holds. */
+  async #insist(change: Partial<LedgerEntry>): Promise<void> {
+    for (let tries = 1; ; tries += 1) {
+      try {
+        return await this.#note(change);
+      } catch (error) {
+        if (tries === MAX_WRITES) throw error;
+        await delay(tries * WRITE_AGAIN_MS);
+      }
+    }
   }
 
   async #note(change: Partial<LedgerEntry>): Promise<void> {
