@@ -31,6 +31,7 @@ import type { ArrivedSignal } from './support/approvals/arrived-signals';
 import { handedInvitation } from './support/ceremony/handed-invitation';
 import { personLookup } from './support/approvals/people';
 import { plainShares, splitEnvelopes } from './support/ceremony/plain-shares';
+import { isForNextAttempt } from './support/ceremony/direct-cancel';
 import { fileDigest, readThreshold } from './support/ceremony/ceremony-facts';
 import { invitedNow } from './support/ceremony/ceremony-roster';
 import type { SettledCeremony } from './support/ceremony/ceremony-settlement';
@@ -265,7 +266,7 @@ export function createCeremonyActivities(dependencies: ActivityDependencies, clu
       const ended = { cid, told, inHand };
       const settling = settleCeremony(ledger, clusters, execution, ended);
       const { findings, bursts } = await settling.catch((error: unknown): SettledCeremony => {
-        if (!isRunbookError(error) || execution.signal.aborted) throw error;
+        if (!isRunbookError(error) || isForNextAttempt(execution, error)) throw error;
         // Where the keys are gone already an earlier attempt destroyed them: it knew whether shares were given.
         const given = !destroyed || mine.some(({ firstBurst }) => firstBurst !== undefined);
         return { findings: [notSettled(error, given ? 'critical' : 'warning')] };

@@ -5,7 +5,7 @@ import type { CeremonyHandle } from '../../src/contracts/ceremony';
 import { rootTokenCeremonyInput } from '../../src/contracts/runbook-inputs';
 import { GenerationRecord } from '../../activities/support/ceremony/generation-record';
 import { TokenLedger } from '../../activities/support/ceremony/token-ledger';
-import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
+import { ActivityBench, DEPLOYMENT, failedOf } from '../support/activity-environment';
 import { newRecipient } from '../support/recipient';
 
 const USES = ['dr.promote', 'dr.operation-token.delete'] as const;
@@ -189,6 +189,23 @@ describe('an attempt for holders', () => {
     expect((await mine()).map(({ state }) => state)).toEqual(['pending']);
     expect(await end(handle, { ifGone: 'gone' })).toMatchObject({ outcome: 'done' });
     expect(await mine()).toEqual([]);
+  });
+
+  it('is ended by the next attempt where nobody can say whether this one counts: nothing is told yet', async () => {
+    const handle = await ceremony('direct');
+    await bench.call('startDirectAttempt', { ...on, ceremony: handle });
+    const { now } = Date;
+    const still = () => void jest.spyOn(Date, 'now').mockImplementation(() => now() + 6_000);
+    bench.service.faults.add({ cluster: 'west', endpoint: /^GET .*generate-operation-token\/attempt$/, action: still });
+    bench.onDescription = () => {
+      throw new Error('silent');
+    };
+    const failure = await end(handle, { ifGone: 'gone' }).catch((error: unknown) => error);
+    jest.restoreAllMocks();
+    bench.onDescription = () => undefined;
+    expect(failedOf(failure)).toMatchObject({ code: 'TEMPORAL_UNAVAILABLE', retryable: true });
+    expect((await mine()).map(({ state }) => state)).toEqual(['pending']);
+    expect(await end(handle, { ifGone: 'gone' })).toMatchObject({ outcome: 'done', findings: [] });
   });
 
   describe('that lacks one share when it is seen and cancelled', () => {

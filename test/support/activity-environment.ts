@@ -83,6 +83,8 @@ export class ActivityBench {
   isGivenUp = false;
   /** How often Temporal was asked for the description of a run. */
   descriptions = 0;
+  /** Called when Temporal is asked for one, before it answers. */
+  onDescription: () => void = () => undefined;
   #attempt = 1;
   #usualLimits: Limits | undefined;
   /** Open runs by Workflow ID. Where nothing is set every ID has one. */
@@ -365,8 +367,9 @@ export class ActivityBench {
     return { workflow, withAbortSignal: run, withDeadline: run } as unknown as Client;
   }
 
-  #describe(workflowId: string): Promise<unknown> {
+  async #describe(workflowId: string): Promise<unknown> {
     this.descriptions += 1;
+    this.onDescription();
     const status = { code: 1, name: 'RUNNING' };
     const attempt = this.isGivenUp ? this.#attempt + 1 : this.#attempt;
     const raw = { pendingActivities: [{ activityId: 'test', attempt }] };

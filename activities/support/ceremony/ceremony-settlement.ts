@@ -5,7 +5,7 @@ import type { RunbookError } from '../../../src/errors';
 import { isRunbookError } from '../../../src/errors';
 import { ceremonyToken, endpointsOf } from '../ceremony-access';
 import type { Clusters } from '../clusters';
-import { cancelSeen, notCancelled } from './direct-cancel';
+import { cancelSeen, isForNextAttempt, notCancelled } from './direct-cancel';
 import type { Execution } from '../execution';
 import { alarmOf, digestOf, isOfRun, orphanedByDeath, untold } from './generation-record';
 import { endDoubt } from './give-share';
@@ -116,7 +116,7 @@ async function endAttempt(
     if (isOfEntry || (started && isOfKey && !isAnothers)) await cancelSeen(execution, slot, present);
     return { madeNothing };
   } catch (error) {
-    if (!isRunbookError(error) || execution.signal.aborted) throw error;
+    if (!isRunbookError(error) || isForNextAttempt(execution, error)) throw error;
     if (present) return { madeNothing, notEnded: notCancelled(cluster, present, error) };
     // Of one whose last share was sent the alarm says more.
     return entry.state === 'begun' ? { madeNothing, notEnded: notLookedAt(entry, error) } : { madeNothing };

@@ -14,7 +14,7 @@ import type { InvitationTarget, KeyRecord, RunContext } from '../../../src/secre
 import type { ClusterAccess } from '../clusters';
 import { ceremonyEntry, closingInWords, endpointsOf } from '../ceremony-access';
 import { ceremonyToken, majorVersion } from '../clusters';
-import { cancelSeen, notCancelled } from './direct-cancel';
+import { cancelSeen, isForNextAttempt, notCancelled } from './direct-cancel';
 import type { Execution } from '../execution';
 import { digestOf, orphanFinding } from './generation-record';
 import type { AttemptKey, Slot } from './generation-slot';
@@ -203,7 +203,7 @@ export async function endForHolders(
     try {
       ({ madeNothing, outcome } = await cancelOurs(execution, slot, kind, present));
     } catch (error) {
-      if (!isRunbookError(error) || execution.signal.aborted) throw error;
+      if (!isRunbookError(error) || isForNextAttempt(execution, error)) throw error;
       return {
         outcome: 'not-done',
         observed: `our attempt may still be in the slot: ${error.code}`,

@@ -31,6 +31,11 @@ export async function cancelSeen(
   return outcome;
 }
 
+/** Whether an error is no end: this attempt of the activity was cancelled, or nobody can say whether it counts. */
+export function isForNextAttempt({ signal }: Execution, { code }: RunbookError): boolean {
+  return signal.aborted || code === 'TEMPORAL_UNAVAILABLE';
+}
+
 export function notCancelled(cluster: string, { nonce = '' }: GenerationAttempt, { code }: RunbookError): Finding {
   return {
     severity: 'critical',
