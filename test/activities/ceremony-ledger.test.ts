@@ -83,6 +83,21 @@ it('that cannot be written after the burst costs no token: it is held, and the f
   expect(findings).toEqual([expect.objectContaining({ code: 'token-not-in-ledger', severity: 'critical' })]);
 });
 
+it('that cannot be written once after the burst has the token all the same', async () => {
+  bench.service.faults.add({
+    endpoint: GIVE,
+    skip: 2,
+    action: async () => {
+      const handle = await open(bench.ledgerDirectory, 'r');
+      const failing = () => Promise.reject(Object.assign(new Error(), { code: 'EIO' }));
+      jest.spyOn(Object.getPrototypeOf(handle) as typeof handle, 'sync').mockImplementationOnce(failing);
+      await handle.close();
+    },
+  });
+  const { token, findings } = await generate();
+  expect([findings, entries()]).toEqual([[], [expect.objectContaining({ state: 'alive', sealed: token })]]);
+});
+
 it('tells the next attempt of a worker that ended in the middle of the burst, once', async () => {
   const ledger = new TokenLedger(bench.ledgerDirectory);
   let crashed: LedgerEntry[] = [];
