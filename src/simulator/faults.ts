@@ -27,7 +27,7 @@ export type BrokenForwarding = 'break-forwarding' | 'break-forwarding-leaderless
 export interface Fault {
   /** Name of a cluster; any where absent. */
   readonly cluster?: string;
-  /** Index of the node that is called; any where absent. */
+  /** Index of the node that is called; where absent any, but for a standby that only leads on to the active one. */
   readonly node?: number;
   /** `METHOD /v1/path` in full, or a pattern over that text. */
   readonly endpoint: string | RegExp;
@@ -120,9 +120,14 @@ export class FaultInjector {
   }
 
   /** Actions for a call at one of its moments. */
-  take(cluster: string, node: number, endpoint: string, when: Moment): MetAction[] {
+  take(cluster: string, node: number, endpoint: string, when: Moment, isServed = true): MetAction[] {
     return this.#faults
-      .filter((active) => momentOf(active.fault) === when && active.hit(cluster, node, endpoint))
+      .filter(
+        (active) =>
+          (isServed || active.fault.node !== undefined) &&
+          momentOf(active.fault) === when &&
+          active.hit(cluster, node, endpoint),
+      )
       .map(({ action }) => action);
   }
 }

@@ -129,7 +129,10 @@ async function answerWithFaults(
 ): Promise<Delivery> {
   const endpoint = `${method} ${url.pathname}`;
   const takeEffect = () => answerOrFault(service.faults, cluster, node, incoming, method, url, text);
-  const early = await applyFaults(service.faults.take(cluster.name, node.index, endpoint, 'before'), cluster, {
+  const leadsOn = () => !mayBePassedOn(incoming) && (cluster.leadership.active ?? node) !== node;
+  const met = (when: 'before' | 'after', isServed: boolean) =>
+    service.faults.take(cluster.name, node.index, endpoint, when, isServed);
+  const early = await applyFaults(met('before', !leadsOn()), cluster, {
     // Nobody hears the answer.
     arrive: async () => void (await takeEffect().catch(() => undefined)),
   });
@@ -137,7 +140,7 @@ async function answerWithFaults(
     return early;
   }
   const answer = await takeEffect();
-  const late = await applyFaults(service.faults.take(cluster.name, node.index, endpoint, 'after'), cluster, { answer });
+  const late = await applyFaults(met('after', answer.status !== 307 || !leadsOn()), cluster, { answer });
   return late ?? { answer, glued: false };
 }
 

@@ -230,6 +230,92 @@ describe('the answer to the last share', () => {
     expect([west.issuedSecrets.length - before, orphansOf(findings)]).toEqual([1, 1]);
   });
 
+  describe.each(['break-forwarding', 'break-forwarding-leaderless'] as const)(
+    'that a standby lost after passing the share on (%s)',
+    (action) => {
+      async function afterwards(): Promise<readonly number[]> {
+        const before = west.issuedSecrets.length;
+        const { token, findings } = await bench.call('generateOperationToken', input());
+        expect(await reveal(token)).toBe(west.issuedSecrets.at(-1));
+        return [west.issuedSecrets.length - before, orphansOf(findings)];
+      }
+
+      it('is an alarm where the inventory names no other node: 307 and 503 deny a token that is there', async () => {
+        const standby = await ActivityBench.start({
+          topology: {
+            clusters: [
+              { name: 'east', nodes: 1, seal: { shares: 5, threshold: 3 } },
+              { name: 'west', nodes: 3, seal: { shares: 5, threshold: 3 } },
+            ],
+          },
+        });
+        const all = { bench, west, ceremony, envelopes };
+        try {
+          [bench, west] = [standby, standby.cluster('west')];
+          const entry = bench.inventory.deployments.get(DEPLOYMENT)?.clusters.get('west');
+          Object.assign(entry ?? {}, { addresses: [west.addresses[1]] });
+          ceremony = await bench.ceremony([{ cluster: 'west', uses: USES }]);
+          envelopes = await bench.envelopes(ceremony.invitation, ['ada', 'bert', 'cleo']);
+          await leaderIs(0);
+          const lost = bench.service.faults.add({ cluster: 'west', endpoint: GIVE, skip: 2, action });
+          expect(await afterwards()).toEqual([2, 1]);
+          expect(lost.hits).toBe(1);
+        } finally {
+          ({ bench, west, ceremony, envelopes } = all);
+          await standby.stop();
+        }
+      });
+
+      it('cannot be lost where the inventory names all nodes: the standby passes nothing on', async () => {
+        // Right before the last share a standby says that it leads, and nobody contradicts.
+        const claims = { is_self: true, ha_enabled: true, leader_address: west.addresses[1] ?? '' };
+        const opinions = [{ status: 503 }, { status: 200, body: claims }, { status: 503 }];
+        const misleads = () =>
+          opinions.forEach((opinion, node) =>
+            bench.service.faults.add({ cluster: 'west', node, endpoint: 'GET /v1/sys/leader', action: opinion }),
+          );
+        bench.service.faults.add({ cluster: 'west', endpoint: GIVE, skip: 1, when: 'after', action: misleads });
+        const lost = bench.service.faults.add({ cluster: 'west', endpoint: GIVE, action });
+        bench.service.calls.length = 0;
+        expect(await afterwards()).toEqual([1, 0]);
+        expect([lost.hits, attempts(), gives().map(({ node, status }) => [node, status])]).toEqual([
+          0,
+          1,
+          [
+            [0, 200],
+            [0, 200],
+            [1, 307],
+            [0, 200],
+          ],
+        ]);
+      });
+    },
+  );
+
+  it('that was lost while a look began is an alarm: that look shows the nonce, and the progress after it', async () => {
+    bench.service.faults.add({ cluster: 'west', endpoint: GIVE, skip: 2, when: 'after', action: 'lose-answer' });
+    let ours: object = {};
+    bench.service.faults.add({
+      cluster: 'west',
+      endpoint: GIVE,
+      skip: 1,
+      when: 'after',
+      action: (_cluster, answer) => void (ours = { ...(answer?.body as object), started: true, progress: 0 }),
+    });
+    // The service reads the nonce and the progress one after the other, and the share took effect in between.
+    bench.service.faults.add({
+      cluster: 'west',
+      endpoint: READ,
+      skip: 1,
+      when: 'after',
+      action: (_cluster, answer) => void Object.assign(answer?.body as object, ours),
+    });
+    const before = west.issuedSecrets.length;
+    const { token, findings } = await bench.call('generateOperationToken', input());
+    expect(await reveal(token)).toBe(west.issuedSecrets.at(-1));
+    expect([west.issuedSecrets.length - before, orphansOf(findings)]).toEqual([2, 1]);
+  });
+
   describe('that was lost three times, with the attempt seen to wait each time', () => {
     /** What had been sent takes effect, or somebody cancels: nobody outside can tell. */
     const goes = () => void west.nodes.forEach(({ attempts: slot }) => void slot.cancel());
@@ -410,6 +496,25 @@ describe('a worker that stood still', () => {
     bench.service.calls.length = 0;
     expect((await bench.failure('generateOperationToken', input())).code).toBe('CancelledFailure');
     expect([gives().length, await inSlot(), await states()]).toEqual([2, 2, []]);
+  });
+
+  it('and stands still again while Temporal answers is asked for again', async () => {
+    bench.service.calls.length = 0;
+    const { now } = Date;
+    let stillMs = 0;
+    jest.spyOn(Date, 'now').mockImplementation(() => now() + stillMs);
+    const action = () => void (stillMs += 6_000);
+    bench.service.faults.add({ ...{ cluster: 'west', endpoint: GIVE, when: 'after' }, action });
+    const asked = bench.descriptions;
+    bench.onDescription = () => {
+      if (bench.descriptions > asked + 1) return;
+      stillMs += 6_000;
+      // It still counts in the answer, and not any more when that is read.
+      queueMicrotask(() => (bench.isGivenUp = true));
+    };
+    const failure = await bench.failure('generateOperationToken', input());
+    bench.onDescription = () => undefined;
+    expect([failure.code, gives().length, bench.descriptions - asked]).toEqual(['CancelledFailure', 1, 2]);
   });
 
   it('and still counts goes on; without a standstill Temporal is not asked', async () => {

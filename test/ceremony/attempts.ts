@@ -1,7 +1,8 @@
 /**
  * What anybody outside of the service can know of the generation attempts of one order, from the calls that reached the
  * service. A token **may exist** that nobody holds where the last share of an attempt was sent, its answer was not heard,
- * and no look afterwards, which the run heard, showed that very attempt with more than one share missing. One that waits
+ * and no look afterwards, which the run heard, showed that very attempt with more than one share missing, with another
+ * look behind it that shows the attempt still there (the service reads the nonce before it counts the shares). One that waits
  * for its last share alone proves nothing: a share that is under way may complete it right after the look. A service that
  * forgot the attempt for another reason looks the same from outside: such an alarm is no orphan, and only the simulator
  * knows it.
@@ -48,10 +49,9 @@ export function mayExist(calls: readonly RecordedCall[], unheard: ReadonlySet<nu
     if (last.some((call) => heard(call) && call.attempt?.progress === THRESHOLD)) return false;
     const lost = last.filter((call) => !heard(call) || isOpen(call));
     const end = last.at(-1)?.seq ?? 0;
-    const proofs = looks.filter(
-      ({ seq, attempt }) => seq > end && attempt?.nonce === nonce && attempt.progress < THRESHOLD - 1,
-    );
-    return lost.length > 0 && proofs.length === 0;
+    const after = looks.filter(({ seq, attempt }) => seq > end && attempt?.nonce === nonce);
+    const proof = after.findIndex(({ attempt }) => (attempt?.progress ?? THRESHOLD) < THRESHOLD - 1);
+    return lost.length > 0 && !(proof !== -1 && proof < after.length - 1);
   });
 }
 

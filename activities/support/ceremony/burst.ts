@@ -84,6 +84,8 @@ interface Course {
   started: boolean;
   /** Nonce of the attempt whose last share was given, and whose outcome is not settled yet. */
   inDoubt: string | undefined;
+  /** By nonce: how many of the shares before the last one were given again while the first copy may be under way. */
+  readonly copies: Map<string, Set<number>>;
   /** An answer to its last share was lost: it may end in a token late, however often it is seen to wait. */
   unheard: boolean;
 }
@@ -104,14 +106,15 @@ export async function runBurst<K extends GeneratedTokenKind, T>(
   execution: Execution,
   asked: Burst<K, T>,
 ): Promise<BurstResult<T>> {
-  const course: Course = { started: asked.mayBeThere, inDoubt: undefined, unheard: false };
+  const course: Course = { started: asked.mayBeThere, inDoubt: undefined, unheard: false, copies: new Map() };
   const { notes } = asked;
   const burst: Burst<K, T> = {
     ...asked,
     beforeCancel: async (attempt) => {
       const isInDoubt = attempt.nonce !== undefined && attempt.nonce === course.inDoubt;
       if (!isInDoubt && !notes.doubts(attempt)) return;
-      if ((await endDoubt(asked, asked.kind, attempt)) !== 'certain') return;
+      const underWay = sharesUnderWay(course, attempt.nonce);
+      if ((await endDoubt(asked, asked.kind, attempt, underWay)) !== 'certain') return;
       await notes.takenBack(attempt);
       if (isInDoubt) await nothingMade(notes, course);
     },
@@ -252,6 +255,8 @@ async function trySet<K extends GeneratedTokenKind, T>(
       if (seen?.nonce !== nonce) return { kind: 'lost' };
       if (seen.progress === progress + 1) break;
       if (seen.progress !== progress || given === MAX_GIVEN) return { kind: 'lost' };
+      if (answer.kind === 'unclear' && !answer.outcomeKnown)
+        course.copies.set(nonce, new Set([...(course.copies.get(nonce) ?? []), progress]));
     }
   }
   const last = set.at(-1);
@@ -285,9 +290,11 @@ async function giveLast<K extends GeneratedTokenKind, T>(
     if (!course.unheard) await nothingMade(notes, course);
     if (answer.kind === 'denied') throw answer.error;
     // Without the token the state decides what the share did. An attempt with another nonce is not this one.
-    const seen = await readOwn(execution, burst);
+    let seen = await readOwn(execution, burst);
+    // The service reads the nonce before it counts the shares: the attempt may have ended in between.
+    if (course.unheard && seen?.nonce === nonce && seen.progress < progress) seen = await readOwn(execution, burst);
     const isThis = seen?.nonce === nonce;
-    if (course.unheard && !(isThis && notes.stillWaits(seen))) {
+    if (course.unheard && !(seen && isThis && notes.stillWaits(seen))) {
       const how = isThis
         ? 'the connection closed at the last share, and the attempt is there at progress 0'
         : 'the answer to the last share was lost, and the attempt was not there afterwards';
@@ -295,11 +302,17 @@ async function giveLast<K extends GeneratedTokenKind, T>(
       return { kind: 'lost' };
     }
     // While it waits for this very share, one whose answer was lost may be under way still.
-    const waits = isThis && seen.progress === progress;
-    if (!(course.unheard && waits)) await nothingMade(notes, course);
-    if (answer.kind === 'refused' && isThis && seen.progress === 0) return { kind: 'rejected' };
+    const waits = isThis && seen?.progress === progress;
+    const mayComplete = waits || (isThis && sharesUnderWay(course, nonce) > progress);
+    if (!(course.unheard && mayComplete)) await nothingMade(notes, course);
+    if (answer.kind === 'refused' && isThis && seen?.progress === 0) return { kind: 'rejected' };
     if (!waits || given === MAX_GIVEN) return { kind: 'lost' };
   }
+}
+
+/** Shares of an attempt that may still arrive: the last one, and copies of those before it. */
+function sharesUnderWay({ copies }: Course, nonce: string | undefined): number {
+  return 1 + (nonce === undefined ? 0 : (copies.get(nonce)?.size ?? 0));
 }
 
 async function nothingMade(notes: BurstNotes, course: Course): Promise<void> {

@@ -33,6 +33,8 @@ it.each([
   ['the late share came after that, and is one of too few', 2, [refused], [seen(1)], 'certain', 'certain'],
   ['it is gone: the late share, or somebody, was faster', 2, [refused], [gone], 'gone', 'gone'],
   ['another attempt is there', 2, [refused], [{ ...seen(0), nonce: 'another' }], 'gone', 'gone'],
+  ['a look shows it without shares, and the next one shows that it was over', 0, [], [gone], 'gone', 'open'],
+  ['so does one after the useless share', 2, [refused], [seen(0), gone], 'gone', 'gone'],
   ['the answer was lost, and it was put back', 2, [], [seen(0)], 'certain', 'open'],
   ['the answer was lost, and it waits: once more', 2, [undefined, refused], [seen(2), seen(0)], 'certain', 'certain'],
   ['nothing arrives', 2, [], [seen(2), seen(2), seen(2)], 'open', 'open'],
@@ -50,6 +52,25 @@ it.each([
 it('is never ended where one share alone makes a token, and nothing is sent then', async () => {
   const { calls, keys } = slot([refused], [seen(0, 1)]);
   expect([await endDoubt(calls, 'operation-token', seen(0, 1)), keys]).toEqual(['open', []]);
+});
+
+it.each([
+  // Whatever was given to it before may arrive with the last one, after it was put back to no share.
+  ['as many shares are under way as it needs', [seen(1, 2)], 2, 'open', 'open'],
+  ['fewer are', [seen(1, 2)], 1, 'certain', 'certain'],
+] as const)('where two shares make a token: %s', async (_what, [first], underWay, operation, root) => {
+  const looks = [seen(0, 2), seen(0, 2)];
+  expect(await endDoubt(slot([refused], looks).calls, 'operation-token', first, underWay)).toBe(operation);
+  expect(await endDoubt(slot([refused], looks).calls, 'root-token', first, underWay)).toBe(root);
+});
+
+it.each([
+  ['was taken', seen(1, 2)],
+  ['had no answer', new RunbookError('CONNECTION_LOST', 'lost')],
+])("is open for a recipient's key where two shares make a token and the useless one %s", async (_what, answer) => {
+  // The service died over the token that it made, and the attempt took the useless share as its first one.
+  const looks = [seen(1, 2), seen(0, 2)];
+  expect(await endDoubt(slot([answer, refused], looks).calls, 'root-token', seen(1, 2))).toBe('open');
 });
 
 it('what is sent has the length of a share, and is another one each time', async () => {
