@@ -213,15 +213,17 @@ function rootTokens(run: RunRecord): readonly string[] {
 }
 
 function ceremonyKeys(run: RunRecord): readonly string[] {
-  const destroyed = new Set(
-    ofType(run, 'destroyCeremonyKeys')
-      .filter(({ result }) => result['destroyed'] === true)
-      .map(({ input }) => keyName(fieldsOf(input['ceremony']))),
-  );
+  const last = ofType(run, 'destroyCeremonyKeys')
+    .filter(({ result }) => result['destroyed'] === true)
+    .map(({ input }) => fieldsOf(input['ceremony']));
+  const destroyed = new Set(last.map(keyName));
+  // Where the keys of one round are destroyed those of all its rounds are.
+  const places = new Set(last.map(keyPlace));
   const created = ['createCeremony', 'createRootTokenCeremony', 'createRehearsal'].flatMap((type) =>
     completed(run, type),
   );
-  const made = new Map(created.map(({ result }) => [keyName(result), textOf(result['keyHome']) ?? 'unknown']));
+  const left = created.filter(({ result }) => !places.has(keyPlace(result)));
+  const made = new Map(left.map(({ result }) => [keyName(result), textOf(result['keyHome']) ?? 'unknown']));
   return [...made]
     .filter(([name]) => !destroyed.has(name))
     .map(
@@ -234,9 +236,18 @@ function keyName(ceremony: ReturnType<typeof fieldsOf>): string {
   return `${textOf(ceremony['cid']) ?? 'unknown'}, round ${typeof ceremony['epoch'] === 'number' ? ceremony['epoch'] : '?'}`;
 }
 
+function keyPlace(ceremony: ReturnType<typeof fieldsOf>): string {
+  return JSON.stringify([ceremony['cid'], ceremony['keyHome']]);
+}
+
 function hooks(run: RunRecord): readonly string[] {
-  const ran = new Map(ofType(run, 'runHook').map((activity) => [textOf(activity.input['hook']), activity.state]));
-  if (!ran.has('quiesce') || ran.get('traffic') === 'completed' || ran.get('release') === 'completed') return [];
+  let held = false;
+  for (const { input, state } of ofType(run, 'runHook')) {
+    const hook = textOf(input['hook']);
+    if (hook === 'quiesce') held = true;
+    else if ((hook === 'traffic' || hook === 'release') && state === 'completed') held = false;
+  }
+  if (!held) return [];
   return [
     'The quiesce hook was started and the traffic hook did not finish: check that clients are let through to the primary.',
   ];
