@@ -143,6 +143,7 @@ export function createCeremonyActivities(dependencies: ActivityDependencies, clu
         holders: invitation.holders,
         threshold: invitation.threshold,
         collectUntil: invitation.exp * 1000,
+        useForMs: invitation.useFor * 1000,
         fingerprint: invitation.pgp,
         ...invited.handle,
       };

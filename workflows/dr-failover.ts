@@ -46,16 +46,17 @@ export async function failOver(run: Run, input: DrFailoverInput): Promise<Ending
   const approvals = new RenewedApprovals(run, input, approved);
 
   // 2. B's token, and the fence: the last things that can be stopped at will.
-  const token = await run.stoppable(async () => {
-    const made = await tokens.of(route.to);
+  await run.stoppable(async () => {
+    await tokens.of(route.to);
     await fence(run, input.deployment, route, approvals, progress);
-    return made;
   });
 
   // 3.-4. From the promotion until B serves nothing stops the run. Where B refuses for certain, people decide.
   let force = false;
   for (;;) {
     run.state.enterPhase('outage');
+    // What was made before people were waited for may not open any more.
+    const token = await run.stoppable(() => tokens.of(route.to));
     const { authority } = approvals;
     const stuck = await run.shielded(() => promoteAndServe(run, input, route, { token, authority, force }));
     if (!stuck) break;

@@ -100,7 +100,7 @@ async function carryOut(
     }
     return Promise.resolve();
   });
-  const token = await tokens.of(cluster);
+  await tokens.of(cluster);
   const result = await run.step(
     `Reindex ${cluster}`,
     async (call) => {
@@ -109,6 +109,7 @@ async function carryOut(
       const options = { diff, force, skipFlush };
       // The check before it may have taken hours.
       const started = await approvals.begin('reindex', async (authority) => {
+        const token = await tokens.of(cluster);
         try {
           return await call.startDrReindex({ deployment, cluster, token, authority, options, epochBefore });
         } catch (error) {

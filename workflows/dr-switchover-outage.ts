@@ -117,13 +117,18 @@ async function demote({ run, input, route, authority, reached }: Outage): Promis
 /** Step 3. Stuck without a doubt about the outcome: the plan says what happens then. With a doubt a person decides. */
 async function promoteNew({ run, input, route, authority, tokens }: Outage): Promise<Next> {
   const { from: otherCluster, to: cluster } = route;
-  const token = await tokens.of(cluster, [PROMOTE_BACK, LEAVE]);
+  const { deployment } = input;
+  const choices = [PROMOTE_BACK, LEAVE];
+  await tokens.of(cluster, choices);
   await run.step(
     `Promote ${cluster}`,
-    (call) => call.promoteDrSecondary({ deployment: input.deployment, cluster, otherCluster, token, authority }),
+    async (call) => {
+      const token = await tokens.of(cluster, choices);
+      return call.promoteDrSecondary({ deployment, cluster, otherCluster, token, authority });
+    },
     {
       note: ({ observed }) => observed,
-      choices: [PROMOTE_BACK, LEAVE],
+      choices,
       endsWithPrimary: true,
       leaveToRunbook: (failure) => failure.outcomeKnown && input.onStuck === 'promote-back',
     },
@@ -143,10 +148,13 @@ async function promoteOld({ run, input, route, authority, tokens }: Outage): Pro
   });
   // It was never demoted, or is primary again: nothing has to be promoted, and a primary generates no operation token.
   if (observations.find((each) => each.cluster === cluster)?.dr?.mode === 'primary') return 'old';
-  const token = await tokens.of(cluster, choices);
+  await tokens.of(cluster, choices);
   await run.step(
     `Promote ${cluster} back`,
-    (call) => call.promoteDrSecondary({ deployment, cluster, otherCluster, token, authority }),
+    async (call) => {
+      const token = await tokens.of(cluster, choices);
+      return call.promoteDrSecondary({ deployment, cluster, otherCluster, token, authority });
+    },
     { note: ({ observed }) => observed, choices, endsWithPrimary: true },
   );
   return 'old';

@@ -7,6 +7,7 @@ import { planned, refusalOf, rolesInWords, verdictsInWords } from './building-bl
 import { ceremonyFor } from './building-blocks/ceremony-for';
 import { stepFailure } from './building-blocks/failures';
 import { passGate } from './building-blocks/gates';
+import { holdClients, letThroughMeanwhile } from './building-blocks/held-clients';
 import { OperationTokens } from './building-blocks/operation-tokens';
 import type { TokenCeremony } from './building-blocks/token-ceremony';
 import { inParallel } from './building-blocks/parallel';
@@ -41,9 +42,14 @@ interface Prepared {
   readonly plan: PlanDocument;
   readonly tokens: OperationTokens;
   readonly planApprovals: readonly unknown[];
-  /** Asks for the go, which counts for a short time only; where none is needed, for the plan. */
-  readonly askGo: (again: string) => Promise<Go>;
   readonly go: Go;
+  /**
+   * For a run that waited since: key shares for the way back, the checks and the go, which counts for a short time only,
+   * or where none is needed the plan's approval.
+   *
+   * @param old - why what was approved counts no more; absent where it may still count
+   */
+  readonly again: (old: string | undefined) => Promise<Prepared>;
 }
 
 interface Go {
@@ -71,13 +77,10 @@ async function switchOver(run: Run, input: DrSwitchoverInput): Promise<Ending> {
 
   // 1. People: the plan gate, the key holders in parallel, B's token, a last check, the go.
   const prepared = await run.stoppable(() => prepare(run, input, assessed));
-  const { route, tokens } = prepared;
-
-  // 2. Until the demotion a stop or a failure leaves A serving.
-  await run.stoppable(() => quiesce(run, deployment, route));
+  const { tokens } = prepared;
 
   // 2.-4. The outage, from the demotion until service is back. A stop waits, or is offered as a choice.
-  const { served, authority } = await changeRoles(run, input, prepared);
+  const { route, served, authority } = await changeRoles(run, input, prepared);
   if (served === 'nowhere') return { outcome: 'aborted' };
   run.state.enterPhase('re-protecting');
 
@@ -90,6 +93,9 @@ async function switchOver(run: Run, input: DrSwitchoverInput): Promise<Ending> {
     return { outcome: 'rolled-back', leftToDo: [why, ...leftToDo] };
   });
 }
+
+/** What is in hand must last for the way back too, which is looked at before people are asked and right before the change, ms. */
+const WAY_BACK_MS = { asked: 5 * 60_000, change: 60_000 };
 
 /** Step 1: from here on the plan's digest binds what is done. Returns when nothing but the outage is left. */
 async function prepare(run: Run, input: DrSwitchoverInput, first: AssessSwitchoverResult): Promise<Prepared> {
@@ -133,59 +139,99 @@ async function prepare(run: Run, input: DrSwitchoverInput, first: AssessSwitchov
 
   await awaitWindow(run, input.window);
 
-  run.state.enterPhase('preparing');
   let current = plan;
-  for (;;) {
-    await tokens.of(route.to);
-    assessed = await run.step(
-      'Read and check again',
-      async (call) => {
-        const again = await call.assessDrSwitchover({
-          input,
-          approvedDigest: current.digest,
-          ownFingerprint: ceremony?.fingerprint,
-        });
-        const refusal = refusalOf(again);
-        if (refusal) throw refusal;
-        return again;
-      },
-      { note: verdictsInWords },
-    );
-    const now = planned(assessed).plan;
-    if (now.digest === current.digest) break;
-    // A gate approves one plan: a changed one asks again.
-    run.state.finding({
-      severity: 'warning',
-      code: 'plan-changed',
-      text: 'The deployment changed after the plan was approved; the new plan needs an approval of its own.',
-    });
-    const next = planned(assessed).route;
-    if (next.tokenSource !== route.tokenSource) {
-      throw stepFailure(
-        'PRECONDITION_FAILED',
-        'The source of the operation tokens changed while people were waited for.',
-        {
-          observed: next.tokenSource,
-          needed: route.tokenSource,
-          next: 'Nothing was changed. Start again; the new plan says where the tokens come from.',
+  const check = async (): Promise<void> => {
+    run.state.enterPhase('preparing');
+    for (;;) {
+      await tokens.of(route.to);
+      assessed = await run.step(
+        'Read and check again',
+        async (call) => {
+          const again = await call.assessDrSwitchover({
+            input,
+            approvedDigest: current.digest,
+            ownFingerprint: ceremony?.fingerprint,
+          });
+          const refusal = refusalOf(again);
+          if (refusal) throw refusal;
+          return again;
         },
+        { note: verdictsInWords },
       );
+      const now = planned(assessed).plan;
+      if (now.digest === current.digest) return;
+      // A gate approves one plan: a changed one asks again.
+      run.state.finding({
+        severity: 'warning',
+        code: 'plan-changed',
+        text: 'The deployment changed after the plan was approved; the new plan needs an approval of its own.',
+      });
+      const next = planned(assessed).route;
+      if (next.tokenSource !== route.tokenSource) {
+        throw stepFailure(
+          'PRECONDITION_FAILED',
+          'The source of the operation tokens changed while people were waited for.',
+          {
+            observed: next.tokenSource,
+            needed: route.tokenSource,
+            next: 'Nothing was changed. Start again; the new plan says where the tokens come from.',
+          },
+        );
+      }
+      route = next;
+      current = now;
+      run.state.plan = now;
+      planApprovals = await askPlan(now.digest);
+      await awaitWindow(run, input.window);
     }
-    route = next;
-    current = now;
-    run.state.plan = now;
-    planApprovals = await askPlan(now.digest);
-    await awaitWindow(run, input.window);
-  }
+  };
   const askGo = async (again?: string): Promise<Go> => {
     if (input.go === 'auto') return { approvals: await askPlan(current.digest, again), until: planUntil };
     const approvals = await gate('go', current.digest, again);
     return { approvals, until: Date.now() + assessed.gates.go.validForMs };
   };
-  const fresh = input.go === 'auto' && Date.now() <= planUntil;
-  const old = input.go === 'auto' ? countedUntil(planUntil) : undefined;
-  const go = fresh ? { approvals: [], until: planUntil } : await askGo(old);
-  return { route, tokens, plan: current, planApprovals, askGo, go };
+  const planCounts = () => input.go === 'auto' && Date.now() <= planUntil;
+  const goAfterCheck = (why?: string): Promise<Go> | Go =>
+    planCounts()
+      ? { approvals: [], until: planUntil }
+      : askGo(why ?? (input.go === 'auto' ? countedUntil(planUntil) : undefined));
+  await check();
+  let go = await goAfterCheck();
+  const again = async (old: string | undefined): Promise<Prepared> => {
+    const before = current;
+    const lasting = WAY_BACK_MS.asked + (input.go === 'auto' ? 0 : assessed.gates.go.validForMs);
+    if (input.go === 'auto' && old !== undefined) {
+      const collected = collectForWayBack(run, tokens, route, lasting);
+      const [more = []] = await inParallel<readonly unknown[]>([askPlan(current.digest, old), collected]);
+      planApprovals = [...planApprovals, ...more];
+      await awaitWindow(run, input.window);
+    } else {
+      await collectForWayBack(run, tokens, route, lasting);
+    }
+    await check();
+    const counts = old === undefined && current === before && Date.now() <= go.until;
+    if (!counts) go = await goAfterCheck(input.go === 'auto' ? undefined : (old ?? countedUntil(go.until)));
+    return prepared();
+  };
+  const prepared = (): Prepared => ({ route, tokens, plan: current, planApprovals, go, again });
+  return prepared();
+}
+
+/** While the old primary serves: should it have to be promoted back, nobody is asked for key shares in the outage. */
+async function collectForWayBack(
+  run: Run,
+  tokens: OperationTokens,
+  { from }: SwitchoverRoute,
+  ms: number,
+): Promise<readonly unknown[]> {
+  if (tokens.lastsFor(ms)) return [];
+  run.state.finding({
+    severity: 'warning',
+    code: 'shares-asked-again',
+    text: `The key shares in hand would not last for a way back to ${from}: the holders are asked again while it serves.`,
+  });
+  await tokens.ceremony?.collectAnew();
+  return [];
 }
 
 async function collectShares(ceremony: TokenCeremony | undefined): Promise<readonly unknown[]> {
@@ -196,74 +242,68 @@ async function collectShares(ceremony: TokenCeremony | undefined): Promise<reado
 const countedUntil = (until: number): string =>
   `the approvals counted until ${new Date(until).toISOString()}, and everything was ready later`;
 
-/** Step 2: clients write nothing any more, where there is a hook for that. */
-async function quiesce(
-  run: Run,
-  deployment: string,
-  { from: oldPrimary, to: newPrimary, hooks }: SwitchoverRoute,
-): Promise<void> {
-  if (!hooks.quiesce) return;
-  run.clientsHeld = true;
-  run.onEnd(async () => {
-    if (run.state.outageSince !== undefined || !hooks.release) return;
-    await run.cleanUp('Release the clients', async (call) => {
-      await call.runHook({ deployment, hook: 'release', from: newPrimary, to: oldPrimary });
-    });
-  });
-  await run.step('Quiesce the clients', (call) =>
-    call.runHook({ deployment, hook: 'quiesce', from: oldPrimary, to: newPrimary }),
-  );
-}
-
-/** Steps 2 to 4. A demotion that was not begun because its approvals are too old leaves A serving: they are asked for again. */
+/** Steps 2 to 4. Where something grew too old before the demotion A serves, and it is asked for again. */
 async function changeRoles(
   run: Run,
   input: DrSwitchoverInput,
-  prepared: Prepared,
-): Promise<{ readonly served: Served; readonly authority: Authority }> {
-  const { route, tokens, askGo } = prepared;
-  for (let { go } = prepared; ;) {
-    const { marker, authority } = await run.stoppable(() => proveCaughtUp(run, input, prepared, go));
-    try {
-      const change = () => changePrimary(run, input, route, authority, tokens, marker);
-      return { served: await run.shielded(change), authority };
-    } catch (error) {
-      if (!(error instanceof NotBegun)) throw error;
-      const { observed = 'nothing more', next } = error.failure;
-      run.state.outageNotBegun();
-      run.state.finding({
-        severity: 'warning',
-        code: 'go-expired',
-        text: `What approved the demotion of ${route.from} was older than it counts right before it, and nothing was sent; it is asked for again. Observed: ${observed}.`,
-        next,
-      });
-      go = await run.stoppable(() => askGo(tooOldBefore(observed)));
+  first: Prepared,
+): Promise<Pick<Prepared, 'route'> & { readonly served: Served; readonly authority: Authority }> {
+  for (let prepared = first; ;) {
+    const { route, tokens, plan, planApprovals, go } = prepared;
+    const clients = { deployment: input.deployment, ...route };
+    const authority = { plan, approvals: [...planApprovals, ...go.approvals] };
+    // Until the demotion a stop or a failure leaves A serving.
+    const { marker, old } = await run.stoppable(async () => {
+      await holdClients(run, clients);
+      return proveCaughtUp(run, input, prepared);
+    });
+    let why = old;
+    if (marker) {
+      try {
+        const change = () => changePrimary(run, input, route, authority, tokens, marker);
+        return { route, served: await run.shielded(change), authority };
+      } catch (error) {
+        if (!(error instanceof NotBegun)) throw error;
+        const { observed = 'nothing more', next } = error.failure;
+        run.state.outageNotBegun();
+        run.state.finding({
+          severity: 'warning',
+          code: 'go-expired',
+          text: `What approved the demotion of ${route.from} was older than it counts right before it, and nothing was sent; it is asked for again. Observed: ${observed}.`,
+          next,
+        });
+        why = tooOldBefore(observed);
+      }
     }
+    prepared = await run.stoppable(async () => {
+      await letThroughMeanwhile(run, clients, marker !== undefined);
+      return prepared.again(why);
+    });
   }
 }
 
-/** Step 2 up to the demotion: proves that B has everything. What has grown old is asked for again. */
+/**
+ * Step 2 up to the demotion: proves that B has everything.
+ *
+ * @returns the marker; absent where something has grown old: the approvals, as `old` says, or the key shares
+ */
 async function proveCaughtUp(
   run: Run,
   input: DrSwitchoverInput,
-  { route, plan, planApprovals, askGo }: Prepared,
-  firstGo: Go,
-): Promise<{ readonly marker: MarkerResult; readonly authority: Authority }> {
-  const { deployment } = input;
-  let go = firstGo;
-  const { from: oldPrimary, to: newPrimary } = route;
-  for (;;) {
-    const marker = await markAndWait(run, deployment, oldPrimary, newPrimary);
-    // From here on nothing stops the run: after the window's end A stays primary.
-    await awaitWindow(run, input.window);
-    if (Date.now() <= go.until) return { marker, authority: { plan, approvals: [...planApprovals, ...go.approvals] } };
+  { route, tokens, go }: Prepared,
+): Promise<{ readonly marker?: MarkerResult; readonly old?: string }> {
+  const marker = await markAndWait(run, input.deployment, route.from, route.to);
+  // From here on nothing stops the run: after the window's end A stays primary.
+  await awaitWindow(run, input.window);
+  if (Date.now() > go.until) {
     run.state.finding({
       severity: 'info',
       code: 'go-expired',
       text: `The ${input.go === 'auto' ? 'approval of the plan' : 'go'} was older than it counts when everything was ready; it was asked for again.`,
     });
-    go = await askGo(countedUntil(go.until));
+    return { old: countedUntil(go.until) };
   }
+  return tokens.lastsFor(WAY_BACK_MS.change) ? { marker } : {};
 }
 
 /** Every write up to the marker is on the secondary. */

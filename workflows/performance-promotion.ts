@@ -3,6 +3,9 @@ import type { PerformancePromotionInput } from '../src/contracts/runbook-inputs'
 import { performancePromotionInput } from '../src/contracts/runbook-inputs';
 import type { Approved } from './building-blocks/approved-plan';
 import { approvePlan } from './building-blocks/approved-plan';
+import { planned, refusalOf, verdictsInWords } from './building-blocks/assessment';
+import { stepFailure } from './building-blocks/failures';
+import { holdClients, letThroughMeanwhile } from './building-blocks/held-clients';
 import { ABORT } from './building-blocks/parking';
 import { NotBegun, RenewedApprovals } from './building-blocks/renewed-approvals';
 import type { Run } from './building-blocks/run';
@@ -47,10 +50,7 @@ async function promotePlanned(run: Run, input: PerformancePromotionInput, approv
   const { route } = approved;
   const { deployment } = input;
 
-  // 2. Until the demotion a stop or a failure leaves the old primary serving.
-  await run.stoppable(() => quiesce(run, deployment, route));
-
-  // 3.-4. Without a primary, from the demotion until a cluster serves. A stop is offered as a choice.
+  // 2.-4. Without a primary, from the demotion until a cluster serves. A stop is offered as a choice.
   const progress: PromotionProgress = { serves: false, following: new Set(), finished: false };
   const { served, authority } = await changeRoles(run, input, approved, progress);
   if (served === 'nowhere') return { outcome: 'aborted' };
@@ -82,20 +82,10 @@ function promoteUnplanned(run: Run, input: PerformancePromotionInput, approved: 
   });
 }
 
-/** Clients write nothing any more, where there is a hook for that. */
-async function quiesce(run: Run, deployment: string, { from, to, hooks }: PromotionRoute): Promise<void> {
-  if (!hooks.quiesce) return;
-  run.clientsHeld = true;
-  run.onEnd(async () => {
-    if (run.state.outageSince !== undefined || !run.clientsHeld) return;
-    await run.cleanUp('Release the clients', async (call) => {
-      await call.runHook({ deployment, hook: 'release', from: to, to: from });
-    });
-  });
-  await run.step('Quiesce the clients', (call) => call.runHook({ deployment, hook: 'quiesce', from, to }));
-}
-
-/** A demotion that was not begun because its approvals are too old leaves the old primary serving: they are asked for again. */
+/**
+ * A demotion that was not begun because its approvals are too old leaves the old primary serving: they are asked for again,
+ * and everything is read again before the next try.
+ */
 async function changeRoles(
   run: Run,
   input: PerformancePromotionInput,
@@ -104,9 +94,15 @@ async function changeRoles(
 ) {
   const { route } = approved;
   const { deployment } = input;
+  const { from, to } = route;
   const approvals = new RenewedApprovals(run, input, approved);
+  const clients = { deployment, from, to, hooks: { ...route.hooks, release: route.hooks.quiesce } };
   for (let first = true; ; first = false) {
-    const marker = await run.stoppable(() => proveCaughtUp(run, deployment, route));
+    // Until the demotion a stop or a failure leaves the old primary serving.
+    const marker = await run.stoppable(async () => {
+      await holdClients(run, clients);
+      return proveCaughtUp(run, deployment, route);
+    });
     if (first) run.onEnd(() => tellPromotionLeft(run, deployment, route, progress));
     const { authority } = approvals;
     const change = () => changePerformancePrimary(run, input, route, authority, marker, progress);
@@ -116,9 +112,33 @@ async function changeRoles(
       if (!(error instanceof NotBegun)) throw error;
       const { failure } = error;
       run.state.outageNotBegun();
-      await run.stoppable(() => approvals.renew('promote', failure));
+      await run.stoppable(async () => {
+        await letThroughMeanwhile(run, clients, true);
+        await approvals.renew('promote', failure);
+        await readAgain(run, input, authority);
+      });
     }
   }
+}
+
+/** The checks of the plan, after a wait: the same plan must come of them. */
+async function readAgain(run: Run, input: PerformancePromotionInput, { plan }: Authority): Promise<void> {
+  await run.step(
+    'Read and check again',
+    async (call) => {
+      const again = await call.assessPerformancePromotion({ input });
+      const refusal = refusalOf(again);
+      if (refusal) throw refusal;
+      const now = planned(again).plan;
+      if (now.digest === plan.digest) return again;
+      throw stepFailure('PRECONDITION_FAILED', 'The deployment changed after the plan was approved.', {
+        observed: `a plan with the digest ${now.digest}`,
+        needed: `the approved one, ${plan.digest}`,
+        next: 'Nothing was changed: the old primary serves. Decide abort, and start performancePromotion again for a new plan.',
+      });
+    },
+    { note: verdictsInWords },
+  );
 }
 
 /** Every write up to the marker is on the new primary. */

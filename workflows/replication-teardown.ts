@@ -86,12 +86,13 @@ async function disable(
   tokens: OperationTokens | undefined,
   approvals: RenewedApprovals<TeardownRoute>,
 ): Promise<void> {
-  const token = tokens && (await tokens.of(cluster));
+  await tokens?.of(cluster);
   run.state.enterPhase('working');
   await run.step(
     `Disable ${kind === 'dr' ? 'DR' : 'performance'} replication on ${cluster}`,
     (call) =>
-      approvals.begin('disable', (authority) => {
+      approvals.begin('disable', async (authority) => {
+        const token = await tokens?.of(cluster);
         const ending = { deployment, cluster, authority };
         if (route.role === 'primary')
           return kind === 'dr' ? call.disableDrPrimary(ending) : call.disablePerformancePrimary(ending);

@@ -4,6 +4,7 @@ import { secondaryDecommissionInput } from '../src/contracts/runbook-inputs';
 import type { Approved, TokenNeed } from './building-blocks/approved-plan';
 import { approveFurther, approvePlan } from './building-blocks/approved-plan';
 import { rolesInWords } from './building-blocks/assessment';
+import type { OperationTokens } from './building-blocks/operation-tokens';
 import { RenewedApprovals } from './building-blocks/renewed-approvals';
 import type { Run } from './building-blocks/run';
 import type { Ending, RunbookResult } from './building-blocks/runbook';
@@ -38,14 +39,14 @@ async function decommission(run: Run, input: SecondaryDecommissionInput): Promis
   const authority = await withDisableGate(run, input, approved);
   const approvals = new RenewedApprovals(run, input, { ...approved, authority });
   // The token is in hand before anything is changed: without it the secondary would be left half done.
-  const token = route.secondary !== undefined && tokens ? await tokens.of(route.secondary) : undefined;
+  if (route.secondary !== undefined) await tokens?.of(route.secondary);
 
   // 2. The primary's side. From here on a run that is stopped says what is left.
   run.state.enterPhase('working');
   if (route.known) await cutOff(run, input, route, approvals);
 
   // 3. The secondary's side.
-  await settle(run, input, route, approvals, token);
+  await settle(run, input, route, approvals, tokens);
 
   // 4. Nothing of ours stays behind, and the last look is in the report.
   run.state.enterPhase('finishing');
@@ -111,7 +112,7 @@ async function settle(
   input: SecondaryDecommissionInput,
   route: DecommissionRoute,
   approvals: RenewedApprovals<DecommissionRoute>,
-  token: Awaited<ReturnType<NonNullable<Run['tokens']>['of']>> | undefined,
+  tokens: OperationTokens | undefined,
 ): Promise<void> {
   const { deployment, kind } = input;
   const { secondary: cluster, afterwards } = route;
@@ -126,10 +127,10 @@ async function settle(
       `Make ${cluster} forget its primary`,
       `${cluster} goes on looking for a primary that refuses it`,
       (call) =>
-        approvals.begin('revoke', (authority) =>
+        approvals.begin('revoke', async (authority) =>
           kind === 'performance'
             ? call.forgetPerformancePrimary({ ...ending, authority })
-            : call.forgetDrPrimary({ ...ending, authority, token: needed(token) }),
+            : call.forgetDrPrimary({ ...ending, authority, token: await needed(tokens).of(cluster) }),
         ),
       { note: ({ observed }) => observed },
     );
@@ -140,10 +141,10 @@ async function settle(
     `Disable ${inWords(kind)} replication on ${cluster}`,
     `${cluster} stays a ${inWords(kind)} secondary and looks for a primary that refuses it`,
     (call) =>
-      approvals.begin('disable', (authority) =>
+      approvals.begin('disable', async (authority) =>
         kind === 'performance'
           ? call.disablePerformanceSecondary({ ...ending, authority })
-          : call.disableDrSecondary({ ...ending, authority, token: needed(token) }),
+          : call.disableDrSecondary({ ...ending, authority, token: await needed(tokens).of(cluster) }),
       ),
     { note: ({ observed }) => observed },
   );

@@ -27,6 +27,8 @@ export interface CeremonyHandle {
   readonly threshold: number;
   /** Epoch milliseconds: until when shares are collected. */
   readonly collectUntil: number;
+  /** How long the keys live from the first use of the shares, ms. */
+  readonly useForMs?: number;
   /**
    * Those of the holders who stand by: named in the invitation with the others, and asked only after a while or when
    * somebody declines. This and what follows is for showing who is asked; what uses shares reads the inventory itself.

@@ -199,7 +199,13 @@ export async function openValue<K extends SealedKind>(
   if (header.cluster !== spec.cluster || header.clusterId !== spec.clusterId) refuse('it is meant for another cluster');
   if (!header.uses.includes(spec.use)) refuse('it is not meant for this use');
   // A generated operation token outlives its sealed form: what could not be deleted in time must stay deletable.
-  if (header.exp <= Math.floor(Date.now() / 1000) && !forDeletion) refuse('it is expired');
+  if (header.exp <= Math.floor(Date.now() / 1000) && !forDeletion) {
+    refuse('it is expired', {
+      observed: `good until ${new Date(header.exp * 1000).toISOString()}`,
+      needed: 'a value that was sealed less than its life ago',
+      next: 'Decide retry: the run makes another one for that, and asks the key holders where it needs them again.',
+    });
+  }
   if (spec.kind === 'activation-token' && !spec.expectedSource) refuse('an activation token needs an expected primary');
   if (spec.expectedSource !== undefined && header.src !== spec.expectedSource) refuse('another primary issued it');
   return new Secret(spec.kind, plaintext);

@@ -15,7 +15,16 @@ jest.setTimeout(LANE_TEST_MS);
 const directory = mkdtempSync(join(tmpdir(), 'outage-'));
 afterAll(() => rmSync(directory, { recursive: true, force: true }));
 
-const stuck = new Lane(() => Scenario.start());
+const HOOK = { command: ['/bin/true'], timeout: '60s' };
+const stuck = new Lane(() =>
+  Scenario.start({
+    deployment: {
+      // What is left of it at once is less than a go that is asked for again may take.
+      ceremony: { holders: ['ada', 'bert', 'cleo', 'dora', 'emil'], collectFor: '30m', useFor: '12m' },
+      hooks: { quiesce: HOOK, release: HOOK },
+    },
+  }),
+);
 const loss = new Lane(() => Scenario.start());
 const deaths = new Lane(() => Scenario.start());
 const trafficReady = join(directory, 'traffic-may-be-led-over');
@@ -111,8 +120,12 @@ describe('faults in the outage', () => {
         const refusal = refusePromotion(scenario, 'west');
         const run = await scenario.start({ onStuck: 'park' });
         await run.people({ go: false });
-        // The go is too old right before the demotion, which is not begun: service is up while it is asked for again.
+        // The go is too old right before the demotion, which is not begun: service is up while it is asked for again, and
+        // before it what a way back would need.
         await approveLongAgo(scenario, run, 'go');
+        await run.waitsFor('shares', ({ epoch }) => epoch === 2);
+        expect(drPrimaries(scenario)).toEqual(['east']);
+        for (const holder of ['ada', 'bert', 'cleo']) await run.share(holder);
         await run.waitsFor('approval', ({ again }) => again !== undefined);
         expect(await run.status()).toMatchObject({ phase: 'preparing' });
         expect(await run.status()).not.toHaveProperty('outageSince');
@@ -127,6 +140,18 @@ describe('faults in the outage', () => {
         expect(report.gates.map(({ gate }) => gate)).toEqual(['plan', 'go', 'go']);
         expect(statuses(scenario, 'east', CHANGING.demote)).toEqual([200]);
         expect(report.findings.map(({ code }) => code)).toContain('go-expired');
+        const steps = report.steps.map(({ name }) => name);
+        const from = steps.indexOf('Demote east');
+        expect(steps.slice(from, steps.indexOf('Demote east', from + 1) + 1)).toEqual([
+          'Demote east',
+          'Release the clients meanwhile',
+          'Invite the key holders again (epoch 2)',
+          'Read and check again',
+          'Quiesce the clients',
+          'Write a marker on east',
+          'Wait until west has it',
+          'Demote east',
+        ]);
         await expectServiceOn(scenario, 'west');
         expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
       }),

@@ -223,6 +223,17 @@ describe('a performance secondary that becomes the performance primary', () => {
         report = await run.report();
         expect(report.outcome).toBe('rolled-back');
         expect(report.gates).toHaveLength(2);
+        const steps = report.steps.map(({ name }) => name);
+        const from = steps.indexOf('Demote east');
+        expect(steps.slice(from, steps.indexOf('Demote east', from + 1) + 1)).toEqual([
+          'Demote east',
+          'Release the clients meanwhile',
+          'Read and check again',
+          'Quiesce the clients',
+          'Write a marker on east',
+          'Wait until europe has it',
+          'Demote east',
+        ]);
         expect(report.leftToDo[0]).toContain('east is performance primary again');
         await expectSet(scenario, 'east', ['asia', 'europe']);
       }),

@@ -14,6 +14,8 @@ export class Ceremony extends ShareCollection implements TokenCeremony {
   readonly #request: CeremonyRequest;
   /** Used where a burst parks: what a burst makes itself is surer. */
   readonly #handedIn: HandedIn<Sealed<'operation-token'>>;
+  /** Of the keys of this epoch, in epoch milliseconds: they are destroyed so long after the shares were used first. */
+  #keys: { readonly useForMs: number; readonly collectUntil: number; usedAt?: number } | undefined;
 
   constructor(run: Run, request: CeremonyRequest) {
     super(run, request.deployment);
@@ -32,6 +34,17 @@ export class Ceremony extends ShareCollection implements TokenCeremony {
     return this.#handedIn.left.map(({ cluster, value }) => ({ source: 'sealed', cluster, value }));
   }
 
+  lastsFor(ms: number): boolean {
+    if (!this.#keys) return false;
+    const { usedAt, collectUntil, useForMs } = this.#keys;
+    return Date.now() + ms < (usedAt ?? collectUntil) + useForMs;
+  }
+
+  async collectAnew(): Promise<void> {
+    await this.invite();
+    await this.collect();
+  }
+
   /** By one burst; where that parks, a token that somebody hands in serves as well. */
   async generate(
     cluster: string,
@@ -43,7 +56,10 @@ export class Ceremony extends ShareCollection implements TokenCeremony {
       {
         name: `Generate operation token on ${cluster}`,
         cluster,
-        call: (call, shares) => call.generateOperationToken({ deployment, cluster, uses, ...shares }),
+        call: (call, shares) => {
+          if (this.#keys) this.#keys.usedAt ??= Date.now();
+          return call.generateOperationToken({ deployment, cluster, uses, ...shares });
+        },
         instead: () => {
           const token = this.#handedIn.of(cluster);
           return token && { token, attempts: 1, findings: [], badShares: [] };
@@ -81,6 +97,7 @@ export class Ceremony extends ShareCollection implements TokenCeremony {
       inputDigest,
       ...round,
     });
+    this.#keys = { useForMs: made.useForMs ?? Infinity, collectUntil: made.collectUntil };
     this.#handedIn.listen(withoutFingerprint(made));
     return made;
   }

@@ -33,6 +33,15 @@ export class DirectCeremony extends DirectCollection<Sealed<'operation-token'>> 
     if (first !== undefined && !this.#given.has(first)) await this.obtain(first, {}, true);
   }
 
+  /** Nothing that was given is kept: each further token is entered for, whenever it is needed. */
+  lastsFor(): boolean {
+    return true;
+  }
+
+  async collectAnew(): Promise<void> {
+    await this.collect();
+  }
+
   async generate(
     cluster: string,
     _uses: readonly TokenUse[],

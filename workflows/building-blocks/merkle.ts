@@ -25,9 +25,10 @@ export async function checkMerkle(
   cluster: string,
   { when, skipEffect }: MerkleChecking = {},
 ): Promise<MerkleCheckResult | undefined> {
-  const token = await tokens.of(cluster);
+  await tokens.of(cluster);
   const name = `Check the Merkle tree of ${cluster}${when === undefined ? '' : ` ${when}`}`;
-  const check = (call: StepCalls) => call.probeMerkleTree({ deployment, cluster, token });
+  const check = async (call: StepCalls) =>
+    call.probeMerkleTree({ deployment, cluster, token: await tokens.of(cluster) });
   const options = { note: ({ verdict }: MerkleCheckResult) => verdict };
   const result =
     skipEffect === undefined

@@ -110,8 +110,12 @@ export class Notifications {
       const text = 'The outage began: no cluster serves clients.';
       this.#tell({ event: 'outage-started', severity: 'critical', subject: 'outage', text });
     } else if (from === 'outage' && this.#state.serviceBackAt !== undefined) {
-      this.#tell({ event: 'service-ready', severity: 'info', subject: 'outage', text: 'Service is back.' });
+      this.serviceReady();
     }
+  }
+
+  serviceReady(): void {
+    this.#tell({ event: 'service-ready', severity: 'info', subject: 'outage', text: 'Service is back.' });
   }
 
   /** A DR secondary streams from the new primary. Only the first one is told. */

@@ -5,6 +5,15 @@ import type { Choice } from './parking';
 import type { Run } from './run';
 import type { TokenCeremony } from './token-ceremony';
 
+/** A sealed token opens for 24 h. An older one than this is kept for its deletion alone, and another one is made. */
+const USED_FOR_MS = 23 * 3_600_000;
+
+interface Made {
+  readonly token: OperationTokenReference;
+  /** Epoch milliseconds. */
+  readonly at: number;
+}
+
 /**
  * The tokens for DR operations that one run needs: from the prepared batch token, or made by the ceremony when they are
  * needed, one per cluster. What was made is deleted at the end, on every path.
@@ -15,7 +24,9 @@ export class OperationTokens {
   readonly #targets: readonly CeremonyTarget[];
   /** Absent where the batch token is the source. */
   readonly ceremony: TokenCeremony | undefined;
-  readonly #made = new Map<string, OperationTokenReference>();
+  readonly #made = new Map<string, Made>();
+  /** Grown too old to be used, and still alive. */
+  #old: OperationTokenReference[] = [];
   /** Nothing was made since the ledger was worked through. */
   #disposed = false;
 
@@ -33,8 +44,14 @@ export class OperationTokens {
     return this.ceremony === undefined || this.ceremony.covers(target);
   }
 
+  /** Whether the tokens that were not made yet can be had for so long without asking anyone again, ms. */
+  lastsFor(ms: number): boolean {
+    return this.ceremony?.lastsFor(ms) ?? true;
+  }
+
   /**
-   * The token for a cluster; made by one burst the first time, without asking anyone again.
+   * The token for a cluster; made by one burst the first time, without asking anyone again. Called anew right before each
+   * use: another one is made where what was made may not open any more.
    *
    * @param choices - beside `retry`, where the burst parks
    */
@@ -56,10 +73,12 @@ export class OperationTokens {
   ): Promise<OperationTokenReference | undefined> {
     if (!this.ceremony) return { source: 'batch', cluster };
     const held = this.#made.get(cluster);
-    if (held) return held;
+    if (held && Date.now() - held.at < USED_FOR_MS) return held.token;
     const token = await this.ceremony.generate(cluster, this.#usesOn(cluster), { choices, skipEffect });
     if (token) {
-      this.#made.set(cluster, token);
+      const before = this.#made.get(cluster);
+      if (before) this.#old.push(before.token);
+      this.#made.set(cluster, { token, at: Date.now() });
       this.#disposed = false;
     }
     return token;
@@ -81,7 +100,7 @@ export class OperationTokens {
       { note: (done) => done.disposals.map((each) => `${each.cluster}: ${each.state}`).join(', ') },
     );
     this.#run.state.noteFindings(result?.findings);
-    this.#made.clear();
+    this.#forget();
     this.#disposed = true;
   }
 
@@ -91,7 +110,7 @@ export class OperationTokens {
       await this.ceremony?.stopHandIns();
       // Also with none of its own, as at the end of a run that was not stopped.
       const tokens = this.#ours();
-      this.#made.clear();
+      this.#forget();
       await this.#run.cleanUp('Delete the operation tokens', async (call) => {
         const { findings } = await call.deleteOperationTokens({ deployment: this.#deployment, tokens });
         this.#run.state.noteFindings(findings);
@@ -102,7 +121,13 @@ export class OperationTokens {
 
   /** What was made, and what people handed in beside it. */
   #ours(): OperationTokenReference[] {
-    return [...this.#made.values(), ...(this.ceremony?.spare ?? [])];
+    const made = [...this.#made.values()].map(({ token }) => token);
+    return [...this.#old, ...made, ...(this.ceremony?.spare ?? [])];
+  }
+
+  #forget(): void {
+    this.#made.clear();
+    this.#old = [];
   }
 
   #usesOn(cluster: string): readonly TokenUse[] {

@@ -39,13 +39,15 @@ export async function followAsDrSecondary(
   { deployment, primary, secondary, authority, begin = (carryOut) => carryOut(authority) }: Following,
 ): Promise<boolean> {
   const effect = `${secondary} stays without a primary; repeat it later with an activation token from ${primary}`;
-  const token = await tokens.ofUnlessSkipped(secondary, effect);
-  if (!token) return false;
+  if (!(await tokens.ofUnlessSkipped(secondary, effect))) return false;
   const joined = await repeatUnit(run, `Point ${secondary} at ${primary}`, { effect, begin }, (call, approved) => {
-    const following = { deployment, primary, secondary, token, authority: approved };
+    const following = async () => ({
+      ...{ deployment, primary, secondary, authority: approved },
+      token: await tokens.of(secondary),
+    });
     return {
-      issue: () => call.issueDrActivationToken(following),
-      use: (activation) => call.updateDrPrimary({ ...following, activation }),
+      issue: async () => call.issueDrActivationToken(await following()),
+      use: async (activation) => call.updateDrPrimary({ ...(await following()), activation }),
     };
   });
   if (!joined) return false;

@@ -96,12 +96,13 @@ export class RunState {
     return this.outageSince !== undefined && this.serviceBackAt === undefined;
   }
 
-  /** The outage that was about to begin did not: who was told of it is told that service is there. */
+  /**
+   * The outage that was about to begin did not. Who was told of it is told that service is there by
+   * `notifications.serviceReady`, once no client is held off any more.
+   */
   outageNotBegun(): void {
-    this.serviceBackAt = Date.now();
-    this.enterPhase('preparing');
     this.outageSince = undefined;
-    this.serviceBackAt = undefined;
+    this.enterPhase('preparing');
   }
 
   /** Takes the facts since the last call. */

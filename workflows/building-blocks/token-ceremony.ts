@@ -30,6 +30,10 @@ export interface TokenCeremony {
    * @param first - the cluster whose token is needed first; the first target where it is not said
    */
   collect(first?: string): Promise<void>;
+  /** Whether further tokens can be had for so long without asking anyone to give a share that he gave already, ms. */
+  lastsFor(ms: number): boolean;
+  /** Invites the holders anew, and waits as {@link collect}. Tokens that were made stay. */
+  collectAnew(): Promise<void>;
   /**
    * The token of one cluster.
    *
