@@ -46,9 +46,19 @@ export class GivenUp {
   async throwIfSo(): Promise<void> {
     if (this.#context.cancellationSignal.aborted) throw new CancelledFailure('cancelled before the call was sent');
     this.turn();
-    if (!this.#stoodStill) return;
-    if ((await this.#ask()) === 'counts') this.#stoodStill = false;
-    else throw new CancelledFailure('given up by Temporal while the worker stood still');
+    while (this.#stoodStill) {
+      // A standstill while Temporal is asked may outlast its answer: then it is asked again.
+      this.#stoodStill = false;
+      const standing = await this.#ask().catch((error: unknown): never => {
+        this.#stoodStill = true;
+        throw error;
+      });
+      if (standing !== 'counts') {
+        this.#stoodStill = true;
+        throw new CancelledFailure('given up by Temporal while the worker stood still');
+      }
+      this.turn();
+    }
   }
 
   /** Whether another attempt may be at work in the place of this one; so too where Temporal does not answer. */
