@@ -54,11 +54,21 @@ async function generate(run: Run, input: OperationTokenCeremonyInput): Promise<E
 
     // 3. One burst; the token stays sealed in the result of this step and in the ledger.
     run.state.enterPhase('preparing');
-    await ceremony.generate(cluster, [...new Set([...uses, 'dr.operation-token.delete' as const])]);
+    let unused = await ceremony.generate(cluster, [...new Set([...uses, 'dr.operation-token.delete' as const])]);
+    // Stopped from here on, nobody wants it, and it has no lifetime.
+    run.onEnd(async () => {
+      if (!unused) return;
+      const tokens = [unused, ...ceremony.spare];
+      await run.cleanUp('Delete the operation tokens', async (call) => {
+        const { findings } = await call.deleteOperationTokens({ deployment, tokens });
+        run.state.noteFindings(findings);
+      });
+    });
 
     // 4. The keys are not needed any more.
     run.state.enterPhase('finishing');
     await ceremony.close();
+    unused = undefined;
     return {
       outcome: 'completed',
       leftToDo: [
