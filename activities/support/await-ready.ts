@@ -33,7 +33,6 @@ export async function awaitReady(
   const access = clusters.of(deployment, cluster);
   const { limits, marker: markerEntry } = clusters.deployment(deployment);
   const budget = new Budget(limits.serviceReadyMs);
-  const left = () => Math.max(1_000, budget.leftMs);
   let primaryAt = 0;
   let sameNode = { node: '', reads: 0 };
   await awaitState(execution, {
@@ -48,7 +47,8 @@ export async function awaitReady(
         serves && node === sameNode.node ? { node, reads: sameNode.reads + 1 } : { node, reads: serves ? 1 : 0 };
       return sameNode.reads >= STABLE_LEADER_READS;
     },
-    budgetMs: left(),
+    budgetMs: budget.ms,
+    budget,
     describe: ({ state, node }) => `${describeReplication(state)}, active node ${node}`,
     needed: `${cluster} is primary and running with one stable active node`,
     cluster,
@@ -59,7 +59,8 @@ export async function awaitReady(
   const token = await awaitState(execution, {
     read: () => clusters.of(deployment, credentialOf).credential(),
     until: () => true,
-    budgetMs: left(),
+    budgetMs: budget.ms,
+    budget,
     describe: () => 'read',
     needed: `the credential of ${credentialOf}`,
     cluster: credentialOf,
@@ -74,7 +75,8 @@ export async function awaitReady(
     await awaitState(execution, {
       read: () => named(access.client.keyValue.read(markerEntry.path, { token, signal })),
       until: (data) => data?.['value'] === marker.value,
-      budgetMs: left(),
+      budgetMs: budget.ms,
+      budget,
       describe: (data) => (data === undefined ? 'no marker' : 'another marker'),
       needed: `the marker of this run on ${cluster}`,
       cluster,
@@ -94,7 +96,8 @@ export async function awaitReady(
       return true;
     },
     until: (written) => written,
-    budgetMs: left(),
+    budgetMs: budget.ms,
+    budget,
     describe: () => 'written',
     needed: `an authenticated write on ${cluster}`,
     cluster,

@@ -4,7 +4,7 @@ const TURN_MS = 100;
 const STANDSTILL_MS = 500;
 /** Once the standstills of one budget add up to this, further ones count like other time, ms. */
 const FORGIVEN_MS = 30_000;
-/** Looks since the last standstill that must have said "not there" or failed before a budget ends. */
+/** Looks since the last standstill that must have said "not there" or failed before a budget ends, where nothing else is given. */
 const LEAST_LOOKS = 4;
 
 /** How long this process stood still, as far as somebody watched: a blocked event loop, a paused machine. */
@@ -51,7 +51,10 @@ export class Budget {
   #forgivenMs = 0;
   #looks = 0;
 
-  constructor(readonly ms: number) {}
+  constructor(
+    readonly ms: number,
+    readonly leastLooks = LEAST_LOOKS,
+  ) {}
 
   /** Watches for standstills while the body runs. Without it all time counts. */
   during<T>(body: () => Promise<T>): Promise<T> {
@@ -90,7 +93,7 @@ export class Budget {
   }
 
   get isOver(): boolean {
-    return this.leftMs === 0 && this.#looks >= LEAST_LOOKS;
+    return this.leftMs === 0 && this.#looks >= this.leastLooks;
   }
 
   /** For errors: `60 s`, and that the worker stood still. */

@@ -19,6 +19,8 @@ export interface Polling<S> {
   readonly until: (state: S) => boolean;
   /** Time of this process, not of the clock, and never fewer than a few looks: see {@link Budget}. */
   readonly budgetMs: number;
+  /** A budget that goes on over several awaited states, instead of one of its own. */
+  readonly budget?: Budget;
   readonly describe: (state: S) => string;
   /** What is awaited, for the error. */
   readonly needed: string;
@@ -32,7 +34,7 @@ export interface Polling<S> {
  * @throws RunbookError CONFIRMATION_TIMEOUT with the last observed state; AUDIT_DEVICE_BLOCKED where that was the last
  */
 export function awaitState<S>(execution: Execution, polling: Polling<S>): Promise<S> {
-  const budget = new Budget(polling.budgetMs);
+  const { budget = new Budget(polling.budgetMs) } = polling;
   return budget.during(() => awaitWithin(execution, polling, budget));
 }
 

@@ -14,6 +14,8 @@ const SETTLE_MS = CHANGE_TIMEOUT_MS + 1_000;
 const SETTLE_POLL_MS = 500;
 /** Standbys mirror the active node and lag behind it right after a role change. */
 const LAG_MS = 5_000;
+/** A look at a cluster that does not answer takes seconds, and clients wait. */
+const LAG_LOOKS = 2;
 
 /** The activities that demote and promote, by the kind of replication. */
 const ROLE_CHANGES = {
@@ -90,7 +92,7 @@ async function askOnceSettled(
   kind: ReplicationKind,
   lagMs: number,
 ): Promise<RoleOpinions> {
-  const budget = new Budget(lagMs);
+  const budget = new Budget(lagMs, LAG_LOOKS);
   return budget.during(async () => {
     for (;;) {
       const said = await budget.look(() => askRole(other, signal, kind));

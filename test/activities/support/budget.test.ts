@@ -1,5 +1,6 @@
 /** A budget never ends on the strength of a clock alone: not after a standstill, and not before something was tried. */
 import { CancelledFailure } from '@temporalio/common';
+import { Budget } from '../../../activities/support/budget';
 import type { Execution } from '../../../activities/support/execution';
 import { awaitState, readActConfirm } from '../../../activities/support/read-act-confirm';
 import { RunbookError } from '../../../src/errors';
@@ -97,6 +98,17 @@ it('has looked four times before it ends, and has made a change three times, how
     retryable: false,
   });
   expect(act).toHaveBeenCalledTimes(3);
+});
+
+it('ends after as many looks as it was given', async () => {
+  const budget = new Budget(1, 2);
+  clockMs += 5;
+  const over: boolean[] = [];
+  for (let look = 0; look < 2; look += 1) {
+    await budget.look(async () => undefined);
+    over.push(budget.isOver);
+  }
+  expect(over).toEqual([false, true]);
 });
 
 it('gives a call that was taken at its very end time to be seen', async () => {
