@@ -10,7 +10,9 @@ import { verifyBeginning, verifyOperation } from './support/approvals/authority'
 import { ownRecord } from './support/ceremony/ceremony-burst';
 import type { Clusters } from './support/clusters';
 import type { DirectSlot } from './support/ceremony/direct-attempt';
-import { endForHolders, everyEntryOf, followAttempt, startForHolders } from './support/ceremony/direct-attempt';
+import { endForHolders, startForHolders } from './support/ceremony/direct-attempt';
+import { everyEntryOf } from './support/ceremony/direct-entries';
+import { followAttempt } from './support/ceremony/direct-follow';
 import { NO_CEREMONY_TEXT, readHandedIn } from './support/ceremony/encoded-token';
 import { execute, executeChange } from './support/execution';
 import type { Execution } from './support/execution';

@@ -1,6 +1,6 @@
 /** What is known of an attempt that could not be looked at for a while. */
 import { LeaderlessTime } from '../../activities/support/ceremony/leaderless-time';
-import { followAttempt } from '../../activities/support/ceremony/direct-attempt';
+import { followAttempt } from '../../activities/support/ceremony/direct-follow';
 import type { ClusterAccess } from '../../activities/support/clusters';
 import type { Execution } from '../../activities/support/execution';
 import { RunbookError } from '../../src/errors';

@@ -1,9 +1,7 @@
 import { randomUUID } from 'node:crypto';
-import { setTimeout as delay } from 'node:timers/promises';
 import type { GeneratedTokenKind, GenerationAttempt } from '../../../src/client';
 import type {
   DirectAttempt,
-  DirectAttemptSeen,
   DirectAttemptStarted,
   DirectEnded,
   DirectSharesActivities,
@@ -15,17 +13,17 @@ import type { ClusterAccess } from '../clusters';
 import { ceremonyEntry, closingInWords, endpointsOf } from '../ceremony-access';
 import { ceremonyToken, majorVersion } from '../clusters';
 import { cancelSeen, isForNextAttempt, notCancelled } from './direct-cancel';
+import type { DirectEntries } from './direct-entries';
+import { entriesOf, everyEntryOf, isOf, isOurs } from './direct-entries';
+import { activeNode } from './direct-follow';
 import type { Execution } from '../execution';
 import { digestOf, orphanFinding } from './generation-record';
 import type { AttemptKey, Slot } from './generation-slot';
-import { foreignAttempt, keyInWords, readAttempt, readOwn } from './generation-slot';
+import { foreignAttempt, readAttempt, readOwn } from './generation-slot';
 import { endDoubt } from './give-share';
-import { LeaderlessTime } from './leaderless-time';
 import { CHANGE_TIMEOUT_MS } from '../read-act-confirm';
 import type { LedgerEntry, TokenLedger } from './token-ledger';
 
-/** Between two looks at an attempt to which people give their shares. */
-const FOLLOW_POLL_MS = 250;
 const MAX_STARTS = 4;
 
 /** An attempt that holders give their shares to themselves. */
@@ -40,14 +38,6 @@ export interface DirectSlot {
   /** Of the ceremony; of the recipient for a root token. */
   readonly key: AttemptKey;
   readonly handInMs: number;
-}
-
-/** Where the ledger has the tokens of one ceremony on one cluster. */
-export interface DirectEntries {
-  readonly ledger: TokenLedger;
-  readonly run: RunContext;
-  readonly record: Pick<KeyRecord, 'kind' | 'cid'>;
-  readonly target: Pick<InvitationTarget, 'cluster'>;
 }
 
 interface EndedAttempt extends Pick<
@@ -115,61 +105,6 @@ export async function startForHolders(execution: Execution, direct: DirectSlot):
       if (fixed || tries >= MAX_STARTS) throw error;
       execution.progress(`${error.code} at ${record.cid}`);
     }
-  }
-}
-
-/** Looks at the slot until it shows something else than `known`. What may pass is waited out. */
-export async function followAttempt(
-  execution: Execution,
-  access: ClusterAccess,
-  known: Pick<DirectAttempt, 'kind' | 'nonce' | 'fingerprint' | 'progress' | 'address' | 'seenAt'> & {
-    readonly earlier: readonly string[];
-    readonly budgetMs: number;
-  },
-): Promise<DirectAttemptSeen> {
-  const deadline = Date.now() + known.budgetMs;
-  const { signal } = execution;
-  let { seenAt } = known;
-  const leaderless = new LeaderlessTime();
-  for (;;) {
-    execution.throwIfCancelled();
-    try {
-      const { version } = await access.client.sys.health({ signal });
-      const token = await ceremonyToken(access, version, known.kind, signal);
-      const began = Date.now();
-      const attempt = await endpointsOf(access, known.kind).readAttempt({ token, signal });
-      const seen = judge(known, attempt);
-      if (seen !== 'gone' && seen !== 'foreign') {
-        seenAt = began;
-        leaderless.reset();
-      }
-      execution.progress(inWords(attempt));
-      if (seen !== 'unchanged' || Date.now() >= deadline) {
-        const { nonce = '', progress, required } = attempt;
-        const address = await activeNode(access, known.address, signal);
-        const observed = inWords(attempt);
-        const at = { seenAt: seenAt + leaderless.totalMs, lookedAt: began };
-        return { seen, nonce, progress, required, address, observed, ...at };
-      }
-    } catch (error) {
-      if (!isRunbookError(error) || signal.aborted) throw error;
-      execution.progress(`cannot be read now: ${error.code}`);
-      if (Date.now() >= deadline) {
-        const { nonce, progress, address } = known;
-        return {
-          seen: 'unchanged',
-          nonce,
-          progress,
-          required: 0,
-          address,
-          observed: error.code,
-          seenAt: seenAt + leaderless.totalMs,
-          lookedAt: Date.now(),
-        };
-      }
-      await leaderless.look(access, signal);
-    }
-    await delay(FOLLOW_POLL_MS, undefined, { signal });
   }
 }
 
@@ -249,49 +184,6 @@ async function cancelOurs(
   return { madeNothing: isCertain || (!lacksOne && outcome === 'done'), outcome };
 }
 
-/** What the ledger knows of the tokens of this ceremony on this cluster that exist, or may. */
-export async function entriesOf(direct: DirectEntries): Promise<readonly LedgerEntry[]> {
-  return ofCeremony(await direct.ledger.open(), direct);
-}
-
-/** As {@link entriesOf}, with those whose matter is over. */
-export async function everyEntryOf(direct: DirectEntries): Promise<readonly LedgerEntry[]> {
-  return ofCeremony(await direct.ledger.all(), direct);
-}
-
-function ofCeremony(entries: readonly LedgerEntry[], { run, record, target }: DirectEntries): readonly LedgerEntry[] {
-  return entries.filter(
-    (entry) =>
-      entry.ns === run.ns &&
-      entry.wid === run.wid &&
-      entry.rid === run.rid &&
-      entry.cluster === target.cluster &&
-      (entry.kind ?? 'operation-token') === record.kind &&
-      entry.cid === record.cid,
-  );
-}
-
-/**
- * Ours by the key of this ceremony. A recipient of a root token may use his key by hand: there it is ours only where the
- * ledger knows the attempt.
- */
-export function isOurs(
-  kind: GeneratedTokenKind,
-  key: AttemptKey | undefined,
-  mine: readonly LedgerEntry[],
-  present: GenerationAttempt,
-): boolean {
-  const { pgpFingerprint } = present;
-  if (pgpFingerprint === undefined) return false;
-  if (mine.some((entry) => isOf(entry, present))) return true;
-  if (kind === 'root-token') return false;
-  return pgpFingerprint === key?.pgpFingerprint || mine.some((entry) => entry.key === pgpFingerprint);
-}
-
-function isOf({ attempt }: LedgerEntry, { nonce }: GenerationAttempt): boolean {
-  return nonce !== undefined && attempt === digestOf(nonce);
-}
-
 /**
  * What an earlier epoch left, beside the attempt that is in the slot now: an attempt that is gone may have ended in a
  * token that nobody was told of, and one that nobody was told of got no share.
@@ -357,32 +249,6 @@ async function shown(
     seenAt,
     handInMs,
   };
-}
-
-function judge(
-  { kind, nonce, fingerprint, progress, earlier }: Parameters<typeof followAttempt>[2],
-  attempt: GenerationAttempt,
-): DirectAttemptSeen['seen'] {
-  if (!attempt.started) return 'gone';
-  if (attempt.pgpFingerprint !== fingerprint) return 'foreign';
-  if (attempt.nonce !== nonce)
-    return kind === 'operation-token' || earlier.includes(attempt.nonce ?? '') ? 'reappeared' : 'foreign';
-  if (attempt.progress > progress) return 'progress';
-  return attempt.progress < progress ? 'rejected' : 'unchanged';
-}
-
-function inWords({ started, pgpFingerprint, progress, required }: GenerationAttempt): string {
-  return started ? `${progress} of ${required} key shares, ${keyInWords(pgpFingerprint)}` : 'no attempt in the slot';
-}
-
-async function activeNode(access: ClusterAccess, otherwise: string, signal: AbortSignal): Promise<string> {
-  try {
-    access.client.forgetActiveNode();
-    return await access.client.activeNode({ signal });
-  } catch (error) {
-    if (!isRunbookError(error) || signal.aborted) throw error;
-    return otherwise;
-  }
 }
 
 function newEntry({ deployment, record, kind, target, run, key }: DirectSlot): LedgerEntry {

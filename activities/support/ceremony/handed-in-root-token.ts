@@ -4,7 +4,7 @@ import { isEncryptedOnlyTo } from '../../../src/secrets';
 import type { ArrivedSignal } from '../approvals/arrived-signals';
 import type { ClusterAccess } from '../clusters';
 import { ceremonyToken } from '../clusters';
-import { entriesOf, everyEntryOf, isOurs } from './direct-attempt';
+import { entriesOf, everyEntryOf, isOurs } from './direct-entries';
 import { readHandedIn } from './encoded-token';
 import type { Execution } from '../execution';
 import { digestOf } from './generation-record';

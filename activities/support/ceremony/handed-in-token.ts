@@ -10,7 +10,7 @@ import { openToken, openValue, sealValue } from '../../../src/secrets';
 import type { ActivityDependencies } from '../../dependencies';
 import type { ArrivedSignal } from '../approvals/arrived-signals';
 import type { Clusters } from '../clusters';
-import { entriesOf } from './direct-attempt';
+import { entriesOf } from './direct-entries';
 import { isGeneratedToken, readHandedIn } from './encoded-token';
 import type { Execution } from '../execution';
 import { awaitClusterId } from '../operation-token';
