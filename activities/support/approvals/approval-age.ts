@@ -1,3 +1,4 @@
+import { Context } from '@temporalio/activity';
 import type { Authority } from '../../../src/contracts/activities';
 import type { ReplicationObservation } from '../../../src/contracts/observations';
 import { APPROVALS_TOO_OLD } from '../../../src/contracts/plan';
@@ -20,6 +21,10 @@ interface Given {
   readonly oldest: number;
   /** The one with which the gate was met. */
   readonly met: number;
+  /** Older ones of the gate are there that it does not need any more. */
+  readonly askedAgain: boolean;
+  /** The last time that the server is known to have recorded: of this attempt, or of the newest event of its run. */
+  readonly recorded: number;
 }
 
 /** Whose approvals are judged. */
@@ -54,7 +59,7 @@ export async function demandInTime(inventory: Inventory, run: RunContext, judged
 function demandYoung(
   inventory: Inventory,
   { deployment, gate }: Judged,
-  { oldest, met }: Given,
+  { oldest, met, askedAgain, recorded }: Given,
   {
     from = 0,
     next = `Nothing was sent. Approve gate ${gate} again as soon as the run asks for it: it goes on with what it holds.`,
@@ -62,15 +67,19 @@ function demandYoung(
 ): void {
   const { validForMs } = findDeployment(inventory, deployment).gates[gate];
   const until = Math.max(Math.min(met, oldest + validForMs), from) + validForMs + STEPS_MS;
-  if (Date.now() <= until) return;
+  // A worker's clock may be behind the server's, which dated the approvals.
+  const now = Math.max(Date.now(), recorded);
+  if (now <= until) return;
   const late = met > oldest + validForMs ? ` with an approval of ${iso(oldest)}` : '';
-  throw tooLate(
-    gate,
-    `gate ${gate} was met at ${iso(met)}${late}, which counts until ${iso(until)}`,
-    `approvals of gate ${gate} that are not older than its validFor and an hour`,
-    { about: APPROVALS_TOO_OLD, next },
-  );
+  const observed = `gate ${gate} was met at ${iso(met)}${late}, which counts until ${iso(until)}; it is ${iso(now)} here, and Temporal's last record is of ${iso(recorded)}`;
+  const needed = `approvals of gate ${gate} that are not older than its validFor and an hour`;
+  // Asked for again for no other reason than a clock, they would be for ever.
+  const clocks = askedAgain && recorded <= until;
+  throw tooLate(gate, observed, needed, clocks ? { next: COMPARE_CLOCKS } : { about: APPROVALS_TOO_OLD, next });
 }
+
+const COMPARE_CLOCKS =
+  "Nothing was sent, and new approvals were given already: by Temporal's record they are not too old. Either the clock of this worker is ahead, or its task waited for so long. Compare the clocks of workers and server, set the wrong one right, then decide retry.";
 
 /**
  * As {@link demandInTime} without a window, for a promotion whose primary is gone, and for its fence: where nobody heard
@@ -124,7 +133,8 @@ async function givenAt(
   while (counted.length > 0 && satisfied(counted.slice(1))) counted = counted.slice(1);
   const last = counted.findIndex((_, index) => satisfied(counted.slice(0, index + 1)));
   const met = (counted[last] ?? timed.at(-1))?.at ?? 0;
-  return { met, oldest: counted[0]?.at ?? met };
+  const recorded = Math.max(Context.current().info.currentAttemptScheduledTimestampMs, await history.newest());
+  return { met, oldest: counted[0]?.at ?? met, askedAgain: counted.length < timed.length, recorded };
 }
 
 function arrivedAt(

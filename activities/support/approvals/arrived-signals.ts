@@ -64,6 +64,12 @@ export class ArrivedSignals {
     return { ...(notBefore === undefined ? {} : { notBefore: Date.parse(notBefore) }), notAfter: Date.parse(notAfter) };
   }
 
+  /** When the server recorded the newest event, epoch ms. */
+  async newest(): Promise<number> {
+    this.#events ??= this.#read();
+    return timestampMs((await this.#events).at(-1)?.eventTime) ?? 0;
+  }
+
   /** Whether the run is a failover, or was asked to become one. */
   async isFailover(): Promise<boolean> {
     this.#events ??= this.#read();
