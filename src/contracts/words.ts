@@ -3,6 +3,8 @@ const UNSHOWN = /[\p{Cc}\p{Cf}\p{Cs}]/gu;
 
 /** Text of anybody as one line of its own: it ends no line, moves no cursor, turns no reading direction, hides nothing. */
 export function oneLine(text: string): string {
+  // Most texts are plain already, and there are many of them.
+  if (!/[^\x20-\x7e]| {2}/.test(text)) return text;
   return text.replace(/\s+/g, ' ').replace(UNSHOWN, '');
 }
 
@@ -23,11 +25,16 @@ export function inLines<T>(value: T): T {
   return cleaned(value) as T;
 }
 
-/** A text of ours, on one line, in pieces: what stands between backticks is code. Without a partner they are letters. */
+/**
+ * A text of ours, on one line, in pieces: what stands between backticks is code, its columns kept. They are paired from
+ * the left: one that is left over is a letter.
+ */
 export function pieces(text: string): readonly { readonly text: string; readonly code: boolean }[] {
-  const parts = oneLine(text).split('`');
-  if (parts.length % 2 === 0) return [{ text: parts.join("'"), code: false }];
-  return parts.map((part, index) => ({ text: part, code: index % 2 === 1 })).filter((each) => each.text !== '');
+  const parts = text.split('`');
+  if (parts.length % 2 === 0) parts.push(parts.splice(-2).join("'"));
+  return parts
+    .map((part, index) => ({ text: index % 2 === 1 ? terminalLine(part) : oneLine(part), code: index % 2 === 1 }))
+    .filter((each) => each.text !== '');
 }
 
 /** A whole line for a terminal, its columns kept: nothing in it ends it, and the terminal obeys nothing of it. */
@@ -80,14 +87,14 @@ export function proseSaid(text: string): string {
 
 /** A command as Markdown, whatever stands in it. */
 export function inCode(command: string): string {
-  const line = oneLine(command);
+  const line = terminalLine(command);
   return line.includes('`') ? `\`\` ${line} \`\`` : `\`${line}\``;
 }
 
-/** JSON for a terminal or a pipe: what it would obey or hide is escaped, so that nothing is lost. */
+/** JSON for a terminal or a pipe: what it would obey, hide or make a plain space of is escaped, so that nothing is lost. */
 export function jsonText(value: unknown, indent?: number): string {
   const text = JSON.stringify(value, undefined, indent) ?? 'null';
-  return text.replace(/(?!\n)[\p{Cc}\p{Cf}]/gu, (found) =>
+  return text.replace(/(?![\n ])[\p{Cc}\p{Cf}\p{Z}]/gu, (found) =>
     Array.from({ length: found.length }, (_, at) => `\\u${found.charCodeAt(at).toString(16).padStart(4, '0')}`).join(
       '',
     ),

@@ -370,3 +370,27 @@ it('a line of the log is one line, in a terminal too', () => {
   for (const value of Object.values(fields)) expect(value).toBe(oneLine(String(value)));
   expect(JSON.stringify(fields)).not.toMatch(UNSHOWN);
 });
+
+describe('what a terminal is given loses nothing that counts', () => {
+  it('JSON with spaces of other kinds comes back as it was', () => {
+    const value = { planText: 'a\u00a0b\u3000c\u2028d\u202fe  f' };
+    for (const indent of [undefined, 2]) {
+      const lines = jsonText(value, indent).split('\n').map(terminalLine);
+      expect(JSON.parse(lines.join('\n'))).toEqual(value);
+    }
+  });
+
+  it('one backtick that is left over takes no command out of a text', () => {
+    expect(terminalText('Run `runbook status w` now. It has `odd')).toEqual([
+      'Run',
+      '    runbook status w',
+      "  now. It has 'odd",
+    ]);
+  });
+
+  it('a command keeps its spaces', () => {
+    const command = "runbook share x --key '/a/b  c/k'";
+    expect(terminalText(`Run  \`${command}\``)).toEqual(['Run', `    ${command}`]);
+    expect([inCode(command), prose(`\`${command}\``)]).toEqual([`\`${command}\``, `\`${command}\``]);
+  });
+});
