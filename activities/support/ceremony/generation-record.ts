@@ -193,7 +193,11 @@ export class GenerationRecord implements BurstNotes {
   /** There is no token. The attempt may be there still, or come back: of a root token only its nonce says whose it is. */
   async #drop(entry: LedgerEntry): Promise<void> {
     const died = this.#left.find(({ id }) => id === entry.id);
-    if (died) return void (await this.#ledger.settle(died, nothingOf(died)));
+    if (died) {
+      // As it was judged here, or as the dead worker left it where that could not be written.
+      const settled = await this.#ledger.settle(entry, nothingOf(died));
+      return void (settled || (await this.#ledger.settle(died, nothingOf(died))));
+    }
     const left = this.#dropped(entry);
     await (left === undefined ? this.#ledger.remove(entry) : this.#ledger.write(left));
   }
