@@ -78,12 +78,17 @@ export class HandedIn<T> {
     this.#run.signals.on('submitEncodedToken', undefined);
   }
 
-  /** As {@link stop}, once everything that was handed in was looked at: from then on nothing more comes. */
+  /**
+   * As {@link stop}, once everything that was handed in until now was looked at: from then on nothing more comes. A look
+   * that began meanwhile is waited for, and no other begins.
+   */
   async finish(): Promise<void> {
-    const { signals } = this.#run;
-    const done = () => this.#looking === 0 && !signals.holds('submitEncodedToken');
-    await CancellationScope.nonCancellable(() => condition(done));
-    this.stop();
+    await CancellationScope.nonCancellable(async () => {
+      const lookedAt = this.untilLookedAt();
+      if (lookedAt) await condition(lookedAt);
+      this.stop();
+      await condition(() => this.#looking === 0);
+    });
   }
 
   /** What was taken so far does not count. */
