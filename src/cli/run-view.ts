@@ -52,11 +52,15 @@ const POLLERS_DEADLINE_MS = 2_000;
 
 /**
  * Reads a run: first what the server knows by itself, then the status query with a deadline of 3 s, and once more with a
- * longer one where a worker polls. It never hangs on a worker that is gone.
+ * longer one where a worker polls, unless the run is looked at again and again. It never hangs on a worker that is gone.
  *
  * @throws RunbookError `NOT_FOUND`.
  */
-export async function readRunView(session: TemporalSession, run: RunReference): Promise<RunView> {
+export async function readRunView(
+  session: TemporalSession,
+  run: RunReference,
+  { again = false }: { readonly again?: boolean } = {},
+): Promise<RunView> {
   const { client } = session;
   const description = await describe(client, run);
   const exactly = { workflowId: description.workflowId, runId: description.runId };
@@ -65,7 +69,7 @@ export async function readRunView(session: TemporalSession, run: RunReference): 
     queryStatus(client, exactly),
   ]);
   const polled = (pollers?.lastSeenMs ?? Infinity) < POLLED_LATELY_MS;
-  const status = atOnce ?? (polled ? await queryStatus(client, exactly, BUSY_QUERY_DEADLINE_MS) : undefined);
+  const status = atOnce ?? (polled && !again ? await queryStatus(client, exactly, BUSY_QUERY_DEADLINE_MS) : undefined);
   const memo = readMemo(description);
   return {
     workflowId: description.workflowId,

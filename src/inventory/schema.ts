@@ -137,13 +137,19 @@ const wantedFilter = z.union([
   z.strictObject({ mode: z.enum(['allow', 'deny']), paths: z.array(z.string().min(1)).min(1) }),
 ]);
 
+/** A change is one attempt of an activity: Temporal ends it after nine minutes, and a call taken last is seen within half more. */
+const LONGEST_CHANGE_MS = 5 * 60_000;
+const changeBudget = duration
+  .prefault('60s')
+  .refine((milliseconds) => milliseconds <= LONGEST_CHANGE_MS, 'a change is given 5 minutes at most; retry goes on');
+
 const limits = z
   .strictObject({
     lagWalEntries: z.int().min(0).default(1000),
     heartbeatAge: duration.prefault('30s'),
     catchUp: duration.prefault('60s'),
-    demote: duration.prefault('60s'),
-    promote: duration.prefault('60s'),
+    demote: changeBudget,
+    promote: changeBudget,
     serviceReady: duration.prefault('60s'),
     streaming: duration.prefault('10m'),
     merkleEvidence: duration.prefault('30s'),

@@ -514,25 +514,6 @@ describe('a worker that stood still', () => {
     };
     const failure = await bench.failure('generateOperationToken', input());
     bench.onDescription = () => undefined;
-    expect([failure.code, gives().length, bench.descriptions - asked]).toEqual(['CancelledFailure', 1, 2]);
-  });
-
-  it('and stands still again while Temporal answers is asked for again', async () => {
-    bench.service.calls.length = 0;
-    const { now } = Date;
-    let stillMs = 0;
-    jest.spyOn(Date, 'now').mockImplementation(() => now() + stillMs);
-    const action = () => void (stillMs += 6_000);
-    bench.service.faults.add({ ...{ cluster: 'west', endpoint: GIVE, when: 'after' }, action });
-    const asked = bench.descriptions;
-    bench.onDescription = () => {
-      if (bench.descriptions > asked + 1) return;
-      stillMs += 6_000;
-      // It still counts in the answer, and not any more when that is read.
-      queueMicrotask(() => (bench.isGivenUp = true));
-    };
-    const failure = await bench.failure('generateOperationToken', input());
-    bench.onDescription = () => undefined;
     expect([failure.code, gives().length]).toEqual(['CancelledFailure', 1]);
   });
 

@@ -141,6 +141,7 @@ describe('mistakes', () => {
     ['no address at all', "['https://10.2.0.4:8200']", '[]', 'a cluster has at least one API address'],
     ['a bad name', '      west:', '      West_1:', 'lower-case letters, digits and hyphens'],
     ['a bad duration', 'heartbeatAge: 15s', 'heartbeatAge: 15', 'limits.heartbeatAge'],
+    ['a change without end', 'heartbeatAge: 15s', 'promote: 6m', 'a change is given 5 minutes at most'],
     ['a duration of nothing', 'heartbeatAge: 15s', 'heartbeatAge: 0s', 'a positive number with a unit'],
     [
       'more approvals than approvers',

@@ -19,11 +19,12 @@ const READ: ActivityOptions = {
  * Changes something: reads, acts, confirms. Heartbeats by timer, so that a killed worker costs seconds. The interval
  * before another attempt, with the heartbeat timeout, is longer than the HTTP time-out of a change: a worker that lost
  * its connection to Temporal has stopped calling when the next attempt reads the state. Activities wait out what may pass
- * within budgets of their own; the few attempts are for lost workers, and end in a parked step within a minute.
+ * within budgets of their own (the inventory bounds those of changes: an attempt that Temporal ends tells no reason); the few
+ * attempts are for lost workers, and end in a parked step within a minute.
  */
 const CHANGE: ActivityOptions = {
-  startToCloseTimeout: '3 minutes',
-  scheduleToCloseTimeout: '6 minutes',
+  startToCloseTimeout: '9 minutes',
+  scheduleToCloseTimeout: '18 minutes',
   heartbeatTimeout: '5 seconds',
   cancellationType: WAIT_CANCELLATION_COMPLETED,
   retry: { initialInterval: '4 seconds', backoffCoefficient: 1.5, maximumInterval: '15 seconds', maximumAttempts: 5 },

@@ -60,7 +60,7 @@ export async function watchRun(
       return EXIT.pending;
     }
     await delay(POLL_MS, undefined, { signal: context.stop }).catch(() => undefined);
-    view = await readRunView(session, same);
+    view = await readRunView(session, same, { again: true });
   }
   const report = await readReport(session, same);
   if (options.json === true) context.out(jsonText({ report }));
