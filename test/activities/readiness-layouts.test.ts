@@ -4,7 +4,6 @@ import type { ReadinessResult } from '../../src/contracts/readiness';
 import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
 import { pointsOf } from '../support/readiness';
 
-
 const VERSION = '2.0.3+ent';
 const FIXTURES = join(__dirname, '../simulator/fixtures');
 const CERTIFICATE = join(FIXTURES, 'loopback-certificate.pem');

@@ -8,7 +8,6 @@ import type { ReadinessResult } from '../../src/contracts/readiness';
 import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
 import { closedSampling, pointsOf, SOUND_VERSION } from '../support/readiness';
 
-
 const ATTEMPT = '/v1/sys/replication/dr/secondary/generate-operation-token/attempt';
 
 async function check(bench: ActivityBench): Promise<ReadinessResult> {
