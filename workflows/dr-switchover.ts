@@ -210,7 +210,12 @@ async function prepare(run: Run, input: DrSwitchoverInput, first: AssessSwitchov
     }
     await check();
     const counts = old === undefined && current === before && Date.now() <= go.until;
-    if (!counts) go = await goAfterCheck(input.go === 'auto' ? undefined : (old ?? countedUntil(go.until)));
+    if (!counts) {
+      // The activity tells a clock that is ahead from approvals that are old by those that were given before.
+      const earlier = current === before ? go.approvals : [];
+      const fresh = await goAfterCheck(input.go === 'auto' ? undefined : (old ?? countedUntil(go.until)));
+      go = { ...fresh, approvals: [...earlier, ...fresh.approvals] };
+    }
     return prepared();
   };
   const prepared = (): Prepared => ({ route, tokens, plan: current, planApprovals, go, again });

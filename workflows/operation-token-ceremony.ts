@@ -1,4 +1,5 @@
 import type { OperationTokenCeremonyInput } from '../src/contracts/runbook-inputs';
+import type { OperationTokenReference } from '../src/contracts/ceremony';
 import { operationTokenCeremonyInput } from '../src/contracts/runbook-inputs';
 import { ceremonyFor } from './building-blocks/ceremony-for';
 import { stepFailure } from './building-blocks/failures';
@@ -54,21 +55,24 @@ async function generate(run: Run, input: OperationTokenCeremonyInput): Promise<E
 
     // 3. One burst; the token stays sealed in the result of this step and in the ledger.
     run.state.enterPhase('preparing');
-    let unused = await ceremony.generate(cluster, [...new Set([...uses, 'dr.operation-token.delete' as const])]);
-    // Stopped from here on, nobody wants it, and it has no lifetime.
+    let leftOver: readonly OperationTokenReference[] | undefined;
+    // Stopped from here on, nobody wants it, and it has no lifetime; one that was just made is in the ledger alone.
     run.onEnd(async () => {
-      if (!unused) return;
-      const tokens = [unused, ...ceremony.spare];
+      if (!leftOver) return;
+      const tokens = [...leftOver, ...ceremony.spare];
       await run.cleanUp('Delete the operation tokens', async (call) => {
         const { findings } = await call.deleteOperationTokens({ deployment, tokens });
         run.state.noteFindings(findings);
       });
     });
+    leftOver = [];
+    const made = await ceremony.generate(cluster, [...new Set([...uses, 'dr.operation-token.delete' as const])]);
+    if (made) leftOver = [made];
 
     // 4. The keys are not needed any more.
     run.state.enterPhase('finishing');
     await ceremony.close();
-    unused = undefined;
+    leftOver = undefined;
     return {
       outcome: 'completed',
       leftToDo: [

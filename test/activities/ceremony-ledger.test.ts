@@ -258,6 +258,22 @@ describe('the end of the ceremony', () => {
     },
   );
 
+  it('says nothing of an attempt on a cluster that was promoted meanwhile: it has none any more', async () => {
+    const ledger = new TokenLedger(bench.ledgerDirectory);
+    let crashed: LedgerEntry[] = [];
+    bench.service.faults.add({ endpoint: GIVE, action: () => void (crashed = entries()) });
+    bench.service.faults.add({ endpoint: GIVE, action: { status: 403 } });
+    await bench.failure('generateOperationToken', asked());
+    bench.service.faults.clear();
+    await rm(bench.ledgerDirectory, { recursive: true, force: true });
+    for (const entry of crashed) await ledger.write(entry);
+    const promoted = { status: 400, errors: ['DR operation tokens can only be generated on a DR secondary'] };
+    bench.service.faults.add({ endpoint: READ, action: promoted, times: Infinity });
+    expect(states()).toEqual(['begun']);
+    expect(await end()).not.toHaveProperty('findings');
+    expect(states()).toEqual([]);
+  });
+
   it('is settled by a worker that has none of the keys', async () => {
     const ledger = new TokenLedger(bench.ledgerDirectory);
     let crashed: LedgerEntry[] = [];

@@ -14,6 +14,7 @@ export class Ceremony extends ShareCollection implements TokenCeremony {
   readonly #request: CeremonyRequest;
   /** Used where a burst parks: what a burst makes itself is surer. */
   readonly #handedIn: HandedIn<Sealed<'operation-token'>>;
+  readonly #takenAt = new Map<string, number | undefined>();
   /** Of the keys of this epoch, in epoch milliseconds: they are destroyed so long after the shares were used first. */
   #keys: { readonly useForMs: number; readonly collectUntil: number; usedAt?: number } | undefined;
 
@@ -68,8 +69,12 @@ export class Ceremony extends ShareCollection implements TokenCeremony {
       parked,
     );
     if (!made) return undefined;
-    this.#handedIn.use(made.token);
+    this.#takenAt.set(cluster, this.#handedIn.use(made.token));
     return { source: 'sealed', cluster, value: made.token };
+  }
+
+  takenAt(cluster: string): number | undefined {
+    return this.#takenAt.get(cluster);
   }
 
   async stopHandIns(): Promise<void> {

@@ -11,8 +11,8 @@ import type { CeremonyRequest, TokenCeremony } from './token-ceremony';
 /** Operation tokens from key shares that the holders give to the service themselves. */
 export class DirectCeremony extends DirectCollection<Sealed<'operation-token'>> implements TokenCeremony {
   readonly #request: CeremonyRequest;
-  /** Clusters whose token the run has: a failover that takes it over goes on with it. */
-  readonly #given = new Set<string>();
+  /** Clusters whose token the run has, and when it was handed in: a failover that takes it over goes on with it. */
+  readonly #given = new Map<string, number | undefined>();
 
   constructor(run: Run, request: CeremonyRequest) {
     super(run, request.deployment, 'operation-token');
@@ -49,9 +49,12 @@ export class DirectCeremony extends DirectCollection<Sealed<'operation-token'>> 
   ): Promise<OperationTokenReference | undefined> {
     const value = await this.obtain(cluster, parked);
     if (value === undefined) return undefined;
-    this.use(value);
-    this.#given.add(cluster);
+    this.#given.set(cluster, this.use(value));
     return { source: 'sealed', cluster, value };
+  }
+
+  takenAt(cluster: string): number | undefined {
+    return this.#given.get(cluster);
   }
 
   protected create(call: StepCalls, round: { readonly epoch: number; readonly cid: string }) {

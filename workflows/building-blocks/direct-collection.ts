@@ -136,8 +136,8 @@ export abstract class DirectCollection<T> {
   }
 
   /** A token was given to whoever needed it: what is handed in for this cluster from now on is another one. */
-  protected use(value: T): void {
-    this.#handedIn.use(value);
+  protected use(value: T): number | undefined {
+    return this.#handedIn.use(value);
   }
 
   async stopHandIns(): Promise<void> {

@@ -21,6 +21,13 @@ export type TakeTokens<T> = (
   arrived: readonly number[],
 ) => Promise<TakenTokens<T>>;
 
+interface Item<T> {
+  readonly cluster: string;
+  readonly value: T;
+  /** When it was looked at, epoch milliseconds. */
+  readonly at: number;
+}
+
 /**
  * Encoded tokens that people hand in while a ceremony has its keys, and that were not used yet.
  *
@@ -32,9 +39,10 @@ export class HandedIn<T> {
   /** Called with the code of a failure for which nothing could be looked at. */
   readonly #onFailure: (code: string) => void;
   #ceremony: CeremonyHandle | undefined;
+  #listens = false;
   #looking = 0;
   #looks = 0;
-  #items: readonly { readonly cluster: string; readonly value: T }[] = [];
+  #items: readonly Item<T>[] = [];
 
   constructor(run: Run, take: TakeTokens<T>, onFailure: (code: string) => void = () => undefined) {
     this.#run = run;
@@ -43,7 +51,7 @@ export class HandedIn<T> {
   }
 
   /** What was handed in and not used. */
-  get left(): readonly { readonly cluster: string; readonly value: T }[] {
+  get left(): readonly Item<T>[] {
     return this.#items;
   }
 
@@ -53,28 +61,34 @@ export class HandedIn<T> {
    * @returns undefined where nothing waits for a look
    */
   untilLookedAt(): (() => boolean) | undefined {
-    // What waits is taken together, by the next look.
-    const waits = this.#run.signals.holds('submitEncodedToken') ? 1 : 0;
+    // What waits is taken together, by the next look; where somebody else listens, or nobody, it is not ours.
+    const holds = () => this.#run.signals.holds('submitEncodedToken');
+    const waits = this.#listens && holds() ? 1 : 0;
     if (this.#looking + waits === 0) return undefined;
     const looks = this.#looks + this.#looking + waits;
-    return () => this.#looks >= looks;
+    return () => this.#looks >= looks || (this.#looking === 0 && !holds());
   }
 
   of(cluster: string): T | undefined {
     return this.#items.find((each) => each.cluster === cluster)?.value;
   }
 
-  use(value: T): void {
-    this.#items = this.#items.filter((each) => each.value !== value);
+  /** @returns when it was looked at, epoch milliseconds; undefined for one that nobody handed in */
+  use(value: T): number | undefined {
+    const used = this.#items.find((each) => each.value === value);
+    this.#items = this.#items.filter((each) => each !== used);
+    return used?.at;
   }
 
   /** From now on the keys of this round open what is handed in. */
   listen(ceremony: CeremonyHandle): void {
     this.#ceremony = ceremony;
+    this.#listens = true;
     this.#run.signals.on('submitEncodedToken', (items) => this.#receive(items));
   }
 
   stop(): void {
+    this.#listens = false;
     this.#run.signals.on('submitEncodedToken', undefined);
   }
 
@@ -108,7 +122,8 @@ export class HandedIn<T> {
       receiveTokenVerdicts(state, verdicts);
       state.noteFindings(findings);
       for (const { cluster, value } of verdicts)
-        if (cluster !== undefined && value !== undefined) this.#items = [...this.#items, { cluster, value }];
+        if (cluster !== undefined && value !== undefined)
+          this.#items = [...this.#items, { cluster, value, at: Date.now() }];
     } catch (error) {
       const failure = failureFacts(error);
       if (!failure) throw error;

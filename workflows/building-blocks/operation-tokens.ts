@@ -74,14 +74,17 @@ export class OperationTokens {
     if (!this.ceremony) return { source: 'batch', cluster };
     const held = this.#made.get(cluster);
     if (held && Date.now() - held.at < USED_FOR_MS) return held.token;
-    const token = await this.ceremony.generate(cluster, this.#usesOn(cluster), { choices, skipEffect });
-    if (token) {
+    for (;;) {
+      const token = await this.ceremony.generate(cluster, this.#usesOn(cluster), { choices, skipEffect });
+      if (!token) return undefined;
       const before = this.#made.get(cluster);
       if (before) this.#old.push(before.token);
-      this.#made.set(cluster, { token, at: Date.now() });
+      // One that was handed in may have waited for its use.
+      const at = this.ceremony.takenAt(cluster) ?? Date.now();
+      this.#made.set(cluster, { token, at });
       this.#disposed = false;
+      if (Date.now() - at < USED_FOR_MS) return token;
     }
-    return token;
   }
 
   /** Deletes what was made and proves it; destroys the keys meanwhile, which deletion does not need. */

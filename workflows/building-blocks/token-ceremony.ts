@@ -41,6 +41,8 @@ export interface TokenCeremony {
    * @returns undefined where it was skipped
    */
   generate(cluster: string, uses: readonly TokenUse[], parked?: Parked): Promise<OperationTokenReference | undefined>;
+  /** When the token that was given last for this cluster was handed in, epoch ms; undefined where it was just made. */
+  takenAt(cluster: string): number | undefined;
   /** Nothing that is handed in counts from now on, and what was being looked at is in `spare`. */
   stopHandIns(): Promise<void>;
   /** Destroys the keys. */

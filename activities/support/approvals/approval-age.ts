@@ -79,7 +79,7 @@ function demandYoung(
 }
 
 const COMPARE_CLOCKS =
-  "Nothing was sent, and new approvals were given already: by Temporal's record they are not too old. Either the clock of this worker is ahead, or its task waited for so long. Compare the clocks of workers and server, set the wrong one right, then decide retry.";
+  'Nothing was sent, and new approvals were given already: by Temporal\'s record they are not too old. Either the clock of this worker is ahead, or its task waited for so long. Compare the clocks of workers and server, set the wrong one right, then decide retry. Or end the run: where it offers "promote-back", the old primary still serves, and that lets its clients through.';
 
 /**
  * As {@link demandInTime} without a window, for a promotion whose primary is gone, and for its fence: where nobody heard

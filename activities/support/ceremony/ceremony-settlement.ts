@@ -118,6 +118,8 @@ async function endAttempt(
   } catch (error) {
     if (!isRunbookError(error) || isForNextAttempt(execution, error)) throw error;
     if (present) return { madeNothing, notEnded: notCancelled(cluster, present, error) };
+    // What is no DR secondary any more has no such attempt.
+    if (entry.state === 'begun' && kind === 'operation-token' && error.code === 'BAD_REQUEST') return { madeNothing };
     // Of one whose last share was sent the alarm says more.
     return entry.state === 'begun' ? { madeNothing, notEnded: notLookedAt(entry, error) } : { madeNothing };
   }

@@ -52,3 +52,15 @@ it('a stream of hand-ins holds no end: what came before is looked at, and what b
   await finishing;
   expect(handedIn.left.map(({ value }) => value)).toEqual(['token 1', 'token 2']);
 });
+
+it('what is handed in where it does not listen, before or after, holds no end', async () => {
+  const signals = { on: () => undefined, holds: () => true };
+  const handedIn = new HandedIn<string>({ signals } as unknown as Run, () => {
+    throw new Error('nothing is looked at');
+  });
+  await handedIn.finish();
+  handedIn.listen({ cid: 'c', threshold: 3 } as CeremonyHandle);
+  handedIn.stop();
+  await handedIn.finish();
+  expect(handedIn.left).toEqual([]);
+});

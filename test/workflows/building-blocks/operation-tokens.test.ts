@@ -9,8 +9,8 @@ const TARGETS: readonly CeremonyTarget[] = [{ cluster: 'west', uses: ['dr.promot
 
 afterEach(() => jest.restoreAllMocks());
 
-/** A run whose ceremony makes tokens with numbers, and what is deleted at its end. */
-function making() {
+/** A run whose ceremony makes tokens with numbers, and what is deleted at its end. `takenAt`: of those handed in. */
+function making(takenAt: readonly number[] = []) {
   const deleted: unknown[] = [];
   const deleteOperationTokens = ({ tokens }: { readonly tokens: readonly unknown[] }) => {
     deleted.push(...tokens);
@@ -26,6 +26,7 @@ function making() {
   const ceremony = {
     spare: [],
     generate: (cluster: string) => Promise.resolve({ source: 'sealed', cluster, value: `token ${++made}` }),
+    takenAt: () => takenAt[made - 1],
     stopHandIns: () => Promise.resolve(),
     close: () => Promise.resolve(),
   } as unknown as TokenCeremony;
@@ -44,4 +45,12 @@ it('a token that may not open any more is made anew, and the old one, which is a
   expect([await at(23), await at(45)]).toEqual([second, second]);
   await tokens.dispose();
   expect(deleted).toEqual([first, second]);
+});
+
+it('one that was handed in long before its use is not used: the next one is asked for', async () => {
+  const { tokens, deleted } = making([0, 30 * HOUR]);
+  jest.spyOn(Date, 'now').mockReturnValue(31 * HOUR);
+  expect(await tokens.of('west')).toMatchObject({ value: 'token 2' });
+  await tokens.dispose();
+  expect(deleted).toMatchObject([{ value: 'token 1' }, { value: 'token 2' }]);
 });
