@@ -2,7 +2,7 @@
  * Runs one of the project's tasks from a fresh clone: installs the dependencies where the lock file asks for others
  * than are installed, then does the task. Needs nothing but Node and npm; imports nothing that has to be installed.
  *
- *   node scripts/bootstrap.mjs <demo | test | test:ceremony | bench> [arguments of the task]
+ *   node scripts/bootstrap.mjs <demo | test | test:long | test:ceremony | bench> [arguments of the task]
  */
 import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -15,17 +15,16 @@ const ROOT = fileURLToPath(new URL('..', import.meta.url));
 const STAMP = join(ROOT, 'node_modules', '.bootstrap-stamp');
 const [task, ...taskArguments] = process.argv.slice(2);
 
+/** What takes long: seeded orders, killed workers, recorded histories, real servers. Test files by pattern. */
+const LONG_TESTS = ['test/ceremony/', 'test/real/', 'test/workflows/(worker-killed|burst-killed|key-homes|replay)\\.'];
+
 const TASKS = {
   demo: async () => {
     await build();
     await step('Demo', process.execPath, ['dist/src/demo/main.js', ...taskArguments]);
   },
   test: async () => {
-    await step('Temporal server', process.execPath, [
-      '-r',
-      './scripts/register-typescript.cjs',
-      'scripts/ensure-temporal.ts',
-    ]);
+    await ensureTemporal();
     await sideBySide(
       async () => {
         await step('Type check', process.execPath, [
@@ -54,16 +53,21 @@ const TASKS = {
           'node_modules/.cache/eslint/',
         ]),
     );
-    await step('Tests', process.execPath, [program('jest', 'bin/jest.js'), ...taskArguments]);
+    // Who names test files gets those.
+    const named = taskArguments.some((each) => each.startsWith('test'));
+    const shorter = named ? [] : LONG_TESTS.map((pattern) => `--testPathIgnorePatterns=${pattern}`);
+    await step('Tests', process.execPath, [program('jest', 'bin/jest.js'), ...shorter, ...taskArguments]);
+  },
+  'test:long': async () => {
+    await ensureTemporal();
+    // Workers that are killed run as processes of their own.
+    await build();
+    await step('Long tests', process.execPath, [program('jest', 'bin/jest.js'), ...LONG_TESTS, ...taskArguments]);
   },
   // All the seeded orders of shares and events; RUNBOOKS_CEREMONY_SEEDS and _FROM choose others.
   'test:ceremony': async () => {
     process.env.RUNBOOKS_CEREMONY_SEEDS ??= '1000';
-    await step('Temporal server', process.execPath, [
-      '-r',
-      './scripts/register-typescript.cjs',
-      'scripts/ensure-temporal.ts',
-    ]);
+    await ensureTemporal();
     const chosen = ['test/ceremony', '--maxWorkers=2', ...taskArguments];
     await step('Orders of shares and events', process.execPath, [program('jest', 'bin/jest.js'), ...chosen]);
   },
@@ -72,6 +76,11 @@ const TASKS = {
     await step('Benchmarks', process.execPath, ['dist/scripts/benchmark.js', ...taskArguments]);
   },
 };
+
+async function ensureTemporal() {
+  const script = 'scripts/ensure-temporal.ts';
+  await step('Temporal server', process.execPath, ['-r', './scripts/register-typescript.cjs', script]);
+}
 
 async function build() {
   await step('Compile', process.execPath, [program('typescript', 'bin/tsc'), '-p', 'tsconfig.build.json']);

@@ -421,7 +421,8 @@ export class TestRun {
 
   /** Waits until the status says so; fails with the last status. */
   async until<T>(what: string, look: (status: RunStatus) => T | undefined | false): Promise<T> {
-    const deadline = Date.now() + WAIT_MS;
+    const begin = Date.now();
+    const deadline = begin + WAIT_MS;
     let last: RunStatus | undefined;
     for (;;) {
       try {
@@ -433,8 +434,8 @@ export class TestRun {
       }
       if (Date.now() > deadline)
         throw new Error(`not seen: ${what}; last status ${JSON.stringify(last, undefined, 1)}`);
-      // Each look is a task of the worker and of the server.
-      await delay(100);
+      // Each look is a task of the worker and of the server: what takes long is looked at less often.
+      await delay(Math.min(1_000, Math.max(100, (Date.now() - begin) / 20)));
     }
   }
 

@@ -1,0 +1,3 @@
+/** One after the other: both use the same server. */
+import './root-token';
+import './leader-change';
