@@ -119,10 +119,12 @@ async function observeSeveralTimes(access: ClusterAccess, signal: AbortSignal): 
   for (let read = 0; read < MORE_READS && observation.reachable; read += 1) {
     await delay(BETWEEN_READS_MS, undefined, { signal });
     try {
-      client.forgetActiveNode();
-      const node = await client.activeNode({ signal, timeoutMs: NODE_TIMEOUT_MS });
+      const options = { signal, timeoutMs: NODE_TIMEOUT_MS };
+      const { node, status } = await client.atActiveNode(
+        async (each) => ({ node: each, status: await client.sys.replicationStatus({ ...options, node: each }) }),
+        options,
+      );
       activeNodes.push(node);
-      const status = await client.sys.replicationStatus({ signal, timeoutMs: NODE_TIMEOUT_MS, node });
       const [dr, performance] = [status.dr, status.performance].map((each) => observeReplication(each, undefined));
       if (dr?.merkleRoot !== undefined) drRoots.push(dr.merkleRoot);
       observation = {

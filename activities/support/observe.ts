@@ -27,11 +27,12 @@ export async function observeCluster(access: ClusterAccess, signal: AbortSignal)
     version: health.find((each) => each.version)?.version,
   };
   try {
-    client.forgetActiveNode();
-    const activeNode = await client.activeNode({ signal, timeoutMs: NODE_TIMEOUT_MS });
-    const { status, serverNow } = await withServerTime(client, activeNode, signal, () =>
-      client.sys.replicationStatus({ signal, timeoutMs: NODE_TIMEOUT_MS, node: activeNode }),
-    );
+    const options = { signal, timeoutMs: NODE_TIMEOUT_MS };
+    const read = async (node: string) => {
+      const both = () => client.sys.replicationStatus({ ...options, node });
+      return { activeNode: node, ...(await withServerTime(client, node, signal, both)) };
+    };
+    const { activeNode, status, serverNow } = await client.atActiveNode(read, options);
     const dr = observeReplication(status.dr, serverNow);
     return {
       ...base,
@@ -122,9 +123,10 @@ export async function readActive(
   signal: AbortSignal,
   read: (node: string) => Promise<DrStatus | PerformanceStatus>,
 ): Promise<ReplicationObservation> {
-  client.forgetActiveNode();
-  const node = await client.activeNode({ signal });
-  const { status, serverNow } = await withServerTime(client, node, signal, () => read(node));
+  const { status, serverNow } = await client.atActiveNode(
+    (node) => withServerTime(client, node, signal, () => read(node)),
+    { signal },
+  );
   if (status.mode === 'unknown') {
     throw new RunbookError('SERVICE_UNAVAILABLE', `${entry.name} does not tell its mode: it restarts.`, {
       cluster: entry.name,

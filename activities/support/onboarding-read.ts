@@ -16,9 +16,7 @@ export interface BothKinds {
  * @throws RunbookError SERVICE_UNAVAILABLE, which may be tried again, where the node restarts and tells no mode
  */
 export async function readBothKinds({ client, entry }: ClusterAccess, signal: AbortSignal): Promise<BothKinds> {
-  client.forgetActiveNode();
-  const node = await client.activeNode({ signal });
-  const status = await client.sys.replicationStatus({ node, signal });
+  const status = await client.atActiveNode((node) => client.sys.replicationStatus({ node, signal }), { signal });
   if (status.dr.mode === 'unknown' || status.performance.mode === 'unknown') {
     throw new RunbookError('SERVICE_UNAVAILABLE', `${entry.name} does not tell its modes: it restarts.`, {
       cluster: entry.name,

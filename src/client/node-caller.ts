@@ -49,6 +49,8 @@ export class NodeCaller implements Caller {
   private readonly transport: Transport;
   private readonly requestTimeoutMs: number;
   private active: { readonly node: NodeAddress; readonly until: number } | undefined;
+  /** The node that was agreed on last, however long ago. */
+  private ledLast: NodeAddress | undefined;
 
   constructor(
     target: ClusterTarget,
@@ -75,6 +77,17 @@ export class NodeCaller implements Caller {
 
   forgetActiveNode(): void {
     this.active = undefined;
+  }
+
+  async atActiveNode<T>(read: (node: string) => Promise<T>, options: CallOptions = {}): Promise<T> {
+    const { ledLast } = this;
+    this.forgetActiveNode();
+    const early = ledLast && settled(read(ledLast.address));
+    const node = await this.findActiveNode(options);
+    if (early === undefined || node !== ledLast) return read(node.address);
+    const result = await early;
+    if (result.status === 'rejected') throw result.reason;
+    return result.value;
   }
 
   close(): Promise<void> {
@@ -131,7 +144,7 @@ export class NodeCaller implements Caller {
       throw result.refuse(where);
     }
     const answer = await this.callNode(next, request, options, redirectsLeft - 1);
-    this.active = { node: next, until: performance.now() + ACTIVE_NODE_KEPT_MS };
+    this.keep(next);
     return answer;
   }
 
@@ -191,8 +204,13 @@ export class NodeCaller implements Caller {
       );
     }
     const node = agreeOnActiveNode(this.cluster, opinions);
-    this.active = { node, until: performance.now() + ACTIVE_NODE_KEPT_MS };
+    this.keep(node);
     return node;
+  }
+
+  private keep(node: NodeAddress): void {
+    this.active = { node, until: performance.now() + ACTIVE_NODE_KEPT_MS };
+    this.ledLast = node;
   }
 
   private async askLeader(node: NodeAddress, options: CallOptions): Promise<LeaderOpinion> {
@@ -206,6 +224,12 @@ export class NodeCaller implements Caller {
       throw error;
     }
   }
+}
+
+/** A failure that nobody may wait for is none of the process's. */
+async function settled<T>(work: Promise<T>): Promise<PromiseSettledResult<T>> {
+  const [result] = await Promise.allSettled([work]);
+  return result;
 }
 
 /** Reads go on after any failure of a node; what changes something only where it is certain that it was not sent. */

@@ -41,6 +41,16 @@ export class ServiceClient {
     return this.caller.activeNode(options);
   }
 
+  /**
+   * Reads from the node that is active by agreement, found anew. The node that led last is read in the same wave in which
+   * all are asked who leads; what it says counts only where the answers of that wave name it, else the new one is read.
+   *
+   * @throws RunbookError as {@link activeNode}, or what `read` throws of the node that leads
+   */
+  atActiveNode<T>(read: (node: string) => Promise<T>, options?: Pick<CallOptions, 'signal' | 'timeoutMs'>): Promise<T> {
+    return this.caller.atActiveNode(read, options);
+  }
+
   /** Makes the next call ask for the active node again: after every role change. */
   forgetActiveNode(): void {
     this.caller.forgetActiveNode();

@@ -166,11 +166,11 @@ describe('what a status says', () => {
 describe('the evidence that nothing is lost', () => {
   const both = { deployment: DEPLOYMENT, primary: 'east', secondary: 'west' } as const;
 
-  it('is a marker that the secondary reached twice', async () => {
+  it('is a marker that the secondary reached', async () => {
     const marker = await bench.call('writeMarker', { deployment: DEPLOYMENT, cluster: 'east' });
     const reached = await bench.call('awaitCatchUp', { ...both, wal: marker.wal });
     expect(BigInt(reached.reached)).toBeGreaterThanOrEqual(BigInt(marker.wal));
-    expect(reached.samples).toBeGreaterThanOrEqual(2);
+    expect(reached.samples).toBeGreaterThanOrEqual(1);
   });
 
   it('is not there while the secondary holds back', async () => {

@@ -77,21 +77,6 @@ describe('service', () => {
     await bare.stop();
   });
 
-  it('has one budget for all that is awaited: what is left of it is not begun anew', async () => {
-    const other = { ...(await marker()), value: 'of another run' };
-    bench.limit({ serviceReadyMs: 1 });
-    // A clock that goes on with each look at it, and so shows no standstill.
-    let ms = 0;
-    const clock = jest.spyOn(performance, 'now').mockImplementation(() => (ms += 1));
-    const before = bench.service.calls.length;
-    const failure = await bench.failure('awaitServiceReady', { ...ready, marker: other });
-    clock.mockRestore();
-    expect(failure).toMatchObject({ code: 'CONFIRMATION_TIMEOUT', details: { observed: 'another marker' } });
-    const looks = bench.service.calls.slice(before).filter(({ path }) => path === '/v1/kv/runbooks-marker');
-    // Before it three reads of the active node, and one of the credential.
-    expect(looks).toHaveLength(1);
-  });
-
   it('waits out a service that fails for a moment', async () => {
     bench.service.faults.add({ endpoint: 'POST /v1/kv/runbooks-marker-after', action: { status: 500 }, times: 2 });
     expect((await bench.call('awaitServiceReady', ready)).readyAt).toBeGreaterThan(0);

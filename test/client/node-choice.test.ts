@@ -46,6 +46,26 @@ describe('the choice of the node', () => {
     expect(await client.activeNode()).toBe(first.address);
   });
 
+  it('reads the node that led last while all are asked who leads, and takes its word only where they name it', async () => {
+    first.on(STATUS, disabled);
+    second.on(STATUS, disabled);
+    const client = bothClient();
+    const read = () => client.atActiveNode(async (node) => ({ node, ...(await client.dr.status({ node })) }));
+    expect(await read()).toMatchObject({ node: second.address });
+    expect(second.calls).toEqual([STATUS]);
+    // It leads no more, and does not know it: what it says of itself is thrown away.
+    first.active();
+    second.standby(first.address);
+    second.on(STATUS, unavailable);
+    expect(await read()).toMatchObject({ node: first.address });
+    expect(first.calls).toEqual([STATUS]);
+    expect(second.calls.filter((call) => call === STATUS)).toHaveLength(2);
+    // And where it leads again, what fails there fails.
+    second.active();
+    first.standby(second.address);
+    expect(await read().catch((error: unknown) => error)).toMatchObject({ httpStatus: 503 });
+  });
+
   it('finds the active node in time although another node is silent', async () => {
     first.on('GET sys/leader', { action: 'hang' });
     expect(await bothClient().activeNode()).toBe(second.address);
