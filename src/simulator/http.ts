@@ -42,10 +42,12 @@ export async function serve(
   incoming: IncomingMessage,
   response: ServerResponse,
 ): Promise<void> {
-  const url = new URL(incoming.url ?? '/', 'http://node');
+  // Node takes it from the request once that was destroyed.
+  const { socket } = incoming;
   const method = incoming.method === 'PUT' ? 'POST' : (incoming.method ?? 'GET');
   let call: RecordedCall | undefined;
   try {
+    const url = urlOf(incoming);
     const text = await readText(incoming);
     call = record(service, cluster, node, method, url.pathname, text, incoming);
     if (service.latencyMs > 0) {
@@ -55,10 +57,10 @@ export async function serve(
     call.status = answer.status;
     call.attempt = attemptIn(answer.body);
     const recorded = call;
-    response.once('finish', () => (recorded.delivered = !incoming.socket.destroyed));
+    response.once('finish', () => (recorded.delivered = !socket.destroyed));
     send(response, incoming.method === 'HEAD', answer, glued);
   } catch (error) {
-    if (!(error instanceof BrokenConnection) && !(error instanceof HandlerPanic) && !incoming.destroyed) {
+    if (!(error instanceof BrokenConnection) && !(error instanceof HandlerPanic) && !socket.destroyed) {
       const answer = faultAnswer(error instanceof ServiceFault ? error : new ServiceFault(500, ['internal error']));
       if (call !== undefined) {
         call.status = answer.status;
@@ -67,9 +69,9 @@ export async function serve(
       return;
     }
     if (error instanceof BrokenConnection && error.by === 'reset') {
-      incoming.socket.resetAndDestroy();
+      socket.resetAndDestroy();
     } else {
-      incoming.socket.destroy();
+      socket.destroy();
     }
   } finally {
     if (call !== undefined) {
@@ -296,17 +298,22 @@ function namespaceOf(incoming: IncomingMessage): string {
   return name === '' || name === 'root' ? '' : `${name}/`;
 }
 
+function urlOf({ url = '/' }: IncomingMessage): URL {
+  if (!url.startsWith('/')) throw new ServiceFault(400, ['bad request']);
+  return new URL(`http://node${url}`);
+}
+
 async function readText(incoming: IncomingMessage): Promise<string> {
   const chunks: Buffer[] = [];
   let size = 0;
   for await (const chunk of incoming) {
     const bytes = Buffer.isBuffer(chunk) ? chunk : Buffer.from(String(chunk));
     size += bytes.length;
-    if (size > LARGEST_BODY) {
-      throw new ServiceFault(413, ['http: request body too large']);
-    }
-    chunks.push(bytes);
+    // Read on to its end, or the client that still sends never reads the answer.
+    if (size <= LARGEST_BODY) chunks.push(bytes);
+    else chunks.length = 0;
   }
+  if (size > LARGEST_BODY) throw new ServiceFault(413, ['http: request body too large']);
   return Buffer.concat(chunks).toString('utf8');
 }
 

@@ -1,3 +1,5 @@
+import { connect } from 'node:net';
+import { text } from 'node:stream/consumers';
 import { startSimulatedService, type SimulatedService } from '../../src/simulator';
 import { call, deployment, eventually, persistently } from './client';
 
@@ -256,5 +258,37 @@ describe('a seed', () => {
     const first = await describeRun(3);
     expect(await describeRun(3)).toEqual(first);
     expect(await describeRun(4)).not.toEqual(first);
+  });
+});
+
+describe('what a client may send', () => {
+  const health = () => call(service.cluster('east'), 'GET', 'sys/health');
+
+  it('beyond 32 MiB of body is answered with 413: nothing else happens, and the service lives', async () => {
+    const { rootToken: token } = service.cluster('east');
+    const body = `{"force":false,"padding":"${'x'.repeat(33 * 1024 * 1024)}"}`;
+    const answer = await call(service.cluster('east'), 'POST', `${DR}/primary/demote`, { token, body });
+    expect([answer.status, modeOfEast()]).toEqual([413, 'primary']);
+    expect((await health()).status).toBe(200);
+    expect((await demote()).status).toBe(200);
+  });
+
+  it.each([
+    ['//', '307'],
+    ['http://[', '400'],
+  ])('may be no address at all, such as %s: the service lives', async (address, status) => {
+    const { port } = new URL(service.cluster('east').addresses[0] ?? '');
+    const socket = connect(Number(port), '127.0.0.1');
+    socket.write(`GET ${address} HTTP/1.1\r\nhost: node\r\nconnection: close\r\n\r\n`);
+    expect(await text(socket)).toMatch(new RegExp(`^HTTP/1.1 ${status} `));
+    expect((await health()).status).toBe(200);
+  });
+
+  it('may end in the middle: the service lives', async () => {
+    const { port } = new URL(service.cluster('east').addresses[0] ?? '');
+    const socket = connect(Number(port), '127.0.0.1');
+    socket.end(`POST /v1/${DR}/primary/demote HTTP/1.1\r\nhost: node\r\ncontent-length: 100\r\n\r\n{"`);
+    await text(socket);
+    expect([(await health()).status, modeOfEast()]).toEqual([200, 'primary']);
   });
 });
