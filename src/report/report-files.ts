@@ -1,4 +1,4 @@
-import { randomUUID } from 'node:crypto';
+import { createHash, randomUUID } from 'node:crypto';
 import { mkdir, open, rename, rm } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import type { Report } from '../contracts/report';
@@ -23,22 +23,27 @@ async function writeWhole(path: string, text: string): Promise<void> {
   }
 }
 
-/** A Workflow ID or Run ID as the name of a file; ids that the file system would read as something else are changed. */
+const LONGEST_NAME = 150;
+
+/** A name that different ids do not share and no file system reads as something else; `deployment:payments` stays readable. */
 function fileName(id: string): string {
-  const name = id.replaceAll(/[^A-Za-z0-9._-]/g, '_').replace(/^\.+/, '_');
-  return name === '' ? '_' : name.slice(0, 200);
+  const name = id.replace(/^\.|[^A-Za-z0-9.-]/gu, (found) =>
+    found === ':' ? '_' : `%${Buffer.from(found).toString('hex')}`,
+  );
+  if (name !== '' && name.length <= LONGEST_NAME) return name;
+  return `${name.slice(0, LONGEST_NAME)}%${createHash('sha256').update(id).digest('hex').slice(0, 32)}`;
 }
 
 /**
  * Writes a report as JSON, Markdown and HTML, so that it outlives the namespace's retention: to
- * `<directory>/<Workflow ID>/<Run ID>.{json,md,html}`, each readable by its owner only, each replaced as a whole.
+ * `<directory>/<namespace>/<Workflow ID>/<Run ID>.{json,md,html}`, each readable by its owner only, each replaced as a whole.
  * @param report as `reportFromHistory` makes it
  * @param directory created where it does not exist
  * @returns the absolute paths: JSON, Markdown, HTML
  * @throws the error of the file system, where a file cannot be written
  */
 export async function writeReportFiles(report: Report, directory: string): Promise<string[]> {
-  const folder = join(resolve(directory), fileName(report.workflowId));
+  const folder = join(resolve(directory), fileName(report.namespace), fileName(report.workflowId));
   await mkdir(folder, { recursive: true, mode: 0o700 });
   const base = join(folder, fileName(report.runId));
   const contents = [
