@@ -5,7 +5,7 @@ import { NativeConnection, Worker } from '@temporalio/worker';
 import type { WorkflowBundleOption } from '@temporalio/worker';
 import type { Logger } from 'pino';
 import { createActivities } from '../../activities';
-import { keyTaskQueue } from '../contracts/names';
+import { ceremonyWorkflowId, deploymentWorkflowId, keyTaskQueue } from '../contracts/names';
 import { RunbookError } from '../errors';
 import { loadInventory, readSigningKey } from '../inventory';
 import type { Inventory } from '../inventory';
@@ -35,6 +35,8 @@ export interface WorkerOptions {
   readonly log?: Logger;
   /** Whether all open runs are replayed before the first poll. Default: true. */
   readonly replay?: boolean;
+  /** Start although a run that holds a lock does not replay. Default: whether `RUNBOOKS_IGNORE_REPLAY_FAILURES` is `yes`. */
+  readonly ignoreReplayFailures?: boolean | undefined;
 }
 
 /** A worker that is ready to poll. */
@@ -103,7 +105,12 @@ async function prepare(
     const replayed =
       options.replay === false
         ? 0
-        : await replayOpenRuns(temporal, settings.taskQueue, code, warnOfSealKeys(sealKeyring, log));
+        : await replayOpenRuns(temporal, settings.taskQueue, code, {
+            locks: locksOf(inventory),
+            ignoreFailures: options.ignoreReplayFailures ?? env['RUNBOOKS_IGNORE_REPLAY_FAILURES'] === 'yes',
+            log,
+            look: warnOfSealKeys(sealKeyring, log),
+          });
     const activities = createActivities({
       inventory,
       keyRecords,
@@ -136,7 +143,7 @@ async function prepare(
     await sweeper.start(SWEEP_INTERVAL_MS);
     log.info(
       { taskQueue: settings.taskQueue, namespace, keyHome: keyRecords.keyHome, openRuns: replayed },
-      'Worker ready; every open run was replayed',
+      'Worker ready; open runs were replayed',
     );
     let stopping = false;
     return {
@@ -162,6 +169,16 @@ async function prepare(
     await close();
     throw error;
   }
+}
+
+/** The Workflow IDs under which this inventory's runbooks hold their locks. */
+function locksOf({ deployments }: Inventory): ReadonlySet<string> {
+  return new Set(
+    [...deployments.values()].flatMap(({ name, clusters }) => [
+      deploymentWorkflowId(name),
+      ...[...clusters.keys()].map(ceremonyWorkflowId),
+    ]),
+  );
 }
 
 /** A seal key that was taken away too early: the run parks where it needs it, and this says so before. */

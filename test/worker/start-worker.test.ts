@@ -4,11 +4,13 @@ import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import type { WorkflowHandle } from '@temporalio/client';
 import { Worker } from '@temporalio/worker';
 import pino from 'pino';
 import { createCeremonyKeys, KeyRecords, newSealKey, newSigningKey } from '../../src/secrets';
+import { deploymentWorkflowId } from '../../src/contracts/names';
 import { startWorker } from '../../src/worker';
-import type { RunningWorker, WorkerSettings } from '../../src/worker';
+import type { RunningWorker, WorkerOptions, WorkerSettings } from '../../src/worker';
 import { KeySweeper } from '../../src/worker/key-sweeper';
 import { projectRoot } from '../../src/dev-server/locations';
 import { parseInventory } from '../../src/inventory';
@@ -48,13 +50,13 @@ function settings(taskQueue: string): WorkerSettings {
 }
 
 /** One cluster that nobody answers for: these tests never get as far as calling it. */
-function inventoryText(): string {
+function inventoryText(deployment = 'payments'): string {
   return JSON.stringify({
     version: 1,
     workers: { signingKey: { file: signingKeyFile } },
     people: { ada: { attestation: 'claimed', groups: ['approvers'] } },
     deployments: {
-      payments: {
+      [deployment]: {
         laboratory: true,
         clusters: {
           east: {
@@ -74,64 +76,50 @@ function inventoryText(): string {
   });
 }
 
-const inventory = () => parseInventory(inventoryText(), 'inventory');
-
-async function start(taskQueue: string): Promise<RunningWorker> {
+async function start(taskQueue: string, deployment?: string, options: WorkerOptions = {}): Promise<RunningWorker> {
   return startWorker({
     settings: settings(taskQueue),
-    inventory: inventory(),
+    inventory: parseInventory(inventoryText(deployment), 'inventory'),
     connection: await temporalNativeConnection(),
     namespace: temporalServer().namespace,
     bundle: await workflowBundle(),
     log,
+    ...options,
   });
 }
 
 describe('starting a worker', () => {
-  it('refuses to start where an open run does not fit its workflows, and names the run', async () => {
-    const taskQueue = uniqueTaskQueue('misfit');
-    const client = await temporalClient();
-    // A run of another version: it waits where this version reads the deployment first.
-    const workflows = join(directory, 'workflows.js');
-    await writeFile(
-      workflows,
-      `const { sleep } = require('@temporalio/workflow'); exports.drSwitchover = () => sleep('1 day');`,
-    );
-    await writeFile(join(directory, 'package.json'), '{}');
-    const old = await Worker.create({
-      connection: await temporalNativeConnection(),
-      namespace: temporalServer().namespace,
-      taskQueue,
-      workflowsPath: workflows,
-      bundlerOptions: {
-        webpackConfigHook: (config) => ({
-          ...config,
-          resolve: { ...config.resolve, modules: [join(__dirname, '..', '..', 'node_modules')] },
-        }),
-      },
-    });
-    const workflowId = `deployment:misfit-${process.pid}`;
-    const handle = await old.runUntil(async () => {
-      const started = await client.workflow.start('drSwitchover', {
-        taskQueue,
-        workflowId,
-        args: [{ deployment: 'payments', to: 'west', reason: 'of another version' }],
+  describe('with an open run that does not replay', () => {
+    const own = `misfit-${process.pid}`;
+
+    it('refuses under a lock of this inventory, names the run, and starts only where it is told to', async () => {
+      const taskQueue = uniqueTaskQueue('misfit');
+      const handle = await misfit('drSwitchover', deploymentWorkflowId(own), taskQueue);
+      await expect(start(taskQueue, own)).rejects.toMatchObject({
+        code: 'STATE_DIVERGED',
+        observed: expect.stringContaining(`deployment:${own}`) as string,
+        next: expect.stringContaining('--ignore-replay-failures') as string,
       });
-      await until(
-        async () => (await started.fetchHistory()).events?.some((event) => event.timerStartedEventAttributes) ?? false,
+      const told = toldBy();
+      await endOf(await start(taskQueue, own, { log: told.log, ignoreReplayFailures: true }));
+      expect(told.lines()).toContainEqual(
+        expect.objectContaining({ code: 'STATE_DIVERGED', workflowId: `deployment:${own}` }),
       );
-      return started;
+      await handle.terminate('end of the test');
     });
-    // What is found by searching appears a moment after it exists.
-    await until(
-      async () =>
-        (await client.workflow.count(`TaskQueue = '${taskQueue}' AND ExecutionStatus = 'Running'`)).count === 1,
-    );
-    await expect(start(taskQueue)).rejects.toMatchObject({
-      code: 'STATE_DIVERGED',
-      observed: expect.stringContaining(workflowId) as string,
+
+    it.each([
+      ['of a type that is no runbook, under a lock', 'nothingOfOurs', deploymentWorkflowId(own)],
+      ['under an ID that locks nothing', 'drSwitchover', `somebody-${own}`],
+      ['under the lock of a deployment of another inventory', 'drSwitchover', deploymentWorkflowId(`else-${own}`)],
+    ])('starts, and warns, where it is %s', async (_where, type, workflowId) => {
+      const taskQueue = uniqueTaskQueue('misfit');
+      const handle = await misfit(type, workflowId, taskQueue);
+      const told = toldBy();
+      await endOf(await start(taskQueue, own, { log: told.log }));
+      expect(told.lines()).toContainEqual(expect.objectContaining({ code: 'STATE_DIVERGED', workflowId, level: 50 }));
+      await handle.terminate('end of the test');
     });
-    await handle.terminate('end of the test');
   });
 
   it('serves runs until it is shut down, and replays the open ones when it starts again', async () => {
@@ -235,6 +223,58 @@ describe('the sweeper of ceremony keys', () => {
     await runs[0]?.handle.terminate('end of the test');
   });
 });
+
+/** A run of other code: it waits where this version reads the deployment first. Whoever polls the queue can leave one. */
+async function misfit(type: string, workflowId: string, taskQueue: string): Promise<WorkflowHandle> {
+  const client = await temporalClient();
+  const workflows = join(directory, `${type}.js`);
+  await writeFile(
+    workflows,
+    `const { sleep } = require('@temporalio/workflow'); exports.${type} = () => sleep('1 day');`,
+  );
+  await writeFile(join(directory, 'package.json'), '{}');
+  const old = await Worker.create({
+    connection: await temporalNativeConnection(),
+    namespace: temporalServer().namespace,
+    taskQueue,
+    workflowsPath: workflows,
+    bundlerOptions: {
+      webpackConfigHook: (config) => ({
+        ...config,
+        resolve: { ...config.resolve, modules: [join(__dirname, '..', '..', 'node_modules')] },
+      }),
+    },
+  });
+  const handle = await old.runUntil(async () => {
+    const started = await client.workflow.start(type, {
+      taskQueue,
+      workflowId,
+      args: [{ deployment: 'payments', to: 'west', reason: 'of another version' }],
+    });
+    await until(
+      async () => (await started.fetchHistory()).events?.some((event) => event.timerStartedEventAttributes) ?? false,
+    );
+    return started;
+  });
+  // What is found by searching appears a moment after it exists.
+  await until(
+    async () => (await client.workflow.count(`TaskQueue = '${taskQueue}' AND ExecutionStatus = 'Running'`)).count === 1,
+  );
+  return handle;
+}
+
+function toldBy(): { readonly log: pino.Logger; readonly lines: () => unknown[] } {
+  const lines: string[] = [];
+  return {
+    log: pino({ level: 'warn' }, { write: (line: string) => void lines.push(line) }),
+    lines: () => lines.map((line) => JSON.parse(line) as unknown),
+  };
+}
+
+async function endOf(worker: RunningWorker): Promise<void> {
+  worker.shutdown();
+  await worker.run();
+}
 
 async function until(condition: () => Promise<boolean>): Promise<void> {
   const deadline = Date.now() + 90_000;

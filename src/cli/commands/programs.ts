@@ -13,10 +13,14 @@ export function workerCommand({ context }: CommandHost): Command {
   return newCommand('worker', 'run workflows and activities until Ctrl-C; settings from the environment', [
     'RUNBOOKS_INVENTORY=inventory.yaml RUNBOOKS_SEAL_KEYS_FILE=seal-keys runbook worker',
   ])
+    .option(
+      '--ignore-replay-failures',
+      'start although an open run that holds a lock does not fit this version (RUNBOOKS_IGNORE_REPLAY_FAILURES=yes)',
+    )
     .addHelpText('after', '\nIts variables are listed in docs/cli.md. It logs JSON lines on standard error.')
-    .action(async () => {
+    .action(async ({ ignoreReplayFailures }: CommonOptions & { readonly ignoreReplayFailures?: true }) => {
       for (const weakness of checkProcess(processFacts(context.env))) context.err(`Warning: ${weakness}.`);
-      const worker = await startWorker({ env: context.env });
+      const worker = await startWorker({ env: context.env, ignoreReplayFailures });
       context.err(
         `Worker ready on task queue ${worker.taskQueue}; Ctrl-C ends it after the activities that are under way.`,
       );
