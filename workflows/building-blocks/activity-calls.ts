@@ -45,29 +45,125 @@ const WAIT: ActivityOptions = {
 /** Needs the ceremony's keys: runs where they are. */
 const KEYS: ActivityOptions = { ...CHANGE, scheduleToStartTimeout: '30 seconds' };
 
-const KEY_ACTIVITIES: ReadonlySet<string> = new Set([
-  'openEnvelopes',
-  'openRehearsal',
-  'noteRehearsalDeclines',
-  'generateOperationToken',
-  'generateRootToken',
-  'destroyCeremonyKeys',
-  'startDirectAttempt',
-  'startDirectRootAttempt',
-  'endDirectAttempt',
-  'takeEncodedToken',
-  'takeEncodedRootToken',
-]);
+/** How Temporal runs each activity: always with few attempts and within a bounded time. */
+const OPTIONS = {
+  assessBatchTokenRotation: READ,
+  assessCeremony: READ,
+  assessDrFailover: READ,
+  assessDrReindex: READ,
+  assessDrRejoin: READ,
+  assessDrSecondaryOnboarding: READ,
+  assessDrSwitchover: READ,
+  assessFilterReconciliation: READ,
+  assessMerkleCheck: READ,
+  assessPerformancePromotion: READ,
+  assessPerformanceSecondaryOnboarding: READ,
+  assessPrimaryEnablement: READ,
+  assessReadiness: READ,
+  assessRehearsal: READ,
+  assessReplicationTeardown: READ,
+  assessRootTokenCeremony: READ,
+  assessSecondaryDecommission: READ,
+  assessSecondaryRepointing: READ,
+  assessTokenDisposal: READ,
+  awaitCatchUp: WAIT,
+  awaitCeremonyClosed: WAIT,
+  awaitCeremonyOpened: WAIT,
+  awaitDrStreaming: WAIT,
+  awaitDump: WAIT,
+  awaitPerformanceSecondaries: WAIT,
+  awaitPerformanceServiceReady: WAIT,
+  awaitPrimaryGone: WAIT,
+  awaitReplicationDisabled: WAIT,
+  awaitSecondaryGone: WAIT,
+  awaitServiceReady: WAIT,
+  awaitUnsealed: WAIT,
+  cancelForeignAttempt: CHANGE,
+  checkApprovals: READ,
+  checkCeremonyClosed: READ,
+  checkCredential: READ,
+  checkDecisions: READ,
+  checkDeclines: READ,
+  checkFormerPrimaryDemoted: READ,
+  checkUnaskedShares: READ,
+  checkUnaskedTokens: READ,
+  compareAfterDemotion: READ,
+  compareDynamicFilters: READ,
+  compareMerkleRoots: READ,
+  composeReport: CHANGE,
+  createCeremony: CHANGE,
+  createRehearsal: CHANGE,
+  createRootTokenCeremony: CHANGE,
+  deleteOperationTokens: CHANGE,
+  deletePathsFilter: CHANGE,
+  demoteDrPrimary: CHANGE,
+  demoteFormerPrimary: CHANGE,
+  demotePerformancePrimary: CHANGE,
+  describeBreakGlass: READ,
+  describeRun: READ,
+  describeSplit: READ,
+  destroyCeremonyKeys: KEYS,
+  disableDrPrimary: CHANGE,
+  disableDrSecondary: CHANGE,
+  disablePerformancePrimary: CHANGE,
+  disablePerformanceSecondary: CHANGE,
+  disposeLedgerToken: CHANGE,
+  enableDrPrimary: CHANGE,
+  enableDrSecondary: CHANGE,
+  enablePerformancePrimary: CHANGE,
+  enablePerformanceSecondary: CHANGE,
+  endDirectAttempt: KEYS,
+  fenceLostPrimary: CHANGE,
+  followBootstrap: WAIT,
+  followDirectAttempt: WAIT,
+  followDrReindex: WAIT,
+  forcePromoteAfterFailover: CHANGE,
+  forgetDrPrimary: CHANGE,
+  forgetPerformancePrimary: CHANGE,
+  generateOperationToken: KEYS,
+  generateRootToken: KEYS,
+  issueDrActivationToken: CHANGE,
+  issueDrEnableToken: CHANGE,
+  issuePerformanceActivationToken: CHANGE,
+  issuePerformanceEnableToken: CHANGE,
+  noteRehearsalDeclines: KEYS,
+  notify: CHANGE,
+  openEnvelopes: KEYS,
+  openRehearsal: KEYS,
+  prepareBatchTokenRole: CHANGE,
+  probeMerkleTree: WAIT,
+  probeService: WAIT,
+  promoteAfterFailover: CHANGE,
+  promoteDrSecondary: CHANGE,
+  promotePerformanceSecondary: CHANGE,
+  readDeployment: READ,
+  readPathsFilter: READ,
+  readPathsFilters: READ,
+  readSeals: READ,
+  readSignalEvents: READ,
+  requestTakeOver: CHANGE,
+  revokeDrSecondary: CHANGE,
+  revokePerformanceSecondary: CHANGE,
+  rotateBatchToken: CHANGE,
+  runHook: CHANGE,
+  sampleWal: WAIT,
+  settleCeremony: CHANGE,
+  startDirectAttempt: KEYS,
+  startDirectRootAttempt: KEYS,
+  startDrReindex: CHANGE,
+  takeEncodedRootToken: KEYS,
+  takeEncodedToken: KEYS,
+  unfenceFormerPrimary: CHANGE,
+  updateDrPrimary: CHANGE,
+  updatePerformancePrimary: CHANGE,
+  updatePerformancePrimaryByAddresses: CHANGE,
+  writeMarker: CHANGE,
+  writePathsFilter: CHANGE,
+} satisfies Record<keyof RunbookActivities, ActivityOptions>;
 
-/**
- * How Temporal runs an activity: always with few attempts and within a bounded time. What an activity does is in the
- * verb of its name: the ones below only read, or only wait; every other verb may change something.
- */
-export function activityOptions(name: string): ActivityOptions {
-  if (KEY_ACTIVITIES.has(name)) return KEYS;
-  if (/^(assess|read|compare|describe|check)[A-Z]/.test(name)) return READ;
-  if (/^(await|probe|sample|follow)[A-Z]/.test(name)) return WAIT;
-  return CHANGE;
+/** How Temporal runs an activity. */
+export function activityOptions(name: keyof RunbookActivities): ActivityOptions {
+  return OPTIONS[name];
 }
 
 /** An activity as a step calls it: the step's context is added, the rest is its input. */
@@ -85,7 +181,7 @@ export type StepCalls = {
  */
 export function stepCalls(summary: string, context: () => StepContext): StepCalls {
   return new Proxy({} as StepCalls, {
-    get: (_target, name: string) => (input: { readonly ceremony?: { readonly keyHome: string } }) => {
+    get: (_target, name: keyof RunbookActivities) => (input: { readonly ceremony?: { readonly keyHome: string } }) => {
       const options = activityOptions(name);
       const taskQueue = options === KEYS && input.ceremony ? keyTaskQueue(input.ceremony.keyHome) : undefined;
       const activities = proxyActivities<Record<string, (input: object) => Promise<unknown>>>({

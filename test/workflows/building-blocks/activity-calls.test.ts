@@ -9,7 +9,7 @@ const NAMES = [
   'probeService',
   'generateOperationToken',
   'demoteDrPrimary',
-];
+] as const;
 
 it.each(NAMES)('%s has few attempts and a bounded time, and a lost worker is noticed within seconds', (name) => {
   const { retry, scheduleToCloseTimeout, startToCloseTimeout, heartbeatTimeout } = activityOptions(name);
