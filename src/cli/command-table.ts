@@ -27,6 +27,34 @@ interface CommandGroup {
   readonly load: (host: CommandHost) => readonly Command[];
 }
 
+/** What the help says of each command, without loading it. */
+export const SUMMARIES: Readonly<Record<string, string>> = {
+  plan: 'only read, and show the plan: preconditions with observed and needed values, steps',
+  start: 'start a run; exits at once, "runbook watch" follows it',
+  runbooks: 'the runbooks, or the input fields of one',
+  readiness: 'would a switchover and a failover start now? Changes nothing',
+  list: 'the runs of this namespace, newest first',
+  status: 'what a run does and waits for; answers within seconds, also without a worker',
+  watch: 'follow a run until it ends; the exit code tells how',
+  share: 'give your key share to a run that asks for it; it leaves this machine encrypted only',
+  invitation: 'print the invitation of a run, to hand to holders who work offline',
+  'holder-page': "write the holder's page: one HTML file that needs no network, to be saved beforehand",
+  'submit-token': 'hand an encoded token to the run that waits for it; it is encrypted, and no secret',
+  decline: 'say that you cannot give your key share now; who stands by is asked at once',
+  approve: 'approve or reject what a run will do next',
+  decide: 'decide what happens with a parked step; "runbook status" lists the choices',
+  pause: 'hold a run before its next step; steps under way end first',
+  resume: 'let a paused run go on',
+  abort: 'end a run at its next safe point, with its clean-ups and a report',
+  report: 'what a run did, from its history alone; also for runs that are open or were terminated',
+  scan: 'search a history, and files, for secrets; proves presence, never absence',
+  keys: 'keys of people and workers',
+  inventory: 'the inventory file',
+  worker: 'run workflows and activities until Ctrl-C; settings from the environment',
+  simulator: 'run the simulated service from a topology file until Ctrl-C',
+  dev: 'Temporal dev server, simulated deployment "payments" and worker, until Ctrl-C',
+};
+
 /** All commands in the order of the help, with how to load them. */
 export const COMMANDS: readonly CommandGroup[] = [
   {

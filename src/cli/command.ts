@@ -1,8 +1,8 @@
 import { Command } from 'commander';
 import type { CliContext } from './context';
 import type { ExitCode } from './exit-codes';
-import { connectTemporal } from './temporal';
 import { jsonText } from './text';
+import type * as temporalModule from './temporal';
 import type { ConnectionFlags, TemporalSession } from './temporal';
 
 /** Options that every command has. */
@@ -44,6 +44,9 @@ export async function withSession<T>(
   options: ConnectionFlags,
   work: (session: TemporalSession) => Promise<T>,
 ): Promise<T> {
+  // The packages of Temporal take a good part of a second to load, and help needs none of them.
+  // eslint-disable-next-line @typescript-eslint/no-require-imports -- as above
+  const { connectTemporal } = require('./temporal') as typeof temporalModule;
   const session = await connectTemporal(options, context.env);
   try {
     return await work(session);

@@ -1,7 +1,7 @@
 import { CommanderError } from 'commander';
-import { ApplicationFailure, WorkflowFailedError } from '@temporalio/client';
+import type { ApplicationFailure } from '@temporalio/common';
 import { RunbookError } from '../errors';
-import { redact } from '../secrets';
+import { redact } from '../secrets/redaction';
 import type { CliContext } from './context';
 import { jsonText, terminalText } from './text';
 
@@ -33,10 +33,10 @@ export function reportOfError(error: unknown): ErrorReport {
 
 /** The failure that a run or an activity ended with, at the bottom of the chain of causes. */
 function applicationFailure(error: unknown): ApplicationFailure | undefined {
-  if (error instanceof ApplicationFailure) return error;
-  if (error instanceof WorkflowFailedError || error instanceof Error)
-    return error.cause === undefined ? undefined : applicationFailure(error.cause);
-  return undefined;
+  if (!(error instanceof Error)) return undefined;
+  // By its name: its class would load the packages of Temporal for every error.
+  if (error.name === 'ApplicationFailure') return error as ApplicationFailure;
+  return error.cause === undefined ? undefined : applicationFailure(error.cause);
 }
 
 function reportOfFailure(failure: ApplicationFailure): ErrorReport {

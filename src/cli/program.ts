@@ -1,7 +1,7 @@
 import { Command, CommanderError } from 'commander';
 import type { CliContext } from './context';
 import type { CommandHost } from './command';
-import { COMMANDS } from './command-table';
+import { COMMANDS, SUMMARIES } from './command-table';
 import { EXIT, exitCodeOf } from './exit-codes';
 import type { ExitCode } from './exit-codes';
 import { printError } from './print-error';
@@ -10,10 +10,12 @@ import { terminalLine } from './text';
 /**
  * The command line, with every command's action bound to `host`.
  *
- * @param only loads the one command of this name; all of them where there is none such.
+ * @param only loads the one command of this name; where there is none such, all of them by name and summary only, as the
+ *   help needs them. All of them whole, where it is absent.
  */
 export function buildProgram(host: CommandHost, only?: string): Command {
   const program = new Command('runbook')
+    .configureHelp({ subcommandTerm: (command) => command.name() })
     .description('Durable runbooks for the replication administration interface of HashiCorp Vault Enterprise')
     .addHelpText(
       'after',
@@ -30,8 +32,11 @@ Exit codes: 0 done, 1 failed, 2 wrong command line, 3 refused, 4 not finished or
 6 the run ended otherwise (aborted, rolled back), 7 ready with warnings (readiness).`,
     );
   const one = COMMANDS.find(({ names }) => names.some((name) => name === only));
-  for (const { load } of one === undefined ? COMMANDS : [one]) {
-    for (const command of load(host)) program.addCommand(command);
+  if (only !== undefined && one === undefined) {
+    for (const [name, summary] of Object.entries(SUMMARIES)) program.command(name).description(summary);
+  } else {
+    for (const { load } of one === undefined ? COMMANDS : [one])
+      for (const command of load(host)) program.addCommand(command);
   }
   settle(program, host.context);
   return program;
@@ -74,17 +79,18 @@ function lineByLine(context: CliContext): CliContext {
 export async function runCli(words: readonly string[], given: CliContext): Promise<ExitCode> {
   const context = lineByLine(given);
   let code: ExitCode = EXIT.ok;
-  const program = buildProgram({ context, finish: (given) => (code = given) }, words[0]);
+  const asked = words[0] === 'help' ? words[1] : words[0];
+  const program = buildProgram({ context, finish: (given) => (code = given) }, asked ?? '');
   try {
     await program.parseAsync(words.map(keyNotOption), { from: 'user' });
     return code;
   } catch (error) {
     if (error instanceof CommanderError) {
-      const asked =
+      const wanted =
         error.code === 'commander.helpDisplayed' ||
         error.code === 'commander.version' ||
         error.code === 'commander.help';
-      return asked && error.exitCode === 0 ? EXIT.ok : EXIT.usage;
+      return wanted && error.exitCode === 0 ? EXIT.ok : EXIT.usage;
     }
     printError(context, error, { json: words.includes('--json'), debug: words.includes('--debug') });
     return exitCodeOf(error);

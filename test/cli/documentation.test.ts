@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { COMMANDS } from '../../src/cli/command-table';
+import { COMMANDS, SUMMARIES } from '../../src/cli/command-table';
 import { EXIT } from '../../src/cli/exit-codes';
 import { buildProgram } from '../../src/cli/program';
 import type { CliContext } from '../../src/cli/context';
@@ -31,6 +31,8 @@ describe('docs/cli.md', () => {
       new Set(COMMANDS.flatMap((group) => group.names)),
     );
     for (const name of names) expect(text).toContain(`\`${name}`);
+    // The help says this without loading the commands.
+    expect(SUMMARIES).toEqual(Object.fromEntries(program.commands.map((each) => [each.name(), each.description()])));
   });
 
   it('names every exit code', () => {
