@@ -8,7 +8,6 @@ import type { ActivityDependencies } from './dependencies';
 import { judgeRoster } from './support/ceremony/ceremony-roster';
 import type { Clusters } from './support/clusters';
 import { breakGlassWarnings, ceremonyCallsAllowed, isIn } from './support/ceremony-access';
-import { directPreconditions, directWarning, isDirect } from './support/ceremony/direct-rules';
 import { execute } from './support/execution';
 import { describeReplication, observeCluster } from './support/observe';
 import { gateFacts, observeDeployment, siteFacts } from './support/approvals/planning';
@@ -99,27 +98,17 @@ export function createAssessmentActivities(
         ...base,
         preconditions,
         route,
-        plan: planDocument(
-          input,
-          route,
-          observations,
-          tokenSource === 'ceremony' && isDirect(deployment, input.shares)
-            ? directWarning(deployment, route.to)
-            : undefined,
-        ),
+        plan: planDocument(input, route, observations),
       };
     }),
 
-    assessCeremony: execute(async ({ deployment: name, cluster, uses, shares }, { signal }) => {
+    assessCeremony: execute(async ({ deployment: name, cluster, uses }, { signal }) => {
       const deployment = findDeployment(inventory, name);
       const access = clusters.access(findCluster(deployment, cluster));
       const observation = await observeCluster(access, signal);
       return {
         observation,
-        preconditions: [
-          ...(await judgeCeremony(deployment, observation, access, uses, signal)),
-          ...(isDirect(deployment, shares) ? directPreconditions(deployment, observation) : []),
-        ],
+        preconditions: await judgeCeremony(deployment, observation, access, uses, signal),
         site: site(name),
       };
     }),
@@ -199,7 +188,6 @@ function planDocument(
   input: DrSwitchoverInput,
   route: SwitchoverRoute,
   observations: readonly ClusterObservation[],
-  direct: string | undefined,
 ): PlanDocument {
   const of = (name: string) => observations.find((each) => each.cluster === name);
   const identity = (name: string) => ({
@@ -223,14 +211,13 @@ function planDocument(
     })),
     rejoin: route.rejoin,
     tokenSource: route.tokenSource,
-    ...(direct === undefined ? {} : { shares: 'direct' as const }),
     go: input.go,
     onStuck: input.onStuck,
     acceptLoss: input.acceptLoss,
     ...(input.acknowledgeFlapping ? { acknowledgeFlapping: true } : {}),
     reason: input.reason,
     ...(input.requestedBy === undefined ? {} : { requestedBy: input.requestedBy }),
-    steps: planSteps(input, route, of, direct),
+    steps: planSteps(input, route, of),
   };
   const text = JSON.stringify(plan);
   return { text, digest: planDigest(text) };
@@ -240,7 +227,6 @@ function planSteps(
   input: DrSwitchoverInput,
   route: SwitchoverRoute,
   of: (name: string) => ClusterObservation | undefined,
-  direct: string | undefined,
 ): string[] {
   const { from, to } = route;
   return [
@@ -250,7 +236,7 @@ function planSteps(
             'operation-token',
             [to, ...route.otherDrSecondaries, from].flatMap((name) => of(name) ?? []),
           ),
-          direct ?? `Generate an operation token on ${to} from the holders' key shares`,
+          `Generate an operation token on ${to} from the holders' key shares`,
         ]
       : []),
     ...(route.hooks.quiesce ? ['Quiesce the clients'] : []),

@@ -31,7 +31,7 @@ import type { ArrivedSignal } from './support/approvals/arrived-signals';
 import { handedInvitation } from './support/ceremony/handed-invitation';
 import { personLookup } from './support/approvals/people';
 import { plainShares, splitEnvelopes } from './support/ceremony/plain-shares';
-import { isForNextAttempt } from './support/ceremony/direct-cancel';
+import { isForNextAttempt } from './support/ceremony/cancel-attempt';
 import { fileDigest, readThreshold } from './support/ceremony/ceremony-facts';
 import { invitedNow } from './support/ceremony/ceremony-roster';
 import type { SettledCeremony } from './support/ceremony/ceremony-settlement';
@@ -118,7 +118,7 @@ export function createCeremonyActivities(dependencies: ActivityDependencies, clu
       const [first] = input.targets;
       if (!first) throw new RunbookError('INVALID_INPUT', 'A ceremony needs a target.');
       const threshold = await readThreshold(clusters.of(input.deployment, first.cluster), signal);
-      const invited = invitedNow(deployment, threshold, input.shares);
+      const invited = invitedNow(deployment, threshold);
       const created = await createInvitation(keyRecords, signingKey, run, {
         kind: 'operation-token',
         targets,
@@ -130,7 +130,6 @@ export function createCeremonyActivities(dependencies: ActivityDependencies, clu
         threshold,
         epoch: input.epoch,
         cid: input.cid,
-        shares: input.shares,
         collectForMs: deployment.ceremony.collectForMs,
         useForMs: deployment.ceremony.useForMs,
       });

@@ -56,7 +56,6 @@ export function createFailoverActivities(dependencies: ActivityDependencies, clu
           observation: to,
           primary: undefined,
           wanted: input.tokenSource,
-          shares: input.shares,
           paths: [PROMOTE, UPDATE_PRIMARY],
           ownFingerprint,
           signal,

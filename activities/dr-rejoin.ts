@@ -62,7 +62,6 @@ export function createRejoinActivities(dependencies: ActivityDependencies, clust
         former: { access: clusters.access(entry), observation: former },
         primary: source,
         wanted: input.tokenSource,
-        shares: input.shares,
         ownFingerprint,
         signal,
       });

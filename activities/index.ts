@@ -28,7 +28,6 @@ import { createDecommissionActivities } from './decommission';
 import { createTreeActivities } from './trees';
 import { createWalSampleActivities } from './wal-samples';
 import { createTokenActivities } from './tokens';
-import { createDirectSharesActivities } from './direct-shares';
 import { createReadinessActivities } from './readiness';
 import { createRehearsalActivities } from './rehearsal';
 import { createRosterActivities } from './roster';
@@ -65,7 +64,6 @@ export function createActivities(dependencies: ActivityDependencies): RunbookAct
     ...createTreeActivities(dependencies, clusters),
     ...createWalSampleActivities(clusters),
     ...createTokenActivities(dependencies, clusters),
-    ...createDirectSharesActivities(dependencies, clusters),
     ...createForeignAttemptActivities(dependencies, clusters),
     ...createReadinessActivities(dependencies, clusters),
     ...createRehearsalActivities(dependencies, clusters),

@@ -79,7 +79,6 @@ export function createSecondaryRepointingActivities(
           observation: secondary,
           primary: source,
           wanted: input.tokenSource,
-          shares: input.shares,
           paths: [UPDATE_PRIMARY],
           ownFingerprint,
           signal,

@@ -37,7 +37,7 @@ export function createTokenActivities(dependencies: ActivityDependencies, cluste
       const recipient = await usableRecipient(input.recipientPgpKey);
       const { version } = await access.client.sys.health({ signal });
       const required = await readRootThreshold(access, version, signal);
-      const invited = invitedNow(deployment, required, input.shares);
+      const invited = invitedNow(deployment, required);
       const { invitation, jws, keyHome } = await createInvitation(keyRecords, signingKey, run, {
         kind: 'root-token',
         targets: [
@@ -54,7 +54,6 @@ export function createTokenActivities(dependencies: ActivityDependencies, cluste
         ...invited.facts,
         threshold: required,
         pgp: recipient.fingerprint,
-        shares: input.shares,
         collectForMs: deployment.ceremony.collectForMs,
         useForMs: deployment.ceremony.useForMs,
       });

@@ -5,7 +5,7 @@ import { parse } from 'yaml';
 import { buildProgram } from '../src/cli/program';
 import { RUNBOOK_NAMES } from '../src/contracts/names';
 import { RUNBOOK_INPUTS } from '../src/contracts/runbook-inputs';
-import { SIGNALS, approvalPayload, decisionPayload, encodedTokenPayload, runControl } from '../src/contracts/signals';
+import { SIGNALS, approvalPayload, decisionPayload, runControl } from '../src/contracts/signals';
 import { ERROR_CODES } from '../src/errors';
 import type { Page } from './support/documents';
 import { ROOT, allPages, codeBlocks, codeSpans, deadLinks, page, shellLines, shellWords } from './support/documents';
@@ -17,7 +17,6 @@ const GUIDES = [
   page('CONTRIBUTING.md'),
   page('docs/operations.md'),
   page('docs/holders.md'),
-  page('docs/direct-shares.md'),
   page('docs/benchmarks.md'),
   ...allPages().filter(({ path }) => path.startsWith('docs/runbooks/')),
 ];
@@ -142,15 +141,12 @@ describe('JSON objects', () => {
 
   it('in the table of signals validate, and every signal is in it', () => {
     const rows = [
-      ...README.text.matchAll(
-        /^\| `(share|decline|submitEncodedToken|approve|decide|pause|resume|abort|takeOver)` \| (.*) \|$/gm,
-      ),
+      ...README.text.matchAll(/^\| `(share|decline|approve|decide|pause|resume|abort|takeOver)` \| (.*) \|$/gm),
     ];
     expect(new Set(rows.map(([, name]) => name))).toEqual(new Set(Object.values(SIGNALS)));
-    for (const [, name, cell = ''] of rows) {
+    for (const [, , cell = ''] of rows) {
       const object = /`(\{.*\})`/.exec(cell)?.[1];
-      const schema = name === 'submitEncodedToken' ? encodedTokenPayload : runControl;
-      if (object !== undefined) schema.parse(JSON.parse(object));
+      if (object !== undefined) runControl.parse(JSON.parse(object));
     }
   });
 });

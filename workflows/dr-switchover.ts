@@ -116,7 +116,7 @@ async function prepare(run: Run, input: DrSwitchoverInput, first: AssessSwitchov
   ];
   const ceremony =
     route.tokenSource === 'ceremony'
-      ? ceremonyFor(run, input, {
+      ? ceremonyFor(run, {
           deployment,
           runbook: 'drSwitchover',
           reason: input.reason,

@@ -25,7 +25,7 @@ async function generate(run: Run, input: OperationTokenCeremonyInput): Promise<E
     // 1. Is it a DR secondary, is its slot free, do the holders suffice?
     const assessed = await run.step(
       'Read and check the cluster',
-      (call) => call.assessCeremony({ deployment, cluster, uses, shares: input.shares }),
+      (call) => call.assessCeremony({ deployment, cluster, uses }),
       { leaveToRunbook: () => true },
     );
     run.state.learnSite(assessed.site);
@@ -40,7 +40,7 @@ async function generate(run: Run, input: OperationTokenCeremonyInput): Promise<E
     }
 
     // 2. Ask the holders.
-    const ceremony = ceremonyFor(run, input, {
+    const ceremony = ceremonyFor(run, {
       deployment,
       runbook: 'operationTokenCeremony',
       reason,
@@ -59,7 +59,7 @@ async function generate(run: Run, input: OperationTokenCeremonyInput): Promise<E
     // Stopped from here on, nobody wants it, and it has no lifetime; one that was just made is in the ledger alone.
     run.onEnd(async () => {
       if (!leftOver) return;
-      const tokens = [...leftOver, ...ceremony.spare];
+      const tokens = leftOver;
       await run.cleanUp('Delete the operation tokens', async (call) => {
         const { findings } = await call.deleteOperationTokens({ deployment, tokens });
         run.state.noteFindings(findings);
@@ -77,11 +77,6 @@ async function generate(run: Run, input: OperationTokenCeremonyInput): Promise<E
       outcome: 'completed',
       leftToDo: [
         `The operation token of ${cluster} has no lifetime: use it and delete it. It is sealed in this run and listed in the ledger.`,
-        ...(ceremony.spare.length === 0
-          ? []
-          : [
-              `${ceremony.spare.length} more of ${cluster} were handed in and are in the ledger: operationTokenDisposal deletes them.`,
-            ]),
       ],
     };
   });

@@ -1,8 +1,6 @@
 import type { RootTokenCeremonyInput } from '../src/contracts/runbook-inputs';
 import { rootTokenCeremonyInput } from '../src/contracts/runbook-inputs';
 import { approvePlan } from './building-blocks/approved-plan';
-import { sharesOf } from './building-blocks/ceremony-for';
-import { DirectRootToken } from './building-blocks/direct-root-token';
 import { RunStopped } from './building-blocks/failures';
 import { RenewedApprovals } from './building-blocks/renewed-approvals';
 import { RootTokenShares } from './building-blocks/root-token-shares';
@@ -22,24 +20,11 @@ export async function rootTokenCeremony(input: unknown): Promise<RunbookResult> 
 async function carryOut(run: Run, input: RootTokenCeremonyInput): Promise<Ending> {
   const { deployment, cluster } = input;
   let fingerprint = '';
-  let ceremony: DirectRootToken | RootTokenShares | undefined;
-  const handedOn = ([encryptedToken, ...others]: readonly string[]) => ({
-    result: {
-      ...{ cluster, recipientKey: fingerprint, encryptedToken },
-      ...(others.length > 0 && { otherMessages: others }),
-    },
+  let ceremony: RootTokenShares | undefined;
+  const handedOn = (encryptedToken: string) => ({
+    result: { cluster, recipientKey: fingerprint, encryptedToken },
     leftToDo: [
       `Give the encrypted token (encryptedToken in the result of ${deployment}/${cluster}) to the recipient, who decrypts it: \`base64 -d token.txt | gpg --decrypt\`.`,
-      ...(others.length > 0
-        ? [
-            `Give the recipient the ${others.length === 1 ? 'other message' : `${others.length} other messages`} that came in too (otherMessages in the result): anybody can encrypt to the recipient's key, and only the recipient can tell which of them is the token.`,
-          ]
-        : []),
-      ...(ceremony?.wasHandedIn === true
-        ? [
-            `The recipient says at once where it holds no root token: nobody here could open what was handed in, and a root token of ${cluster} exists that nobody holds then. Until then whoever was shown an encoded token keeps it. Where nobody has one, go through \`auth/token/accessors\` and revoke it by its accessor.`,
-          ]
-        : []),
     ],
   });
   try {
@@ -54,9 +39,8 @@ async function carryOut(run: Run, input: RootTokenCeremonyInput): Promise<Ending
       ({ fingerprint } = approved.route);
 
       // 2. Ask the holders.
-      const direct = sharesOf(run, input) === 'direct';
       const approvals = new RenewedApprovals(run, input, approved);
-      const asked = new (direct ? DirectRootToken : RootTokenShares)(run, input, approvals);
+      const asked = new RootTokenShares(run, input, approvals);
       ceremony = asked;
       run.state.asked = {
         kind: 'root-token',
@@ -71,18 +55,18 @@ async function carryOut(run: Run, input: RootTokenCeremonyInput): Promise<Ending
 
       // 3. DANGER: one burst. The token has no lifetime, and only the recipient can read and revoke it.
       run.state.enterPhase('working');
-      await asked.generate();
+      const token = await asked.generate();
 
       // 4. The keys are not needed any more.
       run.state.enterPhase('finishing');
       await asked.close();
-      return { outcome: 'completed', ...handedOn(asked.inHand) };
+      return { outcome: 'completed', ...handedOn(token) };
     });
   } catch (error) {
     // A token that is in hand reaches its recipient however the run ends: nobody else can end it.
-    const inHand = ceremony?.inHand ?? [];
-    if (inHand.length === 0 || !(error instanceof RunStopped)) throw error;
-    const { result, leftToDo } = handedOn(inHand);
+    const [token] = ceremony?.inHand ?? [];
+    if (token === undefined || !(error instanceof RunStopped)) throw error;
+    const { result, leftToDo } = handedOn(token);
     const stopped = `The run was stopped by ${said(error.by)}: ${said(error.reason)}`;
     return { outcome: 'aborted', result, leftToDo: [stopped, ...leftToDo] };
   }

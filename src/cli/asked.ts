@@ -4,8 +4,6 @@ import {
   askedInShort,
   askedMembers,
   confirmationOf,
-  enteredDirectly,
-  entersDirectly,
   findInvitation,
   formatPublicKey,
   namedSigner,
@@ -20,7 +18,7 @@ import { followedLines } from './commands/signing-keys';
 import type { CliContext } from './context';
 import { pinsPath } from './invitation';
 import { pinAfterComparing } from './pin-key';
-import { oneLine, shellLine } from './text';
+import { oneLine } from './text';
 
 /** What the holder says of himself and of what he trusts. */
 export interface HolderOptions {
@@ -59,10 +57,6 @@ export async function readAndConfirm(
   if (asked.kind === 'rehearsal') refuseShare(options);
   // To standard error: standard output stays clean for --print and --json.
   for (const line of askedLines(asked)) context.err(line);
-  if (entersDirectly(asked)) {
-    const next = `Nonce and exact command: ${shellLine('runbook', 'status', expected.workflowId)}`;
-    throw enteredDirectly(askedMembers(asked).pgp, next);
-  }
   await confirm(context, options, asked);
   return asked;
 }

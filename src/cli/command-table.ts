@@ -16,7 +16,6 @@ import type * as runbooksModule from './commands/runbooks';
 import type * as scanModule from './commands/scan';
 import type * as shareModule from './commands/share';
 import type * as startModule from './commands/start';
-import type * as submitTokenModule from './commands/submit-token';
 import type * as watchModule from './commands/watch';
 
 /* Each command loads what it needs when it is asked for: a holder's `share` must not wait for the simulated service. */
@@ -94,10 +93,6 @@ export const COMMANDS: readonly CommandGroup[] = [
   {
     names: ['holder-page'],
     load: (host) => [(require('./commands/holder-page') as typeof holderPageModule).holderPageCommand(host)],
-  },
-  {
-    names: ['submit-token'],
-    load: (host) => [(require('./commands/submit-token') as typeof submitTokenModule).submitTokenCommand(host)],
   },
   {
     names: ['decline'],

@@ -3,8 +3,6 @@ import type { RunStatus } from './run-status';
 
 /** A token may exist that nobody holds: told before everything else, because each minute counts. */
 const ORPHANS: ReadonlySet<string> = new Set(['orphan-token', 'orphan-root-token']);
-/** One such token was handed in. */
-export const HELD_AFTER_ALL = 'orphan-held-after-all';
 
 export function isOrphanAlarm({ code }: Pick<Finding, 'code'>): boolean {
   return ORPHANS.has(code);
@@ -16,14 +14,9 @@ export function alarmsTold(findings: readonly Finding[]): { readonly told?: read
   return told.length === 0 ? {} : { told };
 }
 
-/** Whether more alarms were raised than tokens were handed in. */
-export function alarmsOpen(findings: readonly Finding[]): boolean {
-  return findings.filter(isOrphanAlarm).length > findings.filter(({ code }) => code === HELD_AFTER_ALL).length;
-}
-
-/** What people must know before they read whom the run waits for: open alarms, what is critical, that too few holders are left. */
+/** What people must know before they read whom the run waits for: alarms, what is critical, that too few holders are left. */
 export function urgentFindings({ findings, waiting }: Pick<RunStatus, 'findings' | 'waiting'>): Finding[] {
-  const alarms = alarmsOpen(findings) ? findings.filter(isOrphanAlarm) : [];
+  const alarms = findings.filter(isOrphanAlarm);
   const critical = findings.filter((each) => each.severity === 'critical' && !isOrphanAlarm(each));
   const holdersAsked = waiting.some((each) => each.for === 'shares' || each.for === 'action');
   const tooFew = holdersAsked ? findings.findLast(({ code }) => code === 'holders-too-few') : undefined;

@@ -31,8 +31,6 @@ export const nextCommandOf = {
     shellLine('runbook', 'decline', workflowId, '--holder', holder, '--reason', 'WHY'),
   approve: (workflowId: string, gate: string) =>
     shellLine('runbook', 'approve', workflowId, '--gate', gate, '--name', WHO),
-  submitToken: (workflowId: string, cluster: string) =>
-    shellLine('runbook', 'submit-token', workflowId, '--cluster', cluster),
   status: (workflowId: string) => shellLine('runbook', 'status', workflowId),
   abort: (workflowId: string) => shellLine('runbook', 'abort', workflowId, '--by', WHO, '--reason', 'WHY'),
 };

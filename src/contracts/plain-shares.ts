@@ -24,7 +24,7 @@ const BASE64 = /(?<![A-Za-z0-9+/_=-])[A-Za-z0-9+/_-]{22,44}={0,2}(?![A-Za-z0-9+/
 const SIGNED_DOCUMENT = /\beyJ[A-Za-z0-9_-]*\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*/g;
 
 /** Members that hold long base64 of ours, which people and terminals break into lines. */
-const LONG_BASE64: ReadonlySet<string> = new Set(['recipientPgpKey', 'encodedToken']);
+const LONG_BASE64: ReadonlySet<string> = new Set(['recipientPgpKey']);
 const LONGEST_SHARE_IN_BASE64 = 44;
 
 /** Whether anything in `value` seems to be a key share in the clear: texts, names of members, payloads of signed documents. */

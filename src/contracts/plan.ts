@@ -29,8 +29,6 @@ export const switchoverPlan = z.strictObject({
   /** Whether the old primary rejoins as DR secondary; false where its version is older than the new primary's. */
   rejoin: z.boolean(),
   tokenSource: z.enum(['batch', 'ceremony']),
-  /** The holders enter their shares in the service themselves. Absent where they seal them, or none are needed. */
-  shares: z.literal('direct').optional(),
   go: z.enum(['required', 'auto']),
   onStuck: z.enum(['promote-back', 'park']),
   acceptLoss: z.enum(['none', 'bounded']),

@@ -40,7 +40,6 @@ export const SIGNALS = {
   abort: 'abort',
   takeOver: 'takeOver',
   decline: 'decline',
-  submitEncodedToken: 'submitEncodedToken',
 } as const;
 export type SignalName = (typeof SIGNALS)[keyof typeof SIGNALS];
 
@@ -120,16 +119,6 @@ export const declinePayload = z.strictObject({
   iat: z.number().int(),
 });
 export type DeclinePayload = z.infer<typeof declinePayload>;
-
-/**
- * A token that the service encrypted to the key of a ceremony, from whoever got the answer to the last key share. Only
- * the worker that holds the ceremony's keys can read it.
- */
-export const encodedTokenPayload = z.strictObject({
-  cluster: z.string().max(100),
-  encodedToken: z.string().trim().min(1).max(8_000),
-});
-export type EncodedTokenPayload = z.infer<typeof encodedTokenPayload>;
 
 /** The one argument of `pause`, `resume` and `abort`. */
 export const runControl = z.strictObject({

@@ -8,8 +8,6 @@ import {
   askedMembers,
   clock,
   confirmationOf,
-  enteredDirectly,
-  entersDirectly,
   envelopeInput,
   inWords,
   parseShare,
@@ -107,18 +105,14 @@ function showAsked(asked: Asked): void {
   part('namespace').textContent = ns;
   part('run').textContent = rid;
   const rehearsal = asked.kind === 'rehearsal';
-  const direct = entersDirectly(asked);
-  entitle(titleOf(asked), rehearsal || direct);
-  part('confirm').hidden = direct;
-  part('direct').replaceChildren(...(direct ? [box('warn', linesOf(enteredDirectly(askedMembers(asked).pgp)))] : []));
+  entitle(titleOf(asked), rehearsal);
   for (const each of document.querySelectorAll<HTMLElement>('.ceremony')) each.hidden = rehearsal;
   for (const each of document.querySelectorAll<HTMLElement>('.rehearsal')) each.hidden = !rehearsal;
 }
 
 /** What the holder must know at first sight, whatever else he reads. */
 function titleOf(asked: Asked): string {
-  if (asked.kind === 'rehearsal') return 'REHEARSAL: no key share is asked for';
-  return entersDirectly(asked) ? 'Do not type your key share here' : 'Give your key share';
+  return asked.kind === 'rehearsal' ? 'REHEARSAL: no key share is asked for' : 'Give your key share';
 }
 
 function entitle(title: string, warning: boolean): void {
@@ -212,8 +206,7 @@ function clearAll(): void {
     if (field instanceof HTMLInputElement || field instanceof HTMLTextAreaElement) emptied(field);
   }
   clearSecrets();
-  for (const id of ['facts', 'followed', 'direct', 'copied', 'workflow', 'namespace', 'run'])
-    part(id).replaceChildren();
+  for (const id of ['facts', 'followed', 'copied', 'workflow', 'namespace', 'run']) part(id).replaceChildren();
   entitle(TITLE, false);
   for (const name of ['summary', 'who', 'left']) fillAll(name, '');
   input('accept-served').checked = false;

@@ -33,11 +33,6 @@ export function askedMembers(asked: Asked): Pick<Invitation & Rehearsal, keyof I
   return asked.kind === 'rehearsal' ? asked.rehearsal : asked.invitation;
 }
 
-/** The holders enter their shares in the service themselves: nothing is asked for by a tool. */
-export function entersDirectly(asked: Asked): boolean {
-  return asked.kind === 'ceremony' && asked.invitation.shares === 'direct';
-}
-
 /** Every member in plain words, in the order in which a holder should read them. Nothing in them makes a line of its own. */
 export function askedFacts(asked: Asked, now: number): PlainFact[] {
   const facts = asked.kind === 'rehearsal' ? plainRehearsalFacts(asked, now) : plainFacts(asked, now);
@@ -72,7 +67,7 @@ export interface Answer {
  * The holder's answer. To a rehearsal there is no way to hand a share in: the value in it is made on the spot.
  *
  * @returns the JWS, or the plain members for a holder without a signing key.
- * @throws RunbookError `INVALID_INPUT` where the share is none, or the run takes none.
+ * @throws RunbookError `INVALID_INPUT` where the share is none.
  */
 export async function answerAsked(
   asked: Asked,

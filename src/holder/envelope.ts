@@ -8,7 +8,6 @@ import type { DocumentType } from './documents';
 import type { Invitation } from './invitation';
 import { parseShare } from './key-shares';
 import type { SigningKey } from './signing-keys';
-import { spelled } from './words';
 
 /** Context of the encrypted part: it is of no use in another protocol. */
 export const SHARE_CONTEXT = 'runbooks/share/v1';
@@ -65,7 +64,7 @@ export async function sealEnvelope(
  * given.
  *
  * @returns the JWS, or the plain members for a holder without a signing key.
- * @throws RunbookError `INVALID_INPUT` where the share is none, or the run takes none.
+ * @throws RunbookError `INVALID_INPUT` where the share is none.
  */
 export async function createEnvelope({
   invitation,
@@ -73,25 +72,12 @@ export async function createEnvelope({
   share,
   ...options
 }: Omit<EnvelopeOptions, 'inv'> & {
-  readonly invitation: Pick<Invitation, 'cid' | 'epoch' | 'recipient' | 'shares'>;
+  readonly invitation: Pick<Invitation, 'cid' | 'epoch' | 'recipient'>;
   readonly invitationDigest: string;
   readonly share: Secret<'key-share'>;
 }): Promise<string | EnvelopePayload> {
-  if (invitation.shares === 'direct') throw enteredDirectly();
   const content = { share: parseShare(share.reveal()).reveal() };
   return sealEnvelope({ typ: DOCUMENT_TYPES.share, ctx: SHARE_CONTEXT }, invitation, { ...options, inv }, content);
-}
-
-/** The holders of such a run give their shares to the service themselves. */
-export function enteredDirectly(pgp?: string, next?: string): RunbookError {
-  return new RunbookError(
-    'INVALID_INPUT',
-    'This run takes no key shares: you enter yours in the service yourself. Your share is not asked for here.',
-    {
-      needed: `an attempt in the service with ${pgp === undefined ? 'the OpenPGP key of the invitation' : `OpenPGP key ${spelled(pgp)}`}: compare it before you enter your share`,
-      next: next ?? "The run's details show the nonce and the exact command.",
-    },
-  );
 }
 
 /** The input of signal `share`: `{document}` where the envelope is signed, else its plain members. */

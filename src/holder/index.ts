@@ -1,15 +1,7 @@
-export {
-  answerAsked,
-  askedFacts,
-  askedInShort,
-  askedMembers,
-  confirmationOf,
-  entersDirectly,
-  verifyAsked,
-} from './asked';
+export { answerAsked, askedFacts, askedInShort, askedMembers, confirmationOf, verifyAsked } from './asked';
 export type { Asked } from './asked';
 export { claimedHeader } from './documents';
-export { enteredDirectly, envelopeInput, readEnvelopeText } from './envelope';
+export { envelopeInput, readEnvelopeText } from './envelope';
 export type { EnvelopePayload } from './envelope';
 export { followStatements } from './key-statements';
 export type { KeyStatement } from './key-statements';

@@ -47,8 +47,6 @@ export const invitationPayload = z.strictObject({
     .array(z.strictObject({ group: z.string(), shares: z.int().min(1) }))
     .min(1)
     .optional(),
-  /** The holders enter their shares in the service themselves, and give none to any tool. Absent where they seal them. */
-  shares: z.literal('direct').optional(),
 });
 export type Invitation = z.infer<typeof invitationPayload>;
 export type InvitationTarget = z.infer<typeof invitationTarget>;

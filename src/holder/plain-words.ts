@@ -48,9 +48,6 @@ export function plainFacts({ invitation, environment, digest }: VerifiedInvitati
       : []),
     signedBy(environment),
     { label: 'Holders', lines: holderLines(invitation) },
-    ...(invitation.shares === 'direct'
-      ? [{ label: 'Shares', lines: ['are entered in the service by the holders themselves: NO TOOL TAKES ONE'] }]
-      : []),
     collected(invitation, now),
     {
       label: 'Then used',

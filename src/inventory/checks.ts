@@ -144,10 +144,6 @@ function* checkRoster(
       yield { path: [...path, 'shares'], message };
     }
   }
-  if (ceremony.shares === 'direct' && ceremony.groups.length > 0) {
-    const message = 'groups cannot be checked where holders enter their shares in the service themselves';
-    yield { path: [...at, 'groups'], message };
-  }
 }
 
 function* checkNames(deployment: ParsedDeployment, at: readonly string[]): Generator<Mistake> {

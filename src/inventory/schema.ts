@@ -62,8 +62,6 @@ const ceremony = z
     inviteStandByAfter: duration.prefault('10m'),
     /** At least so many shares must come from people of each of these groups: our policy, not the service's. */
     groups: z.array(z.strictObject({ group: name, shares: z.int().min(1).max(20) })).default([]),
-    /** How shares reach the service where the start of a run does not say it. */
-    shares: z.enum(['sealed', 'direct']).default('sealed'),
     collectFor: duration.prefault('30m'),
     useFor: duration.prefault('30m'),
     tokenSource: z.enum(['auto', 'batch', 'ceremony']).default('auto'),
@@ -164,8 +162,6 @@ const limits = z
     /** How long people are waited for who open the calls of a ceremony, and who close them again. */
     breakGlass: duration.prefault('4h'),
     takeBack: duration.prefault('30m'),
-    /** Once the last share was entered in the service, so long the encoded token may be on its way. */
-    handIn: duration.prefault('3m'),
     reindex: duration.prefault('12h'),
   })
   .transform((value) => ({
@@ -184,7 +180,6 @@ const limits = z
     unsealMs: value.unseal,
     breakGlassMs: value.breakGlass,
     takeBackMs: value.takeBack,
-    handInMs: value.handIn,
     reindexMs: value.reindex,
   }));
 

@@ -71,9 +71,6 @@ const JUDGED_SIGNAL = {
   checkDeclines: 'decline',
   checkUnaskedShares: 'share',
   openEnvelopes: 'share',
-  takeEncodedToken: 'submitEncodedToken',
-  takeEncodedRootToken: 'submitEncodedToken',
-  checkUnaskedTokens: 'submitEncodedToken',
   openRehearsal: 'share',
   noteRehearsalDeclines: 'decline',
 } as const;

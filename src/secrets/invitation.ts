@@ -27,8 +27,6 @@ export interface InvitationFacts extends Pick<Invitation, 'kind' | 'targets' | '
   readonly cid?: string;
   /** Fingerprint of the recipient's OpenPGP key, where the token is not for us; the ceremony's own otherwise. */
   readonly pgp?: string;
-  /** The holders enter their shares in the service themselves; sealed where it is not given. */
-  readonly shares?: 'direct' | undefined;
   readonly collectForMs: number;
   readonly useForMs: number;
 }
@@ -91,7 +89,6 @@ export async function createInvitation(
     iat,
     exp: iat + Math.ceil(facts.collectForMs / 1000),
     useFor: Math.ceil(facts.useForMs / 1000),
-    ...(facts.shares === undefined ? {} : { shares: facts.shares }),
   });
   const jws = await signDocument(DOCUMENT_TYPES.invitation, invitation, signingKey);
   const digest = documentDigest(jws);
@@ -155,7 +152,6 @@ function sameQuestion(invitation: Invitation, facts: InvitationFacts): boolean {
     inputDigest,
     holders,
     threshold,
-    shares,
   }: typeof facts | Invitation) =>
     JSON.stringify([
       kind,
@@ -173,7 +169,6 @@ function sameQuestion(invitation: Invitation, facts: InvitationFacts): boolean {
       inputDigest,
       holders,
       threshold,
-      shares ?? 'sealed',
     ]);
   return question(invitation) === question(facts);
 }

@@ -3,7 +3,7 @@
  * groups of the inventory makes no token, whatever the activity is passed.
  */
 import type { CeremonyHandle } from '../../src/contracts/ceremony';
-import { drFailoverInput, rootTokenCeremonyInput } from '../../src/contracts/runbook-inputs';
+import { rootTokenCeremonyInput } from '../../src/contracts/runbook-inputs';
 import { verifyInvitation } from '../../src/secrets';
 import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
 import { declineOf } from '../support/people';
@@ -189,24 +189,6 @@ describe('groups, where shares are used', () => {
     });
     expect(failure.code).toBe('SHARES_MISSING');
     expect(bench.calls('east', 'sys/generate-root/attempt')).toBe(0);
-  });
-
-  it('refuse every run whose holders would enter their shares themselves, before anybody is asked', async () => {
-    const { publicKey: recipientPgpKey } = await newRecipient();
-    const asked = { deployment: DEPLOYMENT, reason: 'a test', requestedBy: 'olga', shares: 'direct' } as const;
-    const rootToken = rootTokenCeremonyInput.parse({ ...asked, cluster: 'east', recipientPgpKey });
-    const failover = drFailoverInput.parse({ ...asked, to: 'west' });
-    const assessed = await Promise.all([
-      bench.call('assessRootTokenCeremony', { input: rootToken }),
-      bench.call('assessDrSwitchover', { input: bench.input(asked) }),
-      bench.call('assessDrFailover', { input: failover }),
-      bench.call('assessCeremony', { ...asked, cluster: 'west', uses: USES }),
-    ]);
-    for (const { preconditions } of assessed) {
-      expect(preconditions.filter(({ name }) => name === 'groups of key holders')).toMatchObject([
-        { verdict: 'fail', needed: expect.stringContaining('of security') as string },
-      ]);
-    }
   });
 });
 

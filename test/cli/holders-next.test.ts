@@ -59,7 +59,7 @@ describe('a receipt', () => {
 
 /** Where a holder's refusals are made. `documents.ts` is read by the workers, too: its callers add the next step. */
 const FOLDERS = ['src/holder', 'src/holder-page'];
-const COMMANDS = ['share', 'decline', 'invitation', 'keys', 'signing-keys', 'submit-token', 'holder-page'];
+const COMMANDS = ['share', 'decline', 'invitation', 'keys', 'signing-keys', 'holder-page'];
 const HELPERS = [
   'asked',
   'ask-again',

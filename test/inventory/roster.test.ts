@@ -91,12 +91,6 @@ describe('a mistake in the roster has its line', () => {
       'groups[1]: group holders is listed twice',
     ],
     [
-      'groups where nobody sees the shares',
-      'holders: [ben, cyd]\nshares: direct\ngroups: [{ group: holders, shares: 1 }]',
-      2,
-      'groups: groups cannot be checked where holders enter their shares in the service themselves',
-    ],
-    [
       'stand-by holders who are never asked',
       'holders: [ben]\nstandBy: [cyd]\ninviteStandByAfter: 20m\ncollectFor: 20m',
       2,

@@ -3,7 +3,6 @@
  * three nodes with raft storage (CONTRIBUTING.md, "Against a real server").
  */
 import type { Report } from '../../src/contracts/report';
-import { enter, handIn, progressOf, shownFor } from '../support/direct';
 import { opened } from '../support/recipient';
 import type { TestRun } from '../support/scenario';
 import { CANCEL, RealCeremonies, UPDATE, sharesGiven } from './ceremony';
@@ -169,28 +168,6 @@ if (cluster) {
       expect(report.findings).toMatchObject([{ severity: 'critical', code: 'orphan-root-token' }]);
       // It outlived its node.
       await provenAndRevoked(cluster, await opened(ceremonies.recipient, encoded));
-    });
-
-    it('direct: holders are told of the leader change and of the return, and go on with what counts again', async () => {
-      const run = await ceremonies.start({ shares: 'direct' });
-      await run.approve('ceremony');
-      const [first = '', second = '', third = ''] = await keySharesOf(cluster);
-      const shown = await shownFor(run, 'real');
-      await enter(shown, first);
-      await progressOf(run, shown, 1);
-      const former = await nodes.stepDown();
-      const anew = await shownFor(run, 'real', [shown.nonce]);
-      await enter(anew, second);
-      await progressOf(run, anew, 1);
-      await nodes.lead(former);
-      const back = await shownFor(run, 'real', [anew.nonce]);
-      expect(back.nonce).toBe(shown.nonce);
-      await enter(back, second);
-      await progressOf(run, back, 2);
-      const { encoded_token: encoded } = await enter(back, third);
-      await handIn(run, 'real', String(encoded));
-      const report = await ceremonies.goodToken(run);
-      expect(codes(report)).toEqual(expect.arrayContaining(['attempt-lost', 'attempt-reappeared']));
     });
 
     it('leaves no secret in histories, reports or logs', async () => {

@@ -2,7 +2,6 @@
  * The ceremony against a real server, by the code path that it shares with operation tokens: `sys/generate-root`. Needs a
  * server of five key shares, three of which suffice (CONTRIBUTING.md, "Against a real server").
  */
-import { handIn, shownFor } from '../support/direct';
 import { opened } from '../support/recipient';
 import type { Scenario, TestRun } from '../support/scenario';
 import { ATTEMPT, RealCeremonies, UPDATE, sharesGiven } from './ceremony';
@@ -136,21 +135,6 @@ if (server) {
       expect((await callReal(server, 'DELETE', 'sys/generate-root/attempt')).status).toBe(204);
       await run.decide('retry');
       await expectGoodToken(run);
-    });
-
-    it('direct: holders enter their shares in the service, the encoded token is handed in and passed on', async () => {
-      const run = await start({ shares: 'direct' });
-      await run.approve('ceremony');
-      const shown = await shownFor(run, 'real');
-      const there = await callReal(server, 'GET', 'sys/generate-root/attempt');
-      expect(there.body).toMatchObject({ started: true, nonce: shown.nonce });
-      let answer: Readonly<Record<string, unknown>> = {};
-      for (const key of scenario.service.cluster('real').keyShares.slice(0, 3)) {
-        const body = { key, nonce: shown.nonce };
-        answer = (await callReal(server, 'POST', 'sys/generate-root/update', { body })).body;
-      }
-      await handIn(run, 'real', String(answer['encoded_token']));
-      expect(await expectGoodToken(run)).toMatchObject({ parkings: [] });
     });
 
     it('leaves no secret in histories, reports or logs', async () => {

@@ -5,7 +5,6 @@
 import { randomUUID } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
-import { giveDirectly, shownFor } from '../support/direct';
 import { CHANGING, statuses } from '../support/faults';
 import { FAILOVER_LIMITS, expectServesAlone, failoverPeople, startFailover } from '../support/failover';
 import { Lane, Lanes, LANE_TEST_MS } from '../support/lane';
@@ -115,32 +114,6 @@ describe('the break-glass of version 2.0', () => {
       expect(report.outcome).toBe('completed');
       expect(report.findings.map(({ code }) => code)).not.toContain('break-glass');
       await replayRun(run);
-    }),
-  );
-
-  it(
-    'holders who enter their shares themselves: what people opened before, or for them meanwhile, is taken back, too',
-    tokens.test(async (scenario) => {
-      const west = scenario.service.cluster('west');
-      for (const when of ['before', 'meanwhile']) {
-        useOrdinaryCredential(scenario);
-        if (when === 'before') west.configureUnauthenticatedAccess(DR_CALLS);
-        else writeFileSync(scenario.tokenFile, scenario.service.cluster('east').rootToken);
-        const input = { deployment: scenario.name, cluster: 'west', uses: ['dr.promote'], reason: 'a token' };
-        const run = await scenario.startRunbook(
-          'operationTokenCeremony',
-          { ...input, shares: 'direct' },
-          'ceremony:west',
-        );
-        await shownFor(run, 'west');
-        west.configureUnauthenticatedAccess(DR_CALLS);
-        await giveDirectly(scenario, run, 'west');
-        expect((await closes(run, 'west')).instructions.join('\n')).toContain('take "generate-operation-token" out of');
-        west.configureUnauthenticatedAccess([]);
-        const report = await run.report();
-        expect(report).toMatchObject({ outcome: 'completed', findings: [] });
-        await replayRun(run);
-      }
     }),
   );
 

@@ -1,6 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { giveDirectly, shownFor } from '../support/direct';
-import { CHANGING, signalled, statuses } from '../support/faults';
+import { CHANGING, signalled } from '../support/faults';
 import { FAILOVER_LIMITS, bringBack, expectServesAlone } from '../support/failover';
 import { LANE_TEST_MS, Lane, Lanes } from '../support/lane';
 import { cell } from '../support/matrix';
@@ -219,32 +218,6 @@ describe('a failover that takes the lock over', () => {
       expect(invitations(report)).toBe(2);
       expect(scenario.calls('east', 'dr/secondary/reindex')).toBe(0);
       await expectServesAlone(scenario, 'east');
-      expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
-    }),
-  );
-
-  it(
-    'holders who entered their shares in the service themselves are not asked again for a token that the run has',
-    outages.test(async (scenario) => {
-      await bringBack(scenario, 'west', 'east');
-      const refusal = refusePromotion(scenario, 'west');
-      const run = await scenario.start({ go: 'auto', onStuck: 'park', acknowledgeFlapping: true, shares: 'direct' });
-      await giveDirectly(scenario, run, 'west');
-      await run.approve('plan');
-      await parksInTime(run, ({ step }) => step === 'Promote west');
-      // Asked on the other cluster too, which the failover does not need.
-      await run.decide('promote-back', 'Promote west');
-      await shownFor(run, 'east');
-      refusal.remove();
-      await takeOver(scenario, run);
-      await run.approve('promote');
-      const report = await run.report();
-
-      expect(report).toMatchObject({ outcome: 'completed', takenOver: { by: 'olga' }, result: { to: 'west' } });
-      expect(statuses(scenario, 'west', CHANGING.startAttempt)).toEqual([200]);
-      expect(report.findings.map(({ code }) => code)).not.toContain('orphan-token');
-      await expectServesAlone(scenario, 'west');
-      await replayRun(run);
       expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
     }),
   );

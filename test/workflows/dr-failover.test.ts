@@ -3,7 +3,6 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Report } from '../../src/contracts/report';
 import { approveAgain, approveLongAgo } from '../support/aged-approvals';
-import { giveDirectly } from '../support/direct';
 import { CHANGING, signalled, statuses } from '../support/faults';
 import { FAILOVER_LIMITS, bringBack, expectServesAlone, failoverPeople, startFailover } from '../support/failover';
 import { LANE_TEST_MS, Lane, Lanes } from '../support/lane';
@@ -104,22 +103,6 @@ describe('an unplanned DR failover', () => {
       }),
     );
   });
-
-  it(
-    'with key shares that holders enter in the service themselves, while the evidence is gathered',
-    plain.test(async (scenario) => {
-      const run = await startFailover(scenario, { shares: 'direct' });
-      await giveDirectly(scenario, run, 'east');
-      await run.approve('promote');
-      const report = await run.report();
-      expect(report).toMatchObject({ outcome: 'completed', parkings: [], result: { from: 'west', to: 'east' } });
-      expect(codes(report)).not.toContain('orphan-token');
-      expect(JSON.stringify(report.plan?.content)).toContain('The key holders enter their shares on east themselves');
-      expect(statuses(scenario, 'east', CHANGING.startAttempt)).toEqual([200]);
-      await expectServesAlone(scenario, 'east');
-      expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
-    }),
-  );
 
   describe('where the secondary knows to lack writes', () => {
     /** West hears of a write that it never gets. */

@@ -1,6 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { approveAgain, approveLongAgo } from '../support/aged-approvals';
-import { giveDirectly } from '../support/direct';
 import { CHANGING, loseAnswer, statuses } from '../support/faults';
 import { Lane, Lanes, LANE_TEST_MS } from '../support/lane';
 import { cell, expectFewEvents } from '../support/matrix';
@@ -248,24 +247,6 @@ describe('drReindex', () => {
       await run.handle.signal('abort', { by: 'grace', reason: 'not today' });
       expect(await run.report()).toMatchObject({ outcome: 'aborted' });
       expect(statuses(scenario, 'west', CHANGING.startAttempt)).toEqual([]);
-    }),
-  );
-
-  it(
-    'with key shares that holders enter in the service themselves',
-    second.test(async (scenario) => {
-      corrupt(scenario);
-      const run = await start(scenario, { shares: 'direct' });
-      await giveDirectly(scenario, run, 'west');
-      await run.approve('reindex');
-      const report = await run.report();
-      expect(report).toMatchObject({
-        outcome: 'completed',
-        parkings: [],
-        result: { before: { verdict: 'corrupted' }, after: { verdict: 'sound' } },
-      });
-      expect(statuses(scenario, 'west', REINDEX)).toEqual([200]);
-      expect(tokensOf(scenario)).toBe(0);
     }),
   );
 

@@ -1,7 +1,6 @@
 import type { Report } from '../../src/contracts/report';
 import { walSamplerIdPrefix } from '../../src/contracts/wal-samples';
 import { approveAgain, approveLongAgo } from '../support/aged-approvals';
-import { giveDirectly } from '../support/direct';
 import { CHANGING, drPrimaries, expectServiceOn, loseAnswer, statuses } from '../support/faults';
 import { LANE_TEST_MS, Lane, Lanes } from '../support/lane';
 import { cell, expectFewEvents } from '../support/matrix';
@@ -220,33 +219,6 @@ describe('a former primary comes back', () => {
       expect(statuses(scenario, 'east', CHANGING.demote)).toEqual([200]);
       expect(report.leftToDo).toContainEqual(expect.stringContaining('lost without a copy'));
       expect(step(report, 'Demote east')?.outcome).toBe('done');
-      expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
-    }),
-  );
-
-  it(
-    'with key shares that holders enter in the service themselves: only once it is demoted and let out',
-    hooked.test(async (scenario) => {
-      hooks.on('dump', () => 204);
-      hooks.on('unfence', () => {
-        scenario.service.heal();
-        return 204;
-      });
-      await splitPrimaries(scenario, 'west', 'east');
-      const before = issued(scenario);
-      const run = await rejoin(scenario, 'west', { shares: 'direct' });
-      await run.approve('plan');
-      await run.waitsFor('approval', ({ gate }) => gate === 'unfence');
-      expect(role(scenario, 'west').mode).toBe('secondary');
-      expect(statuses(scenario, 'west', CHANGING.startAttempt)).toEqual([]);
-      await run.approve('unfence', 'henry');
-      await giveDirectly(scenario, run, 'west');
-      const report = await run.report();
-      expect(report).toMatchObject({ outcome: 'completed', parkings: [], result: { streams: true } });
-      expect(findings(report)).not.toContain('orphan-token');
-      expect(role(scenario, 'west')).toMatchObject({ mode: 'secondary', connectedTo: 'east' });
-      expect(report.tokens).toContainEqual(expect.objectContaining({ cluster: 'west', state: 'deleted' }));
-      expect(livingSince(scenario, before)).toEqual([]);
       expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
     }),
   );

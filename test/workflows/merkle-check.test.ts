@@ -2,7 +2,6 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { rename, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { giveDirectly } from '../support/direct';
 import { CHANGING, loseAnswer, signalled, statuses } from '../support/faults';
 import { Lane, Lanes, LANE_TEST_MS } from '../support/lane';
 import { cell, expectFewEvents } from '../support/matrix';
@@ -70,20 +69,6 @@ describe('merkleCheck', () => {
       expect(report.tokens.map(({ cluster, state }) => [cluster, state])).toEqual([['south', 'deleted']]);
       expect(scenario.service.cluster('south').snapshotState().operationTokens).toBe(0);
       await expectFewEvents('merkleCheck', run);
-    }),
-  );
-
-  it(
-    'with key shares that holders enter in the service themselves',
-    ceremony.test(async (scenario) => {
-      const run = await start(scenario, { cluster: 'south', shares: 'direct' });
-      await giveDirectly(scenario, run, 'south');
-      const report = await run.report();
-
-      expect(report).toMatchObject({ outcome: 'completed', leftToDo: [], findings: [], parkings: [] });
-      expect(report.result).toMatchObject({ merkle: { cluster: 'south', verdict: 'sound' } });
-      expect(report.tokens.map(({ cluster, state }) => [cluster, state])).toEqual([['south', 'deleted']]);
-      expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
     }),
   );
 

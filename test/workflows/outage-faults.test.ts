@@ -2,7 +2,6 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { approveAgain, approveLongAgo } from '../support/aged-approvals';
-import { giveDirectly } from '../support/direct';
 import { CHANGING, drPrimaries, expectServiceOn, signalled, statuses } from '../support/faults';
 import { Lane, Lanes, LANE_TEST_MS } from '../support/lane';
 import { actions, at, parksInTime, refusePromotion, underWay, writeRightBeforeDemotion } from '../support/outage';
@@ -77,40 +76,6 @@ describe('faults in the outage', () => {
         expect(report.parkings.map(({ decision }) => decision?.action)).toEqual(['retry', 'promote-back']);
         expect(report.outage?.peopleMs).toBeGreaterThan(0);
         await expectServiceOn(scenario, 'east');
-      }),
-    );
-
-    it(
-      'holders who enter their shares in the service themselves are asked on the old primary, while nobody serves',
-      stuck.test(async (scenario) => {
-        refusePromotion(scenario, 'west');
-        const run = await scenario.start({ go: 'auto', onStuck: 'park', shares: 'direct' });
-        await giveDirectly(scenario, run, 'west');
-        await run.approve('plan');
-        await parksInTime(run, ({ step }) => step === 'Promote west');
-        await run.decide('promote-back', 'Promote west');
-        const asked = await parksInTime(run, ({ step }) => step === 'Key shares on east in the outage');
-        expect(actions(asked)).toEqual(['promote-secondary', 'leave']);
-        // A way that is no way: the promotion parks again, and the attempt on the old primary is gone on with.
-        scenario.limit({ promote: '1s' });
-        await run.decide('promote-secondary', asked.step);
-        await parksInTime(run, ({ step, parkingNo }) => step === 'Promote west' && parkingNo > asked.parkingNo);
-        scenario.limit();
-        await run.decide('promote-back', 'Promote west');
-        expect((await run.status()).serviceBackAt).toBeUndefined();
-        await giveDirectly(scenario, run, 'east');
-        const report = await run.report();
-
-        expect(report).toMatchObject({ outcome: 'rolled-back' });
-        expect(report.outage?.peopleMs).toBeGreaterThan(0);
-        expect(report.preconditions).toContainEqual(
-          expect.objectContaining({ name: 'exit: a token for the way back', verdict: 'warn' }),
-        );
-        expect(report.findings.filter(({ severity }) => severity === 'critical')).toEqual([]);
-        expect(statuses(scenario, 'east', CHANGING.startAttempt)).toEqual([200]);
-        expect(scenario.service.cluster('west').snapshotState().dr).toMatchObject({ connectedTo: 'east' });
-        await expectServiceOn(scenario, 'east');
-        expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
       }),
     );
 

@@ -96,7 +96,6 @@ describe('a key share in plain text, in what is no share', () => {
     ['abort', (share: string) => ({ by: 'olga', reason: `my share is ${share}` })],
     ['takeOver', (share: string) => ({ deployment: scenario.name, reason: share })],
     ['decline', (share: string) => ({ name: 'ada', reason: share })],
-    ['submitEncodedToken', (share: string) => ({ cluster: 'west', encodedToken: share })],
   ] as const)('%s: refused before anybody looks at it', async (signal, make) => {
     runId = (await run.status()).runId;
     await run.handle.signal(signal, await make(plain(signal)));

@@ -1,6 +1,5 @@
 import type { Report } from '../../src/contracts/report';
 import { approveAgain, approveLongAgo } from '../support/aged-approvals';
-import { giveDirectly } from '../support/direct';
 import { loseAnswer, statuses } from '../support/faults';
 import { Lane, Lanes, LANE_TEST_MS } from '../support/lane';
 import { cell, expectFewEvents } from '../support/matrix';
@@ -204,19 +203,6 @@ describe('one kind of replication ends on one cluster', () => {
     world.test((scenario) => {
       expect(state(scenario, 'west').dr).toMatchObject({ mode: 'secondary', connectedTo: undefined });
       return Promise.resolve();
-    }),
-  );
-
-  it(
-    'with key shares that holders enter in the service themselves',
-    world.test(async (scenario) => {
-      const run = await tearDown(scenario, 'dr', 'west', { shares: 'direct' });
-      await giveDirectly(scenario, run, 'west');
-      await run.approve('disable');
-      const report = await ended(run);
-      expect(report).toMatchObject({ outcome: 'completed', parkings: [], result: { was: 'secondary' } });
-      expect(report.findings.map(({ code }) => code)).not.toContain('orphan-token');
-      expect(state(scenario, 'west').dr.mode).toBe('disabled');
     }),
   );
 

@@ -1,6 +1,5 @@
 import type { Report } from '../../src/contracts/report';
 import { approveAgain, approveLongAgo } from '../support/aged-approvals';
-import { giveDirectly } from '../support/direct';
 import { loseAnswer, statuses } from '../support/faults';
 import { Lane, Lanes, LANE_TEST_MS } from '../support/lane';
 import { cell, expectFewEvents } from '../support/matrix';
@@ -102,20 +101,6 @@ describe('a secondary is cut off for good', () => {
       expect(state(scenario, 'west').operationTokens).toBe(0);
       expect(statuses(scenario, 'east', of('dr', 'primary/revoke-secondary'))).toHaveLength(1);
       await expectFewEvents(NAME, run);
-    }),
-  );
-
-  it(
-    'with key shares that holders enter in the service themselves: one that was revoked before is disabled',
-    disaster.test(async (scenario) => {
-      const run = await decommission(scenario, 'dr', { secondary: 'west', afterwards: 'disable', shares: 'direct' });
-      await giveDirectly(scenario, run, 'west');
-      await run.approve('disable');
-      const report = await ended(run);
-      expect(report).toMatchObject({ outcome: 'completed', leftToDo: [], parkings: [] });
-      expect(report.findings.map(({ code }) => code)).not.toContain('orphan-token');
-      expect(warnings(report)).toContain('The key holders enter their shares on west themselves');
-      expect(state(scenario, 'west').dr.mode).toBe('disabled');
     }),
   );
 

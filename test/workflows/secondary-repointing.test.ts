@@ -2,7 +2,6 @@ import type { Report } from '../../src/contracts/report';
 import { runbookPlan } from '../../src/contracts/plan';
 import { approveAgain, approveLongAgo } from '../support/aged-approvals';
 import { changeDrPrimaryByHand, joinDrByHand } from '../support/by-hand';
-import { expectClean, giveDirectly } from '../support/direct';
 import { CHANGING, loseAnswer, statuses } from '../support/faults';
 import { Lane, Lanes, LANE_TEST_MS } from '../support/lane';
 import { cell, expectFewEvents } from '../support/matrix';
@@ -157,24 +156,6 @@ describe('a secondary that is to follow another primary', () => {
     it.each(['DR secondary-token', 'DR revoke-secondary', 'attempt', 'update', 'operation-token/delete'])(
       cell(RUNBOOK, 'lost answer', '%s'),
       lost,
-    );
-
-    it(
-      'with key shares that holders enter in the service themselves',
-      dr.test(async (scenario) => {
-        await changeDrPrimaryByHand(scenario, 'west', 'east');
-        const before = statuses(scenario, 'north', CHANGING.giveShare).length;
-        const run = await start(scenario, { ...north, primary: 'east', shares: 'direct' });
-        await giveDirectly(scenario, run, 'north');
-        await run.approve('repoint');
-        const direct = await run.report();
-        expect(direct).toMatchObject({ outcome: 'completed', parkings: [], findings: [], leftToDo: [] });
-        expect(statuses(scenario, 'north', CHANGING.giveShare).slice(before)).toEqual([200, 200, 200]);
-        expect(snapshot(scenario, 'north').dr).toMatchObject({ connectedTo: 'east', state: 'stream-wals' });
-        expect(snapshot(scenario, 'north').operationTokens).toBe(0);
-        expect(direct.tokens).toEqual([expect.objectContaining({ cluster: 'north', state: 'deleted' })]);
-        await expectClean(scenario, run, direct);
-      }),
     );
   });
 

@@ -86,7 +86,6 @@ const OPTIONS = {
   checkDeclines: READ,
   checkFormerPrimaryDemoted: READ,
   checkUnaskedShares: READ,
-  checkUnaskedTokens: READ,
   compareAfterDemotion: READ,
   compareDynamicFilters: READ,
   compareMerkleRoots: READ,
@@ -112,10 +111,8 @@ const OPTIONS = {
   enableDrSecondary: CHANGE,
   enablePerformancePrimary: CHANGE,
   enablePerformanceSecondary: CHANGE,
-  endDirectAttempt: KEYS,
   fenceLostPrimary: CHANGE,
   followBootstrap: WAIT,
-  followDirectAttempt: WAIT,
   followDrReindex: WAIT,
   forcePromoteAfterFailover: CHANGE,
   forgetDrPrimary: CHANGE,
@@ -148,11 +145,7 @@ const OPTIONS = {
   runHook: CHANGE,
   sampleWal: WAIT,
   settleCeremony: CHANGE,
-  startDirectAttempt: KEYS,
-  startDirectRootAttempt: KEYS,
   startDrReindex: CHANGE,
-  takeEncodedRootToken: KEYS,
-  takeEncodedToken: KEYS,
   unfenceFormerPrimary: CHANGE,
   updateDrPrimary: CHANGE,
   updatePerformancePrimary: CHANGE,
@@ -198,12 +191,7 @@ export function stepCalls(summary: string, context: () => StepContext): StepCall
 
 type Checks = Pick<
   RunbookActivities,
-  | 'checkApprovals'
-  | 'checkDecisions'
-  | 'checkDeclines'
-  | 'checkUnaskedShares'
-  | 'checkUnaskedTokens'
-  | 'readSignalEvents'
+  'checkApprovals' | 'checkDecisions' | 'checkDeclines' | 'checkUnaskedShares' | 'readSignalEvents'
 >;
 
 /**

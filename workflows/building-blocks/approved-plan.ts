@@ -1,10 +1,10 @@
 import type { Assessment, Authority } from '../../src/contracts/activities';
 import type { CeremonyTarget } from '../../src/contracts/ceremony';
 import type { GateName, PlanDocument } from '../../src/contracts/plan';
-import type { ChangeWindow, SharesChoice } from '../../src/contracts/runbook-inputs';
+import type { ChangeWindow } from '../../src/contracts/runbook-inputs';
 import type { StepCalls } from './activity-calls';
 import { planned, refusalOf, verdictsInWords } from './assessment';
-import { ceremonyFor, sharesOf } from './ceremony-for';
+import { ceremonyFor } from './ceremony-for';
 import { RunStopped, stepFailure } from './failures';
 import { passGate } from './gates';
 import type { GateRequest } from './gates';
@@ -21,8 +21,6 @@ export interface Asking {
   readonly requestedBy?: string | undefined;
   readonly dryRun: boolean;
   readonly window?: ChangeWindow | undefined;
-  /** How key shares reach the service; as the deployment says where nothing is given. */
-  readonly shares?: SharesChoice | undefined;
 }
 
 /** Beside its own input, what an assessment is told. */
@@ -227,9 +225,8 @@ function tokensFor(run: Run, input: Asking, need: TokenNeed, plan: PlanDocument)
   const { source, targets, essential } = need;
   const held = run.tokens;
   const covered = (essential ? [essential] : targets).every((target) => held?.covers(target) === true);
-  const sameWay =
-    held?.ceremony === undefined ? source === 'batch' : source === 'ceremony' && sameShares(run, input, held.ceremony);
-  if (held && covered && sameWay) return held;
+  const sameSource = held !== undefined && (held.ceremony === undefined) === (source === 'batch');
+  if (covered && sameSource) return held;
   if (held?.ceremony && source === 'ceremony') {
     run.state.finding({
       severity: 'warning',
@@ -239,7 +236,7 @@ function tokensFor(run: Run, input: Asking, need: TokenNeed, plan: PlanDocument)
   }
   const ceremony =
     source === 'ceremony'
-      ? ceremonyFor(run, input, {
+      ? ceremonyFor(run, {
           deployment: input.deployment,
           runbook: run.state.runbook,
           reason: input.reason,
@@ -249,11 +246,6 @@ function tokensFor(run: Run, input: Asking, need: TokenNeed, plan: PlanDocument)
         })
       : undefined;
   return new OperationTokens(run, input.deployment, targets, ceremony);
-}
-
-/** Shares that a run holds already serve, unless it is told in so many words to go the other way. */
-function sameShares(run: Run, input: Asking, { shares }: TokenCeremony): boolean {
-  return input.shares === undefined || shares === sharesOf(run, input);
 }
 
 /**

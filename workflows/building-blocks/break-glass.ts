@@ -1,7 +1,7 @@
 import { CancellationScope } from '@temporalio/workflow';
 import type { CeremonyClosed, CeremonyOpened } from '../../src/contracts/activities';
 import type { StepCalls } from './activity-calls';
-import { outcomeOf } from './direct-decisions';
+import { outcomeOf } from './ceremony-decisions';
 import type { FailureFacts } from './failures';
 import { stepFailure } from './failures';
 import type { Choice, Decision } from './parking';

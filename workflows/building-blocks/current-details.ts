@@ -1,4 +1,4 @@
-import { HELD_AFTER_ALL, urgentFindings } from '../../src/contracts/alarms';
+import { urgentFindings } from '../../src/contracts/alarms';
 import { askedNow } from '../../src/contracts/asked';
 import { askedAgain, untilWhen } from '../../src/contracts/gate-words';
 import { commandsFor } from '../../src/contracts/next-commands';
@@ -48,8 +48,6 @@ export function currentDetails(given: RunStatus, namespace: string): string {
     status.findings.filter((finding) => finding.severity === severity),
   );
   for (const finding of found) if (!urgent.includes(finding)) lines.push(findingLine(finding), '');
-  for (const { code, text } of status.findings)
-    if (code === HELD_AFTER_ALL) lines.push(`**Held after all**: ${prose(text)}`, '');
   lines.push(...summaryLines(status), ...planLines(status), ...receiptLines(status), '#### Steps', '');
   const head = lines.join('\n');
   const tail = byHandLines(status, namespace).join('\n');

@@ -74,22 +74,16 @@ export class OperationTokens {
     if (!this.ceremony) return { source: 'batch', cluster };
     const held = this.#made.get(cluster);
     if (held && Date.now() - held.at < USED_FOR_MS) return held.token;
-    for (;;) {
-      const token = await this.ceremony.generate(cluster, this.#usesOn(cluster), { choices, skipEffect });
-      if (!token) return undefined;
-      const before = this.#made.get(cluster);
-      if (before) this.#old.push(before.token);
-      // One that was handed in may have waited for its use.
-      const at = this.ceremony.takenAt(cluster) ?? Date.now();
-      this.#made.set(cluster, { token, at });
-      this.#disposed = false;
-      if (Date.now() - at < USED_FOR_MS) return token;
-    }
+    const token = await this.ceremony.generate(cluster, this.#usesOn(cluster), { choices, skipEffect });
+    if (!token) return undefined;
+    if (held) this.#old.push(held.token);
+    this.#made.set(cluster, { token, at: Date.now() });
+    this.#disposed = false;
+    return token;
   }
 
   /** Deletes what was made and proves it; destroys the keys meanwhile, which deletion does not need. */
   async dispose(): Promise<void> {
-    await this.ceremony?.stopHandIns();
     await inParallel([this.#delete(), this.ceremony?.close() ?? Promise.resolve()]);
   }
 
@@ -110,7 +104,6 @@ export class OperationTokens {
   /** For a run that ends early: the same, but a failure becomes a finding. */
   async #abandon(): Promise<void> {
     if (!this.#disposed) {
-      await this.ceremony?.stopHandIns();
       // Also with none of its own, as at the end of a run that was not stopped.
       const tokens = this.#ours();
       this.#forget();
@@ -122,10 +115,8 @@ export class OperationTokens {
     await this.ceremony?.abandon();
   }
 
-  /** What was made, and what people handed in beside it. */
   #ours(): OperationTokenReference[] {
-    const made = [...this.#made.values()].map(({ token }) => token);
-    return [...this.#old, ...made, ...(this.ceremony?.spare ?? [])];
+    return [...this.#old, ...[...this.#made.values()].map(({ token }) => token)];
   }
 
   #forget(): void {

@@ -26,11 +26,6 @@ interface Collecting {
   readonly show: () => void;
   /** Tells people outside of the run, with what is waited for now. */
   readonly tell: (event: NotificationEvent, text: string, severity?: NotificationSeverity) => void;
-  /** Where the holders enter their shares in the service themselves: nobody here knows whose are in. */
-  readonly direct?: {
-    /** Whether shares are waited for now. */
-    readonly wanted: () => boolean;
-  };
 }
 
 /**
@@ -166,8 +161,6 @@ export class Roster {
   /** Says who was asked in vain, where the rest cannot be enough any more. */
   #afterDecline(names: readonly string[]): void {
     if (names.length === 0 || this.suffices(this.#collecting.inHand())) return;
-    // The wait that comes next looks at it.
-    if (this.#collecting.direct?.wanted() === false) return;
     const asked = names.filter((name) => !this.waitsAside(name));
     if (asked.length > 0 && this.#standBy.length > 0) this.#callStandBy(`${asked.join(' and ')} declined`);
     else this.#collecting.show();
@@ -203,9 +196,8 @@ export class Roster {
       possible.held.length < needed
         ? `${needed} key shares are needed`
         : `the groups (${groupRule(groups)}) cannot be satisfied by ${threshold} key shares`;
-    const inHand = this.#collecting.direct ? 'whose are in is not known here' : `in hand: ${listed(held)}`;
     const text = [
-      `Too few key holders are left: ${lacking}; ${inHand};`,
+      `Too few key holders are left: ${lacking}; in hand: ${listed(held)};`,
       `can still give: ${listed(open)}; declined: ${listed(declined)}.`,
     ].join(' ');
     const { state } = this.#run;
@@ -217,11 +209,9 @@ export class Roster {
 
   #next(declined: readonly string[], held: readonly string[], needed: number): string {
     const { workflowId } = workflowInfo();
-    const again = this.#collecting.direct
-      ? [
-          `${listed(declined)} may enter a key share all the same: \`${nextCommandOf.status(workflowId)}\` shows the command.`,
-        ]
-      : declined.map((name) => `${name} may give all the same: \`${nextCommandOf.share(workflowId, name)}\`.`);
+    const again = declined.map(
+      (name) => `${name} may give all the same: \`${nextCommandOf.share(workflowId, name)}\`.`,
+    );
     const correct =
       needed > this.#ceremony.threshold ? [`${held.join(' or ')} may correct his share: the same command.`] : [];
     const end = this.#run.inOutage

@@ -245,14 +245,9 @@ export class Run {
         const remedy = options.remedy?.(failure);
         const offered = remedy ? [RETRY, remedy.choice, ...choices] : [RETRY, ...choices];
         const decision = await this.#parking.park(remedy?.step ?? name, failure, offered, (ready) =>
-          this.waitFor(() => ready() || options.instead?.() !== undefined),
+          this.waitFor(ready),
         );
-        if (!decision) {
-          const result = options.instead?.();
-          if (result === undefined) throw new TypeError('parking ended without a decision', { cause: error });
-          this.#end(record, 'done', 'people brought what it is for');
-          return result;
-        }
+        if (!decision) throw new TypeError('parking ended without a decision', { cause: error });
         carryOut = decision.action === remedy?.choice.action ? remedy.carryOut : undefined;
         switch (decision.action) {
           case 'cancel-attempt':

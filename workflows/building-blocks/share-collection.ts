@@ -33,8 +33,6 @@ export interface Burst<R> {
       readonly told?: readonly string[];
     },
   ) => Promise<R>;
-  /** What people may bring in its place while it is parked. */
-  readonly instead?: () => NoInfer<R> | undefined;
 }
 
 interface BurstResult {
@@ -217,7 +215,7 @@ export abstract class ShareCollection {
    * @returns undefined where it was skipped
    */
   protected async burst<R extends BurstResult>(
-    { name, cluster, kind = 'operation-token', call: generate, instead }: Burst<R>,
+    { name, cluster, kind = 'operation-token', call: generate }: Burst<R>,
     parked: Parked = {},
   ): Promise<R | undefined> {
     this.#waysOut = parked.choices ?? [LEAVE];
@@ -228,7 +226,6 @@ export abstract class ShareCollection {
         const body = (call: StepCalls) =>
           this.#bursts.during(ceremony, cluster, kind, () => generate(call, { ceremony, ...given() }));
         const options: StepOptions<R> = {
-          ...(instead && { instead }),
           note: (made) => (made.attempts > 1 ? `${made.attempts} attempts` : undefined),
           choices: parked.choices,
           remedy: (failure) =>

@@ -19,8 +19,6 @@ const DESCRIPTIONS: Record<SignalName, string> = {
   resume: 'Let a paused run go on: {"by": "you", "reason": "why"}',
   takeOver: 'A failover takes this run over: sent by a run of drFailover that was started with "takeOver": true.',
   decline: 'A key holder cannot give a share now: what `runbook decline --print` printed. Stand-by holders are asked.',
-  submitEncodedToken:
-    'Whoever got the answer to the last key share gives the encrypted token: {"cluster": "name", "encodedToken": "..."}',
   abort: 'End the run at its next safe point and clean up: {"by": "you", "reason": "why"}',
 };
 

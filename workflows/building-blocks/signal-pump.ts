@@ -4,7 +4,6 @@ import { inParallel } from './parallel';
 import { refusePlainShares } from './plain-shares';
 import type { RunState } from './run-state';
 import { refuseDeclines } from './decline-receipts';
-import { refuseTokens } from './encoded-tokens';
 import { refuseShares } from './share-receipts';
 import type { SignalInbox } from './signal-inbox';
 
@@ -12,7 +11,7 @@ type Processor = (items: readonly InboxItem[]) => Promise<void>;
 
 /** Signals whose checks may take different time. */
 const LANES: readonly (readonly SignalName[])[] = [
-  ['share', 'decline', 'submitEncodedToken'],
+  ['share', 'decline'],
   ['approve'],
   ['decide', 'pause', 'resume', 'abort', 'takeOver'],
 ];
@@ -29,7 +28,6 @@ export class SignalPump {
     this.#inbox = inbox;
     this.on('share', undefined);
     this.on('decline', undefined);
-    this.on('submitEncodedToken', undefined);
   }
 
   /** Says who looks at the signals of a name from now on. Without anybody, they stay in the inbox. */
@@ -37,13 +35,7 @@ export class SignalPump {
     if (processor) this.#processors.set(name, processor);
     else if (name === 'share') this.#processors.set(name, (items) => refuseShares(this.#state, items));
     else if (name === 'decline') this.#processors.set(name, (items) => refuseDeclines(this.#state, items));
-    else if (name === 'submitEncodedToken') this.#processors.set(name, (items) => refuseTokens(this.#state, items));
     else this.#processors.delete(name);
-  }
-
-  /** Whether a signal of this name arrived that nobody began to look at. */
-  holds(name: SignalName): boolean {
-    return this.#inbox.items.some(({ signal }) => signal === name);
   }
 
   /**

@@ -20,8 +20,6 @@ export interface StepOptions<T> {
   readonly leaveToRunbook?: (failure: FailureFacts) => boolean;
   /** What may be decided beside `choices`, for failures that have a remedy. */
   readonly remedy?: (failure: FailureFacts) => Remedy | undefined;
-  /** What people may bring while the step is parked: it ends the parking, and is the result. */
-  readonly instead?: () => T | undefined;
   /** Skipping it counts only when a second, different person decides it too. */
   readonly skipNeedsTwo?: boolean;
   /** The step ends with a primary: a stop that came meanwhile counts when service is back. */

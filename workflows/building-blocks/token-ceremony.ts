@@ -1,5 +1,5 @@
 import type { CeremonyTarget, OperationTokenReference } from '../../src/contracts/ceremony';
-import type { SharesChoice, TokenUse } from '../../src/contracts/runbook-inputs';
+import type { TokenUse } from '../../src/contracts/runbook-inputs';
 import type { Parked } from './share-collection';
 
 /** Who asks the key holders for operation tokens, and for what. */
@@ -15,11 +15,8 @@ export interface CeremonyRequest {
 
 /** A way from key shares to operation tokens, for several clusters from one ask. */
 export interface TokenCeremony {
-  readonly shares: SharesChoice;
   /** The fingerprint that tells our generation attempt from another's. */
   readonly fingerprint: string | undefined;
-  /** Tokens that were handed in and that the run does not need: it deletes them with the others. */
-  readonly spare: readonly OperationTokenReference[];
   /** Whether the holders were asked for this, so that nobody has to be asked again. */
   covers(target: CeremonyTarget): boolean;
   /** Invites the holders, unless an earlier part of the run did and they can still answer. */
@@ -41,10 +38,6 @@ export interface TokenCeremony {
    * @returns undefined where it was skipped
    */
   generate(cluster: string, uses: readonly TokenUse[], parked?: Parked): Promise<OperationTokenReference | undefined>;
-  /** When the token that was given last for this cluster was handed in, epoch ms; undefined where it was just made. */
-  takenAt(cluster: string): number | undefined;
-  /** Nothing that is handed in counts from now on, and what was being looked at is in `spare`. */
-  stopHandIns(): Promise<void>;
   /** Destroys the keys. */
   close(): Promise<void>;
   /** As {@link close}, for a run that ends early. */

@@ -23,21 +23,15 @@ export function siteFacts(
   { inventory, searchAttributesRegistered }: ActivityDependencies,
   deployment: string,
 ): SiteFacts {
-  const {
-    notifications: targets = [],
-    people,
-    ceremony,
-    shareGroups = [],
-  } = inventory.deployments.get(deployment) ?? {};
+  const { notifications: targets = [], people, shareGroups = [] } = inventory.deployments.get(deployment) ?? {};
   const site = {
     searchAttributesRegistered,
     uiAddress: inventory.temporal.uiAddress,
     ...(shareGroups.length > 0 && { shareGroups: groupRule(shareGroups) }),
   };
-  const direct = ceremony?.shares === 'direct' ? ({ shares: 'direct' } as const) : {};
-  if (targets.length === 0 || !people) return { ...site, ...direct };
+  if (targets.length === 0 || !people) return site;
   const events = NOTIFICATION_EVENTS.filter((event) => targets.some((target) => target.events.includes(event)));
-  return { ...site, ...direct, notifications: { events, ...people } };
+  return { ...site, notifications: { events, ...people } };
 }
 
 /** What the workflow needs of a gate's policy, to wait and to say who is missing. */

@@ -15,24 +15,11 @@ export interface Invited {
 /**
  * Everybody who is in office, stand-by holders last: one invitation of the epoch names them all.
  *
- * @throws RunbookError PRECONDITION_FAILED where no set of as many shares as make a token could satisfy the groups, or
- * where nobody could check it
+ * @throws RunbookError PRECONDITION_FAILED where no set of as many shares as make a token could satisfy the groups
  */
-export function invitedNow(
-  deployment: Deployment,
-  threshold: number,
-  shares: 'direct' | undefined,
-  now = Date.now(),
-): Invited {
+export function invitedNow(deployment: Deployment, threshold: number, now = Date.now()): Invited {
   const roster = rosterAt(deployment, now);
   const { holders, standBy, outOfTerm, groups } = roster;
-  if (shares === 'direct' && groups.length > 0) {
-    throw new RunbookError('PRECONDITION_FAILED', 'Groups of key holders cannot be checked in direct mode.', {
-      observed: 'shares: direct, where nobody here sees who gave a share',
-      needed: groupRule(groups),
-      next: 'Start with sealed shares, or take ceremony.groups out of the inventory.',
-    });
-  }
   const all = [...holders, ...standBy];
   if (all.length >= threshold && !canSatisfyGroups(groups, all, threshold)) {
     throw new RunbookError('PRECONDITION_FAILED', 'The groups of the ceremony cannot be satisfied by its holders.', {

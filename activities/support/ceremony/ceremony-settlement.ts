@@ -5,7 +5,7 @@ import type { RunbookError } from '../../../src/errors';
 import { isRunbookError } from '../../../src/errors';
 import { ceremonyToken, endpointsOf } from '../ceremony-access';
 import type { Clusters } from '../clusters';
-import { cancelSeen, isForNextAttempt, notCancelled } from './direct-cancel';
+import { cancelSeen, isForNextAttempt, notCancelled } from './cancel-attempt';
 import type { Execution } from '../execution';
 import { alarmOf, digestOf, isOfRun, orphanedByDeath, untold } from './generation-record';
 import { endDoubt } from './give-share';
@@ -53,11 +53,10 @@ export async function settleCeremony(
     });
   for (const entry of mine) {
     if (entry.state === 'handed-over') {
-      if (isHandedOn(entry, inHand)) await becomes(entry, undefined);
-      else tell(entry.encoded === undefined ? notHandedOn(entry) : notDelivered(entry));
+      if (inHand.some((each) => each === entry.encoded)) await becomes(entry, undefined);
+      else tell(notDelivered(entry));
       continue;
     }
-    // Attempts that holders complete themselves are settled by who followed them.
     if (entry.state !== 'begun' && !isInDoubt(entry)) continue;
     const { madeNothing, notEnded } = await endAttempt(clusters, execution, entry, mine);
     if (notEnded) tell(notEnded);
@@ -72,10 +71,6 @@ export async function settleCeremony(
   if (unwritten !== undefined) findings.push(notSettled(unwritten, 'warning'));
   const bursts = mine.flatMap(({ cluster, epoch }) => (epoch === undefined ? [] : [{ cluster, epoch }]));
   return { findings, ...(bursts.length > 0 && { bursts }) };
-}
-
-function isHandedOn({ encoded, handedInDigest }: LedgerEntry, inHand: readonly string[]): boolean {
-  return inHand.some((each) => (encoded === undefined ? digestOf(each) === handedInDigest : each === encoded));
 }
 
 /** Of a burst whose last share was sent. */
@@ -145,17 +140,6 @@ export function notDelivered({ id, cluster, wid }: LedgerEntry): Finding {
     code: 'orphan-root-token',
     text: `A root token of ${cluster} exists, made by ${wid} and encrypted to its recipient, that its run did not hand on (entry ${id} of the worker's ledger).`,
     next: `Who runs the worker gives the recipient the field \`encoded\` of ${id}.json in its ledger directory: he decrypts it, and revokes the token where it is not needed. A root token has no lifetime. Otherwise go through \`auth/token/accessors\` of ${cluster}, and revoke by accessor each token with policy root whose creation time is that of this run.`,
-  };
-}
-
-/** What holders handed in themselves is in the history of the run, and nowhere here. */
-function notHandedOn({ cluster, wid, rid, handedIn }: LedgerEntry): Finding {
-  const event = `event ${handedIn ?? 'unknown'}`;
-  return {
-    severity: 'critical',
-    code: 'orphan-root-token',
-    text: `A root token of ${cluster} may exist, encrypted to its recipient, that ${wid} did not hand on: it was handed in by ${event}.`,
-    next: `Give the recipient the field \`encodedToken\` of ${event} in the history of ${wid} (run ${rid}): he decrypts it, and revokes the token where it is not needed. A root token has no lifetime. Where it holds none, go through \`auth/token/accessors\` of ${cluster}, and revoke by accessor each token with policy root whose creation time is that of this run.`,
   };
 }
 

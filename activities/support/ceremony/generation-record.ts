@@ -2,7 +2,6 @@ import { createHash, randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { GeneratedTokenKind, GenerationAttempt } from '../../../src/client';
 import { attemptMark } from '../../../src/contracts/ceremony';
-import { nextCommandOf } from '../../../src/contracts/next-commands';
 import type { Finding } from '../../../src/contracts/run-facts';
 import type { Sealed } from '../../../src/contracts/sealed';
 import type { RunContext } from '../../../src/secrets';
@@ -287,7 +286,6 @@ export function isOfRun({ ns, wid, rid }: LedgerEntry, run: RunContext): boolean
   return ns === run.ns && wid === run.wid && rid === run.rid;
 }
 
-/** Orphans of bursts; those of attempts that holders completed themselves are told by who followed them. */
 export function untold(entries: readonly LedgerEntry[], told: readonly string[]): LedgerEntry[] {
   return entries.filter(
     (entry) => entry.state === 'orphan' && entry.how !== undefined && !told.includes(alarmOf(entry).text),
@@ -302,35 +300,28 @@ export function orphanedByDeath(entry: LedgerEntry): LedgerEntry {
   return orphanEntry(entry, `a worker ended in the middle of giving the last share, ${entry.at}`);
 }
 
-export function alarmOf({
-  kind = 'operation-token',
-  wid,
-  cluster,
-  how = 'its burst did not end',
-}: LedgerEntry): Finding {
-  return orphanFinding(kind, wid, cluster, how);
+export function alarmOf({ kind = 'operation-token', cluster, how = 'its burst did not end' }: LedgerEntry): Finding {
+  return orphanFinding(kind, cluster, how);
 }
 
 export function digestOf(nonce: string): string {
   return createHash('sha256').update(nonce).digest('base64url');
 }
 
-/** @param workflowId - of the run that gave the shares: it alone can open the encoded answer */
-export function orphanFinding(kind: GeneratedTokenKind, workflowId: string, cluster: string, how: string): Finding {
-  const handIn = `\`${nextCommandOf.submitToken(workflowId, cluster)}\``;
+export function orphanFinding(kind: GeneratedTokenKind, cluster: string, how: string): Finding {
   if (kind === 'root-token') {
     return {
       severity: 'critical',
       code: 'orphan-root-token',
       text: `A root token of ${cluster} may exist that nobody holds: ${how}.`,
-      next: `Whoever has the encoded answer gives it to the recipient (while the run asks for it: ${handIn}). A root token has no lifetime. Go through \`auth/token/accessors\` of ${cluster} and revoke by accessor each token with policy root whose creation time is that of this run; look for its use in the audit log.`,
+      next: `Whoever has the encoded answer gives it to the recipient. A root token has no lifetime. Go through \`auth/token/accessors\` of ${cluster} and revoke by accessor each token with policy root whose creation time is that of this run; look for its use in the audit log.`,
     };
   }
   return {
     severity: 'critical',
     code: 'orphan-token',
     text: `An operation token of ${cluster} may exist that nobody holds: ${how}.`,
-    next: `Whoever has the encoded answer hands it in while the run is open: ${handIn}. An operation token has no lifetime. Ask the service's vendor how to end it, or end all of them by disabling and re-enabling DR on ${cluster} when it is safe; look for its use in the audit log until then.`,
+    next: `An operation token has no lifetime. Ask the service's vendor how to end it, or end all of them by disabling and re-enabling DR on ${cluster} when it is safe; look for its use in the audit log until then.`,
   };
 }
 

@@ -38,10 +38,6 @@ const entrySchema = z.strictObject({
   certain: z.literal(true).optional(),
   /** Fingerprint of the key of the attempt: while it is in the slot, it is this run's. */
   key: z.string().optional(),
-  /** The signal's event by which somebody handed the token in. Of an `orphan`: afterwards, and nobody here can open it. */
-  handedIn: z.int().optional(),
-  /** Of a `handed-over` that was handed in: the digest of what was, by which the run's end tells that it is handed on. */
-  handedInDigest: z.string().optional(),
   /** Sealed; absent where nobody holds the token. */
   sealed: z.string().optional(),
   /** A root token, encrypted to its recipient alone, until the run has ended. */

@@ -204,7 +204,7 @@ function judgeLast(
 
 /** What is done on the secondary: its role, and the token or credential that it needs. */
 async function judgeAfterwards(
-  { kind, afterwards, tokenSource, shares }: SecondaryDecommissionInput,
+  { kind, afterwards, tokenSource }: SecondaryDecommissionInput,
   deployment: Parameters<typeof assessTokenSource>[0]['deployment'],
   primary: ClusterAccess,
   secondary: ClusterAccess | undefined,
@@ -234,7 +234,6 @@ async function judgeAfterwards(
     observation,
     primary,
     wanted: tokenSource,
-    shares,
     paths: [path],
     ownFingerprint,
     signal,

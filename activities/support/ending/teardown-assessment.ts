@@ -88,7 +88,6 @@ export async function assessTeardown(
       observation: observed,
       primary: primary && clusters.of(input.deployment, primary.cluster),
       wanted: input.tokenSource,
-      shares: input.shares,
       paths: [path],
       ownFingerprint,
       signal,

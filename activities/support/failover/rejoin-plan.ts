@@ -1,7 +1,7 @@
 import type { RejoinRoute } from '../../../src/contracts/activities';
 import type { ClusterObservation } from '../../../src/contracts/observations';
 import type { PlanDocument, Precondition } from '../../../src/contracts/plan';
-import type { DrRejoinInput, SharesChoice, TokenSourceChoice } from '../../../src/contracts/runbook-inputs';
+import type { DrRejoinInput, TokenSourceChoice } from '../../../src/contracts/runbook-inputs';
 import type { Deployment } from '../../../src/inventory';
 import type { ClusterAccess } from '../clusters';
 import { credentialMay } from '../switchover/permissions';
@@ -16,7 +16,6 @@ export interface TokenQuestion {
   readonly former: { readonly access: ClusterAccess; readonly observation: ClusterObservation };
   readonly primary: ClusterAccess;
   readonly wanted: TokenSourceChoice | undefined;
-  readonly shares?: SharesChoice | undefined;
   readonly ownFingerprint: string | undefined;
   readonly signal: AbortSignal;
 }
@@ -27,7 +26,6 @@ export async function rejoinTokens({
   former: { access, observation },
   primary,
   wanted,
-  shares,
   ownFingerprint,
   signal,
 }: TokenQuestion): Promise<{
@@ -43,7 +41,6 @@ export async function rejoinTokens({
       observation,
       primary,
       wanted,
-      shares,
       paths: [UPDATE_PRIMARY],
       ownFingerprint,
       signal,

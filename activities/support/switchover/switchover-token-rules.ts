@@ -7,7 +7,6 @@ import { ATTEMPT, DEMOTE, PROMOTE, SECONDARY_TOKEN, UPDATE_PRIMARY } from './swi
 import { ceremonyCallsAllowed } from '../ceremony-access';
 import type { Rule } from './switchover-rule';
 import { check } from './switchover-rule';
-import { directPreconditions, directWayBack, isDirect } from '../ceremony/direct-rules';
 import { majorVersion } from '../versions';
 
 /** Seconds for which a credential must live on: at least twice what a switchover may take. */
@@ -108,14 +107,13 @@ export const credential: Rule = ({ from, deployment, facts }) => {
 };
 
 /** Where the operation tokens come from must be ready before the outage, for the way there and the way back. */
-export const tokenSource: Rule = ({ input, to, from, deployment, facts, tokenSource: source }) => {
+export const tokenSource: Rule = ({ to, from, deployment, facts, tokenSource: source }) => {
   if (source === 'batch')
     return [
       ...batchTokenReady(facts.batchToken, to.cluster, deployment, [PROMOTE, UPDATE_PRIMARY]),
       batchTokenTaken(facts.batchToken, to, facts.batchOnSecondary ?? 'not-checkable'),
     ];
   const others = facts.otherCeremonies ?? [];
-  const direct = isDirect(deployment, input.shares);
   return [
     holdersSuffice(to, deployment),
     ceremonyCallsAllowed(to.cluster, 'operation-token', to.version, {
@@ -123,11 +121,11 @@ export const tokenSource: Rule = ({ input, to, from, deployment, facts, tokenSou
       ...(facts.ceremonyFrom === undefined ? {} : { from: facts.ceremonyFrom }),
     }),
     ...others.map(({ cluster, version, ...way }) => ceremonyCallsAllowed(cluster, 'operation-token', version, way)),
-    ...(direct ? [...directPreconditions(deployment, to), directWayBack(from)] : [sealedWayBack(from)]),
+    wayBack(from),
   ];
 };
 
-function sealedWayBack(from: ClusterObservation): Precondition {
+function wayBack(from: ClusterObservation): Precondition {
   return {
     name: 'exit: a token for the way back',
     cluster: from.cluster,

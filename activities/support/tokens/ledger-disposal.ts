@@ -86,7 +86,6 @@ export async function disposeEntry(
     const next = `End ${wid} (run ${rid}) first; it deletes its tokens itself, or start this runbook again.`;
     return { cluster, state: 'kept', text: `its run ${wid} is open, or cannot be asked about now`, next, findings: [] };
   }
-  if (state === 'with-recipient') return recipientDisposal(entry);
   if (state === 'undelivered') {
     const finding = notDelivered(entry);
     return {
@@ -135,7 +134,7 @@ export async function disposeEntry(
 
 /** Nobody holds the token: no program can delete it, only people can end it. */
 function orphanDisposal({ kind = 'operation-token', cluster, wid, rid, at }: LedgerEntry): LedgerDisposal {
-  const finding = orphanFinding(kind, wid, cluster, `shares were given by ${wid} (run ${rid}), noted ${at}`);
+  const finding = orphanFinding(kind, cluster, `shares were given by ${wid} (run ${rid}), noted ${at}`);
   return {
     cluster,
     state: 'unproven',
@@ -143,14 +142,6 @@ function orphanDisposal({ kind = 'operation-token', cluster, wid, rid, at }: Led
     ...(finding.next === undefined ? {} : { next: finding.next }),
     findings: [finding],
   };
-}
-
-/** The alarm was raised, and then something was handed in: whether it is the token only its recipient can tell. */
-function recipientDisposal({ cluster, wid, rid, handedIn }: LedgerEntry): LedgerDisposal {
-  const text = `After the alarm of ${wid} (run ${rid}) something was handed in for the recipient of its root token of ${cluster} (event ${handedIn ?? 'unknown'}): nobody here can open it.`;
-  const next = `Ask the recipient whether it held a root token, and whether that is revoked. Where it held none, go through \`auth/token/accessors\` of ${cluster}, and revoke by accessor each token with policy root whose creation time is that of that run.`;
-  const finding = { severity: 'warning', code: 'root-token-with-recipient', text, next } as const;
-  return { cluster, state: 'kept', text, next, findings: [finding] };
 }
 
 async function entriesOf(
@@ -170,7 +161,7 @@ async function entriesOf(
 }
 
 async function tokenOf(dependencies: ActivityDependencies, entry: LedgerEntry): Promise<LedgerToken> {
-  const { id, cluster, kind = 'operation-token', wid, rid, at, sealed, handedIn, encoded } = entry;
+  const { id, cluster, kind = 'operation-token', wid, rid, at, sealed, encoded } = entry;
   const closed = await isClosed(dependencies, entry);
   return {
     id,
@@ -186,9 +177,7 @@ async function tokenOf(dependencies: ActivityDependencies, entry: LedgerEntry): 
           ? 'deletable'
           : encoded !== undefined
             ? 'undelivered'
-            : handedIn === undefined
-              ? 'orphan'
-              : 'with-recipient',
+            : 'orphan',
   };
 }
 
@@ -212,8 +201,6 @@ function inWords({ cluster, workflowId, runId, state, kind }: LedgerToken): stri
       return `Delete ${what}, and prove that it is refused`;
     case 'orphan':
       return `Name ${what} as an orphan: nobody holds it, and only people can end it`;
-    case 'with-recipient':
-      return `Name ${what}, about which an alarm was raised: what was handed in afterwards only its recipient can open`;
     case 'undelivered':
       return `Name ${what}, encrypted to its recipient: its run did not hand it on`;
     case 'in-use':

@@ -13,7 +13,6 @@ import { judgeRoster } from '../ceremony/ceremony-roster';
 import type { ClusterAccess, Clusters } from '../clusters';
 import type { CeremonyWay } from '../ceremony-access';
 import { breakGlassWarnings, ceremonyCallsAllowed, ceremonyToken, judgeCeremonyWay } from '../ceremony-access';
-import { directPreconditions, directWarning, isDirect } from '../ceremony/direct-rules';
 import { describeReplication, observeCluster } from '../observe';
 import { gateFacts, identityOf, planDocument, siteFacts } from '../approvals/planning';
 import { check } from '../switchover/switchover-rule';
@@ -35,9 +34,7 @@ export async function assessRootToken(
   ]);
   const slot = observation.reachable ? await readSlot(access, observation.version, signal) : { error: 'not read' };
   const way = observation.reachable ? await wayIn(access, observation, signal) : undefined;
-  const direct = isDirect(deployment, input.shares);
   const preconditions = [
-    ...(direct ? directPreconditions(deployment, observation) : []),
     ...judge(observation, slot, recipient, deployment),
     ...(way ? [ceremonyCallsAllowed(input.cluster, 'root-token', observation.version, way)] : []),
   ];
@@ -51,7 +48,7 @@ export async function assessRootToken(
   return {
     ...base,
     route: { fingerprint: recipient.fingerprint },
-    plan: planOf(input, observation, recipient, direct ? [directWarning(deployment, input.cluster)] : []),
+    plan: planOf(input, observation, recipient),
   };
 }
 
@@ -165,7 +162,6 @@ function planOf(
   input: RootTokenCeremonyInput,
   observation: ClusterObservation,
   { fingerprint, userIds }: RecipientKey,
-  direct: readonly string[],
 ): PlanDocument {
   const { cluster } = input;
   return planDocument({
@@ -175,7 +171,6 @@ function planOf(
     operations: [{ operation: 'root-token.generate', on: identityOf(observation), detail: fingerprint }],
     warnings: [
       ...breakGlassWarnings('root-token', [observation]),
-      ...direct,
       `Whoever has the private key of ${fingerprint} can do anything on ${cluster}, until the token is revoked.`,
       `The key says that it belongs to ${userIds.join(', ') || 'nobody'}: compare the fingerprint with that person by voice.`,
     ],

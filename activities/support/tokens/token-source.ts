@@ -1,10 +1,9 @@
 import type { ClusterObservation } from '../../../src/contracts/observations';
 import type { Precondition } from '../../../src/contracts/plan';
-import type { SharesChoice, TokenSourceChoice } from '../../../src/contracts/runbook-inputs';
+import type { TokenSourceChoice } from '../../../src/contracts/runbook-inputs';
 import type { Deployment } from '../../../src/inventory';
 import { breakGlassWarnings, ceremonyCallsAllowed } from '../ceremony-access';
 import type { ClusterAccess } from '../clusters';
-import { directPreconditions, directWarning, isDirect } from '../ceremony/direct-rules';
 import { readBatchToken } from '../operation-token';
 import type { CredentialFacts } from '../switchover/switchover-facts';
 import { ATTEMPT, batchTokenOn, ceremonyAccess, credentialFacts } from '../switchover/switchover-facts';
@@ -18,8 +17,6 @@ export interface TokenSourceRequest {
   /** Where the prepared batch token can be looked up; undefined while no primary answers. */
   readonly primary: ClusterAccess | undefined;
   readonly wanted: TokenSourceChoice | undefined;
-  /** How key shares reach the service, where the start of the run says it. */
-  readonly shares?: SharesChoice | undefined;
   /** Paths on which the token needs `update`, such as `sys/replication/dr/secondary/promote`. */
   readonly paths: readonly string[];
   /** The fingerprint of this run's own ceremony, whose attempt is not foreign. */
@@ -67,19 +64,14 @@ export async function assessTokenSource(request: TokenSourceRequest): Promise<{
     };
   }
   const way = await ceremonyAccess(secondary, observation, signal);
-  const direct = isDirect(deployment, request.shares);
   return {
     source,
     preconditions: [
       freeSlotOn(observation, request.ownFingerprint),
       holdersSuffice(observation, deployment),
       ceremonyCallsAllowed(observation.cluster, 'operation-token', observation.version, way),
-      ...(direct ? directPreconditions(deployment, observation) : []),
     ],
-    warnings: [
-      ...breakGlassWarnings('operation-token', [observation]),
-      ...(direct ? [directWarning(deployment, observation.cluster)] : []),
-    ],
+    warnings: breakGlassWarnings('operation-token', [observation]),
   };
 }
 

@@ -73,7 +73,6 @@ async function tokensFor(
     observation: target ?? { cluster: input.cluster, at: 0, reachable: false, nodes: [] },
     primary: primary && clusters.of(input.deployment, primary.cluster),
     wanted: input.tokenSource,
-    shares: input.shares,
     paths,
     ownFingerprint,
     signal,

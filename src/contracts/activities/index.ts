@@ -31,7 +31,6 @@ import type { NotificationActivities } from './notifications';
 import type { RehearsalActivities } from './rehearsal';
 import type { BatchTokenActivities } from './batch-tokens';
 import type { BreakGlassActivities } from './break-glass';
-import type { DirectSharesActivities } from './direct-shares';
 import type { RosterActivities } from './roster';
 import type { PlainShareActivities } from './plain-shares';
 import type { OnCluster, BetweenClusters, StepInput } from './inputs';
@@ -40,7 +39,7 @@ import type { ClusterObservation, WalIndex } from '../observations';
 import type { SwitchoverAssessment } from '../plan';
 import type { Report, RunbookFindings } from '../report';
 import type { Attested, Finding, RunFact, RunOutcome } from '../run-facts';
-import type { DrFailoverInput, DrSwitchoverInput, ReplicationKind, SharesChoice, TokenUse } from '../runbook-inputs';
+import type { DrFailoverInput, DrSwitchoverInput, ReplicationKind, TokenUse } from '../runbook-inputs';
 import type { Sealed } from '../sealed';
 import type { DecisionAction } from '../signals';
 
@@ -61,7 +60,6 @@ export type * from './notifications';
 export type * from './rehearsal';
 export type * from './batch-tokens';
 export type * from './break-glass';
-export type * from './direct-shares';
 export type * from './roster';
 export type * from './plain-shares';
 
@@ -98,7 +96,6 @@ export interface RunbookActivities
     RehearsalActivities,
     BatchTokenActivities,
     BreakGlassActivities,
-    DirectSharesActivities,
     RosterActivities {}
 
 /** The activities of the planned switchover, and what every runbook uses. */
@@ -108,9 +105,7 @@ export interface SwitchoverActivities {
   readDeployment(
     input: StepInput & { readonly deployment: string },
   ): Promise<{ readonly observations: readonly ClusterObservation[] }>;
-  assessCeremony(
-    input: OnCluster & { readonly uses: readonly TokenUse[]; readonly shares?: SharesChoice | undefined },
-  ): Promise<{
+  assessCeremony(input: OnCluster & { readonly uses: readonly TokenUse[] }): Promise<{
     readonly observation: ClusterObservation;
     readonly preconditions: SwitchoverAssessment['preconditions'];
     readonly site: SiteFacts;
@@ -194,8 +189,6 @@ export interface SwitchoverActivities {
       readonly epoch: number;
       readonly cid?: string;
       readonly inputDigest: string;
-      /** The holders enter their shares in the service themselves. */
-      readonly shares?: 'direct' | undefined;
     },
   ): Promise<CeremonyHandle & { readonly fingerprint: string }>;
   /** Both stages of the check (protocol). `arrived`: as for {@link checkApprovals}. */

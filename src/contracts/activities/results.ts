@@ -34,8 +34,6 @@ export interface SiteFacts {
   readonly searchAttributesRegistered: boolean;
   /** Base of links to the Web UI, where the inventory gives one. */
   readonly uiAddress?: string;
-  /** How key shares reach the service where the start of a run does not say it; sealed where it is absent. */
-  readonly shares?: 'direct';
   /** The groups of which key shares must come, in words; absent where the inventory names none. */
   readonly shareGroups?: string;
   /** Absent where nobody outside of the run is told anything. */

@@ -16,10 +16,9 @@ export interface LedgerToken {
   readonly at: string;
   /**
    * `deletable`: sealed in the ledger. `orphan`: it may exist, and nobody holds it. `in-use`: its run is open, or cannot
-   * be asked about. `with-recipient`: after the alarm something was handed in that its recipient alone can open. `undelivered`:
-   * a root token, encrypted to its recipient, that its run did not hand on.
+   * be asked about. `undelivered`: a root token, encrypted to its recipient, that its run did not hand on.
    */
-  readonly state: 'deletable' | 'orphan' | 'in-use' | 'with-recipient' | 'undelivered';
+  readonly state: 'deletable' | 'orphan' | 'in-use' | 'undelivered';
 }
 
 export interface DisposalRoute {

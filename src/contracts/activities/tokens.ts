@@ -26,7 +26,6 @@ export interface TokenActivities {
       readonly epoch: number;
       readonly cid: string;
       readonly inputDigest: string;
-      readonly shares?: 'direct' | undefined;
     },
   ): Promise<CeremonyHandle & { readonly fingerprint: string }>;
   /** Runs on the queue of the key home. The token comes encrypted to the recipient: nobody here can read it. */

@@ -11,13 +11,6 @@ export type ReplicationKind = z.infer<typeof replicationKind>;
 export const tokenSourceChoice = z.enum(['auto', 'batch', 'ceremony']);
 export type TokenSourceChoice = z.infer<typeof tokenSourceChoice>;
 
-/**
- * How key shares reach the service. `sealed`: through this run, encrypted to its ceremony. `direct`: the holders enter them
- * in the service themselves, and somebody gives the run the encrypted token. The deployment's own choice where none is made.
- */
-export const sharesChoice = z.enum(['sealed', 'direct']);
-export type SharesChoice = z.infer<typeof sharesChoice>;
-
 /** What `secondary/promote` and the other DR operations are, as sealed tokens and invitations name them. */
 export const tokenUse = z.enum([
   'dr.promote',

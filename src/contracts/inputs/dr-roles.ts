@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { askedForChange, clusterName, sharesChoice, tokenSourceChoice } from './common';
+import { askedForChange, clusterName, tokenSourceChoice } from './common';
 
 /** The input of `drSwitchover`: planned, both sides answer, nothing may be lost. */
 export const drSwitchoverInput = z.strictObject({
@@ -15,8 +15,6 @@ export const drSwitchoverInput = z.strictObject({
   /** The greatest loss at which the switchover goes on; otherwise the old primary, which holds every write, is promoted back. */
   acceptLoss: z.enum(['none', 'bounded']).default('none'),
   tokenSource: tokenSourceChoice.optional(),
-  /** How key shares reach the service, where they are needed; as the deployment says where nothing is given. */
-  shares: sharesChoice.optional(),
   /** Says that the old primary stays out until it is upgraded, where the new primary's version is newer. */
   acknowledgeNewerSecondary: z.boolean().default(false),
   /** Switches over although the cool-down after the last change of roles has not passed, or roles changed often lately. */
@@ -41,8 +39,6 @@ export const drFailoverInput = z.strictObject({
   /** How it is made sure that the old primary serves nobody: by the `fence` hook, or attested by the approvers. */
   fencing: z.enum(['auto', 'hook', 'attested']).default('auto'),
   tokenSource: tokenSourceChoice.optional(),
-  /** How key shares reach the service, where they are needed; as the deployment says where nothing is given. */
-  shares: sharesChoice.optional(),
   /** Whether the `force` gate may be opened at all, where the promotion is refused for as long as its budget lasts. */
   offerForce: z.boolean().default(true),
 });
@@ -56,7 +52,5 @@ export const drRejoinInput = z.strictObject({
   /** The primary that serves now; read where it is not given, and compared where it is. */
   primary: clusterName.optional(),
   tokenSource: tokenSourceChoice.optional(),
-  /** How key shares reach the service, where they are needed; as the deployment says where nothing is given. */
-  shares: sharesChoice.optional(),
 });
 export type DrRejoinInput = z.infer<typeof drRejoinInput>;

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { asked, askedForChange, clusterName, deploymentName, sharesChoice, tokenSourceChoice } from './common';
+import { asked, askedForChange, clusterName, deploymentName, tokenSourceChoice } from './common';
 
 /** The input of `drReindex`: the Merkle tree of a DR secondary is made anew. */
 export const drReindexInput = z.strictObject({
@@ -12,8 +12,6 @@ export const drReindexInput = z.strictObject({
   /** Skips the flush of the tree to storage: faster, and never to be interrupted. */
   skipFlush: z.boolean().default(false),
   tokenSource: tokenSourceChoice.optional(),
-  /** How key shares reach the service, where they are needed; as the deployment says where nothing is given. */
-  shares: sharesChoice.optional(),
 });
 export type DrReindexInput = z.infer<typeof drReindexInput>;
 
@@ -22,8 +20,6 @@ export const merkleCheckInput = z.strictObject({
   ...asked,
   cluster: clusterName,
   tokenSource: tokenSourceChoice.optional(),
-  /** How key shares reach the service, where they are needed; as the deployment says where nothing is given. */
-  shares: sharesChoice.optional(),
 });
 export type MerkleCheckInput = z.infer<typeof merkleCheckInput>;
 

@@ -6,7 +6,6 @@ import {
   clusterName,
   pathsFilter,
   replicationKind,
-  sharesChoice,
   tokenSourceChoice,
 } from './common';
 
@@ -42,8 +41,6 @@ export const secondaryRepointingInput = z.strictObject({
   /** DR: by token only. Performance: addresses are lighter, a token works always. */
   form: z.enum(['token', 'addresses']).default('token'),
   tokenSource: tokenSourceChoice.optional(),
-  /** How key shares reach the service, where they are needed; as the deployment says where nothing is given. */
-  shares: sharesChoice.optional(),
   /** Re-points although the service's version has a known defect in update-primary (facts 8.11). */
   acknowledgeKnownBugs: z.boolean().default(false),
 });
@@ -62,8 +59,6 @@ export const secondaryDecommissionInput = z
     /** What happens on the secondary once it is revoked. */
     afterwards: z.enum(['forget-primary', 'disable', 'nothing']).default('forget-primary'),
     tokenSource: tokenSourceChoice.optional(),
-    /** How key shares reach the service, where they are needed; as the deployment says where nothing is given. */
-    shares: sharesChoice.optional(),
     /** Revokes it although it is the only connected DR secondary. */
     acknowledgeLastSecondary: z.boolean().default(false),
   })
@@ -83,7 +78,5 @@ export const replicationTeardownInput = z.strictObject({
   kind: replicationKind,
   cluster: clusterName,
   tokenSource: tokenSourceChoice.optional(),
-  /** How key shares reach the service, where they are needed; as the deployment says where nothing is given. */
-  shares: sharesChoice.optional(),
 });
 export type ReplicationTeardownInput = z.infer<typeof replicationTeardownInput>;

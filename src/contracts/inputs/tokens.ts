@@ -1,12 +1,11 @@
 import { z } from 'zod';
-import { asked, clusterName, sharesChoice, tokenUse } from './common';
+import { asked, clusterName, tokenUse } from './common';
 
 /** The input of `operationTokenCeremony`: one operation token for one cluster, as a run of its own. */
 export const operationTokenCeremonyInput = z.strictObject({
   ...asked,
   cluster: clusterName,
   uses: z.array(tokenUse).min(1),
-  shares: sharesChoice.optional(),
 });
 export type OperationTokenCeremonyInput = z.infer<typeof operationTokenCeremonyInput>;
 
@@ -24,7 +23,6 @@ export const rootTokenCeremonyInput = z.strictObject({
   cluster: clusterName,
   /** The PGP public key (base64 of the binary key) of the person who gets the token: only that person can read it. */
   recipientPgpKey: z.string().trim().min(1).max(20_000),
-  shares: sharesChoice.optional(),
 });
 export type RootTokenCeremonyInput = z.infer<typeof rootTokenCeremonyInput>;
 
