@@ -9,8 +9,8 @@ const TARGETS: readonly CeremonyTarget[] = [{ cluster: 'west', uses: ['dr.promot
 
 afterEach(() => jest.restoreAllMocks());
 
-/** A run whose ceremony makes tokens with numbers, and what is deleted at its end. `takenAt`: of those handed in. */
-function making(takenAt: readonly number[] = []) {
+/** A run whose ceremony makes tokens with numbers, and what is deleted at its end. */
+function making() {
   const deleted: unknown[] = [];
   const deleteOperationTokens = ({ tokens }: { readonly tokens: readonly unknown[] }) => {
     deleted.push(...tokens);
@@ -24,10 +24,7 @@ function making(takenAt: readonly number[] = []) {
   } as unknown as Run;
   let made = 0;
   const ceremony = {
-    spare: [],
     generate: (cluster: string) => Promise.resolve({ source: 'sealed', cluster, value: `token ${++made}` }),
-    takenAt: () => takenAt[made - 1],
-    stopHandIns: () => Promise.resolve(),
     close: () => Promise.resolve(),
   } as unknown as TokenCeremony;
   return { tokens: new OperationTokens(run, 'payments', TARGETS, ceremony), deleted };
