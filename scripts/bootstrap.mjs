@@ -108,13 +108,13 @@ function program(packageName, path) {
 
 function checkNode() {
   const { engines } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
-  const needed = /(\d+)\.(\d+)/.exec(engines.node);
   const [major, minor] = process.versions.node.split('.').map(Number);
-  const [neededMajor, neededMinor] = [Number(needed[1]), Number(needed[2])];
-  if (major > neededMajor || (major === neededMajor && minor >= neededMinor)) return;
-  throw new TaskFailed(
-    `Node ${neededMajor}.${neededMinor} or newer is needed; this is Node ${process.versions.node} (${process.execPath}).`,
+  const fits = [...engines.node.matchAll(/(\^|>=)(\d+)\.(\d+)/g)].some(
+    ([, sign, neededMajor, neededMinor]) =>
+      (major === Number(neededMajor) && minor >= Number(neededMinor)) || (sign === '>=' && major > Number(neededMajor)),
   );
+  if (fits) return;
+  throw new TaskFailed(`Node ${engines.node} is needed; this is Node ${process.versions.node} (${process.execPath}).`);
 }
 
 /**
@@ -132,9 +132,14 @@ async function installDependencies() {
   const otherPlatform = installed !== undefined && installed.platform !== platform;
   if (otherPlatform || !isInstalled(JSON.parse(lockFile))) {
     rmSync(STAMP, { force: true });
-    await step('Install dependencies', 'npm', ['ci', '--prefer-offline', '--no-audit', '--no-fund'], {
-      shell: process.platform === 'win32',
-    });
+    await step(
+      'Install dependencies',
+      'npm',
+      ['ci', '--ignore-scripts', '--prefer-offline', '--no-audit', '--no-fund'],
+      {
+        shell: process.platform === 'win32',
+      },
+    );
   }
   writeFileSync(STAMP, JSON.stringify({ hash, platform }));
 }

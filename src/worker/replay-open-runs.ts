@@ -67,7 +67,9 @@ async function misfits(code: WorkflowCode, histories: readonly HistoryAndWorkflo
   if (histories.length === 0) return [];
   const found: Misfit[] = [];
   const results = Worker.runReplayHistories(
-    { ...code, dataConverter: { payloadConverterPath: PAYLOAD_CONVERTER_PATH } },
+    // In threads of its own, as a worker does: in this one the SDK's hook on promises would stay for ever, and it throws at
+    // promises of Node 24's cryptography, which ends the process.
+    { ...code, debugMode: false, dataConverter: { payloadConverterPath: PAYLOAD_CONVERTER_PATH } },
     histories,
   );
   for await (const { workflowId, runId, error } of results) {

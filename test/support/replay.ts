@@ -8,7 +8,11 @@ export async function replayRun(run: TestRun): Promise<void> {
   const history = await run.handle.fetchHistory();
   try {
     await Worker.runReplayHistory(
-      { workflowBundle: await workflowBundle(), dataConverter: { payloadConverterPath: PAYLOAD_CONVERTER_PATH } },
+      {
+        workflowBundle: await workflowBundle(),
+        debugMode: false, // no hook on promises stays in this thread
+        dataConverter: { payloadConverterPath: PAYLOAD_CONVERTER_PATH },
+      },
       history,
       run.handle.workflowId,
     );

@@ -10,7 +10,11 @@ import { workflowBundle } from '../support/workflow-bundle';
 async function replay(bundle: WorkflowBundleOption, history: RecordedHistory): Promise<void> {
   const workflowId = history.events[0]?.workflowExecutionStartedEventAttributes?.workflowId;
   await Worker.runReplayHistory(
-    { workflowBundle: bundle, dataConverter: { payloadConverterPath: PAYLOAD_CONVERTER_PATH } },
+    {
+      workflowBundle: bundle,
+      debugMode: false, // no hook on promises stays in this thread
+      dataConverter: { payloadConverterPath: PAYLOAD_CONVERTER_PATH },
+    },
     history,
     workflowId,
   );
