@@ -4,7 +4,7 @@ import { Worker } from '@temporalio/worker';
 import type { Logger } from 'pino';
 import { RUNBOOK_NAMES } from '../contracts/names';
 import { RunbookError } from '../errors';
-import { PAYLOAD_CONVERTER_PATH } from './workflow-code';
+import { REPLAY } from './workflow-code';
 import type { WorkflowCode } from './workflow-code';
 
 export interface ReplayRules {
@@ -66,12 +66,7 @@ interface Misfit {
 async function misfits(code: WorkflowCode, histories: readonly HistoryAndWorkflowId[]): Promise<Misfit[]> {
   if (histories.length === 0) return [];
   const found: Misfit[] = [];
-  const results = Worker.runReplayHistories(
-    // In threads of its own, as a worker does: in this one the SDK's hook on promises would stay for ever, and it throws at
-    // promises of Node 24's cryptography, which ends the process.
-    { ...code, debugMode: false, dataConverter: { payloadConverterPath: PAYLOAD_CONVERTER_PATH } },
-    histories,
-  );
+  const results = Worker.runReplayHistories({ ...code, ...REPLAY }, histories);
   for await (const { workflowId, runId, error } of results) {
     if (error !== undefined) found.push({ workflowId, runId });
   }

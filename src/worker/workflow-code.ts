@@ -6,6 +6,13 @@ import { projectRoot } from '../dev-server/locations';
 /** Path of the payload converter, for workers and clients: it must be loadable by the SDK itself. */
 export const PAYLOAD_CONVERTER_PATH = require.resolve('../contracts/payload-converter');
 
+/**
+ * How histories are replayed: in threads of their own. By its default for replays (`debugMode`, which its type leaves out)
+ * the SDK runs them in the calling thread, where its hook on promises stays for ever; it throws at promises of Node 24's
+ * cryptography, and so ends the process.
+ */
+export const REPLAY = { debugMode: false, dataConverter: { payloadConverterPath: PAYLOAD_CONVERTER_PATH } };
+
 /** The workflows as the SDK takes them: bundled at build time, or bundled at start. */
 export type WorkflowCode = { readonly workflowBundle: WorkflowBundleOption } | { readonly workflowsPath: string };
 

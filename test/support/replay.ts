@@ -1,5 +1,5 @@
 import { Worker } from '@temporalio/worker';
-import { PAYLOAD_CONVERTER_PATH } from '../../src/worker/workflow-code';
+import { REPLAY } from '../../src/worker/workflow-code';
 import type { TestRun } from './scenario';
 import { workflowBundle } from './workflow-bundle';
 
@@ -8,11 +8,7 @@ export async function replayRun(run: TestRun): Promise<void> {
   const history = await run.handle.fetchHistory();
   try {
     await Worker.runReplayHistory(
-      {
-        workflowBundle: await workflowBundle(),
-        debugMode: false, // no hook on promises stays in this thread
-        dataConverter: { payloadConverterPath: PAYLOAD_CONVERTER_PATH },
-      },
+      { workflowBundle: await workflowBundle(), ...REPLAY },
       history,
       run.handle.workflowId,
     );

@@ -1,6 +1,6 @@
 import { Worker } from '@temporalio/worker';
 import type { WorkflowBundleOption } from '@temporalio/worker';
-import { PAYLOAD_CONVERTER_PATH } from '../../src/worker/workflow-code';
+import { REPLAY } from '../../src/worker/workflow-code';
 import type { RecordedHistory } from '../support/histories';
 import { readHistory, recordedHistories, recordedVersion, saveHistory } from '../support/histories';
 import { pair, Scenario } from '../support/scenario';
@@ -9,15 +9,7 @@ import { workflowBundle } from '../support/workflow-bundle';
 /** The Workflow ID decides: a run under another one than the lock hands over. */
 async function replay(bundle: WorkflowBundleOption, history: RecordedHistory): Promise<void> {
   const workflowId = history.events[0]?.workflowExecutionStartedEventAttributes?.workflowId;
-  await Worker.runReplayHistory(
-    {
-      workflowBundle: bundle,
-      debugMode: false, // no hook on promises stays in this thread
-      dataConverter: { payloadConverterPath: PAYLOAD_CONVERTER_PATH },
-    },
-    history,
-    workflowId,
-  );
+  await Worker.runReplayHistory({ workflowBundle: bundle, ...REPLAY }, history, workflowId);
 }
 
 describe('recorded histories', () => {
