@@ -142,7 +142,8 @@ export async function demandGone(
   const said = await askRole(lost, signal);
   refusePrimary(from, said);
   // One that answers was demoted, or was never the primary, which the signs tell; a promotion of it by this run whose answer was lost must not come late.
-  if (said.active !== undefined) await proveNotPrimary(dependencies, run, lost, signal, memory);
+  const proof = { deployment, gate: 'promote', candidate: clusters.of(deployment, cluster), other: lost } as const;
+  if (said.active !== undefined) await proveNotPrimary(dependencies, run, proof, signal, memory);
   const signs = await readSigns(clusters, deployment, { from, to: cluster, alsoGone }, signal);
   if (!signsAgree(signs)) throw spokeAgainst(signs.filter(({ verdict }) => verdict === 'fail' || verdict === 'warn'));
 }

@@ -1,5 +1,6 @@
 import type { DemoteResult, RunbookActivities } from '../src/contracts/activities';
 import type { ReplicationObservation, WalIndex } from '../src/contracts/observations';
+import type { SwitchoverPlan } from '../src/contracts/plan';
 import type { Finding } from '../src/contracts/run-facts';
 import { RunbookError, isRunbookError } from '../src/errors';
 import type { ActivityDependencies } from './dependencies';
@@ -58,7 +59,7 @@ export function createDrRoleActivities(
             walBefore = dr.lastWal ?? walBefore;
           },
           act: async () => {
-            const gate = plan.go === 'required' ? 'go' : 'plan';
+            const gate = goGate(plan);
             const { requestedBy } = plan;
             await beforeSending(() => demandInTime(inventory, run, { deployment, gate, requestedBy, authority }));
             // The last look before the point of no return: the successor must be there and must be a live secondary.
@@ -141,7 +142,13 @@ export function createDrRoleActivities(
             error.code === 'TEMPORAL_UNAVAILABLE',
           act: async () => {
             findings = (await Promise.all(others.map((other) => lookAtMember(other, signal)))).flat();
-            await proveNotPrimary(dependencies, run, clusters.of(deployment, otherCluster), signal, memory);
+            const proof = {
+              deployment,
+              gate: goGate(plan),
+              candidate: access,
+              other: clusters.of(deployment, otherCluster),
+            };
+            await beforeSending(() => proveNotPrimary(dependencies, run, proof, signal, memory));
             const drOperationToken = await openOperationToken(
               dependencies,
               run,
@@ -168,6 +175,11 @@ export function createDrRoleActivities(
       },
     ),
   };
+}
+
+/** The gate that was passed last before the outage. */
+function goGate({ go }: SwitchoverPlan): 'go' | 'plan' {
+  return go === 'required' ? 'go' : 'plan';
 }
 
 /** What a secondary must show to become primary without loss, as far as one look can tell. */

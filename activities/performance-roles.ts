@@ -108,7 +108,7 @@ export function createPerformanceRoleActivities(
       const judged = { deployment, gate: gateOf(operation), requestedBy, authority };
       const prove = unplanned
         ? () => demandGone(dependencies, clusters, execution, input, choices['overrideDrSecondary'] === true, memory)
-        : () => proveNotPrimary(dependencies, run, clusters.of(deployment, otherCluster), signal, memory);
+        : () => proveNotPrimary(dependencies, run, proofOf(clusters, input), signal, memory);
       const token = await access.credential();
       const changed = await readActConfirm(execution, {
         read: () => readKind(access, 'performance', signal),
@@ -147,6 +147,14 @@ export function createPerformanceRoleActivities(
   };
 }
 
+function proofOf(
+  clusters: Clusters,
+  { deployment, cluster, otherCluster }: Pick<Promotion, 'deployment' | 'cluster' | 'otherCluster'>,
+) {
+  const [candidate, other] = [clusters.of(deployment, cluster), clusters.of(deployment, otherCluster)];
+  return { deployment, gate: 'promote', candidate, other } as const;
+}
+
 /** The last look of an unplanned promotion: the primary says nothing or proves that it is none, and every sign is still there. */
 async function demandGone(
   dependencies: ActivityDependencies,
@@ -160,7 +168,14 @@ async function demandGone(
   const said = await askRole(lost, signal, 'performance');
   refusePrimary(otherCluster, said, 'performance');
   // What it says of itself is proven as in a planned promotion; the signs are looked at whatever it says.
-  if (said.active !== undefined) await proveNotPrimary(dependencies, run, lost, signal, memory);
+  if (said.active !== undefined)
+    await proveNotPrimary(
+      dependencies,
+      run,
+      proofOf(clusters, { deployment: name, cluster, otherCluster }),
+      signal,
+      memory,
+    );
   const observations = await observeDeployment(clusters, name, signal);
   const [from, to] = [otherCluster, cluster].map((each) => observations.find((seen) => seen.cluster === each));
   if (!from || !to) throw new TypeError('a cluster of the deployment was not read');

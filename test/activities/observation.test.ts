@@ -4,6 +4,8 @@ import { askRole, proveNotPrimary } from '../../activities/support/switchover/pr
 import { Clusters } from '../../activities/support/clusters';
 import type { ActivityDependencies } from '../../activities';
 import { describeReplication, heartbeatAge, isAlive, observeReplication } from '../../activities/support/observe';
+import type { ActivityEnd } from '../support/activity-events';
+import { activityEvents } from '../support/activity-events';
 import { ActivityBench, DEPLOYMENT, failedOf } from '../support/activity-environment';
 
 let bench: ActivityBench;
@@ -207,54 +209,23 @@ describe('the proof that a cluster is not primary', () => {
       log: { warn: () => undefined },
     } as unknown as ActivityDependencies);
     const client = { workflow: { getHandle: () => ({ fetchHistory: () => Promise.resolve({ events }) }) } };
-    const dependencies = { temporal: client } as unknown as ActivityDependencies;
+    const dependencies = { temporal: client, inventory: bench.inventory } as unknown as ActivityDependencies;
     const signal = new AbortController().signal;
+    const [candidate, other] = [clusters.of(DEPLOYMENT, 'west'), clusters.of(DEPLOYMENT, 'east')];
+    const promotion = { deployment: DEPLOYMENT, gate: 'go', candidate, other } as const;
     try {
-      await proveNotPrimary(dependencies, bench.run, clusters.of(DEPLOYMENT, 'east'), signal, { settleMs, lagMs: 300 });
+      await proveNotPrimary(dependencies, bench.run, promotion, signal, { settleMs, lagMs: 300 });
       return 'proven';
     } catch (error) {
       return failedOf(error).code;
     }
   };
-  const encode = (value: unknown) => ({
-    payloads: [
-      {
-        metadata: { encoding: new TextEncoder().encode('json/plain') },
-        data: new TextEncoder().encode(JSON.stringify(value)),
-      },
-    ],
-  });
-  let next = 1;
-  const activity = (
-    type: string,
-    cluster: string,
-    end: 'completed' | 'running' | { readonly code: string; readonly outcomeKnown: boolean },
-  ): temporal.api.history.v1.IHistoryEvent[] => {
-    const id = next++;
-    const scheduled = {
-      eventId: id as unknown as Long,
-      activityTaskScheduledEventAttributes: {
-        activityType: { name: type },
-        input: encode({ deployment: DEPLOYMENT, cluster }),
-      },
-    };
-    if (end === 'running') return [scheduled];
-    const scheduledEventId = id as unknown as Long;
-    const closed =
-      end === 'completed'
-        ? { activityTaskCompletedEventAttributes: { scheduledEventId, result: encode({ outcome: 'done' }) } }
-        : {
-            activityTaskFailedEventAttributes: {
-              scheduledEventId,
-              failure: {
-                message: 'x',
-                applicationFailureInfo: { type: end.code, details: encode({ outcomeKnown: end.outcomeKnown }) },
-              },
-            },
-          };
-    return [scheduled, { eventId: next++ as unknown as Long, ...closed }];
-  };
-  type Long = NonNullable<temporal.api.history.v1.IHistoryEvent['eventId']>;
+  const activity = (type: string, cluster: string, end: 'completed' | Exclude<ActivityEnd, object> | typeof refused) =>
+    activityEvents(
+      type,
+      { deployment: DEPLOYMENT, cluster },
+      end === 'completed' ? { result: { outcome: 'done' } } : end,
+    );
   const refused = { code: 'NOT_CAUGHT_UP', outcomeKnown: true };
   const doubtful = { code: 'CONFIRMATION_TIMEOUT', outcomeKnown: false };
   const demoted = () => activity('demoteDrPrimary', 'east', 'completed');

@@ -14,7 +14,7 @@ import { heartbeatAge } from '../observe';
 import { judgeGate, signalled, verifiedApprovals } from './people';
 
 /** Beside `validFor`: what the steps between an open gate and the change that it is about may take, ms. */
-const STEPS_MS = 60 * 60_000;
+export const STEPS_MS = 60 * 60_000;
 
 /** When the approvals that a gate needs arrived, epoch ms. */
 interface Given {

@@ -1,12 +1,21 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import type { GateName } from '../../../src/contracts/plan';
 import type { ReplicationKind } from '../../../src/contracts/runbook-inputs';
 import { RunbookError, isRunbookError } from '../../../src/errors';
-import { activityRecords } from '../../../src/report';
+import { findDeployment } from '../../../src/inventory';
+import type { ActivityRecord } from '../../../src/report/activity-records';
+import type { RunRecord } from '../../../src/report/history-events';
+import { readHistory } from '../../../src/report/history-events';
+import { fieldsOf, listOf } from '../../../src/report/history-values';
+import { clusterOf } from '../../../src/report/steps';
 import type { RunContext } from '../../../src/secrets';
 import type { ActivityDependencies } from '../../dependencies';
+import { STEPS_MS } from '../approvals/approval-age';
 import { historyOf } from '../approvals/arrived-signals';
 import { Budget } from '../budget';
 import type { ClusterAccess } from '../clusters';
+import { heartbeatAge } from '../observe';
+import { readKind } from '../onboarding-read';
 import { CHANGE_TIMEOUT_MS } from '../read-act-confirm';
 
 /** Longer than a promotion without an answer can be under way. */
@@ -16,12 +25,29 @@ const SETTLE_POLL_MS = 500;
 const LAG_MS = 5_000;
 /** A look at a cluster that does not answer takes seconds, and clients wait. */
 const LAG_LOOKS = 2;
+/** How far the clocks of a node and of Temporal, both in whole seconds, may be apart. */
+const CLOCKS_MS = 5_000;
 
 /** The activities that demote and promote, by the kind of replication. */
-const ROLE_CHANGES = {
-  dr: { demote: 'demoteDrPrimary', promote: 'promoteDrSecondary' },
-  performance: { demote: 'demotePerformancePrimary', promote: 'promotePerformanceSecondary' },
-} as const;
+const ROLE_CHANGES: Readonly<
+  Record<ReplicationKind, { readonly demote: string; readonly promote: readonly string[] }>
+> = {
+  dr: {
+    demote: 'demoteDrPrimary',
+    promote: ['promoteDrSecondary', 'promoteAfterFailover', 'forcePromoteAfterFailover'],
+  },
+  performance: { demote: 'demotePerformancePrimary', promote: ['promotePerformanceSecondary'] },
+};
+
+/** A promotion, and the cluster that must not be primary for it. */
+export interface Promotion {
+  readonly deployment: string;
+  /** Its validFor, and an hour, is how old a demotion may be that proves anything. */
+  readonly gate: GateName;
+  /** The cluster that is to be promoted. */
+  readonly candidate: ClusterAccess;
+  readonly other: ClusterAccess;
+}
 
 /** What is remembered between proofs of one activity. */
 export interface ProofMemory {
@@ -45,41 +71,105 @@ export interface RoleOpinions {
 
 /**
  * Proves that a cluster is not primary before another one is promoted: its active node says so and no other node says
- * otherwise; or, where that node does not answer, the demotion of this run left it as a secondary and every promotion of
- * it since was refused for certain. A standby's word alone proves nothing: it may tell what was.
+ * otherwise; or, where that node does not answer, the demotion that this run made lately left it as a secondary, no role
+ * changed since, and the candidate heard no primary since. A standby's word alone proves nothing: it may tell what was.
  *
  * @throws RunbookError STATE_DIVERGED where it is primary; PRECONDITION_FAILED where it cannot be proven
  */
 export async function proveNotPrimary(
   dependencies: ActivityDependencies,
   run: RunContext,
-  other: ClusterAccess,
+  promotion: Promotion,
   signal: AbortSignal,
   memory: ProofMemory = {},
 ): Promise<void> {
+  const { other } = promotion;
   const { name } = other.entry;
   const { kind = 'dr' } = memory;
-  const { demote, promote } = ROLE_CHANGES[kind];
   const first = await askOnceSettled(other, signal, kind, memory.lagMs ?? LAG_MS);
   refusePrimary(name, first, kind);
-  const history = await historyOf(dependencies.temporal, run);
-  const records = activityRecords(history);
-  const promotions = records.filter((record) => record.cluster === name && record.type === promote);
-  if (promotions.some((record) => record.outcome === 'running'))
-    throw unproven(name, first, `a promotion of ${name} is under way`);
+  const record = readHistory(await historyOf(dependencies.temporal, run));
+  const promotions = promotionsIn(record, kind).filter((each) => clusterOf(each) === name);
+  if (promotions.some(({ state }) => state === 'running'))
+    throw unproven(name, first, `a promotion of ${name} is under way`, kind);
 
   if (saysSecondary(first)) {
-    const inDoubt = promotions.some((record) => record.outcome !== 'completed' && record.outcomeKnown !== true);
+    const inDoubt = promotions.some(({ state, failure }) => state !== 'completed' && failure?.outcomeKnown !== true);
     if (!inDoubt || memory.settled) return;
     await awaitSettled(other, signal, kind, memory.settleMs ?? SETTLE_MS);
     memory.settled = true;
     return;
   }
-  // Whichever side was demoted: a demotion also looks at the other side, which must be a live secondary then.
-  const demoted = records.some((record) => record.type === demote && record.outcome === 'completed');
-  const refused = promotions.every((record) => record.outcome === 'failed' && record.outcomeKnown === true);
-  if (refused && demoted) return;
-  throw unproven(name, first, 'nothing in this run proves that it is not primary');
+  const { gates } = findDeployment(dependencies.inventory, promotion.deployment);
+  const against = await againstDemotion(record, promotion, kind, gates[promotion.gate].validForMs + STEPS_MS, signal);
+  if (against !== undefined) throw unproven(name, first, against, kind);
+}
+
+function promotionsIn({ activities }: RunRecord, kind: ReplicationKind): readonly ActivityRecord[] {
+  return activities.filter(({ type }) => ROLE_CHANGES[kind].promote.includes(type));
+}
+
+/**
+ * Why the demotion that is in the run's history does not prove that the other cluster, which is silent, is no primary.
+ * Whoever writes to the namespace may have kept a run and its approvals open for weeks, with a history that is true.
+ *
+ * @returns undefined where nothing stands against it
+ */
+async function againstDemotion(
+  record: RunRecord,
+  { candidate, other }: Promotion,
+  kind: ReplicationKind,
+  countsForMs: number,
+  signal: AbortSignal,
+): Promise<string | undefined> {
+  const pair = [candidate.entry.name, other.entry.name];
+  const [candidateName = '', name = ''] = pair;
+  // Whichever side was demoted: a demotion also looks at the other side, which must be a live secondary then. One that was
+  // there already looked at nothing, and needed no approval.
+  const demotion = record.activities.findLast(
+    (each) =>
+      each.type === ROLE_CHANGES[kind].demote &&
+      each.state === 'completed' &&
+      each.result['outcome'] === 'done' &&
+      pair.includes(clusterOf(each) ?? ''),
+  );
+  if (demotion === undefined) return 'nothing in this run proves that it is not primary';
+  const demoted = clusterOf(demotion) ?? '';
+  const { closedAt = 0 } = demotion;
+  const at = new Date(closedAt).toISOString();
+
+  const refused = ({ state, failure }: ActivityRecord) => state === 'failed' && failure?.outcomeKnown === true;
+  const promotions = promotionsIn(record, kind);
+  if (promotions.some((each) => clusterOf(each) === name && !refused(each)))
+    return `this run promoted it, or may have done so`;
+  const since = record.activities.filter(({ scheduledEventId }) => scheduledEventId > demotion.scheduledEventId);
+  if (since.some((each) => promotions.includes(each) && each.state === 'completed'))
+    return `roles changed after the demotion of ${demoted} at ${at}`;
+  const seen = pair.find((each) => since.some((activity) => sawPrimary(activity, each, kind)));
+  if (seen !== undefined) return `${seen} was seen as primary after the demotion of ${demoted} at ${at}`;
+
+  // A worker's clock may be behind the server's, which dated the demotion.
+  const now = () => Math.max(Date.now(), record.lastEventAt);
+  if (now() - closedAt > countsForMs)
+    return `the demotion of ${demoted} was at ${at}, which proves nothing for longer than ${Math.round(countsForMs / 60_000)} minutes`;
+  const age = heartbeatAge(await readKind(candidate, kind, signal));
+  // A demoted cluster has no primary that it could hear. One that followed and tells nothing may have heard one.
+  if (age === undefined)
+    return demoted === candidateName ? undefined : `${candidateName} does not tell when it heard a primary last`;
+  const heardAt = now() - age;
+  return heardAt > closedAt + CLOCKS_MS
+    ? `${candidateName} heard a primary at ${new Date(heardAt).toISOString()}, after the demotion of ${demoted} at ${at}`
+    : undefined;
+}
+
+/** Whether an activity read the cluster as primary. */
+function sawPrimary({ state, result }: ActivityRecord, name: string, kind: ReplicationKind): boolean {
+  return (
+    state === 'completed' &&
+    listOf(result['observations'])
+      .map(fieldsOf)
+      .some((seen) => seen['cluster'] === name && fieldsOf(seen[kind])['mode'] === 'primary')
+  );
 }
 
 /**
@@ -117,7 +207,7 @@ async function awaitSettled(
     const said = await askRole(other, signal, kind);
     refusePrimary(name, said, kind);
     if (!saysSecondary(said))
-      throw unproven(name, said, `a promotion of ${name} without an answer may still take effect`);
+      throw unproven(name, said, `a promotion of ${name} without an answer may still take effect`, kind);
     if (began > until) return;
   }
 }
@@ -140,15 +230,19 @@ export function refusePrimary(name: string, { nodes }: RoleOpinions, kind: Repli
       },
     );
   }
-  if (nodes.includes('bootstrapping')) throw unproven(name, { active: undefined, nodes }, 'its role is changing');
+  if (nodes.includes('bootstrapping')) throw unproven(name, { active: undefined, nodes }, 'its role is changing', kind);
 }
 
-function unproven(name: string, said: RoleOpinions, why: string): RunbookError {
+function unproven(name: string, said: RoleOpinions, why: string, kind: ReplicationKind): RunbookError {
+  const instead =
+    kind === 'dr'
+      ? 'start drFailover with {"takeOver": true}, whose approvers attest the fence'
+      : 'end this run and start performancePromotion with {"mode": "unplanned"}';
   return new RunbookError('PRECONDITION_FAILED', `It is not proven that ${name} is not primary: ${why}.`, {
     cluster: name,
     observed: `${name}: active node ${said.active ?? 'silent'}; nodes ${said.nodes.join(', ')}`,
-    needed: `the active node of ${name} answers as secondary, or ${name} is known to be fenced`,
-    next: `Bring ${name} back or fence it (no clients, no cluster port), then decide. Promoting now could make two primaries.`,
+    needed: `the active node of ${name} answers as secondary, or its demotion by this run is recent and nothing speaks against it`,
+    next: `Bring ${name} back and decide again. Where it cannot come back, fence it (no clients, no cluster port) and ${instead}. Promoting now could make two primaries.`,
   });
 }
 
