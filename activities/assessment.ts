@@ -32,7 +32,7 @@ export function createAssessmentActivities(
       observations: await observeAll(deployment, signal),
     })),
 
-    assessDrSwitchover: execute(async ({ input, ownFingerprint }, { signal }): Promise<AssessSwitchoverResult> => {
+    assessDrSwitchover: execute(async ({ input, ownFingerprint }, { run, signal }): Promise<AssessSwitchoverResult> => {
       const deployment = findDeployment(inventory, input.deployment);
       findCluster(deployment, input.to);
       const observations = await observeAll(input.deployment, signal);
@@ -64,7 +64,7 @@ export function createAssessmentActivities(
               ...(await ceremonyAccess(clusters.of(input.deployment, each.cluster), each, signal)),
             })),
         ),
-        readPrimaryChanges(dependencies, deployment.name, deployment.limits, signal),
+        readPrimaryChanges(dependencies, deployment.name, deployment.limits, { ns: run.ns, signal }),
       ]);
       const tokenSource = chooseTokenSource(deployment, input, facts);
       const preconditions = judgeSwitchover({

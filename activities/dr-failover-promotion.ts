@@ -14,6 +14,7 @@ import { identityOfLost } from './support/failover/failover-plan';
 import { signsAgree } from './support/failover/failover-signs';
 import { describeReplication } from './support/observe';
 import { awaitClusterId, openOperationToken } from './support/operation-token';
+import { attestPromotion } from './support/switchover/primary-changes';
 import type { ProofMemory } from './support/switchover/prove-not-primary';
 import { askRole, proveNotPrimary, refusePrimary } from './support/switchover/prove-not-primary';
 import { CHANGE_TIMEOUT_MS, awaitState, beforeSending, readActConfirm } from './support/read-act-confirm';
@@ -108,14 +109,19 @@ export function promoteLostPrimarysHeir(dependencies: ActivityDependencies, clus
         );
       },
     });
-    return {
-      outcome: changed.outcome,
-      observed: `${cluster}: ${describeReplication(changed.state)}`,
-      calledAt: changed.calledAt,
-      confirmedAt: Date.now(),
-      calls: changed.calls,
-      ...(findings.length === 0 ? {} : { findings }),
-    };
+    return attestPromotion(
+      dependencies,
+      run,
+      { deployment, cluster },
+      {
+        outcome: changed.outcome,
+        observed: `${cluster}: ${describeReplication(changed.state)}`,
+        calledAt: changed.calledAt,
+        confirmedAt: Date.now(),
+        calls: changed.calls,
+        ...(findings.length === 0 ? {} : { findings }),
+      },
+    );
   };
 }
 

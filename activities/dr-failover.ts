@@ -19,7 +19,7 @@ import { awaitState } from './support/read-act-confirm';
 import { PROMOTE, UPDATE_PRIMARY } from './support/switchover/switchover-facts';
 import { assessTokenSource } from './support/tokens/token-source';
 import type { LossBound } from './support/failover/wal-samples';
-import { lossBound, readWalSamples } from './support/failover/wal-samples';
+import { lossBound, readWalSamples, unattestedSamples } from './support/failover/wal-samples';
 
 /** Beside the silence that is waited for: how long the signs may take to agree, ms. */
 const SIGNS_BUDGET_MS = 30_000;
@@ -31,10 +31,7 @@ export function createFailoverActivities(dependencies: ActivityDependencies, clu
   return {
     assessDrFailover: execute(async ({ input, ownFingerprint }, { signal }): Promise<Assessment<FailoverRoute>> => {
       const deployment = findDeployment(inventory, input.deployment);
-      const [observations, samples] = await Promise.all([
-        observeDeployment(clusters, input.deployment, signal),
-        readWalSamples(dependencies, input.deployment, signal),
-      ]);
+      const observations = await observeDeployment(clusters, input.deployment, signal);
       const base = {
         observations,
         site: siteFacts(dependencies, input.deployment),
@@ -47,7 +44,9 @@ export function createFailoverActivities(dependencies: ActivityDependencies, clu
       if ('refused' in found) return { ...base, preconditions: [found.refused] };
       const { from, to } = found;
       const [lost, heir] = [clusters.of(input.deployment, from.cluster), clusters.of(input.deployment, to.cluster)];
-      const bound = lossBound(samples, from.cluster, to.cluster, { at: to.at, received: to.dr?.lastRemoteWal });
+      const heard = lastHeardAt([observerOf(to, 'dr'), ...witnesses(found).observers]);
+      const known = await readWalSamples(dependencies, input.deployment, signal, heard);
+      const bound = lossBound(known.samples, from.cluster, to.cluster, { at: to.at, received: to.dr?.lastRemoteWal });
       const loss = lossOf(from, to, bound);
       const [{ source, preconditions, warnings }, credentialReadable] = await Promise.all([
         assessTokenSource({
@@ -68,7 +67,6 @@ export function createFailoverActivities(dependencies: ActivityDependencies, clu
       const signs = judgeSigns({ ...witnesses(found), primaryGoneMs: deployment.limits.primaryGoneMs });
       const successor = judgeSuccessor({ ...found, input, deployment, loss, credentialReadable });
       const hook = deployment.hooks.fence !== undefined && input.fencing !== 'attested';
-      const heard = lastHeardAt([observerOf(to, 'dr'), ...witnesses(found).observers]);
       const route: FailoverRoute = {
         from: from.cluster,
         to: to.cluster,
@@ -84,7 +82,7 @@ export function createFailoverActivities(dependencies: ActivityDependencies, clu
         },
         ...(heard === undefined ? {} : { lastHeardAt: heard }),
         loss,
-        findings: findingsFor(from.cluster, loss, [...signs, ...successor]),
+        findings: [...findingsFor(from.cluster, loss, [...signs, ...successor]), ...unattestedSamples(known)],
       };
       return {
         ...base,
@@ -143,7 +141,7 @@ function lossText({ loss, boundWalEntries, why }: FailoverLoss): string {
   const much =
     boundWalEntries === undefined
       ? 'What may be lost is not known'
-      : `At most ${boundWalEntries} WAL entries may be lost`;
+      : `Of what was sampled, ${boundWalEntries} WAL entries are lost; what was written later may be lost as well`;
   return `${much}: ${why}.`;
 }
 

@@ -21,7 +21,7 @@ import { rejoinPlan, rejoinTokens } from './support/failover/rejoin-plan';
 import { connectedTo, judgeRejoin, servingPrimary } from './support/failover/rejoin-rules';
 import { runHook } from './support/hooks/run-hook';
 import { splitFindings, splitLoss } from './support/failover/split-loss';
-import { readWalSamples } from './support/failover/wal-samples';
+import { readWalSamples, unattestedSamples } from './support/failover/wal-samples';
 
 /** Between two looks at the nodes. */
 const POLL_MS = 300;
@@ -83,17 +83,20 @@ export function createRejoinActivities(dependencies: ActivityDependencies, clust
 
     describeSplit: execute(async ({ deployment, primary, secondary }, { signal }) => {
       const access = clusters.of(deployment, secondary);
-      const [seen, samples] = await Promise.all([
+      const [seen, known] = await Promise.all([
         readBothKinds(access, signal),
         readWalSamples(dependencies, deployment, signal),
       ]);
-      const loss = splitLoss(samples, secondary, primary, seen.dr);
+      const loss = splitLoss(known.samples, secondary, primary, seen.dr);
       const amount =
         loss.atMostWalEntries === undefined ? 'how much is unknown' : `at most ${loss.atMostWalEntries} WAL entries`;
       return {
         ...loss,
         observed: `${secondary} wrote after the split: ${amount} (${loss.why})`,
-        findings: splitFindings({ former: secondary, primary, amount, why: loss.why, connected: connectedTo(seen) }),
+        findings: [
+          ...splitFindings({ former: secondary, primary, amount, why: loss.why, connected: connectedTo(seen) }),
+          ...unattestedSamples(known),
+        ],
       };
     }),
 

@@ -6,6 +6,7 @@ import { RunbookError, isRunbookError } from '../src/errors';
 import type { ActivityDependencies } from './dependencies';
 import type { ClusterAccess, Clusters } from './support/clusters';
 import { executeChange } from './support/execution';
+import { attestPromotion } from './support/switchover/primary-changes';
 import { describeReplication, isAlive, readActive } from './support/observe';
 import { awaitClusterId, openOperationToken } from './support/operation-token';
 import { demandInTime } from './support/approvals/approval-age';
@@ -164,14 +165,19 @@ export function createDrRoleActivities(
             );
           },
         });
-        return {
-          outcome: changed.outcome,
-          observed: `${cluster}: ${describeReplication(changed.state)}`,
-          calledAt: changed.calledAt,
-          confirmedAt: Date.now(),
-          calls: changed.calls,
-          ...(findings.length === 0 ? {} : { findings }),
-        };
+        return attestPromotion(
+          dependencies,
+          run,
+          { deployment, cluster },
+          {
+            outcome: changed.outcome,
+            observed: `${cluster}: ${describeReplication(changed.state)}`,
+            calledAt: changed.calledAt,
+            confirmedAt: Date.now(),
+            calls: changed.calls,
+            ...(findings.length === 0 ? {} : { findings }),
+          },
+        );
       },
     ),
   };

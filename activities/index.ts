@@ -62,7 +62,7 @@ export function createActivities(dependencies: ActivityDependencies): RunbookAct
     ...createFilterActivities(dependencies, clusters),
     ...createDecommissionActivities(dependencies, clusters),
     ...createTreeActivities(dependencies, clusters),
-    ...createWalSampleActivities(clusters),
+    ...createWalSampleActivities(dependencies, clusters),
     ...createTokenActivities(dependencies, clusters),
     ...createForeignAttemptActivities(dependencies, clusters),
     ...createReadinessActivities(dependencies, clusters),

@@ -15,6 +15,7 @@ import { awaitClusterId } from './support/operation-token';
 import { judgeGone } from './support/following/performance-gone';
 import { observeDeployment } from './support/approvals/planning';
 import { inPlaceOf } from './support/following/promotion-plan';
+import { attestPromotion } from './support/switchover/primary-changes';
 import type { ProofMemory } from './support/switchover/prove-not-primary';
 import { askRole, proveNotPrimary, refusePrimary } from './support/switchover/prove-not-primary';
 import { CHANGE_TIMEOUT_MS, beforeSending, readActConfirm } from './support/read-act-confirm';
@@ -136,13 +137,18 @@ export function createPerformanceRoleActivities(
           );
         },
       });
-      return {
-        outcome: changed.outcome,
-        observed: `${cluster}: ${describeReplication(changed.state)}`,
-        calledAt: changed.calledAt,
-        confirmedAt: Date.now(),
-        calls: changed.calls,
-      };
+      return attestPromotion(
+        dependencies,
+        run,
+        { deployment, cluster },
+        {
+          outcome: changed.outcome,
+          observed: `${cluster}: ${describeReplication(changed.state)}`,
+          calledAt: changed.calledAt,
+          confirmedAt: Date.now(),
+          calls: changed.calls,
+        },
+      );
     }),
   };
 }

@@ -2,6 +2,7 @@ import { deploymentWorkflowId } from '../src/contracts/names';
 import type { ReadinessActivities } from '../src/contracts/activities';
 import type { ReadinessPoint } from '../src/contracts/readiness';
 import { findDeployment } from '../src/inventory';
+import { attest } from '../src/secrets';
 import type { ActivityDependencies } from './dependencies';
 import { sealKeys, signingKeyStatement } from './readiness/keys';
 import { certificates } from './readiness/certificates';
@@ -18,6 +19,7 @@ import { judgeRoles } from './readiness/roles';
 import { summarise } from './readiness/summary';
 import {
   ceremonyRuns,
+  judgeAttested,
   judgeClocks,
   judgeIndependence,
   judgeSampler,
@@ -49,12 +51,16 @@ export function createReadinessActivities(dependencies: ActivityDependencies, cl
         (run) => run !== undefined,
         () => false,
       );
-      const [world, samples, earlier] = await Promise.all([
+      const [world, sampled, before] = await Promise.all([
         readWorld(look, deployment),
-        within(look, (within) => readWalSamples(dependencies, name, within)).catch(() => []),
+        within(look, (within) => readWalSamples(dependencies, name, within)).catch(() => ({
+          samples: [],
+          unattested: 0,
+        })),
         lastReadiness(look, name),
       ]);
 
+      const { samples } = sampled;
       execution.progress('reading credentials, certificates, filters');
       const judgedFrom = (id: string, judge: () => readonly ReadinessPoint[]) =>
         inspect(look, [{ id, source: 'worker', needed: 'judged' }], () => Promise.resolve(), judge);
@@ -79,11 +85,14 @@ export function createReadinessActivities(dependencies: ActivityDependencies, cl
         signingKeyStatement(look),
         sealKeys(look, deployment, held, deploymentWorkflowId(name)),
         rehearsals(look, deployment),
+        judgedFrom('attested-results', () => judgeAttested(sampled.unattested + before.unattested)),
       ]);
+      const readiness = summarise(world, points.flat(), before.earlier, look.now);
+      const facts = { deployment: name, kind: 'readiness', time: look.now } as const;
       return {
         site: siteFacts(dependencies, name),
         observations: world.clusters.map(({ observation }) => observation),
-        readiness: summarise(world, points.flat(), earlier, look.now),
+        readiness: { ...readiness, attested: attest(dependencies.sealKeyring, facts, readiness) },
       };
     }),
   };

@@ -1,8 +1,10 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { RunbookActivities } from '../src/contracts/activities';
 import type { ReplicationObservation } from '../src/contracts/observations';
-import type { SampledCluster, SampledReplication, WalSample } from '../src/contracts/wal-samples';
+import type { SampledCluster, SampledReplication, WalSample, WalSampling } from '../src/contracts/wal-samples';
 import { isRunbookError } from '../src/errors';
+import { attest } from '../src/secrets';
+import type { ActivityDependencies } from './dependencies';
 import type { ClusterAccess, Clusters } from './support/clusters';
 import { execute } from './support/execution';
 import { heartbeatAge, observeReplication, withServerTime } from './support/observe';
@@ -13,7 +15,10 @@ const ROWS_KEPT = 1_000;
 const TIMEOUT_MS = 3_000;
 
 /** Samples of WAL indexes, heartbeats and canaries (interface 4.1 and 4.2: `status`; unauthenticated). */
-export function createWalSampleActivities(clusters: Clusters): Pick<RunbookActivities, 'sampleWal'> {
+export function createWalSampleActivities(
+  { sealKeyring }: ActivityDependencies,
+  clusters: Clusters,
+): Pick<RunbookActivities, 'sampleWal'> {
   return {
     sampleWal: execute(async ({ deployment, samples: wanted, everyMs }, execution) => {
       const { signal } = execution;
@@ -27,7 +32,7 @@ export function createWalSampleActivities(clusters: Clusters): Pick<RunbookActiv
         samples.push({ at, clusters: await Promise.all(accesses.map((access) => sampleCluster(access, signal))) });
         execution.progress(`${samples.length} of ${wanted} samples taken`);
       }
-      return {
+      const sampling: WalSampling = {
         deployment,
         from,
         to: Date.now(),
@@ -36,6 +41,8 @@ export function createWalSampleActivities(clusters: Clusters): Pick<RunbookActiv
         lags: summariseLags(samples),
         silences: silencesOf(samples),
       };
+      const facts = { deployment, kind: 'wal-samples', time: sampling.to } as const;
+      return { ...sampling, attested: attest(sealKeyring, facts, sampling) };
     }),
   };
 }

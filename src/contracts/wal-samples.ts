@@ -86,6 +86,8 @@ export const walSampling = z.object({
   samples: z.array(walSample),
   lags: z.array(lagSummary),
   silences: z.array(silence),
+  /** The mark of the worker that took them: what has none is not believed. */
+  attested: z.string().optional(),
 });
 export type WalSampling = z.infer<typeof walSampling>;
 

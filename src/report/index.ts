@@ -1,5 +1,6 @@
 export type { ActivityOutcome } from './activity-outcomes';
 export { activityRecords } from './activity-outcomes';
+export { ActivityCollector } from './activity-records';
 export { renderHtml } from './render-html';
 export { renderMarkdown } from './render-markdown';
 export { writeReportFiles } from './report-files';

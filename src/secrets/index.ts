@@ -1,6 +1,8 @@
 export { redact } from './redaction';
 export { DOCUMENT_TYPES, documentDigest, MAX_DOCUMENT_LENGTH, signDocument, verifyDocument } from './documents';
 export type { DocumentType, VerificationKey, VerifiedDocument } from './documents';
+export { attest, isAttested } from './attested';
+export type { AttestedFacts } from './attested';
 export { DELETION_USES, newSealKey, openValue, SealKeyring, sealValue } from './sealing';
 export type { OpenSpec, RunContext, SealSpec } from './sealing';
 export {

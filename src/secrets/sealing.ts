@@ -77,13 +77,23 @@ export function newSealKey(kid = `k${randomBytes(4).toString('hex')}`): Secret<'
   return new Secret('private-key', `${kid}:${randomBytes(32).toString('base64')}`);
 }
 
+/** What one entry of the key ring serves for. */
+interface DerivedKeys {
+  readonly sealing: Uint8Array;
+  readonly attesting: Uint8Array;
+}
+
+function derive(key: Uint8Array, info: string): Uint8Array {
+  return new Uint8Array(hkdfSync('sha256', key, new Uint8Array(0), info, 32));
+}
+
 /** The workers' sealing keys: the first seals, all open, so that a key is rotated by putting a new one in front. */
 export class SealKeyring {
-  readonly #keys: ReadonlyMap<string, Uint8Array>;
+  readonly #keys: ReadonlyMap<string, DerivedKeys>;
   /** Identifier of the entry that seals. */
   readonly sealingKid: string;
 
-  private constructor(keys: ReadonlyMap<string, Uint8Array>, sealingKid: string) {
+  private constructor(keys: ReadonlyMap<string, DerivedKeys>, sealingKid: string) {
     this.#keys = keys;
     this.sealingKid = sealingKid;
   }
@@ -98,7 +108,7 @@ export class SealKeyring {
       .split(',')
       .map((entry) => entry.trim())
       .filter((entry) => entry !== '');
-    const keys = new Map<string, Uint8Array>();
+    const keys = new Map<string, DerivedKeys>();
     for (const [index, entry] of entries.entries()) {
       const colon = entry.indexOf(':');
       const kid = entry.slice(0, Math.max(colon, 0));
@@ -112,7 +122,10 @@ export class SealKeyring {
           { next: 'Make a key with `runbook keys seal`.' },
         );
       }
-      keys.set(kid, new Uint8Array(hkdfSync('sha256', key, new Uint8Array(0), 'runbooks/sealed/v1', 32)));
+      keys.set(kid, {
+        sealing: derive(key, 'runbooks/sealed/v1'),
+        attesting: derive(key, 'runbooks/attested/v1'),
+      });
       key.fill(0);
     }
     const [first] = keys.keys();
@@ -126,7 +139,12 @@ export class SealKeyring {
 
   /** The derived encryption key of entry `kid`. For sealing and opening only. */
   derivedKey(kid: string): Uint8Array | undefined {
-    return this.#keys.get(kid);
+    return this.#keys.get(kid)?.sealing;
+  }
+
+  /** The derived key with which entry `kid` attests what a worker observed. */
+  attestingKey(kid: string): Uint8Array | undefined {
+    return this.#keys.get(kid)?.attesting;
   }
 
   toJSON(): string {

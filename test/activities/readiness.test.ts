@@ -149,7 +149,7 @@ const FAULTS: readonly Fault[] = [
     arrange: together(
       (bench) => {
         const before = bench.closedRuns;
-        bench.closedRuns = [closedSampling(DEPLOYMENT, [10, 200, 500])];
+        bench.closedRuns = [closedSampling(bench.sealKeyring, DEPLOYMENT, [10, 200, 500])];
         return () => (bench.closedRuns = before);
       },
       ({ service }) => {
@@ -183,7 +183,7 @@ const FAULTS: readonly Fault[] = [
     arrange: together(
       (bench) => {
         const before = bench.closedRuns;
-        bench.closedRuns = [closedSampling(DEPLOYMENT, [0, 0], Date.now() - 3_600_000)];
+        bench.closedRuns = [closedSampling(bench.sealKeyring, DEPLOYMENT, [0, 0], Date.now() - 3_600_000)];
         return () => (bench.closedRuns = before);
       },
       (bench) => ledgerHolds(bench, 'alive'),
@@ -361,7 +361,7 @@ describe('one deployment of two clusters', () => {
       limits: { lagWalEntries: 20 },
     });
     bench.openRuns = new Map();
-    bench.closedRuns = [closedSampling(DEPLOYMENT, [0, 3, 0])];
+    bench.closedRuns = [closedSampling(bench.sealKeyring, DEPLOYMENT, [0, 3, 0])];
     bench.cluster('east').automaticSnapshots.set('hourly', { endedAt: bench.service.now(), error: '' });
   });
   afterAll(() => bench.stop());

@@ -90,7 +90,12 @@ export class ActivityBench {
   /** Open runs by Workflow ID. Where nothing is set every ID has one. */
   openRuns: ReadonlyMap<string, { readonly type: string; readonly runId: string; readonly memo?: object }> | undefined;
   /** Closed runs with their results, newest first. A query finds those whose Workflow ID it quotes. */
-  closedRuns: readonly { readonly workflowId: string; readonly runId: string; readonly result: unknown }[] = [];
+  closedRuns: readonly {
+    readonly workflowId: string;
+    readonly runId: string;
+    readonly result: unknown;
+    readonly history?: temporal.api.history.v1.IHistory;
+  }[] = [];
 
   private constructor(
     readonly service: SimulatedService,
@@ -356,7 +361,10 @@ export class ActivityBench {
   #temporal(): Client {
     const workflow = {
       getHandle: (workflowId: string, runId?: string) => ({
-        fetchHistory: () => (this.historyError ? Promise.reject(this.historyError) : Promise.resolve(this.history)),
+        fetchHistory: () =>
+          this.historyError
+            ? Promise.reject(this.historyError)
+            : Promise.resolve(this.closedRuns.find((run) => run.runId === runId)?.history ?? this.history),
         describe: () => this.#describe(workflowId),
         result: () => Promise.resolve(this.closedRuns.find((run) => run.runId === runId)?.result),
       }),

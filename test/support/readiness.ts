@@ -1,6 +1,8 @@
 import type { ReadinessPoint, ReadinessResult } from '../../src/contracts/readiness';
 import type { WalSample } from '../../src/contracts/wal-samples';
 import { walSamplerIdPrefix } from '../../src/contracts/wal-samples';
+import { attest } from '../../src/secrets';
+import type { SealKeyring } from '../../src/secrets';
 
 /** A version without a defect that concerns changes of roles. */
 export const SOUND_VERSION = '1.21.8+ent';
@@ -17,8 +19,8 @@ export function pointName({ id, cluster, about }: ReadinessPoint): string {
   return `${id}${cluster === undefined ? '' : ` (${cluster})`} ${about}`;
 }
 
-/** A closed run of `walSampler` whose samples, a minute apart, tell these lags of west behind east; the last one is now. */
-export function closedSampling(deployment: string, lags: readonly number[], now = Date.now()) {
+/** A closed run of `walSampler`, attested by a worker, whose samples, a minute apart, tell these lags of west behind east; the last one is now. */
+export function closedSampling(keyring: SealKeyring, deployment: string, lags: readonly number[], now = Date.now()) {
   const samples = lags.map((lag, index): WalSample => {
     const replication = { setId: 'set', connected: true };
     return {
@@ -33,6 +35,11 @@ export function closedSampling(deployment: string, lags: readonly number[], now 
       ],
     };
   });
-  const result = { deployment, from: now, to: now, taken: lags.length, samples, lags: [], silences: [] };
-  return { workflowId: `${walSamplerIdPrefix(deployment)}1`, runId: `sampling-${lags.join('-')}`, result: { result } };
+  const content = { deployment, from: now, to: now, taken: lags.length, samples, lags: [], silences: [] };
+  const attested = attest(keyring, { deployment, kind: 'wal-samples', time: now }, content);
+  return {
+    workflowId: `${walSamplerIdPrefix(deployment)}1`,
+    runId: `sampling-${lags.join('-')}`,
+    result: { result: { ...content, attested } },
+  };
 }

@@ -17,7 +17,7 @@ import { QUERIES } from '../../src/contracts/signals';
 import { parseInventory } from '../../src/inventory';
 import type { Inventory } from '../../src/inventory';
 import type { Secret } from '../../src/secret';
-import { newSealKey, newSigningKey } from '../../src/secrets';
+import { newSealKey, newSigningKey, SealKeyring } from '../../src/secrets';
 import type { SigningKey } from '../../src/secrets';
 import { startSimulatedService } from '../../src/simulator';
 import type { SimulatedService, Topology } from '../../src/simulator';
@@ -120,6 +120,11 @@ export class Scenario {
     const { key, jwk } = newSigningKey();
     this.workersKey = key;
     this.#workersJwk = jwk;
+  }
+
+  /** The key ring of the workers. */
+  get sealKeyring(): SealKeyring {
+    return SealKeyring.parse(this.#sealKeys.reveal());
   }
 
   static async start(options: ScenarioOptions = {}): Promise<Scenario> {

@@ -20,10 +20,16 @@ describe('switching over back', () => {
   const changesAre = async (count: number) => {
     const { limits } = scenario.inventory.deployments.get(scenario.name) ?? {};
     if (!limits) throw new Error('no limits');
-    const sources = { temporal: scenario.client, log: { warn: () => undefined } as never };
+    const sources = {
+      temporal: scenario.client,
+      log: { warn: () => undefined } as never,
+      sealKeyring: scenario.sealKeyring,
+    };
     for (;;) {
-      const changes = await readPrimaryChanges(sources, scenario.name, limits, new AbortController().signal);
-      if (changes?.length === count) return changes;
+      const look = { ns: scenario.client.options.namespace, signal: new AbortController().signal };
+      const found = await readPrimaryChanges(sources, scenario.name, limits, look);
+      expect(found?.unattested ?? []).toEqual([]);
+      if (found?.changes.length === count) return found.changes;
     }
   };
   const judged = async (input: Readonly<Record<string, unknown>>): Promise<ReadonlyMap<string, Precondition>> => {

@@ -33,12 +33,16 @@ describe('walSampler', () => {
   };
   const resultOf = async (run: TestRun) =>
     (await run.handle.result()) as { readonly outcome: string; readonly result: WalSampling };
-  const read = () =>
-    readWalSamples(
-      { temporal: scenario.client, log: { warn: () => undefined } as never },
-      scenario.name,
-      new AbortController().signal,
-    );
+  const read = async () => {
+    const sources = {
+      temporal: scenario.client,
+      log: { warn: () => undefined } as never,
+      sealKeyring: scenario.sealKeyring,
+    };
+    const { samples, unattested } = await readWalSamples(sources, scenario.name, new AbortController().signal);
+    expect(unattested).toBe(0);
+    return samples;
+  };
 
   it(cell('walSampler', 'no fault'), async () => {
     const run = await start();

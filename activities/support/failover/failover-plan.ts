@@ -1,4 +1,4 @@
-import type { FailoverRoute } from '../../../src/contracts/activities';
+import type { FailoverLoss, FailoverRoute } from '../../../src/contracts/activities';
 import type { ClusterObservation } from '../../../src/contracts/observations';
 import type { AllowedOperation, PlanDocument } from '../../../src/contracts/plan';
 import type { DrFailoverInput } from '../../../src/contracts/runbook-inputs';
@@ -22,12 +22,28 @@ export function identityOfMember({ name, clusterId }: ClusterEntry, setId: strin
   return { cluster: name, clusterId: clusterId ?? (setId === undefined ? '' : `member of DR set ${setId}`) };
 }
 
+/** A count rounded up to a power of ten, so that a plan that was read again is the same; 0 stays 0. */
+function roundedUp(entries: string): string {
+  const value = BigInt(entries);
+  if (value === 0n) return '0';
+  const power = 10n ** BigInt(value.toString().length - 1);
+  return (value === power ? value : power * 10n).toString();
+}
+
+/** People sign what is lost as far as samples tell: another sample makes another plan. */
+function lossWarning(from: string, to: string, { loss, boundWalEntries }: FailoverLoss): string {
+  if (loss === 'none') return `Nothing is lost: ${from} was demoted, and both have the same Merkle root.`;
+  const what = `What ${from} wrote and ${to} did not receive is lost.`;
+  if (boundWalEntries === undefined) return `${what} How much that is is not known.`;
+  return `${what} Of what the last sample of ${from} showed, that is at most ${roundedUp(boundWalEntries)} WAL entries (rounded up to a power of ten); what ${from} wrote later is not known.`;
+}
+
 /** The plan of a failover. What changes by itself, such as who of the others answers now, is not in it. */
 export function failoverPlan(
   input: DrFailoverInput,
   { from, to, others, silent, performanceSecondaries }: FailoverSides,
   entryOf: (cluster: string) => ClusterEntry,
-  route: Pick<FailoverRoute, 'tokenSource' | 'fencing' | 'hooks'> & { readonly warnings?: readonly string[] },
+  route: Pick<FailoverRoute, 'tokenSource' | 'fencing' | 'hooks' | 'loss'> & { readonly warnings?: readonly string[] },
 ): PlanDocument {
   const pair = { on: identityOf(to), with: identityOfLost(entryOf(from.cluster), to.dr?.setId) };
   const gone: ClusterObservation = {
@@ -71,7 +87,7 @@ export function failoverPlan(
         (cluster) =>
           `${cluster} says nothing and could be the primary too; nothing here fences it. Whoever approves attests that ${cluster} is fenced as well, and serves nobody.`,
       ),
-      `What ${from.cluster} wrote and ${to.cluster} did not receive is lost. How much is known of it stands in the finding "loss-bound" of this run.`,
+      lossWarning(from.cluster, to.cluster, route.loss),
       `${from.cluster} believes that it is primary when it comes back: keep it fenced until drRejoin has demoted it. It may revoke or rotate what was renewed meanwhile.`,
       ...(followers.length > 0
         ? [`${to.cluster} takes over the performance role too: ${followers.join(', ')} must follow it.`]
@@ -100,6 +116,7 @@ export function failoverPlan(
       fencing: route.fencing,
       tokenSource: route.tokenSource,
       offerForce: input.offerForce,
+      loss: route.loss.loss,
       ...(alsoGone.length > 0 ? { alsoGone: alsoGone.join(', ') } : {}),
     },
   });

@@ -1,4 +1,5 @@
 import type { Precondition } from '../../../src/contracts/plan';
+import type { PrimaryChanges } from './primary-changes';
 import type { Rule, SwitchoverWorld } from './switchover-rule';
 
 const ACKNOWLEDGE = 'or {"acknowledgeFlapping": true}';
@@ -10,12 +11,13 @@ function coolDown({ changes, now, input, deployment }: SwitchoverWorld): Precond
   const name = 'cool-down since the last change of the primary';
   const needed = `${inWords(deployment.limits.coolDownMs)} ago or more, ${ACKNOWLEDGE}`;
   if (changes === undefined) return unreadable(name, needed);
-  const [last] = changes;
+  const [last] = changes.changes;
   const passed = last === undefined || now - last.at >= deployment.limits.coolDownMs;
   const observed =
     last === undefined
       ? 'none lately'
       : `${last.runbook} ${inWords(Math.max(0, now - last.at))} ago (run ${last.runId})`;
+  if (passed && changes.unattested.length > 0) return doubtful(name, changes, needed);
   return verdict(
     name,
     passed,
@@ -31,7 +33,7 @@ function flapping({ changes, now, input, deployment }: SwitchoverWorld): Precond
   const name = 'roles do not flap';
   const needed = `at most ${flappingChanges} changes of the primary within ${inWords(flappingWithinMs)}, ${ACKNOWLEDGE}`;
   if (changes === undefined) return unreadable(name, needed);
-  const count = changes.filter(({ at }) => now - at < flappingWithinMs).length;
+  const count = changes.changes.filter(({ at }) => now - at < flappingWithinMs).length;
   return verdict(
     name,
     count < flappingChanges,
@@ -54,6 +56,17 @@ function verdict(
   return acknowledged
     ? { name, observed: `${observed}; acknowledged`, needed, verdict: 'warn', next }
     : { name, observed, needed, verdict: 'fail', next: `${next} Or start with {"acknowledgeFlapping": true}.` };
+}
+
+/** What no worker attested counts as unknown: people see it, and nobody is held back by what somebody made up. */
+function doubtful(name: string, { unattested }: PrimaryChanges, needed: string): Precondition {
+  return {
+    name,
+    observed: `no worker attested the promotion that ${unattested.length === 1 ? 'a run tells' : `${unattested.length} runs tell`} of (${unattested[0] ?? ''})`,
+    needed,
+    verdict: 'warn',
+    next: 'Find out who writes to this namespace, and whether the primary was changed lately.',
+  };
 }
 
 function unreadable(name: string, needed: string): Precondition {

@@ -2,7 +2,7 @@ import type { ClusterObservation } from '../../../src/contracts/observations';
 import type { Precondition } from '../../../src/contracts/plan';
 import type { DrSwitchoverInput } from '../../../src/contracts/runbook-inputs';
 import type { Deployment } from '../../../src/inventory';
-import type { PrimaryChange } from './primary-changes';
+import type { PrimaryChanges } from './primary-changes';
 import type { SwitchoverFacts } from './switchover-facts';
 
 /** What the rules look at: the old primary, the new one, the others of the DR set. */
@@ -16,8 +16,8 @@ export interface SwitchoverWorld {
   readonly facts: SwitchoverFacts;
   readonly tokenSource: 'batch' | 'ceremony';
   readonly ownFingerprint?: string;
-  /** The latest changes of the primary, the last one first; absent where Temporal cannot tell. */
-  readonly changes?: readonly PrimaryChange[] | undefined;
+  /** The latest changes of the primary; absent where Temporal cannot tell. */
+  readonly changes?: PrimaryChanges | undefined;
   /** Epoch ms. */
   readonly now: number;
 }

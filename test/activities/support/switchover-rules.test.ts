@@ -90,7 +90,7 @@ function world(more: Partial<SwitchoverWorld> = {}): SwitchoverWorld {
     performanceSecondaries: [],
     facts: { credential: CREDENTIAL, batchToken: BATCH, ceremonyAccess: 'not-needed' },
     tokenSource: 'ceremony',
-    changes: [],
+    changes: { changes: [], unattested: [] },
     now: NOW,
     ...more,
   };
@@ -125,11 +125,32 @@ const COOL_DOWN = 'cool-down since the last change of the primary';
 
 /** Precondition, the world in which it is not ok, verdict, and a part of what was observed. */
 const NOT_OK: readonly (readonly [string, Partial<SwitchoverWorld>, Precondition['verdict'], string])[] = [
-  [COOL_DOWN, { changes: [change(29), change(700)] }, 'fail', 'drFailover 29 min ago (run a-run)'],
-  [COOL_DOWN, { changes: [change(29)], input: acknowledgedPace }, 'warn', '29 min ago (run a-run); acknowledged'],
+  [
+    COOL_DOWN,
+    { changes: { changes: [change(29), change(700)], unattested: [] } },
+    'fail',
+    'drFailover 29 min ago (run a-run)',
+  ],
+  [
+    COOL_DOWN,
+    { changes: { changes: [change(29)], unattested: [] }, input: acknowledgedPace },
+    'warn',
+    '29 min ago (run a-run); acknowledged',
+  ],
   [COOL_DOWN, { changes: undefined }, 'not-checkable', 'Temporal does not tell'],
-  ['roles do not flap', { changes: [31, 600, 1439].map(change) }, 'fail', '3 within 24 h'],
-  ['roles do not flap', { changes: [31, 600, 1439].map(change), input: acknowledgedPace }, 'warn', 'acknowledged'],
+  ['roles do not flap', { changes: { changes: [31, 600, 1439].map(change), unattested: [] } }, 'fail', '3 within 24 h'],
+  [
+    'roles do not flap',
+    { changes: { changes: [31, 600, 1439].map(change), unattested: [] }, input: acknowledgedPace },
+    'warn',
+    'acknowledged',
+  ],
+  [
+    COOL_DOWN,
+    { changes: { changes: [], unattested: ['a-run'] } },
+    'warn',
+    'no worker attested the promotion that a run tells of (a-run)',
+  ],
   ['roles do not flap', { changes: undefined }, 'not-checkable', 'Temporal does not tell'],
   [
     'every node answers',
@@ -314,8 +335,11 @@ it.each([
   ['a token without an end', credential({ ttlSeconds: undefined })],
   ['from 2.0 with a token that the secondary accepts', facts({ ceremonyAccess: 'accepted' })],
   ['a batch token without a told end', batch({ ttlSeconds: undefined })],
-  ['the last change of the primary just as long ago as the cool-down', { changes: [change(30)] }],
-  ['changes of the primary long ago', { changes: [31, 600, 1440, 1441].map(change) }],
+  [
+    'the last change of the primary just as long ago as the cool-down',
+    { changes: { changes: [change(30)], unattested: [] } },
+  ],
+  ['changes of the primary long ago', { changes: { changes: [31, 600, 1440, 1441].map(change), unattested: [] } }],
 ] as readonly (readonly [string, Partial<SwitchoverWorld>])[])('%s is no reason to refuse', (_name, more) => {
   expect(judgeSwitchover(world(more)).filter(({ verdict }) => verdict === 'fail')).toEqual([]);
 });

@@ -136,7 +136,10 @@ it('of very many samples evenly spread ones are kept, and always the last', () =
 
 it('a visibility store that cannot be asked gives no samples, and never an error', async () => {
   const warn = jest.fn();
-  const dependencies = { temporal: {} as never, log: { warn } as never };
-  expect(await readWalSamples(dependencies, 'payments', new AbortController().signal)).toEqual([]);
+  const dependencies = { temporal: {} as never, log: { warn } as never, sealKeyring: {} as never };
+  expect(await readWalSamples(dependencies, 'payments', new AbortController().signal)).toEqual({
+    samples: [],
+    unattested: 0,
+  });
   expect(warn).toHaveBeenCalledTimes(1);
 });
