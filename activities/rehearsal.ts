@@ -28,13 +28,13 @@ const RUNBOOK = 'ceremonyRehearsal';
 export function createRehearsalActivities(dependencies: ActivityDependencies, clusters: Clusters): RehearsalActivities {
   const { inventory, keyRecords, signingKey } = dependencies;
   const person = personLookup(inventory);
-  const successes = new RehearsalRecords(dependencies.ledgerDirectory);
-  const declines = new DeclinedRehearsals(dependencies.ledgerDirectory);
+  const successes = new RehearsalRecords(dependencies.ledgerDirectory, dependencies.sealKeyring);
+  const declines = new DeclinedRehearsals(dependencies.ledgerDirectory, dependencies.sealKeyring);
 
   return {
     assessRehearsal: execute(async ({ deployment, holders }) => {
       const roster = rosterOfRehearsal(clusters.deployment(deployment), holders, Date.now());
-      const known = await successes.of(deployment);
+      const { last: known } = await successes.of(deployment);
       const people = roster.map(({ name, standBy }): RehearsingPerson => {
         const before = known.get(name)?.at;
         const attestation = person(name)?.attestation ?? 'claimed';

@@ -5,6 +5,7 @@ import { DeclinedRehearsals, RehearsalRecords } from '../support/ceremony/rehear
 import type { DeclinedRehearsal, RehearsalRecord } from '../support/ceremony/rehearsal-records';
 import type { Look } from './look';
 import { inspect } from './look';
+import { judgeAttested } from './site';
 import { holds, judged } from './point';
 import type { Question } from './point';
 import { said } from '../../src/contracts/words';
@@ -20,17 +21,20 @@ export interface RehearsalFacts {
 
 /** Whether every holder and stand-by holder has gone the whole way not long ago, with the keys that count now. */
 export function rehearsals(look: Look, deployment: Deployment): Promise<ReadinessPoint[]> {
-  const { inventory, signingKey, ledgerDirectory } = look.dependencies;
+  const { inventory, signingKey, sealKeyring, ledgerDirectory } = look.dependencies;
   const facts = { people: inventory.people, workers: signingKey.kid };
   const questions = rehearsingPeople(deployment, look.now).map(({ name }) => questionOf(deployment, name));
   return inspect(
     look,
     questions,
     async () => ({
-      successes: await new RehearsalRecords(ledgerDirectory).of(deployment.name),
-      declines: await new DeclinedRehearsals(ledgerDirectory).of(deployment.name),
+      successes: await new RehearsalRecords(ledgerDirectory, sealKeyring).of(deployment.name),
+      declines: await new DeclinedRehearsals(ledgerDirectory, sealKeyring).of(deployment.name),
     }),
-    ({ successes, declines }) => judgeRehearsals(deployment, facts, successes, look.now, declines),
+    ({ successes, declines }) => [
+      ...judgeRehearsals(deployment, facts, successes.last, look.now, declines.last),
+      ...judgeAttested('rehearsals', [...successes.unattested, ...declines.unattested].length),
+    ],
   );
 }
 

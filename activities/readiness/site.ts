@@ -175,16 +175,19 @@ export function judgeSampler({ readiness }: Deployment, samples: readonly WalSam
   return holds(question, age <= readiness.sampleAgeMs, 'warn', `the newest is ${Math.round(age / 1_000)} s old`);
 }
 
-/** Results of earlier runs that no worker attested: told only where there are some. Pure. */
-export function judgeAttested(unattested: number): ReadinessPoint[] {
+/** What earlier runs left, and no worker attested: told only where there are some. Pure. */
+export function judgeAttested(what: 'results' | 'rehearsals', unattested: number): ReadinessPoint[] {
   if (unattested === 0) return [];
   const question: Question = {
-    id: 'attested-results',
-    source: 'temporal',
-    needed: 'results of walSampler and readiness that these workers made',
-    next: 'Find out who writes to this namespace; where a seal key was taken away, put its entry back behind the others.',
+    id: `attested-${what}`,
+    source: what === 'results' ? 'temporal' : 'worker',
+    needed:
+      what === 'results'
+        ? 'results of walSampler and readiness that these workers made'
+        : 'records that these workers made',
+    next: 'Find out who writes them; where a seal key was taken away, put its entry back behind the others.',
   };
-  return judged(question, 'warn', `${unattested} results that no worker attested; they count for nothing`);
+  return judged(question, 'warn', `${unattested} that no worker attested; they count for nothing`);
 }
 
 /** Clocks this far apart make tokens and certificates wrong, ms. */

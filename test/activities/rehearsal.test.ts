@@ -1,6 +1,6 @@
 /** Activities of a rehearsal: no call of the service, no foreign keys, records of successes, and what readiness makes of them. */
 import { randomUUID } from 'node:crypto';
-import { chmod, mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
+import { chmod, mkdir, mkdtemp, readFile, readdir, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { judgeRehearsals } from '../../activities/readiness/rehearsals';
@@ -13,7 +13,9 @@ import type { Deployment, Inventory } from '../../src/inventory';
 import {
   createRehearsalEnvelope,
   formatPublicKey,
+  newSealKey,
   newSigningKey,
+  SealKeyring,
   signDecline,
   verifyRehearsal,
 } from '../../src/secrets';
@@ -153,6 +155,7 @@ const declinedBy = (holder: string): DeclinedRehearsal => ({
 });
 
 describe('the records', () => {
+  const keyring = SealKeyring.parse(newSealKey().reveal());
   let directory: string;
   beforeAll(async () => {
     directory = await mkdtemp(join(tmpdir(), 'rehearsals-'));
@@ -160,7 +163,7 @@ describe('the records', () => {
   afterAll(() => rm(directory, { recursive: true }));
 
   it('keep the last success of each person, whichever worker writes it, and none of another deployment', async () => {
-    const [one, other] = [new RehearsalRecords(directory), new RehearsalRecords(directory)];
+    const [one, other] = [new RehearsalRecords(directory, keyring), new RehearsalRecords(directory, keyring)];
     const at = (day: number) => `2026-03-${String(day).padStart(2, '0')}T10:00:00.000Z`;
     await Promise.all(
       [3, 9, 5].flatMap((day) => [one.keep(success({ at: at(day) })), other.keep(success({ at: at(day - 1) }))]),
@@ -170,7 +173,12 @@ describe('the records', () => {
     await other.keep(success({ holder: 'bert' }));
     await other.keep(success({ deployment: 'payments-eu' }));
     await writeFile(join(directory, 'rehearsals', 'payments.cleo.json'), '{"version":1');
-    const known = await other.of('payments');
+    // Made up by somebody who may write there, and has no seal key.
+    const copied = JSON.parse(await readFile(join(directory, 'rehearsals', 'payments.ada.json'), 'utf8')) as object;
+    const made = JSON.stringify({ ...copied, holder: 'dora' });
+    await writeFile(join(directory, 'rehearsals', 'payments.dora.json'), made);
+    const { last: known, unattested } = await other.of('payments');
+    expect(unattested).toEqual(['payments.dora.json']);
     expect([...known].map(([name, { at: last }]) => [name, last])).toEqual([
       ['ada', at(9)],
       ['bert', at(1)],
@@ -179,7 +187,7 @@ describe('the records', () => {
   });
 
   it('what is no record leaves nothing behind, neither here nor outside', async () => {
-    const records = new RehearsalRecords(join(directory, 'checked'));
+    const records = new RehearsalRecords(join(directory, 'checked'), keyring);
     for (const changes of [{ deployment: '../../x' }, { holder: '../x' }, { at: 'today' }])
       await expect(records.keep(success(changes))).rejects.toThrow();
     await records.keep(success());
@@ -193,11 +201,11 @@ describe('the records', () => {
   });
 
   it('nobody has rehearsed where there is no directory; one that cannot be used is told', async () => {
-    expect((await new RehearsalRecords(join(directory, 'none')).of('payments')).size).toBe(0);
+    expect((await new RehearsalRecords(join(directory, 'none'), keyring).of('payments')).last.size).toBe(0);
     const file = join(directory, 'file');
     await writeFile(file, '');
     await chmod(file, 0o600);
-    const broken = new RehearsalRecords(file);
+    const broken = new RehearsalRecords(file, keyring);
     await expect(broken.keep(success())).rejects.toMatchObject({ code: 'PRECONDITION_FAILED', observed: 'ENOTDIR' });
     await expect(broken.of('payments')).rejects.toMatchObject({ code: 'PRECONDITION_FAILED' });
   });

@@ -3,6 +3,8 @@ import { mkdir, open, readFile, readdir, rename, unlink } from 'node:fs/promises
 import { join } from 'node:path';
 import { z } from 'zod';
 import { RunbookError } from '../../../src/errors';
+import { attest, isAttested } from '../../../src/secrets';
+import type { AttestedFacts, SealKeyring } from '../../../src/secrets';
 import { errnoOf } from '../../../src/secrets/errno';
 
 const said = {
@@ -14,6 +16,8 @@ const said = {
   how: z.enum(['signed', 'principal', 'claimed']),
   wid: z.string(),
   rid: z.string(),
+  /** The mark of the worker that saw it: what has none is not believed. Absent before it is kept. */
+  attested: z.string().optional(),
 };
 const recordSchema = z.strictObject({
   ...said,
@@ -34,13 +38,28 @@ export type DeclinedRehearsal = z.infer<typeof declineSchema>;
  * beside the token ledger that all workers share. It outlives runs and the retention of the namespace, and nothing in it
  * is secret.
  */
-class LastOfEach<T extends { readonly deployment: string; readonly holder: string; readonly at: string }> {
+class LastOfEach<
+  T extends {
+    readonly deployment: string;
+    readonly holder: string;
+    readonly at: string;
+    readonly attested?: string | undefined;
+  },
+> {
   readonly #directory: string;
   readonly #schema: z.ZodType<T>;
+  readonly #kind: AttestedFacts['kind'];
+  readonly #keyring: SealKeyring;
 
-  constructor(directory: string, schema: z.ZodType<T>) {
+  constructor(directory: string, schema: z.ZodType<T>, kind: AttestedFacts['kind'], keyring: SealKeyring) {
     this.#directory = directory;
     this.#schema = schema;
+    this.#kind = kind;
+    this.#keyring = keyring;
+  }
+
+  #facts({ deployment, at }: T): AttestedFacts {
+    return { deployment, kind: this.#kind, time: Date.parse(at) };
   }
 
   /**
@@ -50,12 +69,13 @@ class LastOfEach<T extends { readonly deployment: string; readonly holder: strin
    * directory cannot be written
    */
   async keep(record: T): Promise<void> {
-    const checked = this.#schema.parse(record);
-    const file = join(this.#directory, `${checked.deployment}.${checked.holder}.json`);
+    const { attested: _none, ...content } = this.#schema.parse(record);
+    const checked = { ...content, attested: attest(this.#keyring, this.#facts(record), content) };
+    const file = join(this.#directory, `${record.deployment}.${record.holder}.json`);
     try {
       await mkdir(this.#directory, { recursive: true, mode: 0o700 });
       const known = await this.#read(file);
-      if (known !== undefined && known.at >= checked.at) return;
+      if (typeof known === 'object' && known.at >= record.at) return;
       // Several workers share the directory: each writes under a name of its own, and the last rename counts.
       const temporary = `${file}.${randomUUID()}.tmp`;
       const handle = await open(temporary, 'wx', 0o600);
@@ -77,46 +97,58 @@ class LastOfEach<T extends { readonly deployment: string; readonly holder: strin
   }
 
   /**
-   * The last record of each person of a deployment, by name. What cannot be read counts as none.
+   * The last record of each person of a deployment, by name. What cannot be read counts as none, and so does what no worker
+   * attested, which is named.
    *
    * @throws RunbookError PRECONDITION_FAILED where the directory is there and cannot be read
    */
-  async of(deployment: string): Promise<ReadonlyMap<string, T>> {
+  async of(deployment: string): Promise<Known<T>> {
     const names = await readdir(this.#directory).catch((error: unknown) => {
       if (errnoOf(error) === 'ENOENT') return [];
       throw unusable(error, 'read');
     });
-    const found = new Map<string, T>();
+    const last = new Map<string, T>();
+    const unattested: string[] = [];
     for (const name of names.filter((each) => each.startsWith(`${deployment}.`) && each.endsWith('.json'))) {
       const record = await this.#read(join(this.#directory, name));
-      if (record?.deployment === deployment) found.set(record.holder, record);
+      if (record === 'unattested') unattested.push(name);
+      else if (record?.deployment === deployment) last.set(record.holder, record);
     }
-    return found;
+    return { last, unattested };
   }
 
-  async #read(file: string): Promise<T | undefined> {
+  async #read(file: string): Promise<T | 'unattested' | undefined> {
     try {
       const parsed = this.#schema.safeParse(JSON.parse(await readFile(file, 'utf8')));
-      return parsed.success ? parsed.data : undefined;
+      if (!parsed.success) return undefined;
+      const { attested, ...content } = parsed.data;
+      return isAttested(this.#keyring, this.#facts(parsed.data), content, attested) ? parsed.data : 'unattested';
     } catch {
       return undefined;
     }
   }
 }
 
+/** What is known of a deployment. */
+export interface Known<T> {
+  readonly last: ReadonlyMap<string, T>;
+  /** Files whose records no worker attested. */
+  readonly unattested: readonly string[];
+}
+
 /** The last success of each person. */
 export class RehearsalRecords extends LastOfEach<RehearsalRecord> {
   /** @param ledgerDirectory where the ledger of generated tokens lives */
-  constructor(ledgerDirectory: string) {
-    super(join(ledgerDirectory, 'rehearsals'), recordSchema);
+  constructor(ledgerDirectory: string, keyring: SealKeyring) {
+    super(join(ledgerDirectory, 'rehearsals'), recordSchema, 'rehearsal', keyring);
   }
 }
 
 /** The last time that each person said that he cannot answer. */
 export class DeclinedRehearsals extends LastOfEach<DeclinedRehearsal> {
   /** @param ledgerDirectory where the ledger of generated tokens lives */
-  constructor(ledgerDirectory: string) {
-    super(join(ledgerDirectory, 'declined-rehearsals'), declineSchema);
+  constructor(ledgerDirectory: string, keyring: SealKeyring) {
+    super(join(ledgerDirectory, 'declined-rehearsals'), declineSchema, 'rehearsal-declined', keyring);
   }
 }
 
