@@ -261,7 +261,7 @@ export function createCeremonyActivities(dependencies: ActivityDependencies, clu
       const { cid } = ceremony;
       const records = await keyRecords.ofRun(execution.run);
       const mine = records.filter((record) => record.cid === cid);
-      for (const { epoch } of mine) await keyRecords.destroy(cid, epoch);
+      for (const record of mine) await keyRecords.destroy(record);
       const destroyed = mine.length > 0;
       const ended = { cid, told, inHand };
       const settling = settleCeremony(ledger, clusters, execution, ended);

@@ -133,10 +133,9 @@ async function ownRehearsal(
   { cid, epoch }: { readonly cid: string; readonly epoch: number },
   run: RunContext,
 ): Promise<KeyRecord> {
-  const record = await keyRecords.read(cid, epoch);
-  const mine = record.run.ns === run.ns && record.run.wid === run.wid && record.run.rid === run.rid;
-  if (mine && record.kind === 'rehearsal') return record;
-  throw new RunbookError('KEY_RECORD_MISSING', 'These keys are not those of a rehearsal of this run.', {
+  const record = await keyRecords.read({ run, cid, epoch });
+  if (record.kind === 'rehearsal') return record;
+  throw new RunbookError('KEY_RECORD_MISSING', 'These keys are not those of a rehearsal.', {
     next: 'The run invites again.',
   });
 }

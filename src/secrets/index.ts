@@ -21,7 +21,7 @@ export type { RecipientKey } from './recipient-keys';
 export { createCeremonyKeys, openToken } from './ceremony-keys';
 export type { CeremonyKeys } from './ceremony-keys';
 export { KeyRecords } from './key-records';
-export type { DestroyedRecord, Erasure, KeyRecord, KeyStorage, NewKeyRecord } from './key-records';
+export type { DestroyedRecord, Erasure, KeyRecord, KeyStorage, NewKeyRecord, RecordName } from './key-records';
 export { createInvitation, readOwnInvitation, verifyInvitation } from './invitation';
 export type {
   CreatedInvitation,

@@ -65,6 +65,7 @@ export async function createInvitation(
   const existing = await findExisting(records, signingKey, run, facts, now);
   if (existing !== undefined) return { ...existing, keyHome: records.keyHome };
 
+  await records.demandRoom(run, now);
   const keys = await createCeremonyKeys();
   const iat = Math.floor(now / 1000);
   const invitation = invitationPayload.parse({

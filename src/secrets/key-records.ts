@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto';
+import { createHash, randomBytes } from 'node:crypto';
 import { appendFile, mkdir, readdir, stat, statfs } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
@@ -41,6 +41,9 @@ export interface KeyRecord extends NewKeyRecord {
   readonly destroyAfter: number;
 }
 
+/** What names a record: the run that made it, and the round. Another run with the same ceremony has records of its own. */
+export type RecordName = Pick<NewKeyRecord, 'run' | 'cid' | 'epoch'>;
+
 /** A record that a sweep destroyed. */
 export interface DestroyedRecord {
   readonly cid: string;
@@ -49,7 +52,9 @@ export interface DestroyedRecord {
 }
 
 const TMPFS_MAGIC = 0x01021994;
-const RECORD_FILE = /^([0-9a-f-]{36})\.(\d{1,9})\.key$/;
+const RECORD_FILE = /^([0-9a-f-]{36})\.(\d{1,9})\.[0-9a-f]{32}\.key$/;
+/** Records that one run may have on one host at a time: a run that goes on for days needs a few. */
+const RECORDS_PER_RUN = 32;
 const LEFTOVER_AGE_MS = 60_000;
 
 const storedRecord = z.strictObject({
@@ -124,6 +129,25 @@ export class KeyRecords {
   }
 
   /**
+   * Asked before keys are made.
+   *
+   * @throws RunbookError `PRECONDITION_FAILED` where the run has as many records as it may have.
+   */
+  async demandRoom(run: RunContext, now = Date.now()): Promise<void> {
+    const has = (await this.ofRun(run, now)).length;
+    if (has < RECORDS_PER_RUN) return;
+    throw new RunbookError(
+      'PRECONDITION_FAILED',
+      'This run has asked for key shares too often: no further keys are made.',
+      {
+        observed: `${has} rounds with keys on this host`,
+        needed: `fewer than ${RECORDS_PER_RUN}`,
+        next: 'Stop this run, find out why its rounds come to nothing, and start again.',
+      },
+    );
+  }
+
+  /**
    * Stores the keys of one epoch, synced before it returns.
    *
    * @throws RunbookError `STATE_DIVERGED` where this epoch has a record: an epoch has exactly one invitation.
@@ -141,7 +165,7 @@ export class KeyRecords {
       pgpFingerprint: keys.pgpFingerprint,
       pgpPrivateKey: keys.pgpPrivateKey.reveal(),
     };
-    if (!(await writeNewFile(this.#directory, fileName(record.cid, record.epoch), JSON.stringify(stored)))) {
+    if (!(await writeNewFile(this.#directory, fileName(record), JSON.stringify(stored)))) {
       throw new RunbookError('STATE_DIVERGED', `Epoch ${record.epoch} of this ceremony has keys already.`);
     }
     return present(stored, undefined);
@@ -151,8 +175,8 @@ export class KeyRecords {
    * @param now milliseconds since 1970.
    * @throws RunbookError `KEY_RECORD_MISSING` where it is not on this host, destroyed, or past its time.
    */
-  async read(cid: string, epoch: number, now = Date.now()): Promise<KeyRecord> {
-    const record = await this.#load(fileName(cid, epoch));
+  async read(name: RecordName, now = Date.now()): Promise<KeyRecord> {
+    const record = await this.#load(fileName(name));
     if (record !== undefined && record !== 'unreadable' && record.destroyAfter * 1000 > now) return record;
     throw new RunbookError(
       'KEY_RECORD_MISSING',
@@ -181,10 +205,10 @@ export class KeyRecords {
    * @param now milliseconds since 1970.
    * @throws RunbookError `KEY_RECORD_MISSING`.
    */
-  async markFirstBurst(cid: string, epoch: number, now: number): Promise<KeyRecord> {
-    await this.read(cid, epoch, now);
-    await writeNewFile(this.#directory, burstFileName(fileName(cid, epoch)), String(Math.floor(now / 1000)));
-    return this.read(cid, epoch, now);
+  async markFirstBurst(name: RecordName, now: number): Promise<KeyRecord> {
+    await this.read(name, now);
+    await writeNewFile(this.#directory, burstFileName(fileName(name)), String(Math.floor(now / 1000)));
+    return this.read(name, now);
   }
 
   /**
@@ -192,14 +216,14 @@ export class KeyRecords {
    *
    * @param mark one line that names the envelopes, and holds no secret.
    */
-  async noteRejectedSet(cid: string, epoch: number, cluster: string, mark: string): Promise<void> {
-    const file = join(this.#directory, rejectedFileName(fileName(cid, epoch)));
+  async noteRejectedSet(name: RecordName, cluster: string, mark: string): Promise<void> {
+    const file = join(this.#directory, rejectedFileName(fileName(name)));
     await appendFile(file, `${JSON.stringify([cluster, mark])}\n`, { mode: 0o600 }).catch(() => undefined);
   }
 
   /** The sets that {@link noteRejectedSet} noted of a cluster. */
-  async rejectedSets(cid: string, epoch: number, cluster: string): Promise<readonly string[]> {
-    const text = (await readOwnFile(this.#directory, rejectedFileName(fileName(cid, epoch)))) ?? '';
+  async rejectedSets(name: RecordName, cluster: string): Promise<readonly string[]> {
+    const text = (await readOwnFile(this.#directory, rejectedFileName(fileName(name)))) ?? '';
     return text.split('\n').flatMap((line) => {
       const [of, mark] = parseLine(line);
       return of === cluster && mark !== undefined ? [mark] : [];
@@ -207,8 +231,8 @@ export class KeyRecords {
   }
 
   /** Overwrites and removes the record. False where there was none. */
-  async destroy(cid: string, epoch: number): Promise<boolean> {
-    return this.#destroyFile(fileName(cid, epoch));
+  async destroy(name: RecordName): Promise<boolean> {
+    return this.#destroyFile(fileName(name));
   }
 
   /**
@@ -259,13 +283,16 @@ export class KeyRecords {
     const text = await readOwnFile(this.#directory, name);
     if (text === undefined) return undefined;
     const parsed = parseStored(text);
-    if (parsed === undefined || fileName(parsed.cid, parsed.epoch) !== name) return 'unreadable';
+    if (parsed === undefined || fileName(parsed) !== name) return 'unreadable';
     return present(parsed, await readOwnFile(this.#directory, burstFileName(name)));
   }
 }
 
-function fileName(cid: string, epoch: number): string {
-  const name = `${cid}.${epoch}.key`;
+function fileName({ run: { ns, wid, rid }, cid, epoch }: RecordName): string {
+  const run = createHash('sha256')
+    .update(JSON.stringify([ns, wid, rid]))
+    .digest('hex');
+  const name = `${cid}.${epoch}.${run.slice(0, 32)}.key`;
   // Both may come from a signal or an activity input: nothing but a UUID and a number may name a file.
   if (!RECORD_FILE.test(name)) throw new RunbookError('KEY_RECORD_MISSING', 'This is not a ceremony and an epoch.');
   return name;

@@ -58,6 +58,7 @@ export async function createRehearsal(
   const existing = await findExisting(records, signingKey, run, facts, now);
   if (existing !== undefined) return existing;
 
+  await records.demandRoom(run, now);
   const keys = await createCeremonyKeys();
   const iat = Math.floor(now / 1000);
   const { ns, wid, rid } = run;

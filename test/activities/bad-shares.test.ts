@@ -160,10 +160,10 @@ describe('over the whole of a run', () => {
   });
 
   it('a cluster rejects a bounded number of sets under one invitation, whatever is given and corrected', async () => {
-    const { cid, epoch } = ceremony;
-    const noted = await bench.keyRecords.rejectedSets(cid, epoch, 'west');
+    const name = { run: bench.run, ...ceremony };
+    const noted = await bench.keyRecords.rejectedSets(name, 'west');
     for (let set = noted.length; set < MAX_SETS_OF_EPOCH - 1; set += 1)
-      await bench.keyRecords.noteRejectedSet(cid, epoch, 'west', `set ${set}`);
+      await bench.keyRecords.noteRejectedSet(name, 'west', `set ${set}`);
     const next = async () => [await envelope('ada', wrong('ada')), ...held, await envelope('dora', wrong('dora'))];
     expect(await count(fails(await next()))).toBe(1);
     const failure = await bench.failure('generateOperationToken', burst(await next()));
@@ -173,6 +173,6 @@ describe('over the whole of a run', () => {
     expect(failure.details['next']).toContain('the run asks the holders again with a new invitation');
     expect(await count(fails(await next()))).toBe(0);
     // What one cluster rejected says nothing of another.
-    expect(await bench.keyRecords.rejectedSets(cid, epoch, 'east')).toEqual([]);
+    expect(await bench.keyRecords.rejectedSets(name, 'east')).toEqual([]);
   });
 });

@@ -261,7 +261,7 @@ describe('bounds', () => {
   });
 
   it('an attempt of ours that cannot be cancelled ends the burst', async () => {
-    const { keys } = await bench.keyRecords.read(ceremony.cid, ceremony.epoch);
+    const { keys } = await bench.keyRecords.read({ run: bench.run, ...ceremony });
     const body = JSON.stringify({ pgp_key: keys.pgpPublicKey });
     await fetch(`${west.addresses[0]}${BASE}/attempt`, { method: 'POST', body });
     bench.service.faults.add({
@@ -276,7 +276,7 @@ describe('bounds', () => {
 });
 
 it('shows none of the shares, keys and tokens anywhere', async () => {
-  const { keys } = await bench.keyRecords.read(ceremony.cid, ceremony.epoch);
+  const { keys } = await bench.keyRecords.read({ run: bench.run, ...ceremony });
   bench.canary('age identity', keys.identity.reveal());
   bench.canary('PGP key', keys.pgpPrivateKey.reveal().split('\n')[3] ?? '');
   expect(bench.leaks()).toEqual([]);

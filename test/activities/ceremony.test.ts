@@ -1,6 +1,7 @@
 /** What a ceremony may be used for: only what its holders were asked for, in the run that asked them. */
+import { randomUUID } from 'node:crypto';
 import type { CeremonyHandle } from '../../src/contracts/ceremony';
-import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
+import { ActivityBench, DEPLOYMENT, failedOf } from '../support/activity-environment';
 
 const USES = ['dr.promote', 'dr.operation-token.delete'] as const;
 
@@ -97,6 +98,43 @@ it('destroyed keys open nothing any more', async () => {
   expect(await bench.call('destroyCeremonyKeys', { ceremony: gone })).toMatchObject({ destroyed: true });
   expect(await bench.call('destroyCeremonyKeys', { ceremony: gone })).toMatchObject({ destroyed: false });
   expect((await failure({ ceremony: gone, envelopes: theirs })).code).toBe('KEY_RECORD_MISSING');
+});
+
+describe('a run of somebody else on this host', () => {
+  const stranger = { ns: 'default', wid: 'ceremony:theirs', rid: 'theirs' };
+  const round = (epoch: number, cid: string, run = bench.run) =>
+    bench.call(
+      'createCeremony',
+      {
+        ...{ deployment: DEPLOYMENT, runbook: 'drSwitchover', reason: 'a test', requestedBy: 'olga' },
+        ...{ targets: [{ cluster: 'west', uses: USES }], epoch, cid, inputDigest: 'digest' },
+      },
+      { run },
+    );
+
+  it("that gives the ID of a ceremony does not block its owner's next rounds, nor end them", async () => {
+    const own = await round(1, randomUUID());
+    const theirs = await round(2, own.cid, stranger);
+    const next = await round(2, own.cid);
+    expect(next).toMatchObject({ cid: own.cid, epoch: 2 });
+    expect(next.fingerprint).not.toBe(theirs.fingerprint);
+    // Neither can be used by the other, nor destroyed.
+    const used = await failure({ ceremony: theirs, envelopes });
+    expect(used.code).toBe('SHARES_MISSING');
+    await bench.call('destroyCeremonyKeys', { ceremony: theirs }, { run: stranger });
+    expect(await round(2, own.cid)).toMatchObject({ fingerprint: next.fingerprint });
+  });
+
+  it('has no more than a bound of rounds at a time, and is refused plainly', async () => {
+    const many = { ...stranger, rid: 'many' };
+    let made = 0;
+    const last = await (async () => {
+      for (; made < 100; made += 1) await round(made + 1, randomUUID(), many);
+    })().catch(failedOf);
+    expect(made).toBe(32);
+    expect(last).toMatchObject({ code: 'PRECONDITION_FAILED', retryable: false, details: { needed: 'fewer than 32' } });
+    expect(await round(1, randomUUID())).toBeDefined();
+  });
 });
 
 it('a deployment or cluster that the inventory does not have is refused by name', async () => {

@@ -86,7 +86,7 @@ describe('generateRootToken', () => {
     expect(bench.calls('east', 'sys/generate-root/attempt')).toBe(0);
     // As far as the shares: those of another epoch do not serve.
     const next = await invite(key, 2);
-    await bench.keyRecords.markFirstBurst(ceremony.cid, ceremony.epoch, Date.now());
+    await bench.keyRecords.markFirstBurst({ run: bench.run, ...ceremony }, Date.now());
     expect((await bench.failure('generateRootToken', generate(old, { ceremony: next }))).code).toBe('SHARES_MISSING');
     bench.history = { events: [] };
   });
@@ -122,7 +122,7 @@ describe('generateRootToken', () => {
     };
     const there = async () => ((await (await fetch(slot)).json()) as { nonce: string }).nonce;
     // The worker that began a burst died before it started an attempt; the recipient starts his by hand.
-    await bench.keyRecords.markFirstBurst(ceremony.cid, ceremony.epoch, Date.now());
+    await bench.keyRecords.markFirstBurst({ run: bench.run, ...ceremony }, Date.now());
     const ledger = new TokenLedger(bench.ledgerDirectory);
     const subject = {
       ...({ kind: 'root-token', deployment: DEPLOYMENT, cluster: 'east', clusterId: 'east', run: bench.run } as const),

@@ -53,7 +53,7 @@ function share(words: readonly string[] = [], typed: Typed = {}): Promise<CliRes
 const claimed: PersonLookup = (name) => (name === 'ada' ? { name, attestation: 'claimed', publicKeys: [] } : undefined);
 
 async function opened(text: string, person = claimed) {
-  const record = await records.read(invited.rehearsal.cid, 1);
+  const record = await records.read({ run: RUN, cid: invited.rehearsal.cid, epoch: 1 });
   return openRehearsalAnswer(record, JSON.parse(text), { person, receivedAt: Date.now() });
 }
 

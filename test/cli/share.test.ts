@@ -367,7 +367,7 @@ function ceremony() {
 }
 
 async function opened(envelope: unknown): Promise<string | undefined> {
-  const record = await records.read(invitation.invitation.cid, 1);
+  const record = await records.read({ run: invitation.invitation, cid: invitation.invitation.cid, epoch: 1 });
   const { shares } = await openShares(record, [envelope], claimed);
   return shares[0]?.share.reveal();
 }

@@ -36,7 +36,8 @@ inBrowser(`the holder's page in a browser${because}`, () => {
 
   async function opened(envelope: unknown, person: PersonFacts = ben) {
     const { cid, epoch } = invitation.invitation;
-    const { receipts, shares } = await openShares(await stage.records.read(cid, epoch), [envelope], lookup(person));
+    const record = await stage.records.read({ run: invitation.invitation, cid, epoch });
+    const { receipts, shares } = await openShares(record, [envelope], lookup(person));
     return { verdict: receipts[0]?.verdict, share: shares[0]?.share.reveal() };
   }
 
@@ -277,7 +278,7 @@ inBrowser(`the holder's page in a browser${because}`, () => {
     expect(await page.innerText('body')).not.toContain('Give your key share');
     expect(await page.innerText('#step-3')).toContain('Do not type your key share');
     const envelope = await encryptAndCopy(page);
-    const record = await stage.records.read(rehearsal.rehearsal.cid, 1_000);
+    const record = await stage.records.read({ run: rehearsal.rehearsal, cid: rehearsal.rehearsal.cid, epoch: 1_000 });
     const { receipt, answer } = await openRehearsalAnswer(record, envelope, {
       person: lookup(ben),
       receivedAt: Date.now(),

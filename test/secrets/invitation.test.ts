@@ -49,7 +49,7 @@ describe('an invitation', () => {
   });
 
   it('belongs to a stored record with the keys that it names', async () => {
-    const record = await records.read(created.invitation.cid, 1, NOW);
+    const record = await records.read({ run: RUN, cid: created.invitation.cid, epoch: 1 }, NOW);
     expect(record.keys).toMatchObject({
       recipient: created.invitation.recipient,
       pgpFingerprint: created.invitation.pgp,

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { link, mkdtemp, readdir, readFile, rm, stat, utimes, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -7,6 +8,12 @@ import type { NewKeyRecord } from '../../src/secrets/key-records';
 import { CID, DIGEST, failureOf, record, RUN, sharedCeremonyKeys } from './builders';
 
 const NOW = 1_900_000_000_000;
+/** As `RUN` names its files. */
+const OF_RUN = createHash('sha256')
+  .update(JSON.stringify([RUN.ns, RUN.wid, RUN.rid]))
+  .digest('hex')
+  .slice(0, 32);
+const NAME = { run: RUN, cid: CID, epoch: 1 };
 const TMPFS = async () => 0x01021994;
 let directory: string;
 let records: KeyRecords;
@@ -55,11 +62,11 @@ describe('the key directory', () => {
 describe('key records', () => {
   it('come back as they were stored, from a file that only its owner reads', async () => {
     const created = await records.create(await entry());
-    const read = await records.read(CID, 1, NOW);
+    const read = await records.read(NAME, NOW);
     expect(read).toEqual(created);
     expect(read.keys.identity.reveal()).toBe((await sharedCeremonyKeys()).identity.reveal());
     expect(read).toMatchObject({ state: 'collecting', invitationDigest: DIGEST, run: RUN });
-    expect((await stat(join(directory, `${CID}.1.key`))).mode & 0o777).toBe(0o600);
+    expect((await stat(join(directory, `${CID}.1.${OF_RUN}.key`))).mode & 0o777).toBe(0o600);
     expect((await readdir(directory)).filter((name) => name.startsWith('.'))).toEqual([]);
   });
 
@@ -74,34 +81,34 @@ describe('key records', () => {
     await records.create(await entry());
     const failure = await failureOf(async () => records.create(await entry({ invitation: 'another' })));
     expect(failure.code).toBe('STATE_DIVERGED');
-    expect((await records.read(CID, 1, NOW)).invitation).toBe('not looked at here');
+    expect((await records.read(NAME, NOW)).invitation).toBe('not looked at here');
   });
 
   it('live until the collecting ends plus useFor, and from the first burst for useFor', async () => {
     const { exp, destroyAfter } = await records.create(await entry());
     expect(destroyAfter).toBe(exp + 600);
-    const burst = await records.markFirstBurst(CID, 1, NOW + 60_000);
+    const burst = await records.markFirstBurst(NAME, NOW + 60_000);
     expect(burst).toMatchObject({ state: 'bursting', firstBurst: NOW / 1000 + 60, destroyAfter: NOW / 1000 + 660 });
-    const second = await records.markFirstBurst(CID, 1, NOW + 120_000);
+    const second = await records.markFirstBurst(NAME, NOW + 120_000);
     expect(second.destroyAfter).toBe(burst.destroyAfter);
-    await expect(records.read(CID, 1, NOW + 659_000)).resolves.toBeDefined();
-    expect((await failureOf(() => records.read(CID, 1, NOW + 660_000))).code).toBe('KEY_RECORD_MISSING');
+    await expect(records.read(NAME, NOW + 659_000)).resolves.toBeDefined();
+    expect((await failureOf(() => records.read(NAME, NOW + 660_000))).code).toBe('KEY_RECORD_MISSING');
   });
 
   it('are gone after they were destroyed, which may be asked for twice', async () => {
     await records.create(await entry());
-    await records.markFirstBurst(CID, 1, NOW);
-    expect(await records.destroy(CID, 1)).toBe(true);
-    expect(await records.destroy(CID, 1)).toBe(false);
+    await records.markFirstBurst(NAME, NOW);
+    expect(await records.destroy(NAME)).toBe(true);
+    expect(await records.destroy(NAME)).toBe(false);
     expect(await readdir(directory)).toEqual(['key-home']);
-    expect((await failureOf(() => records.read(CID, 1, NOW))).code).toBe('KEY_RECORD_MISSING');
-    expect((await failureOf(() => records.markFirstBurst(CID, 1, NOW))).code).toBe('KEY_RECORD_MISSING');
+    expect((await failureOf(() => records.read(NAME, NOW))).code).toBe('KEY_RECORD_MISSING');
+    expect((await failureOf(() => records.markFirstBurst(NAME, NOW))).code).toBe('KEY_RECORD_MISSING');
   });
 
   it('are overwritten before their name goes: a second name of the file shows no key', async () => {
     await records.create(await entry());
-    await link(join(directory, `${CID}.1.key`), join(directory, 'witness'));
-    await records.destroy(CID, 1);
+    await link(join(directory, `${CID}.1.${OF_RUN}.key`), join(directory, 'witness'));
+    await records.destroy(NAME);
     const left = await readFile(join(directory, 'witness'), 'latin1');
     expect(left.length).toBeGreaterThan(1000);
     expect(left).not.toContain('AGE-SECRET-KEY');
@@ -113,8 +120,8 @@ describe('key records', () => {
     [CID, -1],
     [`${CID}/..`, 1],
   ])('are not found under a name that is none: %s %s', async (cid, epoch) => {
-    expect((await failureOf(() => records.read(cid, epoch))).code).toBe('KEY_RECORD_MISSING');
-    expect((await failureOf(() => records.destroy(cid, epoch))).code).toBe('KEY_RECORD_MISSING');
+    expect((await failureOf(() => records.read({ run: RUN, cid, epoch }))).code).toBe('KEY_RECORD_MISSING');
+    expect((await failureOf(() => records.destroy({ run: RUN, cid, epoch }))).code).toBe('KEY_RECORD_MISSING');
   });
 
   it('are listed by run, newest epoch first', async () => {
@@ -132,14 +139,14 @@ describe('the sweep', () => {
     await records.create(await entry({ epoch: 1 }));
     await records.create(await entry({ epoch: 2, exp: NOW / 1000 - 700 }));
     await records.create(await entry({ epoch: 3, run: { ...RUN, rid: 'closed' } }));
-    await writeFile(join(directory, `${CID}.4.key`), '{"cut off');
+    await writeFile(join(directory, `${CID}.4.${OF_RUN}.key`), '{"cut off');
     const destroyed = await records.sweep(NOW, async (_wid, rid) => rid === 'closed');
     expect(destroyed).toEqual([
       { cid: CID, epoch: 2, why: 'expired' },
       { cid: CID, epoch: 3, why: 'run-closed' },
       { cid: CID, epoch: 4, why: 'unreadable' },
     ]);
-    expect((await readdir(directory)).sort()).toEqual([`${CID}.1.key`, 'key-home']);
+    expect((await readdir(directory)).sort()).toEqual([`${CID}.1.${OF_RUN}.key`, 'key-home']);
     expect(await records.sweep(NOW, open)).toEqual([]);
   });
 
@@ -148,7 +155,7 @@ describe('the sweep', () => {
     await records.create(await entry({ epoch: 2, exp: NOW / 1000 - 700 }));
     const unreachable = async () => Promise.reject(new Error('no server'));
     expect(await records.sweep(NOW, unreachable)).toEqual([{ cid: CID, epoch: 2, why: 'expired' }]);
-    await expect(records.read(CID, 1, NOW)).resolves.toBeDefined();
+    await expect(records.read(NAME, NOW)).resolves.toBeDefined();
   });
 
   it('erases what a process that died while writing left behind, and not what is being written', async () => {

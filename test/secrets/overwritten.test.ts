@@ -75,7 +75,7 @@ describe('bytes that held a secret', () => {
     const bench = await ActivityBench.start();
     const { cid, invitation, epoch } = await bench.ceremony([{ cluster: 'west', uses: ['dr.promote'] }]);
     const envelopes = await bench.envelopes(invitation, ['ada', 'bert']);
-    const record = await bench.keyRecords.read(cid, epoch);
+    const record = await bench.keyRecords.read({ run: bench.run, cid, epoch });
     const shares: string[] = [];
     const buffers = await decodedDuring(async () => {
       const opened = await openShares(record, envelopes, (name) => bench.inventory.people.get(name));
@@ -115,7 +115,7 @@ describe('errors and prints', () => {
     ]);
     const wrong = `${'5e'.repeat(32)}07`;
     const envelopes = await bench.envelopes(ceremony.invitation, ['ada', 'bert', 'cleo'], { cleo: wrong });
-    const record = await bench.keyRecords.read(ceremony.cid, ceremony.epoch);
+    const record = await bench.keyRecords.read({ run: bench.run, ...ceremony });
     const token = await bench.operationToken('west', ['dr.reindex']);
     const authority = await bench.authority();
     const input = { deployment: 'payments', cluster: 'west' };

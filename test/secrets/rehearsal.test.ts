@@ -41,7 +41,7 @@ beforeAll(async () => {
   directory = await mkdtemp(join(tmpdir(), 'rehearsal-'));
   records = await KeyRecords.open({ directory, storage: 'disk' });
   created = await createRehearsal(records, workers, RUN, facts());
-  rehearsal = await records.read(created.rehearsal.cid, 1);
+  rehearsal = await records.read({ run: RUN, cid: created.rehearsal.cid, epoch: 1 });
   const run = { ...RUN, wid: 'deployment:payments' };
   const real = await createInvitation(
     records,
@@ -49,7 +49,7 @@ beforeAll(async () => {
     run,
     invitationFacts({ holders: ['ben', 'cyd'], threshold: 2 }),
   );
-  ceremony = await records.read(real.invitation.cid, real.invitation.epoch);
+  ceremony = await records.read({ run, cid: real.invitation.cid, epoch: real.invitation.epoch });
 });
 afterAll(() => rm(directory, { recursive: true }));
 

@@ -25,16 +25,12 @@ import { RejectedSets } from './share-sets';
 import type { TokenLedger } from './token-ledger';
 
 /** The keys of a ceremony of this very run. @throws RunbookError KEY_RECORD_MISSING */
-export async function ownRecord(
+export function ownRecord(
   { keyRecords }: ActivityDependencies,
   { cid, epoch }: { readonly cid: string; readonly epoch: number },
   run: RunContext,
 ): Promise<KeyRecord> {
-  const record = await keyRecords.read(cid, epoch);
-  if (record.run.ns === run.ns && record.run.wid === run.wid && record.run.rid === run.rid) return record;
-  throw new RunbookError('KEY_RECORD_MISSING', 'The keys of this ceremony were made for another run.', {
-    next: 'The run asks the holders again with a new invitation.',
-  });
+  return keyRecords.read({ run, cid, epoch });
 }
 
 /** What the holders were asked for, and what is made of it. */
@@ -91,7 +87,7 @@ export async function burstOfCeremony<K extends GeneratedTokenKind, T>(
   const holders = shares.map(({ holder }) => holder);
   requireGroups(groups, holders, record.threshold, cluster);
   const { keyRecords } = dependencies;
-  const { destroyAfter } = await keyRecords.markFirstBurst(record.cid, record.epoch, Date.now());
+  const { destroyAfter } = await keyRecords.markFirstBurst(record, Date.now());
   const { version } = await access.client.sys.health({ signal });
   const { token, closeAfterwards } = await ceremonyEntry(access, { kind, version, signal });
   const { cid, epoch, threshold } = record;

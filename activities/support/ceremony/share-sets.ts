@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import type { KeyRecord, KeyRecords, OpenedShare } from '../../../src/secrets';
+import type { KeyRecords, OpenedShare, RecordName } from '../../../src/secrets';
 
 /**
  * Sets of shares that one burst tries at most where the service rejects some: the stated upper bound. It holds every set
@@ -17,28 +17,19 @@ type Held = Pick<OpenedShare, 'holder'>;
 /** Sets that this cluster rejected under this invitation, with exactly these envelopes. */
 export class RejectedSets {
   readonly #records: KeyRecords;
-  readonly #record: Pick<KeyRecord, 'cid' | 'epoch'>;
+  readonly #record: RecordName;
   readonly #cluster: string;
   readonly #known: Set<string>;
 
-  private constructor(
-    records: KeyRecords,
-    record: Pick<KeyRecord, 'cid' | 'epoch'>,
-    cluster: string,
-    known: readonly string[],
-  ) {
+  private constructor(records: KeyRecords, record: RecordName, cluster: string, known: readonly string[]) {
     this.#records = records;
     this.#record = record;
     this.#cluster = cluster;
     this.#known = new Set(known);
   }
 
-  static async read(
-    records: KeyRecords,
-    record: Pick<KeyRecord, 'cid' | 'epoch'>,
-    cluster: string,
-  ): Promise<RejectedSets> {
-    return new RejectedSets(records, record, cluster, await records.rejectedSets(record.cid, record.epoch, cluster));
+  static async read(records: KeyRecords, record: RecordName, cluster: string): Promise<RejectedSets> {
+    return new RejectedSets(records, record, cluster, await records.rejectedSets(record, cluster));
   }
 
   get count(): number {
@@ -62,7 +53,7 @@ export class RejectedSets {
   async note(set: readonly OpenedShare[]): Promise<void> {
     const mark = markOf(set);
     this.#known.add(mark);
-    await this.#records.noteRejectedSet(this.#record.cid, this.#record.epoch, this.#cluster, mark);
+    await this.#records.noteRejectedSet(this.#record, this.#cluster, mark);
   }
 }
 
