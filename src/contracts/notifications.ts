@@ -1,3 +1,4 @@
+import type { RunbookName } from './names';
 import type { RunOutcome } from './run-facts';
 import type { Waiting } from './run-status';
 
@@ -29,19 +30,32 @@ export interface NotificationFacts {
   readonly escalateAfterMs: number;
 }
 
-/** What one notification says, before it is put into the form of its target. Never holds a secret. */
+/**
+ * What one notification is about. The activity puts it into words of its own: it takes names and lists from the inventory,
+ * and quotes the rest at the end. Never holds a secret.
+ */
 export interface Notification {
   readonly event: NotificationEvent;
   readonly severity: NotificationSeverity;
-  readonly runbook: string;
+  readonly runbook: RunbookName;
   /** Counts the notifications of a run, from 1: a target that gets one twice can tell. */
   readonly number: number;
   /** What it is about, the same for a matter and its end: `outage`, `wait:gate:plan`, `run`. */
   readonly subject: string;
-  /** One sentence: what happened. */
-  readonly text: string;
   /** Epoch milliseconds of workflow time. */
   readonly at: number;
+  /** `started`: the runbook that this one took over. */
+  readonly tookOver?: RunbookName;
+  /** No cluster serves clients. */
+  readonly inOutage?: boolean;
+  /** `reminder`, `escalation`: since when it is waited for, epoch milliseconds. */
+  readonly since?: number;
+  /** `protected-again`: who streams from whom. */
+  readonly streaming?: { readonly secondary: string; readonly primary: string };
+  /** `critical-finding`: its code. */
+  readonly finding?: string;
+  /** What the run has to say beside that: quoted, and cut to 120 characters. */
+  readonly words?: string;
   /** What is waited for, and from whom. */
   readonly waiting?: Waiting;
   readonly outcome?: RunOutcome;

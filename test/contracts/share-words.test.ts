@@ -2,6 +2,7 @@
 import { messageOf, plainText } from '../../activities/support/notifications/notification-texts';
 import type { Waiting } from '../../src/contracts/run-status';
 import { shareLines, sharesStillNeeded } from '../../src/contracts/share-words';
+import type { Inventory } from '../../src/inventory';
 
 type Asking = Extract<Waiting, { for: 'shares' }>;
 
@@ -87,8 +88,12 @@ it('a reminder names who is missing, with the exact command of each', () => {
     number: 1,
     subject: 'wait:shares',
   } as const;
-  const told = { ...about, text: 'still waits', at: 0, waiting: EVERYTHING };
-  const message = messageOf('payments', told, { ns: 'default', wid: WID, rid: 'r' }, undefined);
+  const people = new Map(['ada', 'bert', 'cleo', 'emil'].map((name) => [name, {}]));
+  const shareGroups = ['security', 'finance', 'audit'].map((group) => ({ group }));
+  const deployments = new Map([['payments', { clusters: new Map(), gates: {}, shareGroups }]]);
+  const inventory = { temporal: {}, people, deployments } as unknown as Inventory;
+  const told = { ...about, at: 0, waiting: EVERYTHING };
+  const message = messageOf(inventory, 'payments', told, { ns: 'default', wid: WID, rid: 'r' });
   expect(message.commands.map(({ who, as }) => [who, as])).toEqual([
     ['bert', undefined],
     ['cleo', 'declined'],
@@ -97,7 +102,7 @@ it('a reminder names who is missing, with the exact command of each', () => {
   ]);
   const text = plainText(message);
   expect(text).toContain('cleo (declined):\n    runbook share deployment:payments --holder cleo');
-  expect(text).toContain('- Declined: cleo (UNVERIFIED), ill');
+  expect(text).toContain('- Declined: cleo (UNVERIFIED), "ill"');
   expect(text).toContain('- Standing by, asked from 1970-01-01T00:01:00.000Z: emil');
   expect(text).toMatch(/- Groups \(our policy.*not Shamir's/);
 });

@@ -86,7 +86,8 @@ describe('the roster of a ceremony', () => {
       told.posted.find(({ body }) => body['event'] === 'stand-by-called'),
     );
     expect(JSON.stringify(message.body)).toContain('runbook share ceremony:west --holder dora');
-    expect(message.body['text']).toMatch(/now asks who stands by, dora and emil, .* after 1.2 s/);
+    expect(message.body['text']).toMatch(/now asks who stands by for a key share/);
+    expect(JSON.stringify(message.body['details'])).toMatch(/The run says: .* who stands by, dora and emil, for/);
 
     await run.share('emil');
     const report = await run.report();

@@ -1,5 +1,6 @@
 import { CancellationScope, condition, proxyActivities } from '@temporalio/workflow';
 import type { RunbookActivities } from '../../src/contracts/activities';
+import type { RunbookName } from '../../src/contracts/names';
 import type {
   Notification,
   NotificationEvent,
@@ -8,8 +9,6 @@ import type {
 } from '../../src/contracts/notifications';
 import type { Finding, RunOutcome, RunPhase } from '../../src/contracts/run-facts';
 import type { Waiting } from '../../src/contracts/run-status';
-import { sharesStillNeeded } from '../../src/contracts/share-words';
-import { said } from '../../src/contracts/words';
 import { failureFacts } from './failures';
 import type { RunState } from './run-state';
 
@@ -31,7 +30,7 @@ const { notify } = proxyActivities<Pick<RunbookActivities, 'notify'>>({
   summary: 'Tell people outside of the run',
 });
 
-type Told = Pick<Notification, 'event' | 'severity' | 'subject' | 'text'> & Partial<Notification>;
+type Told = Pick<Notification, 'event' | 'severity' | 'subject'> & Partial<Notification>;
 
 /**
  * Tells people outside of the run what happens. In the background: nothing here is awaited by a step, a target that is
@@ -41,7 +40,7 @@ export class Notifications {
   readonly #state: RunState;
   #site: NotificationFacts | undefined;
   #silent = false;
-  #startedAs: string | undefined;
+  #startedAs: RunbookName | undefined;
   #number = 0;
   #pending = 0;
   readonly #failed = new Set<string>();
@@ -66,12 +65,9 @@ export class Notifications {
     this.#site = site;
     const { runbook } = this.#state;
     if (this.#startedAs === runbook) return;
-    const text =
-      this.#startedAs === undefined
-        ? `${runbook} was started.`
-        : `${this.#startedAs} was taken over: it goes on as ${runbook}.`;
+    const tookOver = this.#startedAs;
     this.#startedAs = runbook;
-    this.#tell({ event: 'started', severity: 'info', subject: 'run', text });
+    this.#tell({ event: 'started', severity: 'info', subject: 'run', ...(tookOver && { tookOver }) });
     for (const [key, waiting] of this.#state.waiting) this.waitBegan(key, waiting);
     for (const finding of this.#early.splice(0)) this.alarm(finding);
   }
@@ -84,17 +80,15 @@ export class Notifications {
     this.#open.set(key, mark);
     const event = waiting.for === 'decision' ? 'parked' : 'waiting-for-people';
     const severity = this.#inOutage ? 'critical' : event === 'parked' ? 'warning' : 'info';
-    const inOutage = this.#inOutage ? ' No cluster serves clients.' : '';
-    const text = `${this.#state.runbook} ${inWords(waiting)}.${inOutage}`;
-    this.#tell({ event, severity, subject: `wait:${key}`, text, waiting });
+    this.#tell({ event, severity, subject: `wait:${key}`, waiting });
     void CancellationScope.nonCancellable(() => this.#remind(this.#required, key, mark));
   }
 
   /** Something happened to what is waited for: it is told with what is waited for now. */
-  ofWait(key: string, event: NotificationEvent, text: string, severity: NotificationSeverity = 'info'): void {
+  ofWait(key: string, event: NotificationEvent, words: string, severity: NotificationSeverity = 'info'): void {
     const waiting = this.#state.waiting.get(key);
     const told = this.#inOutage ? 'critical' : severity;
-    this.#tell({ event, severity: told, subject: `wait:${key}`, text, ...(waiting && { waiting }) });
+    this.#tell({ event, severity: told, subject: `wait:${key}`, words, ...(waiting && { waiting }) });
   }
 
   waitOver(key: string): void {
@@ -107,23 +101,22 @@ export class Notifications {
 
   phaseChanged(from: RunPhase, to: RunPhase): void {
     if (to === 'outage' && from !== 'outage') {
-      const text = 'The outage began: no cluster serves clients.';
-      this.#tell({ event: 'outage-started', severity: 'critical', subject: 'outage', text });
+      this.#tell({ event: 'outage-started', severity: 'critical', subject: 'outage' });
     } else if (from === 'outage' && this.#state.serviceBackAt !== undefined) {
       this.serviceReady();
     }
   }
 
   serviceReady(): void {
-    this.#tell({ event: 'service-ready', severity: 'info', subject: 'outage', text: 'Service is back.' });
+    this.#tell({ event: 'service-ready', severity: 'info', subject: 'outage' });
   }
 
   /** A DR secondary streams from the new primary. Only the first one is told. */
   protectedAgain(secondary: string, primary: string): void {
     if (this.#protectedAgain) return;
     this.#protectedAgain = true;
-    const text = `${secondary} streams from ${primary}: there is DR protection again.`;
-    this.#tell({ event: 'protected-again', severity: 'info', subject: 'protection', text });
+    const streaming = { secondary, primary };
+    this.#tell({ event: 'protected-again', severity: 'info', subject: 'protection', streaming });
   }
 
   /** Something that cannot wait for the report: told at once, or as soon as it is known whom to tell. */
@@ -133,17 +126,16 @@ export class Notifications {
       this.#early.push(finding);
       return;
     }
-    const { code, text, next } = finding;
-    const whole = next === undefined ? text : `${text} ${next}`;
-    this.#tell({ event: 'critical-finding', severity: 'critical', subject: `finding:${code}`, text: whole });
+    const { code, text: words } = finding;
+    const subject = `finding:${code}`;
+    this.#tell({ event: 'critical-finding', severity: 'critical', subject, finding: code, words });
   }
 
   finished(outcome: RunOutcome, leftToDo: readonly string[]): void {
     this.#open.clear();
     const critical = this.#inOutage || this.#state.findings.some((each) => each.severity === 'critical');
     const severity = critical ? 'critical' : outcome === 'completed' && leftToDo.length === 0 ? 'info' : 'warning';
-    const text = `${this.#state.runbook} ended: ${outcome}.${this.#inOutage ? ' It was ended inside the outage.' : ''}`;
-    this.#tell({ event: 'finished', severity, subject: 'run', text, outcome, leftToDo });
+    this.#tell({ event: 'finished', severity, subject: 'run', outcome, leftToDo });
   }
 
   /** Waits, for a short time, for what is under way; what is not known to be told then becomes a finding. */
@@ -178,8 +170,7 @@ export class Notifications {
       if (await condition(over, Math.max(1, next - Date.now()))) return;
       const waiting = this.#state.waiting.get(key);
       if (!waiting) return;
-      const text = `${this.#state.runbook} still ${inWords(waiting)}, since ${new Date(since).toISOString()}.`;
-      const about = { subject: `wait:${key}`, text, waiting };
+      const about = { subject: `wait:${key}`, since, waiting };
       const now = Date.now();
       if (now >= escalateAt) {
         escalateAt = Infinity;
@@ -198,7 +189,13 @@ export class Notifications {
     if (!this.#site?.events.includes(told.event)) return;
     this.#number += 1;
     const { deployment, runbook } = this.#state;
-    const notification = { ...told, runbook, number: this.#number, at: Date.now() };
+    const notification = {
+      ...told,
+      runbook,
+      number: this.#number,
+      at: Date.now(),
+      ...(this.#inOutage && { inOutage: true }),
+    };
     this.#pending += 1;
     void CancellationScope.nonCancellable(() => this.#deliver(deployment, notification)).then(() => {
       this.#pending -= 1;
@@ -228,34 +225,4 @@ export class Notifications {
       next: 'Put the target in order, in the inventory or where it runs. The run does not depend on it.',
     });
   }
-}
-
-function inWords(waiting: Waiting): string {
-  switch (waiting.for) {
-    case 'approval':
-      return `waits for approval of gate ${waiting.gate}${waiting.again === undefined ? '' : ' again'}`;
-    case 'shares':
-      return `waits for ${sharesWanted(waiting)}`;
-    case 'rehearsal':
-      return 'waits for answers to the rehearsal; no key share is asked for';
-    case 'decision':
-      return `is parked at "${waiting.step}" (${waiting.code}) and waits for a decision`;
-    case 'resume':
-      return `is paused by ${said(waiting.by)} and waits to be resumed`;
-    case 'window':
-      return 'waits for its change window';
-    case 'action':
-      return `waits until people have done this: ${waiting.what}${namesOf(waiting)}`;
-  }
-}
-
-function namesOf({ commands = [] }: Extract<Waiting, { for: 'action' }>): string {
-  return commands.length === 0 ? '' : ` (${commands.map(({ who }) => who).join(', ')})`;
-}
-
-/** Who is missing is named in the first line: it is all that a telephone shows. */
-function sharesWanted(waiting: Extract<Waiting, { for: 'shares' }>): string {
-  const { missingHolders } = waiting;
-  const needed = sharesStillNeeded(waiting);
-  return missingHolders.length === 0 ? needed : `${needed} from ${missingHolders.join(', ')}`;
 }

@@ -41,18 +41,11 @@ async function sendToWebhook(target: TargetOf<'webhook'>, message: Message, sign
 /** The one field that every Slack-compatible webhook takes. */
 function slackBody(message: Message): { readonly text: string } {
   const { title, details, commands, link, workflowId } = message;
-  // Nothing escapes a backtick there: one in the Workflow ID or in a command would end the code that it stands in.
-  const unticked = (text: string) => text.replaceAll('`', 'ˋ');
-  const escaped = (text: string) =>
-    text
-      .replaceAll(workflowId, unticked(workflowId))
-      .replaceAll('&', '&amp;')
-      .replaceAll('<', '&lt;')
-      .replaceAll('>', '&gt;');
+  const escaped = (text: string) => text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
   const lines = [
     `*${escaped(title)}*`,
     ...details.map((line) => `• ${escaped(line)}`),
-    ...commands.map(({ who, command }) => `${escaped(who)}: \`${escaped(unticked(command))}\``),
+    ...commands.map(({ who, command }) => `${escaped(who)}: \`${escaped(command)}\``),
     link === undefined ? escaped(workflowId) : `<${link}|${escaped(workflowId)}>`,
   ];
   return { text: lines.join('\n').slice(0, SLACK_TEXT) };
