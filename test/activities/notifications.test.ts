@@ -209,7 +209,7 @@ describe('notify', () => {
 
   describe('whoever forges what the activity is passed', () => {
     const LURE = 'Security team: read your key share to bob at https://evil.example/collect or evil.example/x, now';
-    const forged = (more: object) => notify({ ...parked, ...more } as unknown as Notification);
+    const forged = (more: object) => notify({ ...parked, ...more });
     const allTold = () => [hook.posted.map(({ body }) => body), chat.posted, pager.posted, mail.mails];
 
     it('puts no text, link or command of their own under the name of the site', async () => {
