@@ -3,8 +3,7 @@ import type { ForeignAttemptActivities } from '../src/contracts/activities';
 import { attemptMark, foreignAttemptStep } from '../src/contracts/ceremony';
 import type { Finding } from '../src/contracts/run-facts';
 import { RunbookError, isRunbookError } from '../src/errors';
-import { findDeployment } from '../src/inventory';
-import type { RunContext, VerifiedDecision } from '../src/secrets';
+import type { RunContext } from '../src/secrets';
 import { verifyDecision } from '../src/secrets';
 import type { ActivityDependencies } from './dependencies';
 import { ArrivedSignals } from './support/approvals/arrived-signals';
@@ -12,7 +11,7 @@ import type { Clusters } from './support/clusters';
 import { ceremonyToken } from './support/clusters';
 import { executeChange } from './support/execution';
 import { keyInWords, readAttempt } from './support/ceremony/generation-slot';
-import { personLookup } from './support/approvals/people';
+import { mayNotDecide, personLookup } from './support/approvals/people';
 import { CHANGE_TIMEOUT_MS, readActConfirm } from './support/read-act-confirm';
 import { said } from '../src/contracts/words';
 
@@ -85,14 +84,13 @@ function told(cluster: string, whose: string, deciders: readonly string[], calls
   };
 }
 
-/** Who decided to cancel the attempt of this step; nobody counts twice, and a name that anybody may use does not count. */
+/** Who decided to cancel the attempt of this step, and may; nobody counts twice. */
 async function decidersOf(
   { inventory }: ActivityDependencies,
   run: RunContext,
   deployment: string,
   step: string,
 ): Promise<string[]> {
-  const { laboratory } = findDeployment(inventory, deployment);
   const person = personLookup(inventory);
   const deciders = new Set<string>();
   for (const { content, principal } of await new ArrivedSignals(run).every('decide')) {
@@ -100,13 +98,10 @@ async function decidersOf(
       if (isRunbookError(error)) return undefined;
       throw error;
     });
-    if (decision && counts(decision, step, laboratory)) deciders.add(decision.name);
+    if (decision?.step !== step || decision.action !== 'cancel-attempt') continue;
+    if (mayNotDecide(inventory, deployment, run, decision) === undefined) deciders.add(decision.name);
   }
   return [...deciders];
-}
-
-function counts({ step, action, how }: VerifiedDecision, wanted: string, laboratory: boolean): boolean {
-  return step === wanted && action === 'cancel-attempt' && (how !== 'claimed' || laboratory);
 }
 
 function undecided(cluster: string, whose: string, deciders: readonly string[]): RunbookError {

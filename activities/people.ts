@@ -1,20 +1,17 @@
 import type { RunbookActivities } from '../src/contracts/activities';
 import { isUndecodable } from '../src/contracts/signals';
-import type { DecisionAction } from '../src/contracts/signals';
+import { nextCommandOf } from '../src/contracts/next-commands';
 import { GATE_NAMES } from '../src/contracts/plan';
 import type { GateName } from '../src/contracts/plan';
 import { RunbookError, isRunbookError } from '../src/errors';
-import { findDeployment } from '../src/inventory';
+import { countsIn, findDeployment } from '../src/inventory';
 import { verifyApproval, verifyDecision } from '../src/secrets';
 import type { RunContext, VerifiedApproval } from '../src/secrets';
 import type { ActivityDependencies } from './dependencies';
 import { execute } from './support/execution';
 import { ArrivedSignals } from './support/approvals/arrived-signals';
-import { judgeGate, personLookup, verifiedApprovals } from './support/approvals/people';
+import { judgeGate, mayNotDecide, onlyClaimed, personLookup, verifiedApprovals } from './support/approvals/people';
 import { acceptancesOf, mayNotAccept } from './support/ceremony/plain-shares';
-
-/** Choices that give up a safety, or service itself: a name that anybody may use is not enough for them. */
-const NEVER_CLAIMED: readonly DecisionAction[] = ['skip', 'leave', 'cancel-attempt'];
 
 /** What people sent, checked against the inventory (protocol: "Approvals and decisions"), read where it arrived. */
 export function createPeopleActivities(
@@ -53,6 +50,11 @@ export function createPeopleActivities(
             continue;
           }
           approvals.push(approval);
+          if (!countsIn(findDeployment(inventory, deployment), approval.how)) {
+            const text = onlyClaimed(approval.name, nextCommandOf.approve(run.wid, name, approval.name));
+            verdicts.push({ arrival, accepted: false, code: 'only-claimed', text, by });
+            continue;
+          }
           verdicts.push({
             arrival,
             accepted: true,
@@ -70,7 +72,6 @@ export function createPeopleActivities(
 
     checkDecisions: execute(async ({ deployment, parked, arrived }, { run }) => {
       const signals = new ArrivedSignals(run);
-      const { laboratory } = findDeployment(inventory, deployment);
       const verdicts: Awaited<ReturnType<RunbookActivities['checkDecisions']>>['verdicts'][number][] = [];
       for (const { arrival, content, principal } of await signals.all('decide', arrived)) {
         const refuse = (code: string, text: string) => verdicts.push({ arrival, accepted: false, code, text });
@@ -79,13 +80,11 @@ export function createPeopleActivities(
           continue;
         }
         try {
-          const { name, how, action, reason, step, parkingNo } = await verifyDecision(content, {
-            run,
-            person,
-            principal,
-          });
+          const verified = await verifyDecision(content, { run, person, principal });
+          const { name, how, action, reason, step, parkingNo } = verified;
           const by = { name, how };
-          const mayNot =
+          const mayNot = mayNotDecide(inventory, deployment, run, verified);
+          const mayNotUse =
             action === 'use-share'
               ? mayNotAccept(inventory, deployment, by, await signals.failoverRequesters())
               : undefined;
@@ -106,16 +105,10 @@ export function createPeopleActivities(
               text: `"${action}" is not a choice here; choices: ${waiting.choices.join(', ')}`,
               by,
             });
-          } else if (how === 'claimed' && NEVER_CLAIMED.includes(action) && !laboratory) {
-            verdicts.push({
-              arrival,
-              accepted: false,
-              code: 'only-claimed',
-              text: `"${action}" needs a person who signs; ${name} is only claimed, and this is no laboratory`,
-              by,
-            });
           } else if (mayNot !== undefined) {
-            verdicts.push({ arrival, accepted: false, code: 'not-an-approver', text: mayNot, by });
+            verdicts.push({ arrival, accepted: false, ...mayNot, by });
+          } else if (mayNotUse !== undefined) {
+            verdicts.push({ arrival, accepted: false, code: 'not-an-approver', text: mayNotUse, by });
           } else {
             const decision = { step, parkingNo, action, reason, rid: run.rid };
             const missing =

@@ -1,7 +1,7 @@
 import type { GateName } from '../../src/contracts/plan';
 import type { ReadinessPoint } from '../../src/contracts/readiness';
 import type { Deployment, GatePolicy, Inventory, Person } from '../../src/inventory';
-import { holdersOf } from '../../src/inventory';
+import { approversOf, holdersOf } from '../../src/inventory';
 import { evaluateGate } from '../../src/secrets';
 import { judged } from './point';
 import type { Question, Verdicts } from './point';
@@ -37,9 +37,7 @@ function gatePoint(
   otherwise: Verdicts,
 ): ReadinessPoint[] {
   const policy = deployment.gates[gate];
-  const members = [...inventory.people.values()].filter(({ groups }) =>
-    groups.some((group) => policy.groups.includes(group)),
-  );
+  const members = approversOf(inventory, deployment, gate);
   const names = members.map(({ name }) => name);
   const question: Question = {
     id: `gate.${gate}`,
@@ -48,8 +46,6 @@ function gatePoint(
     next: `Put more people into the groups of gate ${gate}, or change its policy.`,
   };
   const observed = `${names.length} may approve: ${names.join(', ') || 'nobody'}`;
-  if (gate === 'force' && policy.approvals < 2)
-    return judged(question, otherwise, observed, { reason: 'force must be approved by two people' });
   if (!canBeMet(policy, members, OUTSIDER)) return judged(question, otherwise, observed);
   const blocked = names.filter((name) => !canBeMet(policy, members, name));
   // Somebody must be left who may ask.

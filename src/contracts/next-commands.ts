@@ -29,8 +29,12 @@ export const nextCommandOf = {
   share: (workflowId: string, holder: string) => shellLine('runbook', 'share', workflowId, '--holder', holder),
   decline: (workflowId: string, holder = WHO) =>
     shellLine('runbook', 'decline', workflowId, '--holder', holder, '--reason', 'WHY'),
-  approve: (workflowId: string, gate: string) =>
-    shellLine('runbook', 'approve', workflowId, '--gate', gate, '--name', WHO),
+  approve: (workflowId: string, gate: string, name = WHO) =>
+    shellLine('runbook', 'approve', workflowId, '--gate', gate, '--name', name),
+  decide: (workflowId: string, step: string, action: string, name = WHO) =>
+    shellLine(
+      ...['runbook', 'decide', workflowId, '--step', step, '--action', action, '--reason', 'WHY', '--name', name],
+    ),
   status: (workflowId: string) => shellLine('runbook', 'status', workflowId),
   abort: (workflowId: string) => shellLine('runbook', 'abort', workflowId, '--by', WHO, '--reason', 'WHY'),
 };
@@ -83,19 +87,7 @@ export function commandsFor(workflowId: string, waiting: Waiting): NextCommand[]
     case 'decision':
       return waiting.choices.map(({ action, effect }) => ({
         who: 'an operator',
-        command: shellLine(
-          'runbook',
-          'decide',
-          workflowId,
-          '--step',
-          waiting.step,
-          '--action',
-          action,
-          '--reason',
-          'WHY',
-          '--name',
-          WHO,
-        ),
+        command: nextCommandOf.decide(workflowId, waiting.step, action),
         effect,
       }));
     case 'window':

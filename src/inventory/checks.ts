@@ -1,4 +1,5 @@
 import { GATE_NAMES } from '../contracts/plan';
+import type { GateName } from '../contracts/plan';
 import { checkBatchTokens } from './batch-token-checks';
 import type { ParsedInventory } from './schema';
 
@@ -10,6 +11,7 @@ export interface Mistake {
 
 type ParsedDeployment = ParsedInventory['deployments'][string];
 type ParsedGate = ParsedDeployment['gates']['plan'];
+type ParsedPerson = ParsedInventory['people'][string];
 
 /** What the schema cannot see: what the members of an inventory say of each other. Gives all mistakes. */
 export function crossCheck(inventory: ParsedInventory): Mistake[] {
@@ -22,11 +24,9 @@ export function crossCheck(inventory: ParsedInventory): Mistake[] {
     const at = ['deployments', name];
     mistakes.push(...checkDrSets(deployment, at), ...checkCeremony(inventory, deployment, at));
     for (const gate of GATE_NAMES) {
-      // A gate that takes the policy of `plan` has its mistakes there; `force` may be met later, and readiness says so.
-      const { plan } = deployment.gates;
-      const policy = deployment.gates[gate];
-      if (gate !== 'plan' && (policy === plan || gate === 'force')) continue;
-      mistakes.push(...checkGate(inventory, policy, [...at, 'gates', gate]));
+      // A gate that takes the policy of `plan` has its mistakes there.
+      if (gate !== 'plan' && deployment.gates[gate] === deployment.gates.plan) continue;
+      mistakes.push(...checkGate(inventory, deployment, gate, [...at, 'gates', gate]));
     }
     mistakes.push(...checkNames(deployment, at));
   }
@@ -158,19 +158,46 @@ function* checkNames(deployment: ParsedDeployment, at: readonly string[]): Gener
   }
 }
 
-function* checkGate(inventory: ParsedInventory, gate: ParsedGate, at: readonly string[]): Generator<Mistake> {
+function* checkGate(
+  inventory: ParsedInventory,
+  { gates, laboratory }: ParsedDeployment,
+  name: GateName,
+  at: readonly string[],
+): Generator<Mistake> {
+  const gate = gates[name];
   const people = Object.entries(inventory.people);
   const eligible = people.filter(([, person]) => person.groups.some((group) => gate.groups.includes(group)));
+  const enough = eligible.length >= gate.approvals;
+  if (enough && !laboratory) yield* checkClaims(gate, eligible, at);
+  // It may be met later, and readiness says so.
+  if (name === 'force') return;
   for (const [index, group] of gate.groups.entries()) {
     if (!people.some(([, person]) => person.groups.includes(group))) {
       yield { path: [...at, 'groups', index], message: `nobody is in group ${group}` };
     }
   }
   // Whether the requester is one of them is known only when somebody asks.
-  if (eligible.length < gate.approvals) {
+  if (!enough) {
     yield {
       path: [...at, 'approvals'],
       message: `${gate.approvals} needed, but only ${eligible.length} may approve`,
     };
   }
+}
+
+/** Outside a laboratory a claim counts at no gate: one that could be met by claims alone is a gate that never opens. */
+function* checkClaims(
+  { approvals, groups }: ParsedGate,
+  eligible: readonly (readonly [string, ParsedPerson])[],
+  at: readonly string[],
+): Generator<Mistake> {
+  const attested = eligible.filter(([, { attestation }]) => attestation !== 'claimed');
+  const everyGroup = groups.every((group) => attested.some(([, person]) => person.groups.includes(group)));
+  if (attested.length >= approvals && everyGroup) return;
+  const claimed = eligible.filter((each) => !attested.includes(each)).map(([name]) => name);
+  if (claimed.length === 0) return;
+  yield {
+    path: [...at, 'approvals'],
+    message: `it could be met by claims alone, which count only in a laboratory: ${claimed.join(', ')} ${claimed.length === 1 ? 'has' : 'have'} no key. Each runs "runbook keys init"; list the public line, with attestation: signed`,
+  };
 }

@@ -1,5 +1,5 @@
 export { loadInventory, parseInventory } from './load';
-export { drSetOf, findCluster, findDeployment, holdersOf } from './lookup';
+export { approversOf, countsIn, decidersOf, drSetOf, findCluster, findDeployment, holdersOf } from './lookup';
 export { endOfTerm, outOfTerm, rosterAt } from './roster';
 export type { RosterAt, Term } from './roster';
 export { describeSource, readCredential, readSecret, readSigningKey } from './credentials';

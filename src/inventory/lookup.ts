@@ -1,4 +1,6 @@
 import { RunbookError } from '../errors';
+import type { GateName } from '../contracts/plan';
+import type { Attestation } from '../contracts/run-facts';
 import type { ClusterEntry, Deployment, Inventory, Person } from './types';
 
 const listed = (names: Iterable<string>): string => [...names].sort().join(', ') || 'none';
@@ -40,4 +42,29 @@ export function drSetOf(
 export function holdersOf(inventory: Inventory, deployment: Deployment): readonly Person[] {
   const { holders, standBy } = deployment.ceremony;
   return [...holders, ...standBy].flatMap((name) => inventory.people.get(name) ?? []);
+}
+
+/**
+ * The one rule about claims: in a laboratory a name that anybody may use counts, elsewhere it counts for nothing, at no gate
+ * and in no decision.
+ */
+export function countsIn({ laboratory }: Pick<Deployment, 'laboratory'>, how: Attestation): boolean {
+  return laboratory || how !== 'claimed';
+}
+
+/** Whose approvals count at a gate, before anybody is excluded as the requester. */
+export function approversOf(inventory: Inventory, deployment: Deployment, gate: GateName): readonly Person[] {
+  return membersWhoCount(inventory, deployment, deployment.gates[gate].groups);
+}
+
+/** Who may decide about a parked step: whoever may approve at some gate of this deployment, and its operators. */
+export function decidersOf(inventory: Inventory, deployment: Deployment): readonly Person[] {
+  const ofGates = Object.values(deployment.gates).flatMap(({ groups }) => groups);
+  return membersWhoCount(inventory, deployment, [...ofGates, ...deployment.operators]);
+}
+
+function membersWhoCount({ people }: Inventory, deployment: Deployment, groups: readonly string[]): readonly Person[] {
+  return [...people.values()].filter(
+    (person) => person.groups.some((group) => groups.includes(group)) && countsIn(deployment, person.attestation),
+  );
 }

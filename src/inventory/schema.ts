@@ -88,7 +88,16 @@ const gate = z
   })
   .transform(({ validFor, ...rest }) => ({ ...rest, validForMs: validFor }));
 
-const defaultForce = (plan: z.output<typeof gate>) => ({ ...plan, approvals: Math.max(2, plan.approvals) });
+const FORCE_APPROVALS = 2;
+const forceGate = gate.refine(({ approvals }) => approvals >= FORCE_APPROVALS, {
+  path: ['approvals'],
+  message: 'force needs two different people at least',
+});
+
+const defaultForce = (plan: z.output<typeof gate>) => ({
+  ...plan,
+  approvals: Math.max(FORCE_APPROVALS, plan.approvals),
+});
 
 /** `plan` and `go` are given; every other gate takes the policy of `plan` where none is, and `force` two approvers. */
 const gates = z
@@ -96,7 +105,7 @@ const gates = z
     plan: gate,
     go: gate,
     promote: gate.optional(),
-    force: gate.optional(),
+    force: forceGate.optional(),
     unfence: gate.optional(),
     wipe: gate.optional(),
     repoint: gate.optional(),
@@ -189,6 +198,8 @@ const deployment = z.strictObject({
   drSets: z.record(name, z.array(name).min(1, 'a DR set has at least one cluster')),
   ceremony,
   gates,
+  /** Groups whose members decide about parked steps, beside those of the gates. */
+  operators: z.array(name).default(['operators']),
   /** Clusters that may be wiped by an onboarding; each entry serves once. */
   wipeAllowList: z.array(wipePermission).default([]),
   /** By DR set: how its batch token is made anew, and where it is kept. */

@@ -67,7 +67,7 @@ export type CeremonyPolicy = Readonly<ParsedDeployment['ceremony']>;
 /** A named group of clusters that replicate among themselves. */
 export interface Deployment {
   readonly name: string;
-  /** Claimed documents may carry everything. */
+  /** Claimed documents count, for everything. Elsewhere they count for nothing. */
   readonly laboratory: boolean;
   readonly clusters: ReadonlyMap<string, ClusterEntry>;
   /** Members of each DR set, as listed. Membership only, never roles. */
@@ -76,6 +76,8 @@ export interface Deployment {
   /** The groups of the ceremony's policy with their members on the roster, in term or not. */
   readonly shareGroups: readonly ShareGroup[];
   readonly gates: Readonly<Record<GateName, GatePolicy>>;
+  /** Groups whose members decide about parked steps, beside those of the gates. */
+  readonly operators: readonly string[];
   /** Clusters that may be wiped; each entry serves once. */
   readonly wipeAllowList: readonly WipePermission[];
   /** By DR set: how its batch token is made anew, and where it is kept. */

@@ -20,7 +20,7 @@ describe("the server's record of who sent a signal", () => {
           : ATTESTED[name] === undefined
             ? undefined
             : { attestation: 'principal', principal: ATTESTED[name] },
-      deployment: { people: {} },
+      deployment: { people: {}, laboratory: true },
     });
     const assessed = await bench.call('assessDrSwitchover', { input: bench.input({ go: 'auto' }) });
     if (!assessed.plan) throw new Error('no plan');
@@ -122,7 +122,7 @@ describe("the server's record of who sent a signal", () => {
     ]);
   });
 
-  it('a claim that is pasted again counts from then: nobody vouches for the first one either', async () => {
+  it('in a laboratory a claim that is pasted again counts from then: nobody vouches for the first one either', async () => {
     const own = approval('olga');
     const longAgo = Date.now() - 9 * 3_600_000;
     const demote = () =>

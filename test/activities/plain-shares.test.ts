@@ -170,7 +170,7 @@ describe('a key share in plain text, where it would be used', () => {
       ]);
       const parked = [{ step, parkingNo: 1, choices: ['use-share', 'leave'] as const }];
       const { verdicts } = await laboratory.call('checkDecisions', { deployment: DEPLOYMENT, parked, arrived });
-      expect(verdicts.map(({ code }) => code)).toEqual(['not-an-approver', 'not-an-approver', 'accepted']);
+      expect(verdicts.map(({ code }) => code)).toEqual(['not-an-approver', 'may-not-decide', 'accepted']);
     } finally {
       await laboratory.stop();
     }

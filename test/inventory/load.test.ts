@@ -150,6 +150,18 @@ describe('mistakes', () => {
       '2 needed, but only 1 may approve',
     ],
     [
+      'approvals that could only be claims',
+      'ben: { groups: [holders], attestation: claimed }',
+      'ben: { groups: [approvers], attestation: claimed }',
+      'gates.force.approvals: it could be met by claims alone, which count only in a laboratory: ben has no key',
+    ],
+    [
+      'force by one person',
+      '      go: {',
+      '      force: { approvals: 1, groups: [approvers], validFor: 1h }\n      go: {',
+      'force needs two different people at least',
+    ],
+    [
       'a group of nobody',
       'groups: [approvers], validFor: 10m',
       'groups: [approvers, auditors], validFor: 10m',
@@ -217,6 +229,16 @@ describe('mistakes', () => {
   it('token source batch without a batch token', () => {
     const text = changed('        batchToken: { file: /run/runbooks/east-batch }\n', '').replace('auto', 'batch');
     expect(mistakes(text).join('\n')).toContain('ceremony.tokenSource: token source "batch" needs a batchToken');
+  });
+
+  it('a gate whose group could only claim, except in a laboratory', () => {
+    const both = changed('groups: [approvers], validFor: 10m', 'groups: [approvers, security], validFor: 10m').replace(
+      'ben: { groups: [holders]',
+      'ben: { groups: [security]',
+    );
+    expect(mistakes(both).join('\n')).toContain('gates.go.approvals: it could be met by claims alone');
+    expect(mistakes(both).join('\n')).toContain('ben has no key. Each runs "runbook keys init"');
+    expect(mistakes(both.replace('  payments:\n', '  payments:\n    laboratory: true\n'))).toEqual([]);
   });
 
   it('one key of two people', () => {

@@ -77,6 +77,8 @@ export class ActivityBench {
   readonly emitted: string[] = [];
   /** The run's own history, for the activities that read it. */
   history: temporal.api.history.v1.IHistory = { events: [] };
+  /** See {@link #recorded}. */
+  readonly #approved: { readonly content: { readonly document: string }; readonly at: number }[] = [];
   /** With what Temporal answers instead of the history. */
   historyError: Error | undefined;
   /** Temporal gave the attempt under way up, and began the next. */
@@ -295,7 +297,9 @@ export class ActivityBench {
     by = 'grace',
     more: Partial<RunContext> & { readonly verdict?: 'approve' | 'reject' } = {},
   ): Promise<{ readonly document: string }> {
-    return approvalOf(this.person(by), { ...this.run, gate, planDigest, ...more });
+    const content = await approvalOf(this.person(by), { ...this.run, gate, planDigest, ...more });
+    this.#approved.push({ content, at: Date.now() });
+    return content;
   }
 
   person(name: string): TestPerson {
@@ -364,7 +368,7 @@ export class ActivityBench {
         fetchHistory: () =>
           this.historyError
             ? Promise.reject(this.historyError)
-            : Promise.resolve(this.closedRuns.find((run) => run.runId === runId)?.history ?? this.history),
+            : Promise.resolve(this.closedRuns.find((run) => run.runId === runId)?.history ?? this.#recorded()),
         describe: () => this.#describe(workflowId),
         result: () => Promise.resolve(this.closedRuns.find((run) => run.runId === runId)?.result),
       }),
@@ -373,6 +377,16 @@ export class ActivityBench {
     };
     const run = <T>(_limit: unknown, body: () => Promise<T>): Promise<T> => body();
     return { workflow, withAbortSignal: run, withDeadline: run } as unknown as Client;
+  }
+
+  /** Where the test signals no approval itself, all that it made came when they were made. */
+  #recorded(): temporal.api.history.v1.IHistory {
+    const events = this.history.events ?? [];
+    if (events.some((event) => event.workflowExecutionSignaledEventAttributes?.signalName === 'approve'))
+      return this.history;
+    return {
+      events: [...events, ...this.#approved.map(({ content, at }) => signaledEvent('approve', content, undefined, at))],
+    };
   }
 
   async #describe(workflowId: string): Promise<unknown> {

@@ -1,6 +1,7 @@
 import { Context } from '@temporalio/activity';
 import type { Authority } from '../../../src/contracts/activities';
 import type { ReplicationObservation } from '../../../src/contracts/observations';
+import { nextCommandOf } from '../../../src/contracts/next-commands';
 import { APPROVALS_TOO_OLD } from '../../../src/contracts/plan';
 import type { GateName } from '../../../src/contracts/plan';
 import { unwrapDocument } from '../../../src/contracts/signals';
@@ -104,8 +105,10 @@ export async function demandSameOutage(
 /**
  * When the approvals that their gate needs arrived. A signed one counts from its first signal in the history of the run, so
  * that sending it again makes it no younger; one of the server's record from the very signal that it names; a claim from
- * its last. One that no signal of this run brought counts from when its person says that it was made. Where people were
- * asked again, the older ones that the gate does not need any more are left out.
+ * its last. One that no signal of this run brought does not count. Where people were asked again, the older ones that the
+ * gate does not need any more are left out.
+ *
+ * @throws RunbookError NOT_APPROVED where those that signals of this run brought do not meet the gate
  */
 async function givenAt(
   inventory: Inventory,
@@ -118,7 +121,8 @@ async function givenAt(
   for (const document of authority.approvals) {
     const [approval] = await verifiedApprovals(inventory, run, gate, authority.plan.digest, [document]);
     if (approval === undefined) continue;
-    timed.push({ approval, at: arrivedAt(arrived, document, approval) ?? approval.iat * 1000 });
+    const at = arrivedAt(arrived, document, approval);
+    if (at !== undefined) timed.push({ approval, at });
   }
   timed.sort((one, other) => one.at - other.at);
   const satisfied = (some: typeof timed) =>
@@ -129,10 +133,11 @@ async function givenAt(
       requestedBy ?? 'unknown',
       some.map(({ approval }) => approval),
     ).satisfied;
+  if (!satisfied(timed)) throw notBrought(run, gate);
   let counted = timed;
   while (counted.length > 0 && satisfied(counted.slice(1))) counted = counted.slice(1);
   const last = counted.findIndex((_, index) => satisfied(counted.slice(0, index + 1)));
-  const met = (counted[last] ?? timed.at(-1))?.at ?? 0;
+  const met = counted[last]?.at ?? 0;
   const recorded = Math.max(Context.current().info.currentAttemptScheduledTimestampMs, await history.newest());
   return { met, oldest: counted[0]?.at ?? met, askedAgain: counted.length < timed.length, recorded };
 }
@@ -148,6 +153,16 @@ function arrivedAt(
   const said = unwrapDocument(approval);
   const same = ({ content }: ArrivedSignal) => sameContent(unwrapDocument(content), said);
   return (how === 'claimed' ? arrived.findLast(same) : arrived.find(same))?.at;
+}
+
+/** Whoever holds a document may pass it to an activity: only the run's own history says that people sent it here, and when. */
+function notBrought({ wid }: RunContext, gate: GateName): RunbookError {
+  const observed = `approvals of gate ${gate} that no signal of this run brought`;
+  return new RunbookError('NOT_APPROVED', `This is not approved: ${observed}, which do not count.`, {
+    observed,
+    needed: `gate ${gate} met by approvals that were sent to this very run`,
+    next: `Nothing was sent. Send them to the run: \`${nextCommandOf.approve(wid, gate)}\`.`,
+  });
 }
 
 function tooLate(

@@ -3,8 +3,11 @@ import type { Inventory } from '../../../src/inventory';
 import { RunbookError } from '../../../src/errors';
 import type { Attested } from '../../../src/contracts/run-facts';
 import type { GateName } from '../../../src/contracts/plan';
-import { findDeployment } from '../../../src/inventory';
-import type { CountedApproval, RunContext, VerifiedApproval } from '../../../src/secrets';
+import { nextCommandOf } from '../../../src/contracts/next-commands';
+import { withNext } from '../../../src/contracts/receipts';
+import { said } from '../../../src/contracts/words';
+import { countsIn, decidersOf, findDeployment } from '../../../src/inventory';
+import type { CountedApproval, RunContext, VerifiedApproval, VerifiedDecision } from '../../../src/secrets';
 import { evaluateGate, verifyApproval } from '../../../src/secrets';
 import { ArrivedSignals } from './arrived-signals';
 
@@ -57,7 +60,13 @@ export async function verifiedApprovals(
   return verified;
 }
 
-/** Evaluates a gate's policy over verified approvals. */
+/** Force is two different people, whatever the inventory says. */
+const FORCE_APPROVALS = 2;
+
+/**
+ * Evaluates a gate's policy over verified approvals. Everything that judges a gate does it here: outside a laboratory a
+ * claim neither opens nor closes it.
+ */
 export function judgeGate(
   inventory: Inventory,
   deploymentName: string,
@@ -66,20 +75,59 @@ export function judgeGate(
   approvals: readonly VerifiedApproval[],
 ) {
   const deployment = findDeployment(inventory, deploymentName);
-  const counted: CountedApproval[] = approvals.map(({ name, verdict }) => ({
-    name,
-    verdict,
-    groups: inventory.people.get(name)?.groups ?? [],
-  }));
-  const evaluation = evaluateGate(deployment.gates[gate], requestedBy, counted);
+  const counted: CountedApproval[] = approvals
+    .filter(({ how }) => countsIn(deployment, how))
+    .map(({ name, verdict }) => ({ name, verdict, groups: inventory.people.get(name)?.groups ?? [] }));
+  const policy = deployment.gates[gate];
+  const needed = gate === 'force' ? Math.max(FORCE_APPROVALS, policy.approvals) : policy.approvals;
+  const evaluation = evaluateGate({ ...policy, approvals: needed }, requestedBy, counted);
+  const claims = new Set(approvals.filter(({ how }) => !countsIn(deployment, how)).map(({ name }) => name));
+  const unmet = evaluation.missing.length > 0 && claims.size > 0;
   const attested = (name: string): Attested => ({
     name,
     how: approvals.find((each) => each.name === name)?.how ?? 'claimed',
   });
   return {
     satisfied: evaluation.satisfied,
-    missing: evaluation.missing,
+    missing: unmet ? [...evaluation.missing, claimsInWords([...claims])] : evaluation.missing,
     approvedBy: evaluation.approvedBy.map(attested),
     rejectedBy: evaluation.rejectedBy === undefined ? undefined : attested(evaluation.rejectedBy),
   };
+}
+
+const NOT_COUNTED = 'only claimed, which counts for nothing outside a laboratory';
+
+function claimsInWords(names: readonly string[]): string {
+  const [first = '', ...others] = names;
+  return others.length === 0
+    ? `${said(first)} is ${NOT_COUNTED}: that approval must be signed`
+    : `${said(names.join(' and '))} are ${NOT_COUNTED}: those approvals must be signed`;
+}
+
+/**
+ * What somebody is told whose claim counts for nothing, and what they do instead.
+ *
+ * @param command - what they gave, without a key
+ */
+export function onlyClaimed(name: string, command: string): string {
+  return withNext(
+    `${said(name)} is ${NOT_COUNTED}`,
+    `sign it. \`runbook keys init --output YOUR-KEY-FILE\` makes a key; once the inventory lists its public line, with attestation signed: \`${command} --key-file YOUR-KEY-FILE\``,
+  );
+}
+
+/** Why a verified decision does not count, as the code and the text of its receipt; undefined where it does. */
+export function mayNotDecide(
+  inventory: Inventory,
+  deploymentName: string,
+  { wid }: RunContext,
+  { name, how, step, action }: Pick<VerifiedDecision, 'name' | 'how' | 'step' | 'action'>,
+): { readonly code: string; readonly text: string } | undefined {
+  const deployment = findDeployment(inventory, deploymentName);
+  if (!countsIn(deployment, how))
+    return { code: 'only-claimed', text: onlyClaimed(name, nextCommandOf.decide(wid, step, action, name)) };
+  const deciders = decidersOf(inventory, deployment).map((each) => each.name);
+  if (deciders.includes(name)) return undefined;
+  const text = `"${action}" is for the approvers and operators of this deployment: ${deciders.join(', ')}`;
+  return { code: 'may-not-decide', text };
 }

@@ -3,6 +3,7 @@ import { NOTIFICATION_EVENTS } from '../../../src/contracts/notifications';
 import type { ClusterObservation } from '../../../src/contracts/observations';
 import type { AllowedOperation, GateName, PlanDocument, RunbookPlan } from '../../../src/contracts/plan';
 import type { RunbookName } from '../../../src/contracts/names';
+import { approversOf } from '../../../src/inventory';
 import type { Deployment, Inventory } from '../../../src/inventory';
 import type { ActivityDependencies } from '../../dependencies';
 import type { Clusters } from '../clusters';
@@ -42,9 +43,7 @@ export function gateFacts(
   needed = true,
 ): GatePolicyFacts {
   const policy = deployment.gates[gate];
-  const approvers = [...inventory.people.values()]
-    .filter((person) => person.groups.some((group) => policy.groups.includes(group)))
-    .map((person) => person.name);
+  const approvers = approversOf(inventory, deployment, gate).map((person) => person.name);
   return { needed, validForMs: policy.validForMs, approvers, approvals: policy.approvals };
 }
 

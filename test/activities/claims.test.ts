@@ -1,0 +1,181 @@
+/**
+ * Outside a laboratory a name that anybody may use counts for nothing: at no gate, and in no decision. Whoever may signal,
+ * or write to the namespace, can send such documents in the name of people who are only claimed.
+ */
+import type { Authority } from '../../src/contracts/activities';
+import type { GateName } from '../../src/contracts/plan';
+import { DECISION_ACTIONS } from '../../src/contracts/signals';
+import { drFailoverInput } from '../../src/contracts/runbook-inputs';
+import { findDeployment } from '../../src/inventory';
+import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
+import { approvalOf, decisionOf } from '../support/people';
+
+let bench: ActivityBench;
+beforeAll(async () => {
+  bench = await ActivityBench.start({
+    // Grace and henry sign; ada and bert may approve and are only claimed. Cleo's group approves in another deployment.
+    person: (name) => (['ada', 'bert'].includes(name) ? { attestation: 'claimed', groups: ['approvers'] } : undefined),
+    topology: { readings: { leaderChangeChance: 0 } },
+    limits: { primaryGone: '1s' },
+  });
+});
+afterAll(async () => {
+  expect(bench.leaks()).toEqual([]);
+  await bench.stop();
+});
+beforeEach(() => {
+  bench.history = { events: [] };
+});
+
+const claim = (name: string, gate: GateName, planDigest: string) => ({
+  ...{ ...bench.run, gate, planDigest, verdict: 'approve', comment: '', name },
+  // The year 2100.
+  iat: 4_102_444_800,
+});
+const claimsAt = (gates: readonly GateName[], digest: string) =>
+  gates.flatMap((gate) => ['ada', 'bert'].map((name) => claim(name, gate, digest)));
+
+describe('an approval that no signal of this run brought', () => {
+  it('does not count, whatever its person wrote into it', async () => {
+    const { plan } = await bench.call('assessDrSwitchover', { input: bench.input({ go: 'auto' }) });
+    if (!plan) throw new Error('no plan');
+    const about = { ...bench.run, gate: 'plan', planDigest: plan.digest, iat: 4_102_444_800 };
+    const authority = { plan, approvals: [await approvalOf(bench.person('grace'), about)] };
+    const failure = await bench.failure('demoteDrPrimary', { deployment: DEPLOYMENT, cluster: 'east', authority });
+    expect(failure).toMatchObject({ code: 'NOT_APPROVED', details: { outcomeKnown: true } });
+    expect(failure.details['observed']).toContain('no signal of this run brought');
+    expect(bench.calls('east', 'primary/demote')).toBe(0);
+  });
+});
+
+describe('two claims', () => {
+  it('open no gate; receipt and status say so, and what the person does instead', async () => {
+    const { plan } = await bench.call('assessDrSwitchover', { input: bench.input() });
+    if (!plan) throw new Error('no plan');
+    const check = (arrived: readonly number[]) =>
+      bench.call('checkApprovals', {
+        ...{
+          deployment: DEPLOYMENT,
+          gate: 'plan',
+          planDigest: plan.digest,
+          requestedBy: 'olga',
+          accepted: [],
+          arrived,
+        },
+      });
+    const { satisfied, missing, approvedBy, verdicts } = await check(
+      bench.signaled('approve', claimsAt(['plan'], plan.digest)),
+    );
+    expect({ satisfied, approvedBy }).toEqual({ satisfied: false, approvedBy: [] });
+    expect(verdicts).toMatchObject([
+      { accepted: false, code: 'only-claimed', by: { name: 'ada', how: 'claimed' } },
+      { accepted: false, code: 'only-claimed', by: { name: 'bert', how: 'claimed' } },
+    ]);
+    expect(verdicts[0]?.text).toContain('ada is only claimed, which counts for nothing outside a laboratory');
+    expect(verdicts[0]?.text).toContain(
+      '`runbook approve deployment:payments --gate plan --name ada --key-file YOUR-KEY-FILE`',
+    );
+    expect(missing.join()).toContain('1 more approval out of approvers');
+    expect(missing.join()).toContain('ada and bert are only claimed');
+
+    // Nor does a claim close it: else anybody could end a run.
+    const rejected = { ...claim('ada', 'plan', plan.digest), verdict: 'reject' };
+    expect((await check(bench.signaled('approve', [rejected]))).rejectedBy).toBeUndefined();
+  });
+
+  it('demote nothing', async () => {
+    const { plan } = await bench.call('assessDrSwitchover', { input: bench.input() });
+    if (!plan) throw new Error('no plan');
+    const authority: Authority = { plan, approvals: claimsAt(['plan', 'go'], plan.digest) };
+    bench.signaled('approve', authority.approvals);
+    const failure = await bench.failure('demoteDrPrimary', { deployment: DEPLOYMENT, cluster: 'east', authority });
+    expect(failure.code).toBe('NOT_APPROVED');
+    expect(failure.details['observed']).toContain('ada and bert are only claimed');
+    expect(bench.calls('east', 'primary/demote')).toBe(0);
+  });
+
+  it.each([
+    ['promoteAfterFailover', 'attested fencing'],
+    ['forcePromoteAfterFailover', 'force'],
+  ] as const)('%s: they do not carry %s', async (activity, _what) => {
+    const gone = bench.service.faults.add({ cluster: 'east', endpoint: /./, action: 'reset', times: Infinity });
+    bench.service.advanceClock(60_000);
+    const input = drFailoverInput.parse({ deployment: DEPLOYMENT, reason: 'a test', fencing: 'attested' });
+    const { plan } = await bench.call('assessDrFailover', { input });
+    if (!plan) throw new Error('no plan');
+    const authority: Authority = { plan, approvals: claimsAt(['promote', 'force'], plan.digest) };
+    bench.signaled('approve', authority.approvals);
+    const failure = await bench.failure(activity, {
+      ...{ deployment: DEPLOYMENT, cluster: 'west', otherCluster: 'east', authority },
+      token: await bench.operationToken('west'),
+    });
+    gone.remove();
+    expect(failure.code).toBe('NOT_APPROVED');
+    expect(bench.calls('west', 'dr/secondary/promote')).toBe(0);
+  });
+});
+
+describe('a decision about a parked step', () => {
+  const STEP = { step: 'Promote west', parkingNo: 1 } as const;
+  const check = async (content: unknown) => {
+    const [arrival = 0] = bench.signaled('decide', [content]);
+    const parked = [{ ...STEP, choices: [...DECISION_ACTIONS] }];
+    const { verdicts } = await bench.call('checkDecisions', { deployment: DEPLOYMENT, parked, arrived: [arrival] });
+    return verdicts[0];
+  };
+
+  it.each(DECISION_ACTIONS)('to %s never rests on a claimed name', async (action) => {
+    const verdict = await check({ ...bench.run, ...STEP, action, reason: 'a claim', name: 'ada', iat: 1 });
+    expect(verdict).toMatchObject({ accepted: false, code: 'only-claimed' });
+    expect(verdict?.text).toContain("`runbook decide deployment:payments --step 'Promote west'");
+    expect(verdict?.text).toContain('--name ada --key-file YOUR-KEY-FILE`');
+  });
+
+  it('is for those who may approve here and for the operators, and for nobody else of the inventory', async () => {
+    const decide = async (name: string, action: 'retry' | 'leave') =>
+      check(await decisionOf(bench.person(name), { ...bench.run, ...STEP, action }));
+    expect(await decide('grace', 'leave')).toMatchObject({ accepted: true });
+    for (const action of ['retry', 'leave'] as const) {
+      const refused = await decide('cleo', action);
+      expect(refused).toMatchObject({ accepted: false, code: 'may-not-decide' });
+      expect(refused?.text).toContain('grace, henry, olga');
+    }
+    Object.assign(findDeployment(bench.inventory, DEPLOYMENT), { operators: ['holders'] });
+    expect(await decide('cleo', 'retry')).toMatchObject({ accepted: true });
+    Object.assign(findDeployment(bench.inventory, DEPLOYMENT), { operators: [] });
+  });
+});
+
+describe('gate force', () => {
+  it('needs two different people, whatever the inventory says', async () => {
+    const { gates } = findDeployment(bench.inventory, DEPLOYMENT);
+    const { force } = gates;
+    Object.assign(gates, { force: { ...force, approvals: 1 } });
+    const arrived = bench.signaled('approve', [
+      await approvalOf(bench.person('grace'), { ...bench.run, gate: 'force', planDigest: 'a plan' }),
+    ]);
+    const input = { deployment: DEPLOYMENT, gate: 'force', planDigest: 'a plan', requestedBy: 'olga', accepted: [] };
+    const { satisfied, missing } = await bench.call('checkApprovals', { ...input, arrived });
+    Object.assign(gates, { force });
+    expect(satisfied).toBe(false);
+    expect(missing).toEqual(['1 more approval out of approvers, other than olga, who asked']);
+  });
+});
+
+it('in a laboratory a claim opens a gate and decides, also to leave; in both it is called one', async () => {
+  Object.assign(findDeployment(bench.inventory, DEPLOYMENT), { laboratory: true });
+  const input = { deployment: DEPLOYMENT, gate: 'plan', planDigest: 'a plan', requestedBy: 'olga', accepted: [] };
+  const by = { name: 'ada', how: 'claimed' };
+  expect(
+    await bench.call('checkApprovals', {
+      ...input,
+      arrived: bench.signaled('approve', [claim('ada', 'plan', 'a plan')]),
+    }),
+  ).toMatchObject({ satisfied: true, approvedBy: [by], verdicts: [{ accepted: true, by }] });
+  const parked = [{ step: 'Promote west', parkingNo: 1, choices: ['leave'] as const }];
+  const decision = { ...bench.run, step: 'Promote west', parkingNo: 1, action: 'leave', reason: 'a claim', iat: 1 };
+  const arrived = bench.signaled('decide', [{ ...decision, name: 'ada' }]);
+  const { verdicts } = await bench.call('checkDecisions', { deployment: DEPLOYMENT, parked, arrived });
+  Object.assign(findDeployment(bench.inventory, DEPLOYMENT), { laboratory: false });
+  expect(verdicts).toMatchObject([{ accepted: true, by }]);
+});
