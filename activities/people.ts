@@ -10,13 +10,14 @@ import type { RunContext, VerifiedApproval } from '../src/secrets';
 import type { ActivityDependencies } from './dependencies';
 import { execute } from './support/execution';
 import { ArrivedSignals } from './support/approvals/arrived-signals';
+import { judgeControls } from './support/approvals/controls';
 import { judgeGate, mayNotDecide, onlyClaimed, personLookup, verifiedApprovals } from './support/approvals/people';
 import { acceptancesOf, mayNotAccept } from './support/ceremony/plain-shares';
 
 /** What people sent, checked against the inventory (protocol: "Approvals and decisions"), read where it arrived. */
 export function createPeopleActivities(
   dependencies: ActivityDependencies,
-): Pick<RunbookActivities, 'checkApprovals' | 'checkDecisions'> {
+): Pick<RunbookActivities, 'checkApprovals' | 'checkControls' | 'checkDecisions'> {
   const { inventory } = dependencies;
   const person = personLookup(inventory);
   /** By the same judgement as the activity that uses the share. */
@@ -69,6 +70,8 @@ export function createPeopleActivities(
       }
       return { verdicts, ...judgeGate(inventory, deployment, name, requestedBy, approvals) };
     }),
+
+    checkControls: execute((input, { run }) => judgeControls(inventory, run, input)),
 
     checkDecisions: execute(async ({ deployment, parked, arrived }, { run }) => {
       const signals = new ArrivedSignals(run);

@@ -1,8 +1,13 @@
 import type { RunbookActivities } from '../src/contracts/activities';
+import { shellLine } from '../src/contracts/next-commands';
 import { RUNBOOK_NAMES } from '../src/contracts/names';
 import { SIGNALS } from '../src/contracts/signals';
+import type { DrFailoverInput } from '../src/contracts/runbook-inputs';
+import { RunbookError } from '../src/errors';
+import { findDeployment } from '../src/inventory';
 import { reportFromHistory, writeReportFiles } from '../src/report';
 import type { ActivityDependencies } from './dependencies';
+import { demandControl } from './support/approvals/controls';
 import { execute } from './support/execution';
 
 /** The report of the run that this activity belongs to: a pure function of its history, also kept as files. */
@@ -18,7 +23,16 @@ export function createRunReportActivities(
       return { report, files };
     }),
 
-    requestTakeOver: execute(async ({ workflowId, runId, input }) => {
+    requestTakeOver: execute(async ({ workflowId, runId, input }, { run }) => {
+      const { deployment, takeOverDocument } = input;
+      const { laboratory } = findDeployment(inventory, deployment);
+      // The run verifies it again. Here it is refused where people see it: in the failover that asks.
+      if (takeOverDocument !== undefined)
+        await demandControl(inventory, deployment, takeOverDocument, {
+          run: { ns: run.ns, wid: workflowId, rid: runId },
+          action: 'takeOver',
+        });
+      else if (!laboratory) throw noDocument(input);
       await temporal.workflow.getHandle(workflowId, runId).signal(SIGNALS.takeOver, input);
     }),
 
@@ -37,4 +51,17 @@ export function createRunReportActivities(
       };
     }),
   };
+}
+
+function noDocument({ deployment, reason }: DrFailoverInput): RunbookError {
+  const start = ['drFailover', '--deployment', deployment, '--reason', reason, '--take-over', '--name', 'YOUR-NAME'];
+  return new RunbookError(
+    'NOT_APPROVED',
+    'A take-over needs a document of somebody who may decide. Nothing was touched.',
+    {
+      observed: 'no takeOverDocument',
+      needed: 'the document that the command makes',
+      next: `\`${shellLine('runbook', 'start', ...start)}\`, with \`--print\` for the Web UI`,
+    },
+  );
 }

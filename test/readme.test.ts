@@ -5,7 +5,7 @@ import { parse } from 'yaml';
 import { buildProgram } from '../src/cli/program';
 import { RUNBOOK_NAMES } from '../src/contracts/names';
 import { RUNBOOK_INPUTS } from '../src/contracts/runbook-inputs';
-import { SIGNALS, approvalPayload, decisionPayload, runControl } from '../src/contracts/signals';
+import { SIGNALS, approvalPayload, decisionPayload } from '../src/contracts/signals';
 import { ERROR_CODES } from '../src/errors';
 import type { Page } from './support/documents';
 import { ROOT, allPages, codeBlocks, codeSpans, deadLinks, page, shellLines, shellWords } from './support/documents';
@@ -146,7 +146,7 @@ describe('JSON objects', () => {
     expect(new Set(rows.map(([, name]) => name))).toEqual(new Set(Object.values(SIGNALS)));
     for (const [, , cell = ''] of rows) {
       const object = /`(\{.*\})`/.exec(cell)?.[1];
-      if (object !== undefined) runControl.parse(JSON.parse(object));
+      expect([cell, object]).toEqual([cell, undefined]);
     }
   });
 });

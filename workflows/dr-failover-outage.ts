@@ -32,7 +32,7 @@ export async function promoteAndServe(
     const promoted = await run.step(
       force ? `Promote ${to} by force` : `Promote ${to}`,
       (call) => (force ? call.forcePromoteAfterFailover(asked) : call.promoteAfterFailover(asked)),
-      { note: ({ observed }) => observed, endsWithPrimary: true, leaveToRunbook: ({ outcomeKnown }) => outcomeKnown },
+      { note: ({ observed }) => observed, leaveToRunbook: ({ outcomeKnown }) => outcomeKnown },
     );
     run.state.noteFindings(promoted.findings);
   } catch (error) {

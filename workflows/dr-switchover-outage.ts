@@ -30,7 +30,6 @@ export async function changePrimary(
   const outage: Outage = { run, input, route, authority, tokens, reached: marker.wal };
   run.state.outageSince = Date.now();
   run.state.enterPhase('outage');
-  run.offerOnStop([PROMOTE_SECONDARY, PROMOTE_BACK, LEAVE]);
   let next = await nextOf(() => demote(outage));
   for (;;) {
     switch (next) {
@@ -45,7 +44,6 @@ export async function changePrimary(
       // 4. Service is back when the cluster was seen to serve.
       case 'new':
       case 'old':
-        run.offerOnStop(undefined);
         await serviceBack(run, {
           deployment: input.deployment,
           primary: next === 'new' ? route.to : route.from,
@@ -129,7 +127,6 @@ async function promoteNew({ run, input, route, authority, tokens }: Outage): Pro
     {
       note: ({ observed }) => observed,
       choices,
-      endsWithPrimary: true,
       leaveToRunbook: (failure) => failure.outcomeKnown && input.onStuck === 'promote-back',
     },
   );
@@ -141,7 +138,6 @@ async function promoteOld({ run, input, route, authority, tokens }: Outage): Pro
   const { from: cluster, to: otherCluster } = route;
   const { deployment } = input;
   const choices = [PROMOTE_SECONDARY, LEAVE];
-  run.offerOnStop(undefined);
   const { observations } = await run.step('Read the roles', (call) => call.readDeployment({ deployment }), {
     note: rolesInWords,
     choices,
@@ -155,7 +151,7 @@ async function promoteOld({ run, input, route, authority, tokens }: Outage): Pro
       const token = await tokens.of(cluster, choices);
       return call.promoteDrSecondary({ deployment, cluster, otherCluster, token, authority });
     },
-    { note: ({ observed }) => observed, choices, endsWithPrimary: true },
+    { note: ({ observed }) => observed, choices },
   );
   return 'old';
 }

@@ -43,7 +43,6 @@ export async function changePerformancePrimary(
   const outage: Outage = { run, input, route, authority, marker };
   run.state.outageSince = Date.now();
   run.state.enterPhase('outage');
-  run.offerOnStop([GO_ON, PROMOTE_BACK, LEAVE]);
   let next = await nextOf(outage, () => demote(outage));
   for (;;) {
     switch (next) {
@@ -59,7 +58,6 @@ export async function changePerformancePrimary(
       case 'new':
       case 'old':
         progress.primary = next;
-        run.offerOnStop(undefined);
         await serve(outage, next);
         progress.serves = run.state.serviceBackAt !== undefined;
         return next;
@@ -130,7 +128,6 @@ async function promoteNew({ run, input, route, authority }: Outage): Promise<Nex
     {
       note: ({ observed }) => observed,
       choices: [PROMOTE_BACK, LEAVE],
-      endsWithPrimary: true,
       leaveToRunbook: (failure) => failure.outcomeKnown,
     },
   );
@@ -142,7 +139,6 @@ async function promoteOld({ run, input, route, authority }: Outage): Promise<Nex
   const { from: cluster, to: otherCluster } = route;
   const { deployment } = input;
   const choices = [GO_ON, LEAVE];
-  run.offerOnStop(undefined);
   const { observations } = await run.step('Read the roles', (call) => call.readDeployment({ deployment }), {
     note: performanceRolesInWords,
     choices,
@@ -152,7 +148,7 @@ async function promoteOld({ run, input, route, authority }: Outage): Promise<Nex
   await run.step(
     `Promote ${cluster} back`,
     (call) => call.promotePerformanceSecondary({ deployment, cluster, otherCluster, authority }),
-    { note: ({ observed }) => observed, choices, endsWithPrimary: true },
+    { note: ({ observed }) => observed, choices },
   );
   return 'old';
 }

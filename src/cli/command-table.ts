@@ -107,7 +107,7 @@ export const COMMANDS: readonly CommandGroup[] = [
     load: (host) => [(require('./commands/decide') as typeof decideModule).decideCommand(host)],
   },
   {
-    names: ['pause', 'resume', 'abort'],
+    names: ['pause', 'resume', 'abort', 'take-over'],
     load: (host) => (require('./commands/control') as typeof controlModule).controlCommands(host),
   },
   {

@@ -1,4 +1,5 @@
 import type { RunStatus, Waiting } from './run-status';
+import type { ControlAction } from './signals';
 import { said } from './words';
 
 /** Something that a person can do next, with the exact command. */
@@ -36,7 +37,8 @@ export const nextCommandOf = {
       ...['runbook', 'decide', workflowId, '--step', step, '--action', action, '--reason', 'WHY', '--name', name],
     ),
   status: (workflowId: string) => shellLine('runbook', 'status', workflowId),
-  abort: (workflowId: string) => shellLine('runbook', 'abort', workflowId, '--by', WHO, '--reason', 'WHY'),
+  control: (action: ControlAction, workflowId: string, name = WHO) =>
+    shellLine('runbook', action === 'takeOver' ? 'take-over' : action, workflowId, '--name', name, '--reason', 'WHY'),
 };
 
 /** The exact command for each person that a run waits for. */
@@ -95,6 +97,6 @@ export function commandsFor(workflowId: string, waiting: Waiting): NextCommand[]
     case 'action':
       return [...(waiting.commands ?? [])];
     case 'resume':
-      return [{ who: 'an operator', command: shellLine('runbook', 'resume', workflowId, '--by', WHO) }];
+      return [{ who: 'an operator', command: nextCommandOf.control('resume', workflowId) }];
   }
 }

@@ -132,7 +132,7 @@ function looksRandom(text: string): boolean {
 const ALPHABET = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_';
 
 /** Base64url to text, one character for each byte: a share is ASCII. Workflows have no decoder of the platform. */
-function decoded(base64url: string): string {
+export function decoded(base64url: string): string {
   let bits = 0;
   let held = 0;
   let text = '';

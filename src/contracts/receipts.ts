@@ -94,7 +94,7 @@ const NEXT_OF_DECLINE = {
   refused: (sent) => `${decline(sent)}, with \`--key-file\` where the inventory lists a key of yours`,
   'not-checked': decline,
   'share-in-hand': ({ workflowId }) =>
-    `it must not be used: an operator ends the run, ${code(nextCommandOf.abort(workflowId))}, which destroys the key that opens it`,
+    `it must not be used: an operator ends the run, ${code(nextCommandOf.control('abort', workflowId))}, which destroys the key that opens it`,
   'no-ceremony': (sent) => `nothing is asked of you now; ${status(sent)} shows what the run waits for`,
 } as const satisfies Readonly<Record<string, (sent: Sent) => string>>;
 

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { decoded } from './plain-shares';
 
 /** What the payload converter yields for a payload that it cannot read. It never carries the content. */
 export interface Undecodable {
@@ -107,6 +108,26 @@ export function unwrapDocument(input: unknown): unknown {
   return key === 'document' && typeof value === 'string' && rest.length === 0 ? value : input;
 }
 
+/** The name that a document, or the plain members in its place, says to be of: nobody has looked whether that is true. */
+export function nameIn(input: unknown): string | undefined {
+  const document = unwrapDocument(input);
+  const members = typeof document === 'string' ? parsed(document) : document;
+  if (typeof members !== 'object' || members === null) return undefined;
+  const { name, holder, takeOverDocument } = members as Readonly<Record<string, unknown>>;
+  if (takeOverDocument !== undefined) return nameIn(takeOverDocument);
+  const found = name ?? holder;
+  return typeof found === 'string' ? found.slice(0, 100) : undefined;
+}
+
+function parsed(document: string): unknown {
+  if (document.length > 16 * 1024) return undefined;
+  try {
+    return JSON.parse(decoded(document.split('.')[1] ?? ''));
+  } catch {
+    return undefined;
+  }
+}
+
 /** `runbooks-decline-v1`: a holder cannot, or will not, give his share. He may still give it later. */
 export const declinePayload = z.strictObject({
   ns: z.string(),
@@ -120,14 +141,23 @@ export const declinePayload = z.strictObject({
 });
 export type DeclinePayload = z.infer<typeof declinePayload>;
 
-/** The one argument of `pause`, `resume` and `abort`. */
-export const runControl = z.strictObject({
-  by: name,
+/** The signals that control a run as a whole. */
+export const CONTROL_ACTIONS = ['pause', 'resume', 'abort', 'takeOver'] as const;
+export type ControlAction = (typeof CONTROL_ACTIONS)[number];
+
+/** `runbooks-control-v1` (protocol.md): the one argument of `pause`, `resume` and `abort`; `takeOver` brings it in the failover's input. */
+export const controlPayload = z.strictObject({
+  ns: z.string(),
+  wid: z.string(),
+  rid: z.string(),
+  action: z.enum(CONTROL_ACTIONS),
   reason: comment.default(''),
   /** `pause` only: hold before the step of this name instead of at once. */
   before: z.string().max(200).optional(),
+  name,
+  iat: z.number().int(),
 });
-export type RunControl = z.infer<typeof runControl>;
+export type ControlPayload = z.infer<typeof controlPayload>;
 
 /** A signal that waits to be looked at. `arrival` counts the signals of that name in this run, from 1. */
 export interface InboxItem {

@@ -12,6 +12,7 @@ export const DOCUMENT_TYPES = {
   share: 'runbooks-share-v1',
   approval: 'runbooks-approval-v1',
   decision: 'runbooks-decision-v1',
+  control: 'runbooks-control-v1',
   decline: 'runbooks-decline-v1',
   rehearsal: 'runbooks-rehearsal-v1',
   rehearsalShare: 'runbooks-rehearsal-share-v1',

@@ -1,8 +1,15 @@
 import { createHash } from 'node:crypto';
 import type { z } from 'zod';
 import type { Attestation } from '../contracts/run-facts';
-import { approvalPayload, decisionPayload, declinePayload, unwrapDocument } from '../contracts/signals';
-import type { ApprovalPayload, DecisionAction, DecisionPayload, DeclinePayload } from '../contracts/signals';
+import { approvalPayload, controlPayload, decisionPayload, declinePayload, unwrapDocument } from '../contracts/signals';
+import type {
+  ApprovalPayload,
+  ControlAction,
+  ControlPayload,
+  DecisionAction,
+  DecisionPayload,
+  DeclinePayload,
+} from '../contracts/signals';
 import { RunbookError } from '../errors';
 import { DOCUMENT_TYPES, signDocument, strictBase64url, verifyDocument } from './documents';
 import type { DocumentType } from './documents';
@@ -46,6 +53,16 @@ export interface VerifiedDecision {
   readonly step: string;
   readonly parkingNo: number;
   readonly iat: number;
+  readonly digest: string;
+}
+
+/** An order to a whole run that fits it, by a person of the inventory. */
+export interface VerifiedControl {
+  readonly name: string;
+  readonly how: Attestation;
+  /** Redacted. */
+  readonly reason: string;
+  readonly before?: string;
   readonly digest: string;
 }
 
@@ -118,6 +135,33 @@ export async function verifyDecision(
     if (parkingNo !== context.parked.parkingNo) refuse('it decides about another parking of this step');
   }
   return { name: person.name, how, action, reason: redact(payload.reason), step, parkingNo, iat, digest };
+}
+
+/** Signs an order to a whole run: to hold it, let it go on, end it, or become a failover. */
+export async function signControl(payload: ControlPayload, key: SigningKey): Promise<string> {
+  return signDocument(DOCUMENT_TYPES.control, payload, key);
+}
+
+/**
+ * Verifies an order to a whole run: form, the attestation that the inventory demands of the named person, the run and
+ * what is ordered.
+ *
+ * @throws RunbookError `DOCUMENT_INVALID`; the text repeats nothing of the document.
+ */
+export async function verifyControl(
+  document: unknown,
+  context: DocumentContext & { readonly action: ControlAction },
+): Promise<VerifiedControl> {
+  const { payload, person, digest, how } = await readAttested(
+    document,
+    DOCUMENT_TYPES.control,
+    controlPayload,
+    context,
+  );
+  if (payload.action !== context.action) refuse('it orders something else than its signal');
+  const { before } = payload;
+  const reason = redact(payload.reason);
+  return { name: person.name, how, reason, ...(before === undefined ? {} : { before: redact(before) }), digest };
 }
 
 /** Signs a holder's decline. */

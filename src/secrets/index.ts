@@ -52,8 +52,23 @@ export type {
   RehearsalFacts,
   VerifiedRehearsal,
 } from './rehearsal';
-export { signApproval, signDecision, signDecline, verifyApproval, verifyDecision, verifyDecline } from './approvals';
-export type { DocumentContext, VerifiedApproval, VerifiedDecision, VerifiedDecline } from './approvals';
+export {
+  signApproval,
+  signControl,
+  signDecision,
+  signDecline,
+  verifyApproval,
+  verifyControl,
+  verifyDecision,
+  verifyDecline,
+} from './approvals';
+export type {
+  DocumentContext,
+  VerifiedApproval,
+  VerifiedControl,
+  VerifiedDecision,
+  VerifiedDecline,
+} from './approvals';
 export { evaluateGate } from './gate-policy';
 export type { CountedApproval, GateEvaluation, GateRule } from './gate-policy';
 export { createHolderKey, generatePassphrase, readHolderKey } from './holder-keys';

@@ -16,7 +16,7 @@ import { replayOpenRuns } from './replay-open-runs';
 import { searchAttributesRegistered } from './search-attributes';
 import { workerSettings } from './settings';
 import type { WorkerSettings } from './settings';
-import { PAYLOAD_CONVERTER_PATH, workflowCode } from './workflow-code';
+import { PAYLOAD_CONVERTER_PATH, workflowCode, WORKFLOW_TURN_LIMIT } from './workflow-code';
 
 /** What an embedding program may give instead of the environment. */
 export interface WorkerOptions {
@@ -137,6 +137,7 @@ async function prepare(
       taskQueue: settings.taskQueue,
       maxCachedWorkflows: MAX_CACHED_WORKFLOWS,
       stickyQueueScheduleToStartTimeout: STICKY_TIMEOUT,
+      ...WORKFLOW_TURN_LIMIT,
     });
     const keys = await Worker.create({ ...common, taskQueue: keyTaskQueue(keyRecords.keyHome) });
     const sweeper = new KeySweeper({ records: keyRecords, client: temporal, namespace, log });

@@ -7,11 +7,22 @@ import { projectRoot } from '../dev-server/locations';
 export const PAYLOAD_CONVERTER_PATH = require.resolve('../contracts/payload-converter');
 
 /**
+ * One turn of a workflow may take longer than the SDK's five seconds: it ends one that does in the middle of its promises,
+ * which aborts the whole process (Node 20: "async hook stack has become corrupted"). A replay of a long history takes long
+ * on a busy host. Not in the SDK's types.
+ */
+export const WORKFLOW_TURN_LIMIT = { isolateExecutionTimeout: '1 minute' } as const;
+
+/**
  * How histories are replayed: in threads of their own. By its default for replays (`debugMode`, which its type leaves out)
  * the SDK runs them in the calling thread, where its hook on promises stays for ever; it throws at promises of Node 24's
  * cryptography, and so ends the process.
  */
-export const REPLAY = { debugMode: false, dataConverter: { payloadConverterPath: PAYLOAD_CONVERTER_PATH } };
+export const REPLAY = {
+  ...WORKFLOW_TURN_LIMIT,
+  debugMode: false,
+  dataConverter: { payloadConverterPath: PAYLOAD_CONVERTER_PATH },
+};
 
 /** The workflows as the SDK takes them: bundled at build time, or bundled at start. */
 export type WorkflowCode = { readonly workflowBundle: WorkflowBundleOption } | { readonly workflowsPath: string };

@@ -246,7 +246,7 @@ export class Player {
   }
 
   async #giveUp(reason: string): Promise<void> {
-    await this.#run?.handle.signal('abort', { by: 'grace', reason });
+    await this.#run?.control('abort', { reason });
   }
 
   async #reportWithin(ms: number): Promise<Report | undefined> {

@@ -80,7 +80,7 @@ describe('runbook decline', () => {
   });
 
   it('is a claim of a past run once this one has ended', async () => {
-    await run.handle.signal('abort', { by: 'olga', reason: 'seen' });
+    await run.control('abort', { reason: 'seen' });
     expect((await run.report()).holders).toContainEqual(
       expect.objectContaining({ name: 'dora', as: 'stand-by', why: 'bert declined' }),
     );

@@ -11,8 +11,8 @@ describe('a key share in plain text on a command line', () => {
   it.each([
     ['start', ['start', 'drSwitchover', '--deployment', 'payments', '--to', 'west', '--reason', `it is ${SHARE}`]],
     ['plan', ['plan', 'drSwitchover', '--deployment', 'payments', '--to', 'west', '--reason', SHARE]],
-    ['pause', ['pause', 'deployment:payments', '--by', 'olga', '--reason', SHARE]],
-    ['abort', ['abort', 'deployment:payments', '--by', 'olga', '--reason', SHARE]],
+    ['pause', ['pause', 'deployment:payments', '--name', 'grace', '--reason', SHARE]],
+    ['abort', ['abort', 'deployment:payments', '--name', 'grace', '--reason', SHARE]],
   ])('does not leave the machine: %s', async (_what, words) => {
     // There is no server: what would be sent would fail to connect.
     const { code, err } = await cli(words, { env: { TEMPORAL_ADDRESS: '127.0.0.1:1' } });

@@ -56,10 +56,10 @@ describe('without a worker', () => {
     expect(JSON.parse(out)).toMatchObject({ outcome: 'running', deployment, asOfEvent: 2 });
   });
 
-  it.each([['status'], ['watch'], ['report'], ['pause']])(
+  it.each([['status'], ['watch'], ['report'], ['pause', '--name', 'grace']])(
     '%s ends with 5 for a run that does not exist',
-    async (name) => {
-      const { code, err } = await cli([name, 'deployment:nonexistent'], { env });
+    async (name, ...more) => {
+      const { code, err } = await cli([name, 'deployment:nonexistent', ...more], { env });
       expect(code).toBe(5);
       expect(err).toContain('NOT_FOUND');
     },
@@ -186,7 +186,7 @@ describe('a switchover by the command line alone', () => {
       { env },
     );
     expect([decided.code, decided.err]).toEqual([3, expect.stringContaining('no parked step')]);
-    const aborted = await cli(['abort', workflowId, '--by', 'olga', '--reason', 'wrong window'], { env });
+    const aborted = await cli(['abort', workflowId, '--name', 'grace', '--reason', 'wrong window'], { env });
     expect([aborted.code, aborted.out]).toEqual([0, expect.stringContaining('abort 1')]);
     expect((await cli(['watch', workflowId], { env })).code).toBe(6);
   });

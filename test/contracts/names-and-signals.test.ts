@@ -9,7 +9,7 @@ import {
   lockWorkflowId,
 } from '../../src/contracts/names';
 import { ENVELOPE_VERDICTS } from '../../src/contracts/receipts';
-import { approvalPayload, decisionPayload, isUndecodable, runControl } from '../../src/contracts/signals';
+import { approvalPayload, controlPayload, decisionPayload, isUndecodable } from '../../src/contracts/signals';
 
 const name = fc.stringMatching(/^[a-z0-9-]{1,20}$/);
 
@@ -81,10 +81,12 @@ it.each([
   expect(approvalPayload.safeParse(document).success || decisionPayload.safeParse(document).success).toBe(false);
 });
 
-it('a control names who asks', () => {
-  expect(runControl.parse({ by: 'olga' })).toEqual({ by: 'olga', reason: '' });
-  expect(runControl.safeParse({ reason: 'x' }).success).toBe(false);
-  expect(runControl.safeParse({ by: 'olga', force: true }).success).toBe(false);
+it('an order to a run names the run and who orders', () => {
+  const order = { ns: 'default', wid: 'deployment:payments', rid: 'a', action: 'abort', name: 'ada', iat: 1 };
+  expect(controlPayload.parse(order)).toEqual({ ...order, reason: '' });
+  for (const wrong of [{ name: undefined }, { rid: undefined }, { action: 'terminate' }, { force: true }])
+    expect(controlPayload.safeParse({ ...order, ...wrong }).success).toBe(false);
+  expect(controlPayload.safeParse({ by: 'olga', reason: 'why' }).success).toBe(false);
 });
 
 it('only the marker counts as undecodable, and nothing that people made to look like one', () => {

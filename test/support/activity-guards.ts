@@ -46,6 +46,7 @@ export const GUARDS: Readonly<Record<keyof RunbookActivities, Guard>> = {
   awaitUnsealed: 'reads',
   checkApprovals: 'reads',
   checkCredential: 'reads',
+  checkControls: 'reads',
   checkDecisions: 'reads',
   checkDeclines: 'reads',
   checkFormerPrimaryDemoted: 'reads',

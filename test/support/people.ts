@@ -1,10 +1,17 @@
-import type { ApprovalPayload, DecisionAction, DecisionPayload, DeclinePayload } from '../../src/contracts/signals';
+import type {
+  ApprovalPayload,
+  ControlPayload,
+  DecisionAction,
+  DecisionPayload,
+  DeclinePayload,
+} from '../../src/contracts/signals';
 import {
   createEnvelope,
   formatPublicKey,
   newSigningKey,
   parseShare,
   signApproval,
+  signControl,
   signDecision,
   signDecline,
   verifyInvitation,
@@ -82,6 +89,15 @@ export async function decisionOf(
       person.key,
     ),
   };
+}
+
+/** An order to a whole run. */
+export async function controlOf(
+  person: TestPerson,
+  payload: Omit<ControlPayload, 'name' | 'iat' | 'reason'> & Partial<Pick<ControlPayload, 'reason'>>,
+): Promise<{ readonly document: string }> {
+  const complete = { reason: 'ordered in a test', ...payload, name: person.name, iat: Math.floor(Date.now() / 1000) };
+  return { document: await signControl(complete, person.key) };
 }
 
 /** What a holder sends who cannot give his share. */

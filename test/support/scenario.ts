@@ -12,7 +12,7 @@ import { deploymentWorkflowId } from '../../src/contracts/names';
 import type { Report } from '../../src/contracts/report';
 import type { GateName } from '../../src/contracts/plan';
 import type { RunStatus, Waiting } from '../../src/contracts/run-status';
-import type { DecisionAction } from '../../src/contracts/signals';
+import type { ControlAction, DecisionAction } from '../../src/contracts/signals';
 import { QUERIES } from '../../src/contracts/signals';
 import { parseInventory } from '../../src/inventory';
 import type { Inventory } from '../../src/inventory';
@@ -26,7 +26,7 @@ import type { RunningWorker } from '../../src/worker';
 import { findCanaries, historyText } from './canaries';
 import { explainFailure, timelineOf } from './explain';
 import type { TestPerson } from './people';
-import { approvalOf, decisionOf, envelopeOf, makePerson } from './people';
+import { approvalOf, controlOf, decisionOf, envelopeOf, makePerson } from './people';
 import { reportOf } from './reports';
 import { quietRuntime } from './temporal-runtime';
 import { temporalClient, temporalNativeConnection, temporalServer, uniqueTaskQueue } from './temporal-server';
@@ -483,6 +483,24 @@ export class TestRun {
         action,
       }),
     );
+  }
+
+  /** Pauses, resumes or aborts, as somebody who may decide. */
+  async control(
+    action: Exclude<ControlAction, 'takeOver'>,
+    order: { readonly reason?: string; readonly before?: string } = {},
+    name = 'grace',
+  ): Promise<void> {
+    await this.handle.signal(action, await this.controlDocument(action, order, name));
+  }
+
+  async controlDocument(
+    action: ControlAction,
+    order: { readonly reason?: string; readonly before?: string } = {},
+    name = 'grace',
+  ): Promise<{ readonly document: string }> {
+    const { workflowId: wid, runId: rid } = await this.handle.describe();
+    return controlOf(this.scenario.person(name), { ns: temporalServer().namespace, wid, rid, action, ...order });
   }
 
   /** Everything that people do in a switchover without a fault. */

@@ -2,6 +2,7 @@
  * Version 2.0 and later: where no credential in hand lets a ceremony in, people are told exactly what to open, the run
  * goes on by itself, and it ends only when it is closed again, or says loudly that it is not.
  */
+import { takeOverBy } from '../support/take-over';
 import { randomUUID } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -209,13 +210,14 @@ describe('the break-glass of version 2.0', () => {
       expect(choices.map(({ action }) => action)).toEqual(['promote-secondary', 'leave']);
       refusal.remove();
       scenario.limit();
-      const asked = { deployment: scenario.name, reason: 'no primary', requestedBy: 'olga', takeOver: true };
+      const takeOverDocument = await takeOverBy(run);
+      const asked = { deployment: scenario.name, reason: 'no primary', takeOver: true, takeOverDocument };
       await scenario.startRunbook('drFailover', asked, `ui-${randomUUID()}`);
       await run.approve('promote');
       await closes(run, 'west');
       west.configureUnauthenticatedAccess([]);
       const report = await run.report();
-      expect(report).toMatchObject({ outcome: 'completed', takenOver: { by: 'olga' } });
+      expect(report).toMatchObject({ outcome: 'completed', takenOver: { by: 'grace' } });
       await expectServesAlone(scenario, 'west');
       await replayRun(run);
       expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);

@@ -195,7 +195,7 @@ describe('ceremonyRehearsal', () => {
     const run = await start();
     await answer(run, 'ada');
     await run.waitsFor('rehearsal', ({ answered }) => answered.includes('ada'));
-    await run.handle.signal('abort', { by: 'olga', reason: 'another day' });
+    await run.control('abort', { reason: 'another day' });
     const report = await run.report();
     expect(report.outcome).toBe('aborted');
     expect(report.leftToDo.join()).toContain('olga');

@@ -5,6 +5,7 @@ import { LANE_TEST_MS, Lane, Lanes } from '../support/lane';
 import { cell } from '../support/matrix';
 import { at, parksInTime, refusePromotion, underWay } from '../support/outage';
 import { replayRun } from '../support/replay';
+import { takeOverBy } from '../support/take-over';
 import { Scenario } from '../support/scenario';
 import type { TestRun } from '../support/scenario';
 
@@ -22,7 +23,7 @@ const ask = (scenario: Scenario, input: Readonly<Record<string, unknown>> = {}) 
 
 /** Starts a failover that takes the lock over, and sees that the run became one. */
 async function takeOver(scenario: Scenario, run: TestRun, tookOver = 'drSwitchover'): Promise<void> {
-  const starter = await ask(scenario, { takeOver: true });
+  const starter = await ask(scenario, { takeOver: true, takeOverDocument: await takeOverBy(run) });
   const { runId } = await run.handle.describe();
   expect(await starter.handle.result()).toMatchObject({ outcome: 'handed-over', runId, tookOver });
   await run.until('the failover', ({ runbook }) => runbook === 'drFailover');
@@ -63,7 +64,7 @@ describe('a failover that takes the lock over', () => {
       await run.approve('promote');
       const report = await run.report();
 
-      expect(report).toMatchObject({ outcome: 'completed', parkings: [], takenOver: { by: 'olga' } });
+      expect(report).toMatchObject({ outcome: 'completed', parkings: [], takenOver: { by: 'grace' } });
       expect(report.receipts.filter(({ signal }) => signal === 'share')).toHaveLength(3);
       expect(invitations(report)).toBe(1);
       await expectServesAlone(scenario, 'west');
@@ -78,7 +79,7 @@ describe('a failover that takes the lock over', () => {
       await bringBack(scenario, 'east', 'west');
       const run = await scenario.start({ to: 'east', acknowledgeFlapping: true });
       await run.waitsFor('approval', ({ gate }) => gate === 'plan');
-      await run.handle.signal('pause', { by: 'grace', reason: 'lunch', before: 'Read and check again' });
+      await run.control('pause', { reason: 'lunch', before: 'Read and check again' });
       await run.people({ go: false });
       await run.waitsFor('resume');
       await scenario.service.cluster('west').kill();
@@ -117,7 +118,7 @@ describe('a failover that takes the lock over', () => {
       const failover = await scenario.startRunbook('drFailover', { deployment: scenario.name, reason: 'again' });
       await failover.waitsFor('shares');
       expect((await (await ask(scenario, { takeOver: true })).failure()).code).toBe('LOCK_HELD');
-      await failover.handle.signal('abort', { by: 'grace', reason: 'seen' });
+      await failover.control('abort', { reason: 'seen' });
       expect((await failover.report()).outcome).toBe('aborted');
       expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
     }),
@@ -136,7 +137,7 @@ describe('a failover that takes the lock over', () => {
       await run.approve('promote');
       const report = await run.report();
 
-      expect(report).toMatchObject({ outcome: 'completed', takenOver: { by: 'olga' } });
+      expect(report).toMatchObject({ outcome: 'completed', takenOver: { by: 'grace' } });
       expect(invitations(report)).toBe(1);
       expect(scenario.calls('west', 'dr/secondary/promote')).toBe(1);
       // The outage is the switchover's own: it began with the demotion.
@@ -183,7 +184,8 @@ describe('a failover that takes the lock over', () => {
       });
       const run = await underWay(scenario, { acknowledgeFlapping: true });
       await promoting.promise;
-      await run.handle.signal('takeOver', { deployment: scenario.name, reason: 'no primary for a minute' });
+      const input = { deployment: scenario.name, reason: 'no primary for a minute' };
+      await run.handle.signal('takeOver', { ...input, takeOverDocument: await takeOverBy(run) });
       await run.until('the receipt', ({ receipts }) => receipts.some(({ signal }) => signal === 'takeOver'));
       heard.resolve();
       const report = await run.report();

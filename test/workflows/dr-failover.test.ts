@@ -148,7 +148,7 @@ describe('an unplanned DR failover', () => {
         expect(actions(await parked(run))).toEqual(['retry', 'force', 'abort']);
         await run.decide('force');
         await run.waitsFor('approval', ({ gate }) => gate === 'force');
-        await run.handle.signal('abort', { by: 'grace', reason: 'second thoughts' });
+        await run.control('abort', { reason: 'second thoughts' });
         const report = await run.report();
 
         expect(report.outcome).toBe('aborted');
@@ -222,7 +222,7 @@ describe('an unplanned DR failover', () => {
         await run.share('ada');
         // In an outage no clock ends the wait at a gate.
         expect(await run.waitsFor('approval', ({ gate }) => gate === 'promote')).not.toHaveProperty('until');
-        await run.handle.signal('abort', { by: 'grace', reason: 'east is only rebooting' });
+        await run.control('abort', { reason: 'east is only rebooting' });
         const report = await run.report();
 
         expect(report).toMatchObject({ outcome: 'aborted', gates: [{ gate: 'promote', state: 'opened' }] });

@@ -244,7 +244,7 @@ describe('drReindex', () => {
       const run = await start(scenario);
       await run.waitsFor('approval');
       await run.waitsFor('shares');
-      await run.handle.signal('abort', { by: 'grace', reason: 'not today' });
+      await run.control('abort', { reason: 'not today' });
       expect(await run.report()).toMatchObject({ outcome: 'aborted' });
       expect(statuses(scenario, 'west', CHANGING.startAttempt)).toEqual([]);
     }),
@@ -258,7 +258,7 @@ describe('drReindex', () => {
       const run = await start(scenario);
       await people(run);
       await following(run);
-      await run.handle.signal('abort', { by: 'grace', reason: 'too slow' });
+      await run.control('abort', { reason: 'too slow' });
       const report = await run.report();
       expect(report).toMatchObject({ outcome: 'aborted' });
       expect(report.leftToDo).toContainEqual(expect.stringContaining('it cannot be cancelled'));

@@ -251,7 +251,7 @@ describe('a former primary comes back', () => {
       await splitPrimaries(scenario, 'east', 'west');
       const run = await approved(scenario, 'east');
       await run.waitsFor('action');
-      await run.handle.signal('abort', { by: 'olga', reason: 'not today' });
+      await run.control('abort', { reason: 'not today' });
       const report = await run.report();
       expect(report.outcome).toBe('aborted');
       expect(report.preconditions).toContainEqual(
@@ -277,7 +277,7 @@ describe('a former primary comes back', () => {
     byPeople.test(async (scenario) => {
       const run = await rejoin(scenario, 'east');
       await run.waitsFor('approval', ({ gate }) => gate === 'plan');
-      await run.handle.signal('abort', { by: 'olga', reason: 'not today' });
+      await run.control('abort', { reason: 'not today' });
       expect(await run.report()).toMatchObject({ outcome: 'aborted' });
       expect(statuses(scenario, 'east', CHANGING.updatePrimary)).toEqual([]);
     }),

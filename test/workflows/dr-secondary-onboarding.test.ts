@@ -301,7 +301,7 @@ describe('a new DR secondary', () => {
     refusing.test(async (scenario) => {
       const run = await onboard(scenario, 'spent');
       await run.waitsFor('approval');
-      await run.handle.signal('abort', { by: 'olga', reason: 'not today' });
+      await run.control('abort', { reason: 'not today' });
       expect(await run.report()).toMatchObject({ outcome: 'aborted' });
       expectUntouched(scenario, 'spent');
     }),
@@ -314,7 +314,7 @@ describe('a new DR secondary', () => {
       const run = await onboard(scenario, 'spent', { window: { notBefore, notAfter } });
       await run.approve('wipe');
       await run.waitsFor('window');
-      await run.handle.signal('abort', { by: 'olga', reason: 'not today' });
+      await run.control('abort', { reason: 'not today' });
       expect(await run.report()).toMatchObject({ outcome: 'aborted' });
       expectUntouched(scenario, 'spent');
     }),
@@ -371,7 +371,7 @@ describe('a new DR secondary', () => {
       const run = await onboard(scenario, 'lake', { primary: 'europe' });
       await run.approve('wipe');
       await instructionsOf(run);
-      await run.handle.signal('abort', { by: 'olga', reason: 'the holders are asleep' });
+      await run.control('abort', { reason: 'the holders are asleep' });
       const report = await run.report();
       expect(report.outcome).toBe('aborted');
       expect(report.leftToDo.join('\n')).toContain('unseal its nodes with key shares of europe');

@@ -100,8 +100,8 @@ describe('paths filters become what is wanted', () => {
     world.test(async (scenario) => {
       const run = await reconcile(scenario, undo);
       await run.waitsFor('approval', ({ gate }) => gate === 'filter');
-      await run.handle.signal('abort', { by: 'olga', reason: 'not today' });
-      expect(await ended(run)).toMatchObject({ outcome: 'aborted', controls: [{ control: 'abort', by: 'olga' }] });
+      await run.control('abort', { reason: 'not today' });
+      expect(await ended(run)).toMatchObject({ outcome: 'aborted', controls: [{ control: 'abort', by: 'grace' }] });
       expect(filterOf(scenario, 'asia')).toEqual(allow('eu-customers/', 'kv/'));
     }),
   );
@@ -190,7 +190,7 @@ describe('paths filters become what is wanted', () => {
       const run = await reconcile(scenario, { filters: { europe: allow('kv/') } });
       await run.approve('filter');
       const step = 'Compare the dynamic filter of europe on both sides';
-      await run.handle.signal('pause', { by: 'grace', reason: 'lunch', before: 'Compare the filters' });
+      await run.control('pause', { reason: 'lunch', before: 'Compare the filters' });
       const parked = await run.waitsFor('decision');
       expect(parked.choices.find(({ action }) => action === 'skip')).toMatchObject({ needsTwo: true });
       await run.decide('skip', step);

@@ -238,7 +238,7 @@ describe('two workers with key directories of their own', () => {
     expect((await run.status()).findings).toContainEqual(
       expect.objectContaining({ text: expect.stringContaining('KEY_RECORD_MISSING') as string }),
     );
-    await run.handle.signal('abort', { by: 'olga', reason: 'seen' });
+    await run.control('abort', { reason: 'seen' });
     expect((await run.report()).outcome).toBe('aborted');
     for (const host of hosts) expect(await host.records()).toEqual([]);
     expect(await scenario.leaks(hosts.flatMap(({ logLines }) => logLines))).toEqual([]);

@@ -67,7 +67,7 @@ describe('one changing run for each deployment', () => {
     expect(handedOver['workflowId']).toBe(`ceremony:${alone}`);
     const real = scenario.attach(`ceremony:${alone}`, handedOver['runId']);
     await real.waitsFor('shares');
-    await real.handle.signal('abort', { by: 'olga', reason: 'seen' });
+    await real.control('abort', { reason: 'seen' });
     expect((await real.report()).outcome).toBe('aborted');
     expect(await scenario.leaks()).toEqual([]);
   });

@@ -124,7 +124,7 @@ describe('merkleCheck', () => {
     ceremony.test(async (scenario) => {
       const run = await start(scenario, { cluster: 'south' });
       await run.share('ada');
-      await run.handle.signal('abort', { by: 'grace', reason: 'not needed' });
+      await run.control('abort', { reason: 'not needed' });
       const report = await run.report();
       expect(report).toMatchObject({ outcome: 'aborted' });
       expect(statuses(scenario, 'south', CHANGING.startAttempt)).toEqual([]);
@@ -212,7 +212,7 @@ describe('merkleCheck', () => {
       const run = await start(scenario);
       await run.until('the check', ({ steps }) => steps.some(({ name }) => name.startsWith('Check the Merkle')));
       await run.until('the call', () => slow.hits > 0);
-      await run.handle.signal('abort', { by: 'grace', reason: 'too slow' });
+      await run.control('abort', { reason: 'too slow' });
       expect(await run.report()).toMatchObject({ outcome: 'aborted' });
       over.resolve();
     }),

@@ -161,7 +161,7 @@ describe('operationTokenDisposal', () => {
     scenario.service.faults.add({ ...call, action: 'reset' });
     const run = await start();
     await run.until('the call', () => slow.hits > 0);
-    await run.handle.signal('abort', { by: 'grace', reason: 'not now' });
+    await run.control('abort', { reason: 'not now' });
     expect(await run.report()).toMatchObject({ outcome: 'aborted' });
     over.resolve();
     expect(await (await start()).report()).toMatchObject({ outcome: 'completed', result: { deleted: 1 } });

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { approveAgain, approveLongAgo } from '../support/aged-approvals';
 import { CHANGING, drPrimaries, expectServiceOn, signalled, statuses } from '../support/faults';
+import { bringBack } from '../support/failover';
 import { Lane, Lanes, LANE_TEST_MS } from '../support/lane';
 import { actions, at, parksInTime, refusePromotion, underWay, writeRightBeforeDemotion } from '../support/outage';
 import type { TestRun } from '../support/scenario';
@@ -264,7 +265,7 @@ describe('faults in the outage', () => {
       }),
     );
 
-    /** Asks to stop while the demotion is under way, and gives what is then offered. */
+    /** Asks to stop while the demotion is under way: service comes first, and nobody is asked anything. */
     async function stopped(scenario: Scenario, primary: string, to: string, stop: (run: TestRun) => Promise<unknown>) {
       const demoting = signalled();
       const heard = signalled();
@@ -272,41 +273,39 @@ describe('faults in the outage', () => {
         demoting.resolve();
         return heard.promise;
       });
-      const run = await underWay(scenario, { to });
+      const run = await underWay(scenario, { to, acknowledgeFlapping: true });
       await demoting.promise;
       await stop(run);
-      await run.until('the stop was recorded', () => true);
+      await run.until('the stop was noted', ({ findings }) => findings.some(({ code }) => code === 'stop-noted'));
       heard.resolve();
-      const parked = await parksInTime(run, ({ code }) => code === 'INTERRUPTED');
-      expect(actions(parked)).toEqual(['promote-secondary', 'promote-back', 'leave']);
-      expect(drPrimaries(scenario)).toEqual([]);
-      return run;
+      const report = await run.report();
+      expect(report).toMatchObject({ outcome: 'aborted', parkings: [] });
+      expect(report.outage?.endedBy).toBe('service-ready');
+      expect(drPrimaries(scenario)).toEqual([to]);
+      return report;
     }
-    const abort = (run: TestRun) => run.handle.signal('abort', { by: 'grace', reason: 'second thoughts' });
 
     it(
-      cell('drSwitchover', 'abort at', 'an abort is a question there: promote-secondary finishes the switchover'),
+      cell('drSwitchover', 'abort at', 'an abort is noted there: it counts once the new primary serves'),
       people.test(async (scenario) => {
-        const run = await stopped(scenario, 'west', 'east', abort);
-        await run.decide('promote-secondary');
-        const report = await run.report();
-
-        expect(report).toMatchObject({ outcome: 'completed', leftToDo: [] });
+        const report = await stopped(scenario, 'west', 'east', (run) => run.control('abort'));
         expect(report.controls).toEqual([expect.objectContaining({ control: 'abort', by: 'grace' })]);
-        await expectServiceOn(scenario, 'east');
+        expect(report.receipts).toContainEqual(
+          expect.objectContaining({
+            signal: 'abort',
+            text: expect.stringContaining('once a cluster serves') as string,
+          }),
+        );
+        await bringBack(scenario, 'west', 'east');
       }),
     );
 
     it(
-      cell('drSwitchover', 'abort at', 'a cancel request is a question there: promote-back ends with the old primary'),
+      cell('drSwitchover', 'abort at', 'a cancel request is noted there: it counts once the new primary serves'),
       people.test(async (scenario) => {
-        const run = await stopped(scenario, 'east', 'west', ({ handle }) => handle.cancel());
-        await run.decide('promote-back');
-        const report = await run.report();
-
-        expect(report.outcome).toBe('rolled-back');
+        const report = await stopped(scenario, 'east', 'west', ({ handle }) => handle.cancel());
         expect(report.controls).toEqual([expect.objectContaining({ control: 'cancel' })]);
-        await expectServiceOn(scenario, 'east');
+        await bringBack(scenario, 'east', 'west');
       }),
     );
 
@@ -317,7 +316,9 @@ describe('faults in the outage', () => {
         'leave is the one answer that ends without a primary, and the report says so first',
       ),
       people.test(async (scenario) => {
-        const run = await stopped(scenario, 'east', 'west', abort);
+        refusePromotion(scenario, 'east');
+        const run = await underWay(scenario, { to: 'east', onStuck: 'park', acknowledgeFlapping: true });
+        await parksInTime(run, ({ step }) => step === 'Promote east');
         await run.decide('leave');
         const report = await run.report();
 

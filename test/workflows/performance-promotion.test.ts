@@ -119,7 +119,7 @@ describe('a performance secondary that becomes the performance primary', () => {
       planned.test(async (scenario) => {
         const run = await start(scenario, { to: 'europe' });
         await run.waitsFor('approval', ({ gate }) => gate === 'promote');
-        await run.handle.signal('abort', { by: 'grace', reason: 'not today' });
+        await run.control('abort', { reason: 'not today' });
         const { outcome, plan } = await run.report();
         expect(outcome).toBe('aborted');
         const { warnings, choices } = runbookPlan.parse(plan?.content);
@@ -240,7 +240,7 @@ describe('a performance secondary that becomes the performance primary', () => {
     );
 
     it(
-      cell(RUNBOOK, 'abort at', 'the demotion: asked what then, people promote back'),
+      cell(RUNBOOK, 'abort at', 'the demotion: noted, and the run ends once a cluster serves'),
       planned.test(async (scenario) => {
         const run = await start(scenario, { to: 'europe' });
         scenario.service.faults.add({
@@ -248,17 +248,14 @@ describe('a performance secondary that becomes the performance primary', () => {
           endpoint: DEMOTE,
           when: 'after',
           action: async () => {
-            await run.handle.signal('abort', { by: 'grace', reason: 'second thoughts' });
+            await run.control('abort', { reason: 'second thoughts' });
           },
         });
         await run.approve('promote');
-        const parked = await run.waitsFor('decision');
-        expect(parked).toMatchObject({ code: 'INTERRUPTED', step: 'Demote east' });
-        await run.decide('promote-back');
         report = await run.report();
-        expect(report.outcome).toBe('rolled-back');
-        expect(scenario.calls('europe', 'secondary/promote')).toBe(0);
-        await expectSet(scenario, 'east', ['asia', 'europe']);
+        expect(report).toMatchObject({ outcome: 'aborted', parkings: [] });
+        expect(report.findings.map(({ code }) => code)).toContain('stop-noted');
+        expect(scenario.service.cluster('europe').snapshotState().performance.mode).toBe('primary');
       }),
     );
 
@@ -365,7 +362,7 @@ describe('a performance secondary that becomes the performance primary', () => {
         const run = await start(scenario, { to: 'europe', mode: 'unplanned', overrideDrSecondary: true });
         await run.approve('promote');
         expect(await run.waitsFor('approval', ({ gate }) => gate === 'force')).not.toHaveProperty('until');
-        await run.handle.signal('abort', { by: 'grace', reason: 'east comes back' });
+        await run.control('abort', { reason: 'east comes back' });
         const report = await run.report();
         expect(report).toMatchObject({ outcome: 'aborted', parkings: [] });
         expect(snapshot(scenario, 'europe').performance.mode).toBe('secondary');

@@ -160,7 +160,7 @@ describe('a new performance secondary', () => {
       const run = await onboard(scenario, 'africa');
       await run.approve('wipe');
       await instructionsOf(run);
-      await run.handle.signal('abort', { by: 'olga', reason: 'the holders are asleep' });
+      await run.control('abort', { reason: 'the holders are asleep' });
       const report = await run.report();
       expect(report.outcome).toBe('aborted');
       expect(report.leftToDo.join('\n')).toContain('unseal its nodes with key shares of east');

@@ -119,11 +119,11 @@ describe('a key share in plain text, in what is no share', () => {
   });
 
   it('digests, identifiers and fingerprints are no shares: the run goes on with them', async () => {
-    await run.handle.signal('pause', { by: 'olga', reason: `commit of 2026-11-21, ticket CHG0012345678, ${runId}` });
+    await run.control('pause', { reason: `commit of 2026-11-21, ticket CHG0012345678, ${runId}` });
     await run.until('paused', (status) =>
       status.receipts.some((each) => each.signal === 'pause' && each.arrival === 2),
     );
-    await run.handle.signal('resume', { by: 'olga', reason: 'seen' });
+    await run.control('resume', { reason: 'seen' });
     for (const holder of ['ada', 'bert', 'cleo']) await run.share(holder);
     const { planDigest } = await run.waitsFor('approval');
     const comment = `read it; digest ${planDigest}, CA ${createHash('sha256').update('ca').digest('hex')}`;

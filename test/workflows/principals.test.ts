@@ -31,7 +31,7 @@ describe('a person attested by the server, where authentication is off', () => {
     await run.until('the approval', (status) =>
       status.receipts.some(({ signal, verdict }) => signal === 'approve' && verdict === 'accepted'),
     );
-    await run.handle.signal('abort', { by: 'henry', reason: 'seen' });
+    await run.control('abort', { reason: 'seen' }, 'henry');
     const report = await run.report();
     expect(report).toMatchObject({ outcome: 'aborted', gates: [{ state: 'approved', by: [{ name: 'henry' }] }] });
     expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);

@@ -88,7 +88,7 @@ describe('readiness', () => {
     const held = scenario.service.faults.add({ endpoint: /./, action: () => over.promise, times: Infinity });
     const run = await start();
     await run.until('reading', () => held.hits > 0);
-    await run.handle.signal('abort', { by: 'olga', reason: 'not now' });
+    await run.control('abort', { reason: 'not now' });
     const report = await run.report();
     expect(report.outcome).toBe('aborted');
     expect(report.result).toBeUndefined();

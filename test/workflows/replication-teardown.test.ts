@@ -79,7 +79,7 @@ describe('one kind of replication ends on one cluster', () => {
     world.test(async (scenario) => {
       const run = await tearDown(scenario, 'dr', 'europe');
       await run.waitsFor('approval', ({ gate }) => gate === 'disable');
-      await run.handle.signal('abort', { by: 'olga', reason: 'the wrong cluster' });
+      await run.control('abort', { reason: 'the wrong cluster' });
       expect(await ended(run)).toMatchObject({ outcome: 'aborted', controls: [{ control: 'abort' }] });
       expect(state(scenario, 'europe-dr').dr.connectedTo).toBe('europe');
     }),

@@ -214,7 +214,7 @@ describe('rootTokenCeremony', () => {
     lane.test(async (scenario) => {
       const atGate = await start(scenario);
       await atGate.waitsFor('approval');
-      await atGate.handle.signal('abort', { by: 'grace', reason: 'not today' });
+      await atGate.control('abort', { reason: 'not today' });
       expect(await atGate.report()).toMatchObject({ outcome: 'aborted' });
       const rejected = await start(scenario);
       await rejected.approve('ceremony', 'henry', 'reject');
@@ -223,7 +223,7 @@ describe('rootTokenCeremony', () => {
       await atShares.approve('ceremony');
       await atShares.share('ada');
       await atShares.waitsFor('shares', ({ held }) => held.length === 1);
-      await atShares.handle.signal('abort', { by: 'grace', reason: 'not today' });
+      await atShares.control('abort', { reason: 'not today' });
       const report = await atShares.report();
       expect(report.outcome).toBe('aborted');
       expect(report.steps.map(({ name }) => name)).toContain('Destroy the ceremony keys');
@@ -238,7 +238,7 @@ describe('rootTokenCeremony', () => {
       scenario.service.faults.add({
         ...{ cluster: 'east', endpoint: UPDATE, skip: 2 },
         action: async () => {
-          await run.handle.signal('abort', { by: 'grace', reason: 'not today' });
+          await run.control('abort', { reason: 'not today' });
           // A query is answered behind the signal.
           await run.status();
         },

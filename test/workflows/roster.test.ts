@@ -229,7 +229,7 @@ describe('the roster of a ceremony', () => {
     // The decline was for the epoch before.
     const old = await sendDecline(run, await declined(run, 'cleo', { epoch: 1 }));
     expect(old).toMatchObject({ verdict: 'refused', text: expect.stringContaining('another round') as string });
-    await run.handle.signal('abort', { by: 'olga', reason: 'seen' });
+    await run.control('abort', { reason: 'seen' });
     expect((await run.report()).holders?.map(({ name, epoch }) => `${name} ${epoch}`)).toContain('dora 2');
     await replayRun(run);
   });
@@ -250,7 +250,7 @@ describe('the roster of a ceremony', () => {
         },
       ]);
       expect(findings[0]?.next).toContain('bert may give all the same: `runbook share ceremony:west --holder bert`');
-      expect(findings[0]?.next).toContain('`runbook abort ceremony:west --by YOUR-NAME --reason WHY`');
+      expect(findings[0]?.next).toContain('`runbook abort ceremony:west --name YOUR-NAME --reason WHY`');
       await run.until('the notification', () => events().includes('holders-too-few'));
       expect(await screen(run)).toContain('Too few key holders are left');
     });
@@ -285,7 +285,7 @@ describe('the roster of a ceremony', () => {
       expect(findings).toMatchObject([
         { text: expect.stringContaining('the groups (1 of security) cannot be satisfied by 3 key shares') as string },
       ]);
-      await run.handle.signal('abort', { by: 'olga', reason: 'nobody of security is there' });
+      await run.control('abort', { reason: 'nobody of security is there' });
       expect((await run.report()).outcome).toBe('aborted');
       await replayRun(run);
     });

@@ -43,12 +43,12 @@ describe('people control a run', () => {
       const run = await scenario.start();
       await run.share('ada');
       await run.waitsFor('shares', ({ held }) => held.length === 1);
-      await run.handle.signal('abort', { by: 'olga', reason: 'another day' });
+      await run.control('abort', { reason: 'another day' });
       const report = await run.report();
       told.push(JSON.stringify(report));
       expect(report.outcome).toBe('aborted');
-      expect(report.controls).toMatchObject([{ control: 'abort', by: 'olga', reason: 'another day' }]);
-      expect(report.leftToDo).toEqual(['The run was stopped by olga: another day']);
+      expect(report.controls).toMatchObject([{ control: 'abort', by: 'grace', reason: 'another day' }]);
+      expect(report.leftToDo).toEqual(['The run was stopped by grace: another day']);
       expect(report.steps.find(({ name }) => name === 'Destroy the ceremony keys')?.outcome).toBe('done');
       expect(await keyRecords(scenario)).toEqual([]);
       expect((await run.handle.describe()).status.name).toBe('COMPLETED');
@@ -85,7 +85,7 @@ describe('people control a run', () => {
       const waiting = await run.waitsFor('window');
       expect(new Date(waiting.until).toISOString()).toBe(notBefore);
       expect(await currentDetails(run)).toContain('waits for its change window');
-      await run.handle.signal('abort', { by: 'olga', reason: 'another day' });
+      await run.control('abort', { reason: 'another day' });
       const report = await run.report();
       expect(report).toMatchObject({ outcome: 'aborted', window: { notBefore, notAfter } });
       expect(scenario.calls('east', 'dr/primary/demote')).toBe(0);
@@ -117,7 +117,7 @@ describe('people control a run', () => {
       const run = await scenario.start();
       await run.people();
       await run.waitsFor('decision', ({ step }) => step === 'Wait until west has it');
-      await run.handle.signal('abort', { by: 'olga', reason: 'not today' });
+      await run.control('abort', { reason: 'not today' });
       const report = await run.report();
       scenario.service.cluster('west').holdStream('dr', false);
       scenario.limit();
@@ -158,7 +158,7 @@ describe('people control a run', () => {
     expect(JSON.parse(pasted)).toMatchObject({ rid: status.runId, gate: 'plan', planDigest, verdict: 'approve' });
     for (const holder of HOLDERS) expect(details).toContain(`runbook share ${scenario.workflowId} --holder ${holder}`);
     told.push(details, JSON.stringify(status));
-    await run.handle.signal('abort', { by: 'olga', reason: 'seen' });
+    await run.control('abort', { reason: 'seen' });
     await run.report();
   });
 
@@ -171,29 +171,29 @@ describe('people control a run', () => {
     await scenario.stopWorker();
     const invitation = (await memoOf(run)).waitingFor;
     expect(invitation).toContain('3 key shares');
-    await run.handle.signal('pause', { by: 'olga', reason: 'hold it' });
+    await run.control('pause', { reason: 'hold it' });
     await scenario.startWorker();
     await run.until('the pause has its receipt', ({ receipts }) => receipts.some(({ signal }) => signal === 'pause'));
     for (const holder of ['bert', 'cleo']) await run.share(holder);
     await run.approve('plan');
-    expect(await run.waitsFor('resume')).toMatchObject({ by: 'olga', reason: 'hold it' });
+    expect(await run.waitsFor('resume')).toMatchObject({ by: 'grace', reason: 'hold it' });
     expect(await run.status()).toMatchObject({ paused: true });
-    expect((await memoOf(run)).waitingFor).toContain('resume (paused by olga)');
-    expect(await currentDetails(run)).toContain(`runbook resume ${scenario.workflowId} --by YOUR-NAME`);
+    expect((await memoOf(run)).waitingFor).toContain('resume (paused by grace)');
+    expect(await currentDetails(run)).toContain(`runbook resume ${scenario.workflowId} --name YOUR-NAME --reason WHY`);
     expect(scenario.calls('west', 'generate-operation-token/attempt')).toBe(1);
 
-    await run.handle.signal('pause', { by: 'hugo', reason: 'look first', before: 'Write a marker on east' });
-    await run.handle.signal('resume', { by: 'olga', reason: 'go on' });
+    await run.control('pause', { reason: 'look first', before: 'Write a marker on east' }, 'henry');
+    await run.control('resume', { reason: 'go on' });
     // Resume lifts every pause: the later one is set again.
     await run.until('resumed', ({ paused }) => !paused);
-    await run.handle.signal('pause', { by: 'hugo', reason: 'look first', before: 'Write a marker on east' });
+    await run.control('pause', { reason: 'look first', before: 'Write a marker on east' }, 'henry');
     await run.approve('go', 'henry');
-    await run.waitsFor('resume', ({ by }) => by === 'hugo');
+    await run.waitsFor('resume', ({ by }) => by === 'henry');
     expect((await run.status()).steps.map(({ name }) => name)).not.toContain('Write a marker on east');
 
     scenario.limit({ catchUp: '1s' });
     scenario.service.cluster('west').holdStream('dr', true);
-    await run.handle.signal('resume', { by: 'hugo' });
+    await run.control('resume', {}, 'henry');
     const parked = await run.waitsFor('decision');
     expect(parked).toMatchObject({
       step: 'Wait until west has it',
@@ -206,12 +206,12 @@ describe('people control a run', () => {
       `runbook decide ${scenario.workflowId} --step 'Wait until west has it' --action retry`,
     );
     // A pause while the step is parked counts after it.
-    await run.handle.signal('pause', { by: 'olga', reason: 'once more', before: 'Read the final state' });
+    await run.control('pause', { reason: 'once more', before: 'Read the final state' });
     scenario.service.cluster('west').holdStream('dr', false);
     scenario.limit();
     await run.decide('retry');
     await run.waitsFor('resume');
-    await run.handle.signal('resume', { by: 'olga' });
+    await run.control('resume');
     const report = await run.report();
     told.push(JSON.stringify(report));
     expect(report.outcome).toBe('completed');
@@ -228,13 +228,13 @@ describe('people control a run', () => {
       [2, 'done'],
     ]);
     expect(report.controls.map(({ control, by }) => `${control} ${by}`)).toEqual([
-      'pause olga',
-      'pause hugo',
-      'resume olga',
-      'pause hugo',
-      'resume hugo',
-      'pause olga',
-      'resume olga',
+      'pause grace',
+      'pause henry',
+      'resume grace',
+      'pause henry',
+      'resume henry',
+      'pause grace',
+      'resume grace',
     ]);
     expect(report.steps.filter(({ name }) => name.startsWith('Invite the key holders'))).toHaveLength(1);
     await replayRun(run);

@@ -110,7 +110,7 @@ describe('a secondary is cut off for good', () => {
       const run = await decommission(scenario, 'dr', { secondary: 'south', afterwards: 'disable' });
       await run.share('ada');
       await run.waitsFor('approval', ({ gate }) => gate === 'revoke');
-      await run.handle.signal('abort', { by: 'olga', reason: 'another day' });
+      await run.control('abort', { reason: 'another day' });
       expect(await ended(run)).toMatchObject({ outcome: 'aborted', controls: [{ control: 'abort' }] });
       expect(state(scenario, 'south').dr.connectedTo).toBe('east');
     }),
@@ -267,7 +267,7 @@ describe('a secondary is cut off for good', () => {
       await run.approve('revoke');
       await run.approve('disable');
       await run.until('the wait', ({ steps }) => steps.some(({ name }) => name === 'See that asia is gone'));
-      await run.handle.signal('abort', { by: 'olga', reason: 'called away' });
+      await run.control('abort', { reason: 'called away' });
       const report = await ended(run);
       expect(report.outcome).toBe('aborted');
       expect(report.leftToDo).toContainEqual(expect.stringContaining('asia is still a performance secondary'));

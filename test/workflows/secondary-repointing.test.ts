@@ -185,7 +185,7 @@ describe('a secondary that is to follow another primary', () => {
       performance.test(async (scenario) => {
         const run = await start(scenario, europeTo('west', 'token'));
         await run.waitsFor('approval', ({ gate }) => gate === 'repoint');
-        await run.handle.signal('abort', { by: 'grace', reason: 'not today' });
+        await run.control('abort', { reason: 'not today' });
         const report = await run.report();
         expect(report.outcome).toBe('aborted');
         const { warnings, choices } = runbookPlan.parse(report.plan?.content);

@@ -26,7 +26,7 @@ describe('key shares', () => {
     const earlier = await scenario.start();
     const invitation = await earlier.until('an invitation', (status) => status.invitation);
     ofAnotherRun = await envelopeOf(scenario.person('ada'), invitation, scenario.workersKey);
-    await earlier.handle.signal('abort', { by: 'olga', reason: 'its invitation is enough' });
+    await earlier.control('abort', { reason: 'its invitation is enough' });
     expect((await earlier.report()).outcome).toBe('aborted');
   });
   afterAll(() => scenario.stop());
@@ -129,11 +129,11 @@ describe('key shares', () => {
   it('more than needed is accepted; after the end of the ceremony it is refused', async () => {
     expect(await send(await envelope('emil'))).toMatchObject({ verdict: 'accepted' });
     const late = await envelope('emil', { seq: 2 });
-    await run.handle.signal('pause', { by: 'olga', reason: 'to look', before: 'Read the final state' });
+    await run.control('pause', { reason: 'to look', before: 'Read the final state' });
     await run.approve('go', 'henry');
     await run.waitsFor('resume');
     expect(await send(late)).toMatchObject({ verdict: 'refused', code: 'no-ceremony' });
-    await run.handle.signal('resume', { by: 'olga', reason: 'seen' });
+    await run.control('resume', { reason: 'seen' });
     report = await run.report();
     expect(report.outcome).toBe('completed');
     expect(report.receipts.filter(({ signal }) => signal === 'share')).toHaveLength(sent);

@@ -1,6 +1,6 @@
 import type { Receipt } from '../../src/contracts/run-facts';
 import type { Report } from '../../src/contracts/report';
-import { approvalOf, decisionOf } from '../support/people';
+import { approvalOf, controlOf, decisionOf } from '../support/people';
 import { historyText } from '../support/canaries';
 import { signalWithPayload, UNREADABLE, UNREADABLE_CONTENT } from '../support/raw-payloads';
 import { Scenario } from '../support/scenario';
@@ -67,9 +67,18 @@ describe('whatever arrives by signal gets a receipt and the run goes on to its n
     expect((await run.status()).receipts.filter(({ signal }) => signal === 'unknown')).toHaveLength(50);
   });
 
-  it('malformed control signals', async () => {
-    for (const input of ['stop', { reason: 'nobody' }, { by: 'olga', unknown: 1 }]) {
-      expect(await send('pause', input)).toMatchObject({ verdict: 'refused', code: 'malformed' });
+  it('orders that are no documents of people who may decide: the receipt has the command that makes one', async () => {
+    const { ns, wid, rid } = await identity();
+    const order = { ns, wid, rid, action: 'pause', reason: '', name: 'grace', iat: 1 };
+    const holder = await controlOf(person('ada'), { ns, wid, rid, action: 'pause' });
+    const resume = await controlOf(person('grace'), { ns, wid, rid, action: 'resume' });
+    const other = await controlOf(person('grace'), { ns, wid, rid: OTHER_RUN, action: 'pause' });
+    for (const input of ['stop', { reason: 'nobody' }, { by: 'olga' }, order, holder, resume, other]) {
+      expect(await send('pause', input)).toMatchObject({
+        verdict: 'refused',
+        code: 'refused',
+        text: expect.stringContaining(`runbook pause ${wid} --name YOUR-NAME`) as string,
+      });
     }
     expect((await run.status()).paused).toBe(false);
   });

@@ -13,7 +13,7 @@ describe('a stop of the run', () => {
     await run.waitsFor('approval');
     const pasted = 'a1b2c3d4e5f60718293a4b5c6d7e8f90a1b2c3d4e5f60718293a4b5c6d7e8f9011';
     await run.handle.signal('pause', { by: 'grace', reason: pasted });
-    await run.handle.signal('abort', { by: 'grace', reason: 'enough' });
+    await run.control('abort', { reason: 'enough' });
     const report = await run.report();
 
     expect(report.receipts.map(({ signal, code }) => [signal, code])).toEqual(
@@ -32,7 +32,7 @@ describe('a stop of the run', () => {
       endpoint: 'POST /v1/sys/replication/dr/secondary/promote',
       when: 'after',
       action: async () => {
-        await run.handle.signal('abort', { by: 'grace', reason: 'second thoughts' });
+        await run.control('abort', { reason: 'second thoughts' });
       },
     });
     await run.people({ go: false });

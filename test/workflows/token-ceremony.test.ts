@@ -25,7 +25,7 @@ describe('operationTokenCeremony', () => {
   it('deletes the token that it made where it is stopped before its end', async () => {
     const run = await ceremony();
     await run.waitsFor('shares');
-    const paused = () => run.handle.signal('pause', { by: 'olga', reason: 'a word first' });
+    const paused = () => run.control('pause', { reason: 'a word first' });
     const last = at(scenario, 'before', 'west', CHANGING.giveShare, paused, 3);
     for (const holder of ['ada', 'bert', 'cleo']) await run.share(holder);
     await run.until(
@@ -34,7 +34,7 @@ describe('operationTokenCeremony', () => {
         paused && steps.some(({ name, state }) => name === 'Generate operation token on west' && state === 'done'),
     );
     last.remove();
-    await run.handle.signal('abort', { by: 'olga', reason: 'not needed any more' });
+    await run.control('abort', { reason: 'not needed any more' });
     const report = await run.report();
 
     expect(report).toMatchObject({ outcome: 'aborted', findings: [] });
@@ -136,7 +136,7 @@ describe('operationTokenCeremony', () => {
       await run.until('one share', ({ waiting }) =>
         waiting.some((each) => each.for === 'shares' && each.held.length === 1),
       );
-      await run.handle.signal('abort', { by: 'grace', reason: 'not needed any more' });
+      await run.control('abort', { reason: 'not needed any more' });
       const report = await run.report();
 
       expect(report.outcome).toBe('aborted');

@@ -135,7 +135,7 @@ describe('walSampler', () => {
   it(cell('walSampler', 'abort at', 'sampling'), async () => {
     const run = await start({ samples: 100, everySeconds: 10 });
     await run.until('sampling', ({ steps }) => steps.length > 0);
-    await run.handle.signal('abort', { by: 'grace', reason: 'enough' });
+    await run.control('abort', { reason: 'enough' });
     expect(await run.report()).toMatchObject({ outcome: 'aborted' });
     expect(await scenario.leaks()).toEqual([]);
   });

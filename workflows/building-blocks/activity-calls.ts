@@ -81,6 +81,7 @@ const OPTIONS = {
   cancelForeignAttempt: CHANGE,
   checkApprovals: READ,
   checkCeremonyClosed: READ,
+  checkControls: READ,
   checkCredential: READ,
   checkDecisions: READ,
   checkDeclines: READ,
@@ -191,7 +192,12 @@ export function stepCalls(summary: string, context: () => StepContext): StepCall
 
 type Checks = Pick<
   RunbookActivities,
-  'checkApprovals' | 'checkDecisions' | 'checkDeclines' | 'checkUnaskedShares' | 'readSignalEvents'
+  | 'checkApprovals'
+  | 'checkControls'
+  | 'checkDecisions'
+  | 'checkDeclines'
+  | 'checkUnaskedShares'
+  | 'readSignalEvents'
 >;
 
 /**

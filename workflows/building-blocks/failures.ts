@@ -38,8 +38,11 @@ export class RunStopped extends Error {
 
 /** A failover takes the run over: it becomes that failover, in the same execution. */
 export class TakenOver extends RunStopped {
-  constructor(readonly input: DrFailoverInput) {
-    super(input.requestedBy ?? 'unknown', `taken over by a failover: ${said(input.reason)}`);
+  constructor(
+    readonly input: DrFailoverInput,
+    by: string,
+  ) {
+    super(by, `taken over by a failover: ${said(input.reason)}`);
     this.name = 'TakenOver';
   }
 }

@@ -216,7 +216,7 @@ export class Roster {
       needed > this.#ceremony.threshold ? [`${held.join(' or ')} may correct his share: the same command.`] : [];
     const end = this.#run.inOutage
       ? `Or an operator decides for another way: \`${nextCommandOf.status(workflowId)}\` lists the choices.`
-      : `Or an operator ends the run: \`${nextCommandOf.abort(workflowId)}\`; start again when more holders can be reached or are on the list.`;
+      : `Or an operator ends the run: \`${nextCommandOf.control('abort', workflowId)}\`; start again when more holders can be reached or are on the list.`;
     const outage = this.#clientsHaveNoPrimary ? ['No cluster serves clients until then: call them now.'] : [];
     return [...again, ...correct, end, ...outage].join(' ');
   }

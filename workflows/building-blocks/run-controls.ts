@@ -1,64 +1,93 @@
-import type { InboxItem, RunControl } from '../../src/contracts/signals';
-import { isUndecodable, runControl } from '../../src/contracts/signals';
-import type { RunState } from './run-state';
+import { isUndecodable } from '../../src/contracts/signals';
+import type { ControlAction, InboxItem } from '../../src/contracts/signals';
+import type { Attested } from '../../src/contracts/run-facts';
 import { said } from '../../src/contracts/words';
+import { checks } from './activity-calls';
+import { failureFacts } from './failures';
+import type { RunState } from './run-state';
 
-export type ControlSignal = 'pause' | 'resume' | 'abort';
+/** What somebody who may decide ordered of the whole run. */
+export interface Control {
+  readonly arrival: number;
+  readonly by: Attested;
+  readonly reason: string;
+  /** A pause that begins only before the step of this name. */
+  readonly before?: string | undefined;
+}
 
-/** A run of characters that could be a key share or a token: it is not repeated anywhere. */
-const SECRET_LIKE = /[0-9a-f]{32,}|[A-Za-z0-9+/]{40,}|\bhv[sb]\.[A-Za-z0-9_-]{8,}/i;
+/** Where the orders of one name are looked at, with what was ordered before. */
+interface Ordered {
+  readonly action: ControlAction;
+  /** Documents that counted: each does so once. */
+  readonly used: Set<string>;
+  /** Who ordered a take-over before, and who asked for that failover. */
+  readonly before?: readonly Attested[];
+  readonly requestedBy?: string | undefined;
+}
 
-/** Checks what a person sent to control the run, gives the receipt, and returns the order where it counts. */
-export function receiveControl(
+/**
+ * Has the documents of orders verified, and gives the receipts of those that do not count.
+ *
+ * @returns the orders that count; of `takeOver` also who else must order it inside an outage
+ */
+export async function checkControls(
   state: RunState,
-  signal: ControlSignal,
-  { arrival, input }: InboxItem,
-  stopping: boolean,
-): RunControl | undefined {
-  const refuse = (code: string, text: string): undefined => {
-    state.receipt({ signal, arrival, verdict: 'refused', code, text });
-    return undefined;
-  };
-  if (isUndecodable(input)) {
-    return refuse('undecodable', `the payload could not be read (encoding ${input.undecodable}); send JSON`);
+  { action, used, before = [], requestedBy }: Ordered,
+  items: readonly InboxItem[],
+): Promise<{ readonly orders: readonly Control[]; readonly missing: readonly string[] }> {
+  const refuse = (arrival: number, code: string, text: string, from?: Attested) =>
+    state.receipt({ signal: action, arrival, verdict: 'refused', code, text, ...(from && { from }) });
+  try {
+    const arrived = items.map(({ arrival }) => arrival);
+    const { deployment } = state;
+    const { verdicts, missing } = await checks.checkControls({ deployment, action, arrived, before, requestedBy });
+    const orders = verdicts.flatMap(({ arrival, accepted, code, text, by, control }): readonly Control[] => {
+      if (!accepted || !by || !control) {
+        refuse(arrival, code, text, by);
+        return [];
+      }
+      const { reason, before: step, digest } = control;
+      if (digest !== undefined && used.has(digest)) {
+        refuse(arrival, 'repeated', 'this very document counted before: each counts once', by);
+        return [];
+      }
+      if (digest !== undefined) used.add(digest);
+      return [{ arrival, by, reason, ...(step === undefined ? {} : { before: step }) }];
+    });
+    return { orders, missing };
+  } catch (error) {
+    if (!failureFacts(error)) throw error;
+    for (const { arrival, input } of items)
+      refuse(arrival, isUndecodable(input) ? 'undecodable' : 'not-checked', 'could not be checked now; send it again');
+    return { orders: [], missing: [] };
   }
-  const parsed = runControl.safeParse(input);
-  if (!parsed.success) return refuse('malformed', 'needs one object {"by": "you", "reason": "why"}');
-  const { by, reason, before } = parsed.data;
-  if ([by, reason, before ?? ''].some((text) => SECRET_LIKE.test(text))) {
-    return refuse('looks-like-secret', 'refused: it seems to hold a secret. Never send one in plain text');
-  }
-  if (signal === 'abort' && stopping)
-    return refuse('already-stopping', 'a stop was asked for already and is under way');
-  state.receipt({
-    signal,
-    arrival,
-    verdict: 'accepted',
-    code: 'accepted',
-    text: before ? heldBefore(state, before) : 'at the next step',
-    from: { name: by, how: 'claimed' },
-  });
-  state.fact({ kind: 'control', control: signal, by, reason, ...(before === undefined ? {} : { before }) });
-  return parsed.data;
+}
+
+/** The receipt of an order that counts, and its place in the report. */
+export function noteControl(state: RunState, action: ControlAction, control: Control, text: string): void {
+  const { arrival, by, reason, before } = control;
+  state.receipt({ signal: action, arrival, verdict: 'accepted', code: 'accepted', text, from: by });
+  const kind = action === 'takeOver' ? 'take-over' : action;
+  state.fact({ kind: 'control', control: kind, by: by.name, reason, ...(before === undefined ? {} : { before }) });
 }
 
 /** What a run that does not know its steps beforehand can say of a pause. */
-function heldBefore(state: RunState, name: string): string {
+export function heldBefore(state: RunState, name: string): string {
   const ran = state.steps.some((step) => step.name === name);
   return `before "${said(name)}", ${ran ? 'which ran already: if it comes again' : 'if a step of exactly this name comes'}`;
 }
 
 /** What people asked to be held, and before which steps. */
 export class Pauses {
-  #now: RunControl | undefined;
-  readonly #named = new Map<string, RunControl>();
+  #now: Control | undefined;
+  readonly #named = new Map<string, Control>();
 
   /** Whether the run is held at its next step. */
   get holds(): boolean {
     return this.#now !== undefined;
   }
 
-  ask(control: RunControl): void {
+  ask(control: Control): void {
     if (control.before === undefined) this.#now = control;
     else this.#named.set(control.before, control);
   }
@@ -69,7 +98,7 @@ export class Pauses {
   }
 
   /** What holds the run before the step of this name. */
-  before(name: string): RunControl | undefined {
+  before(name: string): Control | undefined {
     const named = this.#named.get(name);
     this.#named.delete(name);
     this.#now = named ?? this.#now;
@@ -82,7 +111,7 @@ export class Pauses {
       state.finding({
         severity: 'info',
         code: 'pause-not-reached',
-        text: `${said(by)} asked to hold before step "${said(name)}": no step of this name came, and the run was not held.`,
+        text: `${said(by.name)} asked to hold before step "${said(name)}": no step of this name came, and the run was not held.`,
         next: 'Look at the names of the steps in the report; a pause needs one of them, letter by letter.',
       });
     }

@@ -1,6 +1,8 @@
 import { CancellationScope, condition, workflowInfo } from '@temporalio/workflow';
 import type { ChangeResult } from '../../src/contracts/activities';
 import type { RunbookName } from '../../src/contracts/names';
+import { nextCommandOf } from '../../src/contracts/next-commands';
+import type { Attested } from '../../src/contracts/run-facts';
 import type { InboxItem } from '../../src/contracts/signals';
 import { stepCalls } from './activity-calls';
 import type { StepCalls } from './activity-calls';
@@ -9,11 +11,11 @@ import type { FailureFacts } from './failures';
 import type { OperationTokens } from './operation-tokens';
 import type { Choice, Decision } from './parking';
 import { ABORT, LEAVE, Parking, RETRY } from './parking';
-import type { ControlSignal } from './run-controls';
-import { Pauses, receiveControl } from './run-controls';
+import type { Control } from './run-controls';
+import { Pauses, checkControls, heldBefore, noteControl } from './run-controls';
 import type { RunState, StepRecord } from './run-state';
 import type { StepOptions } from './step-options';
-import { receiveTakeOver } from './take-over';
+import { readTakeOver } from './take-over';
 import type { SignalInbox } from './signal-inbox';
 import { SignalPump } from './signal-pump';
 import { said } from '../../src/contracts/words';
@@ -34,11 +36,11 @@ export class Run {
   #stop: RunStopped | undefined;
   readonly #pauses = new Pauses();
   readonly #cleanUps: (() => Promise<void>)[] = [];
-  /** Set while stopping would leave the deployment without a primary: a stop is then offered as a choice instead. */
-  #interruptionChoices: readonly Choice[] | undefined;
   #shielded = false;
-  /** In a shielded part a cluster was promoted: a failover has to wait whether it serves. */
-  #promoted = false;
+  /** Documents of orders that counted. */
+  readonly #used = new Set<string>();
+  /** Who ordered the take-over that is asked for, and who else must before it counts inside an outage. */
+  #takeOver: { readonly by: readonly Attested[]; readonly missing: readonly string[] } = { by: [], missing: [] };
 
   constructor(
     readonly state: RunState,
@@ -47,12 +49,13 @@ export class Run {
     this.signals = new SignalPump(state, inbox);
     this.#parking = new Parking(state);
     this.signals.on('decide', (items) => this.#parking.decide(items));
-    this.signals.on('takeOver', (items) => Promise.resolve(items.forEach((item) => this.#takeOver(item))));
+    this.signals.on('takeOver', (items) => this.#orderTakeOver(items));
     for (const name of ['pause', 'resume', 'abort'] as const) {
-      this.signals.on(name, (items) => Promise.resolve(items.forEach((item) => this.#control(name, item))));
+      this.signals.on(name, (items) => this.#control(name, items));
     }
     CancellationScope.current().cancelRequested.catch(() => {
       state.fact({ kind: 'control', control: 'cancel', by: 'a cancel request', reason: '' });
+      this.#noteInOutage('A cancel request came', 'stop-noted', ENDS_LATER);
       this.#requestStop(new RunStopped('a cancel request', 'cancelled through Temporal'));
     });
   }
@@ -71,7 +74,7 @@ export class Run {
     this.#stop = undefined;
     this.#pauses.end();
     this.#shielded = false;
-    this.#interruptionChoices = undefined;
+    this.#takeOver = { by: [], missing: [] };
     this.state.become(runbook);
   }
 
@@ -155,25 +158,19 @@ export class Run {
   }
 
   /**
-   * Runs `body`, in which stopping would leave the deployment without a primary. A stop that comes is offered as a
-   * choice when the current step ends, as long as {@link offerOnStop} says so, and counts afterwards otherwise.
+   * Runs `body`, in which stopping would leave the deployment without a primary. A stop or a pause that comes is noted and
+   * counts afterwards; only a step that parked by itself has choices.
    */
   async shielded<T>(body: () => Promise<T>): Promise<T> {
     this.#throwIfStopped();
     this.#shielded = true;
-    this.#promoted = false;
     try {
       const result = await CancellationScope.nonCancellable(body);
       this.#dropTakeOver();
       return result;
     } finally {
       this.#shielded = false;
-      this.#interruptionChoices = undefined;
     }
-  }
-
-  offerOnStop(choices: readonly Choice[] | undefined): void {
-    this.#interruptionChoices = choices;
   }
 
   /** Registers what must be undone however the run ends. Register it before the call that it cleans after. */
@@ -226,8 +223,7 @@ export class Run {
         await carryOut?.(call);
         const result = await body(call);
         this.#end(record, outcomeOf(result), options.note?.(result));
-        if (options.endsWithPrimary) this.#promoted = true;
-        else await this.#offerInterruption(record);
+        this.#throwBetweenSteps();
         return result;
       } catch (error) {
         if (error instanceof OutageDecision) throw error;
@@ -300,52 +296,77 @@ export class Run {
 
   async #holdBefore(name: string): Promise<void> {
     this.#throwBetweenSteps();
-    if (this.#shielded) return;
+    // Also where it is not held: what was to be held inside the outage is held after it.
     const pause = this.#pauses.before(name);
-    if (!pause) return;
+    if (!pause || this.#shielded) return;
     this.state.paused = true;
-    this.state.wait('resume', { for: 'resume', by: pause.by, reason: pause.reason });
+    this.state.wait('resume', { for: 'resume', by: pause.by.name, reason: pause.reason });
     await this.waitFor(() => !this.#pauses.holds);
     this.state.paused = false;
     this.state.waitOver('resume');
   }
 
-  /** Inside an outage a stop is a question, not an order: every answer but `leave` ends with service somewhere. */
-  async #offerInterruption(record: StepRecord): Promise<void> {
-    this.#throwBetweenSteps();
-    if (!this.#shielded || !this.#stop || !this.#interruptionChoices) return;
-    const stop = this.#stop;
-    const decision = await this.#parking.park(
-      record.name,
-      {
-        code: 'INTERRUPTED',
-        message: `${said(stop.by)} asked to stop: ${said(stop.reason)}. No cluster is primary now.`,
-        outcomeKnown: true,
-      },
-      this.#interruptionChoices,
-      async (ready) => {
-        await condition(ready);
-        return true;
-      },
+  async #control(action: 'pause' | 'resume' | 'abort', items: readonly InboxItem[]): Promise<void> {
+    const { orders } = await checkControls(this.state, { action, used: this.#used }, items);
+    for (const order of orders) {
+      if (action === 'abort') this.#abort(order);
+      else if (action === 'resume') {
+        noteControl(this.state, action, order, 'nothing holds the run any more');
+        this.#pauses.end();
+      } else {
+        const now = order.before === undefined ? 'at the next step' : heldBefore(this.state, order.before);
+        noteControl(this.state, action, order, this.#shielded ? 'noted: the run is held once a cluster serves' : now);
+        this.#pauses.ask(order);
+      }
+    }
+  }
+
+  #abort(order: Control): void {
+    const { arrival, by, reason } = order;
+    if (this.#stop) {
+      const text = 'a stop was asked for already and is under way';
+      const refused = { signal: 'abort', arrival, verdict: 'refused', code: 'already-stopping', from: by } as const;
+      this.state.receipt({ ...refused, text });
+      return;
+    }
+    noteControl(this.state, 'abort', order, this.#shielded ? ENDS_LATER : 'at the next safe point');
+    this.#noteInOutage(`${said(by.name)} asked to end the run: ${said(reason)}`, 'stop-noted', ENDS_LATER);
+    this.#requestStop(new RunStopped(by.name, reason || 'no reason given'));
+  }
+
+  /** A failover asks for the run: at its next safe point, or inside an outage as {@link #stopNow} says. */
+  async #orderTakeOver(items: readonly InboxItem[]): Promise<void> {
+    const asked = items.flatMap((item) => {
+      const input = readTakeOver(this.state, item);
+      return input ? [{ item, input }] : [];
+    });
+    const [first] = asked;
+    if (!first) return;
+    const { requestedBy } = this.pendingTakeOver?.input ?? first.input;
+    const { by: before } = this.#takeOver;
+    const ordered = { action: 'takeOver', used: this.#used, before, requestedBy } as const;
+    const { orders, missing } = await checkControls(
+      this.state,
+      ordered,
+      asked.map(({ item }) => item),
     );
-    this.#stop = undefined;
-    if (decision?.action === 'promote-back' || decision?.action === 'leave') throw new OutageDecision(decision.action);
+    for (const order of orders) {
+      const input = asked.find(({ item }) => item.arrival === order.arrival)?.input ?? first.input;
+      this.#takeOver = { by: [...this.#takeOver.by, order.by], missing };
+      const command = `\`${nextCommandOf.control('takeOver', workflowInfo().workflowId)}\``;
+      const more = missing.length === 0 ? '' : `, after further people ordered it (${command}): ${missing.join('; ')}`;
+      const later = `noted: it counts where a step parks${more}; the run goes on until a cluster serves`;
+      const now = `${this.state.runbook} becomes a failover at its next safe point`;
+      noteControl(this.state, 'takeOver', order, this.#shielded ? later : now);
+      this.#noteInOutage(`${said(order.by.name)} asked for a failover`, 'take-over-noted', later);
+      // More than an abort that waits: no cluster may be primary for good.
+      if (!this.pendingTakeOver) this.#stop = undefined;
+      this.#requestStop(new TakenOver(input, order.by.name));
+    }
   }
 
-  #control(name: ControlSignal, item: InboxItem): void {
-    const control = receiveControl(this.state, name, item, this.#stop !== undefined);
-    if (!control) return;
-    if (name === 'abort') this.#requestStop(new RunStopped(control.by, control.reason || 'no reason given'));
-    else if (name === 'resume') this.#pauses.end();
-    else this.#pauses.ask(control);
-  }
-
-  #takeOver(item: InboxItem): void {
-    const input = receiveTakeOver(this.state, item);
-    if (!input) return;
-    // More than an abort that waits to be asked about: no cluster may be primary for good.
-    this.#stop = undefined;
-    this.#requestStop(new TakenOver(input));
+  #noteInOutage(what: string, code: string, text: string): void {
+    if (this.#shielded) this.state.finding({ severity: 'warning', code, text: `${what}; ${text}.` });
   }
 
   #requestStop(stop: RunStopped): void {
@@ -353,14 +374,17 @@ export class Run {
     this.#scope?.cancel();
   }
 
-  /** Inside an outage only a failover ends a wait: it goes on with what the run holds, until a cluster serves. */
+  /**
+   * Inside an outage nothing ends a wait but a failover that as many people ordered as gate promote needs: it goes on with
+   * what the run holds, until a cluster serves. Waits there are for people alone: of steps that parked, and for shares.
+   */
   #stopNow(): RunStopped | undefined {
-    return this.#shielded && !(this.#stop instanceof TakenOver) ? undefined : this.#stop;
+    if (!this.#shielded) return this.#stop;
+    return this.#takeOver.missing.length === 0 ? this.pendingTakeOver : undefined;
   }
 
-  /** Where a cluster was promoted and may serve in a moment only a step that parks lets a failover in. */
   #throwBetweenSteps(): void {
-    if (!(this.#shielded && this.#promoted)) this.#throwIfStopped();
+    if (!this.#shielded) this.#throwIfStopped();
   }
 
   /** A failover that was asked for while a cluster became primary: it was seen to serve, there is nothing to fail over. */
@@ -382,6 +406,8 @@ export class Run {
 }
 
 const SKIPPED = Symbol('skipped');
+
+const ENDS_LATER = 'noted: the run ends once a cluster serves, and until then only a step that parks has choices';
 
 function outcomeOf(result: unknown): 'done' | 'already' {
   return typeof result === 'object' && result !== null && (result as Partial<ChangeResult>).outcome === 'already'

@@ -2,11 +2,15 @@ import { defineSignal, patched, setDefaultSignalHandler, setHandler } from '@tem
 import type { NumberedSignal } from '../../src/contracts/activities';
 import { holdsKeyShare, textHoldsKeyShare } from '../../src/contracts/plain-shares';
 import type { InboxItem, SignalName } from '../../src/contracts/signals';
-import { SIGNALS } from '../../src/contracts/signals';
+import { SIGNALS, nameIn } from '../../src/contracts/signals';
 import { PLAIN_SHARES } from './plain-shares';
 
 /** Unknown signals that get a receipt of their own; the rest is only counted. */
 const UNKNOWN_RECEIPTS = 50;
+/** Signals of one name that are looked at in a run, and of these with one person's name on them; the rest is only counted. */
+const LOOKED_AT = { perSignal: 200, perName: 40 };
+/** The server takes 10,000 signals for a run: people are warned at a fifth. */
+const MANY_SIGNALS = 2_000;
 
 const DESCRIPTIONS: Record<SignalName, string> = {
   share:
@@ -27,7 +31,11 @@ const DESCRIPTIONS: Record<SignalName, string> = {
  * throwing handler fails the whole run.
  */
 export class SignalInbox {
-  readonly items: InboxItem[] = [];
+  /** By name, so that asking whether something waits costs nothing: after each signal of a flood it is asked again. */
+  readonly #waiting = new Map<SignalName, InboxItem[]>();
+  readonly #lookedAt = new Map<string, number>();
+  readonly #beyond = new Map<SignalName, number>();
+  #total = 0;
   #unknown: { readonly name: string; readonly arrival: number }[] = [];
   #unknownCount = 0;
   #plain: NumberedSignal[] = [];
@@ -43,16 +51,31 @@ export class SignalInbox {
     setDefaultSignalHandler((name: string, ...args: unknown[]) => this.#appendUnknown(name, args));
   }
 
-  /** Removes and gives all items of the named signals. */
-  take(names: readonly SignalName[]): InboxItem[] {
-    const taken = this.items.filter((item) => names.includes(item.signal));
-    for (const item of taken) this.items.splice(this.items.indexOf(item), 1);
+  /** Whether a signal of this name waits to be looked at. */
+  holds(name: SignalName): boolean {
+    return this.#waiting.has(name);
+  }
+
+  /** Removes and gives all items of one name. */
+  take(name: SignalName): InboxItem[] {
+    const taken = this.#waiting.get(name) ?? [];
+    this.#waiting.delete(name);
     return taken;
   }
 
   /** Removes and gives everything of a known name. */
   takeAll(): InboxItem[] {
-    return this.items.splice(0);
+    return [...this.#waiting.keys()].flatMap((name) => this.take(name));
+  }
+
+  /** Signals of each name that nobody looks at, because more came than a run looks at. */
+  get beyond(): ReadonlyMap<SignalName, number> {
+    return this.#beyond;
+  }
+
+  /** How many signals came, where that is a fifth or more of what the server takes for one run. */
+  get flood(): number | undefined {
+    return this.#total < MANY_SIGNALS ? undefined : this.#total;
   }
 
   get unknownWaits(): boolean {
@@ -86,17 +109,38 @@ export class SignalInbox {
   #append(signal: SignalName, input: unknown): void {
     const arrival = (this.#arrivals.get(signal) ?? 0) + 1;
     this.#arrivals.set(signal, arrival);
+    this.#total += 1;
+    if (!this.#mayLookAt(signal, input)) {
+      this.#beyond.set(signal, (this.#beyond.get(signal) ?? 0) + 1);
+      return;
+    }
     // What is sent as a share has checks of its own, which know envelopes.
     if (signal !== 'share' && holdsKeyShare(input) && patched(PLAIN_SHARES)) {
       this.#plain.push({ signal, arrival });
       return;
     }
-    this.items.push({ signal, arrival, receivedAt: Date.now(), input });
+    const item = { signal, arrival, receivedAt: Date.now(), input };
+    const waiting = this.#waiting.get(signal);
+    if (waiting) waiting.push(item);
+    else this.#waiting.set(signal, [item]);
+  }
+
+  /** A name is a claim here: it shares out what is looked at, so that one person's flood leaves room for the others. */
+  #mayLookAt(signal: SignalName, input: unknown): boolean {
+    const all = this.#lookedAt.get(signal) ?? 0;
+    if (all >= LOOKED_AT.perSignal) return false;
+    const named = JSON.stringify([signal, nameIn(input) ?? '']);
+    const ofName = this.#lookedAt.get(named) ?? 0;
+    if (ofName >= LOOKED_AT.perName) return false;
+    this.#lookedAt.set(signal, all + 1);
+    this.#lookedAt.set(named, ofName + 1);
+    return true;
   }
 
   /** A name is shown where it looks like a slip of the keyboard; anything else could be somebody's secret. */
   #appendUnknown(name: string, args: readonly unknown[]): void {
     this.#unknownCount += 1;
+    this.#total += 1;
     if ((textHoldsKeyShare(name) || holdsKeyShare(args)) && patched(PLAIN_SHARES)) {
       this.#plain.push({ signal: 'unknown', arrival: this.#unknownCount });
       return;

@@ -13,7 +13,8 @@ type Processor = (items: readonly InboxItem[]) => Promise<void>;
 const LANES: readonly (readonly SignalName[])[] = [
   ['share', 'decline'],
   ['approve'],
-  ['decide', 'pause', 'resume', 'abort', 'takeOver'],
+  ['decide'],
+  ['pause', 'resume', 'abort', 'takeOver'],
 ];
 
 /** Gives each signal to whoever looks at its name, from the first await of a runbook until its end. */
@@ -60,7 +61,7 @@ export class SignalPump {
     const orders = lane.includes('abort');
     const waits = () =>
       (orders && this.#inbox.unknownWaits) ||
-      this.#inbox.items.some((item) => lane.includes(item.signal) && this.#processors.has(item.signal));
+      lane.some((name) => this.#inbox.holds(name) && this.#processors.has(name));
     for (;;) {
       await condition(() => waits() || this.#closing);
       if (!waits()) return;
@@ -68,7 +69,7 @@ export class SignalPump {
       for (const name of lane) {
         // Asked for only now: while another signal was looked at, a ceremony or a gate may have ended.
         const processor = this.#processors.get(name);
-        const items = processor ? this.#inbox.take([name]) : [];
+        const items = processor ? this.#inbox.take(name) : [];
         if (processor && items.length > 0) await processor(items);
       }
       this.#state.show();

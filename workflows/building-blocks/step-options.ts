@@ -22,6 +22,4 @@ export interface StepOptions<T> {
   readonly remedy?: (failure: FailureFacts) => Remedy | undefined;
   /** Skipping it counts only when a second, different person decides it too. */
   readonly skipNeedsTwo?: boolean;
-  /** The step ends with a primary: a stop that came meanwhile counts when service is back. */
-  readonly endsWithPrimary?: boolean;
 }

@@ -13,8 +13,8 @@ export function takeOverOf(runbook: RunbookName, input: object): DrFailoverInput
   return parsed.success && parsed.data.takeOver && !parsed.data.dryRun ? parsed.data : undefined;
 }
 
-/** Checks a signal `takeOver`, gives the receipt, and returns the failover's input where it counts. */
-export function receiveTakeOver(state: RunState, { arrival, input }: InboxItem): DrFailoverInput | undefined {
+/** Checks the form of a signal `takeOver`, and gives the failover's input; the receipt, where it cannot count here. */
+export function readTakeOver(state: RunState, { arrival, input }: InboxItem): DrFailoverInput | undefined {
   const refuse = (code: string, text: string): undefined => {
     state.receipt({ signal: 'takeOver', arrival, verdict: 'refused', code, text });
     return undefined;
@@ -28,15 +28,6 @@ export function receiveTakeOver(state: RunState, { arrival, input }: InboxItem):
   if (parsed.data.dryRun) return refuse('dry-run', 'a dry run takes nothing over: start it on its own');
   if (!holdsDeploymentLock(state.runbook)) return refuse('no-lock', `${state.runbook} holds no lock of a deployment`);
   if (state.runbook === 'drFailover') return refuse('failover-already', 'this run is a failover already');
-  const by = parsed.data.requestedBy ?? 'unknown';
-  state.receipt({
-    signal: 'takeOver',
-    arrival,
-    verdict: 'accepted',
-    code: 'accepted',
-    text: `${state.runbook} becomes a failover at its next safe point`,
-    from: { name: by, how: 'claimed' },
-  });
-  state.fact({ kind: 'control', control: 'take-over', by, reason: parsed.data.reason });
-  return parsed.data;
+  const { takeOverDocument: _verified, ...asked } = parsed.data;
+  return asked;
 }

@@ -1,47 +1,97 @@
-import { userInfo } from 'node:os';
 import type { Command } from 'commander';
-import { SIGNALS } from '../../contracts/signals';
-import type { RunControl } from '../../contracts/signals';
-import { newCommand, printResult, withServerOptions, withSession } from '../command';
+import { SIGNALS, controlPayload } from '../../contracts/signals';
+import type { ControlAction, ControlPayload } from '../../contracts/signals';
+import { RunbookError } from '../../errors';
+import { signControl } from '../../secrets';
+import { newCommand, withServerOptions, withSession } from '../command';
 import type { CommandHost, ServerOptions } from '../command';
+import { PRINT_OPTION, giveSignal } from '../give-signal';
+import type { GivingOptions } from '../give-signal';
+import { signingKey } from '../holder-key';
+import type { SigningOptions } from '../holder-key';
+import type { CliContext } from '../context';
 import { refusePlainShare } from '../plain-share';
-import { sendSignal } from '../send-signal';
+import { describe } from '../run-view';
+import type { TemporalSession } from '../temporal';
 
-interface ControlOptions extends ServerOptions {
-  readonly by?: string;
+interface ControlOptions extends GivingOptions, SigningOptions {
+  readonly name: string;
   readonly reason?: string;
   readonly before?: string;
 }
 
-const CONTROLS = {
-  pause: 'hold a run before its next step; steps under way end first',
-  resume: 'let a paused run go on',
-  abort: 'end a run at its next safe point, with its clean-ups and a report',
-} as const;
+const CONTROLS: readonly (readonly [command: string, action: ControlAction, description: string])[] = [
+  ['pause', 'pause', 'hold a run before its next step; inside an outage once a cluster serves'],
+  ['resume', 'resume', 'let a paused run go on'],
+  ['abort', 'abort', 'end a run at its next safe point, with its clean-ups and a report'],
+  [
+    'take-over',
+    'takeOver',
+    'order that a run becomes a failover; "start drFailover --take-over" does it with an input of its own',
+  ],
+];
 
-/** `runbook pause`, `resume` and `abort`. */
+/** `runbook pause`, `resume`, `abort` and `take-over`. */
 export function controlCommands(host: CommandHost): Command[] {
-  return (['pause', 'resume', 'abort'] as const).map((control) => {
-    const command = newCommand(control, CONTROLS[control], [
-      `runbook ${control} deployment:payments --by ada --reason "wrong window"`,
+  return CONTROLS.map(([name, action, description]) => {
+    const command = newCommand(name, description, [
+      `runbook ${name} deployment:payments --name ada --reason "wrong window"`,
     ])
       .argument('<workflowId>')
-      .option('--by <name>', 'who asks (default: the user of this machine); a claim, shown as such')
-      .option('--reason <text>', 'why');
-    if (control === 'pause') command.option('--before <step>', 'hold before the step of this name instead of at once');
+      .requiredOption('--name <name>', 'your name as the inventory lists it')
+      .option('--reason <text>', 'why; shown in the report')
+      .option('--key-file <file>', 'your signing key, else RUNBOOKS_KEY_FILE; without one the order is a claim')
+      .option('--passphrase-file <file>', 'passphrase of the signing key (default: hidden prompt)')
+      .option(...PRINT_OPTION);
+    if (action === 'pause') command.option('--before <step>', 'hold before the step of this name instead of at once');
     return withServerOptions(command).action(async (workflowId: string, options: ControlOptions) => {
       const { context } = host;
-      const input: RunControl = {
-        by: options.by ?? userInfo().username,
-        reason: options.reason ?? '',
-        ...(options.before === undefined ? {} : { before: options.before }),
-      };
-      refusePlainShare(input);
-      await withSession(context, options, async ({ client }) => {
-        const sent = await sendSignal(client, { workflowId }, SIGNALS[control], input, context.stop);
-        printResult(context, options, sent, sent.lines);
-        host.finish(sent.exitCode);
+      refusePlainShare({ reason: options.reason, before: options.before });
+      await withSession(context, options, async (session) => {
+        const { runId, memo } = await describe(session.client, { workflowId });
+        const run = { workflowId, runId };
+        const document = await controlDocument(context, session, run, { ...options, action });
+        const { name: by, reason = 'the primary is gone' } = options;
+        const deployment = memo?.['deployment'];
+        const input = action === 'takeOver' ? { deployment, reason, requestedBy: by, ...taking(document) } : document;
+        await giveSignal(host, options, session.client, run, SIGNALS[action], input);
       });
     });
   });
+}
+
+/** The members of a failover's input with which it takes a run over. */
+export function taking(document: { readonly document: string } | ControlPayload): Readonly<Record<string, unknown>> {
+  return { takeOver: true, takeOverDocument: 'document' in document ? document.document : document };
+}
+
+/** An order for one run: signed where the person has a key, else the plain members. */
+export async function controlDocument(
+  context: CliContext,
+  { namespace }: TemporalSession,
+  { workflowId, runId }: { readonly workflowId: string; readonly runId: string },
+  {
+    action,
+    name,
+    reason,
+    before,
+    ...signing
+  }: SigningOptions & Omit<ControlOptions, keyof ServerOptions> & { readonly action: ControlAction },
+): Promise<{ readonly document: string } | ControlPayload> {
+  const parsed = controlPayload.safeParse({
+    ns: namespace,
+    wid: workflowId,
+    rid: runId,
+    action,
+    reason,
+    before,
+    name,
+    iat: Math.floor(Date.now() / 1000),
+  });
+  if (!parsed.success) {
+    const mistakes = parsed.error.issues.map(({ path, message }) => `${path.join('.')}: ${message}`).join('; ');
+    throw new RunbookError('INVALID_INPUT', `The order is refused: ${mistakes}. Nothing was sent.`);
+  }
+  const key = await signingKey(context, signing);
+  return key === undefined ? parsed.data : { document: await signControl(parsed.data, key) };
 }

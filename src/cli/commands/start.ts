@@ -7,18 +7,27 @@ import type { RunbookName } from '../../contracts/names';
 import { switchoverPlanOf } from '../../contracts/plan';
 import type { Precondition } from '../../contracts/plan';
 import type { Report } from '../../contracts/report';
-import { RunbookError } from '../../errors';
+import { SIGNALS } from '../../contracts/signals';
+import { RunbookError, isRunbookError } from '../../errors';
 import { taskQueueSetting } from '../../worker/settings';
 import { newCommand, printResult, withServerOptions, withSession } from '../command';
 import type { CommandHost, ServerOptions } from '../command';
 import { EXIT, exitCodeOfOutcome } from '../exit-codes';
+import { PRINT_OPTION, giveSignal } from '../give-signal';
+import type { GivingOptions } from '../give-signal';
+import type { SigningOptions } from '../holder-key';
 import { inputFields } from '../input-fields';
-import { readRunView } from '../run-view';
+import { describe, readRunView } from '../run-view';
 import { buildInput, runbookName } from '../run-input';
 import type { CheckedInput } from '../run-input';
 import type { TemporalSession } from '../temporal';
+import { controlDocument, taking } from './control';
 import { columns, inLines, said, shellLine, terminalText, unmarked } from '../text';
 import { runLink } from '../web-ui';
+
+interface StartOptions extends InputOptions, GivingOptions, SigningOptions {
+  readonly name?: string;
+}
 
 interface InputOptions extends ServerOptions {
   readonly input?: string;
@@ -48,8 +57,14 @@ export function startCommand(host: CommandHost): Command {
     'runbook start drSwitchover --deployment payments --to west --reason "planned maintenance"',
     `runbook start drSwitchover --input '{"deployment":"payments","to":"west","reason":"planned maintenance"}'`,
     'runbook start drSwitchover --input @switchover.json',
-  ]).argument('<runbook>', 'such as drSwitchover; "runbook runbooks" lists them');
-  return withServerOptions(withInputOptions(command)).action(async (name: string, options: InputOptions) => {
+    'runbook start drFailover --deployment payments --reason "site east is down" --take-over --name ada',
+  ])
+    .argument('<runbook>', 'such as drSwitchover; "runbook runbooks" lists them')
+    .option('--name <name>', 'with --take-over: your name as the inventory lists it (default: who asks)')
+    .option('--key-file <file>', 'with --take-over: your signing key, else RUNBOOKS_KEY_FILE')
+    .option('--passphrase-file <file>', 'passphrase of the signing key (default: hidden prompt)')
+    .option(...PRINT_OPTION);
+  return withServerOptions(withInputOptions(command)).action(async (name: string, options: StartOptions) => {
     const { context } = host;
     const runbook = runbookName(name);
     const input = await buildInput(context, runbook, {
@@ -57,6 +72,7 @@ export function startCommand(host: CommandHost): Command {
       fields: { ...fieldsOf(options), requestedBy: requester(runbook, options) },
     });
     await withSession(context, options, async (session) => {
+      if (await takeOver(host, session, { runbook, input, options })) return;
       const workflowId = startWorkflowId(runbook, input);
       const runId = await startRun(session, runbook, workflowId, input, taskQueueSetting(context.env));
       const link = runLink(context.env, session.namespace, { workflowId, runId });
@@ -124,8 +140,12 @@ function collect(field: string, before: readonly string[]): readonly string[] {
   return [...before, field];
 }
 
-function fieldsOf({ input: _input, set, uses, ...options }: InputOptions): Record<string, unknown> {
+function fieldsOf({ input: _input, set, uses, ...options }: StartOptions): Record<string, unknown> {
   const {
+    name: _name,
+    keyFile: _keyFile,
+    passphraseFile: _passphraseFile,
+    print: _print,
     json: _json,
     debug: _debug,
     address: _address,
@@ -163,11 +183,44 @@ function requester(runbook: RunbookName, { requestedBy, input }: InputOptions): 
   return requestedBy ?? (input === undefined && asks ? userInfo().username : undefined);
 }
 
-/** The lock, where the runbook has one. A failover that takes another run's lock over is told by a run of its own. */
+/**
+ * Orders the run that holds the lock to become this failover. The person gives the signal, because some are attested by
+ * the server's record of its sender.
+ *
+ * @returns false where nothing is to be taken over, or a document that was made before travels with the start
+ */
+async function takeOver(
+  host: CommandHost,
+  session: TemporalSession,
+  {
+    runbook,
+    input,
+    options,
+  }: { readonly runbook: RunbookName; readonly input: CheckedInput; readonly options: StartOptions },
+): Promise<boolean> {
+  const { object, dryRun } = input;
+  const asked = runbook === 'drFailover' && !dryRun && object['takeOver'] === true;
+  const workflowId = lockWorkflowId(runbook, input);
+  if (!asked || object['takeOverDocument'] !== undefined || workflowId === undefined) return false;
+  const holder = await describe(session.client, { workflowId }).catch((error: unknown) => {
+    if (isRunbookError(error, 'NOT_FOUND')) return undefined;
+    throw error;
+  });
+  if (holder?.status.name !== 'RUNNING') return false;
+  const run = { workflowId, runId: holder.runId };
+  const { requestedBy, reason } = object;
+  const name = options.name ?? (typeof requestedBy === 'string' ? requestedBy : userInfo().username);
+  const order = { ...options, action: 'takeOver', name, reason: typeof reason === 'string' ? reason : '' } as const;
+  const document = await controlDocument(host.context, session, run, order);
+  await giveSignal(host, options, session.client, run, SIGNALS.takeOver, { ...object, ...taking(document) });
+  return true;
+}
+
+/** The lock, where the runbook has one. A failover that brings the document of a take-over tells the holder by a run of its own. */
 function startWorkflowId(runbook: RunbookName, input: CheckedInput): string {
   if (input.dryRun) return planWorkflowId(input);
   const lock = lockWorkflowId(runbook, input);
-  const free = lock === undefined || (runbook === 'drFailover' && input.object['takeOver'] === true);
+  const free = lock === undefined || (runbook === 'drFailover' && input.object['takeOverDocument'] !== undefined);
   return free ? `${runbook}:${input.deployment}:${randomUUID()}` : lock;
 }
 

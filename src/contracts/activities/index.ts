@@ -41,7 +41,7 @@ import type { Report, RunbookFindings } from '../report';
 import type { Attested, Finding, RunFact, RunOutcome } from '../run-facts';
 import type { DrFailoverInput, DrSwitchoverInput, ReplicationKind, TokenUse } from '../runbook-inputs';
 import type { Sealed } from '../sealed';
-import type { DecisionAction } from '../signals';
+import type { ControlAction, DecisionAction } from '../signals';
 
 export type * from './inputs';
 export type * from './results';
@@ -171,6 +171,35 @@ export interface SwitchoverActivities {
         readonly missing?: readonly string[];
       };
     }[];
+  }>;
+  /**
+   * As {@link checkApprovals}: orders to the whole run, all of one name. Of `takeOver` it also judges whether those who
+   * ordered it satisfy gate `promote`.
+   */
+  checkControls(input: {
+    readonly deployment: string;
+    readonly action: ControlAction;
+    readonly arrived: readonly number[];
+    /** Who ordered the take-over before. */
+    readonly before: readonly Attested[];
+    /** Who asked for the failover. */
+    readonly requestedBy?: string | undefined;
+  }): Promise<{
+    readonly verdicts: readonly {
+      readonly arrival: number;
+      readonly accepted: boolean;
+      readonly code: string;
+      readonly text: string;
+      readonly by?: Attested;
+      readonly control?: {
+        readonly reason: string;
+        readonly before?: string;
+        /** Tells documents apart: each counts once. Absent where the server's record attests the very signal, and of claims. */
+        readonly digest?: string;
+      };
+    }[];
+    /** Of `takeOver`: who else must order it, in words, for gate `promote` to be satisfied; empty where it is. */
+    readonly missing: readonly string[];
   }>;
   /** While no ceremony is under way: everything is refused, and a key share in plain text is still noticed. */
   checkUnaskedShares(input: {

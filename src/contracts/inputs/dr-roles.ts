@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { controlPayload } from '../signals';
 import { askedForChange, clusterName, tokenSourceChoice } from './common';
 
 /** The input of `drSwitchover`: planned, both sides answer, nothing may be lost. */
@@ -36,6 +37,8 @@ export const drFailoverInput = z.strictObject({
   alsoGone: z.array(clusterName).max(20).optional(),
   /** Takes the lock over from a run that waits or is parked: that run becomes this failover. */
   takeOver: z.boolean().default(false),
+  /** Who takes over: the `runbooks-control-v1` document that `runbook start drFailover --take-over` makes. */
+  takeOverDocument: z.union([z.string().max(16_384), controlPayload]).optional(),
   /** How it is made sure that the old primary serves nobody: by the `fence` hook, or attested by the approvers. */
   fencing: z.enum(['auto', 'hook', 'attested']).default('auto'),
   tokenSource: tokenSourceChoice.optional(),

@@ -1,0 +1,142 @@
+/**
+ * Who may abort, pause and take over a run: people of the inventory who may decide, with documents of theirs. Inside the
+ * outage none of it stops what brings service back.
+ */
+import { CHANGING, signalled } from '../support/faults';
+import { FAILOVER_LIMITS, expectServesAlone } from '../support/failover';
+import { LANE_TEST_MS } from '../support/lane';
+import { at, parksInTime, refusePromotion, underWay } from '../support/outage';
+import { reportOf } from '../support/reports';
+import { Scenario } from '../support/scenario';
+import type { TestRun } from '../support/scenario';
+import { takeOverBy } from '../support/take-over';
+
+jest.setTimeout(LANE_TEST_MS);
+
+/** Sends something while the demotion is under way, and lets it end when the run has looked at it. */
+async function duringDemotion(
+  scenario: Scenario,
+  send: (run: TestRun) => Promise<unknown>,
+  input: Readonly<Record<string, unknown>> = {},
+): Promise<TestRun> {
+  const demoting = signalled();
+  const heard = signalled();
+  at(scenario, 'after', 'east', CHANGING.demote, () => {
+    demoting.resolve();
+    return heard.promise;
+  });
+  const run = await underWay(scenario, input);
+  await demoting.promise;
+  await send(run);
+  heard.resolve();
+  return run;
+}
+
+const receiptOf = (run: TestRun, signal: string) =>
+  run.until(`the receipt of ${signal}`, ({ receipts }) => receipts.find((each) => each.signal === signal));
+
+describe('whoever may only signal', () => {
+  const nobody: readonly [string, (scenario: Scenario) => unknown][] = [
+    ['abort', () => ({ by: 'nobody', reason: 'an attack' })],
+    ['takeOver', ({ name }) => ({ deployment: name, reason: 'an attack', requestedBy: 'nobody' })],
+  ];
+  it.each(nobody)(
+    'does not stop an outage half-way with an unsigned %s from a name that nobody knows',
+    async (signal, content) => {
+      const scenario = await Scenario.start();
+      try {
+        const run = await duringDemotion(scenario, async (run) => {
+          await run.handle.signal(signal, content(scenario));
+          await receiptOf(run, signal);
+        });
+        expect(await run.report()).toMatchObject({ outcome: 'completed', parkings: [] });
+        expect((await run.status()).receipts).toContainEqual(expect.objectContaining({ signal, verdict: 'refused' }));
+      } finally {
+        await scenario.stop();
+      }
+    },
+  );
+
+  it('does not hold a run before its outage with an unsigned pause', async () => {
+    const scenario = await Scenario.start();
+    try {
+      const run = await scenario.start({ go: 'auto' });
+      await run.handle.signal('pause', { by: 'nobody', reason: 'an attack', before: 'Write a marker on east' });
+      await receiptOf(run, 'pause');
+      await run.people({ go: false });
+      expect(await run.report()).toMatchObject({ outcome: 'completed' });
+    } finally {
+      await scenario.stop();
+    }
+  });
+});
+
+describe('people who may decide', () => {
+  it('hold a run with a document once: whoever sends a copy of it changes nothing', async () => {
+    const scenario = await Scenario.start();
+    try {
+      const run = await scenario.start({ go: 'auto' });
+      await run.waitsFor('approval');
+      const pause = await run.controlDocument('pause');
+      await run.handle.signal('pause', pause);
+      await receiptOf(run, 'pause');
+      await run.people({ go: false });
+      await run.waitsFor('resume');
+      await run.control('resume');
+      await run.handle.signal('pause', pause);
+      const copied = await run.until('the second receipt', ({ receipts }) =>
+        receipts.find(({ signal, arrival }) => signal === 'pause' && arrival === 2),
+      );
+      expect(copied).toMatchObject({ verdict: 'refused', code: 'repeated' });
+      expect(await run.report()).toMatchObject({ outcome: 'completed' });
+      // What was noted of the names is of those who signed.
+      expect((await reportOf(run)).controls.map(({ control, by }) => `${control} ${by}`)).toEqual([
+        'pause grace',
+        'resume grace',
+      ]);
+    } finally {
+      await scenario.stop();
+    }
+  });
+
+  it('take over inside an outage where a step parked, and only as many as gate promote needs', async () => {
+    const scenario = await Scenario.start({
+      limits: FAILOVER_LIMITS,
+      deployment: {
+        gates: {
+          plan: { approvals: 1, groups: ['approvers'], validFor: '4h' },
+          go: { approvals: 1, groups: ['approvers'], validFor: '10m' },
+          promote: { approvals: 2, groups: ['approvers'], excludeRequester: false, validFor: '4h' },
+        },
+      },
+    });
+    try {
+      const refusal = refusePromotion(scenario, 'west');
+      const input = { deployment: scenario.name, reason: 'no primary', requestedBy: 'grace' };
+      const order = async (run: TestRun, name: string) =>
+        run.handle.signal('takeOver', { ...input, takeOverDocument: await takeOverBy(run, name) });
+      const run = await duringDemotion(
+        scenario,
+        async (demoting) => {
+          await order(demoting, 'grace');
+          expect(await receiptOf(demoting, 'takeOver')).toMatchObject({
+            verdict: 'accepted',
+            text: expect.stringContaining('1 more approval') as string,
+          });
+        },
+        { onStuck: 'park' },
+      );
+      await parksInTime(run, ({ step }) => step === 'Promote west');
+      expect(await run.status()).toMatchObject({ runbook: 'drSwitchover' });
+      await order(run, 'henry');
+      await run.until('the failover', ({ runbook }) => runbook === 'drFailover');
+      refusal.remove();
+      await run.approve('promote', 'grace');
+      await run.approve('promote', 'henry');
+      expect(await run.report()).toMatchObject({ outcome: 'completed', takenOver: { by: 'grace' } });
+      await expectServesAlone(scenario, 'west');
+    } finally {
+      await scenario.stop();
+    }
+  });
+});
