@@ -353,8 +353,9 @@ export class Run {
     for (const order of orders) {
       const input = asked.find(({ item }) => item.arrival === order.arrival)?.input ?? first.input;
       this.#takeOver = { by: [...this.#takeOver.by, order.by], missing };
-      const command = `\`${nextCommandOf.control('takeOver', workflowInfo().workflowId)}\``;
-      const more = missing.length === 0 ? '' : `, after further people ordered it (${command}): ${missing.join('; ')}`;
+      const command = nextCommandOf.control('takeOver', workflowInfo().workflowId);
+      const more =
+        missing.length === 0 ? '' : `, after further people ordered it (\`${command}\`): ${missing.join('; ')}`;
       const later = `noted: it counts where a step parks${more}; the run goes on until a cluster serves`;
       const now = `${this.state.runbook} becomes a failover at its next safe point`;
       noteControl(this.state, 'takeOver', order, this.#shielded ? later : now);
