@@ -73,13 +73,17 @@ describe('whatever arrives by signal gets a receipt and the run goes on to its n
     const holder = await controlOf(person('ada'), { ns, wid, rid, action: 'pause' });
     const resume = await controlOf(person('grace'), { ns, wid, rid, action: 'resume' });
     const other = await controlOf(person('grace'), { ns, wid, rid: OTHER_RUN, action: 'pause' });
-    for (const input of ['stop', { reason: 'nobody' }, { by: 'olga' }, order, holder, resume, other]) {
+    for (const input of ['stop', { reason: 'nobody' }, { by: 'olga' }, order, resume, other]) {
       expect(await send('pause', input)).toMatchObject({
         verdict: 'refused',
         code: 'refused',
         text: expect.stringContaining(`runbook pause ${wid} --name YOUR-NAME`) as string,
       });
     }
+    expect(await send('pause', holder)).toMatchObject({
+      verdict: 'refused',
+      text: expect.stringContaining('for the approvers and operators of this deployment') as string,
+    });
     expect((await run.status()).paused).toBe(false);
   });
 
