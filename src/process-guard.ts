@@ -15,6 +15,8 @@ const REFUSED_OPTIONS: readonly RegExp[] = [
   /^--abort-on-uncaught-exception$/,
   /^--tls-keylog$/,
 ];
+/** Options of Node that load code before ours. */
+const PRELOADS = /^(-r|--require|--import|--loader|--experimental-loader|--experimental(-default)?-config-file)$/;
 /** Variables by which modules of Node print what they send. */
 const REFUSED_VARIABLES = ['NODE_DEBUG', 'NODE_DEBUG_NATIVE'];
 
@@ -44,13 +46,39 @@ export interface ProcessFacts {
   readonly execArgv: readonly string[];
   /** Address of an open inspector. */
   readonly inspector: string | undefined;
+  /** Whether the program is the built one: its sources are TypeScript, which only something that was preloaded can read. */
+  readonly built: boolean;
   /** Text of a file; undefined where it cannot be read. */
   readonly read: (path: string) => string | undefined;
 }
 
 /** This process. */
 export function processFacts(env: Readonly<NodeJS.ProcessEnv>): ProcessFacts {
-  return { env, execArgv: process.execArgv, inspector: inspectorAddress(), read: readText };
+  const built = !__filename.endsWith('.ts');
+  return { env, execArgv: process.execArgv, inspector: inspectorAddress(), built, read: readText };
+}
+
+/**
+ * Refuses to begin anything where Node was told to believe any certificate, or to load other code first. Every command
+ * does this, also those of a key holder and of an approver. It finds what was set by mistake or left over: code that was
+ * loaded first can hide itself.
+ *
+ * @throws RunbookError `INVALID_INPUT`; other code may be loaded first with `RUNBOOKS_ALLOW_DEBUGGING=yes`
+ */
+export function refuseUnsafeStart({ env, execArgv, built }: Omit<ProcessFacts, 'read' | 'inspector'>): void {
+  const preloads = built
+    ? [...execArgv, ...optionsOf(env['NODE_OPTIONS'])].map(nameOf).filter((name) => PRELOADS.test(name))
+    : [];
+  const believes = env['NODE_TLS_REJECT_UNAUTHORIZED'] === '0';
+  if (!believes && (preloads.length === 0 || env[DEBUGGING_VARIABLE] === 'yes')) return;
+  const seen = [...(believes ? ['NODE_TLS_REJECT_UNAUTHORIZED=0'] : []), ...new Set(preloads)];
+  throw new RunbookError('INVALID_INPUT', 'This program does not start in a process that believes or loads anything.', {
+    observed: seen.join(', '),
+    needed: 'certificates that are verified, and no code that is loaded before the program',
+    next: believes
+      ? 'Unset NODE_TLS_REJECT_UNAUTHORIZED. Where a certificate is not known, name its CA: caFile in the inventory.'
+      : `Start it without that option of node, or of NODE_OPTIONS; in a laboratory set ${DEBUGGING_VARIABLE}=yes.`,
+  });
 }
 
 /**
@@ -83,7 +111,7 @@ export function checkProcess({ env, execArgv, inspector, read }: ProcessFacts): 
 
 /** `NODE_OPTIONS` may quote, and an option may follow anything. */
 function optionsOf(text = ''): string[] {
-  return text.split(/[\s"]+/).filter((each) => each.startsWith('--'));
+  return text.split(/[\s"]+/).filter((each) => each.startsWith('-'));
 }
 
 /** Node reads `_` as `-`. */

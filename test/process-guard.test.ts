@@ -4,12 +4,13 @@ import { once } from 'node:events';
 import { mkdtemp, readFile, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { checkProcess } from '../src/process-guard';
+import { checkProcess, refuseUnsafeStart } from '../src/process-guard';
 import type { ProcessFacts } from '../src/process-guard';
 import { cli } from './cli/support';
 
 const ROOT = join(__dirname, '..');
 const TYPESCRIPT = join(ROOT, 'scripts', 'register-typescript.cjs');
+const PROGRAM = join(ROOT, 'dist', 'src', 'cli', 'main.js');
 const GUARD = join(ROOT, 'src', 'cli', 'guard.ts');
 
 let directory: string;
@@ -110,11 +111,54 @@ describe('a program of ours', () => {
   });
 });
 
+describe('every command', () => {
+  const start = { env: {}, execArgv: [], built: true };
+
+  it.each(['-r', '--require', '--require=x.cjs', '--import', '--loader', '--experimental_loader=x'])(
+    'refuses %s, as an argument of node and in NODE_OPTIONS, once it is built',
+    (option) => {
+      for (const open of [
+        { execArgv: [option, 'x.cjs'] },
+        { env: { NODE_OPTIONS: `--no-warnings ${option} x.cjs` } },
+      ]) {
+        const observed = option.split('=')[0]?.replaceAll('_', '-');
+        expect(() => refuseUnsafeStart({ ...start, ...open })).toThrow(
+          expect.objectContaining({ code: 'INVALID_INPUT', observed }) as Error,
+        );
+        refuseUnsafeStart({ ...start, ...open, built: false });
+        refuseUnsafeStart({ ...start, ...open, env: { ...open.env, RUNBOOKS_ALLOW_DEBUGGING: 'yes' } });
+      }
+    },
+  );
+
+  it.each(['worker', 'share', 'approve', 'keys', 'decide', 'invitation'])(
+    '%s does not start where any certificate would be believed',
+    async (command) => {
+      const env = { NODE_TLS_REJECT_UNAUTHORIZED: '0', RUNBOOKS_ALLOW_DEBUGGING: 'yes' };
+      const { code, err, questions } = await cli([command, 'deployment:payments'], { env });
+      expect([code, questions]).toEqual([3, []]);
+      expect(err).toContain('NODE_TLS_REJECT_UNAUTHORIZED=0');
+    },
+  );
+
+  it('of the build is refused as a process of its own, with code that is loaded first', async () => {
+    const child = spawn(process.execPath, ['--require', 'node:path', PROGRAM, '--version'], {
+      env: { PATH: process.env['PATH'] ?? '' },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    let err = '';
+    child.stderr.on('data', (chunk: Buffer) => void (err += chunk.toString()));
+    const [code] = (await once(child, 'close')) as [number | null];
+    expect({ code, err }).toEqual({ code: 3, err: expect.stringContaining('observed: --require') as string });
+  });
+});
+
 describe('runbook worker', () => {
   const facts = (more: Partial<ProcessFacts>): ProcessFacts => ({
     env: {},
     execArgv: [],
     inspector: undefined,
+    built: true,
     read: (path) => FILES[path],
     ...more,
   });

@@ -4,6 +4,7 @@ import type { CommandHost } from './command';
 import { COMMANDS, SUMMARIES } from './command-table';
 import { EXIT, exitCodeOf } from './exit-codes';
 import type { ExitCode } from './exit-codes';
+import { processFacts, refuseUnsafeStart } from '../process-guard';
 import { printError } from './print-error';
 import { terminalLine } from './text';
 
@@ -82,6 +83,7 @@ export async function runCli(words: readonly string[], given: CliContext): Promi
   const asked = words[0] === 'help' ? words[1] : words[0];
   const program = buildProgram({ context, finish: (given) => (code = given) }, asked ?? '');
   try {
+    refuseUnsafeStart(processFacts(given.env));
     await program.parseAsync(words.map(keyNotOption), { from: 'user' });
     return code;
   } catch (error) {

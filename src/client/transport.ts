@@ -125,7 +125,8 @@ export class Transport {
     this.agent = new Agent({
       allowH2: false,
       connectTimeout: connectTimeoutMs,
-      connect: { timeout: connectTimeoutMs, ...(roots === undefined ? {} : { ca: roots }) },
+      // Said, because Node's default is what NODE_TLS_REJECT_UNAUTHORIZED says.
+      connect: { rejectUnauthorized: true, timeout: connectTimeoutMs, ...(roots === undefined ? {} : { ca: roots }) },
     });
     // Requests under way on the old roots may finish.
     void outdated?.close().catch(() => undefined);

@@ -14,7 +14,7 @@ const NOT_SENT =
 
 /** An agent that trusts what the inventory says for this address. */
 export async function agentFor(what: string, caFile: string | undefined, connectTimeoutMs: number): Promise<Agent> {
-  const connect = { timeout: connectTimeoutMs };
+  const connect = { rejectUnauthorized: true, timeout: connectTimeoutMs };
   if (caFile === undefined) return new Agent({ connect });
   try {
     return new Agent({ connect: { ...connect, ca: await readFile(caFile, 'utf8') } });

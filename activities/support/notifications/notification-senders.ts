@@ -86,7 +86,8 @@ async function post(
   headers: Readonly<Record<string, string>> = {},
 ): Promise<void> {
   requireSafe(url);
-  const agent = new Agent({ connect: { ca: await trustedRoots(target.caFile), timeout: target.timeoutMs } });
+  const ca = await trustedRoots(target.caFile);
+  const agent = new Agent({ connect: { rejectUnauthorized: true, ca, timeout: target.timeoutMs } });
   const over = AbortSignal.timeout(target.timeoutMs);
   let status: number;
   try {
@@ -126,7 +127,7 @@ async function sendMail(target: TargetOf<'email'>, message: Message, signal: Abo
     requireTLS: security === 'starttls',
     ignoreTLS: security === 'none',
     ...(username !== undefined && pass && { auth: { user: username, pass: pass.reveal() } }),
-    tls: { ca: await trustedRoots(caFile) },
+    tls: { rejectUnauthorized: true, ca: await trustedRoots(caFile) },
     connectionTimeout: timeoutMs,
     greetingTimeout: timeoutMs,
     socketTimeout: timeoutMs,

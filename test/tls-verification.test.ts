@@ -1,0 +1,90 @@
+/**
+ * With NODE_TLS_REJECT_UNAUTHORIZED=0 in its environment Node believes any certificate, also beside a CA file. Nothing of
+ * ours sends to whoever shows one that is not known: with a real TLS server, from a process that has the variable.
+ */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createServer } from 'node:tls';
+import type { Server, TLSSocket } from 'node:tls';
+import { FOREIGN_CERTIFICATE, LOOPBACK_CERTIFICATE, LOOPBACK_KEY } from './client/support/loopback-certificate';
+
+const ROOT = join(__dirname, '..');
+const CANARY = 'hvs.canaryThatAStrangerMustNotGet';
+
+let directory: string;
+let stranger: Server;
+/** What arrived at the stranger, decrypted. */
+let heard = '';
+
+beforeAll(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'tls-verification-'));
+  await writeFile(join(directory, 'ca.pem'), FOREIGN_CERTIFICATE);
+  await writeFile(join(directory, 'token'), CANARY);
+  stranger = createServer({ cert: LOOPBACK_CERTIFICATE, key: LOOPBACK_KEY }, (socket: TLSSocket) => {
+    socket.on('error', () => undefined);
+    socket.on('data', (chunk: Buffer) => {
+      heard += chunk.toString();
+      // Enough of HTTP and of SMTP that whoever believes the certificate says all that it has.
+      if (chunk.includes('HTTP/1.1')) socket.end('HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}');
+      else socket.write(chunk.includes('EHLO') ? '250 AUTH PLAIN\r\n' : '250 ok\r\n');
+    });
+    socket.write('220 stranger\r\n');
+  });
+  stranger.on('tlsClientError', () => undefined);
+  await new Promise<void>((resolve) => stranger.listen(0, '127.0.0.1', resolve));
+});
+afterAll(async () => {
+  await new Promise((resolve) => stranger.close(resolve));
+  await rm(directory, { recursive: true });
+});
+
+/** How each of our senders ends that is given the address of a stranger, and a CA file that does not vouch for it. */
+const SENDERS: Readonly<Record<string, string>> = {
+  'the client of the service': `
+    const { ServiceClient } = require('./src/client');
+    const { Secret } = require('./src/secret');
+    const client = new ServiceClient({ name: 'east', addresses: [origin], caFile });
+    await client.sys.lookupSelf({ node: origin, token: new Secret('service-token', token) });`,
+  'a hook': `
+    const { makeCall } = require('./activities/support/hooks/hook-call');
+    const headers = { authorization: { file: tokenFile } };
+    const entry = { kind: 'call', url: origin + '/', method: 'POST', headers, expectStatus: [200], caFile, timeoutMs: 5000 };
+    const { ok, how } = await makeCall(entry, { hook: 'fence', key: 'k' }, new AbortController().signal);
+    if (!ok) throw new Error(how);`,
+  'the probe, without a CA file': `
+    const { request } = require('undici');
+    const { agentFor } = require('./activities/support/hooks/hook-call');
+    const dispatcher = await agentFor('probe', undefined, 5000);
+    await request(origin, { dispatcher, headers: { probe: token } });`,
+  'a notification by HTTP': `
+    const target = { kind: 'webhook', url: { env: 'ORIGIN' }, token: { file: tokenFile }, caFile, timeoutMs: 5000 };
+    await require('./activities/support/notifications/notification-senders').send(target, message, never);`,
+  'a notification by mail': `
+    const mail = { host: '127.0.0.1', port: Number(new URL(origin).port), security: 'tls', from: 'a@b.example', to: ['c@d.example'] };
+    const target = { kind: 'email', ...mail, username: 'u', password: { file: tokenFile }, caFile, timeoutMs: 5000 };
+    await require('./activities/support/notifications/notification-senders').send(target, message, never);`,
+};
+
+it.each(Object.entries(SENDERS))('%s sends nothing to a stranger', async (_, body) => {
+  heard = '';
+  const { port } = stranger.address() as AddressInfo;
+  const script = `
+    const [origin, caFile, tokenFile, token] = ${JSON.stringify([`https://127.0.0.1:${port}`, join(directory, 'ca.pem'), join(directory, 'token'), CANARY])};
+    process.env.ORIGIN = origin;
+    const never = new AbortController().signal;
+    const message = { id: 'i', title: token, text: token, details: [], commands: [], runbook: '', workflowId: 'w', at: '' };
+    (async () => { ${body} })().then(() => console.log('SENT'), (error) => console.log('refused:', error.code ?? '', error.message));`;
+  const child = spawn(process.execPath, ['-r', './scripts/register-typescript.cjs', '-e', script], {
+    cwd: ROOT,
+    env: { PATH: process.env['PATH'] ?? '', NODE_TLS_REJECT_UNAUTHORIZED: '0', NODE_NO_WARNINGS: '1' },
+  });
+  let out = '';
+  for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk: Buffer) => (out += chunk.toString()));
+  await once(child, 'close');
+  expect(heard).toBe('');
+  expect(out).toMatch(/^refused: .*(CERT|SIGNATURE|SELF_SIGNED|TLS_FAILED|ESOCKET|ETLS)/);
+});
