@@ -184,7 +184,9 @@ export function createCeremonyActivities(dependencies: ActivityDependencies, clu
         return envelopes;
       });
       void arriving.catch(() => undefined);
-      const checked = await checkFurtherEnvelopes(record, sealed, arriving, person, openedBefore);
+      const checked = await checkFurtherEnvelopes(record, sealed, arriving, person, openedBefore, (each) =>
+        history.sendersOfShare(each),
+      );
       const places = (shares: readonly Secret<'key-share'>[]) => shares.map((each) => placeOf(each, record.threshold));
       const accepted = places(await plainShares(history, plain));
       passed.forEach((arrival, index) => {

@@ -1,5 +1,12 @@
 import type { DecisionAction, SignalName } from './signals';
 
+/** Whom the server saw send a signal. Two are the same person only where type and name are. */
+export interface Principal {
+  /** What vouches for the name: `jwt` for the `sub` of a token. */
+  readonly type: string;
+  readonly name: string;
+}
+
 /** How it is known who said something. `claimed` is shown as UNVERIFIED everywhere. */
 export type Attestation = 'signed' | 'principal' | 'claimed';
 

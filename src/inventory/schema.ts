@@ -13,14 +13,21 @@ const publicKey = z.string().transform((line, context) => {
   return z.NEVER;
 });
 
+const text = z.string().min(1);
+
 const person = z
   .strictObject({
     groups: z.array(name).default([]),
     attestation: z.enum(['signed', 'principal', 'claimed']),
     /** Ed25519 keys of this person; several while a key is replaced. */
     publicKeys: z.array(publicKey).default([]),
-    /** The server's principal on this person's signals; needed where the attestation is `principal`. */
-    principal: z.string().min(1).optional(),
+    /** The server's principal on this person's signals: the `sub` of a JWT, or of another type. Needed where the attestation is `principal`. */
+    principal: z
+      .union(
+        [text.transform((sub) => ({ type: 'jwt', name: sub })), z.strictObject({ type: text, name: text })],
+        'a principal is the "sub" of a JWT, or { type, name }',
+      )
+      .optional(),
   })
   .superRefine((value, context) => {
     if (value.attestation === 'signed' && value.publicKeys.length === 0) {

@@ -1,6 +1,6 @@
 import type { z } from 'zod';
 import type { GateName } from '../contracts/plan';
-import type { Attestation } from '../contracts/run-facts';
+import type { Attestation, Principal } from '../contracts/run-facts';
 import type { ShareGroup } from '../contracts/share-groups';
 import type { PublicKeyEntry } from '../secrets/signing-keys';
 import type { ParsedInventory } from './schema';
@@ -19,7 +19,7 @@ export interface Person {
   readonly attestation: Attestation;
   readonly publicKeys: readonly PublicKeyEntry[];
   /** The server's principal on this person's signals. */
-  readonly principal?: string | undefined;
+  readonly principal?: Principal | undefined;
 }
 
 /** How the batch token of a DR set is made anew, and where it is kept. Times in milliseconds. */

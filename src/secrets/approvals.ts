@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { z } from 'zod';
-import type { Attestation } from '../contracts/run-facts';
+import type { Attestation, Principal } from '../contracts/run-facts';
 import { approvalPayload, controlPayload, decisionPayload, declinePayload, unwrapDocument } from '../contracts/signals';
 import type {
   ApprovalPayload,
@@ -13,7 +13,7 @@ import type {
 import { RunbookError } from '../errors';
 import { DOCUMENT_TYPES, signDocument, strictBase64url, verifyDocument } from './documents';
 import type { DocumentType } from './documents';
-import { keyOfPerson } from './people';
+import { isAmong, keyOfPerson } from './people';
 import type { PersonFacts, PersonLookup } from './people';
 import { redact } from './redaction';
 import type { RunContext } from './sealing';
@@ -27,7 +27,7 @@ export interface DocumentContext {
    * The server's principal on the signal's event, where authentication is on; a function is asked for it only where the
    * inventory demands it of the person.
    */
-  readonly principal?: string | (() => Promise<string | undefined>);
+  readonly principal?: Principal | (() => Promise<Principal | undefined>) | undefined;
 }
 
 /** An approval that fits its gate and its plan, by a person of the inventory. */
@@ -214,7 +214,7 @@ async function readAttested<T extends Attestable>(
     const { principal } = context;
     const sender = typeof principal === 'function' ? await principal() : principal;
     if (sender === undefined) refuse('the server recorded nobody as its sender: is authentication on?');
-    if (sender !== person.principal) refuse('the server saw somebody else send it');
+    if (!isAmong(person, [sender])) refuse('the server saw somebody else send it');
   }
   const { ns, wid, rid } = context.run;
   if (payload.ns !== ns || payload.wid !== wid) refuse('it is for another workflow');

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { EnvelopeReceipt, EnvelopeVerdictCode } from '../contracts/receipts';
+import type { Principal } from '../contracts/run-facts';
 import { unwrapDocument } from '../contracts/signals';
 import { claimedHeader } from '../holder/documents';
 import { envelopePayload } from '../holder/envelope';
@@ -7,7 +8,7 @@ import type { EnvelopePayload } from '../holder/envelope';
 import { DOCUMENT_TYPES, documentDigest, MAX_DOCUMENT_LENGTH, strictBase64url, verifyDocument } from './documents';
 import type { DocumentType } from './documents';
 import { holdsPlainShare, looksLikeShare } from './key-shares';
-import { keyOfPerson } from './people';
+import { isAmong, keyOfPerson } from './people';
 import type { PersonFacts, PersonLookup } from './people';
 
 export { createEnvelope, SHARE_CONTEXT } from '../holder/envelope';
@@ -30,8 +31,11 @@ export interface Arrival {
   /** The signal event's time in milliseconds: it alone decides about expiry. */
   readonly receivedAt: number;
   /** The server's principal on the signal's event, where authentication is on. */
-  readonly principal?: string | undefined;
+  readonly principal?: Principal | undefined;
 }
+
+/** All whom the server saw send an envelope that is in hand already. */
+export type SendersOf = (envelope: unknown) => Promise<readonly Principal[]>;
 
 /** An envelope that passed stage 1. */
 export interface InspectedEnvelope {
@@ -72,7 +76,11 @@ export function receiptOf(
 /** As {@link inspectEnvelope}, and gives the members of an envelope that passes. */
 export async function examineEnvelope(
   envelope: unknown,
-  context: { readonly ceremony: CeremonyFacts; readonly person: PersonLookup } & Partial<Arrival>,
+  context: {
+    readonly ceremony: CeremonyFacts;
+    readonly person: PersonLookup;
+    readonly sendersOf?: SendersOf | undefined;
+  } & Partial<Arrival>,
 ): Promise<InspectedEnvelope | RefusedEnvelope> {
   const wanted = TYPES[context.ceremony.envelopes ?? 'ceremony'];
   const read = readEnvelope(unwrapDocument(envelope), wanted);
@@ -91,7 +99,10 @@ export async function examineEnvelope(
   if (payload.epoch !== ceremony.epoch) return refuse('wrong-epoch');
   if (payload.inv !== ceremony.invitationDigest) return refuse('wrong-ceremony');
   if (person === undefined || !ceremony.holders.includes(payload.holder)) return refuse('not-invited');
-  const attestation = await checkAttestation(jws, wanted, person, context);
+  const { principal, sendersOf } = context;
+  const senders =
+    principal === undefined ? () => sendersOf?.(envelope) ?? Promise.resolve([]) : () => Promise.resolve([principal]);
+  const attestation = await checkAttestation(jws, wanted, person, senders);
   if (attestation !== undefined) return refuse(attestation);
   if (context.receivedAt !== undefined && context.receivedAt > ceremony.exp * 1000) return refuse('expired');
   return { payload, digest, person };
@@ -102,7 +113,7 @@ async function checkAttestation(
   jws: string | undefined,
   wanted: DocumentType,
   person: PersonFacts,
-  context: Partial<Arrival>,
+  senders: () => Promise<readonly Principal[]>,
 ): Promise<EnvelopeVerdictCode | undefined> {
   if (jws === undefined) {
     if (person.attestation === 'signed') return 'not-signed';
@@ -113,10 +124,7 @@ async function checkAttestation(
       return 'wrong-signer';
     }
   }
-  // The burst has no event at hand; arrival was judged when there was one.
-  const judgesArrival = context.receivedAt !== undefined;
-  if (person.attestation === 'principal' && judgesArrival && context.principal !== person.principal)
-    return 'wrong-signer';
+  if (person.attestation === 'principal' && !isAmong(person, await senders())) return 'wrong-signer';
   return undefined;
 }
 

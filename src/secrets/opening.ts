@@ -6,7 +6,7 @@ import { Secret } from '../secret';
 import { openWithIdentity } from './ceremony-keys';
 import { strictBase64url } from './documents';
 import { examineEnvelope, receiptOf, SHARE_CONTEXT } from './envelope';
-import type { InspectedEnvelope } from './envelope';
+import type { InspectedEnvelope, SendersOf } from './envelope';
 import type { KeyRecord } from './key-records';
 import { SHARE_BYTES } from './key-shares';
 import type { PersonLookup } from './people';
@@ -78,14 +78,16 @@ const sharePlaintext = z.strictObject({
  * the inner part repeats the outer one, the share's length, and that no two holders gave the same share.
  *
  * @param envelopes as they arrived.
+ * @param sendersOf without it no envelope of a person counts whom only the server attests.
  * @returns one receipt per envelope, in the same order. No share.
  */
 export async function checkEnvelopes(
   record: KeyRecord,
   envelopes: readonly unknown[],
   person: PersonLookup,
+  sendersOf?: SendersOf,
 ): Promise<readonly EnvelopeReceipt[]> {
-  return (await openAll(record, envelopes, person)).map(({ receipt }) => receipt);
+  return (await openAll(record, envelopes, person, sendersOf)).map(({ receipt }) => receipt);
 }
 
 /**
@@ -101,8 +103,9 @@ export async function checkFurtherEnvelopes(
   arriving: Promise<readonly InspectedEnvelope[]>,
   person: PersonLookup,
   before: OpenedBefore,
+  sendersOf?: SendersOf,
 ): Promise<readonly { readonly receipt: EnvelopeReceipt; readonly place: string | undefined }[]> {
-  const look = new Look(record, person, before);
+  const look = new Look(record, person, sendersOf, before);
   await look.add(inHand);
   await look.take(await arriving);
   return look
@@ -118,8 +121,9 @@ export async function openShares(
   record: KeyRecord,
   envelopes: readonly unknown[],
   person: PersonLookup,
+  sendersOf?: SendersOf,
 ): Promise<{ readonly receipts: readonly EnvelopeReceipt[]; readonly shares: readonly OpenedShare[] }> {
-  const all = await openAll(record, envelopes, person);
+  const all = await openAll(record, envelopes, person, sendersOf);
   return {
     receipts: all.map(({ receipt }) => receipt),
     shares: all.flatMap(({ receipt, opened }) =>
@@ -140,8 +144,9 @@ async function openAll(
   record: KeyRecord,
   envelopes: readonly unknown[],
   person: PersonLookup,
+  sendersOf: SendersOf | undefined,
 ): Promise<readonly Examined[]> {
-  const look = new Look(record, person);
+  const look = new Look(record, person, sendersOf);
   await look.add(envelopes);
   return look.judged();
 }
@@ -150,14 +155,16 @@ async function openAll(
 class Look {
   readonly #record: KeyRecord;
   readonly #person: PersonLookup;
+  readonly #sendersOf: SendersOf | undefined;
   readonly #before: OpenedBefore | undefined;
   readonly #all: Examined[] = [];
   readonly #seen = new Set<string>();
 
-  constructor(record: KeyRecord, person: PersonLookup, before?: OpenedBefore) {
+  constructor(record: KeyRecord, person: PersonLookup, sendersOf: SendersOf | undefined, before?: OpenedBefore) {
     if (record.kind === 'rehearsal') throw new RunbookError('DOCUMENT_INVALID', 'A rehearsal collects no key shares.');
     this.#record = record;
     this.#person = person;
+    this.#sendersOf = sendersOf;
     this.#before = before;
   }
 
@@ -165,7 +172,7 @@ class Look {
     const { cid, epoch, invitationDigest, holders, exp } = this.#record;
     const ceremony = { cid, epoch, invitationDigest, holders, exp };
     for (const envelope of envelopes) {
-      const examined = await examineEnvelope(envelope, { ceremony, person: this.#person });
+      const examined = await examineEnvelope(envelope, { ceremony, person: this.#person, sendersOf: this.#sendersOf });
       if ('refused' in examined) this.#all.push({ receipt: examined.refused });
       else await this.take([examined]);
     }

@@ -1,4 +1,4 @@
-import type { Attestation } from '../contracts/run-facts';
+import type { Attestation, Principal } from '../contracts/run-facts';
 import { importPublicKey } from './signing-keys';
 import type { PublicKeyEntry } from './signing-keys';
 import type { VerificationKey } from './documents';
@@ -8,7 +8,7 @@ export interface PersonFacts {
   readonly name: string;
   readonly attestation: Attestation;
   readonly publicKeys: readonly PublicKeyEntry[];
-  readonly principal?: string | undefined;
+  readonly principal?: Principal | undefined;
 }
 
 /** Finds a person of the inventory by name. */
@@ -18,4 +18,9 @@ export type PersonLookup = (name: string) => PersonFacts | undefined;
 export function keyOfPerson(person: PersonFacts | undefined, kid: string): VerificationKey | undefined {
   const key = person?.publicKeys.find((candidate) => candidate.kid === kid);
   return person && key && { name: person.name, publicKey: importPublicKey(key.x) };
+}
+
+/** Whether one of those whom the server saw send something is this person: type and name. */
+export function isAmong({ principal }: PersonFacts, senders: readonly Principal[]): boolean {
+  return senders.some(({ type, name }) => type === principal?.type && name === principal.name);
 }

@@ -89,6 +89,19 @@ describe("the server's record of who sent a signal", () => {
     await expect(check([2])).rejects.toThrow('no such signal');
   });
 
+  it('is of a type and a name: the same name of another type is somebody else', async () => {
+    const sent = (type: string) => ({
+      ...signaled('approve', approval('grace')),
+      principal: { type, name: 'user:grace' },
+    });
+    bench.history = { events: [sent('certificate'), sent('jwt')] };
+    const { verdicts } = await check([1, 2]);
+    expect(verdicts).toMatchObject([
+      { accepted: false, text: expect.stringContaining('the server saw somebody else send it') as string },
+      { accepted: true },
+    ]);
+  });
+
   it('attests decisions', async () => {
     const decision = { ...bench.run, step: 'Demote east', parkingNo: 1, action: 'retry', reason: 'again', iat: 1 };
     const own = { ...decision, name: 'grace' };
@@ -120,6 +133,24 @@ describe("the server's record of who sent a signal", () => {
     expect((await inspect(undefined)).verdicts).toMatchObject([
       { code: 'wrong-signer', text: expect.stringContaining('is authentication on?') as string },
     ]);
+  });
+
+  it('is read again where a share is used: an envelope that nobody, or somebody else, sent makes no token', async () => {
+    const { fingerprint: _fingerprint, ...ceremony } = await bench.ceremony([
+      { cluster: 'west', uses: ['dr.promote'] },
+    ]);
+    const own = await envelopeOf(bench.person('ada'), ceremony.invitation, bench.workersKey, { unsigned: true });
+    const envelopes = [own, ...(await bench.envelopes(ceremony.invitation, ['bert', 'cleo']))];
+    const generate = { deployment: DEPLOYMENT, cluster: 'west', ceremony, uses: ['dr.promote'] as const, envelopes };
+    for (const events of [[], [signaled('share', own)], [signaled('share', own, 'user:bert')]]) {
+      bench.history = { events };
+      const refused = await bench.failure('generateOperationToken', generate);
+      expect(refused).toMatchObject({ code: 'SHARES_MISSING', details: { needed: '3' } });
+      expect(refused.details['observed']).toContain('2; ada: refused: not sent or signed by the named holder');
+    }
+    expect(bench.calls('west', 'generate-operation-token/update')).toBe(0);
+    bench.history = { events: [signaled('share', { other: 1 }, 'user:bert'), signaled('share', own, 'user:ada')] };
+    expect(await bench.call('generateOperationToken', generate)).toMatchObject({ token: expect.anything() as unknown });
   });
 
   it('in a laboratory a claim that is pasted again counts from then: nobody vouches for the first one either', async () => {

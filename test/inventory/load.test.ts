@@ -173,6 +173,7 @@ describe('mistakes', () => {
       '',
       'a person who signs needs a public key',
     ],
+    ['a principal without a name', "principal: 'user:dan'", 'principal: { type: certificate }', 'or { type, name }'],
     ['a principal without a principal', ", principal: 'user:dan'", '', 'needs the principal'],
     [
       'a mistyped key',

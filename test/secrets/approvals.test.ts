@@ -1,6 +1,7 @@
+import type { Principal } from '../../src/contracts/run-facts';
 import { signApproval, signDecision, verifyApproval, verifyDecision } from '../../src/secrets/approvals';
 import { signDocument } from '../../src/secrets/documents';
-import { failureOf, lookup, person, RUN } from './builders';
+import { failureOf, jwt, lookup, person, RUN } from './builders';
 
 const ada = person('ada');
 const ben = person('ben', 'claimed');
@@ -27,7 +28,7 @@ const decision = {
 const parked = { step: 'Demote east', parkingNo: 1 };
 const CANARY = 'canary-of-an-approver';
 
-async function refused(document: unknown, changes: { principal?: string } = {}): Promise<string> {
+async function refused(document: unknown, changes: { principal?: Principal } = {}): Promise<string> {
   const { code, text } = await failureOf(() => verifyApproval(document, { ...context, ...changes }));
   expect(code).toBe('DOCUMENT_INVALID');
   expect(text).not.toContain(CANARY);
@@ -40,7 +41,7 @@ describe('an approval', () => {
     expect(signed).toMatchObject({ name: 'ada', how: 'signed', verdict: 'approve', comment: 'looks good' });
     const claimed = await verifyApproval({ ...approval, name: 'ben' }, context);
     expect(claimed).toMatchObject({ name: 'ben', how: 'claimed' });
-    const seen = await verifyApproval({ ...approval, name: 'pia' }, { ...context, principal: 'user:pia' });
+    const seen = await verifyApproval({ ...approval, name: 'pia' }, { ...context, principal: jwt('user:pia') });
     expect(seen).toMatchObject({ name: 'pia', how: 'principal' });
     expect(new Set([signed.digest, claimed.digest, seen.digest]).size).toBe(3);
   });
@@ -53,7 +54,7 @@ describe('an approval', () => {
   it('cannot be claimed for a person who signs, nor for one whom the server must see', async () => {
     expect(await refused(approval)).toContain('demands a signature');
     await refused({ ...approval, name: 'pia' });
-    await refused({ ...approval, name: 'pia' }, { principal: 'user:ben' });
+    await refused({ ...approval, name: 'pia' }, { principal: jwt('user:ben') });
     await refused(await signApproval({ ...approval, name: 'pia' }, pia.key));
   });
 

@@ -1,3 +1,4 @@
+import type { Principal } from '../../src/contracts/run-facts';
 import { RunbookError } from '../../src/errors';
 import { Secret } from '../../src/secret';
 import { createCeremonyKeys } from '../../src/secrets/ceremony-keys';
@@ -36,7 +37,13 @@ export function person(
   principal?: string,
 ): TestPerson {
   const { key } = newSigningKey();
-  return { name, attestation, publicKeys: [{ kid: key.kid, x: key.x }], key, principal };
+  return {
+    name,
+    attestation,
+    publicKeys: [{ kid: key.kid, x: key.x }],
+    key,
+    ...(principal !== undefined && { principal: jwt(principal) }),
+  };
 }
 
 export function lookup(...people: readonly PersonFacts[]): PersonLookup {
@@ -109,4 +116,9 @@ export async function failureOf(run: () => unknown): Promise<{ code: string; tex
     throw error;
   }
   throw new Error('it did not fail');
+}
+
+/** What the server records of somebody who came with a token. */
+export function jwt(name: string): Principal {
+  return { type: 'jwt', name };
 }

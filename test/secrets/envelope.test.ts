@@ -1,9 +1,10 @@
 import fc from 'fast-check';
+import type { Principal } from '../../src/contracts/run-facts';
 import { signDocument } from '../../src/secrets/documents';
 import { createEnvelope, inspectEnvelope } from '../../src/secrets/envelope';
 import type { EnvelopePayload } from '../../src/secrets/envelope';
 import { parseShare } from '../../src/secrets/key-shares';
-import { CID, DIGEST, failureOf, lookup, person, share, shareText, sharedCeremonyKeys } from './builders';
+import { CID, DIGEST, failureOf, jwt, lookup, person, share, shareText, sharedCeremonyKeys } from './builders';
 
 const NOW = 1_900_000_000_000;
 const ben = person('ben');
@@ -20,7 +21,7 @@ const ceremony = {
   exp: NOW / 1000,
 };
 
-const inspect = (envelope: unknown, changes: { receivedAt?: number; principal?: string } = {}) =>
+const inspect = (envelope: unknown, changes: { receivedAt?: number; principal?: Principal } = {}) =>
   inspectEnvelope(envelope, { ceremony, person: people, receivedAt: NOW - 1000, ...changes });
 
 let plain: EnvelopePayload;
@@ -47,7 +48,10 @@ describe('on arrival', () => {
     expect(await inspect(await signed('ben'))).toMatchObject({ holder: 'ben', seq: 1, verdict: 'accepted' });
     expect(await inspect({ document: await signed('ben') })).toMatchObject({ holder: 'ben', verdict: 'accepted' });
     expect(await inspect(plain)).toMatchObject({ holder: 'dan', verdict: 'accepted' });
-    expect(await inspect(by('pia'), { principal: 'user:pia' })).toMatchObject({ holder: 'pia', verdict: 'accepted' });
+    expect(await inspect(by('pia'), { principal: jwt('user:pia') })).toMatchObject({
+      holder: 'pia',
+      verdict: 'accepted',
+    });
   });
 
   it('a receipt holds four members and a digest that tells envelopes apart', async () => {
@@ -60,7 +64,7 @@ describe('on arrival', () => {
   it('what the inventory demands cannot be lowered by what arrives', async () => {
     expect((await inspect(by('ben'))).verdict).toBe('not-signed');
     expect((await inspect(by('pia'))).verdict).toBe('wrong-signer');
-    expect((await inspect(by('pia'), { principal: 'user:ben' })).verdict).toBe('wrong-signer');
+    expect((await inspect(by('pia'), { principal: jwt('user:ben') })).verdict).toBe('wrong-signer');
     expect((await inspect(await signed('pia', pia.key))).verdict).toBe('wrong-signer');
   });
 

@@ -3,7 +3,8 @@ import { getClient } from '@temporalio/activity';
 import type { Client } from '@temporalio/client';
 import type { temporal } from '@temporalio/proto';
 import { changeWindow } from '../../../src/contracts/runbook-inputs';
-import { SIGNALS } from '../../../src/contracts/signals';
+import type { Principal } from '../../../src/contracts/run-facts';
+import { SIGNALS, unwrapDocument } from '../../../src/contracts/signals';
 import type { SignalName } from '../../../src/contracts/signals';
 import { RunbookError } from '../../../src/errors';
 import { firstValue, textOf, timestampMs } from '../../../src/report/history-values';
@@ -22,7 +23,7 @@ export interface ArrivedSignal {
   /** The event's time, epoch ms. */
   readonly at: number;
   /** Who sent it; undefined where the server records no senders: authentication is off, or older than 1.31. */
-  readonly principal: string | undefined;
+  readonly principal: Principal | undefined;
 }
 
 /**
@@ -110,10 +111,16 @@ export class ArrivedSignals {
    *
    * @throws RunbookError DOCUMENT_INVALID where no such signal with this content is in the history
    */
-  async senderOf(signal: SignalName, arrival: number, input: unknown): Promise<string | undefined> {
+  async senderOf(signal: SignalName, arrival: number, input: unknown): Promise<Principal | undefined> {
     const { content, principal } = await this.of(signal, arrival);
     if (!sameContent(content, input)) throw noSuchSignal();
     return principal;
+  }
+
+  /** Everybody whom the server saw send a share with this content. */
+  async sendersOfShare(input: unknown): Promise<readonly Principal[]> {
+    const same = ({ content }: ArrivedSignal) => sameContent(unwrapDocument(content), unwrapDocument(input));
+    return (await this.every('share')).filter(same).flatMap(({ principal }) => principal ?? []);
   }
 
   async #read(): Promise<readonly SignaledEvent[]> {
@@ -157,8 +164,13 @@ function arrivedSignal(event: SignaledEvent, arrival: number): ArrivedSignal {
     eventId: Number(event.eventId ?? 0),
     content: firstValue(event.workflowExecutionSignaledEventAttributes?.input),
     at: timestampMs(event.eventTime) ?? Date.now(),
-    principal: textOf(event.principal?.name),
+    principal: principalOf(event),
   };
+}
+
+function principalOf({ principal }: SignaledEvent): Principal | undefined {
+  const name = textOf(principal?.name);
+  return name === undefined ? undefined : { type: textOf(principal?.type) ?? '', name };
 }
 
 function noSuchSignal(): RunbookError {

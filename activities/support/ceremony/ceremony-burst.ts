@@ -19,6 +19,7 @@ import type { ClusterAccess } from '../clusters';
 import type { Execution } from '../execution';
 import type { MadeFacts } from './generation-record';
 import { GenerationRecord } from './generation-record';
+import { ArrivedSignals } from '../approvals/arrived-signals';
 import { personLookup } from '../approvals/people';
 import { sharesInHand, splitEnvelopes } from './plain-shares';
 import { RejectedSets } from './share-sets';
@@ -70,10 +71,12 @@ export async function burstOfCeremony<K extends GeneratedTokenKind, T>(
   const cluster = access.entry.name;
   const shares = await sharesInHand(dependencies.inventory, { deployment, run, record }, envelopes);
   if (shares.length < record.threshold) {
+    const history = new ArrivedSignals(run);
     const receipts = await checkEnvelopes(
       record,
       splitEnvelopes(envelopes).sealed,
       personLookup(dependencies.inventory),
+      (each) => history.sendersOfShare(each),
     );
     throw new RunbookError('SHARES_MISSING', `Only ${shares.length} of ${record.threshold} key shares verify.`, {
       cluster,

@@ -40,9 +40,9 @@ export async function sharesInHand(
   envelopes: readonly Envelope[],
 ): Promise<readonly OpenedShare[]> {
   const { sealed, plain } = splitEnvelopes(envelopes);
-  const { shares } = await openShares(record, sealed, personLookup(inventory));
-  if (plain.length === 0) return shares;
   const history = new ArrivedSignals(run);
+  const { shares } = await openShares(record, sealed, personLookup(inventory), (each) => history.sendersOfShare(each));
+  if (plain.length === 0) return shares;
   const all = [...shares];
   let notAccepted: RunbookError | undefined;
   for (const arrival of plain) {
