@@ -28,7 +28,6 @@ import { execute, executeChange } from './support/execution';
 import { awaitClusterId, readClusterId } from './support/operation-token';
 import { ArrivedSignals } from './support/approvals/arrived-signals';
 import type { ArrivedSignal } from './support/approvals/arrived-signals';
-import { handedInvitation } from './support/ceremony/handed-invitation';
 import { personLookup } from './support/approvals/people';
 import { plainShares, splitEnvelopes } from './support/ceremony/plain-shares';
 import { isForNextAttempt } from './support/ceremony/cancel-attempt';
@@ -138,7 +137,7 @@ export function createCeremonyActivities(dependencies: ActivityDependencies, clu
         cid: invitation.cid,
         epoch: invitation.epoch,
         keyHome: created.keyHome,
-        invitation: await handedInvitation(dependencies, created.jws),
+        invitation: created.jws,
         holders: invitation.holders,
         threshold: invitation.threshold,
         collectUntil: invitation.exp * 1000,

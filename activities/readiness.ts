@@ -4,7 +4,7 @@ import type { ReadinessPoint } from '../src/contracts/readiness';
 import { findDeployment } from '../src/inventory';
 import { attest } from '../src/secrets';
 import type { ActivityDependencies } from './dependencies';
-import { sealKeys, signingKeyStatement } from './readiness/keys';
+import { sealKeys } from './readiness/keys';
 import { certificates } from './readiness/certificates';
 import { credentials } from './readiness/credentials';
 import { lastReadiness } from './readiness/earlier';
@@ -82,7 +82,6 @@ export function createReadinessActivities(dependencies: ActivityDependencies, cl
         ceremonyRuns(look, world, deployment.name),
         ledger(look, deployment, held),
         keyStorage(look, deployment),
-        signingKeyStatement(look),
         sealKeys(look, deployment, held, deploymentWorkflowId(name)),
         rehearsals(look, deployment),
         judgedFrom('attested-results', () => judgeAttested('results', sampled.unattested + before.unattested)),

@@ -15,7 +15,6 @@ import type { ArrivedSignal } from './support/approvals/arrived-signals';
 import type { Clusters } from './support/clusters';
 import { judgeDeclines } from './support/approvals/declines';
 import { execute, executeChange } from './support/execution';
-import { handedInvitation } from './support/ceremony/handed-invitation';
 import { personLookup } from './support/approvals/people';
 import { siteFacts } from './support/approvals/planning';
 import { DeclinedRehearsals, RehearsalRecords } from './support/ceremony/rehearsal-records';
@@ -56,7 +55,7 @@ export function createRehearsalActivities(dependencies: ActivityDependencies, cl
         cid: rehearsal.cid,
         epoch: rehearsal.epoch,
         keyHome,
-        invitation: await handedInvitation(dependencies, jws),
+        invitation: jws,
         holders: rehearsal.holders,
         threshold: rehearsal.holders.length,
         collectUntil: rehearsal.exp * 1000,

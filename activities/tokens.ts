@@ -3,7 +3,6 @@ import { RunbookError } from '../src/errors';
 import type { KeyRecord } from '../src/secrets';
 import { createInvitation, isEncryptedOnlyTo, readOwnInvitation } from '../src/secrets';
 import type { ActivityDependencies } from './dependencies';
-import { handedInvitation } from './support/ceremony/handed-invitation';
 import { verifyBeginning, verifyOperation } from './support/approvals/authority';
 import { burstOfCeremony, ownRecord, toldOf } from './support/ceremony/ceremony-burst';
 import { fileDigest, readRootThreshold } from './support/ceremony/ceremony-facts';
@@ -60,7 +59,7 @@ export function createTokenActivities(dependencies: ActivityDependencies, cluste
       const { holders, threshold, exp, pgp } = invitation;
       return {
         ...{ cid: invitation.cid, epoch: invitation.epoch, keyHome, holders, threshold },
-        invitation: await handedInvitation(dependencies, jws),
+        invitation: jws,
         collectUntil: exp * 1000,
         fingerprint: pgp,
         ...invited.handle,

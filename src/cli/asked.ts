@@ -11,14 +11,13 @@ import {
   spokenFingerprint,
   verifyAsked,
 } from '../holder';
-import type { Asked, PublicKeyEntry } from '../holder';
-import { followPins, notAKey, readPins } from '../secrets';
+import type { Asked, PinnedKey, PublicKeyEntry } from '../holder';
+import { notAKey, readPins } from '../secrets';
 import { askAgain } from './ask-again';
-import { followedLines } from './commands/signing-keys';
 import type { CliContext } from './context';
 import { pinsPath } from './invitation';
 import { pinAfterComparing } from './pin-key';
-import { oneLine } from './text';
+import { oneLine, shellLine } from './text';
 
 /** What the holder says of himself and of what he trusts. */
 export interface HolderOptions {
@@ -49,11 +48,10 @@ export async function readAndConfirm(
   text: string,
   expected: ExpectedRun,
 ): Promise<Asked> {
-  const { jws, keys, statements } = findInvitation(text);
+  const { jws, keys } = findInvitation(text);
   const pinsFile = pinsPath(context.env, options.pins);
-  await followSigner(context, pinsFile, statements);
-  await pinSigner(context, options, { pinsFile, signer: namedSigner(jws), keys });
-  const asked = await checkAsked(jws, { pinsFile, holder: options.holder, expected });
+  await pinFirstSigner(context, options, { pinsFile, signer: namedSigner(jws), keys });
+  const asked = await checkAsked(jws, { pins: await readPins(pinsFile), keys, options, expected });
   if (asked.kind === 'rehearsal') refuseShare(options);
   // To standard error: standard output stays clean for --print and --json.
   for (const line of askedLines(asked)) context.err(line);
@@ -83,22 +81,17 @@ export function askedLines(asked: Asked, now = Date.now()): string[] {
 
 async function checkAsked(
   jws: string,
-  given: { readonly pinsFile: string; readonly holder: string; readonly expected: ExpectedRun },
+  given: {
+    readonly pins: readonly PinnedKey[];
+    readonly keys: readonly PublicKeyEntry[];
+    readonly options: HolderOptions;
+    readonly expected: ExpectedRun;
+  },
 ): Promise<Asked> {
-  const { pinsFile, holder, expected } = given;
-  const pins = await readPins(pinsFile);
+  const { pins, options, expected } = given;
+  const { holder } = options;
   const signer = namedSigner(jws);
-  if (!pins.some(({ kid }) => kid === signer)) {
-    throw new RunbookError(
-      'DOCUMENT_INVALID',
-      'The invitation is signed with a key that is not pinned on this machine. Your share was not asked for.',
-      {
-        observed: signer === undefined ? 'no readable signer' : `key ${spokenFingerprint(signer)}`,
-        needed: `a key in ${pinsFile}`,
-        next: 'Ask the operators for the workers\' public key on another way, compare its fingerprint by voice, then "runbook keys trust <environment> <key>".',
-      },
-    );
-  }
+  if (!pins.some(({ kid }) => kid === signer)) throw notPinned(signer, given);
   const asked = await verifyAsked(jws, { pins, now: Date.now(), holder });
   const { ns, wid } = askedMembers(asked);
   if ((expected.namespace ?? ns) !== ns || wid !== expected.workflowId) {
@@ -109,6 +102,52 @@ async function checkAsked(
     });
   }
   return asked;
+}
+
+/** The workers sign with a key that this machine does not trust: the holder stops, and pins it by a command of its own. */
+function notPinned(
+  signer: string | undefined,
+  {
+    pins,
+    keys,
+    options,
+  }: {
+    readonly pins: readonly PinnedKey[];
+    readonly keys: readonly PublicKeyEntry[];
+    readonly options: HolderOptions;
+  },
+): RunbookError {
+  const key = keys.find(({ kid }) => kid === signer);
+  const file = options.pins === undefined ? [] : ['--pins', options.pins];
+  const command = shellLine(
+    'runbook',
+    'keys',
+    'trust',
+    options.environment,
+    key ? formatPublicKey(key) : 'KID:KEY',
+    ...file,
+  );
+  const observed = signer === undefined ? 'no readable signer' : `key ${spokenFingerprint(signer)}`;
+  if (pins.length === 0) {
+    return new RunbookError(
+      'DOCUMENT_INVALID',
+      'The invitation is signed with a key that is not pinned on this machine. Your share was not asked for.',
+      {
+        observed,
+        needed: "the workers' key, pinned once",
+        next: `Ask the operators for the workers' public key on another way, and compare its fingerprint by voice: ${command}`,
+      },
+    );
+  }
+  return new RunbookError(
+    'DOCUMENT_INVALID',
+    'STOP. The invitation is signed with another key than the one pinned on this machine. Your share was not asked for.',
+    {
+      observed,
+      needed: pins.map(({ kid, environment }) => `key ${spokenFingerprint(kid)} of "${environment}"`).join(', or '),
+      next: `Call the operators, at a number that you know. Only where they tell you that the workers have a new key, compare its fingerprint with them by voice: ${command}`,
+    },
+  );
 }
 
 /** A rehearsal asks for no share: one that is handed in all the same is not even read. */
@@ -142,16 +181,11 @@ async function confirm(context: CliContext, options: HolderOptions, asked: Asked
   );
 }
 
-/** A signer that is not pinned yet is pinned where a pinned key vouches for it: statements come with the invitation. */
-async function followSigner(context: CliContext, pinsFile: string, statements: readonly string[]): Promise<void> {
-  if (statements.length === 0) return;
-  // One that no pinned key signed is left alone: whoever may write to the run could put it there.
-  const followed = await followPins(pinsFile, statements, { mayCountNothing: true });
-  for (const line of followed.flatMap(followedLines)) context.err(line);
-}
-
-/** A signer that is not pinned yet is pinned where its key is at hand and the holder compared the fingerprint. */
-async function pinSigner(
+/**
+ * The first signer of all is pinned where its key is at hand and the holder compared the fingerprint. Another one later is
+ * not: that takes a command of its own ({@link notPinned}).
+ */
+async function pinFirstSigner(
   context: CliContext,
   options: HolderOptions,
   found: {
@@ -161,7 +195,6 @@ async function pinSigner(
   },
 ): Promise<void> {
   const { pinsFile, signer } = found;
-  if ((await readPins(pinsFile)).some(({ kid }) => kid === signer)) return;
   const given = options.workersKey === undefined ? undefined : parsePublicKey(options.workersKey.trim());
   if (options.workersKey !== undefined && given === undefined) throw notAKey();
   if (given !== undefined && given.kid !== signer) {
@@ -171,6 +204,7 @@ async function pinSigner(
       next: 'Your share was not asked for. Call the operators, at a number that you know.',
     });
   }
+  if ((await readPins(pinsFile)).length > 0) return;
   const key = given ?? found.keys.find(({ kid }) => kid === signer);
   // Where there is no key, or nobody to compare it, the check of the invitation says what to do.
   if (key === undefined || !context.interactive) return;

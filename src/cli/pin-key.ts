@@ -29,6 +29,9 @@ export async function pinAfterComparing(
   const known = pins.some(({ kid, environment }) => kid === key.kid && environment === options.environment);
   // Nobody is called about a key that was compared before.
   if (options.compared !== true && !known) {
+    const others = pins.filter(({ kid, environment }) => kid !== key.kid && environment === options.environment);
+    for (const { kid } of others)
+      context.err(`Pinned for "${options.environment}" so far: ${spokenFingerprint(kid)}. This is ANOTHER key.`);
     context.err(`Fingerprint of the workers' key: ${spokenFingerprint(key.kid)}`);
     const answer = await context.ask(
       'Compare it with an operator by voice, or with your own note. Type "yes" if it is the same',

@@ -6,7 +6,6 @@ import {
   askedFacts,
   askedInShort,
   askedMembers,
-  clock,
   confirmationOf,
   envelopeInput,
   inWords,
@@ -14,7 +13,7 @@ import {
   readHolderKey,
   spokenFingerprint,
 } from '../holder';
-import type { Asked, KeyStatement, SigningKey } from '../holder';
+import type { Asked, SigningKey } from '../holder';
 import { Secret } from '../secret';
 import { box, byId, element, emptied, fillAll, linesOf } from './dom';
 import { isServed, lookAround, readMadeFor } from './surroundings';
@@ -79,12 +78,11 @@ function current(): Session {
 async function check(): Promise<void> {
   const holder = input('holder').value.trim();
   const given = { invitation: area('invitation').value, note: area('note').value, holder };
-  const { asked, followed } = await verifyPasted(given, madeFor, Date.now());
+  const asked = await verifyPasted(given, madeFor, Date.now());
   session = { asked, holder };
   emptied(area('invitation'));
   fillAll('who', holder);
   showAsked(asked);
-  showFollowed(followed);
   tick();
   show(2);
 }
@@ -119,18 +117,6 @@ function entitle(title: string, warning: boolean): void {
   document.title = title;
   part('title').textContent = title;
   part('title').className = warning ? 'box warn' : '';
-}
-
-/** The key of the workers is another one than the holder's, and his vouches for it. */
-function showFollowed(followed: readonly KeyStatement[]): void {
-  const boxes = followed.map(({ previous, key, retire }) =>
-    box('warn', [
-      'The workers have a new signing key. The one that you trust vouches for it.',
-      `Old: ${spokenFingerprint(previous)}. It counts until ${clock(retire * 1000)}.`,
-      `New: ${spokenFingerprint(key.kid)}. Note this one, and ask the operators for a page made for it.`,
-    ]),
-  );
-  part('followed').replaceChildren(...boxes);
 }
 
 async function agree(): Promise<void> {
@@ -206,7 +192,7 @@ function clearAll(): void {
     if (field instanceof HTMLInputElement || field instanceof HTMLTextAreaElement) emptied(field);
   }
   clearSecrets();
-  for (const id of ['facts', 'followed', 'copied', 'workflow', 'namespace', 'run']) part(id).replaceChildren();
+  for (const id of ['facts', 'copied', 'workflow', 'namespace', 'run']) part(id).replaceChildren();
   entitle(TITLE, false);
   for (const name of ['summary', 'who', 'left']) fillAll(name, '');
   input('accept-served').checked = false;

@@ -1,14 +1,13 @@
 import { RunbookError } from '../errors';
 import {
   findInvitation,
-  followStatements,
   namedSigner,
   parseFingerprint,
   parsePublicKey,
   spokenFingerprint,
   verifyAsked,
 } from '../holder';
-import type { Asked, KeyStatement, PinnedKey } from '../holder';
+import type { Asked, PinnedKey } from '../holder';
 import type { MadeFor } from './surroundings';
 
 /** What the holder gave in the first step. */
@@ -19,46 +18,31 @@ export interface FirstStep {
   readonly holder: string;
 }
 
-/** What holds, and how it came that its key is trusted. */
-export interface Verified {
-  readonly asked: Asked;
-  /** By these statements the trusted key vouched for the one that signed, one after the other; usually none. */
-  readonly followed: readonly KeyStatement[];
-}
-
 /**
- * Verifies the invitation with the one key whose fingerprint the holder trusts, or with one for which it vouches. A key
- * that came with the invitation counts only where it has that fingerprint.
+ * Verifies the invitation with the one key whose fingerprint the holder trusts. A key that came with the invitation
+ * counts only where it has that fingerprint.
  *
  * @param now milliseconds since 1970.
  * @throws RunbookError `INVALID_INPUT` where something is missing, `DOCUMENT_INVALID` where the holder must stop.
  */
-export async function verifyPasted(given: FirstStep, madeFor: MadeFor, now: number): Promise<Verified> {
+export async function verifyPasted(given: FirstStep, madeFor: MadeFor, now: number): Promise<Asked> {
   const trusted = madeFor.trusted.length > 0 ? madeFor.trusted : [fingerprintOfNote(given.note)];
-  const { jws, keys, statements } = findInvitation(given.invitation);
+  const { jws, keys } = findInvitation(given.invitation);
   const signer = namedSigner(jws);
   const noted = parsePublicKey(given.note.trim());
   const whole = [...madeFor.keys, ...keys, ...(noted === undefined ? [] : [noted])].filter(({ kid }) =>
     trusted.includes(kid),
   );
-  const { followed, refusals } = await followStatements(whole, statements, now);
-  const over = followed.filter(({ retire }) => retire * 1000 <= now).map(({ previous }) => previous);
-  const counting = [...whole, ...followed.map(({ key }) => key)].filter(({ kid }) => !over.includes(kid));
-  if (!counting.some(({ kid }) => kid === signer)) {
-    const couldVouch = statements.length > 0 && whole.length < trusted.length;
-    if (signer === undefined || (!trusted.includes(signer) && !couldVouch))
-      throw unknownSigner(signer, trusted, refusals);
-    if (over.includes(signer)) throw overSigner(signer);
-    throw keyMissing(trusted);
-  }
+  if (signer === undefined || !trusted.includes(signer)) throw unknownSigner(signer, trusted);
+  if (!whole.some(({ kid }) => kid === signer)) throw keyMissing(trusted);
   if (given.holder.trim() === '') {
     throw new RunbookError('INVALID_INPUT', 'Your name is missing.', {
       needed: 'your name as the operators list it',
       next: 'Type it, then check the invitation again.',
     });
   }
-  const pins: PinnedKey[] = counting.map((key) => ({ environment: madeFor.environment, ...key }));
-  return { asked: await verifyAsked(jws, { pins, now, holder: given.holder.trim() }), followed };
+  const pins: PinnedKey[] = whole.map((key) => ({ environment: madeFor.environment, ...key }));
+  return verifyAsked(jws, { pins, now, holder: given.holder.trim() });
 }
 
 function keyMissing(trusted: readonly string[]): RunbookError {
@@ -68,18 +52,6 @@ function keyMissing(trusted: readonly string[]): RunbookError {
     {
       needed: `the line with the colon ("<kid>:<x>") of the key ${trusted.map(spokenFingerprint).join(', or ')}`,
       next: 'Paste it below the invitation. It may come from anybody: it must have your fingerprint. "runbook invitation" prints both.',
-    },
-  );
-}
-
-function overSigner(signer: string): RunbookError {
-  return new RunbookError(
-    'DOCUMENT_INVALID',
-    'STOP. The invitation is signed with a key that does not count any more. Do not type your share.',
-    {
-      observed: `signed with ${spokenFingerprint(signer)}, which another key has followed`,
-      needed: 'signed with the key that the workers use now',
-      next: 'Call the operators, at a number that you know: somebody may have the old key.',
     },
   );
 }
@@ -100,19 +72,14 @@ function fingerprintOfNote(note: string): string {
   );
 }
 
-function unknownSigner(
-  signer: string | undefined,
-  trusted: readonly string[],
-  refusals: readonly RunbookError[],
-): RunbookError {
-  const signed = signer === undefined ? 'no readable signer' : `signed with ${spokenFingerprint(signer)}`;
+function unknownSigner(signer: string | undefined, trusted: readonly string[]): RunbookError {
   return new RunbookError(
     'DOCUMENT_INVALID',
     'STOP. The invitation is signed with another key than the one that you trust. Do not type your share.',
     {
-      observed: [signed, ...new Set(refusals.map(({ message }) => message))].join('. '),
+      observed: signer === undefined ? 'no readable signer' : `signed with ${spokenFingerprint(signer)}`,
       needed: `signed with ${trusted.map(spokenFingerprint).join(', or ')}`,
-      next: 'Call the operators, at a number that you know. Do not ask whoever sent the invitation.',
+      next: 'Call the operators, at a number that you know. Do not ask whoever sent the invitation. Only where they tell you that the workers have a new key: compare its fingerprint by voice, note it, and use a page made for it.',
     },
   );
 }

@@ -16,7 +16,6 @@ export const DOCUMENT_TYPES = {
   decline: 'runbooks-decline-v1',
   rehearsal: 'runbooks-rehearsal-v1',
   rehearsalShare: 'runbooks-rehearsal-share-v1',
-  signingKey: 'runbooks-signing-key-v1',
 } as const;
 export type DocumentType = (typeof DOCUMENT_TYPES)[keyof typeof DOCUMENT_TYPES];
 

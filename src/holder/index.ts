@@ -3,8 +3,6 @@ export type { Asked } from './asked';
 export { claimedHeader } from './documents';
 export { envelopeInput, readEnvelopeText } from './envelope';
 export type { EnvelopePayload } from './envelope';
-export { followStatements } from './key-statements';
-export type { KeyStatement } from './key-statements';
 export { parseShare, SHARE_BYTES } from './key-shares';
 export { findInvitation } from './pasted';
 export type { PastedInvitation } from './pasted';

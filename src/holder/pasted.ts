@@ -1,5 +1,4 @@
 import { RunbookError } from '../errors';
-import { isKeyStatement } from './key-statements';
 import { parsePublicKey } from './public-keys';
 import type { PublicKeyEntry } from './public-keys';
 
@@ -8,8 +7,6 @@ export interface PastedInvitation {
   readonly jws: string;
   /** Public keys that came along. They count only where their fingerprint is one that the holder trusts. */
   readonly keys: readonly PublicKeyEntry[];
-  /** Statements by which signing keys vouch for others. They count only by a pinned key. */
-  readonly statements: readonly string[];
 }
 
 const DOCUMENT = /eyJ[A-Za-z0-9_-]*\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+/;
@@ -28,13 +25,11 @@ export function findInvitation(text: string): PastedInvitation {
   const keys = [...text.matchAll(KEY_LINE)].flatMap(([line]) => parsePublicKey(line) ?? []);
   const rest = text.replace(KEY_LINE, ' ');
   const alone = rest.replace(/[\s"'[\]<>]+/g, '');
-  if (new RegExp(`^${DOCUMENT.source}$`).test(alone)) return { jws: alone, keys, statements: [] };
-  const documents = [...new Set([...rest.matchAll(new RegExp(DOCUMENT, 'g'))].map(([found]) => found))];
-  const statements = documents.filter(isKeyStatement);
-  const [jws, ...others] = documents.filter((each) => !statements.includes(each));
+  if (new RegExp(`^${DOCUMENT.source}$`).test(alone)) return { jws: alone, keys };
+  const [jws, ...others] = new Set([...rest.matchAll(new RegExp(DOCUMENT, 'g'))].map(([found]) => found));
   if (jws === undefined) throw refused('There is no invitation in this text.');
   if (others.length > 0) throw refused('There is more than one invitation in this text.');
-  return { jws, keys, statements };
+  return { jws, keys };
 }
 
 function refused(message: string): RunbookError {

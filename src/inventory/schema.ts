@@ -4,7 +4,7 @@ import { batchTokenRotation } from './batch-token-schema';
 import { hooks } from './hook-schema';
 import { notifications, people } from './notification-schema';
 import { readiness } from './readiness-schema';
-import { absolutePath, credentialSource, duration, name, origin } from './schema-values';
+import { credentialSource, duration, name, origin } from './schema-values';
 
 const publicKey = z.string().transform((line, context) => {
   const key = parsePublicKey(line.trim());
@@ -234,8 +234,6 @@ export const inventorySchema = z.strictObject({
     .prefault({}),
   workers: z.strictObject({
     signingKey: credentialSource,
-    /** File with the statements by which the workers' earlier signing keys vouch for the present one. */
-    statements: absolutePath.optional(),
   }),
   people: z.record(name, person),
   deployments: z

@@ -97,7 +97,7 @@ export interface Deployment {
 /** What the worker knows of the site. It states membership, never roles. */
 export interface Inventory {
   readonly temporal: { readonly uiAddress?: string | undefined; readonly namespace: string };
-  readonly workers: { readonly signingKey: CredentialSource; readonly statements?: string | undefined };
+  readonly workers: { readonly signingKey: CredentialSource };
   readonly people: ReadonlyMap<string, Person>;
   readonly deployments: ReadonlyMap<string, Deployment>;
 }

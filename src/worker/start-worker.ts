@@ -9,7 +9,7 @@ import { ceremonyWorkflowId, deploymentWorkflowId, keyTaskQueue } from '../contr
 import { RunbookError } from '../errors';
 import { loadInventory, readSigningKey } from '../inventory';
 import type { Inventory } from '../inventory';
-import { KeyRecords, SealKeyring, missingSealKeys, noteSigningKey } from '../secrets';
+import { KeyRecords, SealKeyring, missingSealKeys } from '../secrets';
 import { KeySweeper } from './key-sweeper';
 import { createLogger, installLogger, releaseRuntime } from './logging';
 import { replayOpenRuns } from './replay-open-runs';
@@ -101,7 +101,6 @@ async function prepare(
     const dataConverter = { payloadConverterPath: PAYLOAD_CONVERTER_PATH };
     const temporal = new Client({ connection, namespace, dataConverter });
     const code = workflowCode(options.bundle);
-    await noteSigningKey(settings.ledgerDirectory, signingKey);
     const replayed =
       options.replay === false
         ? 0

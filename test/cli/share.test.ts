@@ -10,6 +10,7 @@ import {
   inspectEnvelope,
   KeyRecords,
   newSigningKey,
+  readPins,
   openShares,
   spokenFingerprint,
 } from '../../src/secrets';
@@ -223,7 +224,7 @@ describe('runbook share', () => {
   });
 
   it.each([
-    ['a key that is not pinned', async () => (await invite({ epoch: 2, key: newSigningKey().key })).jws, 'not pinned'],
+    ['a key that is not pinned', async () => (await invite({ epoch: 2, key: newSigningKey().key })).jws, 'STOP'],
     [
       'an invitation that is expired',
       async () => (await invite({ epoch: 3, now: Date.now() - 100_000 })).jws,
@@ -300,6 +301,20 @@ describe('runbook share', () => {
     const refused = await share(['--pins', fresh, '--workers-key', formatPublicKey(workersKey)], { answers: ['no'] });
     expect(refused.code).toBe(3);
     expect((await share(['--pins', fresh], { answers: ['west', SHARE] })).err).toContain('not pinned');
+  });
+
+  it('stops at another fingerprint than the pinned one, and shows the command that pins it: it asks nothing', async () => {
+    const { key } = newSigningKey();
+    const file = join(directory, 'of-another-key');
+    await writeFile(file, `${(await invite({ epoch: 14, key })).jws}\n${formatPublicKey(key)}\n`);
+    for (const more of [[], ['--workers-key', formatPublicKey(key)]]) {
+      const { code, err, questions } = await share(more, { answers: ['yes', 'west', SHARE] }, file);
+      expect([code, questions]).toEqual([3, []]);
+      expect(err).toContain('STOP. The invitation is signed with another key than the one pinned');
+      for (const { kid } of [key, workersKey]) expect(err).toContain(spokenFingerprint(kid));
+      expect(err).toContain(`runbook keys trust production ${formatPublicKey(key)} --pins ${pins}`);
+    }
+    expect((await readPins(pins)).map(({ kid }) => kid)).toEqual([workersKey.kid]);
   });
 
   it('takes the public key that came with the invitation, which counts by its fingerprint alone', async () => {

@@ -7,10 +7,9 @@ import {
   newSigningKey,
   openShares,
   parsePublicKey,
-  signKeyStatement,
   spokenFingerprint,
 } from '../../src/secrets';
-import type { CreatedInvitation, PersonFacts, SigningKey } from '../../src/secrets';
+import type { CreatedInvitation, PersonFacts } from '../../src/secrets';
 import { createRehearsal, openRehearsalAnswer } from '../../src/secrets/rehearsal';
 import { lookup, RUN, shareText } from '../secrets/builders';
 import { findChromium } from '../support/chromium';
@@ -164,52 +163,6 @@ inBrowser(`the holder's page in a browser${because}`, () => {
     await madeForOther.page.click('#check');
     expect(await messageOf(madeForOther.page, 1)).toContain('STOP');
     await madeForOther.context.close();
-  });
-
-  it('follows to a new key of the workers where the trusted one vouches for it, and not otherwise', async () => {
-    const [{ key: old }, { key: thief }, { key: next }] = [newSigningKey(), newSigningKey(), newSigningKey()];
-    const iat = Math.floor(Date.now() / 1000);
-    const times = { iat: iat - 100, exp: iat + 1_000, retire: iat + 500 };
-    const statement = (from: SigningKey, to: SigningKey = stage.workersKey, more: object = {}) =>
-      signKeyStatement(from, to, { ...times, ...more });
-    const { jws } = invitation;
-    const opening = async (values: Parameters<Stage['open']>[0]) => {
-      const { page, context, complaints } = await stage.open(values);
-      const saying = async (...pasted: readonly string[]) => {
-        if (await page.isVisible('#step-2')) await page.click('#step-2 .again');
-        if (await page.isVisible('#note')) await page.fill('#note', spokenFingerprint(old.kid));
-        await page.fill('#invitation', [jws, ...pasted].join('\n'));
-        await page.fill('#holder', 'ben');
-        await page.click('#check');
-        await until(async () => (await page.isVisible('#step-2')) || (await page.isVisible('#error-1 .box')));
-        const refused = await page.isVisible('#error-1 .box');
-        return refused ? `REFUSED ${await page.innerText('#error-1')}` : page.innerText('#step-2');
-      };
-      const end = async () => {
-        expect(complaints).toEqual([]);
-        await context.close();
-      };
-      return { saying, end };
-    };
-    const forOld = await opening({ 'workers-keys': formatPublicKey(old) });
-    const followed = await forOld.saying(await statement(old));
-    for (const { kid } of [old, stage.workersKey]) expect(followed).toContain(spokenFingerprint(kid));
-    expect(followed).toContain('The one that you trust vouches for it');
-    expect(await forOld.saying(await statement(next), await statement(old, next))).toContain('vouches');
-    expect(await forOld.saying(await statement(thief))).toContain('REFUSED STOP');
-    const expired = await statement(old, stage.workersKey, { exp: iat - 10, retire: iat - 20 });
-    expect(await forOld.saying(expired)).toMatch(/REFUSED STOP[^]*refused: it is expired/);
-    const two = [await statement(old), await statement(old, thief)];
-    expect(await forOld.saying(...two)).toContain('somebody else may have the old key');
-    await forOld.end();
-    const published = await opening({});
-    expect(await published.saying(await statement(old), formatPublicKey(old))).toContain('vouches');
-    expect(await published.saying(await statement(old))).toMatch(/REFUSED[^]*public key is missing/);
-    await published.end();
-    const present = await opening(made());
-    const over = await statement(stage.workersKey, next, { retire: iat - 50 });
-    expect(await present.saying(over)).toMatch(/REFUSED STOP[^]*does not count any more/);
-    await present.end();
   });
 
   it('says in plain words what is wrong, and asks for no share', async () => {

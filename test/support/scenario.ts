@@ -77,8 +77,6 @@ export interface ScenarioOptions {
   readonly attestation?: 'signed' | 'claimed';
   /** How one person's documents are attested, where that differs. */
   readonly person?: (name: string) => Readonly<Record<string, unknown>> | undefined;
-  /** The inventory names a file of statements about signing keys; the test writes it. */
-  readonly statements?: true;
   /** Members of a cluster in the inventory. */
   readonly cluster?: (name: string) => Readonly<Record<string, unknown>>;
   /** `none`: no worker in this process; the test starts one of its own with {@link Scenario.environment}. */
@@ -156,11 +154,6 @@ export class Scenario {
     return join(this.directory, 'token');
   }
 
-  /** File of the statements about signing keys, where the options ask for one. */
-  get statementsFile(): string {
-    return join(this.directory, 'workers.statements');
-  }
-
   /** File of the token of one cluster. */
   tokenFileOf(name: string): string {
     const [first] = this.service.clusters.values();
@@ -202,7 +195,6 @@ export class Scenario {
       temporal: { namespace: temporalServer().namespace, uiAddress: temporalServer().uiAddress },
       workers: {
         signingKey: { file: join(this.directory, 'workers.jwk') },
-        ...(options.statements === true ? { statements: this.statementsFile } : {}),
       },
       people: Object.fromEntries(
         [...this.#people.values()].map(({ name, groups, publicKey }) => [

@@ -29,12 +29,8 @@ export function invitationCommand(host: CommandHost): Command {
     await withSession(context, options, async ({ client }) => {
       const invitation = await fetchInvitation(client, { workflowId });
       const signer = namedSigner(invitation);
-      const pins = await readPins(pinsPath(context.env, options.pins));
-      const key = pins.find(({ kid }) => kid === signer);
-      // A holder whose page trusts an earlier key by its fingerprint needs that key to read its statement.
-      const vouching = invitation.split('\n').map((each) => namedSigner(each));
-      const along = pins.filter(({ kid }) => vouching.includes(kid)).map(formatPublicKey);
-      const text = [invitation, ...along];
+      const key = (await readPins(pinsPath(context.env, options.pins))).find(({ kid }) => kid === signer);
+      const text = [invitation, ...(key === undefined ? [] : [formatPublicKey(key)])];
       if (options.output !== undefined) await writeFile(options.output, `${text.join('\n')}\n`);
       const result = {
         workflowId,

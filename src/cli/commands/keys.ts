@@ -7,6 +7,9 @@ import {
   generatePassphrase,
   newSealKey,
   newSigningKey,
+  parseFingerprint,
+  readPins,
+  removePin,
   spokenFingerprint,
 } from '../../secrets';
 import { newCommand, printResult } from '../command';
@@ -16,7 +19,7 @@ import { pinsPath } from '../invitation';
 import { pinAfterComparing, USUAL_ENVIRONMENT } from '../pin-key';
 import { readTextFile } from '../run-input';
 import { refuseExisting, writeSecretFile } from '../secret-file';
-import { distrustCommand, rotateCommand, trustStatements } from './signing-keys';
+import { shellLine } from '../text';
 
 const SHORTEST_PASSPHRASE = 16;
 /** One group of a made passphrase. */
@@ -30,7 +33,6 @@ export function keysCommand(host: CommandHost): Command {
     .addCommand(trustCommand(host))
     .addCommand(distrustCommand(host))
     .addCommand(workersCommand(host))
-    .addCommand(rotateCommand(host))
     .addCommand(sealCommand(host));
 }
 
@@ -131,30 +133,18 @@ async function madePassphrase(context: CliContext, options: InitOptions): Promis
 
 interface TrustOptions extends CommonOptions {
   readonly pins?: string;
-  readonly statement?: string;
   readonly yes?: boolean;
 }
 
-function trustCommand(host: CommandHost): Command {
-  const { context } = host;
+function trustCommand({ context }: CommandHost): Command {
   return newCommand('trust', "pin the workers' public key on this machine, after comparing its fingerprint by voice", [
     'runbook keys trust production KID:KEY',
-    'runbook keys trust --statement workers.statements   (a new key: the one that you pinned vouches for it)',
   ])
-    .argument('[environment]', 'what you call the environment, for example production')
-    .argument('[key]', 'the line that "runbook keys workers" printed: <kid>:<x>')
-    .option('--statement <file>', 'pin the keys for which pinned ones vouch: what "runbook keys rotate" wrote')
+    .argument('<environment>', 'what you call the environment, for example production')
+    .argument('<key>', 'the line that "runbook keys workers" printed: <kid>:<x>')
     .option('--pins <file>', 'file of pinned keys (default: RUNBOOKS_PINS, ~/.config/replication-runbooks/pins.json)')
     .option('-y, --yes', 'do not ask: the fingerprint was compared already')
-    .action(async (environment: string | undefined, line: string | undefined, options: TrustOptions) => {
-      const { statement } = options;
-      if (statement !== undefined && environment === undefined) return trustStatements(host, { ...options, statement });
-      if (statement !== undefined || environment === undefined || line === undefined) {
-        throw new RunbookError('INVALID_INPUT', 'Give either an environment and a key, or a file of statements.', {
-          needed: '<environment> <key>, or --statement <file>',
-          next: 'For example: runbook keys trust production KID:KEY',
-        });
-      }
+    .action(async (environment: string, line: string, options: TrustOptions) => {
       const file = pinsPath(context.env, options.pins);
       const pin = await pinAfterComparing(context, {
         pinsFile: file,
@@ -163,8 +153,41 @@ function trustCommand(host: CommandHost): Command {
         compared: options.yes === true,
       });
       const fingerprint = spokenFingerprint(pin.kid);
+      const others = (await readPins(file)).filter(
+        ({ kid, ...one }) => kid !== pin.kid && one.environment === environment,
+      );
       printResult(context, options, { environment, kid: pin.kid, fingerprint, file }, [
         `Pinned for "${environment}" in ${file}: ${fingerprint}`,
+        ...others.flatMap(({ kid }) => [
+          `Still trusted for "${environment}": ${spokenFingerprint(kid)}`,
+          `  Once the workers do not sign with it any more: ${shellLine('runbook', 'keys', 'distrust', kid)}`,
+        ]),
+      ]);
+    });
+}
+
+function distrustCommand({ context }: CommandHost): Command {
+  return newCommand('distrust', "give up a pinned workers' key on this machine", [
+    'runbook keys distrust "1f0a 22c4 ..."',
+  ])
+    .argument('<fingerprint>', 'as "runbook keys trust" showed it; or the kid')
+    .option('--pins <file>', 'file of pinned keys (default: RUNBOOKS_PINS, ~/.config/replication-runbooks/pins.json)')
+    .action(async (text: string, options: CommonOptions & { readonly pins?: string }) => {
+      const file = pinsPath(context.env, options.pins);
+      const kid = /^[A-Za-z0-9_-]{43}$/.test(text.trim()) ? text.trim() : parseFingerprint(text);
+      if (kid === undefined)
+        throw new RunbookError('INVALID_INPUT', 'This is not the fingerprint of a key.', {
+          needed: '64 hexadecimal digits, in groups or not',
+          next: 'Copy it again, in quotes: it stands in the file of pinned keys as the part before the colon, too.',
+        });
+      const { environment } = await removePin(file, kid);
+      const left = (await readPins(file)).filter((pin) => pin.environment === environment);
+      const fingerprint = spokenFingerprint(kid);
+      printResult(context, options, { environment, kid, fingerprint, file, left: left.map((pin) => pin.kid) }, [
+        `Given up for "${environment}" in ${file}: ${fingerprint}`,
+        ...(left.length > 0
+          ? left.map((pin) => `Still trusted: ${spokenFingerprint(pin.kid)}`)
+          : [`No key of "${environment}" is trusted now: compare the next one by voice ("runbook keys trust").`]),
       ]);
     });
 }
