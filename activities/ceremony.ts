@@ -22,6 +22,7 @@ import {
   sealValue,
 } from '../src/secrets';
 import type { ActivityDependencies } from './dependencies';
+import { ledgerOf } from './support/ceremony/alarms';
 import { burstOfCeremony, ownRecord, toldOf } from './support/ceremony/ceremony-burst';
 import type { Clusters } from './support/clusters';
 import { execute, executeChange } from './support/execution';
@@ -36,7 +37,6 @@ import { invitedNow } from './support/ceremony/ceremony-roster';
 import type { SettledCeremony } from './support/ceremony/ceremony-settlement';
 import { notSettled, settleCeremony } from './support/ceremony/ceremony-settlement';
 import { madeBefore } from './support/ceremony/generation-record';
-import { TokenLedger } from './support/ceremony/token-ledger';
 
 /** How long a sealed operation token can be opened. The token itself has no lifetime. */
 const SEALED_SECONDS = 24 * 3600;
@@ -66,7 +66,7 @@ type CeremonyActivities = Pick<
 export function createCeremonyActivities(dependencies: ActivityDependencies, clusters: Clusters): CeremonyActivities {
   const { inventory, keyRecords, signingKey, sealKeyring } = dependencies;
   const person = personLookup(inventory);
-  const ledger = new TokenLedger(dependencies.ledgerDirectory);
+  const ledger = ledgerOf(dependencies);
   const openedBefore = new OpenedBefore();
 
   const verdictOf = (arrival: number, receipt: EnvelopeReceipt): EnvelopeVerdict => ({

@@ -34,6 +34,7 @@ import { createRosterActivities } from './roster';
 import { Clusters } from './support/clusters';
 
 export type { ActivityDependencies } from './dependencies';
+export { sweepLedger } from './support/ceremony/alarms';
 
 /** Every activity of the workers, over what the worker was given. */
 export function createActivities(dependencies: ActivityDependencies): RunbookActivities {

@@ -1,16 +1,10 @@
-import { setTimeout as delay } from 'node:timers/promises';
-import type { NotificationActivities, NotificationFailure } from '../src/contracts/activities';
-import { RunbookError, isRunbookError } from '../src/errors';
-import type { NotificationTarget } from '../src/inventory';
+import type { NotificationActivities } from '../src/contracts/activities';
+import { RunbookError } from '../src/errors';
 import { findDeployment } from '../src/inventory';
 import type { ActivityDependencies } from './dependencies';
 import { execute } from './support/execution';
-import { send } from './support/notifications/notification-senders';
-import type { Message } from './support/notifications/notification-texts';
 import { messageOf } from './support/notifications/notification-texts';
-
-const TRIES = 2;
-const PAUSE_MS = 500;
+import { tellTargets } from './support/notifications/tell-targets';
 
 /** Tells people outside of the run. Not part of the interface of the service. */
 export function createNotificationActivities({ inventory, log }: ActivityDependencies): NotificationActivities {
@@ -22,35 +16,10 @@ export function createNotificationActivities({ inventory, log }: ActivityDepende
         target.events.includes(message.event),
       );
       if (targets.length > 0) bound.take(run.rid);
-      const results = await Promise.all(
-        targets.map(async (target): Promise<NotificationFailure | undefined> => {
-          const why = await tell(target, message, signal);
-          if (why === undefined) return undefined;
-          log.warn(
-            { target: target.name, event: message.event, workflowId: run.wid, why },
-            'notification not delivered',
-          );
-          return { target: target.name, kind: target.kind, why };
-        }),
-      );
-      const failed = results.filter((result) => result !== undefined);
+      const failed = await tellTargets(log, targets, message, signal);
       return { told: targets.length - failed.length, failed };
     }),
   };
-}
-
-/** One target more tells at once: Temporal would tell all of them again. Gives why it was not told. */
-async function tell(target: NotificationTarget, message: Message, signal: AbortSignal): Promise<string | undefined> {
-  for (let tries = 1; ; tries += 1) {
-    try {
-      await send(target, message, signal);
-      return undefined;
-    } catch (error) {
-      if (!isRunbookError(error)) return 'a defect of this program';
-      if (tries === TRIES || !error.retryable || signal.aborted) return error.message;
-      await delay(PAUSE_MS, undefined, { signal }).catch(() => undefined);
-    }
-  }
 }
 
 /** So many at once of one run, and one more each minute. */

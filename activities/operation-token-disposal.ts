@@ -3,17 +3,18 @@ import type { Finding } from '../src/contracts/run-facts';
 import type { Sealed } from '../src/contracts/sealed';
 import type { ActivityDependencies } from './dependencies';
 import type { Clusters } from './support/clusters';
+import { ledgerOf } from './support/ceremony/alarms';
 import { execute, executeChange } from './support/execution';
 import { assessDisposal, disposeEntry } from './support/tokens/ledger-disposal';
 import { deleteToken } from './support/tokens/token-deletion';
-import { TokenLedger, stateAfter } from './support/ceremony/token-ledger';
+import { stateAfter } from './support/ceremony/token-ledger';
 
 /** Deletes generated operation tokens and proves that they are refused afterwards (interface 4.1: `operation-token/delete`). */
 export function createOperationTokenDisposalActivities(
   dependencies: ActivityDependencies,
   clusters: Clusters,
 ): Pick<RunbookActivities, 'deleteOperationTokens' | 'assessTokenDisposal' | 'disposeLedgerToken'> {
-  const ledger = new TokenLedger(dependencies.ledgerDirectory);
+  const ledger = ledgerOf(dependencies);
   return {
     deleteOperationTokens: executeChange(async ({ deployment, tokens }, execution) => {
       const disposals: TokenDisposal[] = [];

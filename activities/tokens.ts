@@ -4,6 +4,7 @@ import type { KeyRecord } from '../src/secrets';
 import { createInvitation, isEncryptedOnlyTo, readOwnInvitation } from '../src/secrets';
 import type { ActivityDependencies } from './dependencies';
 import { verifyBeginning, verifyOperation } from './support/approvals/authority';
+import { ledgerOf } from './support/ceremony/alarms';
 import { burstOfCeremony, ownRecord, toldOf } from './support/ceremony/ceremony-burst';
 import { fileDigest, readRootThreshold } from './support/ceremony/ceremony-facts';
 import { invitedNow } from './support/ceremony/ceremony-roster';
@@ -13,12 +14,11 @@ import { awaitClusterId, readClusterId } from './support/operation-token';
 import { madeBefore } from './support/ceremony/generation-record';
 import { usableRecipient } from './support/ceremony/recipient';
 import { assessRootToken } from './support/tokens/root-token-assessment';
-import { TokenLedger } from './support/ceremony/token-ledger';
 
 /** Root tokens from key shares (`sys/generate-root`: the same flow as interface section 3; facts 5, 10, 11). */
 export function createTokenActivities(dependencies: ActivityDependencies, clusters: Clusters): TokenActivities {
   const { inventory, keyRecords, signingKey } = dependencies;
-  const ledger = new TokenLedger(dependencies.ledgerDirectory);
+  const ledger = ledgerOf(dependencies);
   /** As far as this host knows. */
   const hasSentShares = async ({ cid, run, firstBurst }: KeyRecord): Promise<boolean> => {
     if (firstBurst !== undefined) return true;

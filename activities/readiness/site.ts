@@ -4,6 +4,7 @@ import { ceremonyWorkflowId, deploymentWorkflowId } from '../../src/contracts/na
 import type { ReadinessPoint } from '../../src/contracts/readiness';
 import type { WalSample } from '../../src/contracts/wal-samples';
 import type { Deployment } from '../../src/inventory';
+import { openEntries } from '../support/ceremony/alarms';
 import type { LedgerEntry } from '../support/ceremony/token-ledger';
 import { TokenLedger } from '../support/ceremony/token-ledger';
 import type { Look } from './look';
@@ -119,7 +120,7 @@ export function ledger(
     look,
     [LEDGER],
     async () => {
-      const entries = await new TokenLedger(look.dependencies.ledgerDirectory).open();
+      const entries = await openEntries(look.dependencies, new TokenLedger(look.dependencies.ledgerDirectory));
       const run = await held.catch(() => undefined);
       return { entries: entries.filter(({ deployment }) => deployment === name), working: run?.runId };
     },

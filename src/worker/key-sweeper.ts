@@ -28,20 +28,28 @@ export async function isRunClosed(
   }
 }
 
-/** Destroys ceremony keys that are past their time or belong to ended runs: at once, and then again and again. */
+/** Destroys ceremony keys that are past their time or belong to ended runs, and sees to the ledger: at once, and again and again. */
 export class KeySweeper {
   readonly #records: KeyRecords;
   readonly #client: Client;
   readonly #namespace: string;
   readonly #log: Logger;
+  readonly #sweepLedger: () => Promise<void>;
   #timer: NodeJS.Timeout | undefined;
   #running: Promise<void> = Promise.resolve();
 
-  constructor(options: { records: KeyRecords; client: Client; namespace: string; log: Logger }) {
+  constructor(options: {
+    records: KeyRecords;
+    client: Client;
+    namespace: string;
+    log: Logger;
+    sweepLedger: () => Promise<void>;
+  }) {
     this.#records = options.records;
     this.#client = options.client;
     this.#namespace = options.namespace;
     this.#log = options.log;
+    this.#sweepLedger = options.sweepLedger;
   }
 
   /** Sweeps now and then every `intervalMs`. Resolves after the first sweep. */
@@ -72,6 +80,11 @@ export class KeySweeper {
         this.#log.info({ cid, epoch, state: why }, 'Ceremony keys destroyed');
     } catch (error) {
       this.#log.warn({ error }, 'Sweeping the ceremony keys failed; the next sweep tries again');
+    }
+    try {
+      await this.#sweepLedger();
+    } catch (error) {
+      this.#log.warn({ error }, 'Sweeping the token ledger failed; the next sweep tries again');
     }
   }
 }

@@ -4,7 +4,8 @@ import { loadClientConnectConfig } from '@temporalio/envconfig';
 import { NativeConnection, Worker } from '@temporalio/worker';
 import type { WorkflowBundleOption } from '@temporalio/worker';
 import type { Logger } from 'pino';
-import { createActivities } from '../../activities';
+import type { ActivityDependencies } from '../../activities';
+import { createActivities, sweepLedger } from '../../activities';
 import { ceremonyWorkflowId, deploymentWorkflowId, keyTaskQueue } from '../contracts/names';
 import { RunbookError } from '../errors';
 import { loadInventory, readSigningKey } from '../inventory';
@@ -110,7 +111,7 @@ async function prepare(
             log,
             look: warnOfSealKeys(sealKeyring, log),
           });
-    const activities = createActivities({
+    const dependencies: ActivityDependencies = {
       inventory,
       keyRecords,
       sealKeyring,
@@ -121,7 +122,8 @@ async function prepare(
       searchAttributesRegistered: await searchAttributesRegistered(connection, namespace),
       temporalAddress: opened?.address,
       log,
-    });
+    };
+    const activities = createActivities(dependencies);
     const common = {
       connection,
       namespace,
@@ -139,7 +141,10 @@ async function prepare(
       ...WORKFLOW_TURN_LIMIT,
     });
     const keys = await Worker.create({ ...common, taskQueue: keyTaskQueue(keyRecords.keyHome) });
-    const sweeper = new KeySweeper({ records: keyRecords, client: temporal, namespace, log });
+    const sweeper = new KeySweeper({
+      ...{ records: keyRecords, client: temporal, namespace, log },
+      sweepLedger: () => sweepLedger(dependencies, namespace),
+    });
     await sweeper.start(SWEEP_INTERVAL_MS);
     log.info(
       { taskQueue: settings.taskQueue, namespace, keyHome: keyRecords.keyHome, openRuns: replayed },

@@ -4,6 +4,8 @@ import * as openpgp from 'openpgp';
 import type { Authority } from '../../src/contracts/activities';
 import type { CeremonyHandle } from '../../src/contracts/ceremony';
 import { GenerationRecord } from '../../activities/support/ceremony/generation-record';
+import pino from 'pino';
+import { sweepLedger } from '../../activities';
 import { TokenLedger } from '../../activities/support/ceremony/token-ledger';
 import { rootTokenCeremonyInput } from '../../src/contracts/runbook-inputs';
 import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
@@ -195,10 +197,31 @@ describe('generateRootToken', () => {
       expect(await dispose(entry.id)).toMatchObject({ state: 'kept', findings: [alarm] });
     });
 
-    it("is the recipient's where its run hands it on, and leaves the ledger", async () => {
+    it("leaves the ledger once the run's recorded result has it, and not because an input says that it is handed on", async () => {
       const { encryptedToken } = await bench.call('generateRootToken', generate(await authority()));
       expect(await end([encryptedToken])).toMatchObject({ findings: [] });
+      const [entry] = await ledger().open();
+      expect(entry).toMatchObject({ encoded: encryptedToken });
+      const dispose = () =>
+        bench.call(
+          'disposeLedgerToken',
+          { deployment: DEPLOYMENT, cluster: 'east', entry: entry?.id ?? '' },
+          { run: { ...bench.run, rid: 'a later run' } },
+        );
+      const { wid: workflowId, rid: runId } = bench.run;
+      bench.openRuns = new Map();
+      for (const result of [undefined, { result: { encryptedToken: 'another' } }]) {
+        bench.closedRuns = [{ workflowId, runId, result }];
+        expect(await dispose()).toMatchObject({ state: 'kept', findings: [{ code: 'orphan-root-token' }] });
+      }
+      bench.closedRuns = [{ workflowId, runId, result: { outcome: 'completed', result: { encryptedToken } } }];
+      expect(await dispose()).toMatchObject({ state: 'deleted', findings: [] });
+      expect(await ledger().all()).toHaveLength(1);
+      const { inventory, temporal, ledgerDirectory } = bench;
+      await sweepLedger({ inventory, temporal, ledgerDirectory, log: pino({ level: 'silent' }) }, bench.run.ns);
       expect(await ledger().all()).toEqual([]);
+      bench.closedRuns = [];
+      bench.openRuns = undefined;
     });
   });
 

@@ -194,6 +194,11 @@ export class ActivityBench {
     Object.assign(held, this.#usualLimits, limits);
   }
 
+  /** As the activities have it. */
+  get temporal(): Client {
+    return this.#temporal();
+  }
+
   get ledgerDirectory(): string {
     return join(this.directory, 'ledger');
   }
@@ -369,7 +374,7 @@ export class ActivityBench {
           this.historyError
             ? Promise.reject(this.historyError)
             : Promise.resolve(this.closedRuns.find((run) => run.runId === runId)?.history ?? this.#recorded()),
-        describe: () => this.#describe(workflowId),
+        describe: () => this.#describe(workflowId, runId),
         result: () => Promise.resolve(this.closedRuns.find((run) => run.runId === runId)?.result),
       }),
       list: ({ query }: { readonly query: string }) =>
@@ -389,13 +394,15 @@ export class ActivityBench {
     };
   }
 
-  async #describe(workflowId: string): Promise<unknown> {
+  async #describe(workflowId: string, runId: string | undefined): Promise<unknown> {
     this.descriptions += 1;
     this.onDescription();
     const status = { code: 1, name: 'RUNNING' };
     const attempt = this.isGivenUp ? this.#attempt + 1 : this.#attempt;
     const raw = { pendingActivities: [{ activityId: 'test', attempt }] };
     if (this.openRuns === undefined) return Promise.resolve({ type: 'drSwitchover', runId: this.run.rid, status, raw });
+    if (this.closedRuns.some((run) => run.workflowId === workflowId && run.runId === runId))
+      return { runId, status: { code: 2, name: 'COMPLETED' }, raw };
     const open = this.openRuns.get(workflowId);
     return open === undefined
       ? Promise.reject(new WorkflowNotFoundError('no such run', workflowId, undefined))

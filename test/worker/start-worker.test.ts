@@ -229,7 +229,7 @@ describe('the sweeper of ceremony keys', () => {
       }),
     );
     await runs[1]?.handle.terminate('ended');
-    await new KeySweeper({ records, client, namespace: ns, log }).sweep();
+    await new KeySweeper({ records, client, namespace: ns, log, sweepLedger: () => Promise.resolve() }).sweep();
     const left = await Promise.all(runs.map(async ({ run }) => (await records.ofRun(run)).length));
     expect(left).toEqual([1, 0]);
     await runs[0]?.handle.terminate('end of the test');

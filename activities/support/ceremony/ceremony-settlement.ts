@@ -53,8 +53,8 @@ export async function settleCeremony(
     });
   for (const entry of mine) {
     if (entry.state === 'handed-over') {
-      if (inHand.some((each) => each === entry.encoded)) await becomes(entry, undefined);
-      else tell(notDelivered(entry));
+      // What the run says spares its words alone: the copy stays until the recorded result of the run has it.
+      if (!inHand.some((each) => each === entry.encoded)) tell(notDelivered(entry));
       continue;
     }
     if (entry.state !== 'begun' && !isInDoubt(entry)) continue;

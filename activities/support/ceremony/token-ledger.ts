@@ -50,6 +50,8 @@ const entrySchema = z.strictObject({
       closeAfterwards: z.array(z.string()).optional(),
     })
     .optional(),
+  /** When a worker told people of it: of an alarm. */
+  toldAt: z.string().optional(),
   /** Its deletion was sent then: a refusal since is the proof that it is dead. */
   deletionSentAt: z.string().optional(),
   at: z.string(),
@@ -62,9 +64,12 @@ export type LedgerEntry = z.infer<typeof entrySchema>;
  */
 export class TokenLedger {
   readonly #directory: string;
+  readonly #alarm: ((entry: LedgerEntry) => void) | undefined;
 
-  constructor(directory: string) {
+  /** @param alarm told of each orphan when it is noted, also where it cannot be */
+  constructor(directory: string, alarm?: (entry: LedgerEntry) => void) {
     this.#directory = directory;
+    this.#alarm = alarm;
   }
 
   /** @throws RunbookError PRECONDITION_FAILED where the directory cannot be written */
@@ -74,6 +79,20 @@ export class TokenLedger {
 
   /** @returns whether it counts: `still` is asked last, when only the renaming is left */
   async #put(entry: LedgerEntry, still: () => Promise<boolean>): Promise<boolean> {
+    let counts: boolean | undefined;
+    try {
+      counts = await this.#store(entry, still);
+      return counts;
+    } finally {
+      const isNews = entry.state === 'orphan' && entry.toldAt === undefined && counts !== false;
+      if (isNews && this.#alarm) {
+        this.#alarm(entry);
+        await this.settle(entry, { ...entry, toldAt: new Date().toISOString() }).catch(() => undefined);
+      }
+    }
+  }
+
+  async #store(entry: LedgerEntry, still: () => Promise<boolean>): Promise<boolean> {
     return this.#change(entry.cluster, async () => {
       await mkdir(this.#directory, { recursive: true, mode: 0o700 });
       const file = this.#file(entry.id);

@@ -6,6 +6,7 @@ import type { OperationTokenDisposalInput } from '../../../src/contracts/runbook
 import type { Sealed } from '../../../src/contracts/sealed';
 import type { ActivityDependencies } from '../../dependencies';
 import type { Clusters } from '../clusters';
+import { openEntries } from '../ceremony/alarms';
 import { notDelivered } from '../ceremony/ceremony-settlement';
 import type { Execution } from '../execution';
 import { orphanFinding } from '../ceremony/generation-record';
@@ -28,7 +29,7 @@ export async function assessDisposal(
   const { deployment, cluster } = input;
   if (cluster !== undefined) clusters.of(deployment, cluster);
   const [entries, observations] = await Promise.all([
-    entriesOf(ledger, deployment, namespace, cluster),
+    entriesOf(dependencies, ledger, deployment, namespace, cluster),
     observeDeployment(clusters, deployment, signal),
   ]);
   const tokens: LedgerToken[] = [];
@@ -78,7 +79,9 @@ export async function disposeEntry(
   { deployment, cluster, id }: { readonly deployment: string; readonly cluster: string; readonly id: string },
   execution: Execution,
 ): Promise<LedgerDisposal> {
-  const entry = (await entriesOf(ledger, deployment, execution.run.ns, cluster)).find((each) => each.id === id);
+  const entry = (await entriesOf(dependencies, ledger, deployment, execution.run.ns, cluster)).find(
+    (each) => each.id === id,
+  );
   if (!entry) return { cluster, state: 'deleted', text: 'it is not in the ledger any more', findings: [] };
   const { sealed, ns, wid, rid } = entry;
   const { state } = await tokenOf(dependencies, entry);
@@ -145,12 +148,13 @@ function orphanDisposal({ kind = 'operation-token', cluster, wid, rid, at }: Led
 }
 
 async function entriesOf(
+  dependencies: ActivityDependencies,
   ledger: TokenLedger,
   deployment: string,
   namespace: string,
   cluster: string | undefined,
 ): Promise<LedgerEntry[]> {
-  const entries = await ledger.open();
+  const entries = await openEntries(dependencies, ledger);
   return entries.filter(
     (entry) =>
       entry.deployment === deployment &&

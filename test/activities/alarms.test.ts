@@ -1,0 +1,108 @@
+/** An alarm is told by the worker when it arises: no input, and no result that somebody else completes, silences it. */
+import { randomUUID } from 'node:crypto';
+import { readdirSync, readFileSync } from 'node:fs';
+import { rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import pino from 'pino';
+import { sweepLedger } from '../../activities';
+import type { LedgerEntry } from '../../activities/support/ceremony/token-ledger';
+import { TokenLedger } from '../../activities/support/ceremony/token-ledger';
+import type { CeremonyHandle } from '../../src/contracts/ceremony';
+import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
+import { WebhookServer } from '../support/notification-servers';
+
+const GIVE = 'POST /v1/sys/replication/dr/secondary/generate-operation-token/update';
+const USES = ['dr.promote', 'dr.operation-token.delete'] as const;
+
+let bench: ActivityBench;
+let hook: WebhookServer;
+let ceremony: CeremonyHandle;
+let envelopes: readonly string[];
+beforeAll(async () => {
+  hook = await WebhookServer.start();
+  process.env['TEST_ALARM_URL'] = hook.origin;
+  bench = await ActivityBench.start({
+    topology: { readings: { leaderChangeChance: 0 } },
+    deployment: { notifications: [{ name: 'hook', kind: 'webhook', url: { env: 'TEST_ALARM_URL' } }] },
+  });
+  ceremony = await bench.ceremony([{ cluster: 'west', uses: USES }]);
+  envelopes = await bench.envelopes(ceremony.invitation, ['ada', 'bert', 'cleo']);
+});
+afterAll(async () => {
+  expect(bench.leaks()).toEqual([]);
+  await Promise.all([bench.stop(), hook.stop()]);
+});
+beforeEach(async () => {
+  await rm(bench.ledgerDirectory, { recursive: true, force: true });
+  bench.service.faults.clear();
+  bench.emitted.length = 0;
+  hook.posted.length = 0;
+});
+afterEach(() => jest.restoreAllMocks());
+
+const generate = () =>
+  bench.call('generateOperationToken', { deployment: DEPLOYMENT, cluster: 'west', ceremony, uses: USES, envelopes });
+const entries = () =>
+  readdirSync(bench.ledgerDirectory).map(
+    (name) => JSON.parse(readFileSync(join(bench.ledgerDirectory, name), 'utf8')) as LedgerEntry,
+  );
+const errorLines = () => bench.emitted.filter((line) => /"level":50\b/.test(line));
+const postedEvents = async () => {
+  for (const until = Date.now() + 2_000; hook.posted.length === 0 && Date.now() < until;)
+    await new Promise((resolve) => setImmediate(resolve));
+  return hook.posted.map(({ body }) => JSON.stringify(body));
+};
+
+it('a token that cannot be sealed is told of in the log and to the targets, whatever becomes of the result', async () => {
+  jest.spyOn(bench.sealKeyring, 'derivedKey').mockReturnValue(undefined);
+  await bench.failure('generateOperationToken', {
+    ...{ deployment: DEPLOYMENT, cluster: 'west', ceremony, uses: USES, envelopes },
+    // The input says that people were told already.
+    told: ['An operation token of west may exist that nobody holds: it could not be sealed.'],
+  });
+  expect(errorLines()).toEqual([expect.stringContaining('may exist that nobody holds')]);
+  const posted = await postedEvents();
+  expect(posted).toHaveLength(1);
+  expect(posted[0]).toContain('critical-finding');
+  expect(posted[0]).toContain('west');
+});
+
+it('what a dead worker left is told once by the worker that finds it, also where the run is said to know it', async () => {
+  let crashed: LedgerEntry[] = [];
+  bench.service.faults.add({ endpoint: GIVE, skip: 2, action: () => void (crashed = entries()) });
+  await generate();
+  await rm(bench.ledgerDirectory, { recursive: true });
+  for (const entry of crashed) await new TokenLedger(bench.ledgerDirectory).write(entry);
+  const { cid, threshold } = ceremony;
+  const { findings } = await bench.call('settleCeremony', { ceremony: { cid, threshold } });
+  expect(errorLines()).toEqual([expect.stringContaining('may exist that nobody holds')]);
+  expect(await postedEvents()).toHaveLength(1);
+  // The words of the run are not repeated, and neither are ours.
+  const told = findings.map(({ text }) => text);
+  expect((await bench.call('settleCeremony', { ceremony: { cid, threshold }, told })).findings).toEqual([]);
+  expect(errorLines()).toHaveLength(1);
+});
+
+it('what a worker that died could not tell is told by the next one, and so is a root token that no result has', async () => {
+  const log = pino({ level: 'debug' }, { write: (line) => void bench.emitted.push(line) });
+  const { inventory, temporal, ledgerDirectory } = bench;
+  const sweep = () => sweepLedger({ inventory, temporal, ledgerDirectory, log }, bench.run.ns);
+  const ledger = new TokenLedger(ledgerDirectory);
+  const entry: LedgerEntry = {
+    ...({ version: 1, deployment: DEPLOYMENT, cluster: 'west', clusterId: 'id', cid: ceremony.cid } as const),
+    ...{ ...bench.run, id: randomUUID(), at: new Date().toISOString(), state: 'orphan', how: 'a worker ended' },
+  };
+  await ledger.write(entry);
+  const rootToken = { id: randomUUID(), kind: 'root-token', state: 'handed-over', encoded: 'ZW5jb2RlZA==' } as const;
+  await ledger.write({ ...entry, ...rootToken, how: undefined });
+  // Its run is open: it may still hand it on.
+  await sweep();
+  expect(errorLines()).toEqual([expect.stringContaining('An operation token of west may exist')]);
+  bench.openRuns = new Map();
+  for (let times = 0; times < 2; times += 1) await sweep();
+  bench.openRuns = undefined;
+  expect(errorLines()).toHaveLength(2);
+  expect(errorLines()[1]).toContain('that its run did not hand on');
+  expect((await ledger.all()).map(({ state }) => state).sort()).toEqual(['handed-over', 'orphan']);
+  expect(errorLines().join()).not.toContain(rootToken.encoded);
+});
