@@ -65,6 +65,6 @@ export function judgeFilters(
 }
 
 function filterText({ mode, paths }: { readonly mode: string; readonly paths: readonly string[] }): string {
-  const canonical = paths.map((path) => `${path.replace(/^\/+|\/+$/g, '')}/`);
+  const canonical = paths.map((path) => `${path.replace(/^\/+|(?<!\/)\/+$/g, '')}/`);
   return `${mode} ${[...new Set(canonical)].sort().join(', ') || 'nothing'}`;
 }

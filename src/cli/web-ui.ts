@@ -3,7 +3,7 @@ import type { RunReference } from './history';
 /** Base address of the Web UI: `RUNBOOKS_TEMPORAL_UI`, where it is set. */
 function webUi(env: NodeJS.ProcessEnv): string | undefined {
   const address = env['RUNBOOKS_TEMPORAL_UI'];
-  return address === undefined || address === '' ? undefined : address.replace(/\/+$/, '');
+  return address === undefined || address === '' ? undefined : address.replace(/(?<!\/)\/+$/, '');
 }
 
 /** Link to a run in the Web UI, where its address is known. */

@@ -3,8 +3,8 @@ const REDACTED = '[redacted]';
 /** What may stand in a text of the service and must not reach an error, a log or a history. Order matters. */
 const PATTERNS: ReadonlyArray<readonly [RegExp, string]> = [
   // "incorrect nonce supplied; nonce for this root generation operation is <uuid>" gives away the right one.
-  [/(nonce[^\n]{0,80}?)[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/gi, `$1${REDACTED}`],
-  [/\beyJ[\w-]{5,}\.[\w-]+(\.[\w-]*)?/g, REDACTED],
+  [/[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?<=nonce[^\n]{36,116})/gi, REDACTED],
+  [/(?<![\w-])(?=[\w-]+\.[\w-])([\w-]*?)eyJ[\w-]{5,}\.[\w-]+(\.[\w-]*)?/g, `$1${REDACTED}`],
   [/\bhv[sbr]\.[\w-]{4,}/g, REDACTED],
   [/(?<![\w.])[sbr]\.[A-Za-z0-9]{20,}/g, REDACTED],
   [/-----BEGIN [A-Z ]+-----[\s\S]*?(-----END [A-Z ]+-----|$)/g, REDACTED],

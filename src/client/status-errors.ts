@@ -75,7 +75,7 @@ function serverText(response: NodeResponse, body: unknown, secrets: readonly str
     return onOneLine(redactText(errors.filter((item): item is string => typeof item === 'string').join('; '), secrets));
   }
   if (isObject(body)) return '';
-  return onOneLine(redactText((response.text ?? '').replace(/<[^>]*>/g, ' '), secrets));
+  return onOneLine(redactText((response.text ?? '').replace(/<[^<>]*>/g, ' '), secrets));
 }
 
 /** The service's words within a text of ours: they end no line, move no cursor, and stand in no backticks. */

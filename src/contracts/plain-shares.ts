@@ -21,7 +21,7 @@ const HEX = /(?<![0-9A-Za-z+/_=-])[0-9a-f]{32,66}(?![0-9A-Za-z+/_=-])/gi;
 /** As people read it aloud: groups of hexadecimal digits. */
 const SPOKEN_HEX = /(?<![0-9A-Za-z])(?:[0-9a-f]{2,8}[ :]){3,40}[0-9a-f]{2,8}(?![0-9A-Za-z])/gi;
 const BASE64 = /(?<![A-Za-z0-9+/_=-])[A-Za-z0-9+/_-]{22,44}={0,2}(?![A-Za-z0-9+/_=-])/g;
-const SIGNED_DOCUMENT = /\beyJ[A-Za-z0-9_-]*\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*/g;
+const SIGNED_DOCUMENT = /(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]*\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*/g;
 
 /** Members that hold long base64 of ours, which people and terminals break into lines. */
 const LONG_BASE64: ReadonlySet<string> = new Set(['recipientPgpKey']);
@@ -112,7 +112,7 @@ function partHoldsKeyShare(text: string): boolean {
 
 /** Bytes that base64 of this form holds. */
 function bytesOf(base64: string): number {
-  return Math.floor((base64.replace(/=+$/, '').length * 3) / 4);
+  return Math.floor((base64.replace(/(?<!=)=+$/, '').length * 3) / 4);
 }
 
 /**
@@ -121,7 +121,7 @@ function bytesOf(base64: string): number {
  */
 function looksRandom(text: string): boolean {
   const least = SHARE_LENGTHS.has(bytesOf(text)) ? 0.3 : 0.45;
-  const classes = [...text.replace(/=+$/, '')].map((character) =>
+  const classes = [...text.replace(/(?<!=)=+$/, '')].map((character) =>
     /[a-z]/.test(character) ? 'a' : /[A-Z]/.test(character) ? 'A' : /[0-9]/.test(character) ? '0' : '+',
   );
   if (!classes.includes('a') || !classes.includes('A')) return false;

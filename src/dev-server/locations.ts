@@ -50,7 +50,7 @@ export function temporalRecipe(
       cause,
     });
   }
-  const version = /^\s*(?:require\s+)?github\.com\/temporalio\/cli v(\S+)/m.exec(goMod)?.[1];
+  const version = /^[ \t]*(?:require[ \t]+)?github\.com\/temporalio\/cli v(\S+)/m.exec(goMod)?.[1];
   if (version === undefined) {
     throw new RunbookError(
       'TEMPORAL_UNAVAILABLE',

@@ -9,7 +9,9 @@ export interface PastedInvitation {
   readonly keys: readonly PublicKeyEntry[];
 }
 
-const DOCUMENT = /eyJ[A-Za-z0-9_-]*\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+/;
+const DOCUMENT = /^eyJ[\w-]*\.[\w-]+\.[\w-]+$/;
+/** Each run of letters is begun once; what stands before the document in it, such as the rest of `\n`, is passed over. */
+const DOCUMENTS = /(?<![\w-])(?=[\w-]+\.[\w-]+\.[\w-])[\w-]*?(eyJ[\w-]*\.[\w-]+\.[\w-]+)/g;
 const KEY_LINE = /(?<![A-Za-z0-9_-])[A-Za-z0-9_-]{43}:[A-Za-z0-9_-]{43}(?![A-Za-z0-9_-])/g;
 const LONGEST_TEXT = 64 * 1024;
 
@@ -25,8 +27,8 @@ export function findInvitation(text: string): PastedInvitation {
   const keys = [...text.matchAll(KEY_LINE)].flatMap(([line]) => parsePublicKey(line) ?? []);
   const rest = text.replace(KEY_LINE, ' ');
   const alone = rest.replace(/[\s"'[\]<>]+/g, '');
-  if (new RegExp(`^${DOCUMENT.source}$`).test(alone)) return { jws: alone, keys };
-  const [jws, ...others] = new Set([...rest.matchAll(new RegExp(DOCUMENT, 'g'))].map(([found]) => found));
+  if (DOCUMENT.test(alone)) return { jws: alone, keys };
+  const [jws, ...others] = new Set([...rest.matchAll(DOCUMENTS)].flatMap(([, found]) => found ?? []));
   if (jws === undefined) throw refused('There is no invitation in this text.');
   if (others.length > 0) throw refused('There is more than one invitation in this text.');
   return { jws, keys };

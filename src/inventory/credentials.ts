@@ -18,7 +18,7 @@ export function describeSource(source: CredentialSource): string {
  * @throws RunbookError `CREDENTIAL_UNAVAILABLE`, naming the source and never the value.
  */
 export async function readSecret<K extends SecretKind>(source: CredentialSource, kind: K): Promise<Secret<K>> {
-  const value = (await readSource(source)).replace(/[\r\n]+$/, '');
+  const value = (await readSource(source)).replace(/(?<![\r\n])[\r\n]+$/, '');
   if (value === '') throw unavailable(source, 'it is empty');
   return new Secret(kind, value);
 }

@@ -30,7 +30,7 @@ const ALGORITHMS: readonly openpgp.enums.publicKey[] = [
 export async function readRecipientKey(text: string): Promise<RecipientKey | { readonly refused: string }> {
   const base64 = text.replace(/\s+/g, '');
   const bytes = Buffer.from(base64, 'base64');
-  if (bytes.length === 0 || bytes.toString('base64').replace(/=+$/, '') !== base64.replace(/=+$/, ''))
+  if (bytes.length === 0 || bytes.toString('base64').replace(/(?<!=)=+$/, '') !== base64.replace(/(?<!=)=+$/, ''))
     return { refused: 'not the base64 of a binary key' };
   let key: openpgp.Key;
   try {

@@ -1,5 +1,3 @@
-const UUID = '[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}';
-
 /** What to look for, in this order, and what to put in its place. Later patterns do not match earlier replacements. */
 const REPLACEMENTS: readonly (readonly [RegExp, string])[] = [
   [
@@ -9,9 +7,9 @@ const REPLACEMENTS: readonly (readonly [RegExp, string])[] = [
   [/\bAGE-SECRET-KEY-[A-Z0-9-]+/gi, '[redacted key]'],
   [/\b(age1pq1[a-z0-9]{6})[a-z0-9]{20,}/gi, '$1...'],
   [/\b(?:hv[srb]|[srb])\.[A-Za-z0-9_-]{16,}/g, '[redacted token]'],
-  [/\beyJ[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]*){1,4}/g, '[redacted document]'],
+  [/(?<![\w-])(?=[\w-]+\.)([\w-]*?)eyJ[\w-]+(?:\.[\w-]*){1,4}/g, '$1[redacted document]'],
   // "incorrect nonce supplied; nonce for this operation is ..." hands the right nonce to whoever guesses wrong.
-  [new RegExp(`(?<=nonce[^\\n]{0,160})${UUID}`, 'gi'), '[redacted nonce]'],
+  [/[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?<=nonce[^\n]{36,196})/gi, '[redacted nonce]'],
   [/(?<![0-9A-Za-z])[0-9a-fA-F]{32,}(?![0-9A-Za-z])/g, '[redacted]'],
   [/(?<![A-Za-z0-9+/])[A-Za-z0-9+/]{22,}={1,2}/g, '[redacted]'],
   [

@@ -1,7 +1,7 @@
 import { decodeProtectedHeader } from 'jose';
 import type { SealKeyring } from './sealing';
 
-const SEALED = /eyJ[A-Za-z0-9_-]+\.\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+/g;
+const SEALED = /(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]+\.\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+/g;
 const TYP = 'runbooks-sealed-v1';
 const KEY_ID = /^[A-Za-z0-9_-]{1,64}$/;
 

@@ -114,7 +114,7 @@ export class SealKeyring {
       const kid = entry.slice(0, Math.max(colon, 0));
       const encoded = entry.slice(colon + 1);
       const key = Buffer.from(encoded, 'base64');
-      const strict = key.toString('base64').replace(/=+$/, '') === encoded.replace(/=+$/, '');
+      const strict = key.toString('base64').replace(/(?<!=)=+$/, '') === encoded.replace(/(?<!=)=+$/, '');
       if (!KEY_ID.test(kid) || key.length !== 32 || !strict || keys.has(kid)) {
         throw new RunbookError(
           'SEAL_KEY_MISSING',

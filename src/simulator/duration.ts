@@ -6,7 +6,7 @@ export function parseDuration(value: string | number): number | undefined {
     const seconds = Number(value);
     return Number.isFinite(seconds) && seconds >= 0 ? seconds * 1_000 : undefined;
   }
-  const parts = [...value.matchAll(/(\d+(?:\.\d+)?)(ms|s|m|h|d)/g)];
+  const parts = [...value.matchAll(/(?<![\d.])(\d+(?:\.\d+)?)(ms|s|m|h|d)/g)];
   if (parts.length === 0 || parts.map(([whole]) => whole).join('') !== value) {
     return undefined;
   }

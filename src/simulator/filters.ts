@@ -48,5 +48,5 @@ export function dynamicFilterOf(storage: Storage, filter: PathsFilter): DynamicF
 
 /** The paths with one trailing slash and no leading one, each once. */
 export function canonicalPaths(paths: readonly string[]): string[] {
-  return [...new Set(paths.map((path) => `${path.replace(/^\/+|\/+$/g, '')}/`))];
+  return [...new Set(paths.map((path) => `${path.replace(/^\/+|(?<!\/)\/+$/g, '')}/`))];
 }

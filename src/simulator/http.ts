@@ -294,7 +294,7 @@ function tokenOf(incoming: IncomingMessage): string | undefined {
 
 function namespaceOf(incoming: IncomingMessage): string {
   const header = incoming.headers['x-vault-namespace'];
-  const name = typeof header === 'string' ? header.replace(/^\/+|\/+$/g, '') : '';
+  const name = typeof header === 'string' ? header.replace(/^\/+|(?<!\/)\/+$/g, '') : '';
   return name === '' || name === 'root' ? '' : `${name}/`;
 }
 

@@ -42,8 +42,8 @@ function parseJsonPolicy(text: string): PolicyRule[] | undefined {
 
 function parseHclPolicy(text: string): PolicyRule[] | undefined {
   const withoutComments = text.replace(/(^|\s)(#|\/\/).*$/gm, '');
-  const rules = [...withoutComments.matchAll(/path\s+"([^"]+)"\s*\{([^}]*)\}/g)].map(([, path = '', block = '']) => {
-    const list = /capabilities\s*=\s*\[([^\]]*)\]/.exec(block)?.[1] ?? '';
+  const rules = [...withoutComments.matchAll(/path\s+"([^"]+)"\s*\{([^{}]*)\}/g)].map(([, path = '', block = '']) => {
+    const list = /capabilities\s*=\s*\[([^[\]]*)\]/.exec(block)?.[1] ?? '';
     return { path, capabilities: [...list.matchAll(/"([^"]+)"/g)].map(([, name = '']) => name) };
   });
   return rules.length > 0 || withoutComments.trim() === '' ? rules : undefined;

@@ -145,7 +145,7 @@ function linkOf(a: string, b: string): string {
 
 /** Host and port; an address may come with or without scheme. */
 function hostOf(address: string): string {
-  return address.replace(/^https?:\/\//, '').replace(/\/+$/, '');
+  return address.replace(/^https?:\/\//, '').replace(/(?<!\/)\/+$/, '');
 }
 
 /** Starts all clusters of a topology; the replication sets in it are streaming when this returns. */

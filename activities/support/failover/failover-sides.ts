@@ -180,7 +180,7 @@ function addressesOf({ advertisedClusterAddress, addresses }: ClusterEntry): str
 
 function hostOf(address: string | undefined): string | undefined {
   if (address === undefined || address === '' || address === 'node-address') return undefined;
-  return address.replace(/^https?:\/\//, '').replace(/\/+$/, '');
+  return address.replace(/^https?:\/\//, '').replace(/(?<!\/)\/+$/, '');
 }
 
 /** Performance secondaries whose primary, by its addresses, is the cluster that is gone. */

@@ -16,7 +16,7 @@ export interface FilterDifference {
 
 /** Paths with one trailing slash and no leading one, each once and in order: the form in which the service keeps them. */
 export function canonicalPaths(paths: readonly string[]): string[] {
-  return [...new Set(paths.map((path) => `${path.replace(/^\/+|\/+$/g, '')}/`))].sort();
+  return [...new Set(paths.map((path) => `${path.replace(/^\/+|(?<!\/)\/+$/g, '')}/`))].sort();
 }
 
 /**

@@ -82,7 +82,7 @@ export function messageOf(inventory: Inventory, deployment: string, given: Notif
     ],
     commands: wid === UNSHOWN_ID ? [LIST] : commandsOf(facts, wid, rid),
     ...(uiAddress !== undefined && {
-      link: `${uiAddress.replace(/\/+$/, '')}/namespaces/${encodeURIComponent(ns)}/workflows/${encodeURIComponent(run.wid)}/${encodeURIComponent(rid)}/history`,
+      link: `${uiAddress.replace(/(?<!\/)\/+$/, '')}/namespaces/${encodeURIComponent(ns)}/workflows/${encodeURIComponent(run.wid)}/${encodeURIComponent(rid)}/history`,
     }),
   };
 }

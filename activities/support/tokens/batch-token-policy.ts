@@ -152,9 +152,9 @@ export function policyRules(
 
 /** Whether a path, or a pattern that may match it, stands in the text of a policy with anything but `deny`. */
 function coveredBy(text: string, path: string): boolean {
-  const rules = [...text.matchAll(/"([^"\s]+)"\s*[:=]?\s*\{([^}]*)\}/g)];
+  const rules = [...text.matchAll(/"([^"\s]+)"\s*(?:[:=]\s*)?\{([^{}]*)/g)];
   return rules.some(([, pattern = '', body = '']) => {
-    const prefix = pattern.replace(/[*+].*$/, '');
+    const prefix = pattern.replace(/[*+].*/, '');
     const fits = pattern === path || (prefix !== pattern && path.startsWith(prefix));
     return fits && !body.includes('"deny"');
   });

@@ -13,7 +13,7 @@ const RUN = /[A-Za-z0-9+/_-]{16,}={0,2}/g;
 /** Longer than what is found among random bytes. */
 const WORDS = /[\t\n\r\x20-\x7e]{12,}/g;
 /** Lines of base64, as they are or with their ends escaped. */
-const LINES = /(?:[A-Za-z0-9+/_-]{32,}(?:\\r|\\n|[\r\n\t ])+)+[A-Za-z0-9+/_-]+={0,2}/g;
+const LINES = /(?<![A-Za-z0-9+/_-])(?:[A-Za-z0-9+/_-]{32,}(?:\\r|\\n|[\r\n\t ])+)+[A-Za-z0-9+/_-]+={0,2}/g;
 
 /** What a text says where it is URL-encoded, escaped as in JSON, broken into lines, or hexadecimal with separators. */
 export function readings(text: string): Reading[] {

@@ -7,6 +7,6 @@ export const SECRET_SHAPES: readonly (readonly [string, RegExp])[] = [
   ['a key share in hexadecimal', /(?<![0-9A-Za-z])(?=[0-9a-f]*[a-f])[0-9a-f]{66}(?![0-9A-Za-z])/i],
   [
     'a key share in base64',
-    /(?<![A-Za-z0-9+/_=-])(?=[^\s"]{0,43}[0-9])(?=[^\s"]{0,43}[A-Z])(?=[^\s"]{0,43}[a-z])[A-Za-z0-9+/]{44}(?![A-Za-z0-9+/_=-])/,
+    /(?<![A-Za-z0-9+/_=-])(?=[A-Za-z0-9+/]{44}(?![A-Za-z0-9+/_=-]))(?=\D{0,43}[0-9])(?=[^A-Z]{0,43}[A-Z])(?=[^a-z]{0,43}[a-z])[A-Za-z0-9+/]{44}/,
   ],
 ];

@@ -56,7 +56,7 @@ export function encodeWithOneTimePassword(token: string, otp: string): string {
   }
   return Buffer.from(left.map((byte, index) => byte ^ right.readUInt8(index)))
     .toString('base64')
-    .replace(/=+$/, '');
+    .replace(/(?<!=)=+$/, '');
 }
 
 /** The text is not a PGP key. */

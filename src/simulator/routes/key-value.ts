@@ -76,7 +76,7 @@ function read(call: RouteCall): ServiceAnswer {
 }
 
 function list(call: RouteCall): ServiceAnswer {
-  const prefix = `${target(call).key.replace(/\/+$/, '')}/`;
+  const prefix = `${target(call).key.replace(/(?<!\/)\/+$/, '')}/`;
   const names = call.cluster.storage.keys(prefix).map((key) => {
     const rest = key.slice(prefix.length);
     return rest.includes('/') ? rest.slice(0, rest.indexOf('/') + 1) : rest;

@@ -29,7 +29,7 @@ function route(
 const MOUNT_PREFIXES = ['mount/', 'cluster/mount/'];
 
 function withSlash(path: string): string {
-  return `${path.replace(/^\/+|\/+$/g, '')}/`;
+  return `${path.replace(/^\/+|(?<!\/)\/+$/g, '')}/`;
 }
 
 function mount(call: RouteCall): ServiceAnswer {
