@@ -10,6 +10,8 @@ export interface CliContext {
   out(line: string): void;
   /** Messages for people, to standard error, one line. */
   err(line: string): void;
+  /** How wide the terminals are to which results and messages go; undefined where one goes to none. */
+  columns?(): { readonly out: number | undefined; readonly err: number | undefined };
   /** Whether a person can be asked. */
   readonly interactive: boolean;
   /** Everything on standard input. */
@@ -51,6 +53,7 @@ export function processContext(stop: AbortSignal): CliContext {
     stop,
     out: (line) => void stdout.write(`${line}\n`),
     err: (line) => void stderr.write(`${line}\n`),
+    columns: () => ({ out: stdout.isTTY ? stdout.columns : undefined, err: stderr.isTTY ? stderr.columns : undefined }),
     readInput: () => readStream(stdin),
     ask: async (question) => {
       needPerson(question);

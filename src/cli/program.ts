@@ -6,7 +6,7 @@ import { EXIT, exitCodeOf } from './exit-codes';
 import type { ExitCode } from './exit-codes';
 import { processFacts, refuseUnsafeStart } from '../process-guard';
 import { printError } from './print-error';
-import { terminalLine } from './text';
+import { terminalLine, wrapped } from './text';
 
 /**
  * The command line, with every command's action bound to `host`.
@@ -69,8 +69,8 @@ function linesOf(text: string): string[] {
 function lineByLine(context: CliContext): CliContext {
   return {
     ...context,
-    out: (line) => context.out(terminalLine(line)),
-    err: (line) => context.err(terminalLine(line)),
+    out: (line) => wrapped(terminalLine(line), context.columns?.().out).forEach((each) => context.out(each)),
+    err: (line) => wrapped(terminalLine(line), context.columns?.().err).forEach((each) => context.err(each)),
     ask: (question) => context.ask(terminalLine(question)),
     askHidden: (question) => context.askHidden(terminalLine(question)),
   };

@@ -13,3 +13,42 @@ export function columns(rows: readonly (readonly string[])[]): string[] {
       .trimEnd(),
   );
 }
+
+/** What must stay one line to be copied: a command of ours, a document, JSON. Words of others begin none of them. */
+const COPIED = /^ *(?:(?:runbook|vault|temporal) [a-z]|\S*$|[{[])/;
+const NARROWEST = 24;
+
+/**
+ * A line as lines of a terminal that is `columns` wide. The terminal itself would go on in its first column, where words
+ * of others look like ours: so each further line begins with a margin.
+ */
+export function wrapped(line: string, columns: number | undefined): string[] {
+  const width = Math.max(columns ?? Infinity, NARROWEST);
+  if (line.length * 2 <= width || COPIED.test(line)) return [line];
+  const margin = `${' '.repeat(Math.min(line.search(/\S/), width / 4))}  | `;
+  const lines: string[] = [];
+  let rest = line;
+  for (;;) {
+    const start = lines.length === 0 ? '' : margin;
+    const end = fitting(rest, width - start.length);
+    lines.push(`${start}${rest.slice(0, end)}`.trimEnd());
+    if (end === rest.length) return lines;
+    rest = rest.slice(end).trimStart();
+    if (rest === '') return lines;
+  }
+}
+
+/** How much of a text goes into a line: up to a space where there is one in its second half, never through a letter. */
+function fitting(text: string, width: number): number {
+  let used = 0;
+  let end = 0;
+  let space = 0;
+  for (const letter of text) {
+    // Many letters beyond Latin are two columns wide; how many is a matter of the terminal.
+    used += letter < '\u0300' ? 1 : 2;
+    if (used > width) return space > end / 2 ? space : end;
+    end += letter.length;
+    if (letter === ' ') space = end;
+  }
+  return end;
+}

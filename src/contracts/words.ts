@@ -1,11 +1,20 @@
-/** What a terminal, a browser or a chat obeys or hides instead of showing it: controls, reading directions, characters without width. */
-const UNSHOWN = /[\p{Cc}\p{Cf}\p{Cs}]/gu;
+/** What a terminal, a browser or a chat obeys or hides instead of showing it; some of it letters by their category. */
+const OBEYED = /[\p{Cc}\p{Cf}\p{Cs}\p{Default_Ignorable_Code_Point}]/gu;
+/** All but letters, marks, numbers, punctuation, symbols and the plain space; and those of them that look like nothing. */
+const NOT_SHOWN = /[^\p{L}\p{M}\p{N}\p{P}\p{S} ]|[\u{1107f}\u{16fe4}\u{13441}\u{13442}\u{1d159}\u2800\ufffc]/gu;
+/** More marks on one letter than a language has climb over the lines around it, and the first would stand on a letter of ours. */
+const LOOSE_MARKS = /^\p{M}+|(?<=\p{M}{4})\p{M}+/gu;
+
+/** What is obeyed or hidden is left out; what only looks like nothing, or has no meaning, is seen to be there. */
+function shownOnly(text: string): string {
+  return text.replace(OBEYED, '').replace(NOT_SHOWN, '\ufffd').replace(LOOSE_MARKS, '');
+}
 
 /** Text of anybody as one line of its own: it ends no line, moves no cursor, turns no reading direction, hides nothing. */
 export function oneLine(text: string): string {
   // Most texts are plain already, and there are many of them.
   if (!/[^\x20-\x7e]| {2}/.test(text)) return text;
-  return text.replace(/\s+/g, ' ').replace(UNSHOWN, '');
+  return shownOnly(text.replace(/\s+/g, ' '));
 }
 
 /** Words of somebody else, to be filled into a text of ours: {@link oneLine}, without the marks that make a command of them. */
@@ -39,7 +48,7 @@ export function pieces(text: string): readonly { readonly text: string; readonly
 
 /** A whole line for a terminal, its columns kept: nothing in it ends it, and the terminal obeys nothing of it. */
 export function terminalLine(line: string): string {
-  return line.replace(/[^\S ]+/g, ' ').replace(UNSHOWN, '');
+  return shownOnly(line.replace(/[^\S ]+/g, ' '));
 }
 
 /**
@@ -91,13 +100,18 @@ export function inCode(command: string): string {
   return line.includes('`') ? `\`\` ${line} \`\`` : `\`${line}\``;
 }
 
-/** JSON for a terminal or a pipe: what it would obey, hide or make a plain space of is escaped, so that nothing is lost. */
+/** JSON for a terminal or a pipe: what it would obey, hide or not show as it is is escaped, so that nothing is lost. */
 export function jsonText(value: unknown, indent?: number): string {
-  const text = JSON.stringify(value, undefined, indent) ?? 'null';
-  return text.replace(/(?![\n ])[\p{Cc}\p{Cf}\p{Z}]/gu, (found) =>
-    Array.from({ length: found.length }, (_, at) => `\\u${found.charCodeAt(at).toString(16).padStart(4, '0')}`).join(
-      '',
-    ),
+  const escaped = (found: string) =>
+    found === '\n'
+      ? found
+      : Array.from(
+          { length: found.length },
+          (_, at) => `\\u${found.charCodeAt(at).toString(16).padStart(4, '0')}`,
+        ).join('');
+  return [OBEYED, NOT_SHOWN, /(?<![\p{L}\p{M}\p{N}])\p{M}|(?<=\p{M}{4})\p{M}/gu].reduce(
+    (text, pattern) => text.replace(pattern, escaped),
+    JSON.stringify(value, undefined, indent) ?? 'null',
   );
 }
 

@@ -9,6 +9,7 @@ import { planLines } from '../../src/cli/commands/start';
 import { errorLines } from '../../src/cli/print-error';
 import { Progress } from '../../src/cli/progress';
 import { approvalLines } from '../../src/cli/render-plan';
+import { wrapped } from '../../src/cli/text';
 import { summaryLines } from '../../src/cli/render-report';
 import { receiptLines, statusLines, waitingLines } from '../../src/cli/render-status';
 import type { RunView } from '../../src/cli/run-view';
@@ -32,7 +33,7 @@ import { PLAN as SWITCHOVER_PLAN } from '../report/support/switchover-data';
 
 /** What a service or a proxy may answer. Each part begins lines, moves the cursor, turns the reading direction or is markup. */
 const OTHERS =
-  'x\nFORGED line\r\nFORGED again\u001b[2J\u001b]8;;https://evil.example\u0007\u0085FORGED\u009b31m\u202eFORGED\u2066\u200b\ufeff\u2028FORGED\u2029FORGED\u{e0041} [FORGED](https://evil.example) <b>FORGED</b> ![FORGED](https://evil.example/p.png)';
+  'x\nFORGED line\r\nFORGED again\u001b[2J\u001b]8;;https://evil.example\u0007\u0085FORGED\u009b31m\u202eFORGED\u2066\u200b\ufeff\u2028FORGED\u2029FORGED\u{e0041}\u2800\u3164\u115f\u1160\uffa0\u034f\u00a0FORGED a\u0301\u0301\u0301\u0301\u0301\u0301 [FORGED](https://evil.example) <b>FORGED</b> ![FORGED](https://evil.example/p.png)';
 /** What a person may write: a command, too. */
 const THEIRS = `${OTHERS} \`runbook approve FORGED\` \`\`\`\n# FORGED`;
 const BY: Attested = { name: THEIRS, how: 'claimed' };
@@ -225,7 +226,11 @@ const ASKED = {
   },
 } as unknown as Asked;
 
-const UNSHOWN = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u;
+const UNSHOWN = /[\p{C}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u2800]|(?! )\p{Zs}|\p{M}{5}/u;
+
+function columnsOf(line: string): number {
+  return [...line].reduce((sum, letter) => sum + (/[\u2e80-\u9fff]/.test(letter) ? 2 : 1), 0);
+}
 
 const TERMINAL: Readonly<Record<string, readonly string[]>> = {
   'runbook status': statusLines({ ...VIEW, status: STATUS }, UNTIL),
@@ -258,6 +263,46 @@ describe('in a terminal', () => {
       }
     },
   );
+
+  it.each(Object.entries(TERMINAL))(
+    '%s: no words of others come to its first column, however wide it is',
+    (_, shown) => {
+      const long = `${'x'.repeat(200)} ${'\u6f22'.repeat(90)} ${'y '.repeat(100)}`;
+      for (const columns of [24, 80]) {
+        for (const line of shown.map((each) => terminalLine(each.replace('FORGED', `${long}FORGED`)))) {
+          const [first = '', ...further] = wrapped(line, columns);
+          expect(further.filter((each) => !/^ {2,}\| \S/.test(each))).toEqual([]);
+          const without = further.map((each) => each.replace(/^ *\| /, ''));
+          expect([first, ...without].join('').replaceAll(' ', '')).toBe(line.replaceAll(' ', ''));
+          // What is copied stays whole: a command of ours, and JSON.
+          const copied = /^ *(?:runbook |vault |[{[])/.test(line);
+          expect(copied ? further : [first, ...further].filter((each) => columnsOf(each) > columns)).toEqual([]);
+        }
+      }
+    },
+  );
+
+  it('what is printed is wrapped to it, and not where it goes elsewhere', async () => {
+    const printed: string[] = [];
+    const word = `x${' z'.repeat(100)}`;
+    const context = {
+      env: {},
+      out: (line: string) => void printed.push(line),
+      err: (line: string) => void printed.push(line),
+      interactive: false,
+      readInput: () => Promise.resolve(''),
+      ask: () => Promise.reject(new Error('asked')),
+      askHidden: () => Promise.reject(new Error('asked')),
+      quietly: <T>(work: () => Promise<T>) => work(),
+      stop: new AbortController().signal,
+    };
+    await runCli([word], { ...context, columns: () => ({ out: undefined, err: 80 }) });
+    expect(printed.length).toBeGreaterThan(2);
+    expect(printed.filter((line) => line.length > 80)).toEqual([]);
+    printed.length = 0;
+    await runCli([word], { ...context, columns: () => ({ out: 80, err: undefined }) });
+    expect(printed.some((line) => line.includes(word))).toBe(true);
+  });
 
   it('our own commands stand alone in their lines, to be copied as they are', () => {
     const lines = terminalText(
@@ -305,6 +350,40 @@ describe('in a terminal', () => {
       const text = jsonText({ [OTHERS]: THEIRS }, indent);
       expect(text.replaceAll('\n', '')).not.toMatch(/[\p{Cc}\p{Cf}]/u);
       expect(JSON.parse(text)).toEqual({ [OTHERS]: THEIRS });
+    }
+  });
+});
+
+describe('every character', () => {
+  /** Seen as nothing by their shapes, whatever their category says. */
+  const BLANK =
+    /[\u{1107f}\u{16fe4}\u{13441}\u{13442}\u{1d159}\p{Default_Ignorable_Code_Point}\u2800\u3164\u115f\u1160\uffa0\ufffc\p{Z}\p{C}]/u;
+  const all = Array.from({ length: 0x110000 }, (_, code) => code).filter((code) => code < 0xd800 || code > 0xdfff);
+
+  it('is shown by what it is, or never stands in what others wrote', () => {
+    const wrong = all.filter((code) => {
+      const letter = String.fromCodePoint(code);
+      const shown = said(`a${letter}b`);
+      if (letter === '`') return shown !== "a'b";
+      if (BLANK.test(letter)) return !['ab', 'a b', 'a\ufffdb'].includes(shown);
+      return shown !== `a${letter}b`;
+    });
+    expect(wrong.map((code) => code.toString(16))).toEqual([]);
+  });
+
+  it('that is a mark stands on a letter of theirs, with few others', () => {
+    for (const code of all) {
+      const mark = String.fromCodePoint(code);
+      if (!/\p{M}/u.test(mark) || BLANK.test(mark)) continue;
+      expect([said(`${mark}a`), said(`a${mark.repeat(9)}`)]).toEqual(['a', `a${mark.repeat(4)}`]);
+    }
+  });
+
+  it('comes back as it was from JSON that a terminal showed', () => {
+    for (let start = 0; start < all.length; start += 4_096) {
+      const text = String.fromCodePoint(...all.slice(start, start + 4_096));
+      const lines = jsonText({ text }).split('\n').map(terminalLine);
+      expect(JSON.parse(lines.join('\n'))).toEqual({ text });
     }
   });
 });
