@@ -23,7 +23,6 @@ import {
 } from './support/onboarding/onboarding-rules';
 import { describeFilter } from './support/filters/paths-filters';
 import { gateFacts, identityOf, observeDeployment, planDocument, siteFacts } from './support/approvals/planning';
-import { WipePermissions, findPermission, permissionVerdict } from './support/onboarding/wipe-permissions';
 
 type Asked = DrSecondaryOnboardingInput &
   Partial<Pick<PerformanceSecondaryOnboardingInput, 'filter'>> & { readonly kind: ReplicationKind };
@@ -70,15 +69,12 @@ async function assess(
   const [source, target] = [clusters.access(primaryEntry), clusters.access(secondaryEntry)];
   const world: OnboardingWorld = { kind, deployment, primary, secondary };
   const id = secondary.clusterId ?? '';
-  const permissions = new WipePermissions(dependencies.ledgerDirectory);
-  const permitted = await findPermission(permissions, deployment, secondary.cluster, id, run);
   const wanted = kind === 'performance' ? wantedFilter(deployment, { filter: 'inventory', ...input }) : {};
   const isPrimary = primary[kind]?.mode === 'primary' && primary.dr?.mode !== 'secondary';
   const existing = isPrimary && id !== '' ? await readFilter?.(source, id) : undefined;
   const judged = [
     ...primaryRules(deployment, kind, primary, observations),
     ...onboardingRules(world),
-    permissionVerdict(input.deployment, secondary.cluster, id, permitted),
     ...(kind === 'performance' ? filterRules(world, wanted, existing) : []),
   ];
   // Rights are asked of clusters that are what they must be: others may not even serve the question.
@@ -117,7 +113,7 @@ async function assess(
           ...filterDetail(kind, route.filter),
         },
       ],
-      warnings: onboardingWarnings(world, route, permitted.permission?.until),
+      warnings: onboardingWarnings(world, route),
       steps: onboardingSteps(route),
       choices,
     }),

@@ -148,7 +148,7 @@ function notJoined(
       cluster,
       observed: describeReplication(replication),
       needed: 'secondary',
-      next: `Look at the log of ${cluster}. If it was not wiped, abort and start again; a new entry of wipeAllowList is needed.`,
+      next: `Look at the log of ${cluster}. If it was not wiped, abort and start again.`,
     },
   );
 }

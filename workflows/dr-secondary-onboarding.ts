@@ -51,9 +51,9 @@ function carryOut(run: Run, input: DrSecondaryOnboardingInput): Promise<Ending> 
 
     // 3. The wipe: activation token and enable.
     const joining = registerLeftovers(run, route);
-    await enableSecondary(run, route, approvals, (call, authority) => ({
-      issue: () => call.issueDrEnableToken({ ...both, form }),
-      use: (activation) => call.enableDrSecondary({ ...both, activation, authority }),
+    await enableSecondary(run, route, approvals, (call, authority, calledBefore) => ({
+      issue: () => call.issueDrEnableToken({ ...both, form, calledBefore: calledBefore() }),
+      use: (activation) => call.enableDrSecondary({ ...both, activation, authority, calledBefore: calledBefore() }),
     }));
 
     // 4. People unseal its standbys, and the first copy comes to its end.

@@ -38,11 +38,21 @@ export async function enableSecondary(
   run: Run,
   { kind, primary, secondary }: SecondaryOnboardingRoute,
   approvals: RenewedApprovals<SecondaryOnboardingRoute>,
-  unit: (call: StepCalls, authority: Authority) => JoinUnit,
+  unit: (call: StepCalls, authority: Authority, calledBefore: () => boolean) => JoinUnit,
 ): Promise<void> {
+  let called = false;
+  const carryOut = ({ issue, use }: JoinUnit) =>
+    carryOutUnit({
+      issue,
+      use: (activation) => {
+        const using = use(activation);
+        called = true;
+        return using;
+      },
+    });
   await run.step(
     `Enable ${secondary} as ${kindOf(kind)} secondary of ${primary}`,
-    (call) => approvals.begin('wipe', (authority) => carryOutUnit(unit(call, authority))),
+    (call) => approvals.begin('wipe', (authority) => carryOut(unit(call, authority, () => called))),
     { note: ({ observed }) => observed, choices: [STOP_HERE] },
   );
 }
@@ -58,7 +68,7 @@ export function registerLeftovers(run: Run, { kind, primary, secondary, id }: Se
   run.onEnd(() => {
     if (!joining.streams) {
       run.state.leftToDo.push(
-        `${secondary} was not seen streaming: read its ${kindOf(kind)} status. If it is secondary, unseal its nodes with key shares of ${primary} and wait until it streams; if it has no replication, it was not wiped: revoke the id ${id} on ${primary} (primary/revoke-secondary), and start again with a new entry of wipeAllowList.`,
+        `${secondary} was not seen streaming: read its ${kindOf(kind)} status. If it is secondary, unseal its nodes with key shares of ${primary} and wait until it streams; if it has no replication, it was not wiped: revoke the id ${id} on ${primary} (primary/revoke-secondary), and start again.`,
       );
     }
     return Promise.resolve();

@@ -58,9 +58,10 @@ function carryOut(run: Run, input: PerformanceSecondaryOnboardingInput): Promise
 
     // 4. The wipe: activation token and enable. It is refused unless exactly that filter stands.
     const joining = registerLeftovers(run, route);
-    await enableSecondary(run, route, approvals, (call, authority) => ({
-      issue: () => call.issuePerformanceEnableToken({ ...both, form }),
-      use: (activation) => call.enablePerformanceSecondary({ ...both, activation, authority, filter }),
+    await enableSecondary(run, route, approvals, (call, authority, calledBefore) => ({
+      issue: () => call.issuePerformanceEnableToken({ ...both, form, calledBefore: calledBefore() }),
+      use: (activation) =>
+        call.enablePerformanceSecondary({ ...both, activation, authority, filter, calledBefore: calledBefore() }),
     }));
 
     // 5. People unseal its standbys, and the first copy comes to its end.

@@ -14,15 +14,11 @@ export interface InventoryFacts {
   readonly namespace: string;
   /** Programs and address of the clients' side; absent where nobody writes. */
   readonly hooks?: { readonly command: readonly string[]; readonly probe: string };
-  /** Clusters that may be wiped once. */
-  readonly wipes?: readonly { readonly cluster: string; readonly clusterId: string }[];
   readonly pathsFilters?: Readonly<Record<string, unknown>>;
   /** Rotations by DR set. */
   readonly batchTokens?: Readonly<Record<string, unknown>>;
 }
 
-/** Simulated clusters have nothing to lose. */
-const WIPES_END = '2099-12-31T00:00:00Z';
 
 /** The inventory file (docs/inventory.md) of the demonstration. */
 export function inventoryText(facts: InventoryFacts): string {
@@ -35,7 +31,6 @@ export function inventoryText(facts: InventoryFacts): string {
     uiAddress,
     namespace,
     hooks,
-    wipes,
     pathsFilters,
     batchTokens,
   } = facts;
@@ -67,7 +62,6 @@ export function inventoryText(facts: InventoryFacts): string {
           plan: { approvals: 1, groups: ['approvers'], excludeRequester: true, validFor: '4h' },
           go: { approvals: 1, groups: ['approvers'], excludeRequester: true, validFor: '10m' },
         },
-        wipeAllowList: (wipes ?? []).map((wipe) => ({ ...wipe, until: WIPES_END })),
         pathsFilters: pathsFilters ?? {},
         batchTokens: batchTokens ?? {},
         // A deployment of a demonstration is switched over and back within minutes.

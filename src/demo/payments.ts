@@ -94,7 +94,6 @@ export async function startPayments(options: PaymentsOptions): Promise<Payments>
       signingKeyFile,
       namespace: options.namespace,
       ...(options.uiAddress === undefined ? {} : { uiAddress: options.uiAddress }),
-      wipes: UNUSED.map((name) => ({ cluster: name, clusterId: service.cluster(name).snapshotState().clusterId })),
       batchTokens: { main: { sink: { file: join(directory, 'main-batch-token') } } },
       pathsFilters: { europe: { mode: 'deny', paths: ['us-customers/'] }, asia: 'none' },
       hooks: { command: hook, probe: `${clientsAddress}/probe` },

@@ -148,10 +148,6 @@ function* checkRoster(
 
 function* checkNames(deployment: ParsedDeployment, at: readonly string[]): Generator<Mistake> {
   const known = (cluster: string) => Object.hasOwn(deployment.clusters, cluster);
-  for (const [index, { cluster }] of deployment.wipeAllowList.entries()) {
-    if (known(cluster)) continue;
-    yield { path: [...at, 'wipeAllowList', index, 'cluster'], message: `this deployment has no cluster ${cluster}` };
-  }
   for (const cluster of Object.keys(deployment.pathsFilters)) {
     if (known(cluster)) continue;
     yield { path: [...at, 'pathsFilters', cluster], message: `this deployment has no cluster ${cluster}` };

@@ -137,14 +137,6 @@ const gates = z
     ceremony: given.ceremony ?? given.plan,
   }));
 
-/** Permission to wipe one cluster once: its name, its cluster ID and until when. */
-const wipePermission = z.strictObject({
-  cluster: name,
-  clusterId: z.string().min(1),
-  until: z.iso.datetime({ offset: true }),
-  ticket: z.string().min(1).optional(),
-});
-
 /** What a performance secondary must not see, or all that it may see. */
 const wantedFilter = z.union([
   z.literal('none'),
@@ -208,7 +200,6 @@ const deployment = z.strictObject({
   /** Groups whose members decide about parked steps, beside those of the gates. */
   operators: z.array(name).default(['operators']),
   /** Clusters that may be wiped by an onboarding; each entry serves once. */
-  wipeAllowList: z.array(wipePermission).default([]),
   /** By DR set: how its batch token is made anew, and where it is kept. */
   batchTokens: z.record(name, batchTokenRotation).default({}),
   /** The wanted paths filter of each performance secondary. */

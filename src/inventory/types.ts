@@ -42,8 +42,6 @@ export type ClusterEntry = Readonly<Omit<ParsedDeployment['clusters'][string], '
 /** Who must approve at a gate. Durations in milliseconds. */
 export type GatePolicy = Readonly<ParsedDeployment['gates']['plan']>;
 
-/** Permission to wipe one cluster once. */
-export type WipePermission = Readonly<ParsedDeployment['wipeAllowList'][number]>;
 export type WantedFilter = Readonly<ParsedDeployment['pathsFilters'][string]>;
 
 /** Lag limit in WAL entries, time limits in milliseconds. */
@@ -79,7 +77,6 @@ export interface Deployment {
   /** Groups whose members decide about parked steps, beside those of the gates. */
   readonly operators: readonly string[];
   /** Clusters that may be wiped; each entry serves once. */
-  readonly wipeAllowList: readonly WipePermission[];
   /** By DR set: how its batch token is made anew, and where it is kept. */
   readonly batchTokens: Readonly<Record<string, BatchTokenRotationEntry>>;
   /** The wanted paths filter of each performance secondary, by its name. */

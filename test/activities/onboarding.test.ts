@@ -1,12 +1,7 @@
 import { createHash } from 'node:crypto';
-import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import {
-  WipePermissions,
-  findPermission,
-  permissionVerdict,
-} from '../../activities/support/onboarding/wipe-permissions';
 import type { ActivationTokenResult, Authority } from '../../src/contracts/activities';
 import type { GateName, GatedOperation } from '../../src/contracts/plan';
 import { startSimulatedService } from '../../src/simulator';
@@ -15,7 +10,6 @@ import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
 
 const SEED = 5;
 const UNDER_WAY_MS = 400;
-const LATER = '2100-01-01T00:00:00Z';
 const FILTER = { mode: 'deny' as const, paths: ['us-customers/'] };
 const ASKED = { deployment: DEPLOYMENT, reason: 'a test', requestedBy: 'olga', dryRun: false, primary: 'east' };
 
@@ -50,11 +44,6 @@ beforeAll(async () => {
     changeUnderWayMs: UNDER_WAY_MS,
     drSets: { main: ['east', 'west', 'north', 'south'], eu: ['europe'] },
     deployment: {
-      wipeAllowList: ['north', 'south', 'europe'].map((cluster) => ({
-        cluster,
-        clusterId: ids[cluster],
-        until: LATER,
-      })),
       pathsFilters: { europe: FILTER },
     },
     cluster: (name) => ({ credential: { file: join(directory, name) } }),
@@ -77,21 +66,19 @@ async function planFor(secondary: string, approved = true): Promise<Authority> {
 }
 
 function issue(secondary: string): Promise<ActivationTokenResult> {
-  const both = { deployment: DEPLOYMENT, primary: 'east', secondary, form: 'auto' as const };
+  const both = { deployment: DEPLOYMENT, primary: 'east', secondary, form: 'auto' as const, calledBefore: false };
   return secondary === 'europe'
     ? bench.call('issuePerformanceEnableToken', both)
     : bench.call('issueDrEnableToken', both);
 }
 
-const permissions = () => new WipePermissions(bench.ledgerDirectory);
-const entry = (cluster: string) => ({ cluster, clusterId: ids[cluster] ?? '', until: LATER });
 const enables = (cluster: string) => bench.calls(cluster, 'secondary/enable');
 
 describe('the wipe of a cluster', () => {
-  it('is refused where nobody approved it, or something else was approved, and uses up no permission', async () => {
+  it('is refused where nobody approved it, or something else was approved', async () => {
     const north = await planFor('north');
     const activation = await issue('north');
-    const both = { deployment: DEPLOYMENT, primary: 'east', secondary: 'north', activation };
+    const both = { deployment: DEPLOYMENT, primary: 'east', secondary: 'north', activation, calledBefore: false };
     const text = north.plan.text.replace('"reason":"a test"', '"reason":"another"');
     const forged: readonly Authority[] = [
       await planFor('north', false),
@@ -110,30 +97,34 @@ describe('the wipe of a cluster', () => {
     const other = { ...both, authority: north };
     expect(await bench.failure('enablePerformanceSecondary', other)).toMatchObject({ code: 'NOT_APPROVED' });
     expect(enables('north')).toBe(0);
-    expect(await permissions().use(DEPLOYMENT, entry('north'))).toBeUndefined();
   });
 
-  it('is refused where its approvals are older than they count, and uses up no permission', async () => {
+  it('is refused where its approvals are older than they count', async () => {
     const authority = await planFor('north');
-    const input = { deployment: DEPLOYMENT, primary: 'east', secondary: 'north', activation: await issue('north') };
+    const input = {
+      deployment: DEPLOYMENT,
+      primary: 'east',
+      secondary: 'north',
+      activation: await issue('north'),
+      calledBefore: false,
+    };
     bench.signaled('approve', authority.approvals, undefined, Date.now() - 9 * 3_600_000);
     const refused = await bench.failure('enableDrSecondary', { ...input, authority });
     bench.history = { events: [] };
     expect(refused).toMatchObject({ code: 'NOT_APPROVED', details: { outcomeKnown: true } });
     expect(refused.details['observed']).toContain('gate wipe was met at');
-    expect(await permissions().use(DEPLOYMENT, entry('north'))).toBeUndefined();
     expect(enables('north')).toBe(0);
   });
 
-  it('is refused where another run used the permission', async () => {
-    const authority = await planFor('south');
-    const activation = await issue('south');
-    await permissions().take(DEPLOYMENT, entry('south'), { ...bench.run, rid: 'another-run' });
+  it('is refused where the cluster has another ID than the one that people approved, whatever its name is', async () => {
+    const { plan } = await planFor('south', false);
+    const text = plan.text.replaceAll(ids['south'] ?? 'none', ids['north'] ?? 'none');
+    expect(text).toContain(`{"cluster":"south","clusterId":"${ids['north']}"}`);
+    const digest = createHash('sha256').update(text).digest('base64url');
+    const authority = { plan: { text, digest }, approvals: [await bench.approval('wipe', digest)] };
     const both = { deployment: DEPLOYMENT, primary: 'east', secondary: 'south' };
-    const failure = await bench.failure('enableDrSecondary', { ...both, activation, authority });
-    expect(failure).toMatchObject({ code: 'PRECONDITION_FAILED', retryable: false });
-    expect(failure.message).toContain('used by run another-run');
-    expect(failure.details['next']).toContain(`wipeAllowList: {cluster: south, clusterId: ${ids['south']}`);
+    const input = { ...both, activation: await issue('south'), authority, calledBefore: false };
+    expect(await bench.failure('enableDrSecondary', input)).toMatchObject({ code: 'NOT_APPROVED' });
     expect(enables('south')).toBe(0);
   });
 
@@ -141,7 +132,14 @@ describe('the wipe of a cluster', () => {
     const authority = await planFor('europe');
     const activation = await issue('europe');
     const id = ids['europe'] ?? '';
-    const both = { deployment: DEPLOYMENT, primary: 'east', secondary: 'europe', activation, authority };
+    const both = {
+      deployment: DEPLOYMENT,
+      primary: 'east',
+      secondary: 'europe',
+      activation,
+      authority,
+      calledBefore: false,
+    };
     const input = { ...both, filter: FILTER };
     expect(await bench.failure('enablePerformanceSecondary', input)).toMatchObject({
       code: 'PRECONDITION_FAILED',
@@ -149,13 +147,19 @@ describe('the wipe of a cluster', () => {
     });
     expect(await bench.failure('enablePerformanceSecondary', both)).toMatchObject({ code: 'NOT_APPROVED' });
     expect(enables('europe')).toBe(0);
-    expect(await permissions().use(DEPLOYMENT, entry('europe'))).toBeUndefined();
   });
 
   it('is not told as not done while what an earlier attempt sent can be under way: its id would be revoked', async () => {
     const authority = await planFor('north');
     const activation = { id: ids['north'] ?? '', form: 'none' as const, revokedBefore: false };
-    const input = { deployment: DEPLOYMENT, primary: 'east', secondary: 'north', activation, authority };
+    const input = {
+      deployment: DEPLOYMENT,
+      primary: 'east',
+      secondary: 'north',
+      activation,
+      authority,
+      calledBefore: false,
+    };
     const began = Date.now();
     expect(await bench.call('enableDrSecondary', input, { attempt: 2 })).toMatchObject({
       outcome: 'not-done',
@@ -174,7 +178,7 @@ describe('the wipe of a cluster', () => {
         { mode: 'primary', setId: 'a-set', advertisedAddress: '', knownSecondaries: [] },
         bench.service.now(),
       );
-    const both = { deployment: DEPLOYMENT, primary: 'east', secondary: 'north' };
+    const both = { deployment: DEPLOYMENT, primary: 'east', secondary: 'north', calledBefore: false };
     const failure = await bench.failure('enableDrSecondary', { ...both, activation, authority });
     expect(failure).toMatchObject({
       code: 'PRECONDITION_FAILED',
@@ -237,44 +241,3 @@ function planOf(operation: GatedOperation, cluster: string): Pick<Authority, 'pl
   });
   return { plan: { text, digest: createHash('sha256').update(text).digest('base64url') } };
 }
-
-describe('a permission to wipe', () => {
-  const runOf = (rid: string) => ({ ...bench.run, rid });
-  const once = { cluster: 'once', clusterId: 'an-id', until: LATER };
-
-  it('goes to one of several runs, which keeps it', async () => {
-    const tries = await Promise.allSettled(
-      ['a', 'b', 'c', 'd'].map(async (rid) => {
-        await permissions().take(DEPLOYMENT, once, runOf(rid));
-        return rid;
-      }),
-    );
-    const [winner] = tries.flatMap((each) => (each.status === 'fulfilled' ? [each.value] : []));
-    expect(tries.filter(({ status }) => status === 'fulfilled')).toHaveLength(1);
-    await permissions().take(DEPLOYMENT, once, runOf(winner ?? ''));
-    const deployment = bench.inventory.deployments.get(DEPLOYMENT);
-    if (!deployment) throw new Error('no deployment');
-    const listed = { ...deployment, wipeAllowList: [once] };
-    const find = (rid: string) => findPermission(permissions(), listed, 'once', 'an-id', runOf(rid));
-    expect(await find(winner ?? '')).toMatchObject({ takenByRun: true });
-    const others = await find('another');
-    expect(permissionVerdict(DEPLOYMENT, 'once', 'an-id', others)).toMatchObject({ verdict: 'fail' });
-    // A new entry of the inventory, which differs by its time, is a new permission.
-    const renewed = { ...listed, wipeAllowList: [once, { ...once, until: '2100-01-02T00:00:00Z' }] };
-    expect(await findPermission(permissions(), renewed, 'once', 'an-id', runOf('another'))).toMatchObject({
-      takenByRun: false,
-      permission: { until: '2100-01-02T00:00:00Z' },
-    });
-  });
-
-  it('counts as used where its record cannot be read', async () => {
-    const torn = { ...once, cluster: 'torn' };
-    await permissions().take(DEPLOYMENT, torn, runOf('a'));
-    const kept = join(bench.ledgerDirectory, 'wipe-permissions');
-    for (const name of await readdir(kept)) await writeFile(join(kept, name), '{', { mode: 0o600 });
-    expect(await permissions().use(DEPLOYMENT, torn)).toBe('unreadable');
-    await expect(permissions().take(DEPLOYMENT, torn, runOf('a'))).rejects.toMatchObject({
-      code: 'PRECONDITION_FAILED',
-    });
-  });
-});

@@ -2,7 +2,7 @@ import { approveAgain, approveLongAgo } from '../support/aged-approvals';
 import { loseAnswer, statuses } from '../support/faults';
 import { Lane, Lanes, LANE_TEST_MS } from '../support/lane';
 import { cell, expectFewEvents } from '../support/matrix';
-import { instructionsOf, permission, unsealAll, usedPermissions } from '../support/onboarding';
+import { instructionsOf, unsealAll } from '../support/onboarding';
 import { at } from '../support/outage';
 import { Scenario } from '../support/scenario';
 import type { TestRun } from '../support/scenario';
@@ -21,15 +21,13 @@ const STATUS = 'GET /v1/sys/replication/status';
 const ENABLE = `POST ${DR}/secondary/enable`;
 
 const one = (name: string, nodes = 1) => ({ name, nodes, seal: SEAL });
-const EXPIRED = '2020-01-01T00:00:00Z';
 
-/** East without replication; west with three nodes and the others may be wiped. */
+/** East without replication; west has three nodes. */
 const joining = new Lane(() => {
   const names = ['west', 'north', 'south'];
   return Scenario.start({
     topology: { clusters: [one('east'), one('west', 3), one('north'), one('south')], dr: [] },
     drSets: { main: ['east', ...names] },
-    deployment: (service) => ({ wipeAllowList: names.map((name) => permission(service, name)) }),
   });
 });
 
@@ -43,35 +41,25 @@ const losing = new Lane(() => {
       dr: [],
     },
     drSets: { main: ['east', ...names], eu: ['europe'] },
-    deployment: (service) => ({ wipeAllowList: names.map((name) => permission(service, name)) }),
   });
 });
 
-/** East is DR primary of west; nothing of the others may be wiped, each for a reason of its own. */
+/** East is DR primary of west; the others are not wiped, each for a reason of its own. */
 const refusing = new Lane(() =>
   Scenario.start({
     topology: {
       clusters: [
-        ...['east', 'west', 'unlisted', 'expired', 'mistaken', 'spent', 'alien', 'far', 'busy'].map((name) =>
-          one(name),
-        ),
+        ...['east', 'west', 'spent', 'alien', 'far', 'busy'].map((name) => one(name)),
         { ...one('old'), version: '1.20.9+ent' },
       ],
       performance: { primary: 'far', secondaries: [{ name: 'busy' }] },
       dr: [{ primary: 'east', secondaries: ['west'] }],
     },
     drSets: {
-      main: ['east', 'west', 'unlisted', 'expired', 'mistaken', 'spent', 'busy', 'old'],
+      main: ['east', 'west', 'spent', 'busy', 'old'],
       other: ['alien'],
       far: ['far'],
     },
-    deployment: (service) => ({
-      wipeAllowList: [
-        { ...permission(service, 'expired'), until: EXPIRED },
-        { ...permission(service, 'mistaken'), clusterId: 'the-id-of-another-one' },
-        ...['west', 'spent', 'alien', 'busy', 'old'].map((name) => permission(service, name)),
-      ],
-    }),
   }),
 );
 
@@ -85,7 +73,6 @@ const layered = new Lane(() => {
       dr: [],
     },
     drSets: { main: ['east'], eu: ['europe', ...names] },
-    deployment: (service) => ({ wipeAllowList: names.map((name) => permission(service, name)) }),
   });
 });
 
@@ -159,7 +146,6 @@ describe('a new DR secondary', () => {
       expectJoined(scenario, 'west');
       expect(snapshot(scenario, 'east').dr.knownSecondaries).toEqual([idBefore]);
       expect(statuses(scenario, 'west', ENABLE)).toEqual([200]);
-      expect(await usedPermissions(scenario)).toBe(1);
       expect(report.findings.map(({ code }) => code)).toEqual(['cluster-id-changed', 'secondary-credentials-gone']);
       expect(report.leftToDo[0]).toContain('The credential of west');
       await expectFewEvents(NAME, run);
@@ -168,7 +154,7 @@ describe('a new DR secondary', () => {
   );
 
   it(
-    cell(NAME, 'parked, retry', 'an enable that the service refuses; the permission serves the whole run'),
+    cell(NAME, 'parked, retry', 'an enable that the service refuses'),
     joining.test(async (scenario) => {
       const fault = scenario.service.faults.add({
         cluster: 'north',
@@ -178,7 +164,7 @@ describe('a new DR secondary', () => {
       });
       const run = await onboard(scenario, 'north', { form: 'wrapped' });
       await approveLongAgo(scenario, run, 'wipe');
-      // Nothing is wiped meanwhile, and no permission is used up.
+      // Nothing is wiped meanwhile.
       expect(await approveAgain(run, 'wipe')).toMatchObject({ gate: 'wipe' });
       await run.waitsFor('decision');
       fault.remove();
@@ -262,9 +248,6 @@ describe('a new DR secondary', () => {
   );
 
   const REFUSALS: readonly (readonly [secondary: string, observed: string, next: string])[] = [
-    ['unlisted', 'unlisted is not on the list', 'wipeAllowList: {cluster: unlisted, clusterId: '],
-    ['expired', `expired at ${EXPIRED}`, 'An entry serves one run'],
-    ['mistaken', 'listed for cluster ID the-id-of-another-one', 'wipeAllowList'],
     ['old', 'east 1.21.4+ent; old 1.20.9+ent', 'Upgrade old first'],
     ['alien', 'DR set other', 'drSets'],
     ['busy', 'DR disabled, performance secondary', 'What replicates is never wiped'],
@@ -285,14 +268,13 @@ describe('a new DR secondary', () => {
   }
 
   it(
-    cell(NAME, 'refused', 'rejected at gate wipe: nothing is wiped, and the permission is still there'),
+    cell(NAME, 'refused', 'rejected at gate wipe: nothing is wiped'),
     refusing.test(async (scenario) => {
       plant(scenario, 'spent');
       const run = await onboard(scenario, 'spent');
       await run.approve('wipe', 'henry', 'reject');
       expect(await run.report()).toMatchObject({ outcome: 'aborted' });
       expectUntouched(scenario, 'spent');
-      expect(await usedPermissions(scenario)).toBe(0);
     }),
   );
 
@@ -321,7 +303,7 @@ describe('a new DR secondary', () => {
   );
 
   it(
-    cell(NAME, 'parked, abort', 'an enable that the service refuses; its permission is used up'),
+    cell(NAME, 'parked, abort', 'an enable that the service refuses'),
     refusing.test(async (scenario) => {
       scenario.service.faults.add({ cluster: 'spent', endpoint: ENABLE, action: { status: 403 }, times: 9 });
       const run = await onboard(scenario, 'spent');
@@ -332,8 +314,6 @@ describe('a new DR secondary', () => {
       expect(report.leftToDo.join('\n')).toContain('spent was not seen streaming');
       expect(scenario.service.cluster('spent').read('secret/own')).toEqual({ is: 'spent' });
 
-      const failure = await (await onboard(scenario, 'spent')).failure();
-      expect(failure.message).toContain('used by run');
       expect(statuses(scenario, 'spent', ENABLE)).toEqual([403]);
       expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
     }),

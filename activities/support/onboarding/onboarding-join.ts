@@ -22,7 +22,6 @@ import { allUnsealed, readSealsOf, sealedNodes } from './onboarding-seals';
 import { awaitClusterId, readClusterId } from '../operation-token';
 import { describeFilter } from '../filters/paths-filters';
 import { CHANGE_TIMEOUT_MS, awaitSettled, awaitState, beforeSending, readActConfirm } from '../read-act-confirm';
-import { WipePermissions, findPermission, hasTaken, notPermitted } from './wipe-permissions';
 
 /** How long a cluster that does not answer is waited for before its step parks, ms. */
 const ANSWER_BUDGET_MS = 30_000;
@@ -52,7 +51,7 @@ export interface Onboarding {
  */
 export async function issueEnableToken(
   onboarding: Onboarding,
-  { deployment, primary, secondary, form }: IssueEnableToken,
+  { deployment, primary, secondary, form, calledBefore }: IssueEnableToken,
   calls: Pick<IssuingCalls, 'secondaryToken' | 'revokeSecondary'> & {
     readonly publicKey: () => Promise<SecondaryPublicKey>;
   },
@@ -60,7 +59,7 @@ export async function issueEnableToken(
   const { dependencies, clusters, execution } = onboarding;
   const target = clusters.of(deployment, secondary);
   const source = clusters.of(deployment, primary);
-  const state = await awaitJoinState(onboarding, source, target);
+  const state = await awaitJoinState(onboarding, source, target, { mayHaveCalled: calledBefore });
   if (state.joined) return { id: '', form: 'none', revokedBefore: false };
   refuseReplicating(target, state.roles);
   const clusterId = await awaitClusterId(target, execution, ANSWER_BUDGET_MS);
@@ -87,8 +86,8 @@ export interface Enabling extends EnableSecondary {
 }
 
 /**
- * Enables the secondary: **everything on it is wiped**. Approved and permitted for exactly this cluster, and right before
- * the call read again: no replication of any kind, all nodes unsealed, its primary is one, its filter is in place.
+ * Enables the secondary: **everything on it is wiped**. Approved for exactly this cluster ID, and right before the call
+ * read again: the cluster ID, no replication of any kind, all nodes unsealed, its primary is one, its filter is in place.
  *
  * @param send - sends `secondary/enable` once
  * @returns outcome `not-done` where the token is of no use any more: public key, token and call are done again together
@@ -103,8 +102,6 @@ export async function enableSecondaryOn(
   const { signal, run } = execution;
   const target = clusters.of(name, input.secondary);
   const source = clusters.of(name, input.primary);
-  const deployment = clusters.deployment(name);
-  const permissions = new WipePermissions(dependencies.ledgerDirectory);
   let calls = 0;
   let calledAt: number | undefined;
   const result = (outcome: ChangeResult['outcome'], observed: string): ChangeResult => ({
@@ -113,7 +110,8 @@ export async function enableSecondaryOn(
   });
 
   const underWayMs = dependencies.changeUnderWayMs ?? CHANGE_TIMEOUT_MS;
-  const before = await awaitJoinState(onboarding, source, target, underWayMs);
+  const mayHaveCalled = input.calledBefore || execution.doubt.mayHaveSent;
+  const before = await awaitJoinState(onboarding, source, target, { mayHaveCalled, underWayMs });
   if (before.joined) return result('already', describeJoin(target, before));
   refuseReplicating(target, before.roles);
   const clusterId = await awaitClusterId(target, execution, ANSWER_BUDGET_MS);
@@ -150,12 +148,7 @@ export async function enableSecondaryOn(
       throw refused(target, 'another cluster ID than a moment ago', `cluster ID ${clusterId}`);
     await readPrimary(joining);
     if (input.readFilter) requireFilter(source, clusterId, await input.readFilter(clusterId), filter);
-    const found = await findPermission(permissions, deployment, target.entry.name, clusterId, run);
-    if (!found.permission) throw notPermitted(target.entry.name, found.refusal ?? 'no entry', name, clusterId);
-    // A wipe that this run has begun is brought to its end, however old its approvals are by then.
-    if (!found.takenByRun) await verifyBeginning(dependencies.inventory, run, name, authority, doing);
-    // From here on it is used up, whatever comes of the call.
-    await permissions.take(name, found.permission, run);
+    await verifyBeginning(dependencies.inventory, run, name, authority, doing);
   };
   try {
     const changed = await readActConfirm<JoinState>(execution, {
@@ -196,18 +189,18 @@ export function filterDetail(
   return kind === 'performance' ? { detail: describeFilter(filter) } : {};
 }
 
-/** @param underWayMs - where given, an enable of an attempt before this one is waited for that long */
+/**
+ * @param options.mayHaveCalled only a run that may have called can take sealed nodes for the effect of its call
+ * @param options.underWayMs where given, an enable of an attempt before this one is waited for that long
+ */
 async function awaitJoinState(
-  { dependencies, clusters, execution, kind }: Onboarding,
+  { execution, kind }: Onboarding,
   source: ClusterAccess,
   target: ClusterAccess,
-  underWayMs?: number,
+  { mayHaveCalled, underWayMs }: { readonly mayHaveCalled: boolean; readonly underWayMs?: number },
 ): Promise<JoinState & { readonly joined: boolean }> {
-  const { signal, run } = execution;
-  const { name, deployment } = target.entry;
-  const permissions = new WipePermissions(dependencies.ledgerDirectory);
-  // Only a run that may have called can take sealed nodes for the effect of its call.
-  const mayHaveCalled = await hasTaken(permissions, clusters.deployment(deployment), name, run);
+  const { signal } = execution;
+  const { name } = target.entry;
   const addresses = await awaitState(execution, {
     read: () => clusterAddressesOf(source, signal),
     until: () => true,

@@ -186,7 +186,6 @@ export function filterRules(
 export function onboardingWarnings(
   { kind, primary, secondary, deployment }: OnboardingWorld,
   route: SecondaryOnboardingRoute,
-  until: string | undefined,
 ): string[] {
   const { cluster } = secondary;
   const standbys = (deployment.clusters.get(cluster)?.addresses.length ?? 1) > 1;
@@ -209,9 +208,6 @@ export function onboardingWarnings(
           `${primary.cluster} becomes ${kindName(kind)} primary first and restarts its subsystems: requests to it fail for some seconds.`,
         ]
       : []),
-    ...(until === undefined
-      ? []
-      : [`The permission of the inventory to wipe ${cluster} (until ${until}) is used up by this run.`]),
   ];
 }
 

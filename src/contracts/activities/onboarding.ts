@@ -30,7 +30,7 @@ export interface OnboardingActivities {
   /** Issues the activation token for `secondary/enable`: its id is the cluster ID of the secondary. */
   issueDrEnableToken(input: IssueEnableToken): Promise<ActivationTokenResult>;
   issuePerformanceEnableToken(input: IssueEnableToken): Promise<ActivationTokenResult>;
-  /** **Wipes the cluster** and makes it DR secondary (interface 4.1). Uses up its wipe permission. */
+  /** **Wipes the cluster** and makes it DR secondary (interface 4.1). */
   enableDrSecondary(input: EnableSecondary): Promise<ChangeResult>;
   /** **Wipes the cluster** and makes it performance secondary (interface 4.2). */
   enablePerformanceSecondary(input: EnableSecondary & { readonly filter?: PathsFilterFacts }): Promise<ChangeResult>;
@@ -74,11 +74,15 @@ export interface SecondaryOnboardingRoute {
 
 export interface IssueEnableToken extends BetweenClusters {
   readonly form: SecondaryOnboardingRoute['form'];
+  /** Whether this run may have sent `secondary/enable` before: then sealed nodes are its effect. Permits nothing. */
+  readonly calledBefore: boolean;
 }
 
 export interface EnableSecondary extends BetweenClusters {
   readonly activation: ActivationTokenResult;
   readonly authority: Authority;
+  /** As in {@link IssueEnableToken}. */
+  readonly calledBefore: boolean;
 }
 
 export interface SealsResult {
