@@ -12,6 +12,7 @@ import { awaitClusterId, openOperationToken } from './support/operation-token';
 import { demandInTime } from './support/approvals/approval-age';
 import { verifyAuthority } from './support/approvals/authority';
 import type { ProofMemory } from './support/switchover/prove-not-primary';
+import { demandNoLoss, lastWriteToReach, latest } from './support/switchover/no-loss';
 import { askRole, proveNotPrimary, refusePrimary } from './support/switchover/prove-not-primary';
 import { CHANGE_TIMEOUT_MS, beforeSending, readActConfirm } from './support/read-act-confirm';
 
@@ -60,19 +61,25 @@ export function createDrRoleActivities(
             walBefore = dr.lastWal ?? walBefore;
           },
           act: async () => {
+            const pair = { deployment, kind: 'dr', primary: cluster, successor: plan.to.cluster } as const;
+            const written =
+              plan.acceptLoss === 'none'
+                ? await beforeSending(() => lastWriteToReach(clusters, execution, pair))
+                : undefined;
             const gate = goGate(plan);
             const { requestedBy } = plan;
             await beforeSending(() => demandInTime(inventory, run, { deployment, gate, requestedBy, authority }));
             // The last look before the point of no return: the successor must be there and must be a live secondary.
             const next = await beforeSending(() => readDr(successor, signal));
-            if (!mayTakeOver(next, limits.heartbeatAgeMs, reached)) {
+            const wal = latest(reached, written);
+            if (!mayTakeOver(next, limits.heartbeatAgeMs, wal)) {
               throw new RunbookError(
                 'PRECONDITION_FAILED',
                 `${plan.to.cluster} could not take over; ${cluster} was not demoted.`,
                 {
                   cluster: plan.to.cluster,
                   observed: describeReplication(next),
-                  needed: `secondary, stream-wals, connected, fresh heartbeat${reached === undefined ? '' : `, last remote WAL at least ${reached}`}`,
+                  needed: `secondary, stream-wals, connected, fresh heartbeat${wal === undefined ? '' : `, last remote WAL at least ${wal}`}`,
                   next: `Find out why ${plan.to.cluster} is not ready, then retry.`,
                 },
               );
@@ -149,7 +156,14 @@ export function createDrRoleActivities(
               candidate: access,
               other: clusters.of(deployment, otherCluster),
             };
-            await beforeSending(() => proveNotPrimary(dependencies, run, proof, signal, memory));
+            const { candidate: newPrimary, other: oldPrimary } = proof;
+            const evidence = { deployment, kind: 'dr', oldPrimary, newPrimary } as const;
+            // The old primary has every write: promoted back it needs no evidence.
+            const asked = plan.acceptLoss === 'none' && cluster === plan.to.cluster;
+            await beforeSending(async () => {
+              await proveNotPrimary(dependencies, run, proof, signal, memory);
+              if (asked) await demandNoLoss(dependencies, execution, evidence);
+            });
             const drOperationToken = await openOperationToken(
               dependencies,
               run,

@@ -2,16 +2,14 @@ import type { GeneratedTokenKind, GenerationAttempt, GenerationEndpoints } from 
 import type { ForeignAttemptActivities } from '../src/contracts/activities';
 import { attemptMark, foreignAttemptStep } from '../src/contracts/ceremony';
 import type { Finding } from '../src/contracts/run-facts';
-import { RunbookError, isRunbookError } from '../src/errors';
+import { RunbookError } from '../src/errors';
 import type { RunContext } from '../src/secrets';
-import { verifyDecision } from '../src/secrets';
 import type { ActivityDependencies } from './dependencies';
-import { ArrivedSignals } from './support/approvals/arrived-signals';
+import { decisionsOf } from './support/approvals/decisions';
 import type { Clusters } from './support/clusters';
 import { ceremonyToken } from './support/clusters';
 import { executeChange } from './support/execution';
 import { keyInWords, readAttempt } from './support/ceremony/generation-slot';
-import { mayNotDecide, personLookup } from './support/approvals/people';
 import { CHANGE_TIMEOUT_MS, readActConfirm } from './support/read-act-confirm';
 import { said } from '../src/contracts/words';
 
@@ -91,17 +89,9 @@ async function decidersOf(
   deployment: string,
   step: string,
 ): Promise<string[]> {
-  const person = personLookup(inventory);
-  const deciders = new Set<string>();
-  for (const { content, principal } of await new ArrivedSignals(run).every('decide')) {
-    const decision = await verifyDecision(content, { run, person, principal }).catch((error: unknown) => {
-      if (isRunbookError(error)) return undefined;
-      throw error;
-    });
-    if (decision?.step !== step || decision.action !== 'cancel-attempt') continue;
-    if (mayNotDecide(inventory, deployment, run, decision) === undefined) deciders.add(decision.name);
-  }
-  return [...deciders];
+  const decisions = await decisionsOf(inventory, run, deployment);
+  const deciders = decisions.filter((each) => each.step === step && each.action === 'cancel-attempt');
+  return [...new Set(deciders.map(({ name }) => name))];
 }
 
 function undecided(cluster: string, whose: string, deciders: readonly string[]): RunbookError {

@@ -17,6 +17,7 @@ import { observeDeployment } from './support/approvals/planning';
 import { inPlaceOf } from './support/following/promotion-plan';
 import { attestPromotion } from './support/switchover/primary-changes';
 import type { ProofMemory } from './support/switchover/prove-not-primary';
+import { demandNoLoss, lastWriteToReach, latest } from './support/switchover/no-loss';
 import { askRole, proveNotPrimary, refusePrimary } from './support/switchover/prove-not-primary';
 import { CHANGE_TIMEOUT_MS, beforeSending, readActConfirm } from './support/read-act-confirm';
 
@@ -53,7 +54,7 @@ export function createPerformanceRoleActivities(
         with: { cluster: successor, clusterId: nextId ?? '' },
       } as const;
       const { inventory } = dependencies;
-      await verifyOperation(inventory, run, deployment, authority, doing);
+      const { choices } = await verifyOperation(inventory, run, deployment, authority, doing);
       const token = await access.credential();
       let walBefore: string | undefined;
       const changed = await readActConfirm(execution, {
@@ -68,6 +69,12 @@ export function createPerformanceRoleActivities(
           walBefore = state.lastWal ?? walBefore;
         },
         act: async () => {
+          const pair = { deployment, kind: 'performance', primary: cluster, successor } as const;
+          const written =
+            choices['acceptLoss'] === 'bounded'
+              ? undefined
+              : await beforeSending(() => lastWriteToReach(clusters, execution, pair));
+          const wal = latest(reached, written);
           await beforeSending(() => verifyBeginning(inventory, run, deployment, authority, doing));
           // The last look before the point of no return: the successor must be there and must be a live secondary.
           const seen = await beforeSending(() => readKind(next, 'performance', signal));
@@ -75,8 +82,8 @@ export function createPerformanceRoleActivities(
             seen.mode === 'secondary' &&
             seen.state === 'stream-wals' &&
             isAlive(seen, limits.heartbeatAgeMs) &&
-            (reached === undefined || BigInt(seen.lastRemoteWal ?? '0') >= BigInt(reached));
-          if (!ready) throw notReady(cluster, successor, seen, reached);
+            (wal === undefined || BigInt(seen.lastRemoteWal ?? '0') >= BigInt(wal));
+          if (!ready) throw notReady(cluster, successor, seen, wal);
           execution.throwIfCancelled();
           return access.client.performance.primary.demote({ token, signal, timeoutMs: CHANGE_TIMEOUT_MS });
         },
@@ -99,17 +106,33 @@ export function createPerformanceRoleActivities(
       const access = clusters.of(deployment, cluster);
       const clusterId = await awaitClusterId(access, execution, limits.promoteMs);
       const operation = force ? 'performance.secondary.promote-force' : 'performance.secondary.promote';
-      const { choices, requestedBy } = await verifyOperation(dependencies.inventory, run, deployment, authority, {
-        operation,
-        on: { cluster, clusterId },
-        detail: inPlaceOf(otherCluster),
-      });
+      const { choices, operations, requestedBy } = await verifyOperation(
+        dependencies.inventory,
+        run,
+        deployment,
+        authority,
+        {
+          operation,
+          on: { cluster, clusterId },
+          detail: inPlaceOf(otherCluster),
+        },
+      );
       const memory: ProofMemory = { kind: 'performance' };
       const unplanned = choices['mode'] === 'unplanned';
       const judged = { deployment, gate: gateOf(operation), requestedBy, authority };
       const prove = unplanned
         ? () => demandGone(dependencies, clusters, execution, input, choices['overrideDrSecondary'] === true, memory)
-        : () => proveNotPrimary(dependencies, run, proofOf(clusters, input), signal, memory);
+        : async () => {
+            const proof = proofOf(clusters, input);
+            await proveNotPrimary(dependencies, run, proof, signal, memory);
+            // The old primary has every write: promoted back it needs no evidence.
+            const back = operations.some(
+              (each) => each.operation === 'performance.primary.demote' && each.on.cluster === cluster,
+            );
+            if (back || choices['acceptLoss'] === 'bounded') return;
+            const { candidate: newPrimary, other: oldPrimary } = proof;
+            await demandNoLoss(dependencies, execution, { deployment, kind: 'performance', oldPrimary, newPrimary });
+          };
       const token = await access.credential();
       const changed = await readActConfirm(execution, {
         read: () => readKind(access, 'performance', signal),

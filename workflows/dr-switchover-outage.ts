@@ -1,4 +1,5 @@
 import type { Authority, MarkerResult, SwitchoverRoute } from '../src/contracts/activities';
+import { COMPARE_STEP } from '../src/contracts/names';
 import type { WalIndex } from '../src/contracts/observations';
 import type { DrSwitchoverInput } from '../src/contracts/runbook-inputs';
 import { rolesInWords } from './building-blocks/assessment';
@@ -98,7 +99,7 @@ async function demote({ run, input, route, authority, reached }: Outage): Promis
     .catch(asNotBegun);
   run.state.noteFindings(demoted.findings);
   const evidence = await run.skippableStep(
-    'Compare the data of both clusters',
+    COMPARE_STEP,
     'go on and promote the new primary; whether something was lost is then not known',
     (call) => call.compareAfterDemotion({ deployment, oldPrimary, newPrimary, walBefore: demoted.walBefore }),
     { note: ({ loss, why }) => `loss ${loss}: ${why}`, choices: [PROMOTE_BACK, LEAVE] },

@@ -1,4 +1,5 @@
 import type { Authority, MarkerResult, PromotionRoute } from '../src/contracts/activities';
+import { COMPARE_STEP } from '../src/contracts/names';
 import type { ClusterObservation } from '../src/contracts/observations';
 import type { PerformancePromotionInput } from '../src/contracts/runbook-inputs';
 import { OutageDecision, TakenOver, isStop } from './building-blocks/failures';
@@ -105,7 +106,7 @@ async function demote({ run, input, route, authority, marker }: Outage): Promise
   run.state.noteFindings(demoted.findings);
   const { walBefore } = demoted;
   const evidence = await run.skippableStep(
-    'Compare the data of both clusters',
+    COMPARE_STEP,
     'go on and promote the new primary; whether something was lost is then not known',
     (call) => call.compareAfterDemotion({ deployment, oldPrimary, newPrimary, walBefore, kind: 'performance' }),
     { note: ({ loss, why }) => `loss ${loss}: ${why}`, choices: [PROMOTE_BACK, LEAVE] },

@@ -31,6 +31,9 @@ const LOCKS = {
 export type RunbookName = keyof typeof LOCKS;
 export const RUNBOOK_NAMES = Object.keys(LOCKS) as readonly RunbookName[];
 
+/** The step that says what a planned change of the primary cost. Whoever skips it goes on without knowing. */
+export const COMPARE_STEP = 'Compare the data of both clusters';
+
 /** The task queue that every worker polls unless `RUNBOOKS_TASK_QUEUE` says otherwise. */
 export const DEFAULT_TASK_QUEUE = 'runbooks';
 

@@ -304,7 +304,9 @@ describe('demote and promote without a valid approval', () => {
       times: Infinity,
     });
     const input = { deployment: DEPLOYMENT, cluster: 'east', authority, ...(reached && { reached }) };
+    bench.limit({ catchUpMs: 500 });
     const failure = await bench.failure('demoteDrPrimary', input);
+    bench.limit();
     fault.remove();
     expect(failure).toMatchObject({ code: 'PRECONDITION_FAILED', details: { outcomeKnown: true } });
     expect(bench.calls('east', DEMOTE)).toBe(0);

@@ -1,0 +1,143 @@
+/** A plan that accepts no loss binds the activities: what an input or a forged result says of the data is not believed. */
+import type { Authority } from '../../src/contracts/activities';
+import type { OperationTokenReference } from '../../src/contracts/ceremony';
+import type { DecisionAction } from '../../src/contracts/signals';
+import type { SimulatedCluster } from '../../src/simulator';
+import { demotePrimary } from '../../src/simulator/role-changes';
+import type { ActivityEnd } from '../support/activity-events';
+import { activityEvents } from '../support/activity-events';
+import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
+import { decisionOf } from '../support/people';
+
+let bench: ActivityBench;
+let none: Authority;
+let bounded: Authority;
+let token: OperationTokenReference;
+let roles: readonly (readonly [cluster: string, role: ReturnType<SimulatedCluster['role']>])[];
+let history: ActivityBench['history'];
+
+beforeAll(async () => {
+  bench = await ActivityBench.start({
+    topology: { readings: { leaderChangeChance: 0 } },
+    limits: { catchUp: '1s' },
+    person: (name) => (name === 'emil' ? { attestation: 'claimed', publicKeys: [] } : undefined),
+  });
+  none = await bench.authority();
+  bounded = await bench.authority({ acceptLoss: 'bounded' });
+  token = await bench.operationToken('west');
+  roles = ['east', 'west'].map((name) => [name, bench.cluster(name).role('dr')] as const);
+  history = bench.history;
+});
+afterAll(async () => {
+  expect(bench.leaks()).toEqual([]);
+  await bench.stop();
+});
+beforeEach(async () => {
+  bench.service.heal();
+  bench.history = history;
+  await bench.cluster('east').restart();
+  for (const [name, role] of roles) bench.cluster(name).setRole('dr', role, bench.service.now());
+  bench.cluster('west').holdStream('dr', false);
+  bench.service.advanceClock(5_000);
+});
+
+const happened = (type: string, input: object, end: ActivityEnd) => {
+  bench.history = { events: [...(bench.history.events ?? []), ...activityEvents(type, input, end)] };
+};
+const demotion = (authority: Authority) => ({ deployment: DEPLOYMENT, cluster: 'east', authority });
+const promotion = (authority = none) =>
+  ({ deployment: DEPLOYMENT, cluster: 'west', otherCluster: 'east', token, authority }) as const;
+const mode = (name: string) => bench.cluster(name).snapshotState().dr.mode;
+
+/** The primary takes a write that its secondary does not get. */
+function writeAlone(): void {
+  bench.cluster('west').holdStream('dr', true);
+  bench.cluster('east').write('kv/late', { at: bench.service.now() });
+}
+/** Demoted with a write that only the old primary has. */
+async function demotedWithLoss(): Promise<void> {
+  writeAlone();
+  await bench.call('demoteDrPrimary', demotion(bounded));
+  happened('demoteDrPrimary', { cluster: 'east' }, { result: { outcome: 'done' } });
+}
+/** A result that says that nothing is lost, true or not. */
+const compared = (loss = 'none', newPrimary = 'west') =>
+  happened('compareAfterDemotion', { oldPrimary: 'east', newPrimary }, { result: { loss, why: 'it says so' } });
+/** What a person decides about a step of the run. */
+async function decided(name: string, action: DecisionAction, step: string): Promise<void> {
+  const decision = { ...bench.run, step, parkingNo: 1, action, reason: 'we know what is lost' };
+  const claim = { ...decision, name, iat: 1 };
+  bench.signaled('decide', [name === 'emil' ? claim : await decisionOf(bench.person(name), decision)]);
+}
+const isNotPromoted = async () => {
+  const before = bench.calls('west', 'dr/secondary/promote');
+  const failed = await bench.failure('promoteDrSecondary', promotion());
+  expect(failed).toMatchObject({ code: 'PRECONDITION_FAILED', details: { outcomeKnown: true } });
+  expect([mode('west'), bench.calls('west', 'dr/secondary/promote') - before]).toEqual(['secondary', 0]);
+  return failed;
+};
+
+describe('a demotion whose plan accepts no loss', () => {
+  it('is not sent while the successor lacks a write that the primary tells of, whatever the input says', async () => {
+    writeAlone();
+    const before = bench.calls('east', 'dr/primary/demote');
+    for (const reached of [undefined, '1'])
+      expect(
+        await bench.failure('demoteDrPrimary', { ...demotion(none), ...(reached === undefined ? {} : { reached }) }),
+      ).toMatchObject({
+        code: 'PRECONDITION_FAILED',
+        details: { outcomeKnown: true, observed: expect.stringContaining('last remote WAL') as string },
+      });
+    expect([mode('east'), bench.calls('east', 'dr/primary/demote') - before]).toEqual(['primary', 0]);
+  });
+
+  it('is sent once the successor has it', async () => {
+    bench.cluster('east').write('kv/early', { at: bench.service.now() });
+    expect(await bench.call('demoteDrPrimary', demotion(none))).toMatchObject({ outcome: 'done' });
+  });
+});
+
+describe('a promotion whose plan accepts no loss', () => {
+  it('is made where both have the same Merkle root', async () => {
+    await bench.call('demoteDrPrimary', demotion(none));
+    expect(await bench.call('promoteDrSecondary', promotion())).toMatchObject({ outcome: 'done' });
+  });
+
+  it('is refused where the roots differ, compared or not, and whatever a result in the history says', async () => {
+    await demotedWithLoss();
+    expect((await isNotPromoted()).message).toContain('accepts no loss');
+    compared();
+    await isNotPromoted();
+    // A plan that accepts it goes on.
+    expect(await bench.call('promoteDrSecondary', promotion(bounded))).toMatchObject({ outcome: 'done' });
+  });
+
+  it('is made where a person who signs decided to go on, and not on a claim', async () => {
+    await demotedWithLoss();
+    await decided('grace', 'retry', 'Compare the data of both clusters');
+    await decided('grace', 'skip', 'Fence east');
+    await decided('emil', 'skip', 'Compare the data of both clusters');
+    await isNotPromoted();
+    await decided('grace', 'skip', 'Compare the data of both clusters');
+    expect(await bench.call('promoteDrSecondary', promotion())).toMatchObject({ outcome: 'done' });
+  });
+
+  it('needs the comparison of this demotion where the old primary is silent', async () => {
+    compared();
+    demotePrimary(bench.cluster('east'), 'dr');
+    happened('demoteDrPrimary', { cluster: 'east' }, { result: { outcome: 'done' } });
+    await bench.cluster('east').kill();
+    await isNotPromoted();
+    compared('bounded');
+    compared('none', 'another');
+    await isNotPromoted();
+    compared();
+    expect(await bench.call('promoteDrSecondary', promotion())).toMatchObject({ outcome: 'done' });
+  });
+
+  it('back to the old primary needs no evidence: it has every write', async () => {
+    await demotedWithLoss();
+    const back = { ...promotion(), cluster: 'east', otherCluster: 'west', token: await bench.operationToken('east') };
+    expect(await bench.call('promoteDrSecondary', back)).toMatchObject({ outcome: 'done' });
+  });
+});
