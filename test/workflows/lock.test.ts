@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { replayRun } from '../support/replay';
 import { pair, Scenario } from '../support/scenario';
+import { temporalServer, uniqueTaskQueue } from '../support/temporal-server';
 
 describe('one changing run for each deployment', () => {
   /** The lock of a ceremony is the cluster's name, and the server serves all tests. */
@@ -70,5 +71,37 @@ describe('one changing run for each deployment', () => {
     await real.control('abort', { reason: 'seen' });
     expect((await real.report()).outcome).toBe('aborted');
     expect(await scenario.leaks()).toEqual([]);
+  });
+
+  describe('held by a run that is none of ours', () => {
+    const failover = () =>
+      scenario.startRunbook(
+        'drFailover',
+        { deployment: scenario.name, reason: 'the primary is gone', requestedBy: 'olga', takeOver: true },
+        `ui-${randomUUID()}`,
+      );
+    const squat = (type: string, taskQueue: string, args: unknown[] = []) =>
+      scenario.client.workflow.start(type, { workflowId: scenario.workflowId, taskQueue, args });
+
+    it.each([
+      ['on a queue that nobody polls', 'drSwitchover', () => uniqueTaskQueue('nobody')],
+      ['that no runbook is, with a name that would be a command', 'x`; rm -rf ~ `', () => uniqueTaskQueue('nobody')],
+      ['that takes no lock of a deployment', 'walSampler', () => scenario.taskQueue],
+    ])('%s: a failover says who holds the lock and what an administrator does', async (_name, type, queue) => {
+      const taskQueue = queue();
+      const input = { deployment: scenario.name, samples: 1_000, everySeconds: 10 };
+      const squatter = await squat(type, taskQueue, [input]);
+      const run = await failover();
+      const failed = await run.failure();
+      const told = JSON.stringify([failed.message, failed.details]);
+      await squatter.terminate('end of the test');
+
+      expect(failed.code).toBe('LOCK_HELD');
+      for (const known of [squatter.firstExecutionRunId, taskQueue]) expect(told).toContain(known);
+      expect(told).toContain(`temporal workflow terminate --namespace ${temporalServer().namespace}`);
+      expect(told).toContain(`--workflow-id ${scenario.workflowId} --run-id ${squatter.firstExecutionRunId}`);
+      expect(told).not.toContain('`; rm');
+      await replayRun(run);
+    });
   });
 });
