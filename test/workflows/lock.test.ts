@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { replayRun } from '../support/replay';
 import { pair, Scenario } from '../support/scenario';
+import { takeOverBy } from '../support/take-over';
 import { temporalServer, uniqueTaskQueue } from '../support/temporal-server';
 
 describe('one changing run for each deployment', () => {
@@ -74,12 +75,11 @@ describe('one changing run for each deployment', () => {
   });
 
   describe('held by a run that is none of ours', () => {
-    const failover = () =>
-      scenario.startRunbook(
-        'drFailover',
-        { deployment: scenario.name, reason: 'the primary is gone', requestedBy: 'olga', takeOver: true },
-        `ui-${randomUUID()}`,
-      );
+    const failover = async () => {
+      const takeOverDocument = await takeOverBy(scenario.attach());
+      const asked = { deployment: scenario.name, reason: 'the primary is gone', requestedBy: 'olga' };
+      return scenario.startRunbook('drFailover', { ...asked, takeOver: true, takeOverDocument }, `ui-${randomUUID()}`);
+    };
     const squat = (type: string, taskQueue: string, args: unknown[] = []) =>
       scenario.client.workflow.start(type, { workflowId: scenario.workflowId, taskQueue, args });
 

@@ -14,8 +14,8 @@ export interface HandedOver {
 }
 
 const { describeRun, requestTakeOver } = proxyActivities<Pick<RunbookActivities, 'describeRun' | 'requestTakeOver'>>({
-  startToCloseTimeout: '10 seconds',
-  scheduleToCloseTimeout: '30 seconds',
+  startToCloseTimeout: '30 seconds',
+  scheduleToCloseTimeout: '1 minute',
 });
 
 /**
@@ -41,7 +41,7 @@ export async function handOver(
   } catch (error) {
     if (!(error instanceof WorkflowExecutionAlreadyStartedError)) throw error;
     const holder = await describeRun({ workflowId: lockId });
-    if (takeOver && holder.type !== 'drFailover') {
+    if (takeOver && holder.terminate === undefined && holder.type !== 'drFailover') {
       await requestTakeOver({ workflowId: lockId, runId: holder.runId, input: takeOver });
       return {
         outcome: 'handed-over',
@@ -51,14 +51,22 @@ export async function handOver(
         tookOver: holder.type,
       };
     }
+    const { type, runId, status, taskQueue, startedBy, terminate } = holder;
+    const known = `${type} (run ${runId}, ${status}`;
     throw ApplicationFailure.create({
       type: 'LOCK_HELD',
       nonRetryable: true,
-      message: `${lockId} is held by ${holder.type} (run ${holder.runId}, ${holder.status}). Nothing was touched.`,
+      message:
+        terminate === undefined
+          ? `${lockId} is held by ${known}). Nothing was touched.`
+          : `${lockId} is held by ${known}, task queue ${taskQueue}, started by ${startedBy}), which is no runbook of these workers. Nothing was touched.`,
       details: [
         {
           ...holder,
-          next: `Look at it: \`runbook status ${lockId}\`. Start again when it has ended; a failover takes it over with {"takeOver": true}.`,
+          next:
+            terminate === undefined
+              ? `Look at it: \`runbook status ${lockId}\`. Start again when it has ended; a failover takes it over with {"takeOver": true}.`
+              : `An administrator of Temporal looks at it and at who started it, and ends it: \`${terminate}\`. Then start again.`,
         },
       ],
     });

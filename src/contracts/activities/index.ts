@@ -98,6 +98,19 @@ export interface RunbookActivities
     BreakGlassActivities,
     RosterActivities {}
 
+/** The run that has a Workflow ID. Its type and queue are the words of whoever started it. */
+export interface LockHolder {
+  readonly type: string;
+  readonly runId: string;
+  readonly status: string;
+  readonly taskQueue: string;
+  /** As the server recorded it, or as the client called itself. */
+  readonly startedBy: string;
+  /** What an administrator runs, where no runbook of these workers holds the lock; absent where one does. */
+  readonly terminate?: string;
+  readonly link?: string;
+}
+
 /** The activities of the planned switchover, and what every runbook uses. */
 export interface SwitchoverActivities {
   // Reading and judging
@@ -110,15 +123,13 @@ export interface SwitchoverActivities {
     readonly preconditions: SwitchoverAssessment['preconditions'];
     readonly site: SiteFacts;
   }>;
-  /** Tells the run that holds the lock to become this failover. */
+  /** Tells the run that holds the lock to become this failover, and waits a moment for its word that it does. */
   requestTakeOver(input: {
     readonly workflowId: string;
     readonly runId: string;
     readonly input: DrFailoverInput;
   }): Promise<void>;
-  describeRun(input: {
-    readonly workflowId: string;
-  }): Promise<{ readonly type: string; readonly runId: string; readonly status: string; readonly link?: string }>;
+  describeRun(input: { readonly workflowId: string }): Promise<LockHolder>;
 
   // People
   /**
