@@ -27,6 +27,8 @@ const commandHook = (longestMs: number) =>
         .refine((words) => words[0]?.startsWith('/'), {
           message: 'a command starts with the absolute path of a program',
         }),
+      /** As whom it runs, by number; only a worker that runs as root can. */
+      user: z.strictObject({ uid: z.int().min(1), gid: z.int().min(1) }).optional(),
       ...common(longestMs),
     })
     .transform(({ timeout, ...rest }) => ({ kind: 'command' as const, ...rest, timeoutMs: timeout }));

@@ -86,6 +86,7 @@ async function prepare(
   { env, settings, log }: Required<Pick<WorkerOptions, 'env' | 'settings' | 'log'>>,
 ): Promise<RunningWorker> {
   const inventory = options.inventory ?? (await loadInventory(settings.inventoryPath));
+  refuseWhatHooksCouldRead(inventory, env);
   const sealKeyring = SealKeyring.parse(settings.sealKeys.reveal());
   const signingKey = await readSigningKey(inventory.workers.signingKey);
   const keyRecords = await KeyRecords.open({ directory: settings.keyDirectory, storage: settings.keyStorage });
@@ -227,4 +228,36 @@ async function runTogether(workers: readonly Worker[]): Promise<void> {
 
 function shutDown(worker: Worker): void {
   if (worker.getState() === 'RUNNING') worker.shutdown();
+}
+
+/**
+ * A command hook that runs as the worker's user can read the worker's environment: seal keys do not stand there. As another
+ * user it runs only where the worker is root.
+ *
+ * @throws RunbookError `INVALID_INPUT`
+ */
+function refuseWhatHooksCouldRead({ deployments }: Inventory, env: NodeJS.ProcessEnv): void {
+  const commands = [...deployments.values()].flatMap(({ name, hooks }) =>
+    Object.entries(hooks).flatMap(([hook, entry]) =>
+      entry?.kind === 'command' ? [{ what: `${hook} of ${name}`, user: entry.user }] : [],
+    ),
+  );
+  const refuse = (message: string, observed: readonly { readonly what: string }[], next: string): RunbookError =>
+    new RunbookError('INVALID_INPUT', message, {
+      observed: `command hooks: ${observed.map(({ what }) => what).join(', ')}`,
+      next,
+    });
+  const others = commands.filter(({ user }) => user !== undefined);
+  if (others.length > 0 && process.getuid?.() !== 0)
+    throw refuse(
+      'The inventory has hooks that run as another user, which only root can do.',
+      others,
+      'Make them HTTP hooks, which is better; or take `user` away; or run the worker as root.',
+    );
+  if (commands.length > 0 && (env['RUNBOOKS_SEAL_KEYS'] ?? '') !== '')
+    throw refuse(
+      'RUNBOOKS_SEAL_KEYS stands in the environment, which command hooks can read.',
+      commands,
+      'Put the keys into a file, and name it with RUNBOOKS_SEAL_KEYS_FILE; or make the hooks HTTP hooks.',
+    );
 }

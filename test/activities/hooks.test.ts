@@ -1,16 +1,20 @@
 /** Hooks stop, lead and fence clients: commands and calls, with their output; a probe proves that clients are served. */
-import { readFile, writeFile } from 'node:fs/promises';
+import { access, readFile, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import type { IncomingHttpHeaders, Server, ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
-import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
+import { ActivityBench, DEPLOYMENT, failedOf } from '../support/activity-environment';
 
 const CANARY = 'hvs.canaryOfAHook0123456789';
 const HEADER = 'a-password-in-words-only';
 const script = (text: string, more: object = {}) => ({ command: ['/bin/sh', '-c', text], timeout: '20s', ...more });
 type HookOf = 'quiesce' | 'release' | 'traffic';
-const hook = (name: HookOf) => ({ deployment: DEPLOYMENT, hook: name, from: 'east', to: 'west' }) as const;
+/** East is primary: clients are quiesced before west takes over, and led and let through to where service is. */
+const hook = (name: HookOf) =>
+  name === 'quiesce'
+    ? ({ deployment: DEPLOYMENT, hook: name, from: 'east', to: 'west' } as const)
+    : ({ deployment: DEPLOYMENT, hook: name, from: 'west', to: 'east' } as const);
 
 let bench: ActivityBench;
 let receiver: Server;
@@ -147,6 +151,67 @@ describe('a command', () => {
     expect(seen).toContain('RUNBOOK_TO=west');
     expect(seen).not.toContain(secret);
     expect(seen).not.toContain(HEADER);
+    expect(seen).not.toMatch(/^(HOME|TMPDIR|USER)=/m);
+  });
+
+  it('runs as the user of the inventory, who cannot look into the worker, or not at all', async () => {
+    const entry = script('id -u; id -G; cat /proc/$PPID/environ 2>&1', { user: { uid: 65534, gid: 65534 } });
+    await withQuiesce(entry, async (own) => {
+      const end = await own.call('runHook', hook('quiesce')).catch(failedOf);
+      const text = JSON.stringify(end);
+      // Only root may run a program as somebody else.
+      if (process.getuid?.() === 0) expect(text).toMatch(/65534\\n65534\\n.*Permission denied/);
+      else expect(end).toMatchObject({ code: 'HOOK_FAILED', details: { outcomeKnown: true } });
+    });
+  });
+});
+
+describe('whoever forges what a hook is told', () => {
+  /** As careless as a hook can be: a shell reads all that it is told. */
+  const careless = script('sh -c "echo $RUNBOOK_FROM $RUNBOOK_TO"; eval "echo $RUNBOOK_FACTS"; exit 0');
+  const planted = () => join(bench.directory, 'planted');
+  const order = () => `$(touch ${planted()})`;
+
+  it.each([
+    ['from', () => ({ from: order() }), {}, 'UNKNOWN_CLUSTER'],
+    ['to', () => ({ to: order() }), {}, 'UNKNOWN_CLUSTER'],
+    ['a cluster of nobody', () => ({ to: 'south' }), {}, 'UNKNOWN_CLUSTER'],
+    ['the number of a step', () => ({}), { number: '$(touch planted)' as unknown as number }, 'INVALID_INPUT'],
+  ])('gets no order into a shell by %s', async (_, forged, step, code) => {
+    await withQuiesce(careless, async (own) => {
+      expect(await own.failure('runHook', { ...hook('quiesce'), ...forged() }, { step })).toMatchObject({
+        code,
+        retryable: false,
+      });
+      await expect(access(planted())).rejects.toThrow('ENOENT');
+    });
+  });
+
+  it('nor by the name of a step, which the worker composes, nor by a Workflow ID, which is the lock', async () => {
+    await withQuiesce(careless, async (own) => {
+      const { observed } = await own.call('runHook', hook('quiesce'), { step: { name: order() } });
+      expect(observed).toContain('step:Quiesce the clients');
+      const run = { ...own.run, wid: `deployment:${order()}` };
+      expect(await own.failure('runHook', hook('quiesce'), { run })).toMatchObject({ code: 'PRECONDITION_FAILED' });
+      await expect(access(planted())).rejects.toThrow('ENOENT');
+    });
+  });
+
+  it.each(['traffic', 'release'] as const)('leads nobody to a cluster that is not primary: %s', async (name) => {
+    const own = await ActivityBench.start({ deployment: { hooks: { [name]: { url: address } } } });
+    try {
+      const astray = { ...hook(name), from: 'east', to: 'west' };
+      expect(await own.failure('runHook', astray)).toMatchObject({
+        code: 'PRECONDITION_FAILED',
+        retryable: false,
+        details: { observed: 'west: DR secondary', outcomeKnown: true },
+      });
+      expect(got).toEqual([]);
+      await own.call('runHook', hook(name));
+      expect(got).toHaveLength(1);
+    } finally {
+      await own.stop();
+    }
   });
 });
 
@@ -160,11 +225,11 @@ describe('a call', () => {
     expect(JSON.parse(got[0]?.body ?? '')).toEqual({
       hook: 'release',
       deployment: DEPLOYMENT,
-      from: 'east',
-      to: 'west',
+      from: 'west',
+      to: 'east',
       workflowId: bench.run.wid,
       runId: bench.run.rid,
-      step: 'a step',
+      step: 'Release the clients',
       key: got[0]?.headers['idempotency-key'],
     });
   });

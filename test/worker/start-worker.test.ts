@@ -100,6 +100,25 @@ function settlePromiseLikeNode24(): void {
 }
 
 describe('starting a worker', () => {
+  it('refuses seal keys in its environment where the inventory has command hooks, which could read them', async () => {
+    const inventory = (hooks: object) => {
+      const parsed = JSON.parse(inventoryText()) as { deployments: Record<string, object> };
+      for (const each of Object.values(parsed.deployments)) Object.assign(each, { hooks });
+      return parseInventory(JSON.stringify(parsed), 'inventory');
+    };
+    const env = { RUNBOOKS_SEAL_KEYS: 'k1:c2VjcmV0LWNhbmFyeQ==', TEMPORAL_ADDRESS: '127.0.0.1:1' };
+    const starting = (hooks: object) =>
+      startWorker({ settings: settings('refused'), inventory: inventory(hooks), env, log });
+    await expect(starting({ dump: { command: ['/opt/dump'] } })).rejects.toMatchObject({
+      code: 'INVALID_INPUT',
+      message: expect.stringContaining('RUNBOOKS_SEAL_KEYS stands in the environment') as string,
+      observed: expect.stringMatching(/^command hooks: dump of /) as string,
+    });
+    await expect(starting({ dump: { url: 'https://127.0.0.1:1/dump' } })).rejects.not.toMatchObject({
+      message: expect.stringContaining('RUNBOOKS_SEAL_KEYS') as string,
+    });
+  });
+
   describe('with an open run that does not replay', () => {
     const own = `misfit-${process.pid}`;
 

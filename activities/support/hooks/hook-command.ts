@@ -30,6 +30,8 @@ export async function runCommand(entry: CommandHook, facts: HookFacts, signal: A
     stdio: ['ignore', 'pipe', 'pipe'],
     detached: true,
     env: { ...inherited(), ...variablesOf(facts) },
+    // Node drops all further groups with it. Where the worker is not root it cannot: not begun.
+    ...entry.user,
   });
   for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk: Buffer) => output.add(chunk));
   const ended = new Promise<number | string>((resolve) => {
@@ -72,9 +74,9 @@ function kill({ pid }: ChildProcess, signal: NodeJS.Signals): void {
   }
 }
 
-/** What a program needs to find its parts. The worker's own environment holds keys and credentials: nothing else of it. */
+/** What a program needs to find its parts and its language. Of the worker's own environment nothing else. */
 function inherited(): NodeJS.ProcessEnv {
-  const names = ['PATH', 'HOME', 'LANG', 'TZ', 'TMPDIR'];
+  const names = ['PATH', 'LANG', 'LC_ALL', 'LC_CTYPE', 'TZ'];
   return Object.fromEntries(
     names.flatMap((name) => (process.env[name] === undefined ? [] : [[name, process.env[name]]])),
   );

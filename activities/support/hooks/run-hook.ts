@@ -1,13 +1,19 @@
 import type { ChangeResult } from '../../../src/contracts/activities';
 import type { StepContext } from '../../../src/contracts/run-facts';
+import { deploymentWorkflowId } from '../../../src/contracts/names';
 import { RunbookError, isRunbookError } from '../../../src/errors';
 import type { HookEntry, HookName } from '../../../src/inventory';
 import type { Clusters } from '../clusters';
 import type { Execution } from '../execution';
+import { describeReplication, readActive } from '../observe';
+import { awaitState, beforeSending } from '../read-act-confirm';
 import { makeCall } from './hook-call';
 import { runCommand } from './hook-command';
 import type { HookEnd } from './hook-command';
 import type { HookFacts } from './hook-facts';
+
+/** How long a cluster is asked for its role before clients are led there. */
+const ROLE_BUDGET_MS = 10_000;
 
 export interface HookRequest {
   readonly deployment: string;
@@ -23,6 +29,9 @@ export interface HookRequest {
  * A hook that is not declared idempotent is never run a second time unseen: where an attempt before this one may have
  * begun it, or its end was not seen, the step parks and a person decides. One that is may be tried once more.
  *
+ * What a hook is told came through Temporal, whose writers can put anything there, and may end in somebody's shell: the
+ * clusters are those of the inventory, the run is the one that holds the lock, the step is of our own list.
+ *
  * @throws RunbookError HOOK_FAILED where it ended and said that it failed; OUTCOME_UNKNOWN where its end was not seen
  */
 export async function runHook(clusters: Clusters, request: HookRequest, execution: Execution): Promise<ChangeResult> {
@@ -30,11 +39,13 @@ export async function runHook(clusters: Clusters, request: HookRequest, executio
   const entry = clusters.deployment(request.deployment).hooks[hook];
   if (!entry)
     return { outcome: 'already', observed: `no ${hook} hook in the inventory`, confirmedAt: Date.now(), calls: 0 };
+  const facts = factsOf(clusters, request, execution);
   const again = execution.doubt.mayHaveSent;
   if (again && !entry.idempotent) throw unseen(hook, 'an earlier try of it began, and its end was not seen');
+  if (hook === 'traffic' || hook === 'release') await demandPrimary(clusters, facts, execution);
   execution.throwIfCancelled();
   const calledAt = Date.now();
-  const ended = await carryOut(entry, factsOf(request, execution), execution).catch((error: unknown) => {
+  const ended = await carryOut(entry, facts, execution).catch((error: unknown) => {
     throw isRunbookError(error) && error.code !== 'REQUEST_CANCELLED' ? beforeItBegan(error, entry) : error;
   });
   const { ok, how, output } = ended;
@@ -52,9 +63,66 @@ function carryOut(entry: HookEntry, facts: HookFacts, { signal }: Execution): Pr
   return entry.kind === 'command' ? runCommand(entry, facts, signal) : makeCall(entry, facts, signal);
 }
 
-function factsOf({ hook, deployment, from, to, step }: HookRequest, { run }: Execution): HookFacts {
+/** @throws RunbookError UNKNOWN_CLUSTER, PRECONDITION_FAILED, INVALID_INPUT: nothing was begun */
+function factsOf(clusters: Clusters, { hook, deployment, step, ...given }: HookRequest, { run }: Execution): HookFacts {
+  const [from, to] = [given.from, given.to].map((name) => clusters.of(deployment, name).entry.name);
+  const lock = deploymentWorkflowId(deployment);
+  if (run.wid !== lock)
+    throw new RunbookError('PRECONDITION_FAILED', `The ${hook} hook is run for the run that holds the lock alone.`, {
+      observed: 'a run of another Workflow ID',
+      needed: lock,
+      next: 'Start the runbook that this hook belongs to.',
+    });
+  if (from === undefined || to === undefined || ![step.number, step.attempt].every(Number.isSafeInteger))
+    throw new RunbookError('INVALID_INPUT', 'The step of the hook has no number. Nothing was begun.');
   const key = `${run.rid}/${step.number}/${step.attempt}/${hook}`;
-  return { hook, deployment, from, to, workflowId: run.wid, runId: run.rid, step: step.name, key };
+  return { hook, deployment, from, to, workflowId: lock, runId: run.rid, step: STEPS[hook](from), key };
+}
+
+/** The steps that run hooks, by their hook: the name that comes with a step could say anything. */
+const STEPS: Readonly<Record<HookName, (from: string) => string>> = {
+  quiesce: () => 'Quiesce the clients',
+  release: () => 'Release the clients',
+  traffic: () => 'Lead the clients to the new primary',
+  fence: (from) => `Fence ${from}`,
+  unfence: (from) => `Unfence ${from}`,
+  dump: (from) => `Save what ${from} holds`,
+};
+
+/**
+ * Clients are led, and let through, only to a cluster whose active node says right before that it is primary: of the DR
+ * set within which they change, else of performance replication.
+ *
+ * @throws RunbookError PRECONDITION_FAILED; another where it does not say so within a moment
+ */
+async function demandPrimary(
+  clusters: Clusters,
+  { hook, deployment, from, to }: HookFacts,
+  execution: Execution,
+): Promise<void> {
+  const access = clusters.of(deployment, to);
+  const kind = access.entry.drSet === clusters.of(deployment, from).entry.drSet ? 'DR' : 'performance';
+  const { client } = access;
+  const read = kind === 'DR' ? client.dr : client.performance;
+  const { signal } = execution;
+  const { mode } = await beforeSending(() =>
+    awaitState(execution, {
+      read: () => readActive(access, signal, (node) => read.status({ node, signal })),
+      until: () => true,
+      budgetMs: ROLE_BUDGET_MS,
+      describe: describeReplication,
+      needed: `the role of ${to}`,
+      cluster: to,
+    }),
+  );
+  if (mode === 'primary') return;
+  throw new RunbookError('PRECONDITION_FAILED', `${to} is not primary: the ${hook} hook leads nobody there.`, {
+    retryable: false,
+    cluster: to,
+    observed: `${to}: ${kind} ${mode}`,
+    needed: `${to}: ${kind} primary`,
+    next: 'Find out which cluster serves. Retry once it says so; or lead the clients by hand, and skip.',
+  });
 }
 
 /** What was wrong before anything was begun: a credential, a CA file. */
