@@ -1,8 +1,12 @@
 import { runbookPlan, switchoverPlan } from '../contracts/plan';
 import type { PlanDocument, RunbookPlan, SwitchoverPlan } from '../contracts/plan';
+import type { Finding } from '../contracts/run-facts';
 import { columns, inLines, jsonText, oneLine, said, terminalText } from './text';
 
-/** What an approver sees before the question: the plan in plain words; its text as it is where it has no known shape. */
+/**
+ * What an approver sees before the question: the plan in plain words, who asked and what is allowed first; its text as it is
+ * where it has no known shape.
+ */
 export function approvalLines({ text, digest: given }: PlanDocument, gate: string): string[] {
   const content = inLines(parsed(text));
   const digest = oneLine(given);
@@ -25,11 +29,17 @@ function numbered(steps: readonly string[]): string[] {
   return steps.flatMap((step, index) => terminalText(`${index + 1}. ${step}`, '    '));
 }
 
+/** The start of a run may name anybody. */
+function requester({ requestedBy }: { readonly requestedBy?: string | undefined }): string {
+  return requestedBy === undefined ? 'not told' : `${said(requestedBy)}, as the start of the run says, unverified`;
+}
+
 function switchoverLines(plan: SwitchoverPlan, digest: string, gate: string): string[] {
   const named = (list: readonly { readonly cluster: string }[]): string =>
     list.map(({ cluster }) => cluster).join(', ') || 'none';
   return [
     `Gate "${gate}" of ${plan.runbook}, deployment ${plan.deployment}, plan ${digest}`,
+    `  Requested by      ${requester(plan)}`,
     `  Reason            ${said(plan.reason)}`,
     `  From              ${plan.from.cluster} (${plan.from.version}, ${plan.from.clusterId})`,
     `  To                ${plan.to.cluster} (${plan.to.version}, ${plan.to.clusterId})`,
@@ -49,7 +59,14 @@ function planLines(plan: RunbookPlan, digest: string, gate: string): string[] {
   const { clusters, operations, warnings, steps, choices } = plan;
   return [
     `Gate "${gate}" of ${plan.runbook}, deployment ${plan.deployment}, plan ${digest}`,
+    `  Requested by: ${requester(plan)}`,
     `  Reason: ${said(plan.reason)}`,
+    '  What the approval allows, and nothing else',
+    ...operations.map(
+      ({ operation, on, with: other, detail }) =>
+        `    ${operation} on ${on.cluster}${other ? ` with ${other.cluster}` : ''}${detail === undefined ? '' : ` (${detail})`}`,
+    ),
+    ...warnings.flatMap((warning) => terminalText(`KNOW THIS: ${warning}`, '  ')),
     ...columns(
       clusters.map(({ cluster, clusterId, version, dr, performance }) => [
         `  ${cluster}`,
@@ -59,13 +76,17 @@ function planLines(plan: RunbookPlan, digest: string, gate: string): string[] {
       ]),
     ),
     ...Object.entries(choices).map(([name, choice]) => `  ${name}: ${choice}`),
-    ...warnings.flatMap((warning) => terminalText(`KNOW THIS: ${warning}`, '  ')),
-    '  What the approval allows, and nothing else',
-    ...operations.map(
-      ({ operation, on, with: other, detail }) =>
-        `    ${operation} on ${on.cluster}${other ? ` with ${other.cluster}` : ''}${detail === undefined ? '' : ` (${detail})`}`,
-    ),
     '  Steps',
     ...numbered(steps),
+  ];
+}
+
+/** What the run found, apart from the plan: whoever writes to the namespace can make it say anything. */
+export function unsignedLines(findings: readonly Finding[]): string[] {
+  const told = findings.filter(({ severity }) => severity !== 'info');
+  if (told.length === 0) return [];
+  return [
+    'Not part of the plan, signed by nobody, and not covered by your approval. The run says:',
+    ...told.flatMap(({ severity, text }) => terminalText(`${severity}: ${text}`, '  ')),
   ];
 }

@@ -87,7 +87,7 @@ export class Cast {
     } else if (waiting.for === 'approval') {
       for (const name of ['grace', 'henry'].slice(0, waiting.gate === 'force' ? 2 : 1)) {
         const approver = this.#stage.payments.people.get(name);
-        const words = approver && approveWords(approver, waiting.gate, workflowId);
+        const words = approver && approveWords(approver, waiting.gate, workflowId, waiting.planDigest);
         if (words)
           this.#act(
             `approve ${runId} ${waiting.gate} ${waiting.planDigest} ${name}`,

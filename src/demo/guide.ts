@@ -41,13 +41,15 @@ export function rehearsalWords(holder: DemoPerson, workflowId: string): string[]
   return ['share', workflowId, '--holder', holder.name, ...signingWords(holder), '--confirm', DEPLOYMENT];
 }
 
-/** The words after `runbook` with which an approver approves a gate without being asked anything. */
+/** The words after `runbook` with which an approver approves a gate; where the plan is named, without being asked anything. */
 export function approveWords(
   approver: DemoPerson,
   gate: GateName,
   workflowId = deploymentWorkflowId(DEPLOYMENT),
+  planDigest?: string,
 ): string[] {
-  return ['approve', workflowId, '--gate', gate, '--name', approver.name, ...signingWords(approver), '--yes'];
+  const named = planDigest === undefined ? [] : ['--yes', '--plan-digest', planDigest];
+  return ['approve', workflowId, '--gate', gate, '--name', approver.name, ...signingWords(approver), ...named];
 }
 
 /** The exact commands and links for a person who plays all the parts. */
@@ -84,7 +86,7 @@ export function guideLines({ server, payments, environment, environmentFile }: S
     ...(approver === undefined
       ? []
       : [command(...approveWords(approver, 'plan')), command(...approveWords(approver, 'go'))]),
-    '   The commands above do not ask; without --yes the plan is shown and confirmed first.',
+    '   Each shows the plan and asks. For scripts: --yes with --plan-digest.',
     '',
     '5. Afterwards:',
     command('report', workflowId),

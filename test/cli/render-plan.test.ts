@@ -1,5 +1,5 @@
 /** What an approver is shown before the question: what is lost or wiped, and exactly what the approval allows. */
-import { approvalLines } from '../../src/cli/render-plan';
+import { approvalLines, unsignedLines } from '../../src/cli/render-plan';
 import type { RunbookPlan } from '../../src/contracts/plan';
 
 const PLAN: RunbookPlan = {
@@ -29,6 +29,32 @@ it('a plan is shown with its warnings and with what the approval allows', () => 
   expect(text).toContain('dr.secondary.enable on north with east');
   expect(text).toMatch(/north +DR disabled, performance disabled +1\.21\.4\+ent +id-north/);
   expect(text).toContain('form: public-key');
+});
+
+it('who asked and what the approval allows come first, then what is lost, then the rest', () => {
+  const lines = approvalLines({ text: JSON.stringify({ ...PLAN, requestedBy: 'olga' }), digest: 'd' }, 'wipe');
+  const places = [
+    'Requested by: olga',
+    'nothing else',
+    'dr.secondary.enable on north',
+    'KNOW THIS',
+    'DR primary',
+    'form:',
+  ].map((part) => lines.findIndex((line) => line.includes(part)));
+  expect(places).toEqual([...places].sort((one, other) => one - other));
+  expect(places[0]).toBe(1);
+  expect(lines[1]).toContain('as the start of the run says, unverified');
+  // Where the plan does not say it, that is said.
+  expect(approvalLines({ text: JSON.stringify(PLAN), digest: 'd' }, 'wipe')[1]).toContain('Requested by: not told');
+});
+
+it('what the run found stands apart from the plan, as what nobody signed', () => {
+  const finding = { code: 'evidence', at: 0, severity: 'warning', text: 'No loss is possible.' } as const;
+  expect(unsignedLines([finding, { ...finding, severity: 'info', text: 'of no weight' }])).toEqual([
+    'Not part of the plan, signed by nobody, and not covered by your approval. The run says:',
+    '  warning: No loss is possible.',
+  ]);
+  expect(unsignedLines([])).toEqual([]);
 });
 
 it('a plan of an unknown shape is shown as it is', () => {

@@ -134,15 +134,25 @@ describe('a switchover by the command line alone', () => {
       expect([given.code, given.out]).toEqual([0, expect.stringContaining(`${holder} (UNVERIFIED): accepted`)]);
       expect(await scenario.leaks([given.out, given.err])).toEqual([]);
     }
-    const stranger = await cli(['approve', workflowId, '--gate', 'plan', '--name', 'eve', '--yes'], { env });
+    const { planDigest } = await run.waitsFor('approval', ({ gate }) => gate === 'plan');
+    const named = ['--yes', '--plan-digest', planDigest];
+    const stranger = await cli(['approve', workflowId, '--gate', 'plan', '--name', 'eve', ...named], { env });
     expect(stranger.code).toBe(3);
+    // Nobody signs whatever happens to be shown.
+    const blind = await cli(['approve', workflowId, '--gate', 'plan', '--name', 'grace', '--yes'], { env });
+    expect([blind.code, blind.err]).toEqual([3, expect.stringContaining('--plan-digest is missing')]);
     const plan = await cli(['approve', workflowId, '--gate', 'plan', '--name', 'grace'], { env, answers: ['approve'] });
     expect([plan.code, plan.err]).toEqual([0, expect.stringContaining('Demote east')]);
+    expect(plan.err).toMatch(/^ {2}Requested by +olga, as the start of the run says, unverified$/m);
     await run.waitsFor('approval', ({ gate }) => gate === 'go');
     expect(
-      (await cli(['approve', workflowId, '--gate', 'go', '--name', 'henry', '--plan-digest', 'another'], { env })).code,
+      (
+        await cli(['approve', workflowId, '--gate', 'go', '--name', 'henry', '--yes', '--plan-digest', 'another'], {
+          env,
+        })
+      ).code,
     ).toBe(3);
-    expect((await cli(['approve', workflowId, '--gate', 'go', '--name', 'henry', '--yes'], { env })).code).toBe(0);
+    expect((await cli(['approve', workflowId, '--gate', 'go', '--name', 'henry', ...named], { env })).code).toBe(0);
 
     const watched = await cli(['watch', workflowId], { env });
     expect([watched.code, watched.out]).toEqual([0, expect.stringContaining('COMPLETED')]);

@@ -14,10 +14,10 @@ import type { GivingOptions } from '../give-signal';
 import { activityResults, fetchEvents } from '../history';
 import { signingKey } from '../holder-key';
 import type { SigningOptions } from '../holder-key';
-import { approvalLines } from '../render-plan';
+import { approvalLines, unsignedLines } from '../render-plan';
 import { describe, queryStatus } from '../run-view';
 import type { TemporalSession } from '../temporal';
-import { shellLine, terminalText } from '../text';
+import { shellLine } from '../text';
 
 interface ApproveOptions extends GivingOptions, SigningOptions {
   readonly gate: string;
@@ -46,11 +46,21 @@ export function approveCommand(host: CommandHost): Command {
     )
     .option('--passphrase-file <file>', 'passphrase of the signing key (default: hidden prompt)')
     .option('--plan-digest <digest>', 'approve only if this is the plan')
-    .option('-y, --yes', 'do not ask (for scripts; give --plan-digest too)')
+    .option('-y, --yes', 'do not ask (for scripts); needs --plan-digest')
     .option(...PRINT_OPTION);
   return withServerOptions(command).action(async (workflowId: string, options: ApproveOptions) => {
     const { context } = host;
     requireGate(options.gate);
+    if (options.yes === true && options.planDigest === undefined) {
+      throw new RunbookError(
+        'INVALID_INPUT',
+        '--yes without a look needs the plan by name: --plan-digest is missing.',
+        {
+          needed: '--plan-digest with the digest of the plan that you read',
+          next: 'Nothing was sent. Without --yes the command shows the plan, with its digest in the first line, and asks.',
+        },
+      );
+    }
     await withSession(context, options, async (session) => {
       const { runId, plan, findings } = await planUnderApproval(session, workflowId);
       if (options.planDigest !== undefined && options.planDigest !== plan.digest) {
@@ -64,8 +74,7 @@ export function approveCommand(host: CommandHost): Command {
         );
       }
       for (const line of approvalLines(plan, options.gate)) context.err(line);
-      for (const { severity, text } of findings.filter((finding) => finding.severity !== 'info'))
-        for (const line of terminalText(`Finding (${severity}): ${text}`, '  ')) context.err(line);
+      for (const line of unsignedLines(findings)) context.err(line);
       const verdict = options.reject === true ? 'reject' : 'approve';
       if (
         options.yes !== true &&
