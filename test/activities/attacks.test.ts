@@ -134,6 +134,11 @@ function documentOf(operations: readonly AllowedOperation[], more: object = {}):
   return { text, digest: createHash('sha256').update(text).digest('base64url') };
 }
 
+function switchover(content: object): Authority['plan'] {
+  const text = JSON.stringify(content);
+  return { text, digest: createHash('sha256').update(text).digest('base64url') };
+}
+
 const NOT_ALLOWED =
   /does not allow (\S+) on (\S+) \(cluster ID ([^)]*)\)(?: with (\S+) \(cluster ID ([^)]*)\))?(?: \((.*)\))?$/;
 
@@ -271,8 +276,45 @@ describe('an activity that needs an approval', () => {
     expect((await bench.failure(name as never, { deployment: DEPLOYMENT, ...input } as never)).code).toMatch(
       /^(NOT_APPROVED|INTERNAL)$/,
     );
+    await refusesOtherClusters(name, plan, operations, input);
     expect(changes().slice(before.length)).toEqual([]);
   });
+
+  /** Every operation of the table, approved at every gate by two people, for another cluster behind the same name. */
+  async function refusesOtherClusters(
+    name: Name,
+    approved: Authority['plan'],
+    operations: readonly AllowedOperation[],
+    input: object,
+  ): Promise<void> {
+    const other = (it: AllowedOperation['on']) => ({ ...it, clusterId: 'another-cluster' });
+    const every = (change: (each: AllowedOperation) => AllowedOperation) =>
+      documentOf(
+        (Object.keys(OPERATION_GATES) as GatedOperation[]).flatMap((operation) =>
+          operations.map((each) => change({ ...each, operation })),
+        ),
+      );
+    const content = JSON.parse(approved.text) as Record<'from' | 'to', AllowedOperation['on']>;
+    const promotes = name === 'promoteDrSecondary' ? 'to' : 'from';
+    const plans =
+      operations.length === 0
+        ? [switchover({ ...content, [promotes]: other(content[promotes]) })]
+        : [
+            every((each) => ({ ...each, on: other(each.on) })),
+            ...(operations.some(({ with: side }) => side)
+              ? [every((each) => (each.with ? { ...each, with: other(each.with) } : { ...each, on: other(each.on) }))]
+              : []),
+          ];
+    for (const plan of plans) {
+      const approvals = await Promise.all(
+        GATE_NAMES.flatMap((gate) => ['grace', 'henry'].map((by) => bench.approval(gate, plan.digest, by))),
+      );
+      const call = { deployment: DEPLOYMENT, ...input, authority: { plan, approvals } };
+      const failed = await bench.failure(name as never, call as never);
+      expect([name, failed.code]).toEqual([name, 'NOT_APPROVED']);
+      expect(String(failed.details['observed'])).toMatch(/does not allow|the plan is for cluster ID another-cluster/);
+    }
+  }
 
   it('takes the same plan with true approvals: it was the approvals that were missing', async () => {
     for (const name of ['demoteFormerPrimary', 'startDrReindex', 'disableDrSecondary', 'fenceLostPrimary'] as const) {

@@ -113,11 +113,16 @@ it('nothing is demoted or promoted without approval, on other clusters than the 
   expect(await bench.failure('demotePerformancePrimary', { ...demotion(approved), successor: 'asia' })).toEqual(
     refused('NOT_APPROVED'),
   );
-  // Another cluster behind the same name.
-  const text = plan.plan?.text.replaceAll(bench.cluster('east').clusterId, 'another-id') ?? '';
-  expect(
-    await bench.failure('demotePerformancePrimary', demotion({ ...approved, plan: { text, digest: 'forged' } })),
-  ).toEqual(refused('NOT_APPROVED'));
+  // Another cluster behind the same name, in a plan that is approved as a whole.
+  for (const name of ['east', 'europe']) {
+    const text = plan.plan?.text.replaceAll(bench.cluster(name).clusterId, 'another-id') ?? '';
+    const digest = createHash('sha256').update(text).digest('base64url');
+    const other = { plan: { text, digest }, approvals: [await bench.approval('promote', digest)] };
+    expect(await bench.failure('demotePerformancePrimary', demotion(other))).toMatchObject({
+      code: 'NOT_APPROVED',
+      details: { observed: expect.stringContaining('the plan does not allow') as string },
+    });
+  }
   expect(bench.changes().filter((call) => call.includes('/replication/'))).toEqual([]);
 });
 
