@@ -14,7 +14,10 @@ export function approvalLines({ text, digest: given }: PlanDocument, gate: strin
   if (switchover.success) return switchoverLines(switchover.data, digest, gate);
   const plan = runbookPlan.safeParse(content);
   if (plan.success) return planLines(plan.data, digest, gate);
-  return [`Gate "${gate}", plan ${digest}:`, content === undefined ? oneLine(text) : jsonText(content)];
+  return [
+    `Gate "${gate}", plan ${digest}:`,
+    `  Its text: ${content === undefined ? oneLine(text) : jsonText(content)}`,
+  ];
 }
 
 function parsed(text: string): unknown {

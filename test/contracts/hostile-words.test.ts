@@ -258,6 +258,8 @@ describe('in a terminal', () => {
       for (const line of lines) {
         expect(line).not.toMatch(UNSHOWN);
         expect(line).not.toMatch(/^\W*(FORGED|runbook approve FORGED)/);
+        // Nor in its first column, whatever its first letter is.
+        expect(line).not.toMatch(/^x\b/);
         // A command of ours stands alone, without marks: backticks could only be somebody else's.
         expect(line).not.toContain('`');
       }
