@@ -76,6 +76,12 @@ it.each<[string, (theirs: string) => Promise<void>]>([
     },
   ],
   [
+    'two people who neither approve nor operate here',
+    async (theirs) => {
+      for (const by of ['ada', 'bert']) await decide(by, about(theirs));
+    },
+  ],
+  [
     'two people about an attempt that was there before',
     async (theirs) => {
       for (const by of ['grace', 'henry'])
