@@ -58,8 +58,8 @@ it('what the run found stands apart from the plan, as what nobody signed', () =>
 });
 
 it('a plan of an unknown shape is shown as it is', () => {
-  expect(approvalLines({ text: '  Its text: {"a":1}', digest: 'd' }, 'plan')).toEqual([
+  expect(approvalLines({ text: '{"a":1}', digest: 'd' }, 'plan')).toEqual([
     'Gate "plan", plan d:',
-    '{"a":1}',
+    '  Its text: {"a":1}',
   ]);
 });
