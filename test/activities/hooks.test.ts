@@ -176,7 +176,7 @@ describe('whoever forges what a hook is told', () => {
     ['from', () => ({ from: order() }), {}, 'UNKNOWN_CLUSTER'],
     ['to', () => ({ to: order() }), {}, 'UNKNOWN_CLUSTER'],
     ['a cluster of nobody', () => ({ to: 'south' }), {}, 'UNKNOWN_CLUSTER'],
-    ['the number of a step', () => ({}), { number: '$(touch planted)' as unknown as number }, 'INVALID_INPUT'],
+    ['the number of a step', () => ({}), { number: 'one; two' as unknown as number }, 'INVALID_INPUT'],
   ])('gets no order into a shell by %s', async (_, forged, step, code) => {
     await withQuiesce(careless, async (own) => {
       expect(await own.failure('runHook', { ...hook('quiesce'), ...forged() }, { step })).toMatchObject({
