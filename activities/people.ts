@@ -35,7 +35,12 @@ export function createPeopleActivities(
     checkApprovals: execute(async ({ deployment, gate, planDigest, requestedBy, accepted, arrived }, { run }) => {
       const name = gateName(gate);
       const signals = new ArrivedSignals(run);
-      const approvals: VerifiedApproval[] = await verifiedApprovals(inventory, run, name, planDigest, accepted);
+      // As numbers, so that no document stands in an input once more.
+      const before = (await signals.all('approve', accepted)).map(({ content, arrival }) => ({
+        approval: content,
+        arrival,
+      }));
+      const approvals: VerifiedApproval[] = await verifiedApprovals(inventory, run, name, planDigest, before);
       const verdicts: Awaited<ReturnType<RunbookActivities['checkApprovals']>>['verdicts'][number][] = [];
       for (const { arrival, content, principal } of await signals.all('approve', arrived)) {
         const refuse = (code: string, text: string) => verdicts.push({ arrival, accepted: false, code, text });

@@ -16,7 +16,12 @@ const STAMP = join(ROOT, 'node_modules', '.bootstrap-stamp');
 const [task, ...taskArguments] = process.argv.slice(2);
 
 /** What takes long: seeded orders, killed workers, recorded histories, real servers. Test files by pattern. */
-const LONG_TESTS = ['test/ceremony/', 'test/real/', 'test/workflows/(worker-killed|burst-killed|key-homes|replay)\\.'];
+const LONG_TESTS = [
+  'test/ceremony/',
+  'test/long/',
+  'test/real/',
+  'test/workflows/(worker-killed|burst-killed|key-homes|replay)\\.',
+];
 
 const TASKS = {
   demo: async () => {

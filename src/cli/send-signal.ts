@@ -1,8 +1,9 @@
 import { createHash } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Client } from '@temporalio/client';
-import { WorkflowNotFoundError } from '@temporalio/client';
+import { WorkflowNotFoundError, isGrpcServiceError } from '@temporalio/client';
 import type { Receipt } from '../contracts/run-facts';
+import { UPDATES } from '../contracts/signals';
 import type { SignalName } from '../contracts/signals';
 import { RunbookError } from '../errors';
 import { EXIT } from './exit-codes';
@@ -43,8 +44,9 @@ export async function sendSignal(
   stop: AbortSignal,
 ): Promise<SentSignal> {
   const { workflowId } = run;
+  let updated: number | undefined;
   try {
-    await client.workflow.getHandle(workflowId, run.runId).signal(signal, input);
+    updated = await give(client, run, signal, input);
   } catch (error) {
     if (!(error instanceof WorkflowNotFoundError)) throw error;
     throw new RunbookError(
@@ -56,7 +58,7 @@ export async function sendSignal(
       },
     );
   }
-  const arrival = await findArrival(client, run, signal, input);
+  const arrival = updated ?? (await findArrival(client, run, signal, input));
   const receipt = arrival === undefined ? undefined : await awaitReceipt(client, run, signal, arrival, stop);
   const common = { signal, workflowId, ...(arrival === undefined ? {} : { arrival }) };
   if (receipt === undefined) {
@@ -65,6 +67,30 @@ export async function sendSignal(
   }
   const exitCode = receipt.verdict === 'accepted' ? EXIT.ok : EXIT.refused;
   return { ...common, receipt, lines: receiptLines(receipt), exitCode };
+}
+
+/**
+ * As a signal; where the server takes none any more for this run, as the update of the same name where there is one.
+ *
+ * @returns the number of the update, where it is one
+ */
+async function give(
+  client: Client,
+  { workflowId, runId }: RunReference,
+  signal: SignalName,
+  input: unknown,
+): Promise<number | undefined> {
+  const handle = client.workflow.getHandle(workflowId, runId);
+  try {
+    await handle.signal(signal, input);
+    return undefined;
+  } catch (error) {
+    const { cause } = error instanceof Error ? error : {};
+    const full = isGrpcServiceError(cause) && cause.details.includes('limit for signal events');
+    const update = UPDATES.find((name) => name === signal);
+    if (!full || update === undefined) throw error;
+    return handle.executeUpdate<number, [unknown]>(update, { args: [input] });
+  }
 }
 
 /** Which of the signals of this name ours is: receipts are known by that number. */
@@ -98,7 +124,7 @@ async function awaitReceipt(
     await delay(pauses.shift() ?? POLL_MS);
     const status = await queryStatus(client, run);
     const receipt = status?.receipts.findLast(
-      (candidate) => candidate.signal === signal && candidate.arrival === arrival,
+      (each) => each.signal === signal && (each.arrival === arrival || each.alsoFor?.includes(arrival) === true),
     );
     if (receipt !== undefined) return receipt;
   }

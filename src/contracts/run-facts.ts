@@ -36,6 +36,8 @@ export interface Receipt {
   readonly code: string;
   readonly text: string;
   readonly from?: Attested;
+  /** Further signals of the same name and batch that were refused for the same reason. */
+  readonly alsoFor?: readonly number[];
 }
 
 export type RunPhase =

@@ -44,6 +44,14 @@ export const SIGNALS = {
 } as const;
 export type SignalName = (typeof SIGNALS)[keyof typeof SIGNALS];
 
+/**
+ * What is also taken as an update of the same name: the server ends signals for good at 10,000 for one run, and a flood
+ * must not silence approvers. Arrival numbers from here on count updates, each name from 1.
+ */
+export const UPDATES = ['approve', 'decide'] as const;
+export type UpdateName = (typeof UPDATES)[number];
+export const UPDATES_FROM = 1_000_000;
+
 export const QUERIES = { status: 'status', invitation: 'invitation' } as const;
 
 const name = z.string().trim().min(1).max(100);

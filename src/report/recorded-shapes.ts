@@ -33,6 +33,7 @@ export const recordedFact: z.ZodType<RunFact> = z.discriminatedUnion('kind', [
     code: z.string(),
     text: z.string(),
     from: attested.optional(),
+    alsoFor: z.array(z.number()).optional(),
   }),
   z.object({ kind: z.literal('finding'), at, ...findingMembers }),
   z.object({

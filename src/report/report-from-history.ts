@@ -175,11 +175,16 @@ function parkingsOf({ parked, decided }: RunFacts): Report['parkings'] {
   });
 }
 
+/** Of a flood the rest is a count, among the findings: a report must stay small enough to be a result. */
+const SIGNALS_SHOWN = 1_000;
+
 /** A signal is answered by its receipt; pause, resume and abort also by the control that they became. */
 function signalsOf(run: RunRecord, { receipts, controls }: RunFacts): Report['signals'] {
-  const answered = new Set(receipts.map(({ signal, arrival }) => `${signal} ${arrival}`));
+  const answered = new Set(
+    receipts.flatMap(({ signal, arrival, alsoFor = [] }) => [arrival, ...alsoFor].map((each) => `${signal} ${each}`)),
+  );
   const became = (signal: string): number => controls.filter(({ control }) => control === signal).length;
-  return run.signals.map(({ signal, arrival, at, sender }) => ({
+  return run.signals.slice(0, SIGNALS_SHOWN).map(({ signal, arrival, at, sender }) => ({
     signal,
     arrival,
     at: isoTime(at),

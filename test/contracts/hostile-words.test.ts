@@ -108,6 +108,7 @@ const WAITS: readonly Waiting[] = [
 ];
 
 const STATUS: RunStatus = {
+  plainDocuments: true,
   runbook: 'drSwitchover',
   deployment: 'payments',
   workflowId: 'deployment:payments',

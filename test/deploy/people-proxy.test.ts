@@ -58,7 +58,21 @@ describe('deploy/people-proxy.conf', () => {
       'StartActivityExecution',
     ])
       expect(harmful).toContain(name);
-    expect(harmful.filter((name) => allowed.operators.has(`${WORKFLOW}${name}`))).toEqual([]);
+    // The approvals and decisions of a run that takes no signal any more.
+    expect(harmful.filter((name) => allowed.operators.has(`${WORKFLOW}${name}`))).toEqual([
+      'UpdateWorkflowExecution',
+      'PollWorkflowExecutionUpdate',
+    ]);
+  });
+
+  it('lets each client send signals and updates slowly, and nothing larger than 64 KiB, on both sides', () => {
+    const limited = /map \$request_uri \$sends \{([^}]*)\}/.exec(configuration)?.[1] ?? '';
+    for (const name of ['SignalWorkflowExecution', 'UpdateWorkflowExecution'])
+      expect(limited).toContain(`${WORKFLOW}${name} "$remote_addr $ssl_client_fingerprint";`);
+    expect(configuration).toContain('limit_req_zone $sends zone=signals:1m rate=30r/m;');
+    expect(configuration.match(/limit_req zone=signals burst=20 nodelay;\n\s+grpc_pass/g)).toHaveLength(2);
+    expect(configuration.match(/client_max_body_size 64k;/g)).toHaveLength(2);
+    expect(configuration.match(/client_max_body_size/g)).toHaveLength(2);
   });
 
   it('refuses by default, by the address as it was sent, on both sides', () => {
@@ -166,6 +180,30 @@ describe.each(WAYS)('people behind the proxy: %s', (way, possible) => {
 
   // The list kept by Node knows no certificates: this is about nginx alone.
   const ofNginx = byNginx ? it : () => undefined;
+  ofNginx(
+    'a flood is held back: of a hundred signals at once few arrive, and none that is larger than 64 KiB',
+    async () => {
+      const workflowId = `flooded-${process.pid}`;
+      await start(direct, workflowId);
+      const { workflowService } = people.connection;
+      const signal = (data: Buffer) =>
+        workflowService.signalWorkflowExecution({
+          namespace: temporalServer().namespace,
+          workflowExecution: { workflowId },
+          signalName: 'pause',
+          input: { payloads: [{ metadata: { encoding: Buffer.from('json/plain') }, data }] },
+        });
+      // One that is held back is tried again by the client: it ends with its deadline.
+      const sent = people.withDeadline(Date.now() + 2_000, () =>
+        Promise.allSettled(Array.from({ length: 100 }, () => signal(Buffer.from('{}')))),
+      );
+      expect((await sent).filter(({ status }) => status === 'fulfilled').length).toBeLessThan(30);
+      await expect(signal(Buffer.alloc(100_000, '"'))).rejects.toThrow();
+      expect((await direct.workflow.getHandle(workflowId).fetchHistory()).events?.length).toBeLessThan(40);
+      await direct.workflow.getHandle(workflowId).terminate();
+    },
+  );
+
   ofNginx('whoever shows no certificate, or that of the other side, gets nowhere', async () => {
     const [none, other] = [undefined, proxy.clients?.people];
     proxy = { ...proxy, clients: undefined };

@@ -132,7 +132,7 @@ describe('people control a run', () => {
   it('what describe, the Web UI and the status query show while people are waited for', async () => {
     const run = await scenario.start();
     await run.waitsFor('shares');
-    const { planDigest } = await run.waitsFor('approval');
+    await run.waitsFor('approval');
     const status = await run.status();
     expect(status).toMatchObject({ phase: 'waiting-for-people', runbook: 'drSwitchover', paused: false });
     expect(status.planText).toContain('Demote east');
@@ -154,8 +154,8 @@ describe('people control a run', () => {
     const details = await currentDetails(run);
     expect(details).not.toMatch(/^\s*\|.*\|/m);
     expect(details).toContain(`runbook approve ${scenario.workflowId} --gate plan --name YOUR-NAME`);
-    const pasted = /```json\n([^`]*)\n```/.exec(details)?.[1] ?? '';
-    expect(JSON.parse(pasted)).toMatchObject({ rid: status.runId, gate: 'plan', planDigest, verdict: 'approve' });
+    // Everybody here signs: nothing to write by hand.
+    expect(details).not.toContain('```json');
     for (const holder of HOLDERS) expect(details).toContain(`runbook share ${scenario.workflowId} --holder ${holder}`);
     told.push(details, JSON.stringify(status));
     await run.control('abort', { reason: 'seen' });
@@ -184,9 +184,9 @@ describe('people control a run', () => {
 
     await run.control('pause', { reason: 'look first', before: 'Write a marker on east' }, 'henry');
     await run.control('resume', { reason: 'go on' });
-    // Resume lifts every pause: the later one is set again.
+    // Resume lifts every pause: the later one is set again, with a document of its own.
     await run.until('resumed', ({ paused }) => !paused);
-    await run.control('pause', { reason: 'look first', before: 'Write a marker on east' }, 'henry');
+    await run.control('pause', { reason: 'look first, as I said', before: 'Write a marker on east' }, 'henry');
     await run.approve('go', 'henry');
     await run.waitsFor('resume', ({ by }) => by === 'henry');
     expect((await run.status()).steps.map(({ name }) => name)).not.toContain('Write a marker on east');

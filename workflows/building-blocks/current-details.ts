@@ -256,7 +256,7 @@ function shareItems(lines: readonly ShareLine[]): string[] {
   });
 }
 
-/** What a person writes into the form where the inventory takes a claim; last, because most inventories take none. */
+/** What a person writes into the form who need not sign; most inventories know nobody of that kind. */
 function byHandLines(status: RunStatus, namespace: string): string[] {
   const run = { ns: namespace, wid: status.workflowId, rid: status.runId };
   const objects = status.waiting.flatMap((waiting): Readonly<Record<string, unknown>>[] => {
@@ -270,12 +270,12 @@ function byHandLines(status: RunStatus, namespace: string): string[] {
       { ...run, step, parkingNo, action: choices[0]?.action ?? 'retry', reason: 'WHY', name: 'YOUR-NAME', iat: 0 },
     ];
   });
-  if (objects.length === 0) return [];
+  if (objects.length === 0 || status.plainDocuments !== true) return [];
   return [
     '',
     '#### By hand',
     '',
-    'Only where the inventory lets you claim who you are:',
+    'Only for those who need not sign, by the inventory:',
     '',
     ...objects.flatMap(pasted),
   ];

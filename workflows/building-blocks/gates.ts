@@ -3,7 +3,7 @@ import type { GatePolicyFacts } from '../../src/contracts/activities';
 import { nextCommandOf } from '../../src/contracts/next-commands';
 import type { GateName } from '../../src/contracts/plan';
 import { withNext } from '../../src/contracts/receipts';
-import type { Attested } from '../../src/contracts/run-facts';
+import type { Attested, Receipt } from '../../src/contracts/run-facts';
 import { unwrapDocument } from '../../src/contracts/signals';
 import type { InboxItem } from '../../src/contracts/signals';
 import { checks } from './activity-calls';
@@ -42,6 +42,7 @@ export async function passGate(run: Run, request: GateRequest): Promise<readonly
     return [];
   }
   const accepted: unknown[] = [];
+  const counted: number[] = [];
   const allMet = MET.get(run) ?? new Map<string, ReadonlySet<string>>();
   MET.set(run, allMet);
   const metWith = allMet.get(keyOf(gate, planDigest));
@@ -71,7 +72,7 @@ export async function passGate(run: Run, request: GateRequest): Promise<readonly
       return !refusal;
     });
     if (anew.length === 0) return;
-    const checked = await checkApprovals(run, request, { accepted, signed }, anew);
+    const checked = await checkApprovals(run, request, { accepted, counted, signed }, anew);
     if (!checked) return;
     satisfied = checked.satisfied;
     missing = checked.missing;
@@ -121,13 +122,17 @@ function refusalWhereMet(
 }
 
 function refuseAll(run: Run, items: readonly InboxItem[], code: string, text: string): void {
-  for (const { arrival } of items) run.state.receipt({ signal: 'approve', arrival, verdict: 'refused', code, text });
+  run.state.receiptsOf(items.map(({ arrival }) => ({ signal: 'approve', arrival, verdict: 'refused', code, text })));
 }
 
 async function checkApprovals(
   run: Run,
   request: GateRequest,
-  { accepted, signed }: { readonly accepted: unknown[]; readonly signed: string[] },
+  {
+    accepted,
+    counted,
+    signed,
+  }: { readonly accepted: unknown[]; readonly counted: number[]; readonly signed: string[] },
   items: readonly InboxItem[],
 ) {
   try {
@@ -136,16 +141,19 @@ async function checkApprovals(
       gate: request.gate,
       planDigest: request.planDigest,
       requestedBy: request.requestedBy,
-      accepted,
+      accepted: [...counted],
       arrived: items.map(({ arrival }) => arrival),
     });
+    const receipts: Receipt[] = [];
     for (const { arrival, accepted: counts, code, text, by } of checked.verdicts) {
-      run.state.receipt({ signal: 'approve', arrival, verdict: counts ? 'accepted' : 'refused', code, text, from: by });
+      receipts.push({ signal: 'approve', arrival, verdict: counts ? 'accepted' : 'refused', code, text, from: by });
       const item = items.find((each) => each.arrival === arrival);
       // With the number of its signal, by which dangerous activities find out again who sent it.
       if (counts && item) accepted.push(by?.how === 'principal' ? { approval: item.input, arrival } : item.input);
+      if (counts && item) counted.push(arrival);
       if (counts && item && by?.how === 'signed') signed.push(keyOf(item.input));
     }
+    run.state.receiptsOf(receipts);
     return checked;
   } catch (error) {
     if (!failureFacts(error)) throw error;

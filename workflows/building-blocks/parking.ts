@@ -1,5 +1,5 @@
 import { workflowInfo } from '@temporalio/workflow';
-import type { Attested } from '../../src/contracts/run-facts';
+import type { Attested, Receipt } from '../../src/contracts/run-facts';
 import type { DecisionAction, InboxItem } from '../../src/contracts/signals';
 import { checks } from './activity-calls';
 import type { FailureFacts } from './failures';
@@ -123,17 +123,13 @@ export class Parking {
 
   /** Checks decisions as they arrive: each must name this run, a parked step, its parking number and one of its choices. */
   async decide(items: readonly InboxItem[]): Promise<void> {
-    for (const { arrival } of items) {
-      const verdict = this.#withSecond(await this.#check(arrival));
-      this.#state.receipt({
-        signal: 'decide',
-        arrival,
-        verdict: verdict.accepted ? 'accepted' : 'refused',
-        code: verdict.code,
-        text: verdict.text,
-        from: verdict.by,
-      });
-    }
+    const checked = await this.#check(items.map(({ arrival }) => arrival));
+    this.#state.receiptsOf(
+      checked.map((each): Receipt => {
+        const { arrival, accepted, code, text, by } = this.#withSecond(each);
+        return { signal: 'decide', arrival, verdict: accepted ? 'accepted' : 'refused', code, text, from: by };
+      }),
+    );
   }
 
   /** Takes what was decided, and says what becomes of it: some choices count only once a second person makes them too. */
@@ -141,7 +137,8 @@ export class Parking {
     const { accepted, decision, by } = verdict;
     if (!accepted || !decision || !by || decision.rid !== workflowInfo().runId) return verdict;
     const parked = this.#parked.find((each) => each.step === decision.step && each.parkingNo === decision.parkingNo);
-    if (!parked || parked.decision) return verdict;
+    if (!parked || parked.decision)
+      return { ...verdict, accepted: false, code: 'not-parked', text: 'this parking was decided already' };
     const { action, reason } = decision;
     const needsTwo = parked.choices.some((choice) => choice.action === action && choice.needsTwo === true);
     const { first } = parked;
@@ -175,7 +172,7 @@ export class Parking {
     return verdict;
   }
 
-  async #check(arrival: number): Promise<CheckedDecision> {
+  async #check(arrived: readonly number[]): Promise<readonly CheckedDecision[]> {
     const open = this.#parked.filter((each) => each.decision === undefined);
     try {
       const { verdicts } = await checks.checkDecisions({
@@ -185,20 +182,13 @@ export class Parking {
           parkingNo,
           choices: choices.map((choice) => choice.action),
         })),
-        arrived: [arrival],
+        arrived,
       });
-      const [verdict] = verdicts;
-      if (verdict) return verdict;
+      return verdicts;
     } catch (error) {
       if (!failureFacts(error)) throw error;
     }
-    return {
-      arrival,
-      accepted: false,
-      code: 'not-checked',
-      text: 'could not be checked now; send it again',
-      by: undefined,
-      decision: undefined,
-    };
+    const text = 'could not be checked now; send it again';
+    return arrived.map((arrival) => ({ arrival, accepted: false, code: 'not-checked', text }));
   }
 }

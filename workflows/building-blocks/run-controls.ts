@@ -1,6 +1,6 @@
 import { isUndecodable } from '../../src/contracts/signals';
 import type { ControlAction, InboxItem } from '../../src/contracts/signals';
-import type { Attested } from '../../src/contracts/run-facts';
+import type { Attested, Receipt } from '../../src/contracts/run-facts';
 import { said } from '../../src/contracts/words';
 import { checks } from './activity-calls';
 import { failureFacts } from './failures';
@@ -35,8 +35,9 @@ export async function checkControls(
   { action, used, before = [], requestedBy }: Ordered,
   items: readonly InboxItem[],
 ): Promise<{ readonly orders: readonly Control[]; readonly missing: readonly string[] }> {
+  const refused: Receipt[] = [];
   const refuse = (arrival: number, code: string, text: string, from?: Attested) =>
-    state.receipt({ signal: action, arrival, verdict: 'refused', code, text, ...(from && { from }) });
+    void refused.push({ signal: action, arrival, verdict: 'refused', code, text, ...(from && { from }) });
   try {
     const arrived = items.map(({ arrival }) => arrival);
     const { deployment } = state;
@@ -60,6 +61,8 @@ export async function checkControls(
     for (const { arrival, input } of items)
       refuse(arrival, isUndecodable(input) ? 'undecodable' : 'not-checked', 'could not be checked now; send it again');
     return { orders: [], missing: [] };
+  } finally {
+    state.receiptsOf(refused);
   }
 }
 

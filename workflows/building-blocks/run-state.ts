@@ -148,6 +148,20 @@ export class RunState {
     this.notifications.alarm(finding);
   }
 
+  /** Gives the receipts of one batch: what was refused for the same reason, and is nobody's in particular, gets one. */
+  receiptsOf(batch: readonly Receipt[]): void {
+    const alike = (one: Receipt, other: Receipt) =>
+      one === other ||
+      (!one.from && !other.from && one.verdict === 'refused' && one.code === other.code && one.text === other.text);
+    for (const receipt of batch) {
+      const [first, ...rest] = batch.filter((each) => alike(each, receipt));
+      if (first !== receipt) continue;
+      const alsoFor = rest.map(({ arrival }) => arrival);
+      const text = `${receipt.text} (and ${alsoFor.length} more of this batch)`;
+      this.receipt(alsoFor.length === 0 ? receipt : { ...receipt, text, alsoFor });
+    }
+  }
+
   /** Keeps a receipt; of one signal's flood only the first ones, because each travels in the history twice. */
   receipt(receipt: Receipt): void {
     const count = (this.#receipted.get(receipt.signal) ?? 0) + 1;
@@ -213,6 +227,7 @@ export class RunState {
       findings: this.findings,
       ...(this.leftAtEnd.length === 0 ? {} : { leftToDo: this.leftAtEnd }),
       ...(this.#summary.length === 0 ? {} : { summary: this.#summary }),
+      ...(this.#site.plainDocuments === true ? { plainDocuments: true as const } : {}),
       invitation: this.invitation,
       ...(this.invitation !== undefined && this.asked && { asked: this.asked }),
     };

@@ -1,14 +1,18 @@
-import { defineSignal, patched, setDefaultSignalHandler, setHandler } from '@temporalio/workflow';
+import { defineSignal, defineUpdate, patched, setDefaultSignalHandler, setHandler } from '@temporalio/workflow';
 import type { NumberedSignal } from '../../src/contracts/activities';
 import { holdsKeyShare, textHoldsKeyShare } from '../../src/contracts/plain-shares';
-import type { InboxItem, SignalName } from '../../src/contracts/signals';
-import { SIGNALS, nameIn } from '../../src/contracts/signals';
+import type { InboxItem, SignalName, UpdateName } from '../../src/contracts/signals';
+import { SIGNALS, UPDATES, UPDATES_FROM, nameIn, unwrapDocument } from '../../src/contracts/signals';
 import { PLAIN_SHARES } from './plain-shares';
 
 /** Unknown signals that get a receipt of their own; the rest is only counted. */
 const UNKNOWN_RECEIPTS = 50;
-/** Signals of one name that are looked at in a run, and of these with one person's name on them; the rest is only counted. */
-const LOOKED_AT = { perSignal: 200, perName: 40 };
+/**
+ * Signals of one name that are looked at in a run, and of these with one person's name on them, as far as it was read for
+ * that; the rest is only counted. A turn of the run must stay short, also where it replays 10,000 signals.
+ */
+const LOOKED_AT = { perSignal: 200, perName: 40, namesRead: 1_000 };
+const MAX_UPDATE = 16 * 1024;
 /** The server takes 10,000 signals for a run: people are warned at a fifth. */
 const MANY_SIGNALS = 2_000;
 
@@ -19,11 +23,11 @@ const DESCRIPTIONS: Record<SignalName, string> = {
     'An approver approves or rejects a gate: what `runbook approve --print` printed; or the JSON object of the current details, where the inventory lets you claim who you are.',
   decide:
     'An operator decides what happens with a parked step: what `runbook decide --print` printed; or the JSON object of the current details, where the inventory lets you claim who you are.',
-  pause: 'Hold the run before its next step: {"by": "you", "reason": "why", "before": "optional name of a step"}',
-  resume: 'Let a paused run go on: {"by": "you", "reason": "why"}',
-  takeOver: 'A failover takes this run over: sent by a run of drFailover that was started with "takeOver": true.',
+  pause: 'Hold the run before its next step: what `runbook pause --print` printed.',
+  resume: 'Let a paused run go on: what `runbook resume --print` printed.',
+  takeOver: 'A failover takes this run over: what `runbook start drFailover --take-over --print` printed.',
   decline: 'A key holder cannot give a share now: what `runbook decline --print` printed. Stand-by holders are asked.',
-  abort: 'End the run at its next safe point and clean up: {"by": "you", "reason": "why"}',
+  abort: 'End the run at its next safe point and clean up: what `runbook abort --print` printed.',
 };
 
 /**
@@ -35,6 +39,7 @@ export class SignalInbox {
   readonly #waiting = new Map<SignalName, InboxItem[]>();
   readonly #lookedAt = new Map<string, number>();
   readonly #beyond = new Map<SignalName, number>();
+  readonly #updates = new Map<UpdateName, number>();
   #total = 0;
   #unknown: { readonly name: string; readonly arrival: number }[] = [];
   #unknownCount = 0;
@@ -46,6 +51,12 @@ export class SignalInbox {
     for (const name of Object.values(SIGNALS)) {
       setHandler(defineSignal<[unknown]>(name), (input: unknown) => this.#append(name, input), {
         description: DESCRIPTIONS[name],
+      });
+    }
+    for (const name of UPDATES) {
+      setHandler(defineUpdate<number, [unknown]>(name), (input: unknown) => this.#appendUpdate(name, input), {
+        validator: (input: unknown) => this.#refuseUpdate(name, input),
+        description: `As the signal ${name}, where the server takes no signal any more. Gives its number.`,
       });
     }
     setDefaultSignalHandler((name: string, ...args: unknown[]) => this.#appendUnknown(name, args));
@@ -119,7 +130,11 @@ export class SignalInbox {
       this.#plain.push({ signal, arrival });
       return;
     }
-    const item = { signal, arrival, receivedAt: Date.now(), input };
+    this.#put({ signal, arrival, receivedAt: Date.now(), input });
+  }
+
+  #put(item: InboxItem): void {
+    const { signal } = item;
     const waiting = this.#waiting.get(signal);
     if (waiting) waiting.push(item);
     else this.#waiting.set(signal, [item]);
@@ -127,14 +142,36 @@ export class SignalInbox {
 
   /** A name is a claim here: it shares out what is looked at, so that one person's flood leaves room for the others. */
   #mayLookAt(signal: SignalName, input: unknown): boolean {
-    const all = this.#lookedAt.get(signal) ?? 0;
-    if (all >= LOOKED_AT.perSignal) return false;
-    const named = JSON.stringify([signal, nameIn(input) ?? '']);
-    const ofName = this.#lookedAt.get(named) ?? 0;
-    if (ofName >= LOOKED_AT.perName) return false;
-    this.#lookedAt.set(signal, all + 1);
+    if ((this.#arrivals.get(signal) ?? 0) > LOOKED_AT.namesRead) return false;
+    return this.#countLookedAt(signal, nameIn(input) ?? '');
+  }
+
+  #countLookedAt(way: string, name: string): boolean {
+    const named = JSON.stringify([way, name]);
+    const [all, ofName] = [this.#lookedAt.get(way) ?? 0, this.#lookedAt.get(named) ?? 0];
+    if (all >= LOOKED_AT.perSignal || ofName >= LOOKED_AT.perName) return false;
+    this.#lookedAt.set(way, all + 1);
     this.#lookedAt.set(named, ofName + 1);
     return true;
+  }
+
+  /** A refused update leaves no event: what is not in form, and what is too much, costs the run nothing. */
+  #refuseUpdate(name: UpdateName, input: unknown): void {
+    const document = unwrapDocument(input);
+    const size = typeof document === 'string' ? document.length : (JSON.stringify(document) ?? '').length;
+    if (size > MAX_UPDATE) throw new TypeError('refused: larger than 16 KiB');
+    const by = nameIn(input);
+    if (by === undefined) throw new TypeError(`refused: not a document as \`runbook ${name}\` makes it`);
+    if (holdsKeyShare(input)) throw new TypeError('refused: it seems to hold a key share in plain text');
+    if (!this.#countLookedAt(`update ${name}`, by))
+      throw new TypeError('refused: this run has looked at as many as it does, in all or in this name');
+  }
+
+  #appendUpdate(signal: UpdateName, input: unknown): number {
+    const arrival = Math.max(UPDATES_FROM, this.#updates.get(signal) ?? 0) + 1;
+    this.#updates.set(signal, arrival);
+    this.#put({ signal, arrival, receivedAt: Date.now(), input });
+    return arrival;
   }
 
   /** A name is shown where it looks like a slip of the keyboard; anything else could be somebody's secret. */

@@ -17,6 +17,9 @@ const LANES: readonly (readonly SignalName[])[] = [
   ['pause', 'resume', 'abort', 'takeOver'],
 ];
 
+const NEXT_IN_FLOOD =
+  'Find out who sends them, and take their right to signal away. `runbook approve` and `runbook decide` go another way by themselves where the server takes no signal any more.';
+
 /** Gives each signal to whoever looks at its name, from the first await of a runbook until its end. */
 export class SignalPump {
   readonly #state: RunState;
@@ -44,7 +47,7 @@ export class SignalPump {
    * orders are looked at side by side: a slow check of one must not hold back a decision inside an outage.
    */
   async pump(): Promise<void> {
-    await inParallel([this.#pumpPlain(), ...LANES.map((lane) => this.#pumpLane(lane))]);
+    await inParallel([this.#pumpPlain(), this.#watchFlood(), ...LANES.map((lane) => this.#pumpLane(lane))]);
   }
 
   /** What seems to be a key share in plain text is refused beside everything else, and before the run ends. */
@@ -54,6 +57,38 @@ export class SignalPump {
       if (!this.#inbox.plainWaits) return;
       await refusePlainShares(this.#state, this.#inbox.takePlain());
       this.#state.show();
+    }
+  }
+
+  /** Says at once what is not looked at any more, and warns people while the server still takes signals. */
+  async #watchFlood(): Promise<void> {
+    const told = new Set<SignalName>();
+    let warned = false;
+    const newly = () => this.#inbox.beyond.size > told.size || (!warned && this.#inbox.flood !== undefined);
+    for (;;) {
+      await condition(() => newly() || this.#closing);
+      if (!newly()) return;
+      for (const name of this.#inbox.beyond.keys()) {
+        if (told.has(name)) continue;
+        told.add(name);
+        this.#state.finding({
+          severity: 'warning',
+          code: 'too-many-signals',
+          text: `More signals ${name} came than this run looks at, in all or in one person's name: further ones are refused unread, and only counted.`,
+          next: NEXT_IN_FLOOD,
+        });
+      }
+      if (!warned && this.#inbox.flood !== undefined) {
+        warned = true;
+        const finding = {
+          severity: 'critical',
+          code: 'signal-flood',
+          text: `${this.#inbox.flood} signals came to this run. The server takes 10,000 and refuses every further one, also of people who are waited for.`,
+          next: NEXT_IN_FLOOD,
+        } as const;
+        this.#state.finding(finding);
+        this.#state.notifications.alarm(finding);
+      }
     }
   }
 
@@ -97,6 +132,15 @@ export class SignalPump {
         code: 'unknown-signals',
         text: `${beyond} more signals of unknown names arrived than the run gives receipts for.`,
         next: 'Find out who sends them: each costs an event of this run.',
+      });
+    }
+    const notLookedAt = [...this.#inbox.beyond].map(([name, count]) => `${count} ${name}`);
+    if (notLookedAt.length > 0) {
+      this.#state.finding({
+        severity: 'warning',
+        code: 'signals-not-looked-at',
+        text: `Signals that this run refused unread: ${notLookedAt.join(', ')}.`,
+        next: NEXT_IN_FLOOD,
       });
     }
     this.#closing = true;

@@ -149,7 +149,7 @@ function arrivedAt(
 ): number | undefined {
   const { approval, arrival } = signalled(document);
   // Its sender was read from this very signal. A signature says nothing of the signal that brought it.
-  if (how === 'principal' && arrival !== undefined) return arrived[arrival - 1]?.at;
+  if (how === 'principal' && arrival !== undefined) return arrived.find((each) => each.arrival === arrival)?.at;
   const said = unwrapDocument(approval);
   const same = ({ content }: ArrivedSignal) => sameContent(unwrapDocument(content), said);
   return (how === 'claimed' ? arrived.findLast(same) : arrived.find(same))?.at;

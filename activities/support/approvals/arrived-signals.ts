@@ -4,7 +4,7 @@ import type { Client } from '@temporalio/client';
 import type { temporal } from '@temporalio/proto';
 import { changeWindow } from '../../../src/contracts/runbook-inputs';
 import type { Principal } from '../../../src/contracts/run-facts';
-import { SIGNALS, unwrapDocument } from '../../../src/contracts/signals';
+import { SIGNALS, UPDATES_FROM, unwrapDocument } from '../../../src/contracts/signals';
 import type { SignalName } from '../../../src/contracts/signals';
 import { RunbookError } from '../../../src/errors';
 import { firstValue, textOf, timestampMs } from '../../../src/report/history-values';
@@ -44,14 +44,25 @@ export class ArrivedSignals {
    * @throws RunbookError DOCUMENT_INVALID where the history holds no such signal
    */
   async of(signal: SignalName | 'unknown', arrival: number): Promise<ArrivedSignal> {
-    const event = (await this.#named(signal))[arrival - 1];
+    const update = arrival > UPDATES_FROM && signal !== 'unknown';
+    const event = update
+      ? (await this.#updates(signal))[arrival - UPDATES_FROM - 1]
+      : (await this.#named(signal))[arrival - 1];
     if (!event) throw noSuchSignal();
     return arrivedSignal(event, arrival);
   }
 
-  /** Every signal of a name that is in the history now. */
+  /** Every signal of a name that is in the history now, and every update. */
   async every(signal: SignalName): Promise<readonly ArrivedSignal[]> {
-    return (await this.#named(signal)).map((event, index) => arrivedSignal(event, index + 1));
+    const signals = (await this.#named(signal)).map((event, index) => arrivedSignal(event, index + 1));
+    const updates = (await this.#updates(signal)).map((event, index) => arrivedSignal(event, UPDATES_FROM + index + 1));
+    return [...signals, ...updates];
+  }
+
+  /** Those that the run accepted: the others left no event. */
+  async #updates(name: SignalName): Promise<readonly SignaledEvent[]> {
+    this.#events ??= this.#read();
+    return (await this.#events).filter((event) => updateInput(event)?.name === name);
   }
 
   /** The window that the run was started with, epoch ms. */
@@ -162,10 +173,15 @@ function arrivedSignal(event: SignaledEvent, arrival: number): ArrivedSignal {
   return {
     arrival,
     eventId: Number(event.eventId ?? 0),
-    content: firstValue(event.workflowExecutionSignaledEventAttributes?.input),
+    content: firstValue(updateInput(event)?.args ?? event.workflowExecutionSignaledEventAttributes?.input),
     at: timestampMs(event.eventTime) ?? Date.now(),
-    principal: principalOf(event),
+    // The event of an update is written for the worker that accepted it.
+    principal: updateInput(event) ? undefined : principalOf(event),
   };
+}
+
+function updateInput(event: SignaledEvent): temporal.api.update.v1.IInput | null | undefined {
+  return event.workflowExecutionUpdateAcceptedEventAttributes?.acceptedRequest?.input;
 }
 
 function principalOf({ principal }: SignaledEvent): Principal | undefined {

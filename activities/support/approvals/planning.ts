@@ -3,7 +3,7 @@ import { NOTIFICATION_EVENTS } from '../../../src/contracts/notifications';
 import type { ClusterObservation } from '../../../src/contracts/observations';
 import type { AllowedOperation, GateName, PlanDocument, RunbookPlan } from '../../../src/contracts/plan';
 import type { RunbookName } from '../../../src/contracts/names';
-import { approversOf } from '../../../src/inventory';
+import { approversOf, decidersOf } from '../../../src/inventory';
 import type { Deployment, Inventory } from '../../../src/inventory';
 import type { ActivityDependencies } from '../../dependencies';
 import type { Clusters } from '../clusters';
@@ -24,10 +24,13 @@ export function siteFacts(
   { inventory, searchAttributesRegistered }: ActivityDependencies,
   deployment: string,
 ): SiteFacts {
-  const { notifications: targets = [], people, shareGroups = [] } = inventory.deployments.get(deployment) ?? {};
+  const found = inventory.deployments.get(deployment);
+  const { notifications: targets = [], people, shareGroups = [] } = found ?? {};
+  const unsigned = found && decidersOf(inventory, found).some(({ attestation }) => attestation !== 'signed');
   const site = {
     searchAttributesRegistered,
     uiAddress: inventory.temporal.uiAddress,
+    ...(unsigned === true && ({ plainDocuments: true } as const)),
     ...(shareGroups.length > 0 && { shareGroups: groupRule(shareGroups) }),
   };
   if (targets.length === 0 || !people) return site;

@@ -141,7 +141,8 @@ export interface SwitchoverActivities {
     readonly gate: string;
     readonly planDigest: string;
     readonly requestedBy: string;
-    readonly accepted: readonly unknown[];
+    /** Numbers of those that counted before. */
+    readonly accepted: readonly number[];
     readonly arrived: readonly number[];
   }): Promise<{
     readonly verdicts: readonly {

@@ -36,6 +36,8 @@ export interface SiteFacts {
   readonly uiAddress?: string;
   /** The groups of which key shares must come, in words; absent where the inventory names none. */
   readonly shareGroups?: string;
+  /** Somebody who may decide is known without a signature: plain documents can be accepted. */
+  readonly plainDocuments?: true;
   /** Absent where nobody outside of the run is told anything. */
   readonly notifications?: NotificationFacts;
 }

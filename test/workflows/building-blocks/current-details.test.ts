@@ -9,6 +9,7 @@ const STATUS: RunStatus = {
   workflowId: 'deployment:payments',
   runId: 'a-run',
   phase: 'waiting-for-people',
+  plainDocuments: true,
   paused: false,
   waiting: [],
   steps: [
@@ -85,9 +86,11 @@ it('a run that has ended says how, and what is left to do, before its steps', ()
   expect(details).toMatch(/finished, aborted[^]*\*\*Left to do\*\*: Keep east fenced\.[^]*#### Steps/);
 });
 
-it('what is written by hand comes last: after the steps', () => {
-  const [approval] = WAITING[0] ?? [];
-  expect(shown({ waiting: approval ? [approval] : [] })).toMatch(/#### Steps[^]*"planDigest": "digest"/);
+it('what is written by hand comes last, after the steps, and only where somebody need not sign', () => {
+  const waiting = [WAITING[0]?.[0], WAITING[2]?.[0]].flatMap((each) => (each ? [each] : []));
+  expect(shown({ waiting })).toMatch(/#### Steps[^]*"planDigest": "digest"[^]*"parkingNo": 2/);
+  const { plainDocuments: _plain, ...signed } = STATUS;
+  expect(currentDetails({ ...signed, waiting }, 'default')).not.toContain('```');
 });
 
 it('how many shares are missing is said, not only how many there must be', () => {

@@ -45,7 +45,13 @@ describe('a gate that was met and opens again', () => {
       } as never),
     );
     const run = {
-      state: { fact: nothing, wait: nothing, waitOver: nothing, receipt: (each: object) => void receipts.push(each) },
+      state: {
+        fact: nothing,
+        wait: nothing,
+        waitOver: nothing,
+        receipt: nothing,
+        receiptsOf: (batch: readonly object[]) => void receipts.push(...batch),
+      },
       signals: { on: (_name: string, to: typeof handle) => void (handle = to) },
       waitFor: (ready: () => boolean) =>
         Promise.resolve().then(async () => {
