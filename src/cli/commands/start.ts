@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { userInfo } from 'node:os';
 import type { Command } from 'commander';
 import { WorkflowExecutionAlreadyStartedError } from '@temporalio/client';
-import { lockWorkflowId } from '../../contracts/names';
+import { RUNBOOK_NAMES, lockWorkflowId } from '../../contracts/names';
 import type { RunbookName } from '../../contracts/names';
 import { switchoverPlanOf } from '../../contracts/plan';
 import type { Precondition } from '../../contracts/plan';
@@ -207,6 +207,9 @@ async function takeOver(
     throw error;
   });
   if (holder?.status.name !== 'RUNNING') return false;
+  // What is none of ours answers no signal: the start names who holds the lock.
+  const ours = RUNBOOK_NAMES.some((known) => known === holder.type);
+  if (!ours || holder.taskQueue !== taskQueueSetting(host.context.env)) return false;
   const run = { workflowId, runId: holder.runId };
   const { requestedBy, reason } = object;
   const name = options.name ?? (typeof requestedBy === 'string' ? requestedBy : userInfo().username);
