@@ -50,7 +50,7 @@ export function createOnboardingAssessmentActivities(
 async function assess(
   dependencies: ActivityDependencies,
   clusters: Clusters,
-  { signal, run }: Execution,
+  { signal }: Execution,
   input: Asked,
   readFilter?: (source: ClusterAccess, id: string) => Promise<PathsFilterFacts | undefined>,
 ): Promise<Assessment<SecondaryOnboardingRoute>> {
