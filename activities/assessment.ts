@@ -214,7 +214,6 @@ function planDocument(
     go: input.go,
     onStuck: input.onStuck,
     acceptLoss: input.acceptLoss,
-    ...(input.acknowledgeFlapping ? { acknowledgeFlapping: true } : {}),
     reason: input.reason,
     ...(input.requestedBy === undefined ? {} : { requestedBy: input.requestedBy }),
     steps: planSteps(input, route, of),

@@ -129,7 +129,7 @@ function inventoryText(
         ceremony: { holders: [...HOLDERS], collectFor: '30m', useFor: '30m', tokenSource: 'ceremony' },
         gates: { plan: gate, go: gate },
         // Switched over and back without a pause.
-        limits: { coolDown: '1ms', flappingWithin: '1ms' },
+        limits: { coolDown: '1ms' },
       },
     },
   });

@@ -33,7 +33,6 @@ export const switchoverPlan = z.strictObject({
   onStuck: z.enum(['promote-back', 'park']),
   acceptLoss: z.enum(['none', 'bounded']),
   /** The cool-down after the last change of the primary, and how often it changed lately, do not hold this run back. */
-  acknowledgeFlapping: z.boolean().optional(),
   reason: z.string(),
   /** Who asked, as the start input claims; decides who may not approve. */
   requestedBy: z.string().optional(),

@@ -19,7 +19,6 @@ export interface InventoryFacts {
   readonly batchTokens?: Readonly<Record<string, unknown>>;
 }
 
-
 /** The inventory file (docs/inventory.md) of the demonstration. */
 export function inventoryText(facts: InventoryFacts): string {
   const {
@@ -65,7 +64,7 @@ export function inventoryText(facts: InventoryFacts): string {
         pathsFilters: pathsFilters ?? {},
         batchTokens: batchTokens ?? {},
         // A deployment of a demonstration is switched over and back within minutes.
-        limits: { coolDown: '1s', flappingChanges: 100, primaryGone: '10s', heartbeatAge: '5s' },
+        limits: { coolDown: '1s', primaryGone: '10s', heartbeatAge: '5s' },
         ...(hooks === undefined
           ? {}
           : {

@@ -163,9 +163,6 @@ const limits = z
     primaryGone: duration.prefault('30s'),
     /** After a change of the primary, before a planned one. */
     coolDown: duration.prefault('30m'),
-    /** More changes of the primary than this within `flappingWithin` block a planned one. */
-    flappingChanges: z.int().min(1).default(3),
-    flappingWithin: duration.prefault('24h'),
     unseal: duration.prefault('4h'),
     /** How long people are waited for who open the calls of a ceremony, and who close them again. */
     breakGlass: duration.prefault('4h'),
@@ -183,8 +180,6 @@ const limits = z
     merkleEvidenceMs: value.merkleEvidence,
     primaryGoneMs: value.primaryGone,
     coolDownMs: value.coolDown,
-    flappingChanges: value.flappingChanges,
-    flappingWithinMs: value.flappingWithin,
     unsealMs: value.unseal,
     breakGlassMs: value.breakGlass,
     takeBackMs: value.takeBack,

@@ -13,7 +13,6 @@ it('the least input of a switchover is completed with the careful choices', () =
   expect(drSwitchoverInput.parse(SWITCHOVER)).toEqual({
     ...SWITCHOVER,
     dryRun: false,
-    acknowledgeFlapping: false,
     go: 'required',
     onStuck: 'promote-back',
     acceptLoss: 'none',

@@ -58,7 +58,6 @@ const LIMITS = {
   merkleEvidence: '60s',
   // Tests switch over and back at once.
   coolDown: '1ms',
-  flappingWithin: '1ms',
 } as const;
 
 export interface ScenarioOptions {

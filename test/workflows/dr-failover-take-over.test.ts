@@ -77,7 +77,7 @@ describe('a failover that takes the lock over', () => {
     cell('drSwitchover', 'taken over at', 'pause'),
     planned.test(async (scenario) => {
       await bringBack(scenario, 'east', 'west');
-      const run = await scenario.start({ to: 'east', acknowledgeFlapping: true });
+      const run = await scenario.start({ to: 'east' });
       await run.waitsFor('approval', ({ gate }) => gate === 'plan');
       await run.control('pause', { reason: 'lunch', before: 'Read and check again' });
       await run.people({ go: false });
@@ -100,7 +100,7 @@ describe('a failover that takes the lock over', () => {
       await bringBack(scenario, 'west', 'east');
       scenario.limit({ catchUp: '1s' });
       scenario.service.cluster('west').holdStream('dr', true);
-      const run = await underWay(scenario, { acknowledgeFlapping: true });
+      const run = await underWay(scenario, {});
       await run.waitsFor('decision', ({ step }) => step === 'Wait until west has it');
       scenario.service.cluster('west').holdStream('dr', false);
       await expectServesAlone(scenario, 'east');
@@ -153,7 +153,7 @@ describe('a failover that takes the lock over', () => {
     outages.test(async (scenario) => {
       await bringBack(scenario, 'east', 'west');
       const refusal = refusePromotion(scenario, 'east');
-      const run = await underWay(scenario, { to: 'east', onStuck: 'park', acknowledgeFlapping: true });
+      const run = await underWay(scenario, { to: 'east', onStuck: 'park' });
       await parksInTime(run, ({ step }) => step === 'Promote east');
       // The demoted primary answers: that it is none is proven, and the silence has lasted.
       refusal.remove();
@@ -182,7 +182,7 @@ describe('a failover that takes the lock over', () => {
         promoting.resolve();
         return heard.promise;
       });
-      const run = await underWay(scenario, { acknowledgeFlapping: true });
+      const run = await underWay(scenario, {});
       await promoting.promise;
       const input = { deployment: scenario.name, reason: 'no primary for a minute' };
       await run.handle.signal('takeOver', { ...input, takeOverDocument: await takeOverBy(run) });

@@ -273,7 +273,7 @@ describe('faults in the outage', () => {
         demoting.resolve();
         return heard.promise;
       });
-      const run = await underWay(scenario, { to, acknowledgeFlapping: true });
+      const run = await underWay(scenario, { to });
       await demoting.promise;
       await stop(run);
       await run.until('the stop was noted', ({ findings }) => findings.some(({ code }) => code === 'stop-noted'));
@@ -317,7 +317,7 @@ describe('faults in the outage', () => {
       ),
       people.test(async (scenario) => {
         refusePromotion(scenario, 'east');
-        const run = await underWay(scenario, { to: 'east', onStuck: 'park', acknowledgeFlapping: true });
+        const run = await underWay(scenario, { to: 'east', onStuck: 'park' });
         await parksInTime(run, ({ step }) => step === 'Promote east');
         await run.decide('leave');
         const report = await run.report();

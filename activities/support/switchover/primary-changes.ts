@@ -33,7 +33,7 @@ const PROMOTIONS: ReadonlySet<string> = new Set([
   'forcePromoteAfterFailover',
   'promotePerformanceSecondary',
 ]);
-/** Enough to see roles flap; the histories of more are not read. */
+/** The histories of more are not read. */
 const HISTORIES_READ = 50;
 const DEADLINE_MS = 5_000;
 
@@ -53,7 +53,7 @@ function promotionOf({ ns, wid, rid }: RunContext, deployment: string, cluster: 
 }
 
 /**
- * The changes of the primary within the times that the inventory looks at: promotions in the histories of closed runs
+ * The changes of the primary within the cool-down: promotions in the histories of closed runs
  * under the lock of the deployment.
  *
  * @returns undefined where Temporal cannot tell
@@ -61,11 +61,11 @@ function promotionOf({ ns, wid, rid }: RunContext, deployment: string, cluster: 
 export async function readPrimaryChanges(
   dependencies: Sources,
   deployment: string,
-  { coolDownMs, flappingWithinMs }: Pick<Limits, 'coolDownMs' | 'flappingWithinMs'>,
+  { coolDownMs }: Pick<Limits, 'coolDownMs'>,
   { ns, signal }: { readonly ns: string; readonly signal: AbortSignal },
 ): Promise<PrimaryChanges | undefined> {
   const { temporal, log } = dependencies;
-  const since = new Date(Date.now() - Math.max(coolDownMs, flappingWithinMs));
+  const since = new Date(Date.now() - coolDownMs);
   const query = [
     `WorkflowId = "${deploymentWorkflowId(deployment)}"`,
     'ExecutionStatus != "Running"',

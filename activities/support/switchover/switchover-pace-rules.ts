@@ -2,14 +2,12 @@ import type { Precondition } from '../../../src/contracts/plan';
 import type { PrimaryChanges } from './primary-changes';
 import type { Rule, SwitchoverWorld } from './switchover-rule';
 
-const ACKNOWLEDGE = 'or {"acknowledgeFlapping": true}';
+/** Not at once after the last change of the primary: a planned run has time. */
+export const pace: Rule = (world) => [coolDown(world)];
 
-/** Not at once after the last change of the primary, and not again and again: a planned run has time. */
-export const pace: Rule = (world) => [coolDown(world), flapping(world)];
-
-function coolDown({ changes, now, input, deployment }: SwitchoverWorld): Precondition {
+function coolDown({ changes, now, deployment }: SwitchoverWorld): Precondition {
   const name = 'cool-down since the last change of the primary';
-  const needed = `${inWords(deployment.limits.coolDownMs)} ago or more, ${ACKNOWLEDGE}`;
+  const needed = `${inWords(deployment.limits.coolDownMs)} ago or more`;
   if (changes === undefined) return unreadable(name, needed);
   const [last] = changes.changes;
   const passed = last === undefined || now - last.at >= deployment.limits.coolDownMs;
@@ -18,44 +16,10 @@ function coolDown({ changes, now, input, deployment }: SwitchoverWorld): Precond
       ? 'none lately'
       : `${last.runbook} ${inWords(Math.max(0, now - last.at))} ago (run ${last.runId})`;
   if (passed && changes.unattested.length > 0) return doubtful(name, changes, needed);
-  return verdict(
-    name,
-    passed,
-    observed,
-    needed,
-    input.acknowledgeFlapping,
-    'Wait for the cool-down: what is broken shows then.',
-  );
-}
-
-function flapping({ changes, now, input, deployment }: SwitchoverWorld): Precondition {
-  const { flappingChanges, flappingWithinMs } = deployment.limits;
-  const name = 'roles do not flap';
-  const needed = `at most ${flappingChanges} changes of the primary within ${inWords(flappingWithinMs)}, ${ACKNOWLEDGE}`;
-  if (changes === undefined) return unreadable(name, needed);
-  const count = changes.changes.filter(({ at }) => now - at < flappingWithinMs).length;
-  return verdict(
-    name,
-    count < flappingChanges,
-    `${count} within ${inWords(flappingWithinMs)}; this would be one more`,
-    needed,
-    input.acknowledgeFlapping,
-    'Find out why roles change so often before the next time.',
-  );
-}
-
-function verdict(
-  name: string,
-  good: boolean,
-  observed: string,
-  needed: string,
-  acknowledged: boolean,
-  next: string,
-): Precondition {
-  if (good) return { name, observed, needed, verdict: 'ok' };
-  return acknowledged
-    ? { name, observed: `${observed}; acknowledged`, needed, verdict: 'warn', next }
-    : { name, observed, needed, verdict: 'fail', next: `${next} Or start with {"acknowledgeFlapping": true}.` };
+  if (passed) return { name, observed, needed, verdict: 'ok' };
+  const next =
+    'Wait for the cool-down: what is broken shows then. If it cannot wait, lower limits.coolDown in the inventory.';
+  return { name, observed, needed, verdict: 'fail', next };
 }
 
 /** What no worker attested counts as unknown: people see it, and nobody is held back by what somebody made up. */

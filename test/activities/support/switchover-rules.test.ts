@@ -70,8 +70,6 @@ const deployment = {
     lagWalEntries: 10,
     heartbeatAgeMs: 5_000,
     coolDownMs: 1_800_000,
-    flappingChanges: 3,
-    flappingWithinMs: 86_400_000,
   },
   marker: { path: MARKER },
   ceremony: { holders: ['ada', 'bert', 'cleo'], standBy: [], terms: [], groups: [], batchMarginMs: 1_800_000 },
@@ -96,12 +94,6 @@ function world(more: Partial<SwitchoverWorld> = {}): SwitchoverWorld {
   };
 }
 const change = (minutesAgo: number) => ({ runbook: 'drFailover', runId: 'a-run', at: NOW - minutesAgo * 60_000 });
-const acknowledgedPace = drSwitchoverInput.parse({
-  deployment: 'payments',
-  to: 'west',
-  reason: 'a test',
-  acknowledgeFlapping: true,
-});
 const facts = (more: Partial<SwitchoverWorld['facts']>): Partial<SwitchoverWorld> => ({
   facts: { ...world().facts, ...more },
 });
@@ -131,27 +123,13 @@ const NOT_OK: readonly (readonly [string, Partial<SwitchoverWorld>, Precondition
     'fail',
     'drFailover 29 min ago (run a-run)',
   ],
-  [
-    COOL_DOWN,
-    { changes: { changes: [change(29)], unattested: [] }, input: acknowledgedPace },
-    'warn',
-    '29 min ago (run a-run); acknowledged',
-  ],
   [COOL_DOWN, { changes: undefined }, 'not-checkable', 'Temporal does not tell'],
-  ['roles do not flap', { changes: { changes: [31, 600, 1439].map(change), unattested: [] } }, 'fail', '3 within 24 h'],
-  [
-    'roles do not flap',
-    { changes: { changes: [31, 600, 1439].map(change), unattested: [] }, input: acknowledgedPace },
-    'warn',
-    'acknowledged',
-  ],
   [
     COOL_DOWN,
     { changes: { changes: [], unattested: ['a-run'] } },
     'warn',
     'no worker attested the promotion that a run tells of (a-run)',
   ],
-  ['roles do not flap', { changes: undefined }, 'not-checkable', 'Temporal does not tell'],
   [
     'every node answers',
     { from: from({}, { nodes: [node(), node({ reachable: false, error: 'UNREACHABLE: x' })] }) },
