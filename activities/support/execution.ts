@@ -5,6 +5,7 @@ import { RunbookError, isRunbookError } from '../../src/errors';
 import { redact } from '../../src/secrets';
 import type { RunContext } from '../../src/secrets';
 import { GivenUp } from './given-up';
+import { checkInput } from './inputs';
 
 const HEARTBEAT_MS = 1_500;
 /** Another attempt begins 9 s after the last heartbeat that arrived, and the SDK holds one back for up to 4 s. */
@@ -53,6 +54,11 @@ export function execute<I extends object, R>(
     const { info } = context;
     const { workflowExecution: workflow, workflowNamespace: ns } = info;
     if (workflow === undefined || ns === undefined) throw toFailure(startedAlone());
+    try {
+      checkInput(info.activityType, input);
+    } catch (error) {
+      throw toFailure(error);
+    }
     // One activity reads many nodes at once, each request listening for its own cancellation.
     setMaxListeners(0, context.cancellationSignal);
     let progress = '';
