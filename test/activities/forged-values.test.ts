@@ -336,12 +336,16 @@ describe('no activity signs or encrypts what it is passed', () => {
     });
     expect(said['recipient']).toMatch(/^age1pq1[a-z0-9]{1000,}$/);
     expect(Number(said['exp']) * 1000).toBeLessThan(Date.now() + 31 * 60_000);
-    for (const cluster of ['nowhere', '../east', '']) {
+    for (const [cluster, refusal] of [
+      ['nowhere', 'UNKNOWN_CLUSTER'],
+      ['../east', 'INVALID_INPUT'],
+      ['', 'INVALID_INPUT'],
+    ] as const) {
       const { code } = await bench.failure('createCeremony', {
         ...{ deployment: DEPLOYMENT, runbook: 'drSwitchover', reason: 'a test', requestedBy: 'olga', inputDigest: 'x' },
         ...{ targets: [{ cluster, uses: ['dr.promote'] as const }], epoch: 2 },
       });
-      expect(code).toBe('UNKNOWN_CLUSTER');
+      expect(code).toBe(refusal);
     }
     await bench.stop();
   });
