@@ -68,6 +68,7 @@ const MEMBERS = {
   authority: z.looseObject({ plan: z.looseObject({ text: text(1_000_000), digest }), approvals: list(z.unknown()) }),
   before: list(z.looseObject({ name: person })),
   budgetMs: z.number().min(0).max(3_600_000),
+  calledBefore: z.boolean(),
   ceremony,
   cid,
   cluster: clusterName,
