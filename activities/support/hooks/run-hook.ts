@@ -103,11 +103,12 @@ async function demandPrimary(
   const access = clusters.of(deployment, to);
   const kind = access.entry.drSet === clusters.of(deployment, from).entry.drSet ? 'DR' : 'performance';
   const { client } = access;
-  const read = kind === 'DR' ? client.dr : client.performance;
   const { signal } = execution;
+  const status = (node: string) =>
+    kind === 'DR' ? client.dr.status({ node, signal }) : client.performance.status({ node, signal });
   const { mode } = await beforeSending(() =>
     awaitState(execution, {
-      read: () => readActive(access, signal, (node) => read.status({ node, signal })),
+      read: () => readActive(access, signal, status),
       until: () => true,
       budgetMs: ROLE_BUDGET_MS,
       describe: describeReplication,
