@@ -1,6 +1,6 @@
-import type { AssessSwitchoverResult, RunbookActivities, SwitchoverRoute } from '../src/contracts/activities';
+import type { Assessment, RunbookActivities, SwitchoverRoute } from '../src/contracts/activities';
 import type { ClusterObservation } from '../src/contracts/observations';
-import type { PlanDocument, Precondition, SwitchoverPlan } from '../src/contracts/plan';
+import type { AllowedOperation, PlanDocument, Precondition } from '../src/contracts/plan';
 import type { DrSwitchoverInput } from '../src/contracts/runbook-inputs';
 import type { Deployment } from '../src/inventory';
 import { drSetOf, findCluster, findDeployment } from '../src/inventory';
@@ -10,8 +10,7 @@ import type { Clusters } from './support/clusters';
 import { breakGlassWarnings, ceremonyCallsAllowed, isIn } from './support/ceremony-access';
 import { execute } from './support/execution';
 import { describeReplication, observeCluster } from './support/observe';
-import { gateFacts, observeDeployment, siteFacts } from './support/approvals/planning';
-import { planDigest } from './support/approvals/plan-digest';
+import { gateFacts, identityOf, observeDeployment, planDocument, siteFacts } from './support/approvals/planning';
 import { readPrimaryChanges } from './support/switchover/primary-changes';
 import type { SwitchoverFacts } from './support/switchover/switchover-facts';
 import { ceremonyAccess, readSwitchoverFacts } from './support/switchover/switchover-facts';
@@ -32,75 +31,77 @@ export function createAssessmentActivities(
       observations: await observeAll(deployment, signal),
     })),
 
-    assessDrSwitchover: execute(async ({ input, ownFingerprint }, { run, signal }): Promise<AssessSwitchoverResult> => {
-      const deployment = findDeployment(inventory, input.deployment);
-      findCluster(deployment, input.to);
-      const observations = await observeAll(input.deployment, signal);
-      const base = {
-        observations,
-        site: site(input.deployment),
-        gates: {
-          plan: gateFacts(inventory, deployment, 'plan'),
-          go: gateFacts(inventory, deployment, 'go', input.go === 'required'),
-        },
-      };
-      const found = findSides(deployment, input, observations);
-      if ('refused' in found) return { ...base, preconditions: [found.refused] };
-      const { from, to, others, performanceSecondaries } = found;
-      const [facts, otherCeremonies, changes] = await Promise.all([
-        readSwitchoverFacts(
-          clusters.of(input.deployment, from.cluster),
-          clusters.of(input.deployment, to.cluster),
+    assessDrSwitchover: execute(
+      async ({ input, ownFingerprint }, { run, signal }): Promise<Assessment<SwitchoverRoute>> => {
+        const deployment = findDeployment(inventory, input.deployment);
+        findCluster(deployment, input.to);
+        const observations = await observeAll(input.deployment, signal);
+        const base = {
+          observations,
+          site: site(input.deployment),
+          gates: {
+            plan: gateFacts(inventory, deployment, 'plan'),
+            go: gateFacts(inventory, deployment, 'go', input.go === 'required'),
+          },
+        };
+        const found = findSides(deployment, input, observations);
+        if ('refused' in found) return { ...base, preconditions: [found.refused] };
+        const { from, to, others, performanceSecondaries } = found;
+        const [facts, otherCeremonies, changes] = await Promise.all([
+          readSwitchoverFacts(
+            clusters.of(input.deployment, from.cluster),
+            clusters.of(input.deployment, to.cluster),
+            to,
+            deployment.marker.path,
+            signal,
+          ),
+          Promise.all(
+            others
+              .filter((each) => each.dr?.mode === 'secondary')
+              .map(async (each) => ({
+                cluster: each.cluster,
+                version: each.version,
+                ...(await ceremonyAccess(clusters.of(input.deployment, each.cluster), each, signal)),
+              })),
+          ),
+          readPrimaryChanges(dependencies, deployment.name, deployment.limits, { ns: run.ns, signal }),
+        ]);
+        const tokenSource = chooseTokenSource(deployment, input, facts);
+        const preconditions = judgeSwitchover({
+          input,
+          deployment,
+          from,
           to,
-          deployment.marker.path,
-          signal,
-        ),
-        Promise.all(
-          others
-            .filter((each) => each.dr?.mode === 'secondary')
-            .map(async (each) => ({
-              cluster: each.cluster,
-              version: each.version,
-              ...(await ceremonyAccess(clusters.of(input.deployment, each.cluster), each, signal)),
-            })),
-        ),
-        readPrimaryChanges(dependencies, deployment.name, deployment.limits, { ns: run.ns, signal }),
-      ]);
-      const tokenSource = chooseTokenSource(deployment, input, facts);
-      const preconditions = judgeSwitchover({
-        input,
-        deployment,
-        from,
-        to,
-        others,
-        performanceSecondaries,
-        facts: { ...facts, otherCeremonies },
-        tokenSource,
-        ownFingerprint,
-        changes,
-        now: Date.now(),
-      });
-      const route: SwitchoverRoute = {
-        from: from.cluster,
-        to: to.cluster,
-        otherDrSecondaries: others.filter((each) => each.dr?.mode === 'secondary').map((each) => each.cluster),
-        performanceSecondaries: performanceSecondaries.map((each) => each.cluster),
-        rejoin: compareVersions(from.version ?? '', to.version ?? '') >= 0,
-        tokenSource,
-        hooks: {
-          quiesce: deployment.hooks.quiesce !== undefined,
-          release: deployment.hooks.release !== undefined,
-          traffic: deployment.hooks.traffic !== undefined,
-          probe: deployment.hooks.probe !== undefined,
-        },
-      };
-      return {
-        ...base,
-        preconditions,
-        route,
-        plan: planDocument(input, route, observations),
-      };
-    }),
+          others,
+          performanceSecondaries,
+          facts: { ...facts, otherCeremonies },
+          tokenSource,
+          ownFingerprint,
+          changes,
+          now: Date.now(),
+        });
+        const route: SwitchoverRoute = {
+          from: from.cluster,
+          to: to.cluster,
+          otherDrSecondaries: others.filter((each) => each.dr?.mode === 'secondary').map((each) => each.cluster),
+          performanceSecondaries: performanceSecondaries.map((each) => each.cluster),
+          rejoin: compareVersions(from.version ?? '', to.version ?? '') >= 0,
+          tokenSource,
+          hooks: {
+            quiesce: deployment.hooks.quiesce !== undefined,
+            release: deployment.hooks.release !== undefined,
+            traffic: deployment.hooks.traffic !== undefined,
+            probe: deployment.hooks.probe !== undefined,
+          },
+        };
+        return {
+          ...base,
+          preconditions,
+          route,
+          plan: switchoverPlan(input, route, found),
+        };
+      },
+    ),
 
     assessCeremony: execute(async ({ deployment: name, cluster, uses }, { signal }) => {
       const deployment = findDeployment(inventory, name);
@@ -184,57 +185,55 @@ function chooseTokenSource(
   return usable && type === 'batch' && livesOn ? 'batch' : 'ceremony';
 }
 
-function planDocument(
+/** What the approval of the plan allows: each side may end as the primary, and the others follow that one. */
+function switchoverPlan(
   input: DrSwitchoverInput,
   route: SwitchoverRoute,
-  observations: readonly ClusterObservation[],
+  { from, to, others, performanceSecondaries }: Sides,
 ): PlanDocument {
-  const of = (name: string) => observations.find((each) => each.cluster === name);
-  const identity = (name: string) => ({
-    cluster: name,
-    clusterId: of(name)?.clusterId ?? '',
-    version: of(name)?.version ?? '',
-  });
-  const plan: SwitchoverPlan = {
+  const [former, next] = [identityOf(from), identityOf(to)];
+  const following = others.filter(({ cluster }) => route.otherDrSecondaries.includes(cluster));
+  const drSecondaries = following.map(identityOf);
+  const followers = performanceSecondaries.map(identityOf);
+  const followAs = (primary: AllowedOperation['on'], secondaries: readonly AllowedOperation['on'][]) => [
+    ...secondaries.map((on) => ({ operation: 'dr.secondary.repoint-after-switchover', on, with: primary }) as const),
+    ...followers.map(
+      (on) => ({ operation: 'performance.secondary.repoint-after-switchover', on, with: primary }) as const,
+    ),
+  ];
+  return planDocument({
     runbook: 'drSwitchover',
-    deployment: input.deployment,
-    from: identity(route.from),
-    to: identity(route.to),
-    otherDrSecondaries: route.otherDrSecondaries.map((cluster) => ({
-      cluster,
-      clusterId: of(cluster)?.clusterId ?? '',
-    })),
-    performanceSecondaries: route.performanceSecondaries.map((cluster) => ({
-      cluster,
-      clusterId: of(cluster)?.clusterId ?? '',
-      id: of(cluster)?.performance?.secondaryId ?? '',
-    })),
-    rejoin: route.rejoin,
-    tokenSource: route.tokenSource,
-    go: input.go,
-    onStuck: input.onStuck,
-    acceptLoss: input.acceptLoss,
-    reason: input.reason,
-    ...(input.requestedBy === undefined ? {} : { requestedBy: input.requestedBy }),
-    steps: planSteps(input, route, of),
-  };
-  const text = JSON.stringify(plan);
-  return { text, digest: planDigest(text) };
+    input,
+    clusters: [from, to, ...following, ...performanceSecondaries],
+    operations: [
+      { operation: 'dr.primary.demote', on: former, with: next },
+      { operation: 'dr.secondary.promote-after-demotion', on: next, with: former },
+      { operation: 'dr.secondary.promote-after-demotion', on: former, with: next },
+      // An older one cannot follow the new primary: it stays out.
+      ...followAs(next, [...(route.rejoin ? [former] : []), ...drSecondaries]),
+      ...followAs(former, [next, ...drSecondaries]),
+    ],
+    steps: planSteps(input, route, [to, ...following, from]),
+    choices: {
+      tokenSource: route.tokenSource,
+      go: input.go,
+      onStuck: input.onStuck,
+      acceptLoss: input.acceptLoss,
+      rejoin: route.rejoin,
+    },
+  });
 }
 
 function planSteps(
   input: DrSwitchoverInput,
   route: SwitchoverRoute,
-  of: (name: string) => ClusterObservation | undefined,
+  generateOn: readonly ClusterObservation[],
 ): string[] {
   const { from, to } = route;
   return [
     ...(route.tokenSource === 'ceremony'
       ? [
-          ...breakGlassWarnings(
-            'operation-token',
-            [to, ...route.otherDrSecondaries, from].flatMap((name) => of(name) ?? []),
-          ),
+          ...breakGlassWarnings('operation-token', generateOn),
           `Generate an operation token on ${to} from the holders' key shares`,
         ]
       : []),

@@ -1,6 +1,6 @@
 import type { DemoteResult, RunbookActivities } from '../src/contracts/activities';
 import type { ReplicationObservation, WalIndex } from '../src/contracts/observations';
-import type { SwitchoverPlan } from '../src/contracts/plan';
+import { sidesOfSwitchover } from '../src/contracts/plan';
 import type { Finding } from '../src/contracts/run-facts';
 import { RunbookError, isRunbookError } from '../src/errors';
 import type { ActivityDependencies } from './dependencies';
@@ -8,9 +8,8 @@ import type { ClusterAccess, Clusters } from './support/clusters';
 import { executeChange } from './support/execution';
 import { attestPromotion } from './support/switchover/primary-changes';
 import { describeReplication, isAlive, readActive } from './support/observe';
-import { awaitClusterId, openOperationToken } from './support/operation-token';
-import { demandInTime } from './support/approvals/approval-age';
-import { verifyAuthority } from './support/approvals/authority';
+import { awaitClusterId, openOperationToken, readClusterId } from './support/operation-token';
+import { demandYoungApprovals, lastGateOf, otherSideOf, verifyOperation } from './support/approvals/authority';
 import type { ProofMemory } from './support/switchover/prove-not-primary';
 import { demandNoLoss, lastWriteToReach, latest } from './support/switchover/no-loss';
 import { askRole, proveNotPrimary, refusePrimary } from './support/switchover/prove-not-primary';
@@ -31,14 +30,17 @@ export function createDrRoleActivities(
       async ({ deployment, cluster, authority, reached }, execution): Promise<DemoteResult> => {
         const { signal, run } = execution;
         const { inventory } = dependencies;
-        const plan = await verifyAuthority(inventory, run, deployment, authority);
         const access = clusters.of(deployment, cluster);
-        if (plan.from.cluster !== cluster) throw notInPlan(`the plan demotes ${plan.from.cluster}, not ${cluster}`);
         const { limits } = clusters.deployment(deployment);
-        const clusterId = await awaitClusterId(access, execution, limits.demoteMs);
-        if (plan.from.clusterId !== clusterId)
-          throw notInPlan(`the plan is for cluster ID ${plan.from.clusterId}, ${cluster} has ${clusterId}`);
-        const successor = clusters.of(deployment, plan.to.cluster);
+        const operation = 'dr.primary.demote';
+        const on = { cluster, clusterId: await awaitClusterId(access, execution, limits.demoteMs) };
+        const { cluster: successor } = otherSideOf(deployment, authority, { operation, on });
+        const next = clusters.of(deployment, successor);
+        const successorId = await awaitClusterId(next, execution, limits.demoteMs);
+        const plan = await verifyOperation(inventory, run, deployment, authority, {
+          ...{ operation, on },
+          with: { cluster: successor, clusterId: successorId },
+        });
         const token = await access.credential();
         let walBefore: string | undefined;
 
@@ -61,26 +63,24 @@ export function createDrRoleActivities(
             walBefore = dr.lastWal ?? walBefore;
           },
           act: async () => {
-            const pair = { deployment, kind: 'dr', primary: cluster, successor: plan.to.cluster } as const;
+            const pair = { deployment, kind: 'dr', primary: cluster, successor } as const;
             const written =
-              plan.acceptLoss === 'none'
+              plan.choices['acceptLoss'] === 'none'
                 ? await beforeSending(() => lastWriteToReach(clusters, execution, pair))
                 : undefined;
-            const gate = goGate(plan);
-            const { requestedBy } = plan;
-            await beforeSending(() => demandInTime(inventory, run, { deployment, gate, requestedBy, authority }));
+            await beforeSending(() => demandYoungApprovals(inventory, run, deployment, authority, plan, operation));
             // The last look before the point of no return: the successor must be there and must be a live secondary.
-            const next = await beforeSending(() => readDr(successor, signal));
+            const seen = await beforeSending(() => readDr(next, signal));
             const wal = latest(reached, written);
-            if (!mayTakeOver(next, limits.heartbeatAgeMs, wal)) {
+            if (!mayTakeOver(seen, limits.heartbeatAgeMs, wal)) {
               throw new RunbookError(
                 'PRECONDITION_FAILED',
-                `${plan.to.cluster} could not take over; ${cluster} was not demoted.`,
+                `${successor} could not take over; ${cluster} was not demoted.`,
                 {
-                  cluster: plan.to.cluster,
-                  observed: describeReplication(next),
+                  cluster: successor,
+                  observed: describeReplication(seen),
                   needed: `secondary, stream-wals, connected, fresh heartbeat${wal === undefined ? '' : `, last remote WAL at least ${wal}`}`,
-                  next: `Find out why ${plan.to.cluster} is not ready, then retry.`,
+                  next: `Find out why ${successor} is not ready, then retry.`,
                 },
               );
             }
@@ -105,17 +105,20 @@ export function createDrRoleActivities(
     promoteDrSecondary: executeChange(
       async ({ deployment, cluster, otherCluster, token: reference, authority }, execution) => {
         const { signal, run } = execution;
-        const plan = await verifyAuthority(dependencies.inventory, run, deployment, authority);
-        const pair = [plan.from.cluster, plan.to.cluster];
-        if (!pair.includes(cluster) || !pair.includes(otherCluster) || cluster === otherCluster) {
-          throw notInPlan(`the plan is about ${pair.join(' and ')}, not ${cluster} and ${otherCluster}`);
-        }
         const access = clusters.of(deployment, cluster);
+        const other = clusters.of(deployment, otherCluster);
         const { limits } = clusters.deployment(deployment);
-        const clusterId = await awaitClusterId(access, execution, limits.promoteMs);
-        const { clusterId: approvedId } = plan.to.cluster === cluster ? plan.to : plan.from;
-        if (approvedId !== clusterId)
-          throw notInPlan(`the plan is for cluster ID ${approvedId}, ${cluster} has ${clusterId}`);
+        const [clusterId, told] = await Promise.all([
+          awaitClusterId(access, execution, limits.promoteMs),
+          clusterIdIfTold(other, signal),
+        ]);
+        const promotion = { operation: 'dr.secondary.promote-after-demotion', on: { cluster, clusterId } } as const;
+        const planned = otherSideOf(deployment, authority, promotion, otherCluster);
+        const plan = await verifyOperation(dependencies.inventory, run, deployment, authority, {
+          ...promotion,
+          // It may be gone since its demotion: then the plan's word for it has to do.
+          with: told === undefined ? planned : { cluster: otherCluster, clusterId: told },
+        });
         const primaryClusterAddr =
           access.entry.advertisedClusterAddress === 'node-address' ? undefined : access.entry.advertisedClusterAddress;
 
@@ -152,14 +155,14 @@ export function createDrRoleActivities(
             findings = (await Promise.all(others.map((other) => lookAtMember(other, signal)))).flat();
             const proof = {
               deployment,
-              gate: goGate(plan),
+              gate: lastGateOf(plan, 'dr.secondary.promote-after-demotion'),
               candidate: access,
-              other: clusters.of(deployment, otherCluster),
+              other,
             };
             const { candidate: newPrimary, other: oldPrimary } = proof;
             const evidence = { deployment, kind: 'dr', oldPrimary, newPrimary } as const;
             // The old primary has every write: promoted back it needs no evidence.
-            const asked = plan.acceptLoss === 'none' && cluster === plan.to.cluster;
+            const asked = plan.choices['acceptLoss'] === 'none' && cluster === sidesOfSwitchover(plan)?.to;
             await beforeSending(async () => {
               await proveNotPrimary(dependencies, run, proof, signal, memory);
               if (asked) await demandNoLoss(dependencies, execution, evidence);
@@ -197,11 +200,6 @@ export function createDrRoleActivities(
   };
 }
 
-/** The gate that was passed last before the outage. */
-function goGate({ go }: SwitchoverPlan): 'go' | 'plan' {
-  return go === 'required' ? 'go' : 'plan';
-}
-
 /** What a secondary must show to become primary without loss, as far as one look can tell. */
 function mayTakeOver(dr: ReplicationObservation, heartbeatAgeMs: number, reached: WalIndex | undefined): boolean {
   return (
@@ -228,11 +226,13 @@ export async function lookAtMember(access: ClusterAccess, signal: AbortSignal): 
   ];
 }
 
-function notInPlan(why: string): RunbookError {
-  return new RunbookError('NOT_APPROVED', `This is not what was approved: ${why}.`, {
-    observed: why,
-    needed: 'what the approved plan says',
-  });
+async function clusterIdIfTold(access: ClusterAccess, signal: AbortSignal): Promise<string | undefined> {
+  try {
+    return await readClusterId(access, signal);
+  } catch (error) {
+    if (!isRunbookError(error) || error.code === 'STATE_DIVERGED' || error.code === 'REQUEST_CANCELLED') throw error;
+    return undefined;
+  }
 }
 
 async function refuseSecondPrimary(access: ClusterAccess, signal: AbortSignal): Promise<void> {

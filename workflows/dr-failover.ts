@@ -10,7 +10,8 @@ import type { Choice } from './building-blocks/parking';
 import { RETRY } from './building-blocks/parking';
 import type { Protecting } from './building-blocks/re-protection';
 import { restoreProtection } from './building-blocks/re-protection';
-import { RenewedApprovals, areTooOld } from './building-blocks/renewed-approvals';
+import type { Approvals } from './building-blocks/approvals';
+import { areTooOld } from './building-blocks/approvals';
 import type { Run } from './building-blocks/run';
 import type { Ending, RunbookResult } from './building-blocks/runbook';
 import { executeRunbook } from './building-blocks/runbook';
@@ -40,10 +41,8 @@ export async function failOver(run: Run, input: DrFailoverInput): Promise<Ending
     }),
   );
   if ('outcome' in approved) return approved;
-  const { route } = approved;
+  const { route, approvals } = approved;
   const tokens = needed(approved.tokens);
-
-  const approvals = new RenewedApprovals(run, input, approved);
 
   // 2. B's token, and the fence: the last things that can be stopped at will.
   await run.stoppable(async () => {
@@ -137,7 +136,7 @@ async function fence(
   run: Run,
   deployment: string,
   { from, to, fencing }: FailoverRoute,
-  approvals: RenewedApprovals<FailoverRoute>,
+  approvals: Approvals,
   progress: Progress,
 ): Promise<void> {
   if (fencing === 'attested') return;

@@ -5,7 +5,7 @@ import { approvePlan } from './building-blocks/approved-plan';
 import { failureFacts, stepFailure } from './building-blocks/failures';
 import { checkMerkle, merkleFacts } from './building-blocks/merkle';
 import type { OperationTokens } from './building-blocks/operation-tokens';
-import { RenewedApprovals } from './building-blocks/renewed-approvals';
+import type { Approvals } from './building-blocks/approvals';
 import type { Run } from './building-blocks/run';
 import type { Ending, RunbookResult } from './building-blocks/runbook';
 import { executeRunbook } from './building-blocks/runbook';
@@ -47,7 +47,7 @@ async function reindex(run: Run, input: DrReindexInput): Promise<Ending> {
 
     // 3. Start it, and follow it to its end however long it takes.
     run.state.enterPhase('working');
-    const reindexed = await carryOut(run, input, route, new RenewedApprovals(run, input, approved), tokens);
+    const reindexed = await carryOut(run, input, route, approved.approvals, tokens);
 
     // 4. Did it help?
     const after = await checkMerkle(run, tokens, deployment, cluster, {
@@ -88,7 +88,7 @@ async function carryOut(
   run: Run,
   { deployment, cluster, diff, force, skipFlush }: DrReindexInput,
   { epochBefore }: ReindexRoute,
-  approvals: RenewedApprovals<ReindexRoute>,
+  approvals: Approvals,
   tokens: OperationTokens,
 ): Promise<ReindexResult> {
   let begun: 'may have been started' | 'was started' | undefined;

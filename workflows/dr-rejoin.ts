@@ -2,9 +2,9 @@ import type { Authority, RejoinRoute, SplitFacts } from '../src/contracts/activi
 import type { DrRejoinInput } from '../src/contracts/runbook-inputs';
 import { drRejoinInput } from '../src/contracts/runbook-inputs';
 import type { Approved } from './building-blocks/approved-plan';
-import { approveFurther, approvePlan } from './building-blocks/approved-plan';
+import { approvePlan } from './building-blocks/approved-plan';
 import { rolesInWords } from './building-blocks/assessment';
-import { RenewedApprovals } from './building-blocks/renewed-approvals';
+import type { Approvals } from './building-blocks/approvals';
 import { STOP_HERE, followAsDrSecondary } from './building-blocks/re-protection';
 import type { Run } from './building-blocks/run';
 import type { Ending, RunbookResult } from './building-blocks/runbook';
@@ -32,7 +32,7 @@ function carryOut(run: Run, input: DrRejoinInput): Promise<Ending> {
       }),
     });
     if ('outcome' in approved) return approved;
-    const { route, tokens } = approved;
+    const { route, tokens, approvals } = approved;
     if (!tokens) throw new TypeError('a rejoin needs an operation token');
 
     // 2. What is lost is said, and saved where there is a hook, while it is still there.
@@ -42,11 +42,10 @@ function carryOut(run: Run, input: DrRejoinInput): Promise<Ending> {
     // 3. One primary: the former one stops being one before anything can reach it.
     const progress: Progress = { unfenced: 'no', streams: false };
     run.onEnd(async () => Promise.resolve(void run.state.leftToDo.push(...undone(route, progress))));
-    const approvals = new RenewedApprovals(run, input, approved);
     if (route.former === 'primary') await demote(run, input, route, approvals);
 
     // 4. Only then it is let out.
-    const authority = await unfence(run, input, { ...approved, authority: approvals.authority }, progress);
+    const authority = await unfence(run, input, approved, progress);
 
     // 5. It joins by token: addresses are not allowed after a demotion.
     run.state.enterPhase('re-protecting');
@@ -104,7 +103,7 @@ async function demote(
   run: Run,
   { deployment }: DrRejoinInput,
   { cluster: secondary, primary }: RejoinRoute,
-  approvals: RenewedApprovals<RejoinRoute>,
+  approvals: Approvals,
 ): Promise<void> {
   // DANGER: what the former primary is the only one to hold is out of reach from here on.
   const demoted = await run.step(
@@ -124,11 +123,11 @@ async function demote(
 async function unfence(
   run: Run,
   input: DrRejoinInput,
-  approved: Approved<RejoinRoute>,
+  { route, approvals }: Approved<RejoinRoute>,
   progress: Progress,
 ): Promise<Authority> {
   const { deployment } = input;
-  const { cluster: secondary, primary, hooks } = approved.route;
+  const { cluster: secondary, primary, hooks } = route;
   const see = (name: string) =>
     run.step(name, (call) => call.checkFormerPrimaryDemoted({ deployment, primary, secondary }), {
       note: ({ observed }) => observed,
@@ -151,7 +150,8 @@ async function unfence(
       ],
     });
   }
-  const authority = await approveFurther(run, input, approved, 'unfence');
+  await approvals.further('unfence');
+  const { authority } = approvals;
   run.state.waitOver('unfence');
   run.state.enterPhase('working');
   if (!hooks.unfence) {

@@ -1,7 +1,6 @@
 import type { DrSecondaryOnboardingInput } from '../src/contracts/runbook-inputs';
 import { drSecondaryOnboardingInput } from '../src/contracts/runbook-inputs';
 import { approvePlan } from './building-blocks/approved-plan';
-import { RenewedApprovals } from './building-blocks/renewed-approvals';
 import type { Run } from './building-blocks/run';
 import type { Ending, RunbookResult } from './building-blocks/runbook';
 import { executeRunbook } from './building-blocks/runbook';
@@ -36,8 +35,7 @@ function carryOut(run: Run, input: DrSecondaryOnboardingInput): Promise<Ending> 
       gate: () => 'wipe',
     });
     if ('outcome' in approved) return approved;
-    const { route } = approved;
-    const approvals = new RenewedApprovals(run, input, approved);
+    const { route, approvals } = approved;
     const { primary, secondary, kind, form } = route;
     const both = { deployment, primary, secondary };
 

@@ -1,13 +1,12 @@
-import type { Authority, MarkerResult, SwitchoverRoute } from '../src/contracts/activities';
+import type { MarkerResult, SwitchoverRoute } from '../src/contracts/activities';
 import { COMPARE_STEP } from '../src/contracts/names';
-import type { WalIndex } from '../src/contracts/observations';
 import type { DrSwitchoverInput } from '../src/contracts/runbook-inputs';
+import type { Approvals } from './building-blocks/approvals';
 import { rolesInWords } from './building-blocks/assessment';
 import { OutageDecision, TakenOver, isStop } from './building-blocks/failures';
 import { lastLook } from './building-blocks/last-look';
 import type { OperationTokens } from './building-blocks/operation-tokens';
 import { LEAVE, PROMOTE_BACK, PROMOTE_SECONDARY } from './building-blocks/parking';
-import { asNotBegun, notBegunForAge } from './building-blocks/renewed-approvals';
 import type { Run } from './building-blocks/run';
 import { StepFailed } from './building-blocks/run';
 import { serviceBack } from './building-blocks/service-back';
@@ -17,18 +16,10 @@ export type Served = 'new' | 'old' | 'nowhere';
 
 /**
  * Steps 2 (the demotion) to 4. Ends with service on exactly one cluster, or with what a person decided.
- *
- * @throws NotBegun where the demotion was not begun because its approvals are too old: the old primary serves
  */
-export async function changePrimary(
-  run: Run,
-  input: DrSwitchoverInput,
-  route: SwitchoverRoute,
-  authority: Authority,
-  tokens: OperationTokens,
-  marker: MarkerResult,
-): Promise<Served> {
-  const outage: Outage = { run, input, route, authority, tokens, reached: marker.wal };
+export async function changePrimary(run: Run, means: Means): Promise<Served> {
+  const { input, route, marker } = means;
+  const outage: Outage = { run, ...means };
   run.state.outageSince = Date.now();
   run.state.enterPhase('outage');
   let next = await nextOf(() => demote(outage));
@@ -59,14 +50,18 @@ export async function changePrimary(
   }
 }
 
-interface Outage {
-  readonly run: Run;
+/** What a planned change of the primary is carried out with. */
+interface Means {
   readonly input: DrSwitchoverInput;
   readonly route: SwitchoverRoute;
-  readonly authority: Authority;
+  readonly approvals: Approvals;
   readonly tokens: OperationTokens;
-  /** The primary's WAL index that the secondary was seen to have. */
-  readonly reached: WalIndex;
+  /** The last write of the old primary that the new one was seen to have. */
+  readonly marker: MarkerResult;
+}
+
+interface Outage extends Means {
+  readonly run: Run;
 }
 
 /** What comes next in the outage: planned, decided by a person, or the place where service is. */
@@ -86,17 +81,18 @@ async function nextOf(part: () => Promise<Next>): Promise<Next> {
 }
 
 /** Step 2, the demotion, and what it cost. */
-async function demote({ run, input, route, authority, reached }: Outage): Promise<Next> {
+async function demote({ run, input, route, approvals, marker }: Outage): Promise<Next> {
   const { deployment } = input;
   const { from: oldPrimary, to: newPrimary } = route;
   // DANGER: from here on no cluster is primary.
-  const demoted = await run
-    .step(
-      `Demote ${oldPrimary}`,
-      (call) => call.demoteDrPrimary({ deployment, cluster: oldPrimary, authority, reached }),
-      { note: ({ observed }) => observed, choices: [PROMOTE_BACK, LEAVE], leaveToRunbook: notBegunForAge },
-    )
-    .catch(asNotBegun);
+  const demoted = await run.step(
+    `Demote ${oldPrimary}`,
+    (call) =>
+      approvals.begin(input.go === 'required' ? 'go' : 'plan', (authority) =>
+        call.demoteDrPrimary({ deployment, cluster: oldPrimary, authority, reached: marker.wal }),
+      ),
+    { note: ({ observed }) => observed, choices: [PROMOTE_BACK, LEAVE] },
+  );
   run.state.noteFindings(demoted.findings);
   const evidence = await run.skippableStep(
     COMPARE_STEP,
@@ -114,7 +110,7 @@ async function demote({ run, input, route, authority, reached }: Outage): Promis
 }
 
 /** Step 3. Stuck without a doubt about the outcome: the plan says what happens then. With a doubt a person decides. */
-async function promoteNew({ run, input, route, authority, tokens }: Outage): Promise<Next> {
+async function promoteNew({ run, input, route, approvals: { authority }, tokens }: Outage): Promise<Next> {
   const { from: otherCluster, to: cluster } = route;
   const { deployment } = input;
   const choices = [PROMOTE_BACK, LEAVE];
@@ -135,7 +131,7 @@ async function promoteNew({ run, input, route, authority, tokens }: Outage): Pro
 }
 
 /** B did not get there: A, which holds every write, becomes primary again. Whether B is not primary is proven there. */
-async function promoteOld({ run, input, route, authority, tokens }: Outage): Promise<Next> {
+async function promoteOld({ run, input, route, approvals: { authority }, tokens }: Outage): Promise<Next> {
   const { from: cluster, to: otherCluster } = route;
   const { deployment } = input;
   const choices = [PROMOTE_SECONDARY, LEAVE];

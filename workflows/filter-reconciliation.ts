@@ -1,6 +1,6 @@
 import { approvePlan } from './building-blocks/approved-plan';
 import { stepFailure } from './building-blocks/failures';
-import { RenewedApprovals } from './building-blocks/renewed-approvals';
+import type { Approvals } from './building-blocks/approvals';
 import type { Run } from './building-blocks/run';
 import type { Ending, RunbookResult } from './building-blocks/runbook';
 import { executeRunbook } from './building-blocks/runbook';
@@ -46,8 +46,7 @@ async function reconcile(run: Run, input: FilterReconciliationInput): Promise<En
         ? `To undo it, start filterReconciliation with ${JSON.stringify(undo)}.`
         : 'One of them lists no path at all and cannot be asked for: write it by hand.',
     });
-    const approvals = new RenewedApprovals(run, input, approved);
-    for (const change of route.changes) await changeFilter(run, input, route, approvals, change);
+    for (const change of route.changes) await changeFilter(run, input, route, approved.approvals, change);
   }
 
   // 3. Both sides filter the same.
@@ -86,7 +85,7 @@ async function changeFilter(
   run: Run,
   { deployment }: FilterReconciliationInput,
   { primary: cluster }: FilterRoute,
-  approvals: RenewedApprovals<FilterRoute>,
+  approvals: Approvals,
   { secondary, id, before, wanted }: FilterChange,
 ): Promise<void> {
   const verb = wanted === 'none' ? 'Delete' : before === 'none' ? 'Create' : 'Replace';

@@ -6,7 +6,7 @@ import { rolesInWords } from './building-blocks/assessment';
 import type { JoinUnit } from './building-blocks/join-unit';
 import { carryOutUnit } from './building-blocks/join-unit';
 import type { Choice } from './building-blocks/parking';
-import type { RenewedApprovals } from './building-blocks/renewed-approvals';
+import type { Approvals } from './building-blocks/approvals';
 import type { Run } from './building-blocks/run';
 
 /*
@@ -37,7 +37,7 @@ export async function enablePrimary(
 export async function enableSecondary(
   run: Run,
   { kind, primary, secondary }: SecondaryOnboardingRoute,
-  approvals: RenewedApprovals<SecondaryOnboardingRoute>,
+  approvals: Approvals,
   unit: (call: StepCalls, authority: Authority, calledBefore: () => boolean) => JoinUnit,
 ): Promise<void> {
   let called = false;

@@ -1,11 +1,11 @@
-import type { Authority, MarkerResult, PromotionRoute } from '../src/contracts/activities';
+import type { MarkerResult, PromotionRoute } from '../src/contracts/activities';
 import { COMPARE_STEP } from '../src/contracts/names';
 import type { ClusterObservation } from '../src/contracts/observations';
 import type { PerformancePromotionInput } from '../src/contracts/runbook-inputs';
 import { OutageDecision, TakenOver, isStop } from './building-blocks/failures';
 import type { Choice } from './building-blocks/parking';
 import { LEAVE, PROMOTE_BACK } from './building-blocks/parking';
-import { asNotBegun, notBegunForAge } from './building-blocks/renewed-approvals';
+import type { Approvals } from './building-blocks/approvals';
 import type { Run } from './building-blocks/run';
 import { StepFailed } from './building-blocks/run';
 import type { PromotionProgress } from './performance-promotion-end';
@@ -16,13 +16,18 @@ const GO_ON: Choice = {
   effect: 'go on: promote the new performance primary and finish the run',
 };
 
-interface Outage {
-  readonly run: Run;
+/** What a planned change of the performance primary is carried out with. */
+interface Means {
   readonly input: PerformancePromotionInput;
   readonly route: PromotionRoute;
-  readonly authority: Authority;
+  readonly approvals: Approvals;
   /** Its WAL index is what the new primary was seen to have. */
   readonly marker: MarkerResult;
+  readonly progress: PromotionProgress;
+}
+
+interface Outage extends Means {
+  readonly run: Run;
 }
 
 type Next = 'promote-secondary' | 'promote-back' | 'leave' | 'new' | 'old';
@@ -30,18 +35,10 @@ type Next = 'promote-secondary' | 'promote-back' | 'leave' | 'new' | 'old';
 /**
  * From the demotion until a cluster serves no cluster takes writes of shared data. Ends with one performance primary, or
  * with what a person decided.
- *
- * @throws NotBegun where the demotion was not begun because its approvals are too old: the old primary serves
  */
-export async function changePerformancePrimary(
-  run: Run,
-  input: PerformancePromotionInput,
-  route: PromotionRoute,
-  authority: Authority,
-  marker: MarkerResult,
-  progress: PromotionProgress,
-): Promise<'new' | 'old' | 'nowhere'> {
-  const outage: Outage = { run, input, route, authority, marker };
+export async function changePerformancePrimary(run: Run, means: Means): Promise<'new' | 'old' | 'nowhere'> {
+  const outage: Outage = { run, ...means };
+  const { progress } = means;
   run.state.outageSince = Date.now();
   run.state.enterPhase('outage');
   let next = await nextOf(outage, () => demote(outage));
@@ -85,24 +82,21 @@ async function nextOf({ run, route }: Outage, part: () => Promise<Next>): Promis
 }
 
 /** The demotion, and what it cost. */
-async function demote({ run, input, route, authority, marker }: Outage): Promise<Next> {
+async function demote({ run, input, route, approvals, marker }: Outage): Promise<Next> {
   const { deployment } = input;
   const { from: oldPrimary, to: newPrimary } = route;
   // DANGER: from here on no cluster is performance primary.
-  const demoted = await run
-    .step(
-      `Demote ${oldPrimary}`,
-      (call) =>
+  const demoted = await run.step(
+    `Demote ${oldPrimary}`,
+    (call) =>
+      approvals.begin('promote', (authority) =>
         call.demotePerformancePrimary({
-          deployment,
-          cluster: oldPrimary,
-          successor: newPrimary,
-          authority,
+          ...{ deployment, cluster: oldPrimary, successor: newPrimary, authority },
           reached: marker.wal,
         }),
-      { note: ({ observed }) => observed, choices: [PROMOTE_BACK, LEAVE], leaveToRunbook: notBegunForAge },
-    )
-    .catch(asNotBegun);
+      ),
+    { note: ({ observed }) => observed, choices: [PROMOTE_BACK, LEAVE] },
+  );
   run.state.noteFindings(demoted.findings);
   const { walBefore } = demoted;
   const evidence = await run.skippableStep(
@@ -121,7 +115,7 @@ async function demote({ run, input, route, authority, marker }: Outage): Promise
 }
 
 /** Refused without a doubt: the old primary is promoted back. With a doubt a person decides. */
-async function promoteNew({ run, input, route, authority }: Outage): Promise<Next> {
+async function promoteNew({ run, input, route, approvals: { authority } }: Outage): Promise<Next> {
   const { from: otherCluster, to: cluster } = route;
   await run.step(
     `Promote ${cluster}`,
@@ -136,7 +130,7 @@ async function promoteNew({ run, input, route, authority }: Outage): Promise<Nex
 }
 
 /** That the new one is not primary is proven in the activity. */
-async function promoteOld({ run, input, route, authority }: Outage): Promise<Next> {
+async function promoteOld({ run, input, route, approvals: { authority } }: Outage): Promise<Next> {
   const { from: cluster, to: otherCluster } = route;
   const { deployment } = input;
   const choices = [GO_ON, LEAVE];

@@ -3,11 +3,9 @@ import type { PerformancePromotionInput } from '../src/contracts/runbook-inputs'
 import { performancePromotionInput } from '../src/contracts/runbook-inputs';
 import type { Approved } from './building-blocks/approved-plan';
 import { approvePlan } from './building-blocks/approved-plan';
-import { planned, refusalOf, verdictsInWords } from './building-blocks/assessment';
-import { stepFailure } from './building-blocks/failures';
-import { holdClients, letThroughMeanwhile } from './building-blocks/held-clients';
+import { holdClients } from './building-blocks/held-clients';
 import { ABORT } from './building-blocks/parking';
-import { NotBegun, RenewedApprovals } from './building-blocks/renewed-approvals';
+import type { Approvals } from './building-blocks/approvals';
 import type { Run } from './building-blocks/run';
 import { StepFailed } from './building-blocks/run';
 import type { Ending, RunbookResult } from './building-blocks/runbook';
@@ -47,17 +45,24 @@ async function promote(run: Run, input: PerformancePromotionInput): Promise<Endi
 }
 
 async function promotePlanned(run: Run, input: PerformancePromotionInput, approved: Promotion): Promise<Ending> {
-  const { route } = approved;
+  const { route, approvals } = approved;
   const { deployment } = input;
 
   // 2.-4. Without a primary, from the demotion until a cluster serves. A stop is offered as a choice.
   const progress: PromotionProgress = { serves: false, following: new Set(), finished: false };
-  const { served, authority } = await changeRoles(run, input, approved, progress);
+  const clients = { deployment, ...route, hooks: { ...route.hooks, release: route.hooks.quiesce } };
+  // Until the demotion a stop or a failure leaves the old primary serving.
+  const marker = await run.stoppable(async () => {
+    await holdClients(run, clients);
+    return proveCaughtUp(run, deployment, route);
+  });
+  run.onEnd(() => tellPromotionLeft(run, deployment, route, progress));
+  const served = await run.shielded(() => changePerformancePrimary(run, { input, route, approvals, marker, progress }));
   if (served === 'nowhere') return { outcome: 'aborted' };
 
   // 5. The others follow.
   return run.stoppable(async () => {
-    const leftToDo = await finish(run, deployment, route, authority, served, progress);
+    const leftToDo = await finish(run, deployment, route, approvals.authority, served, progress);
     if (served === 'new') return { outcome: 'completed', leftToDo };
     const why = `${route.from} is performance primary again. Find out why ${route.to} did not become it before the next try.`;
     return { outcome: 'rolled-back', leftToDo: [why, ...leftToDo] };
@@ -73,72 +78,13 @@ function promoteUnplanned(run: Run, input: PerformancePromotionInput, approved: 
     run.state.enterPhase('outage');
     const progress: PromotionProgress = { serves: false, following: new Set(), finished: false };
     run.onEnd(() => tellPromotionLeft(run, deployment, route, progress));
-    const authority = await promoteLost(run, input, route, new RenewedApprovals(run, input, approved));
+    const authority = await promoteLost(run, input, route, approved.approvals);
     progress.primary = 'new';
     // 3. See that it serves. 4. The others follow.
     await performanceServiceBack(run, { deployment, primary: route.to });
     progress.serves = run.state.serviceBackAt !== undefined;
     return { outcome: 'completed', leftToDo: await finish(run, deployment, route, authority, 'new', progress) };
   });
-}
-
-/**
- * A demotion that was not begun because its approvals are too old leaves the old primary serving: they are asked for again,
- * and everything is read again before the next try.
- */
-async function changeRoles(
-  run: Run,
-  input: PerformancePromotionInput,
-  approved: Promotion,
-  progress: PromotionProgress,
-) {
-  const { route } = approved;
-  const { deployment } = input;
-  const { from, to } = route;
-  const approvals = new RenewedApprovals(run, input, approved);
-  const clients = { deployment, from, to, hooks: { ...route.hooks, release: route.hooks.quiesce } };
-  for (let first = true; ; first = false) {
-    // Until the demotion a stop or a failure leaves the old primary serving.
-    const marker = await run.stoppable(async () => {
-      await holdClients(run, clients);
-      return proveCaughtUp(run, deployment, route);
-    });
-    if (first) run.onEnd(() => tellPromotionLeft(run, deployment, route, progress));
-    const { authority } = approvals;
-    const change = () => changePerformancePrimary(run, input, route, authority, marker, progress);
-    try {
-      return { served: await run.shielded(change), authority };
-    } catch (error) {
-      if (!(error instanceof NotBegun)) throw error;
-      const { failure } = error;
-      run.state.outageNotBegun();
-      await run.stoppable(async () => {
-        await letThroughMeanwhile(run, clients, true);
-        await approvals.renew('promote', failure);
-        await readAgain(run, input, authority);
-      });
-    }
-  }
-}
-
-/** The checks of the plan, after a wait: the same plan must come of them. */
-async function readAgain(run: Run, input: PerformancePromotionInput, { plan }: Authority): Promise<void> {
-  await run.step(
-    'Read and check again',
-    async (call) => {
-      const again = await call.assessPerformancePromotion({ input });
-      const refusal = refusalOf(again);
-      if (refusal) throw refusal;
-      const now = planned(again).plan;
-      if (now.digest === plan.digest) return again;
-      throw stepFailure('PRECONDITION_FAILED', 'The deployment changed after the plan was approved.', {
-        observed: `a plan with the digest ${now.digest}`,
-        needed: `the approved one, ${plan.digest}`,
-        next: 'Nothing was changed: the old primary serves. Decide abort, and start performancePromotion again for a new plan.',
-      });
-    },
-    { note: verdictsInWords },
-  );
 }
 
 /** Every write up to the marker is on the new primary. */
@@ -162,7 +108,7 @@ async function promoteLost(
   run: Run,
   { deployment, offerForce }: PerformancePromotionInput,
   { to: cluster, from: otherCluster }: PromotionRoute,
-  approvals: RenewedApprovals<PromotionRoute>,
+  approvals: Approvals,
 ): Promise<Authority> {
   const pair = { deployment, cluster, otherCluster };
   try {

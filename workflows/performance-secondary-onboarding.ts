@@ -2,7 +2,6 @@ import type { Authority, SecondaryOnboardingRoute } from '../src/contracts/activ
 import type { PerformanceSecondaryOnboardingInput } from '../src/contracts/runbook-inputs';
 import { performanceSecondaryOnboardingInput } from '../src/contracts/runbook-inputs';
 import { approvePlan } from './building-blocks/approved-plan';
-import { RenewedApprovals } from './building-blocks/renewed-approvals';
 import type { Run } from './building-blocks/run';
 import type { Ending, RunbookResult } from './building-blocks/runbook';
 import { executeRunbook } from './building-blocks/runbook';
@@ -38,8 +37,7 @@ function carryOut(run: Run, input: PerformanceSecondaryOnboardingInput): Promise
       gate: () => 'wipe',
     });
     if ('outcome' in approved) return approved;
-    const { route } = approved;
-    const approvals = new RenewedApprovals(run, input, approved);
+    const { route, approvals } = approved;
     const { primary, secondary, kind, form, filter } = route;
     const both = { deployment, primary, secondary };
 

@@ -2,7 +2,6 @@ import type { PrimaryEnablementInput } from '../src/contracts/runbook-inputs';
 import { primaryEnablementInput } from '../src/contracts/runbook-inputs';
 import { approvePlan } from './building-blocks/approved-plan';
 import { rolesInWords } from './building-blocks/assessment';
-import { RenewedApprovals } from './building-blocks/renewed-approvals';
 import type { Run } from './building-blocks/run';
 import type { Ending, RunbookResult } from './building-blocks/runbook';
 import { executeRunbook } from './building-blocks/runbook';
@@ -30,7 +29,7 @@ function carryOut(run: Run, input: PrimaryEnablementInput): Promise<Ending> {
       gate: ({ gates }) => (gates.plan?.needed === true ? 'plan' : undefined),
     });
     if ('outcome' in approved) return approved;
-    const approvals = new RenewedApprovals(run, input, approved);
+    const { approvals } = approved;
 
     // 2. Enable.
     run.state.enterPhase('working');

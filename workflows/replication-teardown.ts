@@ -5,7 +5,7 @@ import type { TokenNeed } from './building-blocks/approved-plan';
 import { approvePlan } from './building-blocks/approved-plan';
 import { rolesInWords } from './building-blocks/assessment';
 import type { OperationTokens } from './building-blocks/operation-tokens';
-import { RenewedApprovals } from './building-blocks/renewed-approvals';
+import type { Approvals } from './building-blocks/approvals';
 import type { Run } from './building-blocks/run';
 import type { Ending, RunbookResult } from './building-blocks/runbook';
 import { executeRunbook } from './building-blocks/runbook';
@@ -37,11 +37,11 @@ async function tearDown(run: Run, input: ReplicationTeardownInput): Promise<Endi
     tokens: tokenNeed,
   });
   if ('outcome' in approved) return approved;
-  const { route, tokens } = approved;
+  const { route, tokens, approvals } = approved;
 
   // 2. The role ends. A run that is stopped afterwards says what is left all the same.
   if (route.role !== 'disabled') {
-    await disable(run, input, route, tokens, new RenewedApprovals(run, input, approved));
+    await disable(run, input, route, tokens, approvals);
     run.state.leftToDo.push(...leftToDo(input, route));
   }
 
@@ -84,7 +84,7 @@ async function disable(
   { deployment, kind, cluster }: ReplicationTeardownInput,
   route: TeardownRoute,
   tokens: OperationTokens | undefined,
-  approvals: RenewedApprovals<TeardownRoute>,
+  approvals: Approvals,
 ): Promise<void> {
   await tokens?.of(cluster);
   run.state.enterPhase('working');

@@ -2,7 +2,6 @@ import type { RootTokenCeremonyInput } from '../src/contracts/runbook-inputs';
 import { rootTokenCeremonyInput } from '../src/contracts/runbook-inputs';
 import { approvePlan } from './building-blocks/approved-plan';
 import { RunStopped } from './building-blocks/failures';
-import { RenewedApprovals } from './building-blocks/renewed-approvals';
 import { RootTokenShares } from './building-blocks/root-token-shares';
 import type { Run } from './building-blocks/run';
 import type { Ending, RunbookResult } from './building-blocks/runbook';
@@ -39,8 +38,7 @@ async function carryOut(run: Run, input: RootTokenCeremonyInput): Promise<Ending
       ({ fingerprint } = approved.route);
 
       // 2. Ask the holders.
-      const approvals = new RenewedApprovals(run, input, approved);
-      const asked = new RootTokenShares(run, input, approvals);
+      const asked = new RootTokenShares(run, input, approved.approvals);
       ceremony = asked;
       run.state.asked = {
         kind: 'root-token',

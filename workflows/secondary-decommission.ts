@@ -1,11 +1,11 @@
-import type { Authority, DecommissionRoute } from '../src/contracts/activities';
+import type { DecommissionRoute } from '../src/contracts/activities';
 import type { SecondaryDecommissionInput } from '../src/contracts/runbook-inputs';
 import { secondaryDecommissionInput } from '../src/contracts/runbook-inputs';
-import type { Approved, TokenNeed } from './building-blocks/approved-plan';
-import { approveFurther, approvePlan } from './building-blocks/approved-plan';
+import type { TokenNeed } from './building-blocks/approved-plan';
+import { approvePlan } from './building-blocks/approved-plan';
 import { rolesInWords } from './building-blocks/assessment';
 import type { OperationTokens } from './building-blocks/operation-tokens';
-import { RenewedApprovals } from './building-blocks/renewed-approvals';
+import type { Approvals } from './building-blocks/approvals';
 import type { Run } from './building-blocks/run';
 import type { Ending, RunbookResult } from './building-blocks/runbook';
 import { executeRunbook } from './building-blocks/runbook';
@@ -35,9 +35,12 @@ async function decommission(run: Run, input: SecondaryDecommissionInput): Promis
     tokens: tokenNeed,
   });
   if ('outcome' in approved) return approved;
-  const { route, tokens } = approved;
-  const authority = await withDisableGate(run, input, approved);
-  const approvals = new RenewedApprovals(run, input, { ...approved, authority });
+  const { route, tokens, approvals } = approved;
+  // Both approvals before the first change: a rejection of the second leaves nothing half done.
+  if (route.afterwards === 'disable' && route.known) {
+    run.state.enterPhase('waiting-for-people');
+    await approvals.further('disable');
+  }
   // The token is in hand before anything is changed: without it the secondary would be left half done.
   if (route.secondary !== undefined) await tokens?.of(route.secondary);
 
@@ -67,24 +70,12 @@ function tokenNeed({ tokenSource, secondary, afterwards }: DecommissionRoute): T
   return { source: tokenSource, targets: [{ cluster: secondary, uses: [use, 'dr.operation-token.delete'] }] };
 }
 
-/** Both approvals before the first change: a rejection of the second leaves nothing half done. */
-async function withDisableGate(
-  run: Run,
-  input: SecondaryDecommissionInput,
-  approved: Approved<DecommissionRoute>,
-): Promise<Authority> {
-  const { route, authority } = approved;
-  if (route.afterwards !== 'disable' || !route.known) return authority;
-  run.state.enterPhase('waiting-for-people');
-  return approveFurther(run, input, approved, 'disable');
-}
-
 /** Step 2: revoked, and seen to be gone. */
 async function cutOff(
   run: Run,
   input: SecondaryDecommissionInput,
   route: DecommissionRoute,
-  approvals: RenewedApprovals<DecommissionRoute>,
+  approvals: Approvals,
 ): Promise<void> {
   const { deployment, kind } = input;
   const { primary: cluster, id, secondary } = route;
@@ -111,7 +102,7 @@ async function settle(
   run: Run,
   input: SecondaryDecommissionInput,
   route: DecommissionRoute,
-  approvals: RenewedApprovals<DecommissionRoute>,
+  approvals: Approvals,
   tokens: OperationTokens | undefined,
 ): Promise<void> {
   const { deployment, kind } = input;

@@ -12,7 +12,7 @@ import {
   seenFollowing,
 } from './building-blocks/re-protection';
 import type { Begin } from './building-blocks/re-protection';
-import { RenewedApprovals } from './building-blocks/renewed-approvals';
+import type { Approvals } from './building-blocks/approvals';
 import type { Run } from './building-blocks/run';
 import type { Ending, RunbookResult } from './building-blocks/runbook';
 import { executeRunbook } from './building-blocks/runbook';
@@ -43,11 +43,10 @@ function repoint(run: Run, input: SecondaryRepointingInput): Promise<Ending> {
         },
     });
     if ('outcome' in approved) return approved;
-    const { route, tokens } = approved;
+    const { route, tokens, approvals } = approved;
 
     // 2. Point it at the primary, and see that it follows.
     run.state.enterPhase('working');
-    const approvals = new RenewedApprovals(run, input, approved);
     const follows = await point(run, input.deployment, route, approvals, tokens);
 
     // 3. What can be said of the data.
@@ -70,7 +69,7 @@ function point(
   run: Run,
   deployment: string,
   route: RepointingRoute,
-  approvals: RenewedApprovals<RepointingRoute>,
+  approvals: Approvals,
   tokens: OperationTokens | undefined,
 ): Promise<boolean> {
   const { kind, form, primary, secondary, filter } = route;

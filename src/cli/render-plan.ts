@@ -1,5 +1,5 @@
-import { runbookPlan, switchoverPlan } from '../contracts/plan';
-import type { PlanDocument, RunbookPlan, SwitchoverPlan } from '../contracts/plan';
+import { runbookPlan } from '../contracts/plan';
+import type { PlanDocument, RunbookPlan } from '../contracts/plan';
 import type { Finding } from '../contracts/run-facts';
 import { columns, inLines, jsonText, oneLine, said, terminalText } from './text';
 
@@ -10,8 +10,6 @@ import { columns, inLines, jsonText, oneLine, said, terminalText } from './text'
 export function approvalLines({ text, digest: given }: PlanDocument, gate: string): string[] {
   const content = inLines(parsed(text));
   const digest = oneLine(given);
-  const switchover = switchoverPlan.safeParse(content);
-  if (switchover.success) return switchoverLines(switchover.data, digest, gate);
   const plan = runbookPlan.safeParse(content);
   if (plan.success) return planLines(plan.data, digest, gate);
   return [
@@ -35,27 +33,6 @@ function numbered(steps: readonly string[]): string[] {
 /** The start of a run may name anybody. */
 function requester({ requestedBy }: { readonly requestedBy?: string | undefined }): string {
   return requestedBy === undefined ? 'not told' : `${said(requestedBy)}, as the start of the run says, unverified`;
-}
-
-function switchoverLines(plan: SwitchoverPlan, digest: string, gate: string): string[] {
-  const named = (list: readonly { readonly cluster: string }[]): string =>
-    list.map(({ cluster }) => cluster).join(', ') || 'none';
-  return [
-    `Gate "${gate}" of ${plan.runbook}, deployment ${plan.deployment}, plan ${digest}`,
-    `  Requested by      ${requester(plan)}`,
-    `  Reason            ${said(plan.reason)}`,
-    `  From              ${plan.from.cluster} (${plan.from.version}, ${plan.from.clusterId})`,
-    `  To                ${plan.to.cluster} (${plan.to.version}, ${plan.to.clusterId})`,
-    `  Other DR          ${named(plan.otherDrSecondaries)}`,
-    `  Performance       ${named(plan.performanceSecondaries)}`,
-    `  Old primary       ${plan.rejoin ? 'rejoins as DR secondary' : 'stays out until it is upgraded'}`,
-    `  Token source      ${plan.tokenSource}`,
-    `  Go                ${plan.go === 'auto' ? 'this approval is enough' : 'asked for once more right before the outage'}`,
-    `  If it is stuck    ${plan.onStuck === 'promote-back' ? 'the old primary is promoted back' : 'the run parks and asks'}`,
-    `  Accepted loss     ${plan.acceptLoss}`,
-    '  Steps',
-    ...numbered(plan.steps),
-  ];
 }
 
 function planLines(plan: RunbookPlan, digest: string, gate: string): string[] {

@@ -1,5 +1,4 @@
 import { z } from 'zod';
-import type { ClusterObservation } from './observations';
 
 /** `fail` refuses the run; `warn` is shown to the approvers; `not-checkable` says why it cannot be known beforehand. */
 export type PreconditionVerdict = 'ok' | 'fail' | 'warn' | 'not-checkable';
@@ -14,31 +13,6 @@ export interface Precondition {
   /** Who can do what, where the verdict is not `ok`. */
   readonly next?: string;
 }
-
-/** What is approved at the plan gate of `drSwitchover`: its digest binds every dangerous activity to it. */
-export const switchoverPlan = z.strictObject({
-  runbook: z.literal('drSwitchover'),
-  deployment: z.string(),
-  /** Cluster names and `sys/health` cluster IDs, as read. */
-  from: z.object({ cluster: z.string(), clusterId: z.string(), version: z.string() }),
-  to: z.object({ cluster: z.string(), clusterId: z.string(), version: z.string() }),
-  /** Other DR secondaries of the same set, which get a new activation token from the new primary. */
-  otherDrSecondaries: z.array(z.object({ cluster: z.string(), clusterId: z.string() })),
-  /** Performance secondaries of the primary, which must follow. `id` is the one that the primary knows them by. */
-  performanceSecondaries: z.array(z.object({ cluster: z.string(), clusterId: z.string(), id: z.string() })),
-  /** Whether the old primary rejoins as DR secondary; false where its version is older than the new primary's. */
-  rejoin: z.boolean(),
-  tokenSource: z.enum(['batch', 'ceremony']),
-  go: z.enum(['required', 'auto']),
-  onStuck: z.enum(['promote-back', 'park']),
-  acceptLoss: z.enum(['none', 'bounded']),
-  /** The cool-down after the last change of the primary, and how often it changed lately, do not hold this run back. */
-  reason: z.string(),
-  /** Who asked, as the start input claims; decides who may not approve. */
-  requestedBy: z.string().optional(),
-  steps: z.array(z.string()),
-});
-export type SwitchoverPlan = z.infer<typeof switchoverPlan>;
 
 /** The gates of the inventory: each has a policy of who must approve. */
 export const GATE_NAMES = [
@@ -67,6 +41,10 @@ export const OPERATION_GATES = {
   'dr.primary.disable': 'disable',
   'dr.primary.revoke-secondary': 'revoke',
   'dr.secondary.promote': 'promote',
+  // Parts of a switchover that was approved as a whole, whichever of its two sides ends as the primary.
+  'dr.secondary.promote-after-demotion': 'plan',
+  'dr.secondary.repoint-after-switchover': 'plan',
+  'performance.secondary.repoint-after-switchover': 'plan',
   'dr.secondary.promote-force': 'force',
   'dr.secondary.enable': 'wipe',
   'dr.secondary.disable': 'disable',
@@ -115,7 +93,7 @@ export const allowedOperation = z.strictObject({
 });
 export type AllowedOperation = z.infer<typeof allowedOperation>;
 
-/** What is approved at the gates of every other runbook: a plan allows named operations on named clusters, and no more. */
+/** What people approve: a plan allows named operations on named clusters, and no more. */
 export const runbookPlan = z.strictObject({
   runbook: z.string(),
   deployment: z.string(),
@@ -140,11 +118,14 @@ export const runbookPlan = z.strictObject({
   requestedBy: z.string().optional(),
 });
 export type RunbookPlan = z.infer<typeof runbookPlan>;
-export type Plan = SwitchoverPlan | RunbookPlan;
 
-/** The plan of a `drSwitchover`; undefined for every other one. */
-export function switchoverPlanOf(plan: Plan | undefined): SwitchoverPlan | undefined {
-  return plan && 'from' in plan ? plan : undefined;
+/** The two sides of a switchover, as its plan names them; undefined for every other plan. */
+export function sidesOfSwitchover(
+  plan: RunbookPlan | undefined,
+): { readonly from: string; readonly to: string } | undefined {
+  const demotion =
+    plan?.runbook === 'drSwitchover' && plan.operations.find(({ operation }) => operation === 'dr.primary.demote');
+  return demotion && demotion.with ? { from: demotion.on.cluster, to: demotion.with.cluster } : undefined;
 }
 
 /** A plan as approvers see it: the text whose digest they sign, byte for byte. */
@@ -153,12 +134,4 @@ export interface PlanDocument {
   readonly text: string;
   /** base64url(SHA-256(text)). */
   readonly digest: string;
-}
-
-/** The answer of the activity that reads the deployment and judges it. */
-export interface SwitchoverAssessment {
-  readonly observations: readonly ClusterObservation[];
-  readonly preconditions: readonly Precondition[];
-  /** Absent where a precondition fails so early that no plan can be made. */
-  readonly plan?: PlanDocument;
 }

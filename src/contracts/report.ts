@@ -1,6 +1,6 @@
 import type { ClusterObservation } from './observations';
 import type { ChangeWindow } from './inputs/common';
-import type { Plan, Precondition } from './plan';
+import type { Precondition, RunbookPlan } from './plan';
 import type { Attestation, Attested, Finding, Receipt, RunOutcome } from './run-facts';
 import type { SignalName } from './signals';
 
@@ -69,7 +69,7 @@ export interface Report {
   readonly endedAt?: string;
   /** The last event that this report knows. */
   readonly asOfEvent: number;
-  readonly plan?: { readonly digest: string; readonly content: Plan };
+  readonly plan?: { readonly digest: string; readonly content: RunbookPlan };
   readonly preconditions: readonly Precondition[];
   readonly steps: readonly ReportStep[];
   readonly gates: readonly {

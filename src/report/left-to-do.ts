@@ -1,4 +1,5 @@
-import type { SwitchoverPlan } from '../contracts/plan';
+import { sidesOfSwitchover } from '../contracts/plan';
+import type { RunbookPlan } from '../contracts/plan';
 import type { ActivityRecord } from './activity-records';
 import type { RunFacts } from './facts';
 import type { RunRecord } from './history-events';
@@ -57,14 +58,15 @@ function failedOver(run: RunRecord): readonly string[] {
 }
 
 /** Which cluster is the primary now, as far as the history proves it. */
-function roles(run: RunRecord, plan: SwitchoverPlan | undefined): readonly string[] {
+function roles(run: RunRecord, plan: RunbookPlan | undefined): readonly string[] {
   const after = failedOver(run);
   if (changesPerformancePrimary(run)) return [...performanceRoles(run), ...after];
   if (after.length > 0) return after;
   const demotion = demotionOf(run);
   if (!demotion) return [];
-  const from = demotion.cluster ?? plan?.from.cluster ?? 'the old primary';
-  const to = plan?.to.cluster ?? 'the DR secondary';
+  const sides = sidesOfSwitchover(plan);
+  const from = demotion.cluster ?? sides?.from ?? 'the old primary';
+  const to = sides?.to ?? 'the DR secondary';
   const promotions = ofType(run, 'promoteDrSecondary').filter(({ scheduledAt }) => scheduledAt >= demotion.at);
   const promoted = promotions.filter(({ state }) => state === 'completed').at(-1);
   if (promoted) {
@@ -89,18 +91,19 @@ function roles(run: RunRecord, plan: SwitchoverPlan | undefined): readonly strin
   ];
 }
 
-function protection(run: RunRecord, plan: SwitchoverPlan | undefined): readonly string[] {
+function protection(run: RunRecord, plan: RunbookPlan | undefined): readonly string[] {
   const promoted = completed(run, 'promoteDrSecondary').at(-1);
-  if (!promoted || !plan) return [];
+  if (!promoted || !sidesOfSwitchover(plan)) return [];
   const primary = inputText(promoted, 'cluster');
+  const toFollow = (kind: string) =>
+    (plan?.operations ?? [])
+      .filter(
+        (each) => each.operation === `${kind}.secondary.repoint-after-switchover` && each.with?.cluster === primary,
+      )
+      .map(({ on }) => on.cluster);
   const streaming = new Set(completed(run, 'awaitDrStreaming').map((activity) => inputText(activity, 'secondary')));
-  const rolledBack = primary === plan.from.cluster;
-  const members = [
-    ...(rolledBack ? [plan.to.cluster] : plan.rejoin ? [plan.from.cluster] : []),
-    ...plan.otherDrSecondaries.map(({ cluster }) => cluster),
-  ];
-  const unprotected = members
-    .filter((cluster) => cluster !== primary && !streaming.has(cluster))
+  const unprotected = toFollow('dr')
+    .filter((cluster) => !streaming.has(cluster))
     .map(
       (cluster) =>
         `${cluster} was not seen streaming from ${primary}: issue a DR activation token on ${primary} and run update-primary with it on ${cluster}.`,
@@ -115,10 +118,10 @@ function protection(run: RunRecord, plan: SwitchoverPlan | undefined): readonly 
   const repointed = new Set(
     effective(run, 'updatePerformancePrimary').map((activity) => inputText(activity, 'secondary')),
   );
-  const astray = plan.performanceSecondaries
-    .filter(({ cluster }) => !following.has(cluster) && !repointed.has(cluster))
+  const astray = toFollow('performance')
+    .filter((cluster) => !following.has(cluster) && !repointed.has(cluster))
     .map(
-      ({ cluster }) =>
+      (cluster) =>
         `Performance secondary ${cluster} was not seen following ${primary}: read its status and re-point it if needed.`,
     );
   return [...unprotected, ...astray];
@@ -267,7 +270,7 @@ export function secretsLeft(run: RunRecord): readonly string[] {
 }
 
 /** What a run that ended early left undone at the clusters, the most urgent first: roles, clients, protection. */
-export function workLeft(run: RunRecord, plan: SwitchoverPlan | undefined): readonly string[] {
+export function workLeft(run: RunRecord, plan: RunbookPlan | undefined): readonly string[] {
   return [
     ...roles(run, plan),
     ...unsettledChanges(run),
@@ -278,7 +281,7 @@ export function workLeft(run: RunRecord, plan: SwitchoverPlan | undefined): read
 }
 
 /** What the history proves to be left, the most urgent first. */
-export function derivedLeftToDo(run: RunRecord, facts: RunFacts, plan: SwitchoverPlan | undefined): readonly string[] {
+export function derivedLeftToDo(run: RunRecord, facts: RunFacts, plan: RunbookPlan | undefined): readonly string[] {
   const parkings = openParkings(facts);
   if (!run.close) {
     // The run is at work: only what it waits for is for people.

@@ -1,7 +1,6 @@
 import type { temporal } from '@temporalio/proto';
-import { z } from 'zod';
-import { runbookPlan, switchoverPlan, switchoverPlanOf } from '../contracts/plan';
-import type { Plan, SwitchoverPlan } from '../contracts/plan';
+import { runbookPlan } from '../contracts/plan';
+import type { RunbookPlan } from '../contracts/plan';
 import type { Report } from '../contracts/report';
 import type { Finding } from '../contracts/run-facts';
 import { said } from '../contracts/words';
@@ -44,10 +43,10 @@ function planOf(run: RunRecord): Report['plan'] {
   return undefined;
 }
 
-function parsedPlan(text: string | undefined): Plan | undefined {
+function parsedPlan(text: string | undefined): RunbookPlan | undefined {
   if (text === undefined) return undefined;
   try {
-    const parsed = z.union([switchoverPlan, runbookPlan]).safeParse(JSON.parse(text));
+    const parsed = runbookPlan.safeParse(JSON.parse(text));
     return parsed.success ? parsed.data : undefined;
   } catch {
     return undefined;
@@ -250,12 +249,7 @@ function derivedFindings(run: RunRecord, facts: RunFacts): readonly Timed<Findin
 }
 
 /** What the run said itself, what the history proves beside it, and secrets that are not proven gone. */
-function leftToDoOf(
-  run: RunRecord,
-  facts: RunFacts,
-  ending: Ending,
-  plan: SwitchoverPlan | undefined,
-): readonly string[] {
+function leftToDoOf(run: RunRecord, facts: RunFacts, ending: Ending, plan: RunbookPlan | undefined): readonly string[] {
   if (!ending.leftToDo) return derivedLeftToDo(run, facts, plan);
   const work = ending.outcome === 'aborted' ? workLeft(run, plan) : [];
   return [...ending.leftToDo, ...work, ...secretsLeft(run)];
@@ -328,7 +322,7 @@ export function reportFromHistory(history: temporal.api.history.v1.IHistory, ide
     tokens: tokensOf(run),
     finalState: finalStateOf(run),
     ...resultOf(run),
-    leftToDo: leftToDoOf(run, facts, ending, switchoverPlanOf(plan?.content)),
+    leftToDo: leftToDoOf(run, facts, ending, plan?.content),
     historyEvents: run.eventCount,
   };
 }

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { runbookPlan, switchoverPlan } from '../contracts/plan';
+import { runbookPlan } from '../contracts/plan';
 import type { Report } from '../contracts/report';
 import { DECISION_ACTIONS, SIGNALS } from '../contracts/signals';
 import {
@@ -100,7 +100,7 @@ export const reportSchema = z.strictObject({
   startedAt: time,
   endedAt: time.optional(),
   asOfEvent: z.number(),
-  plan: z.strictObject({ digest: z.string(), content: z.union([switchoverPlan, runbookPlan]) }).optional(),
+  plan: z.strictObject({ digest: z.string(), content: runbookPlan }).optional(),
   preconditions: z.array(recordedPrecondition),
   steps: z.array(step),
   gates: z.array(

@@ -1,7 +1,6 @@
 import type { ClusterObservation, ReplicationObservation } from '../contracts/observations';
 import { shellLine } from '../contracts/next-commands';
-import { switchoverPlanOf } from '../contracts/plan';
-import type { PreconditionVerdict, RunbookPlan } from '../contracts/plan';
+import type { PreconditionVerdict } from '../contracts/plan';
 import type { Report } from '../contracts/report';
 import type { FindingSeverity } from '../contracts/run-facts';
 import { said } from '../contracts/words';
@@ -60,13 +59,12 @@ function leftToDo({ leftToDo: items, outcome }: Report): Section {
   };
 }
 
-function names(clusters: readonly { readonly cluster: string }[]): string {
-  return clusters.length === 0 ? 'none' : clusters.map(({ cluster }) => cluster).join(', ');
-}
-
 const entry = (name: string, text: string): { name: string; value: Cell } => ({ name, value: plain(text) });
 
-function otherPlan(content: RunbookPlan, digest: string): Section {
+function plan({ plan: document }: Report): Section {
+  if (!document)
+    return { id: 'plan', title: 'Plan', blocks: [{ kind: 'paragraph', text: 'No plan is in the history.' }] };
+  const { content, digest } = document;
   return {
     id: 'plan',
     title: 'Plan',
@@ -91,48 +89,6 @@ function otherPlan(content: RunbookPlan, digest: string): Section {
 function shortened(root: string | undefined): string {
   if (root === undefined || root.length <= ROOT_SHOWN) return root ?? '';
   return `${root.slice(0, ROOT_SHOWN)}…`;
-}
-
-function plan({ plan: document }: Report): Section {
-  if (!document)
-    return { id: 'plan', title: 'Plan', blocks: [{ kind: 'paragraph', text: 'No plan is in the history.' }] };
-  const { digest } = document;
-  const content = switchoverPlanOf(document.content);
-  if (!content) return otherPlan(document.content as RunbookPlan, digest);
-  return {
-    id: 'plan',
-    title: 'Plan',
-    blocks: [
-      {
-        kind: 'facts',
-        entries: [
-          entry(
-            'From',
-            `${content.from.cluster}, version ${content.from.version}, cluster ID ${content.from.clusterId}`,
-          ),
-          entry('To', `${content.to.cluster}, version ${content.to.version}, cluster ID ${content.to.clusterId}`),
-          entry('Other DR secondaries', names(content.otherDrSecondaries)),
-          entry('Performance secondaries', names(content.performanceSecondaries)),
-          entry('Old primary rejoins', content.rejoin ? 'yes, as DR secondary' : 'no, it stays out'),
-          entry(
-            'Operation tokens from',
-            content.tokenSource === 'batch' ? 'a prepared batch token' : 'a ceremony with key shares',
-          ),
-          entry(
-            'Go before the outage',
-            content.go === 'required' ? 'one person says go' : 'covered by the plan’s approval',
-          ),
-          entry(
-            'If the promotion gets stuck',
-            content.onStuck === 'park' ? 'park and ask' : 'promote the old primary back',
-          ),
-          entry('Accepted loss', content.acceptLoss),
-          entry('Digest', digest),
-        ],
-      },
-      { kind: 'list', items: content.steps.map((text) => ({ text })) },
-    ],
-  };
 }
 
 const VERDICT_TONES: Readonly<Record<PreconditionVerdict, Tone>> = {

@@ -1,4 +1,4 @@
-import { switchoverPlanOf } from '../contracts/plan';
+import { sidesOfSwitchover } from '../contracts/plan';
 import { readinessResult, verdictWords } from '../contracts/readiness';
 import type { ReadinessVerdict } from '../contracts/readiness';
 import type { Report } from '../contracts/report';
@@ -66,8 +66,8 @@ function planned(report: Report): string {
 const CHANGES_PRIMARY: ReadonlySet<string> = new Set(['drSwitchover', 'drFailover', 'performancePromotion']);
 
 function completed({ runbook, deployment, outage, plan, result }: Report): string | undefined {
-  const route = switchoverPlanOf(plan?.content);
-  if (route && outage) return `${route.deployment} was switched over from ${route.from.cluster} to ${route.to.cluster}`;
+  const sides = sidesOfSwitchover(plan?.content);
+  if (sides && outage) return `${deployment ?? 'the deployment'} was switched over from ${sides.from} to ${sides.to}`;
   const { from, to } = result ?? {};
   if (runbook !== 'drFailover' || typeof from !== 'string' || typeof to !== 'string') return undefined;
   return `${deployment ?? 'the deployment'} failed over from ${from} to ${to}`;
@@ -92,7 +92,7 @@ function readinessHeadline({ runbook, result }: Report): Headline | undefined {
 }
 
 function endedHeadline(report: Report): Headline {
-  const route = switchoverPlanOf(report.plan?.content);
+  const route = sidesOfSwitchover(report.plan?.content);
   const what = `${report.runbook}${report.deployment === undefined ? '' : ` of ${report.deployment}`}`;
   const untouched = report.outage || !CHANGES_PRIMARY.has(report.runbook) ? '' : ' Nothing was demoted or promoted.';
   switch (report.outcome) {
@@ -106,7 +106,7 @@ function endedHeadline(report: Report): Headline {
       return { text: `Aborted: ${what} was ended before it was complete.${untouched}`, tone: 'warning' };
     case 'rolled-back':
       return {
-        text: `Rolled back: ${route ? `${route.from.cluster} was promoted back` : 'the old primary was promoted back'}; the switchover did not happen.`,
+        text: `Rolled back: ${route ? `${route.from} was promoted back` : 'the old primary was promoted back'}; the switchover did not happen.`,
         tone: 'warning',
       };
     case 'handed-over':

@@ -221,7 +221,7 @@ describe('demote and promote without a valid approval', () => {
       const refused = await demotion();
       expect(refused).toMatchObject({ code: 'NOT_APPROVED', retryable: false, details: { outcomeKnown: true } });
       expect(refused.details['observed']).toContain('gate go was met at');
-      expect(refused.details['next']).toContain('Approve gate go again as soon as the run asks for it');
+      expect(refused.details['next']).toContain('Decide retry: gate go is asked again');
       expect(bench.calls('east', DEMOTE)).toBe(0);
     });
 

@@ -1,4 +1,3 @@
-import { switchoverPlanOf } from '../../src/contracts/plan';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -46,7 +45,7 @@ describe('where the operation tokens come from', () => {
       const report = await run.report();
 
       expect(report).toMatchObject({ outcome: 'completed', loss: { loss: 'none' }, tokens: [], leftToDo: [] });
-      expect(switchoverPlanOf(report.plan?.content)?.tokenSource).toBe('batch');
+      expect(report.plan?.content.choices['tokenSource']).toBe('batch');
       for (const cluster of ['east', 'west']) {
         expect(statuses(scenario, cluster, CHANGING.startAttempt)).toEqual([]);
         expect(scenario.service.cluster(cluster).snapshotState().operationTokens).toBe(0);
@@ -67,7 +66,7 @@ describe('where the operation tokens come from', () => {
       const report = await run.report();
 
       expect(report).toMatchObject({ outcome: 'completed', leftToDo: [] });
-      expect(switchoverPlanOf(report.plan?.content)?.tokenSource).toBe('ceremony');
+      expect(report.plan?.content.choices['tokenSource']).toBe('ceremony');
       expect(report.tokens.map(({ cluster, state }) => [cluster, state])).toEqual([
         ['east', 'kept'],
         ['west', 'deleted'],
@@ -107,7 +106,6 @@ describe('where the operation tokens come from', () => {
         ['plan', 'approved'],
         ['plan', 'approved'],
       ]);
-      expect(report.steps.filter(({ name }) => name === 'Write a marker on west')).toHaveLength(2);
       expect(statuses(scenario, 'west', CHANGING.demote)).toEqual([200]);
       expect(scenario.service.cluster('west').snapshotState().operationTokens).toBe(0);
       await expectServiceOn(scenario, 'east');

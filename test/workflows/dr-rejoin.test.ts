@@ -213,12 +213,11 @@ describe('a former primary comes back', () => {
       const report = await run.report();
       expect(report.outcome).toBe('completed');
       expect(report.gates.map(({ gate }) => gate)).toEqual(['plan', 'plan', 'unfence']);
-      expect(findings(report)).toContain('approval-expired');
       // Nobody gave a key share twice, and it was demoted once.
       expect(report.receipts.filter(({ signal }) => signal === 'share')).toHaveLength(3);
       expect(statuses(scenario, 'east', CHANGING.demote)).toEqual([200]);
       expect(report.leftToDo).toContainEqual(expect.stringContaining('lost without a copy'));
-      expect(step(report, 'Demote east')?.outcome).toBe('done');
+      expect(report.steps.filter(({ name }) => name === 'Demote east').at(-1)?.outcome).toBe('done');
       expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
     }),
   );

@@ -215,7 +215,7 @@ describe('a performance secondary that becomes the performance primary', () => {
         const run = await start(scenario, { to: 'europe' });
         // Too old right before the demotion, which is not begun: the old primary serves while they are asked for.
         await approveLongAgo(scenario, run, 'promote');
-        expect(await approveAgain(run, 'promote')).toHaveProperty('until');
+        expect(await approveAgain(run, 'promote')).not.toHaveProperty('until');
         const parked = await run.waitsFor('decision', ({ step }) => step === 'Demote east');
         expect(parked.choices.map(({ action }) => action)).toEqual(['retry', 'promote-back', 'leave']);
         denied.remove();
@@ -223,17 +223,6 @@ describe('a performance secondary that becomes the performance primary', () => {
         report = await run.report();
         expect(report.outcome).toBe('rolled-back');
         expect(report.gates).toHaveLength(2);
-        const steps = report.steps.map(({ name }) => name);
-        const from = steps.indexOf('Demote east');
-        expect(steps.slice(from, steps.indexOf('Demote east', from + 1) + 1)).toEqual([
-          'Demote east',
-          'Release the clients meanwhile',
-          'Read and check again',
-          'Quiesce the clients',
-          'Write a marker on east',
-          'Wait until europe has it',
-          'Demote east',
-        ]);
         expect(report.leftToDo[0]).toContain('east is performance primary again');
         await expectSet(scenario, 'east', ['asia', 'europe']);
       }),

@@ -192,12 +192,7 @@ export function stepCalls(summary: string, context: () => StepContext): StepCall
 
 type Checks = Pick<
   RunbookActivities,
-  | 'checkApprovals'
-  | 'checkControls'
-  | 'checkDecisions'
-  | 'checkDeclines'
-  | 'checkUnaskedShares'
-  | 'readSignalEvents'
+  'checkApprovals' | 'checkControls' | 'checkDecisions' | 'checkDeclines' | 'checkUnaskedShares' | 'readSignalEvents'
 >;
 
 /**

@@ -1,13 +1,12 @@
-import type { Assessment, Authority } from '../../src/contracts/activities';
+import type { Assessment } from '../../src/contracts/activities';
 import type { CeremonyTarget } from '../../src/contracts/ceremony';
 import type { GateName, PlanDocument } from '../../src/contracts/plan';
 import type { ChangeWindow } from '../../src/contracts/runbook-inputs';
 import type { StepCalls } from './activity-calls';
+import { Approvals, awaitWindow, openGate } from './approvals';
 import { planned, refusalOf, verdictsInWords } from './assessment';
 import { ceremonyFor } from './ceremony-for';
-import { RunStopped, stepFailure } from './failures';
-import { passGate } from './gates';
-import type { GateRequest } from './gates';
+import { stepFailure } from './failures';
 import { OperationTokens } from './operation-tokens';
 import { inParallel } from './parallel';
 import type { Run } from './run';
@@ -38,7 +37,9 @@ export interface PlanRequest<R> {
   readonly beforeGate?: (assessed: Assessment<R>) => Promise<void>;
   /** The tokens for DR operations that the run will need, or may need; undefined where it needs none. */
   readonly tokens?: (route: R) => TokenNeed | undefined;
-  /** The plan ends an outage: its approvals count for as long as that lasts, nobody is asked twice, and no clock ends its gate. */
+  /** The gate that is asked once everything was read again, right before what begins an outage; undefined where none is. */
+  readonly go?: GateName | undefined;
+  /** The plan ends an outage: no clock ends its gate. */
   readonly endsOutage?: boolean;
 }
 
@@ -47,6 +48,10 @@ export interface TokenNeed {
   readonly targets: readonly CeremonyTarget[];
   /** What the run is pointless without, where that is not every target: holders are not asked again for the rest. */
   readonly essential?: CeremonyTarget;
+  /** The cluster whose token must be in hand before anything is begun. */
+  readonly first?: string;
+  /** For how long the key shares must serve from then on, ms: holders are asked again where they would not. */
+  readonly lastingMs?: number;
 }
 
 /** A plan that people approved, with what is needed to carry it out. */
@@ -54,15 +59,15 @@ export interface Approved<R> {
   readonly route: R;
   readonly assessed: Assessment<R>;
   /** Plan and approvals, for the activities that verify them. */
-  readonly authority: Authority;
+  readonly approvals: Approvals;
   /** Absent where the runbook asked for none. */
   readonly tokens: OperationTokens | undefined;
 }
 
 /**
  * What every runbook begins with: read and judge; refuse with what was observed and needed; open the gate while the key
- * holders are asked; wait for the window; read and judge again. A plan that changed meanwhile is asked for again, and so
- * is one whose approvals grew older than they count, unless it ends an outage.
+ * holders are asked; wait for the window; read and judge again. A plan that changed meanwhile is asked for again. How
+ * old an approval may be is judged where it is acted upon.
  *
  * @returns how the run ends already: a dry run, or a refusal; else the approved plan
  */
@@ -90,6 +95,7 @@ export async function approvePlan<R>(run: Run, request: PlanRequest<R>): Promise
   while (answered.waited) {
     const { tokens } = answered;
     const [before, need] = [planned(assessed), request.tokens?.(planned(assessed).route)];
+    if (need?.first !== undefined) await tokens?.of(need.first);
     assessed = await run.step(
       'Read and check again',
       async (call) => {
@@ -101,19 +107,7 @@ export async function approvePlan<R>(run: Run, request: PlanRequest<R>): Promise
       { note: verdictsInWords },
     );
     const now = planned(assessed);
-    if (now.plan.digest === before.plan.digest) {
-      // The step may have parked until after the window.
-      await awaitWindow(run, input.window);
-      if (request.endsOutage === true || Date.now() <= answered.until) break;
-      run.state.finding({
-        severity: 'info',
-        code: 'approval-expired',
-        text: 'The approvals of the plan were older than they count when everything was ready; they were asked for again.',
-      });
-      const counted = `the approvals counted until ${new Date(answered.until).toISOString()}, and everything was ready later`;
-      answered = await askPeople(run, request, assessed, counted);
-      continue;
-    }
+    if (now.plan.digest === before.plan.digest) break;
     if (request.tokens?.(now.route)?.source !== need?.source) {
       throw stepFailure(
         'PRECONDITION_FAILED',
@@ -133,8 +127,14 @@ export async function approvePlan<R>(run: Run, request: PlanRequest<R>): Promise
     run.state.plan = now.plan;
     answered = await askPeople(run, request, assessed);
   }
+  // The step may have parked until after the window.
+  await awaitWindow(run, input.window);
   const { plan, route } = planned(assessed);
-  return { route, assessed, authority: { plan, approvals: answered.approvals }, tokens: answered.tokens };
+  const { tokens } = answered;
+  const approvals = new Approvals(run, input, assessed.gates, { plan, approvals: answered.approvals });
+  if (request.go !== undefined) await approvals.further(request.go);
+  await collectAgainWhereShort(run, request.tokens?.(route), tokens);
+  return { route, assessed, approvals, tokens };
 }
 
 /** What came of asking for one plan. */
@@ -143,17 +143,10 @@ interface Answered {
   readonly tokens: OperationTokens | undefined;
   /** Whether anybody, or the window, may have been waited for: what was read before is old then. */
   readonly waited: boolean;
-  /** Until when the approvals count, epoch ms. */
-  readonly until: number;
 }
 
 /** Opens the gate of this plan while the key holders are asked, where they were not yet; then waits for the window. */
-async function askPeople<R>(
-  run: Run,
-  request: PlanRequest<R>,
-  assessed: Assessment<R>,
-  again?: string,
-): Promise<Answered> {
+async function askPeople<R>(run: Run, request: PlanRequest<R>, assessed: Assessment<R>): Promise<Answered> {
   const { input } = request;
   const { plan, route } = planned(assessed);
   const gate = request.gate(assessed);
@@ -161,60 +154,32 @@ async function askPeople<R>(
   if (gate !== undefined || need?.source === 'ceremony') run.state.enterPhase('waiting-for-people');
   const tokens = need && tokensFor(run, input, need, plan);
   await tokens?.ceremony?.ready();
-  let until = Infinity;
   const open = async (): Promise<readonly unknown[]> => {
     await request.beforeGate?.(assessed);
     if (gate === undefined) return [];
     const { endsOutage } = request;
-    const approved = await openGate(run, input, assessed, { gate, planDigest: plan.digest, again, endsOutage });
-    until = countsUntil(input.window, assessed.gates[gate]?.validForMs ?? 0);
-    return approved;
+    return openGate(run, input, assessed.gates, { gate, planDigest: plan.digest, endsOutage });
   };
   const [approvals = []] = await inParallel<readonly unknown[]>([open(), collectShares(tokens?.ceremony, need)]);
   const waitedForWindow = await awaitWindow(run, input.window);
   run.state.enterPhase('preparing');
-  return { approvals, tokens, waited: gate !== undefined || tokens?.ceremony !== undefined || waitedForWindow, until };
+  return { approvals, tokens, waited: gate !== undefined || tokens?.ceremony !== undefined || waitedForWindow };
 }
 
-/** Approvals count from when their gate was met, or from the beginning of the window, where that is later. */
-export function countsUntil(window: ChangeWindow | undefined, validForMs: number): number {
-  const from = window?.notBefore === undefined ? 0 : Date.parse(window.notBefore);
-  return Math.max(Date.now(), from) + validForMs;
+/** Once something is begun nobody is asked for key shares any more: those in hand must last until its end. */
+async function collectAgainWhereShort(run: Run, need?: TokenNeed, tokens?: OperationTokens): Promise<void> {
+  if (need?.lastingMs === undefined || !tokens || tokens.lastsFor(need.lastingMs)) return;
+  run.state.finding({
+    severity: 'warning',
+    code: 'shares-asked-again',
+    text: 'The key shares in hand would not last until the end of what is about to begin: the holders are asked again.',
+  });
+  await tokens.ceremony?.collectAnew();
 }
 
 async function collectShares(ceremony?: TokenCeremony, need?: TokenNeed): Promise<readonly unknown[]> {
   await ceremony?.collect((need?.essential ?? need?.targets[0])?.cluster);
   return [];
-}
-
-/**
- * Opens one more gate over the same plan, such as `force`; gives the authority that holds its approvals too.
- *
- * @param again - why, where it was met before
- */
-export async function approveFurther<R>(
-  run: Run,
-  input: Asking,
-  approved: Pick<Approved<R>, 'assessed' | 'authority'>,
-  gate: GateName,
-  again?: string,
-): Promise<Authority> {
-  const { plan, approvals } = approved.authority;
-  const more = await openGate(run, input, approved.assessed, { gate, planDigest: plan.digest, again });
-  // Clients without a primary wait for no clock.
-  if (!run.state.serviceIsOut) await awaitWindow(run, input.window, `what gate ${gate} allows was not begun`);
-  return { plan, approvals: [...approvals, ...more] };
-}
-
-function openGate<R>(
-  run: Run,
-  { requestedBy }: Asking,
-  { gates }: Assessment<R>,
-  asked: Omit<GateRequest, 'policy' | 'requestedBy'>,
-): Promise<readonly unknown[]> {
-  const policy = gates[asked.gate];
-  if (!policy) throw new TypeError(`the assessment tells no policy of gate ${asked.gate}`);
-  return passGate(run, { ...asked, policy, requestedBy: requestedBy ?? 'unknown' });
 }
 
 /**
@@ -246,28 +211,4 @@ function tokensFor(run: Run, input: Asking, need: TokenNeed, plan: PlanDocument)
         })
       : undefined;
   return new OperationTokens(run, input.deployment, targets, ceremony);
-}
-
-/**
- * Nothing is changed before the window begins, and nothing is begun after its end: looked at after everything that may
- * have taken its time.
- *
- * @param left - what is told of a run that came too late
- * @returns whether the window was waited for
- */
-export async function awaitWindow(
-  run: Run,
-  window: ChangeWindow | undefined,
-  left = 'nothing was changed',
-): Promise<boolean> {
-  if (!window) return false;
-  const from = window.notBefore === undefined ? 0 : Date.parse(window.notBefore);
-  const early = Date.now() < from;
-  if (early) {
-    run.state.wait('window', { for: 'window', until: from });
-    await run.waitFor(() => false, from - Date.now());
-    run.state.waitOver('window');
-  }
-  if (Date.now() <= Date.parse(window.notAfter)) return early;
-  throw run.stop(new RunStopped('the clock', `the change window ended at ${window.notAfter}; ${left}`));
 }

@@ -2,7 +2,7 @@ import { urgentFindings } from '../../src/contracts/alarms';
 import { askedNow } from '../../src/contracts/asked';
 import { askedAgain, untilWhen } from '../../src/contracts/gate-words';
 import { commandsFor } from '../../src/contracts/next-commands';
-import { runbookPlan, switchoverPlan } from '../../src/contracts/plan';
+import { runbookPlan } from '../../src/contracts/plan';
 import type { Attested, Finding } from '../../src/contracts/run-facts';
 import type { RunStatus, TimelineStep, Waiting } from '../../src/contracts/run-status';
 import type { ShareLine } from '../../src/contracts/share-words';
@@ -106,24 +106,6 @@ function bytes(text: string): Uint8Array {
 function planLines(status: RunStatus): string[] {
   if (!status.planText || !status.waiting.some((waiting) => waiting.for === 'approval')) return [];
   const content = inLines(parsedJson(status.planText));
-  const parsed = switchoverPlan.safeParse(content);
-  if (!parsed.success) return runbookPlanLines(content);
-  const { from, to, reason, tokenSource, acceptLoss, onStuck, steps } = parsed.data;
-  return [
-    '#### The plan',
-    '',
-    `- **${proseSaid(from.cluster)}** (${proseSaid(from.version)}) becomes DR secondary, **${proseSaid(to.cluster)}** (${proseSaid(to.version)}) becomes DR primary`,
-    `- Reason: ${proseSaid(reason)}`,
-    `- Operation tokens from: ${tokenSource}. Accepted loss: ${acceptLoss}. When stuck: ${onStuck}`,
-    '',
-    'It will:',
-    '',
-    ...steps.map((step, index) => `${index + 1}. ${prose(step)}`),
-    '',
-  ];
-}
-
-function runbookPlanLines(content: unknown): string[] {
   const parsed = runbookPlan.safeParse(content);
   if (!parsed.success) return [];
   const { clusters, warnings, steps, choices, reason } = parsed.data;

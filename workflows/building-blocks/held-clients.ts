@@ -26,34 +26,3 @@ export async function holdClients(run: Run, { deployment, from, to, hooks }: Hol
   }
   await run.step('Quiesce the clients', (call) => call.runHook({ deployment, hook: 'quiesce', from, to }));
 }
-
-/**
- * The change was not begun, and people are waited for: the old primary serves, so its clients are let through. Only then is
- * who heard of an outage told that service is there.
- *
- * @param wasTold - whether people were told that the outage began
- */
-export async function letThroughMeanwhile(
-  run: Run,
-  { deployment, from, to, hooks }: Holding,
-  wasTold: boolean,
-): Promise<void> {
-  if (run.clientsHeld && hooks.release) {
-    const released = await run.skippableStep(
-      'Release the clients meanwhile',
-      `clients of ${from} stay quiesced while people are waited for`,
-      (call) => call.runHook({ deployment, hook: 'release', from: to, to: from }),
-    );
-    if (released) run.clientsHeld = false;
-  }
-  if (run.clientsHeld) {
-    run.state.finding({
-      severity: 'critical',
-      code: 'clients-held',
-      text: `${from} is primary still, and its clients are held off while people are waited for.`,
-      next: `Let them through by hand, or answer soon; they are held off again right before the change.`,
-    });
-  } else if (wasTold) {
-    run.state.notifications.serviceReady();
-  }
-}

@@ -24,7 +24,7 @@ export interface Following {
   readonly begin?: Begin;
 }
 
-/** Carries out what begins something, as `RenewedApprovals.begin` does for one gate. */
+/** Carries out what begins something, as `Approvals.begin` does for one gate. */
 export type Begin = <T>(carryOut: (authority: Authority) => Promise<T>) => Promise<T>;
 
 /**

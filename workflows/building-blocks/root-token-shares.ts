@@ -1,17 +1,17 @@
 import type { RootTokenCeremonyInput } from '../../src/contracts/runbook-inputs';
 import type { StepCalls } from './activity-calls';
-import type { RenewedApprovals } from './renewed-approvals';
+import type { Approvals } from './approvals';
 import type { Run } from './run';
 import { ShareCollection } from './share-collection';
 
 /** Key shares for one root token. */
 export class RootTokenShares extends ShareCollection {
   readonly #input: RootTokenCeremonyInput;
-  readonly #approvals: RenewedApprovals<unknown>;
+  readonly #approvals: Approvals;
   /** What the worker made: also where a stop came with it. */
   #made: string | undefined;
 
-  constructor(run: Run, input: RootTokenCeremonyInput, approvals: RenewedApprovals<unknown>) {
+  constructor(run: Run, input: RootTokenCeremonyInput, approvals: Approvals) {
     super(run, input.deployment);
     this.#input = input;
     this.#approvals = approvals;

@@ -96,15 +96,6 @@ export class RunState {
     return this.outageSince !== undefined && this.serviceBackAt === undefined;
   }
 
-  /**
-   * The outage that was about to begin did not. Who was told of it is told that service is there by
-   * `notifications.serviceReady`, once no client is held off any more.
-   */
-  outageNotBegun(): void {
-    this.outageSince = undefined;
-    this.enterPhase('preparing');
-  }
-
   /** Takes the facts since the last call. */
   drainFacts(): RunFact[] {
     const facts = this.#facts;

@@ -22,8 +22,6 @@ interface Given {
   readonly oldest: number;
   /** The one with which the gate was met. */
   readonly met: number;
-  /** Older ones of the gate are there that it does not need any more. */
-  readonly askedAgain: boolean;
   /** The last time that the server is known to have recorded: of this attempt, or of the newest event of its run. */
   readonly recorded: number;
 }
@@ -40,7 +38,7 @@ interface Judged {
  * Called right before a change that begins something, with approvals that were verified: they count for `validFor` of
  * their gate, and an hour more. They count from when the gate was met by the server's record of the signals, which is at
  * most `validFor` after the oldest of them: a gate is open for that long. Or from the beginning of the window, where that
- * is later. Never called for what ends an outage (decision 36).
+ * is later. Never called for what ends an outage (decision 40).
  *
  * @throws RunbookError NOT_APPROVED where they are older, or where the window has not begun or is long over
  */
@@ -60,10 +58,10 @@ export async function demandInTime(inventory: Inventory, run: RunContext, judged
 function demandYoung(
   inventory: Inventory,
   { deployment, gate }: Judged,
-  { oldest, met, askedAgain, recorded }: Given,
+  { oldest, met, recorded }: Given,
   {
     from = 0,
-    next = `Nothing was sent. Approve gate ${gate} again as soon as the run asks for it: it goes on with what it holds.`,
+    next = `Nothing was sent. Decide retry: gate ${gate} is asked again, and the run goes on with what it holds. If new approvals are refused too, compare the clocks of the workers and of the Temporal server.`,
   }: { readonly from?: number | undefined; readonly next?: string } = {},
 ): void {
   const { validForMs } = findDeployment(inventory, deployment).gates[gate];
@@ -74,13 +72,8 @@ function demandYoung(
   const late = met > oldest + validForMs ? ` with an approval of ${iso(oldest)}` : '';
   const observed = `gate ${gate} was met at ${iso(met)}${late}, which counts until ${iso(until)}; it is ${iso(now)} here, and Temporal's last record is of ${iso(recorded)}`;
   const needed = `approvals of gate ${gate} that are not older than its validFor and an hour`;
-  // Asked for again for no other reason than a clock, they would be for ever.
-  const clocks = askedAgain && recorded <= until;
-  throw tooLate(gate, observed, needed, clocks ? { next: COMPARE_CLOCKS } : { about: APPROVALS_TOO_OLD, next });
+  throw tooLate(gate, observed, needed, { about: APPROVALS_TOO_OLD, next });
 }
-
-const COMPARE_CLOCKS =
-  'Nothing was sent, and new approvals were given already: by Temporal\'s record they are not too old. Either the clock of this worker is ahead, or its task waited for so long. Compare the clocks of workers and server, set the wrong one right, then decide retry. Or end the run: where it offers "promote-back", the old primary still serves, and that lets its clients through.';
 
 /**
  * As {@link demandInTime} without a window, for a promotion whose primary is gone, and for its fence: where nobody heard
@@ -139,7 +132,7 @@ async function givenAt(
   const last = counted.findIndex((_, index) => satisfied(counted.slice(0, index + 1)));
   const met = counted[last]?.at ?? 0;
   const recorded = Math.max(Context.current().info.currentAttemptScheduledTimestampMs, await history.newest());
-  return { met, oldest: counted[0]?.at ?? met, askedAgain: counted.length < timed.length, recorded };
+  return { met, oldest: counted[0]?.at ?? met, recorded };
 }
 
 function arrivedAt(
@@ -180,7 +173,7 @@ function tooLate(
 }
 
 function anotherOutage(gate: GateName, heardAt: number): string {
-  return `Nothing was sent. The old primary was heard at ${iso(heardAt)}, after approvals that the gate needs: look whether it serves now. Where it does not, approve gate ${gate} again as soon as the run asks for it, which keeps its shares and tokens.`;
+  return `Nothing was sent. The old primary was heard at ${iso(heardAt)}, after approvals that the gate needs: look whether it serves now. Where it does not, decide retry: gate ${gate} is asked again, and the run keeps its shares and tokens.`;
 }
 
 function iso(time: number): string {

@@ -1,13 +1,6 @@
-import type { z } from 'zod';
 import type { Authority } from '../../../src/contracts/activities';
-import { APPROVALS_TOO_OLD, OPERATION_GATES, runbookPlan, switchoverPlan } from '../../../src/contracts/plan';
-import type {
-  AllowedOperation,
-  GatedOperation,
-  GateName,
-  RunbookPlan,
-  SwitchoverPlan,
-} from '../../../src/contracts/plan';
+import { APPROVALS_TOO_OLD, OPERATION_GATES, runbookPlan } from '../../../src/contracts/plan';
+import type { AllowedOperation, GatedOperation, GateName, RunbookPlan } from '../../../src/contracts/plan';
 import { said } from '../../../src/contracts/words';
 import { RunbookError, isRunbookError } from '../../../src/errors';
 import type { Inventory } from '../../../src/inventory';
@@ -15,25 +8,6 @@ import type { RunContext } from '../../../src/secrets';
 import { demandInTime } from './approval-age';
 import { judgeGate, verifiedApprovals } from './people';
 import { planDigest } from './plan-digest';
-
-/**
- * Verifies for itself that the switchover that a dangerous activity is part of was approved: the plan's text gives the
- * approved digest, the approvals satisfy the policy of the inventory, and the plan names this deployment.
- *
- * @throws RunbookError NOT_APPROVED
- */
-export async function verifyAuthority(
-  inventory: Inventory,
-  run: RunContext,
-  deployment: string,
-  authority: Authority,
-): Promise<SwitchoverPlan> {
-  const plan = readPlan(switchoverPlan, deployment, authority);
-  for (const gate of plan.go === 'required' ? (['plan', 'go'] as const) : (['plan'] as const)) {
-    await requireGate(inventory, run, deployment, authority, gate, plan.requestedBy);
-  }
-  return plan;
-}
 
 /** What a dangerous activity is about to do; `on` and `with` are as it read them from the service. */
 export type Doing = AllowedOperation;
@@ -51,14 +25,15 @@ export async function verifyOperation(
   authority: Authority,
   doing: Doing,
 ): Promise<RunbookPlan> {
-  const plan = readPlan(runbookPlan, deployment, authority);
+  const plan = readPlan(deployment, authority);
   if (!plan.operations.some((allowed) => isSame(allowed, doing))) {
     throw notApproved(
       `the plan does not allow ${doing.operation} on ${describe(doing.on)}${doing.with ? ` with ${describe(doing.with)}` : ''}${doing.detail === undefined ? '' : ` (${doing.detail})`}`,
-      'an operation that the approved plan allows, on the clusters that it names',
+      NEEDED_PLAN,
     );
   }
-  await requireGate(inventory, run, deployment, authority, gateOf(doing.operation), plan.requestedBy);
+  for (const gate of gatesOf(plan, doing.operation))
+    await requireGate(inventory, run, deployment, authority, gate, plan.requestedBy);
   return plan;
 }
 
@@ -75,9 +50,50 @@ export async function verifyBeginning(
   doing: Doing,
 ): Promise<RunbookPlan> {
   const plan = await verifyOperation(inventory, run, deployment, authority, doing);
-  const { requestedBy } = plan;
-  await demandInTime(inventory, run, { deployment, gate: gateOf(doing.operation), requestedBy, authority });
+  await demandYoungApprovals(inventory, run, deployment, authority, plan, doing.operation);
   return plan;
+}
+
+/**
+ * Demands that the approvals of the gate that comes last before an operation are not too old to begin it.
+ *
+ * @throws RunbookError NOT_APPROVED
+ */
+export async function demandYoungApprovals(
+  inventory: Inventory,
+  run: RunContext,
+  deployment: string,
+  authority: Authority,
+  plan: RunbookPlan,
+  operation: GatedOperation,
+): Promise<void> {
+  const gate = lastGateOf(plan, operation);
+  await demandInTime(inventory, run, { deployment, gate, requestedBy: plan.requestedBy, authority });
+}
+
+/**
+ * How the plan names the other side of an operation on a cluster: to be verified with what is read of it.
+ *
+ * @param cluster - where the plan has several: its name
+ *
+ * @throws RunbookError NOT_APPROVED where it allows no such operation
+ */
+export function otherSideOf(
+  deployment: string,
+  authority: Authority,
+  { operation, on }: Pick<Doing, 'operation' | 'on'>,
+  cluster?: string,
+): AllowedOperation['on'] {
+  const { operations } = readPlan(deployment, authority);
+  const found = operations.find(
+    (each) =>
+      each.operation === operation &&
+      each.on.cluster === on.cluster &&
+      (cluster === undefined || each.with?.cluster === cluster),
+  );
+  if (found?.with) return found.with;
+  const wanted = cluster === undefined ? '' : ` with ${cluster}`;
+  throw notApproved(`the plan does not allow ${operation} on ${describe(on)}${wanted}`, NEEDED_PLAN);
 }
 
 /**
@@ -104,6 +120,18 @@ export function gateOf(operation: GatedOperation): GateName {
   return OPERATION_GATES[operation];
 }
 
+/** The gate that is passed last before an operation of this plan. */
+export function lastGateOf(plan: RunbookPlan, operation: GatedOperation): GateName {
+  return gatesOf(plan, operation).at(-1) ?? gateOf(operation);
+}
+
+/** Every gate that must be met: where the plan has a go, it is the last one before all that the plan allows. */
+function gatesOf({ choices }: RunbookPlan, operation: GatedOperation): readonly GateName[] {
+  return choices['go'] === 'required' ? [gateOf(operation), 'go'] : [gateOf(operation)];
+}
+
+const NEEDED_PLAN = 'an operation that the approved plan allows, on the clusters that it names';
+
 function isSame(allowed: AllowedOperation, doing: Doing): boolean {
   const same = (a: AllowedOperation['with'], b: AllowedOperation['with']) =>
     a?.cluster === b?.cluster && a?.clusterId === b?.clusterId && a?.clusterId !== '';
@@ -119,11 +147,7 @@ function describe({ cluster, clusterId }: AllowedOperation['on']): string {
   return `${cluster} (cluster ID ${clusterId})`;
 }
 
-function readPlan<P extends { readonly deployment: string }>(
-  schema: z.ZodType<P>,
-  deployment: string,
-  { plan: { text, digest } }: Authority,
-): P {
+function readPlan(deployment: string, { plan: { text, digest } }: Authority): RunbookPlan {
   if (planDigest(text) !== digest)
     throw notApproved('the digest does not belong to the plan', 'the plan that was approved, byte for byte');
   let content: unknown;
@@ -132,7 +156,7 @@ function readPlan<P extends { readonly deployment: string }>(
   } catch {
     throw notApproved('the plan cannot be read', 'the plan that was approved');
   }
-  const parsed = schema.safeParse(content);
+  const parsed = runbookPlan.safeParse(content);
   if (!parsed.success) throw notApproved('the plan cannot be read', 'the plan that was approved');
   if (parsed.data.deployment !== deployment)
     throw notApproved('the plan is for another deployment', `a plan for ${deployment}`);

@@ -1,9 +1,9 @@
 import type { Authority, FilterState } from '../../../src/contracts/activities';
-import type { AllowedOperation, GatedOperation, SwitchoverPlan } from '../../../src/contracts/plan';
+import type { AllowedOperation, GatedOperation } from '../../../src/contracts/plan';
 import type { ReplicationKind } from '../../../src/contracts/runbook-inputs';
 import { RunbookError } from '../../../src/errors';
 import type { ActivityDependencies } from '../../dependencies';
-import { verifyAuthority, verifyBeginning, verifyOneOf, verifyOperation } from '../approvals/authority';
+import { verifyBeginning, verifyOneOf, verifyOperation } from '../approvals/authority';
 import type { ClusterAccess } from '../clusters';
 import type { Execution } from '../execution';
 import { identityOfMember } from '../failover/failover-plan';
@@ -20,8 +20,12 @@ const ALONE = {
   addresses: { dr: 'dr.secondary.repoint-by-token', performance: 'performance.secondary.repoint-by-addresses' },
 } as const;
 const AFTERWARDS: Readonly<Record<ReplicationKind, readonly GatedOperation[]>> = {
-  dr: ['dr.secondary.repoint-after-unfence', 'dr.secondary.repoint-after-promotion'],
-  performance: ['performance.secondary.repoint-after-promotion'],
+  dr: [
+    'dr.secondary.repoint-after-switchover',
+    'dr.secondary.repoint-after-unfence',
+    'dr.secondary.repoint-after-promotion',
+  ],
+  performance: ['performance.secondary.repoint-after-switchover', 'performance.secondary.repoint-after-promotion'],
 };
 
 /** Who is about to follow whom, by the cluster IDs as read. */
@@ -78,9 +82,8 @@ export async function verifyRepointing(
 }
 
 /**
- * Verifies that an approved plan lets this secondary follow this primary: a plan that names it, or the plan of a
- * switchover between whose two sides it goes, in either direction. Where the plan names the filter of a performance
- * secondary, it allows that one only. What comes after a promotion or a rejoin is never refused for the age of its approvals.
+ * Verifies that an approved plan lets this secondary follow this primary. Where the plan names the filter of a performance
+ * secondary, it allows that one only. What comes after a switchover, a promotion or a rejoin is never refused for the age of its approvals.
  *
  * @param authority - absent only where the input of the activity was made by hand
  * @throws RunbookError NOT_APPROVED
@@ -93,11 +96,6 @@ export async function verifyFollowing(
   { kind = 'performance', form, filter, begun = false, asMember, ...pair }: FollowingAs,
 ): Promise<void> {
   if (!authority) throw refused(pair.on.cluster, pair.with.cluster, 'no plan was given');
-  if (isOfSwitchover(authority)) {
-    const plan = await verifyAuthority(inventory, run, deployment, authority);
-    if (goesBetween(plan, kind, pair)) return;
-    throw refused(pair.on.cluster, pair.with.cluster, 'the plan of the switchover does not lead there');
-  }
   const alone = ALONE[form][kind];
   // The plan of a failover names no filter: it is what the primary keeps.
   const details = filter === undefined ? [{}] : [{ detail: describeFilter(filter) }, {}];
@@ -110,28 +108,6 @@ export async function verifyFollowing(
     }),
   );
   await verifyOneOf(ways);
-}
-
-/** Says which way to verify it, and nothing more. */
-function isOfSwitchover({ plan: { text } }: Authority): boolean {
-  try {
-    const { runbook } = JSON.parse(text) as { readonly runbook?: unknown };
-    return runbook === 'drSwitchover';
-  } catch {
-    return false;
-  }
-}
-
-/** The sides of a switchover may end up either way round: the old primary may have been promoted back. */
-function goesBetween(plan: SwitchoverPlan, kind: ReplicationKind, { on, with: primary }: Pair): boolean {
-  const { from, to, rejoin, otherDrSecondaries, performanceSecondaries } = plan;
-  const is = (a: AllowedOperation['on'], b: AllowedOperation['on']) =>
-    a.cluster === b.cluster && a.clusterId === b.clusterId && a.clusterId !== '';
-  if (!is(primary, from) && !is(primary, to)) return false;
-  if (kind === 'performance') return performanceSecondaries.some((each) => is(on, each));
-  // Older than the new primary: it stays out.
-  const former = is(primary, to) ? (rejoin ? [from] : []) : [to];
-  return [...former, ...otherDrSecondaries].some((each) => is(on, each));
 }
 
 function refused(secondary: string, primary: string, why: string): RunbookError {

@@ -4,7 +4,6 @@ import type { Command } from 'commander';
 import { WorkflowExecutionAlreadyStartedError } from '@temporalio/client';
 import { RUNBOOK_NAMES, lockWorkflowId } from '../../contracts/names';
 import type { RunbookName } from '../../contracts/names';
-import { switchoverPlanOf } from '../../contracts/plan';
 import type { Precondition } from '../../contracts/plan';
 import type { Report } from '../../contracts/report';
 import { SIGNALS } from '../../contracts/signals';
@@ -274,17 +273,16 @@ export function planLines(report: Pick<Report, 'plan' | 'preconditions' | 'runbo
   const content = inLines(report.plan?.content);
   const lines = ['Preconditions', ...preconditionLines(report.preconditions)];
   const failed = report.preconditions.filter(({ verdict }) => verdict === 'fail').length;
-  const switchover = switchoverPlanOf(content);
   if (content !== undefined) {
     const { digest = '' } = report.plan ?? {};
     lines.push(
       '',
-      switchover
-        ? `Plan: ${switchover.from.cluster} (${switchover.from.version}) -> ${switchover.to.cluster} (${switchover.to.version}), token source ${switchover.tokenSource}, digest ${digest}`
-        : `Plan of ${content.runbook}, digest ${digest}`,
+      `Plan of ${content.runbook}, digest ${digest}`,
+      ...content.clusters.map(
+        ({ cluster, version, dr, performance }) => `  ${cluster} (${version}): DR ${dr}, performance ${performance}`,
+      ),
+      ...content.warnings.flatMap((warning) => terminalText(`Know this: ${warning}`, '  ')),
     );
-    if ('warnings' in content)
-      lines.push(...content.warnings.flatMap((warning) => terminalText(`Know this: ${warning}`, '  ')));
     lines.push(...content.steps.flatMap((step, index) => terminalText(`${index + 1}. ${step}`, '  ')));
   }
   const verdict =

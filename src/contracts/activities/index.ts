@@ -1,7 +1,7 @@
 import type {
   BurstInLedger,
   ActivationTokenResult,
-  AssessSwitchoverResult,
+  Assessment,
   Authority,
   CatchUpResult,
   ChangeResult,
@@ -14,6 +14,7 @@ import type {
   ServiceReadyResult,
   SiteFacts,
   StreamingResult,
+  SwitchoverRoute,
   TokenDisposal,
 } from './results';
 import type { FailoverActivities } from './failover';
@@ -36,7 +37,7 @@ import type { PlainShareActivities } from './plain-shares';
 import type { OnCluster, BetweenClusters, StepInput } from './inputs';
 import type { CeremonyHandle, CeremonyTarget, Envelope, EnvelopeVerdict, OperationTokenReference } from '../ceremony';
 import type { ClusterObservation, WalIndex } from '../observations';
-import type { SwitchoverAssessment } from '../plan';
+import type { Precondition } from '../plan';
 import type { Report, RunbookFindings } from '../report';
 import type { Attested, Finding, RunFact, RunOutcome } from '../run-facts';
 import type { DrFailoverInput, DrSwitchoverInput, ReplicationKind, TokenUse } from '../runbook-inputs';
@@ -114,13 +115,13 @@ export interface LockHolder {
 /** The activities of the planned switchover, and what every runbook uses. */
 export interface SwitchoverActivities {
   // Reading and judging
-  assessDrSwitchover(input: AssessSwitchoverInput): Promise<AssessSwitchoverResult>;
+  assessDrSwitchover(input: AssessSwitchoverInput): Promise<Assessment<SwitchoverRoute>>;
   readDeployment(
     input: StepInput & { readonly deployment: string },
   ): Promise<{ readonly observations: readonly ClusterObservation[] }>;
   assessCeremony(input: OnCluster & { readonly uses: readonly TokenUse[] }): Promise<{
     readonly observation: ClusterObservation;
-    readonly preconditions: SwitchoverAssessment['preconditions'];
+    readonly preconditions: readonly Precondition[];
     readonly site: SiteFacts;
   }>;
   /** Tells the run that holds the lock to become this failover, and waits a moment for its word that it does. */
@@ -314,7 +315,7 @@ export interface SwitchoverActivities {
   demoteDrPrimary(
     input: OnCluster & {
       readonly authority: Authority;
-      /** What the successor must have received at the last look before the call: its `last_remote_wal`. */
+      /** What it must have received at that last look: its `last_remote_wal`. */
       readonly reached?: WalIndex;
     },
   ): Promise<DemoteResult>;

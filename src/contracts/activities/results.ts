@@ -1,6 +1,7 @@
+import type { ClusterObservation } from '../observations';
 import type { NotificationFacts } from '../notifications';
 import type { WalIndex } from '../observations';
-import type { GateName, PlanDocument, SwitchoverAssessment } from '../plan';
+import type { GateName, PlanDocument, Precondition } from '../plan';
 import type { Finding } from '../run-facts';
 import type { Sealed } from '../sealed';
 
@@ -51,15 +52,15 @@ export interface GatePolicyFacts {
 }
 
 /** What was read, what stands against the run, and the plan where one can be made. `R`: what the workflow follows. */
-export interface Assessment<R> extends SwitchoverAssessment {
+export interface Assessment<R> {
+  readonly observations: readonly ClusterObservation[];
+  readonly preconditions: readonly Precondition[];
+  /** Absent where a precondition fails so early that no plan can be made. */
+  readonly plan?: PlanDocument;
   readonly site: SiteFacts;
   readonly gates: Partial<Readonly<Record<GateName, GatePolicyFacts>>>;
   /** What the plan says, for the workflow to follow. */
   readonly route?: R;
-}
-
-export interface AssessSwitchoverResult extends Assessment<SwitchoverRoute> {
-  readonly gates: { readonly plan: GatePolicyFacts; readonly go: GatePolicyFacts };
 }
 
 export interface SwitchoverRoute {

@@ -1,24 +1,39 @@
 import type { ClusterObservation } from '../../../src/contracts/observations';
-import type { SwitchoverPlan } from '../../../src/contracts/plan';
+import type { RunbookPlan } from '../../../src/contracts/plan';
 import { START } from './history-builder';
 
 export const IDENTITY = { namespace: 'default', workflowId: 'deployment:payments', runId: '0c1d-run' } as const;
 export const DIGEST = 'g4Jx0mFh0dQyUu5Y1mVn3c0W2uKq8yPbTzR9sLwE7aI';
 
-export const PLAN: SwitchoverPlan = {
+const [EAST, WEST, NORTH, BRANCH] = ['east', 'west', 'north', 'branch'].map((cluster) => ({
+  cluster,
+  clusterId: `id-${cluster}`,
+})) as [Identity, Identity, Identity, Identity];
+type Identity = RunbookPlan['operations'][number]['on'];
+
+const followers = (primary: Identity, former: Identity): RunbookPlan['operations'] => [
+  ...[former, NORTH].map((on) => ({ operation: 'dr.secondary.repoint-after-switchover' as const, on, with: primary })),
+  { operation: 'performance.secondary.repoint-after-switchover', on: BRANCH, with: primary },
+];
+
+export const PLAN: RunbookPlan = {
   runbook: 'drSwitchover',
   deployment: 'payments',
-  from: { cluster: 'east', clusterId: 'id-east', version: '1.21.0' },
-  to: { cluster: 'west', clusterId: 'id-west', version: '1.21.0' },
-  otherDrSecondaries: [{ cluster: 'north', clusterId: 'id-north' }],
-  performanceSecondaries: [{ cluster: 'branch', clusterId: 'id-branch', id: 'id-branch' }],
-  rejoin: true,
-  tokenSource: 'ceremony',
-  go: 'required',
-  onStuck: 'promote-back',
-  acceptLoss: 'none',
-  reason: 'Planned maintenance in the eastern data centre',
+  clusters: [
+    { ...EAST, version: '1.21.0', dr: 'primary', performance: 'primary' },
+    { ...WEST, version: '1.21.0', dr: 'secondary', performance: 'primary' },
+  ],
+  operations: [
+    { operation: 'dr.primary.demote', on: EAST, with: WEST },
+    { operation: 'dr.secondary.promote-after-demotion', on: WEST, with: EAST },
+    { operation: 'dr.secondary.promote-after-demotion', on: EAST, with: WEST },
+    ...followers(WEST, EAST),
+    ...followers(EAST, WEST),
+  ],
+  warnings: [],
   steps: ['Read and check the deployment', 'Demote east', 'Promote west', 'Re-protect'],
+  choices: { tokenSource: 'ceremony', go: 'required', onStuck: 'promote-back', acceptLoss: 'none', rejoin: true },
+  reason: 'Planned maintenance in the eastern data centre',
 };
 
 export const INPUT = { deployment: 'payments', to: 'west', reason: PLAN.reason, requestedBy: 'olga' } as const;

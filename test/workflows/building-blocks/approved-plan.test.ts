@@ -4,11 +4,10 @@ import type { Assessment } from '../../../src/contracts/activities';
 import type { CeremonyTarget } from '../../../src/contracts/ceremony';
 import { APPROVALS_TOO_OLD } from '../../../src/contracts/plan';
 import type { GateName } from '../../../src/contracts/plan';
-import { approveFurther, approvePlan } from '../../../workflows/building-blocks/approved-plan';
+import { approvePlan } from '../../../workflows/building-blocks/approved-plan';
 import type { Approved, TokenNeed } from '../../../workflows/building-blocks/approved-plan';
 import { RunStopped } from '../../../workflows/building-blocks/failures';
 import { passGate } from '../../../workflows/building-blocks/gates';
-import { RenewedApprovals } from '../../../workflows/building-blocks/renewed-approvals';
 import type { Run } from '../../../workflows/building-blocks/run';
 
 jest.mock('../../../workflows/building-blocks/gates', () => ({ passGate: jest.fn() }));
@@ -101,6 +100,7 @@ async function approve(
     readonly gate?: (assessed: Assessment<Route>) => GateName | undefined;
     readonly tokens?: (route: Route) => TokenNeed;
     readonly endsOutage?: boolean;
+    readonly go?: GateName;
   } = {},
 ): Promise<Approved<Route>> {
   const approved = await approvePlan<Route>(run, {
@@ -109,6 +109,7 @@ async function approve(
     gate: more.gate ?? (() => 'promote'),
     ...(more.tokens ? { tokens: more.tokens } : {}),
     ...(more.endsOutage ? { endsOutage: true } : {}),
+    ...(more.go ? { go: more.go } : {}),
   });
   if ('outcome' in approved) throw new Error('not approved');
   return approved;
@@ -152,7 +153,7 @@ describe('a change window', () => {
       jest.advanceTimersByTime(LATER);
       return Promise.resolve([]);
     });
-    await expect(approveFurther(world.run, input(WINDOW), approved, 'force')).rejects.toBeInstanceOf(RunStopped);
+    await expect(approved.approvals.further('force')).rejects.toBeInstanceOf(RunStopped);
   });
 
   it('that was waited for makes what was read old, also where nobody was asked', async () => {
@@ -165,45 +166,14 @@ describe('a change window', () => {
   });
 });
 
-describe('approvals that are older than they count when everything is ready', () => {
-  const slow = () => {
-    jest.advanceTimersByTime(VALID_FOR + 1);
-    return { heir: 'west' };
-  };
-  it('are asked for again, also where the plan is the same', async () => {
-    const world = fakeRun([west, slow, west]);
-    await approve(world, { gate: () => 'wipe' });
-    expect(opened()).toEqual([
-      ['wipe', 'west'],
-      ['wipe', 'west'],
-    ]);
-    expect(world.findings).toEqual(['approval-expired']);
-  });
-
-  it('count from the beginning of the window, where that is later', async () => {
-    const world = fakeRun([west]);
-    await approve(world, {
-      gate: () => 'wipe',
-      window: { notBefore: '2026-03-01T18:00:00Z', notAfter: '2026-03-01T20:00:00Z' },
-    });
-    expect(opened()).toHaveLength(1);
-  });
-
-  it('are not asked for again where they end an outage', async () => {
-    const world = fakeRun([west, slow, west]);
-    await approve(world, { endsOutage: true });
-    expect([opened().length, world.findings]).toEqual([1, []]);
-  });
-});
-
 describe('approvals that an activity judges too old right before a change', () => {
-  const tooOld = (about?: string, outcomeKnown = true) =>
-    ApplicationFailure.create({ type: 'NOT_APPROVED', message: 'too old', details: [{ about, outcomeKnown }] });
+  const tooOld = (about?: string) =>
+    ApplicationFailure.create({ type: 'NOT_APPROVED', message: 'too old', details: [{ about, outcomeKnown: true }] });
 
-  it('are asked for at the same gate again, and what is begun goes on with the new ones', async () => {
+  it('park their step; the next try asks the same gate again, and goes on with the new ones', async () => {
     const world = fakeRun([west]);
     gate.mockResolvedValueOnce(['old']).mockResolvedValueOnce(['new']);
-    const approvals = new RenewedApprovals(world.run, input(), await approve(world, { gate: () => 'wipe' }));
+    const { approvals } = await approve(world, { gate: () => 'wipe' });
     const seen: (readonly unknown[])[] = [];
     const begin = () =>
       approvals.begin('wipe', (authority) => {
@@ -212,6 +182,8 @@ describe('approvals that an activity judges too old right before a change', () =
           ? Promise.resolve('done')
           : Promise.reject(tooOld(APPROVALS_TOO_OLD));
       });
+    await expect(begin()).rejects.toThrow('too old');
+    expect(opened()).toEqual([['wipe', 'west']]);
     expect(await begin()).toBe('done');
     // A retry after something else failed asks nobody again.
     expect(await begin()).toBe('done');
@@ -220,18 +192,29 @@ describe('approvals that an activity judges too old right before a change', () =
       ['wipe', 'west'],
       ['wipe', 'west'],
     ]);
-    expect(world.findings).toEqual(['approval-expired']);
   });
 
-  it.each([
-    ['where new ones would not help', tooOld()],
-    ['while it is not known what an earlier try sent: an operator looks first', tooOld(APPROVALS_TOO_OLD, false)],
-  ])('nobody is asked again %s', async (_when, refusal) => {
+  it('nobody is asked again where new ones would not help', async () => {
     const world = fakeRun([west]);
-    const approvals = new RenewedApprovals(world.run, input(), await approve(world, { gate: () => 'wipe' }));
-    gate.mockRejectedValueOnce(new Error('asked again'));
-    await expect(approvals.begin('wipe', () => Promise.reject(refusal))).rejects.toThrow('too old');
+    const { approvals } = await approve(world, { gate: () => 'wipe' });
+    const begin = () => approvals.begin('wipe', () => Promise.reject(tooOld()));
+    await expect(begin()).rejects.toThrow('too old');
+    await expect(begin()).rejects.toThrow('too old');
     expect(opened()).toHaveLength(1);
+  });
+});
+
+describe('a go', () => {
+  it('is asked once everything was read again, and counts beside the approvals of the plan', async () => {
+    const world = fakeRun([west]);
+    gate.mockResolvedValueOnce(['plan']).mockResolvedValueOnce(['go']);
+    const { approvals } = await approve(world, { go: 'force' });
+    expect(approvals.authority.approvals).toEqual(['plan', 'go']);
+    expect(world.steps.at(-1)).toBe('Read and check again');
+    expect(opened()).toEqual([
+      ['promote', 'west'],
+      ['force', 'west'],
+    ]);
   });
 });
 
@@ -244,8 +227,8 @@ describe('a further gate inside an outage', () => {
       jest.advanceTimersByTime(LATER);
       return Promise.resolve(['anew']);
     });
-    const { approvals } = await approveFurther(world.run, input(WINDOW), approved, 'force');
-    expect(approvals).toEqual(['anew']);
+    await approved.approvals.further('force');
+    expect(approved.approvals.authority.approvals).toEqual(['anew']);
   });
 });
 

@@ -1,0 +1,122 @@
+import type { Assessment, Authority } from '../../src/contracts/activities';
+import type { GateName } from '../../src/contracts/plan';
+import { APPROVALS_TOO_OLD } from '../../src/contracts/plan';
+import type { ChangeWindow } from '../../src/contracts/runbook-inputs';
+import type { FailureFacts } from './failures';
+import { RunStopped, failureFacts } from './failures';
+import { passGate } from './gates';
+import type { GateRequest } from './gates';
+import type { Run } from './run';
+
+/** What a gate is opened for. */
+export interface Asked {
+  readonly requestedBy?: string | undefined;
+  readonly window?: ChangeWindow | undefined;
+}
+
+/** Whether an activity refused approvals for their age alone: new ones of the same gate serve. */
+export function areTooOld({ code, about }: FailureFacts): boolean {
+  return code === 'NOT_APPROVED' && about === APPROVALS_TOO_OLD;
+}
+
+/**
+ * The plan of a run with what people approved of it. How old an approval may be is judged by the activity that acts, and
+ * by nobody else: where it finds them too old its step parks, and `retry` asks their gate again.
+ */
+export class Approvals {
+  readonly #run: Run;
+  readonly #asked: Asked;
+  readonly #gates: Assessment<unknown>['gates'];
+  #authority: Authority;
+  /** Why the approvals of a gate count no more. */
+  readonly #old = new Map<GateName, FailureFacts>();
+
+  constructor(run: Run, asked: Asked, gates: Assessment<unknown>['gates'], authority: Authority) {
+    this.#run = run;
+    this.#asked = asked;
+    this.#gates = gates;
+    this.#authority = authority;
+  }
+
+  /** Plan and approvals, for the activities that verify them. */
+  get authority(): Authority {
+    return this.#authority;
+  }
+
+  /**
+   * Carries out what begins something, in the body of a step. Where the approvals of its gate were too old at the last
+   * try, they are asked for first.
+   */
+  async begin<T>(gate: GateName, carryOut: (authority: Authority) => Promise<T>): Promise<T> {
+    const old = this.#old.get(gate);
+    if (old) await this.renew(gate, old);
+    try {
+      return await carryOut(this.#authority);
+    } catch (error) {
+      const failure = failureFacts(error);
+      if (failure && areTooOld(failure)) this.#old.set(gate, failure);
+      throw error;
+    }
+  }
+
+  /** Opens the gate again: what the run holds is kept, and the new approvals come beside the old ones. */
+  async renew(gate: GateName, { observed = 'nothing more' }: FailureFacts): Promise<void> {
+    const { state } = this.#run;
+    const { phase } = state;
+    // For whoever looks at the phase alone an outage stays one.
+    if (phase !== 'outage') state.enterPhase('waiting-for-people');
+    await this.further(gate, `the approvals were too old right before the change (${observed})`);
+    this.#old.delete(gate);
+    if (phase !== 'outage') state.enterPhase(phase);
+  }
+
+  /**
+   * Opens one more gate over the same plan, such as `force`.
+   *
+   * @param again - why, where it was met before
+   */
+  async further(gate: GateName, again?: string): Promise<void> {
+    const { plan, approvals } = this.#authority;
+    const more = await openGate(this.#run, this.#asked, this.#gates, { gate, planDigest: plan.digest, again });
+    // Clients without a primary wait for no clock.
+    if (!this.#run.state.serviceIsOut)
+      await awaitWindow(this.#run, this.#asked.window, `what gate ${gate} allows was not begun`);
+    this.#authority = { plan, approvals: [...approvals, ...more] };
+  }
+}
+
+/** Opens one gate over a plan, and waits until it is met. */
+export function openGate(
+  run: Run,
+  { requestedBy }: Asked,
+  gates: Assessment<unknown>['gates'],
+  asked: Omit<GateRequest, 'policy' | 'requestedBy'>,
+): Promise<readonly unknown[]> {
+  const policy = gates[asked.gate];
+  if (!policy) throw new TypeError(`the assessment tells no policy of gate ${asked.gate}`);
+  return passGate(run, { ...asked, policy, requestedBy: requestedBy ?? 'unknown' });
+}
+
+/**
+ * Nothing is changed before the window begins, and nothing is begun after its end: looked at after everything that may
+ * have taken its time.
+ *
+ * @param left - what is told of a run that came too late
+ * @returns whether the window was waited for
+ */
+export async function awaitWindow(
+  run: Run,
+  window: ChangeWindow | undefined,
+  left = 'nothing was changed',
+): Promise<boolean> {
+  if (!window) return false;
+  const from = window.notBefore === undefined ? 0 : Date.parse(window.notBefore);
+  const early = Date.now() < from;
+  if (early) {
+    run.state.wait('window', { for: 'window', until: from });
+    await run.waitFor(() => false, from - Date.now());
+    run.state.waitOver('window');
+  }
+  if (Date.now() <= Date.parse(window.notAfter)) return early;
+  throw run.stop(new RunStopped('the clock', `the change window ended at ${window.notAfter}; ${left}`));
+}
