@@ -177,7 +177,7 @@ describe('tables', () => {
 describe('the steps of a switchover', () => {
   it('have the names that the timeline shows', () => {
     const section = README.text.split('## How a switchover goes')[1]?.split('\n## ')[0] ?? '';
-    const code = sources('workflows')
+    const code = (sources('workflows') + readFileSync(join(ROOT, 'src/contracts/names.ts'), 'utf8'))
       .replaceAll("\\'", "'")
       .replace(/\$\{[^}]*\}/g, 'CLUSTER');
     const named = [...section.matchAll(/\*\*([^*]+?)\.?\*\*/g)].map(([, name = '']) =>
