@@ -11,10 +11,13 @@ import type { Page } from './support/documents';
 import { ROOT, allPages, codeBlocks, codeSpans, deadLinks, page, shellLines, shellWords } from './support/documents';
 
 const README = page('README.md');
+const WEB_UI = page('docs/web-ui.md');
 const GUIDES = [
   README,
   page('SECURITY.md'),
   page('CONTRIBUTING.md'),
+  page('docs/on-call.md'),
+  WEB_UI,
   page('docs/operations.md'),
   page('docs/holders.md'),
   page('docs/benchmarks.md'),
@@ -75,6 +78,10 @@ function runbookLines(from: Page): string[] {
   return shellLines(from).filter((line) => line.startsWith('runbook '));
 }
 
+it('README.md is one page', () => {
+  expect(README.text.split('\n').length).toBeLessThanOrEqual(250);
+});
+
 describe('commands', () => {
   it('the check itself sees a wrong command, option and a missing argument', () => {
     expect(mistakes(['frobnicate'])).toEqual(['no command frobnicate']);
@@ -111,9 +118,9 @@ describe('commands', () => {
   });
 
   it('by curl send JSON that starts a runbook, or a signal that there is', () => {
-    const lines = shellLines(README).filter((line) => line.startsWith('curl '));
+    const lines = shellLines(WEB_UI).filter((line) => line.startsWith('curl '));
     // Blocks of several lines inside quotes are cut by lines: the start is read from the whole page.
-    const [start = ''] = /\{\s*"workflowType"[\s\S]*?\]\}(?=')/.exec(README.text) ?? [];
+    const [start = ''] = /\{\s*"workflowType"[\s\S]*?\]\}(?=')/.exec(WEB_UI.text) ?? [];
     const { workflowType, taskQueue, input } = JSON.parse(start) as {
       workflowType: { name: keyof typeof RUNBOOK_INPUTS };
       taskQueue: { name: string };
@@ -130,7 +137,9 @@ describe('commands', () => {
 
 describe('JSON objects', () => {
   it('are inputs of runbooks, approvals and decisions that validate', () => {
-    const objects = codeBlocks(README, 'json').map((block) => JSON.parse(block) as Record<string, unknown>);
+    const objects = [README, WEB_UI]
+      .flatMap((from) => codeBlocks(from, 'json'))
+      .map((block) => JSON.parse(block) as Record<string, unknown>);
     const seen = objects.map((object) => {
       if ('gate' in object) return approvalPayload.parse(object) && 'approval';
       if ('step' in object) return decisionPayload.parse(object) && 'decision';
@@ -141,7 +150,7 @@ describe('JSON objects', () => {
 
   it('in the table of signals validate, and every signal is in it', () => {
     const rows = [
-      ...README.text.matchAll(/^\| `(share|decline|approve|decide|pause|resume|abort|takeOver)` \| (.*) \|$/gm),
+      ...WEB_UI.text.matchAll(/^\| `(share|decline|approve|decide|pause|resume|abort|takeOver)` \| (.*) \|$/gm),
     ];
     expect(new Set(rows.map(([, name]) => name))).toEqual(new Set(Object.values(SIGNALS)));
     for (const [, , cell = ''] of rows) {
@@ -166,7 +175,7 @@ describe('tables', () => {
   });
 
   it('name error codes that there are', () => {
-    const named = [README, page('docs/operations.md')]
+    const named = [README, page('docs/on-call.md'), page('docs/operations.md')]
       .flatMap(codeSpans)
       .filter((span) => /^[A-Z]+(_[A-Z]+)+$/.test(span) && !/^(RUNBOOKS|TEMPORAL)_/.test(span));
     expect(named.length).toBeGreaterThan(5);

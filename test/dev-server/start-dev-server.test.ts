@@ -54,7 +54,7 @@ describe('the server of the test run', () => {
     expect(await answer.text()).toContain('<html');
   });
 
-  it("has a Web UI that calls its things as people are told, in the details, on the holder's page and in the README", async () => {
+  it("has a Web UI that calls its things as people are told, in the details, on the holder's page and in its guide", async () => {
     const shown = await textsOfTheWebUi(temporalServer().uiAddress);
     for (const [name, word] of Object.entries(WEB_UI)) if (name !== 'encoding') expect(shown).toContain(`"${word}"`);
     const told = (path: string, words: readonly (keyof typeof WEB_UI)[]) => {
@@ -62,7 +62,7 @@ describe('the server of the test run', () => {
       for (const word of words) expect(text).toContain(WEB_UI[word]);
     };
     told('src/holder-page/page.html', ['actions', 'sendSignal', 'signalName', 'data', 'encoding', 'submit', 'details']);
-    told('README.md', ['actions', 'sendSignal', 'data', 'encoding', 'submit', 'details', 'queries', 'start']);
+    told('docs/web-ui.md', ['actions', 'sendSignal', 'data', 'encoding', 'submit', 'details', 'queries', 'start']);
     told('docs/holders.md', ['actions', 'sendSignal', 'data', 'encoding', 'submit', 'queries']);
   });
 });
