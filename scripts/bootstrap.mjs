@@ -87,8 +87,10 @@ async function ensureTemporal() {
   await step('Temporal server', process.execPath, ['-r', './scripts/register-typescript.cjs', script]);
 }
 
+/** Without its type check, which `npm test` and `npm run build` make: whoever runs the demo waits for nothing else. */
 async function build() {
-  await step('Compile', process.execPath, [program('typescript', 'bin/tsc'), '-p', 'tsconfig.build.json']);
+  const compiler = program('typescript', 'bin/tsc');
+  await step('Compile', process.execPath, [compiler, '-p', 'tsconfig.build.json', '--noCheck']);
   await step('Bundle the workflows', process.execPath, ['dist/scripts/bundle-workflows.js']);
   await step("Bundle the holder's page", process.execPath, ['dist/scripts/bundle-holder-page.js']);
 }
