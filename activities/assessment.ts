@@ -1,7 +1,7 @@
 import type { Assessment, RunbookActivities, SwitchoverRoute } from '../src/contracts/activities';
 import type { ClusterObservation } from '../src/contracts/observations';
 import type { AllowedOperation, PlanDocument, Precondition } from '../src/contracts/plan';
-import type { DrSwitchoverInput } from '../src/contracts/runbook-inputs';
+import type { DrSwitchoverInput, TokenSource } from '../src/contracts/runbook-inputs';
 import type { Deployment } from '../src/inventory';
 import { drSetOf, findCluster, findDeployment } from '../src/inventory';
 import type { ActivityDependencies } from './dependencies';
@@ -11,6 +11,7 @@ import { breakGlassWarnings, ceremonyCallsAllowed, isIn } from './support/ceremo
 import { execute } from './support/execution';
 import { describeReplication, observeCluster } from './support/observe';
 import { gateFacts, identityOf, observeDeployment, planDocument, siteFacts } from './support/approvals/planning';
+import { providedWarning } from './support/tokens/provided-rules';
 import { readPrimaryChanges } from './support/switchover/primary-changes';
 import type { SwitchoverFacts } from './support/switchover/switchover-facts';
 import { ceremonyAccess, readSwitchoverFacts } from './support/switchover/switchover-facts';
@@ -98,7 +99,7 @@ export function createAssessmentActivities(
           ...base,
           preconditions,
           route,
-          plan: switchoverPlan(input, route, found),
+          plan: switchoverPlan(input, route, found, deployment),
         };
       },
     ),
@@ -173,11 +174,7 @@ function findSides(
   };
 }
 
-function chooseTokenSource(
-  deployment: Deployment,
-  input: DrSwitchoverInput,
-  facts: SwitchoverFacts,
-): 'batch' | 'ceremony' {
+function chooseTokenSource(deployment: Deployment, input: DrSwitchoverInput, facts: SwitchoverFacts): TokenSource {
   const wanted = input.tokenSource ?? deployment.ceremony.tokenSource;
   if (wanted !== 'auto') return wanted;
   const { usable, ttlSeconds, type } = facts.batchToken;
@@ -190,6 +187,7 @@ function switchoverPlan(
   input: DrSwitchoverInput,
   route: SwitchoverRoute,
   { from, to, others, performanceSecondaries }: Sides,
+  deployment: Deployment,
 ): PlanDocument {
   const [former, next] = [identityOf(from), identityOf(to)];
   const following = others.filter(({ cluster }) => route.otherDrSecondaries.includes(cluster));
@@ -213,6 +211,7 @@ function switchoverPlan(
       ...followAs(next, [...(route.rejoin ? [former] : []), ...drSecondaries]),
       ...followAs(former, [next, ...drSecondaries]),
     ],
+    warnings: route.tokenSource === 'provided' ? [providedWarning(deployment, to.cluster)] : [],
     steps: planSteps(input, route, [to, ...following, from]),
     choices: {
       tokenSource: route.tokenSource,
@@ -248,7 +247,7 @@ function planSteps(
     ...route.performanceSecondaries.map(
       (cluster) => `See that performance secondary ${cluster} follows ${to}, else re-point it with its paths filter`,
     ),
-    ...(route.tokenSource === 'ceremony' ? ['Delete the operation tokens and destroy the ceremony keys'] : []),
+    ...(route.tokenSource !== 'batch' ? ['Delete the operation tokens and destroy the ceremony keys'] : []),
   ];
 }
 

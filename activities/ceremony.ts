@@ -33,7 +33,7 @@ import { personLookup } from './support/approvals/people';
 import { plainShares, splitEnvelopes } from './support/ceremony/plain-shares';
 import { isForNextAttempt } from './support/ceremony/cancel-attempt';
 import { fileDigest, readThreshold } from './support/ceremony/ceremony-facts';
-import { invitedNow } from './support/ceremony/ceremony-roster';
+import { invitedNow, providersNow } from './support/ceremony/ceremony-roster';
 import type { SettledCeremony } from './support/ceremony/ceremony-settlement';
 import { notSettled, settleCeremony } from './support/ceremony/ceremony-settlement';
 import { madeBefore } from './support/ceremony/generation-record';
@@ -116,8 +116,9 @@ export function createCeremonyActivities(dependencies: ActivityDependencies, clu
       );
       const [first] = input.targets;
       if (!first) throw new RunbookError('INVALID_INPUT', 'A ceremony needs a target.');
-      const threshold = await readThreshold(clusters.of(input.deployment, first.cluster), signal);
-      const invited = invitedNow(deployment, threshold);
+      const tokens = input.collects === 'tokens';
+      const threshold = tokens ? 1 : await readThreshold(clusters.of(input.deployment, first.cluster), signal);
+      const invited = tokens ? providersNow(deployment) : invitedNow(deployment, threshold);
       const created = await createInvitation(keyRecords, signingKey, run, {
         kind: 'operation-token',
         targets,
@@ -129,6 +130,7 @@ export function createCeremonyActivities(dependencies: ActivityDependencies, clu
         threshold,
         epoch: input.epoch,
         cid: input.cid,
+        collects: input.collects,
         collectForMs: deployment.ceremony.collectForMs,
         useForMs: deployment.ceremony.useForMs,
       });

@@ -8,6 +8,7 @@ import type { ActivityDependencies } from './dependencies';
 import { createDrRoleActivities } from './dr-roles';
 import { createDrSecondaryActivities } from './dr-secondary';
 import { createNotificationActivities } from './notifications';
+import { createProvidedTokenActivities } from './provided-tokens';
 import { createOperationTokenDisposalActivities } from './operation-token-disposal';
 import { createPeopleActivities } from './people';
 import { createPerformanceSecondaryActivities } from './performance-secondary';
@@ -48,6 +49,7 @@ export function createActivities(dependencies: ActivityDependencies): RunbookAct
     ...createDrRoleActivities(dependencies, clusters),
     ...createDrSecondaryActivities(dependencies, clusters),
     ...createOperationTokenDisposalActivities(dependencies, clusters),
+    ...createProvidedTokenActivities(dependencies, clusters),
     ...createNotificationActivities(dependencies),
     ...createPeopleActivities(dependencies),
     ...createPlainShareActivities(),

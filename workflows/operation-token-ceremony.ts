@@ -40,7 +40,7 @@ async function generate(run: Run, input: OperationTokenCeremonyInput): Promise<E
     }
 
     // 2. Ask the holders.
-    const ceremony = ceremonyFor(run, {
+    const ceremony = ceremonyFor(run, 'ceremony', {
       deployment,
       runbook: 'operationTokenCeremony',
       reason,

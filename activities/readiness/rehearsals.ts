@@ -59,8 +59,9 @@ export function judgeRehearsals(
   return rehearsingPeople(deployment, now).flatMap(({ name, standBy }) => {
     const question = questionOf(deployment, name);
     const who = standBy ? ' (stand-by)' : '';
-    if (deployment.ceremony.tokenSource === 'batch')
-      return judged(question, 'ok', `none needed${who}: the token source is batch`);
+    const { tokenSource } = deployment.ceremony;
+    if (tokenSource === 'batch' || tokenSource === 'provided')
+      return judged(question, 'ok', `none needed${who}: the token source is ${tokenSource}`);
     const success = successes.get(name);
     const observed = `${success === undefined ? 'never' : inWords(success, now)}${who}${declinedSince(success, declines.get(name))}`;
     if (deployment.laboratory) return judged(question, 'ok', `${observed}; this is a laboratory`);

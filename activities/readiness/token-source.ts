@@ -121,6 +121,7 @@ function source(view: ClusterView, { wanted, batchReady, batchRules, ceremonyBad
   const question = sourceQuestion(view);
   const batchBad = batchRules.filter(({ verdict }) => verdict !== 'ok').map(inWords);
   const life = batchRules.find(({ name }) => name.includes('lives'))?.observed ?? '';
+  if (wanted === 'provided') return judged(question, 'ok', 'people generate the tokens themselves, and provide them');
   if (wanted !== 'ceremony' && batchReady) return judged(question, 'ok', `batch token, ${life}`);
   if (wanted === 'batch') {
     if (batchUnread) return unread(question, 'no primary answers that could look the batch token up');

@@ -3,10 +3,12 @@ import {
   askedFacts,
   askedInShort,
   askedMembers,
+  asksForToken,
   confirmationOf,
   findInvitation,
   formatPublicKey,
   namedSigner,
+  noShareWanted,
   parsePublicKey,
   spokenFingerprint,
   verifyAsked,
@@ -28,6 +30,8 @@ export interface HolderOptions {
   readonly confirm?: string;
   readonly shareFile?: string;
   readonly shareStdin?: boolean;
+  /** What this command gives: a key share where it is not said. */
+  readonly gives?: 'token';
 }
 
 /** The run that the holder named; without a connection nobody knows the namespace. */
@@ -47,7 +51,7 @@ export async function readAndConfirm(
   options: HolderOptions,
   text: string,
   expected: ExpectedRun,
-): Promise<Asked> {
+): Promise<{ readonly asked: Asked; readonly confirmed: string }> {
   const { jws, keys } = findInvitation(text);
   const pinsFile = pinsPath(context.env, options.pins);
   await pinFirstSigner(context, options, { pinsFile, signer: namedSigner(jws), keys });
@@ -55,8 +59,18 @@ export async function readAndConfirm(
   if (asked.kind === 'rehearsal') refuseShare(options);
   // To standard error: standard output stays clean for --print and --json.
   for (const line of askedLines(asked)) context.err(line);
-  await confirm(context, options, asked);
-  return asked;
+  if (options.gives === 'token') {
+    if (!asksForToken(asked)) throw asksForNoToken(expected);
+  } else if (asksForToken(asked)) throw noShareWanted();
+  return { asked, confirmed: await confirm(context, options, asked) };
+}
+
+/** The run collects key shares, or rehearses: a token is not even asked for. */
+function asksForNoToken({ workflowId }: ExpectedRun): RunbookError {
+  return new RunbookError('INVALID_INPUT', 'This run asks for no operation token. Yours was not asked for.', {
+    needed: 'a run that was started with token source "provided"',
+    next: `What it asks for: ${shellLine('runbook', 'status', workflowId)}`,
+  });
 }
 
 /** Every member of what is asked, in plain words; what it is about stands first, and again where the eye rests at last. */
@@ -159,22 +173,21 @@ function refuseShare({ shareFile, shareStdin }: HolderOptions): void {
   });
 }
 
-async function confirm(context: CliContext, options: HolderOptions, asked: Asked): Promise<void> {
+async function confirm(context: CliContext, options: HolderOptions, asked: Asked): Promise<string> {
   const { what, wanted } = confirmationOf(asked);
   // Asked for, the name is not given away: who types it has read above for which one it is.
-  const compare = (typed: string, needed: { readonly needed?: string } = {}): void => {
-    if (typed === wanted) return;
+  const compare = (typed: string, needed: { readonly needed?: string } = {}): string => {
+    if (wanted.includes(typed)) return typed;
     throw new RunbookError('INVALID_INPUT', `This is not ${what}. Nothing else was asked for.`, {
       ...needed,
       next: 'If you expected another one, stop and call the operators, at a number that you know.',
     });
   };
   if (options.confirm !== undefined) {
-    compare(options.confirm, { needed: wanted });
-    return;
+    return compare(options.confirm, { needed: wanted.join(' or ') });
   }
   const question = `To go on${asked.kind === 'rehearsal' ? ' with the REHEARSAL' : ''}, type ${what}`;
-  await askAgain(
+  return askAgain(
     context,
     async () => compare(await context.ask(question)),
     ({ code }) => code === 'INVALID_INPUT',

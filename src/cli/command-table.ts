@@ -38,6 +38,8 @@ export const SUMMARIES: Readonly<Record<string, string>> = {
   share: 'give your key share to a run that asks for it; it leaves this machine encrypted only',
   invitation: 'print the invitation of a run, to hand to holders who work offline',
   'holder-page': "write the holder's page: one HTML file that needs no network, to be saved beforehand",
+  'provide-token':
+    'give a run the operation token that people generated themselves; it leaves this machine encrypted only',
   decline: 'say that you cannot give your key share now; who stands by is asked at once',
   approve: 'approve or reject what a run will do next',
   decide: 'decide what happens with a parked step; "runbook status" lists the choices',
@@ -93,6 +95,10 @@ export const COMMANDS: readonly CommandGroup[] = [
   {
     names: ['holder-page'],
     load: (host) => [(require('./commands/holder-page') as typeof holderPageModule).holderPageCommand(host)],
+  },
+  {
+    names: ['provide-token'],
+    load: (host) => [(require('./commands/share') as typeof shareModule).provideTokenCommand(host)],
   },
   {
     names: ['decline'],

@@ -1,6 +1,7 @@
 import { stat } from 'node:fs/promises';
 import { RunbookError } from '../errors';
 import type { Secret } from '../secret';
+import { parseOperationToken } from '../holder';
 import { parseShare } from '../secrets';
 import { askAgain } from './ask-again';
 import type { CliContext } from './context';
@@ -30,6 +31,31 @@ export async function readShare(context: CliContext, options: ShareOptions): Pro
   }
   if (options.shareStdin === true) return parseShare(await context.readInput());
   const ask = async () => parseShare(await context.askHidden('Your key share'));
+  return askAgain(context, ask, ({ code }) => code === 'INVALID_INPUT');
+}
+
+/** Where an operation token may come from, never from an argument either. */
+export interface TokenOptions {
+  readonly tokenFile?: string;
+  readonly tokenStdin?: boolean;
+}
+
+/**
+ * Reads an operation token as {@link readShare} does.
+ *
+ * @throws RunbookError `INVALID_INPUT` where it is none; what was typed is never repeated.
+ */
+export async function readOperationToken(
+  context: CliContext,
+  { tokenFile, tokenStdin }: TokenOptions,
+  cluster: string,
+): Promise<Secret<'operation-token'>> {
+  if (tokenFile !== undefined) {
+    await warnAboutOpenFile(context, tokenFile);
+    return parseOperationToken(await readTextFile(tokenFile));
+  }
+  if (tokenStdin === true) return parseOperationToken(await context.readInput());
+  const ask = async () => parseOperationToken(await context.askHidden(`The operation token of ${cluster}`));
   return askAgain(context, ask, ({ code }) => code === 'INVALID_INPUT');
 }
 

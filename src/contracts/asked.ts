@@ -14,6 +14,10 @@ export const USE_WORDS: Readonly<Record<TokenUse | 'root-token.generate', string
   'root-token.generate': 'do ANYTHING on it, without an end',
 };
 
+/** What people must not mistake where a run asks for tokens. */
+export const GIVEN_AS_TOKEN =
+  "Asked for: the TOKEN, generated with the service's own command line. Never a key share, never a root token";
+
 const OF_HOLDERS: ReadonlySet<Waiting['for']> = new Set(['shares', 'rehearsal', 'action']);
 
 /** For what, and on whose word, key holders are asked. What counts for them is the signed invitation, which says it too. */
@@ -23,14 +27,17 @@ export interface Asked {
   readonly targets: readonly { readonly cluster: string; readonly uses: readonly (keyof typeof USE_WORDS)[] }[];
   readonly requestedBy: Attested;
   readonly reason: string;
+  /** The token itself is asked for, which people generated with the command line of the service; never a key share. */
+  readonly collects?: 'tokens' | undefined;
 }
 
 /** It in a few lines, each of one line whatever people wrote: clusters and uses, who asks, why. */
-export function askedInWords({ kind, targets, requestedBy, reason }: Asked): string[] {
+export function askedInWords({ kind, targets, requestedBy, reason, collects }: Asked): string[] {
   const token = kind === 'root-token' ? 'ROOT token' : 'DR operation token';
   const why = said(reason).trim();
   return [
     ...targets.map(({ cluster, uses }) => `One ${token} on ${said(cluster)}, to ${usesInWords(uses)}`),
+    ...(collects ? [GIVEN_AS_TOKEN] : []),
     ...(kind === 'rehearsal' ? ['A rehearsal of tool, key and access: no token, and no key share'] : []),
     `Requested by ${requestedBy.how === 'claimed' ? `${said(requestedBy.name)} (UNVERIFIED: ask that person)` : attestedName(requestedBy)}`,
     `Reason: ${why === '' ? 'none given' : why}`,

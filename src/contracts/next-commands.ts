@@ -28,6 +28,8 @@ export function shellLine(...words: readonly string[]): string {
 /** Commands that texts name beside what a run waits for. */
 export const nextCommandOf = {
   share: (workflowId: string, holder: string) => shellLine('runbook', 'share', workflowId, '--holder', holder),
+  provideToken: (workflowId: string, holder: string) =>
+    shellLine('runbook', 'provide-token', workflowId, '--holder', holder),
   decline: (workflowId: string, holder = WHO) =>
     shellLine('runbook', 'decline', workflowId, '--holder', holder, '--reason', 'WHY'),
   approve: (workflowId: string, gate: string, name = WHO) =>

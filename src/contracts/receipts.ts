@@ -15,6 +15,12 @@ export const ENVELOPE_VERDICTS = {
   expired: 'refused: arrived after the invitation expired',
   'rehearsal-envelope': 'refused: made for a rehearsal, it holds no key share',
   'share-in-rehearsal': 'refused: made for a ceremony, and this is a rehearsal, which asks for no key share',
+  'other-kind': 'refused: made for a run that asks for something else: a key share, a token or a rehearsal',
+  'wrong-cluster': 'refused: this run asks for no operation token of that cluster',
+  'not-a-token': 'refused: it holds no operation token. A key share, a batch token or another token is not taken',
+  'ordinary-token':
+    'refused: a primary knows this token, so it is a root token or another ordinary one, and no operation token',
+  'plain-text-token': 'refused: it seems to hold a token in plain text. Treat that token as exposed',
   'does-not-open': 'refused: not encrypted to this invitation and to nothing else',
   mismatch: 'refused: the encrypted part says something else than the envelope around it',
   'wrong-length': 'refused: the key share does not have the length of a key share of this cluster',
@@ -32,6 +38,8 @@ export interface Sent {
   readonly workflowId: string;
   readonly holder?: string | undefined;
   readonly how?: Attestation | undefined;
+  /** An operation token is asked for, in place of a key share. */
+  readonly gives?: 'token' | undefined;
 }
 
 /** Whoever holds the name of nobody puts his own there. */
@@ -40,10 +48,12 @@ const RIGHT_ORDER =
   'call the operators now: they finish this run, rekey, then delete it and its resets, exports and backups';
 
 const code = (command: string): string => `\`${command}\``;
-const give = ({ workflowId, holder = YOU }: Sent): string => code(nextCommandOf.share(workflowId, holder));
-const giveOrPage = (sent: Sent): string => `${give(sent)}, or the page with the current invitation`;
-const giveSigned = ({ workflowId, holder = YOU }: Sent): string =>
-  code(`${nextCommandOf.share(workflowId, holder)} --key-file YOUR-KEY-FILE`);
+const command = ({ workflowId, holder = YOU, gives }: Sent): string =>
+  gives === 'token' ? nextCommandOf.provideToken(workflowId, holder) : nextCommandOf.share(workflowId, holder);
+const give = (sent: Sent): string => code(command(sent));
+const giveOrPage = (sent: Sent): string =>
+  sent.gives === 'token' ? give(sent) : `${give(sent)}, or the page with the current invitation`;
+const giveSigned = (sent: Sent): string => code(`${command(sent)} --key-file YOUR-KEY-FILE`);
 const status = ({ workflowId }: Sent): string => code(shellLine('runbook', 'status', workflowId));
 
 const NEXT_OF_SHARE: Readonly<
@@ -68,6 +78,13 @@ const NEXT_OF_SHARE: Readonly<
   expired: (sent) => `${status(sent)} shows whether the holders are asked anew; then ${give(sent)}`,
   'rehearsal-envelope': giveOrPage,
   'share-in-rehearsal': (sent) => `${giveOrPage(sent)}: it makes the value itself`,
+  'other-kind': (sent) => `${status(sent)} shows what this run asks for`,
+  'wrong-cluster': (sent) => `${status(sent)} shows of which cluster; then ${give(sent)}`,
+  'not-a-token': (sent) => `keep key shares to yourself; with the decoded operation token ${give(sent)}`,
+  'ordinary-token': (sent) =>
+    `revoke it where nobody needs it; with the operation token, generated on the DR secondary, ${give(sent)}`,
+  'plain-text-token': () =>
+    'end that token now (operation-token/delete on its cluster, any other by revoking it), then call the operators: they finish this run, then delete it and its resets, exports and backups',
   'does-not-open': giveOrPage,
   mismatch: giveOrPage,
   'wrong-length': (sent) => `look whether your key share is complete and of this cluster, then ${giveOrPage(sent)}`,

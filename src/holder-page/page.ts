@@ -6,12 +6,14 @@ import {
   askedFacts,
   askedInShort,
   askedMembers,
+  asksForToken,
   confirmationOf,
   envelopeInput,
   inWords,
   parseShare,
   readHolderKey,
   spokenFingerprint,
+  noShareWanted,
 } from '../holder';
 import type { Asked, SigningKey } from '../holder';
 import { Secret } from '../secret';
@@ -103,14 +105,18 @@ function showAsked(asked: Asked): void {
   part('namespace').textContent = ns;
   part('run').textContent = rid;
   const rehearsal = asked.kind === 'rehearsal';
-  entitle(titleOf(asked), rehearsal);
+  const token = asksForToken(asked);
+  entitle(titleOf(asked), rehearsal || token);
+  part('confirm').hidden = token;
+  if (token) part('facts').prepend(box('warn', linesOf(noShareWanted())));
   for (const each of document.querySelectorAll<HTMLElement>('.ceremony')) each.hidden = rehearsal;
   for (const each of document.querySelectorAll<HTMLElement>('.rehearsal')) each.hidden = !rehearsal;
 }
 
 /** What the holder must know at first sight, whatever else he reads. */
 function titleOf(asked: Asked): string {
-  return asked.kind === 'rehearsal' ? 'REHEARSAL: no key share is asked for' : 'Give your key share';
+  if (asked.kind === 'rehearsal') return 'REHEARSAL: no key share is asked for';
+  return asksForToken(asked) ? 'Do not type your key share here' : 'Give your key share';
 }
 
 function entitle(title: string, warning: boolean): void {
@@ -121,7 +127,7 @@ function entitle(title: string, warning: boolean): void {
 
 async function agree(): Promise<void> {
   const { asked } = current();
-  if (input('cluster').value.trim() !== confirmationOf(asked).wanted) {
+  if (!confirmationOf(asked).wanted.includes(input('cluster').value.trim())) {
     throw new RunbookError('INVALID_INPUT', 'This is not that name. Nothing else was asked for.', {
       next: 'Read above which one it is. If you expected another one, stop and call the operators.',
     });

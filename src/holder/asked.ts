@@ -1,7 +1,8 @@
 import { askedInWords } from '../contracts/asked';
+import { RunbookError } from '../errors';
 import type { Secret } from '../secret';
-import { createEnvelope } from './envelope';
-import type { EnvelopePayload } from './envelope';
+import { createEnvelope, createTokenEnvelope } from './envelope';
+import type { EnvelopePayload, TokenEnvelopePayload } from './envelope';
 import { verifyInvitation } from './invitation';
 import type { Invitation, VerifiedInvitation } from './invitation';
 import { plainFacts, plainRehearsalFacts } from './plain-words';
@@ -33,6 +34,11 @@ export function askedMembers(asked: Asked): Pick<Invitation & Rehearsal, keyof I
   return asked.kind === 'rehearsal' ? asked.rehearsal : asked.invitation;
 }
 
+/** The run takes operation tokens that people generated themselves, and no key share. */
+export function asksForToken(asked: Asked): boolean {
+  return asked.kind === 'ceremony' && asked.invitation.collects === 'tokens';
+}
+
 /** Every member in plain words, in the order in which a holder should read them. Nothing in them makes a line of its own. */
 export function askedFacts(asked: Asked, now: number): PlainFact[] {
   const facts = asked.kind === 'rehearsal' ? plainRehearsalFacts(asked, now) : plainFacts(asked, now);
@@ -47,10 +53,32 @@ export function askedInShort(asked: Asked): string[] {
 }
 
 /** What has to be typed so that nobody agrees without having read. */
-export function confirmationOf(asked: Asked): { readonly what: string; readonly wanted: string } {
-  if (asked.kind === 'rehearsal') return { what: 'the name of the deployment', wanted: asked.rehearsal.deployment };
-  const [first, ...others] = asked.invitation.targets;
-  return { what: `the name of the ${others.length > 0 ? 'first ' : ''}cluster`, wanted: first?.cluster ?? '' };
+export function confirmationOf(asked: Asked): { readonly what: string; readonly wanted: readonly string[] } {
+  if (asked.kind === 'rehearsal') return { what: 'the name of the deployment', wanted: [asked.rehearsal.deployment] };
+  const names = asked.invitation.targets.map(({ cluster }) => cluster);
+  if (asksForToken(asked)) return { what: 'the name of the cluster of the token', wanted: names };
+  return { what: `the name of the ${names.length > 1 ? 'first ' : ''}cluster`, wanted: names.slice(0, 1) };
+}
+
+/**
+ * The answer of a person who gives an operation token.
+ *
+ * @param cluster on which it was generated.
+ * @returns the JWS, or the plain members for a person without a signing key.
+ * @throws RunbookError `INVALID_INPUT` where it is none, or the run takes none of that cluster.
+ */
+export async function answerWithToken(
+  asked: Asked,
+  given: {
+    readonly holder: string;
+    readonly signingKey: SigningKey | undefined;
+    readonly cluster: string;
+    readonly token: Secret<'operation-token'>;
+  },
+): Promise<string | TokenEnvelopePayload> {
+  if (asked.kind === 'rehearsal') throw new RunbookError('INVALID_INPUT', 'A rehearsal takes no operation token.');
+  const { invitation, digest: invitationDigest } = asked;
+  return createTokenEnvelope({ ...given, invitation, invitationDigest, seq: Date.now() });
 }
 
 /** What a holder answers with. */

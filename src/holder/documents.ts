@@ -10,6 +10,7 @@ import type { SigningKey } from './signing-keys';
 export const DOCUMENT_TYPES = {
   invitation: 'runbooks-invitation-v1',
   share: 'runbooks-share-v1',
+  token: 'runbooks-token-v1',
   approval: 'runbooks-approval-v1',
   decision: 'runbooks-decision-v1',
   control: 'runbooks-control-v1',

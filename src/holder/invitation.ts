@@ -47,6 +47,8 @@ export const invitationPayload = z.strictObject({
     .array(z.strictObject({ group: z.string(), shares: z.int().min(1) }))
     .min(1)
     .optional(),
+  /** One of the people named gives operation tokens that were generated without this run. Absent where key shares are asked for. */
+  collects: z.literal('tokens').optional(),
 });
 export type Invitation = z.infer<typeof invitationPayload>;
 export type InvitationTarget = z.infer<typeof invitationTarget>;

@@ -1,5 +1,5 @@
 import type { InvitationUse, VerifiedInvitation } from './invitation';
-import { usesInWords } from '../contracts/asked';
+import { GIVEN_AS_TOKEN, usesInWords } from '../contracts/asked';
 import { GROUPS_ARE_OURS, groupRule } from '../contracts/share-groups';
 import type { VerifiedRehearsal } from './rehearsal';
 import { attestedName, clock, inWords, spelled } from './words';
@@ -28,6 +28,7 @@ export function plainFacts({ invitation, environment, digest }: VerifiedInvitati
   const number = targets.length === 1 ? 'one cluster' : `each of ${targets.length} clusters`;
   return [
     { label: 'What for', lines: [`one ${token} on ${number}`], ...warnIf(kind === 'root-token') },
+    ...(invitation.collects ? [{ label: 'TOKEN', lines: [GIVEN_AS_TOKEN], ...warnIf(true) }] : []),
     ...targets.map(({ cluster, uses }) => ({
       label: 'Cluster',
       lines: [cluster, `to ${usesInWords(uses)}`],

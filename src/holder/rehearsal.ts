@@ -112,5 +112,5 @@ export async function createRehearsalEnvelope({
   const dummy = hex.encode(globalThis.crypto.getRandomValues(new Uint8Array(DUMMY_BYTES)));
   const content = { dummy, tool: toolName.parse(tool) };
   const kind = { typ: DOCUMENT_TYPES.rehearsalShare, ctx: REHEARSAL_CONTEXT };
-  return sealEnvelope(kind, rehearsal, { ...options, inv }, content);
+  return sealEnvelope(kind, rehearsal, { ...options, inv }, content, {});
 }

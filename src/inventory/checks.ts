@@ -107,6 +107,11 @@ function* checkCeremony(
   if (tokenSource === 'batch' && !rotated && !entries.some(([, cluster]) => cluster.batchToken !== undefined)) {
     yield { path: [...at, 'ceremony', 'tokenSource'], message: 'token source "batch" needs a batchToken on a cluster' };
   }
+  for (const [index, name] of (deployment.ceremony.tokenProviders ?? []).entries()) {
+    if (Object.hasOwn(inventory.people, name)) continue;
+    const message = `${name} is not among the people of this inventory`;
+    yield { path: [...at, 'ceremony', 'tokenProviders', index], message };
+  }
 }
 
 /** Whom the ceremony asks. Whether they suffice for the threshold is known only to the service: readiness says it. */

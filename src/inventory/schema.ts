@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { tokenSourceChoice } from '../contracts/inputs/common';
 import { parsePublicKey } from '../secrets/signing-keys';
 import { batchTokenRotation } from './batch-token-schema';
 import { hooks } from './hook-schema';
@@ -71,7 +72,9 @@ const ceremony = z
     groups: z.array(z.strictObject({ group: name, shares: z.int().min(1).max(20) })).default([]),
     collectFor: duration.prefault('30m'),
     useFor: duration.prefault('30m'),
-    tokenSource: z.enum(['auto', 'batch', 'ceremony']).default('auto'),
+    tokenSource: tokenSourceChoice.default('auto'),
+    /** Who may give a run an operation token that people generated themselves; the holders where nobody is listed. */
+    tokenProviders: z.array(name).min(1, 'list who may provide tokens, or leave it out').optional(),
     batchMargin: duration.prefault('30m'),
   })
   .transform(({ collectFor, useFor, batchMargin, inviteStandByAfter, holders, standBy, ...rest }) => ({

@@ -71,6 +71,7 @@ const JUDGED_SIGNAL = {
   checkDeclines: 'decline',
   checkUnaskedShares: 'share',
   openEnvelopes: 'share',
+  takeProvidedTokens: 'share',
   openRehearsal: 'share',
   noteRehearsalDeclines: 'decline',
 } as const;

@@ -3,7 +3,7 @@ import type { EnvelopeReceipt, EnvelopeVerdictCode } from '../contracts/receipts
 import type { Principal } from '../contracts/run-facts';
 import { unwrapDocument } from '../contracts/signals';
 import { claimedHeader } from '../holder/documents';
-import { envelopePayload } from '../holder/envelope';
+import { envelopePayload, tokenEnvelopePayload } from '../holder/envelope';
 import type { EnvelopePayload } from '../holder/envelope';
 import { DOCUMENT_TYPES, documentDigest, MAX_DOCUMENT_LENGTH, strictBase64url, verifyDocument } from './documents';
 import type { DocumentType } from './documents';
@@ -11,8 +11,8 @@ import { holdsPlainShare, looksLikeShare } from './key-shares';
 import { isAmong, keyOfPerson } from './people';
 import type { PersonFacts, PersonLookup } from './people';
 
-export { createEnvelope, SHARE_CONTEXT } from '../holder/envelope';
-export type { EnvelopePayload } from '../holder/envelope';
+export { createEnvelope, createTokenEnvelope, SHARE_CONTEXT, TOKEN_CONTEXT } from '../holder/envelope';
+export type { EnvelopePayload, TokenEnvelopePayload } from '../holder/envelope';
 
 /** What stage 1 must know of the ceremony; every member is public. */
 export interface CeremonyFacts {
@@ -22,8 +22,8 @@ export interface CeremonyFacts {
   readonly holders: readonly string[];
   /** End of the collecting, seconds since 1970. */
   readonly exp: number;
-  /** What is collected: envelopes of a ceremony where it is not said. Neither takes those of the other. */
-  readonly envelopes?: 'ceremony' | 'rehearsal';
+  /** What is collected: envelopes of a ceremony where it is not said. None takes those of another. */
+  readonly envelopes?: keyof typeof TYPES;
 }
 
 /** How an envelope arrived. */
@@ -39,7 +39,7 @@ export type SendersOf = (envelope: unknown) => Promise<readonly Principal[]>;
 
 /** An envelope that passed stage 1. */
 export interface InspectedEnvelope {
-  readonly payload: EnvelopePayload;
+  readonly payload: EnvelopePayload & { readonly cluster?: string };
   readonly digest: string;
   readonly person: PersonFacts;
 }
@@ -128,27 +128,33 @@ async function checkAttestation(
   return undefined;
 }
 
-const TYPES = { ceremony: DOCUMENT_TYPES.share, rehearsal: DOCUMENT_TYPES.rehearsalShare } as const;
+const TYPES = {
+  ceremony: DOCUMENT_TYPES.share,
+  rehearsal: DOCUMENT_TYPES.rehearsalShare,
+  tokens: DOCUMENT_TYPES.token,
+} as const;
 
 /** A rehearsal's envelope in a ceremony, and the other way round, are told by name: the holder sees what he mixed up. */
 function otherKind(jws: string, wanted: DocumentType): EnvelopeVerdictCode | undefined {
   const { typ } = claimedHeader(jws);
   if (wanted === DOCUMENT_TYPES.share && typ === DOCUMENT_TYPES.rehearsalShare) return 'rehearsal-envelope';
   if (wanted === DOCUMENT_TYPES.rehearsalShare && typ === DOCUMENT_TYPES.share) return 'share-in-rehearsal';
-  return undefined;
+  const known: readonly (string | undefined)[] = Object.values(TYPES);
+  return typ !== wanted && known.includes(typ) ? 'other-kind' : undefined;
 }
 
 function readEnvelope(
   input: unknown,
   wanted: DocumentType,
-): { payload: EnvelopePayload; digest: string; jws: string | undefined } | EnvelopeVerdictCode {
+): { payload: InspectedEnvelope['payload']; digest: string; jws: string | undefined } | EnvelopeVerdictCode {
   if (sizeOf(input) > MAX_DOCUMENT_LENGTH) return 'too-large';
   const jws = typeof input === 'string' && isDocument(input) ? input : undefined;
   const members = jws === undefined ? input : payloadOf(jws);
-  const parsed = envelopePayload.safeParse(members);
+  const type = jws === undefined ? wanted : claimedHeader(jws).typ;
+  const parsed = (type === DOCUMENT_TYPES.token ? tokenEnvelopePayload : envelopePayload).safeParse(members);
   if (!parsed.success) return holdsPlainShare(withoutExpected(members)) ? 'plain-text-share' : 'malformed';
 
-  const payload = parsed.data;
+  const payload: InspectedEnvelope['payload'] = parsed.data;
   const { cid, inv, holder, ct } = payload;
   const misplaced = looksLikeShare(cid) || looksLikeShare(holder) || (!isDigest(inv) && looksLikeShare(inv));
   if (misplaced || looksLikeShare(ct)) return 'plain-text-share';
@@ -189,7 +195,18 @@ function withoutExpected(members: unknown): unknown {
 }
 
 /** Digest of an unsigned envelope: over its members in the order of the protocol. */
-function plainDigest({ cid, epoch, inv, holder, seq, iat, ct }: EnvelopePayload, typ: DocumentType): string {
-  const members = JSON.stringify([typ, cid, epoch, inv, holder, seq, iat, ct]);
+function plainDigest(payload: InspectedEnvelope['payload'], typ: DocumentType): string {
+  const { cid, epoch, inv, holder, seq, iat, ct, cluster } = payload;
+  const members = JSON.stringify([
+    typ,
+    cid,
+    epoch,
+    inv,
+    holder,
+    seq,
+    iat,
+    ct,
+    ...(cluster === undefined ? [] : [cluster]),
+  ]);
   return createHash('sha256').update(members).digest('base64url');
 }

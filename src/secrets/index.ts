@@ -32,10 +32,12 @@ export type {
   PinnedKey,
 } from './invitation';
 export { holdsPlainShare, parseShare } from './key-shares';
-export { createEnvelope, examineEnvelope, inspectEnvelope, receiptOf } from './envelope';
+export { createEnvelope, createTokenEnvelope, examineEnvelope, inspectEnvelope, receiptOf } from './envelope';
 export type { Arrival, CeremonyFacts, EnvelopePayload, InspectedEnvelope } from './envelope';
 export { checkEnvelopes, checkFurtherEnvelopes, OpenedBefore, openShares, placeOf } from './opening';
 export type { OpenedShare } from './opening';
+export { openProvidedToken } from './provided-token';
+export type { OpenedToken } from './provided-token';
 export {
   claimsRehearsal,
   createRehearsal,

@@ -27,6 +27,8 @@ export interface InvitationFacts extends Pick<Invitation, 'kind' | 'targets' | '
   readonly cid?: string;
   /** Fingerprint of the recipient's OpenPGP key, where the token is not for us; the ceremony's own otherwise. */
   readonly pgp?: string;
+  /** Operation tokens that people generated themselves; key shares where it is not given. */
+  readonly collects?: 'tokens' | undefined;
   readonly collectForMs: number;
   readonly useForMs: number;
 }
@@ -90,6 +92,7 @@ export async function createInvitation(
     iat,
     exp: iat + Math.ceil(facts.collectForMs / 1000),
     useFor: Math.ceil(facts.useForMs / 1000),
+    ...(facts.collects && { collects: facts.collects }),
   });
   const jws = await signDocument(DOCUMENT_TYPES.invitation, invitation, signingKey);
   const digest = documentDigest(jws);
@@ -153,6 +156,7 @@ function sameQuestion(invitation: Invitation, facts: InvitationFacts): boolean {
     inputDigest,
     holders,
     threshold,
+    collects,
   }: typeof facts | Invitation) =>
     JSON.stringify([
       kind,
@@ -170,6 +174,7 @@ function sameQuestion(invitation: Invitation, facts: InvitationFacts): boolean {
       inputDigest,
       holders,
       threshold,
+      collects ?? 'shares',
     ]);
   return question(invitation) === question(facts);
 }

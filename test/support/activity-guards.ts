@@ -105,6 +105,8 @@ export const GUARDS: Readonly<Record<keyof RunbookActivities, Guard>> = {
   destroyCeremonyKeys: 'own run',
   settleCeremony: 'own run',
   openEnvelopes: 'own run',
+  probeProvidedToken: 'own run',
+  takeProvidedTokens: 'own run',
   notify: 'people',
   requestTakeOver: 'people',
   awaitDump: 'open',

@@ -120,6 +120,8 @@ const OPTIONS = {
   forgetPerformancePrimary: CHANGE,
   generateOperationToken: KEYS,
   generateRootToken: KEYS,
+  takeProvidedTokens: KEYS,
+  probeProvidedToken: WAIT,
   issueDrActivationToken: CHANGE,
   issueDrEnableToken: CHANGE,
   issuePerformanceActivationToken: CHANGE,

@@ -1,7 +1,7 @@
 import type { Assessment } from '../../src/contracts/activities';
 import type { CeremonyTarget } from '../../src/contracts/ceremony';
 import type { GateName, PlanDocument } from '../../src/contracts/plan';
-import type { ChangeWindow } from '../../src/contracts/runbook-inputs';
+import type { ChangeWindow, TokenSource } from '../../src/contracts/runbook-inputs';
 import type { StepCalls } from './activity-calls';
 import { Approvals, awaitWindow, openGate } from './approvals';
 import { planned, refusalOf, verdictsInWords } from './assessment';
@@ -44,7 +44,7 @@ export interface PlanRequest<R> {
 }
 
 export interface TokenNeed {
-  readonly source: 'batch' | 'ceremony';
+  readonly source: TokenSource;
   readonly targets: readonly CeremonyTarget[];
   /** What the run is pointless without, where that is not every target: holders are not asked again for the rest. */
   readonly essential?: CeremonyTarget;
@@ -95,7 +95,7 @@ export async function approvePlan<R>(run: Run, request: PlanRequest<R>): Promise
   while (answered.waited) {
     const { tokens } = answered;
     const [before, need] = [planned(assessed), request.tokens?.(planned(assessed).route)];
-    if (need?.first !== undefined) await tokens?.of(need.first);
+    if (need?.first !== undefined) await tokens?.proven(need.first);
     assessed = await run.step(
       'Read and check again',
       async (call) => {
@@ -151,7 +151,7 @@ async function askPeople<R>(run: Run, request: PlanRequest<R>, assessed: Assessm
   const { plan, route } = planned(assessed);
   const gate = request.gate(assessed);
   const need = request.tokens?.(route);
-  if (gate !== undefined || need?.source === 'ceremony') run.state.enterPhase('waiting-for-people');
+  if (gate !== undefined || (need && need.source !== 'batch')) run.state.enterPhase('waiting-for-people');
   const tokens = need && tokensFor(run, input, need, plan);
   await tokens?.ceremony?.ready();
   const open = async (): Promise<readonly unknown[]> => {
@@ -190,9 +190,9 @@ function tokensFor(run: Run, input: Asking, need: TokenNeed, plan: PlanDocument)
   const { source, targets, essential } = need;
   const held = run.tokens;
   const covered = (essential ? [essential] : targets).every((target) => held?.covers(target) === true);
-  const sameSource = held !== undefined && (held.ceremony === undefined) === (source === 'batch');
+  const sameSource = held !== undefined && (held.ceremony?.source ?? 'batch') === source;
   if (covered && sameSource) return held;
-  if (held?.ceremony && source === 'ceremony') {
+  if (held?.ceremony && source !== 'batch') {
     run.state.finding({
       severity: 'warning',
       code: 'shares-asked-again',
@@ -200,8 +200,8 @@ function tokensFor(run: Run, input: Asking, need: TokenNeed, plan: PlanDocument)
     });
   }
   const ceremony =
-    source === 'ceremony'
-      ? ceremonyFor(run, {
+    source !== 'batch'
+      ? ceremonyFor(run, source, {
           deployment: input.deployment,
           runbook: run.state.runbook,
           reason: input.reason,

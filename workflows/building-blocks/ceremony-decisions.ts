@@ -18,7 +18,7 @@ export function outcomeOf(
     case 'retry':
       return 'again';
     case 'skip':
-      run.state.leftToDo.push(`"Key shares on ${cluster}" was skipped: ${skipEffect}.`);
+      run.state.leftToDo.push(`"Operation token of ${cluster}" was skipped: ${skipEffect}.`);
       return 'skipped';
     case 'abort':
       throw run.stop(new RunStopped(by.name, reason));

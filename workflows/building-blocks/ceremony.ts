@@ -8,6 +8,7 @@ import type { CeremonyRequest, TokenCeremony } from './token-ceremony';
 
 /** Turns collected key shares into operation tokens, for several clusters from one ask. */
 export class Ceremony extends ShareCollection implements TokenCeremony {
+  readonly source = 'ceremony';
   readonly #request: CeremonyRequest;
   /** Of the keys of this epoch, in epoch milliseconds: they are destroyed so long after the shares were used first. */
   #keys: { readonly useForMs: number; readonly collectUntil: number; usedAt?: number } | undefined;
@@ -26,6 +27,15 @@ export class Ceremony extends ShareCollection implements TokenCeremony {
     if (!this.#keys) return false;
     const { usedAt, collectUntil, useForMs } = this.#keys;
     return Date.now() + ms < (usedAt ?? collectUntil) + useForMs;
+  }
+
+  isCurrent(): boolean {
+    return true;
+  }
+
+  /** Its token was made a moment ago, for this very cluster. */
+  takes(): Promise<boolean> {
+    return Promise.resolve(true);
   }
 
   async collectAnew(): Promise<void> {

@@ -16,7 +16,7 @@ interface Made {
 
 /**
  * The tokens for DR operations that one run needs: from the prepared batch token, or made by the ceremony when they are
- * needed, one per cluster. What was made is deleted at the end, on every path.
+ * needed, or provided by people, one per cluster. What was made is deleted at the end, on every path.
  */
 export class OperationTokens {
   readonly #run: Run;
@@ -61,6 +61,15 @@ export class OperationTokens {
     return token;
   }
 
+  /** As {@link of}, and the cluster takes it: what people provided is proven by a read, until one is taken. */
+  async proven(cluster: string): Promise<void> {
+    for (;;) {
+      await this.of(cluster);
+      if (!this.ceremony || (await this.ceremony.takes(cluster))) return;
+      this.#made.delete(cluster);
+    }
+  }
+
   /** As {@link of}, but people may skip it; `undefined` then. `effect` says what skipping leaves behind. */
   async ofUnlessSkipped(cluster: string, effect: string): Promise<OperationTokenReference | undefined> {
     return this.#take(cluster, undefined, effect);
@@ -73,7 +82,7 @@ export class OperationTokens {
   ): Promise<OperationTokenReference | undefined> {
     if (!this.ceremony) return { source: 'batch', cluster };
     const held = this.#made.get(cluster);
-    if (held && Date.now() - held.at < USED_FOR_MS) return held.token;
+    if (held && Date.now() - held.at < USED_FOR_MS && this.ceremony.isCurrent(held.token)) return held.token;
     const token = await this.ceremony.generate(cluster, this.#usesOn(cluster), { choices, skipEffect });
     if (!token) return undefined;
     if (held) this.#old.push(held.token);

@@ -9,10 +9,11 @@ import { notePlainShare } from './plain-shares';
 import type { RunState } from './run-state';
 
 /** Gives each envelope its receipt. A key share in plain text is also a finding: it stays in the database of Temporal. */
-export function receiveVerdicts(state: RunState, verdicts: readonly EnvelopeVerdict[]): void {
+export function receiveVerdicts(state: RunState, verdicts: readonly EnvelopeVerdict[], gives?: 'token'): void {
   for (const { arrival, code, text, holder, eventId } of verdicts) {
     const verdict = code === 'accepted' ? 'accepted' : 'refused';
-    const next = nextOfShare(code, { workflowId: workflowInfo().workflowId, holder: holder?.name, how: holder?.how });
+    const { workflowId } = workflowInfo();
+    const next = nextOfShare(code, { workflowId, holder: holder?.name, how: holder?.how, gives });
     state.receipt({ signal: 'share', arrival, verdict, code, text: withNext(text, next), from: holder });
     if (code === 'plain-text-share') notePlainShare(state, { what: `signal share, number ${arrival}`, eventId });
   }

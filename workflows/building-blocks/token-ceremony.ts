@@ -1,5 +1,5 @@
 import type { CeremonyTarget, OperationTokenReference } from '../../src/contracts/ceremony';
-import type { TokenUse } from '../../src/contracts/runbook-inputs';
+import type { TokenSource, TokenUse } from '../../src/contracts/runbook-inputs';
 import type { Parked } from './share-collection';
 
 /** Who asks the key holders for operation tokens, and for what. */
@@ -13,8 +13,9 @@ export interface CeremonyRequest {
   readonly inputDigest: string;
 }
 
-/** A way from key shares to operation tokens, for several clusters from one ask. */
+/** A way from people to operation tokens, for several clusters from one ask. */
 export interface TokenCeremony {
+  readonly source: Exclude<TokenSource, 'batch'>;
   /** The fingerprint that tells our generation attempt from another's. */
   readonly fingerprint: string | undefined;
   /** Whether the holders were asked for this, so that nobody has to be asked again. */
@@ -38,6 +39,10 @@ export interface TokenCeremony {
    * @returns undefined where it was skipped
    */
   generate(cluster: string, uses: readonly TokenUse[], parked?: Parked): Promise<OperationTokenReference | undefined>;
+  /** Whether a token that was given is still the one to use: people may have given another one since. */
+  isCurrent(token: OperationTokenReference): boolean;
+  /** Whether the cluster takes the token in hand, looked up right now; what it refuses is used no more. */
+  takes(cluster: string): Promise<boolean>;
   /** Destroys the keys. */
   close(): Promise<void>;
   /** As {@link close}, for a run that ends early. */

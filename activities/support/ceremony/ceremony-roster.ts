@@ -42,6 +42,14 @@ export function invitedNow(deployment: Deployment, threshold: number, now = Date
   };
 }
 
+/** Who may give this run a token that people generated themselves, as the inventory of this worker says. */
+export function providersNow(deployment: Deployment, now = Date.now()): Invited {
+  const { tokenProviders } = deployment.ceremony;
+  const { holders, standBy, outOfTerm } = rosterAt(deployment, now);
+  const inTerm = tokenProviders?.filter((name) => !outOfTerm.some((each) => each.name === name));
+  return { facts: { holders: inTerm ?? [...holders, ...standBy] }, handle: {} };
+}
+
 /** Whether those in office can give a token that the service and the groups ask for. Pure. */
 export interface RosterJudgement {
   readonly good: boolean;

@@ -36,6 +36,8 @@ const entrySchema = z.strictObject({
   how: z.string().optional(),
   /** Of an `orphan`: the service said that it made the token. No look at the slot takes that back. */
   certain: z.literal(true).optional(),
+  /** Of a token that people provided: the digest of its envelope. */
+  provided: z.string().optional(),
   /** Fingerprint of the key of the attempt: while it is in the slot, it is this run's. */
   key: z.string().optional(),
   /** Sealed; absent where nobody holds the token. */

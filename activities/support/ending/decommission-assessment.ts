@@ -1,7 +1,7 @@
 import type { Assessment, DecommissionRoute } from '../../../src/contracts/activities';
 import type { ClusterObservation } from '../../../src/contracts/observations';
 import type { AllowedOperation, Precondition } from '../../../src/contracts/plan';
-import type { SecondaryDecommissionInput } from '../../../src/contracts/runbook-inputs';
+import type { SecondaryDecommissionInput, TokenSource } from '../../../src/contracts/runbook-inputs';
 import { findCluster, findDeployment } from '../../../src/inventory';
 import type { ActivityDependencies } from '../../dependencies';
 import type { ClusterAccess, Clusters } from '../clusters';
@@ -212,7 +212,7 @@ async function judgeAfterwards(
   ownFingerprint: string | undefined,
   signal: AbortSignal,
 ): Promise<{
-  readonly source?: 'batch' | 'ceremony';
+  readonly source?: TokenSource;
   readonly preconditions: readonly Precondition[];
   readonly warnings?: readonly string[];
 }> {

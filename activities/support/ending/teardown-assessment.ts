@@ -1,7 +1,7 @@
 import type { Assessment, CutOff, TeardownRoute } from '../../../src/contracts/activities';
 import type { ClusterObservation } from '../../../src/contracts/observations';
 import type { AllowedOperation, Precondition } from '../../../src/contracts/plan';
-import type { ReplicationTeardownInput } from '../../../src/contracts/runbook-inputs';
+import type { ReplicationTeardownInput, TokenSource } from '../../../src/contracts/runbook-inputs';
 import { findCluster, findDeployment } from '../../../src/inventory';
 import type { ActivityDependencies } from '../../dependencies';
 import type { Clusters } from '../clusters';
@@ -77,7 +77,7 @@ export async function assessTeardown(
         'warn',
       ),
     );
-  let tokenSource: 'batch' | 'ceremony' | undefined;
+  let tokenSource: TokenSource | undefined;
   let ofTokens: readonly string[] = [];
   const path = `sys/replication/${kind}/${role}/disable`;
   if (kind === 'dr' && role === 'secondary') {

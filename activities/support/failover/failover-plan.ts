@@ -110,7 +110,7 @@ export function failoverPlan(
         (cluster) =>
           `See that performance secondary ${cluster} follows ${to.cluster}, else re-point it with its paths filter`,
       ),
-      ...(route.tokenSource === 'ceremony' ? ['Delete the operation tokens and destroy the ceremony keys'] : []),
+      ...(route.tokenSource !== 'batch' ? ['Delete the operation tokens and destroy the ceremony keys'] : []),
     ],
     choices: {
       fencing: route.fencing,

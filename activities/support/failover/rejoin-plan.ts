@@ -1,7 +1,7 @@
 import type { RejoinRoute } from '../../../src/contracts/activities';
 import type { ClusterObservation } from '../../../src/contracts/observations';
 import type { PlanDocument, Precondition } from '../../../src/contracts/plan';
-import type { DrRejoinInput, TokenSourceChoice } from '../../../src/contracts/runbook-inputs';
+import type { DrRejoinInput, TokenSource, TokenSourceChoice } from '../../../src/contracts/runbook-inputs';
 import type { Deployment } from '../../../src/inventory';
 import type { ClusterAccess } from '../clusters';
 import { credentialMay } from '../switchover/permissions';
@@ -29,7 +29,7 @@ export async function rejoinTokens({
   ownFingerprint,
   signal,
 }: TokenQuestion): Promise<{
-  readonly tokenSource: 'batch' | 'ceremony';
+  readonly tokenSource: TokenSource;
   readonly preconditions: Precondition[];
   readonly warnings: readonly string[];
 }> {
@@ -104,7 +104,7 @@ export function rejoinPlan(
       ...(route.hooks.unfence ? [`Unfence ${cluster} (hook)`] : []),
       `Make ${cluster} a DR secondary of ${route.primary} with an activation token, and wait until it streams`,
       'Compare the Merkle roots',
-      ...(route.tokenSource === 'ceremony' ? ['Delete the operation token and destroy the ceremony keys'] : []),
+      ...(route.tokenSource !== 'batch' ? ['Delete the operation token and destroy the ceremony keys'] : []),
       'Read the final state',
     ],
     choices: { former: route.former, tokenSource: route.tokenSource, ...route.hooks },

@@ -77,7 +77,7 @@ function steps({ kind, form, tokenSource, filter }: RepointingRoute, secondary: 
     `Wait until ${secondary} ${kind === 'dr' ? 'streams from' : 'follows'} ${primary}`,
     ...(kind === 'performance' ? ['Compare the dynamic filter on both sides'] : []),
     'Compare the Merkle roots, where they can be compared',
-    ...(tokenSource === 'ceremony' ? ['Delete the operation token and destroy the ceremony keys'] : []),
+    ...(tokenSource && tokenSource !== 'batch' ? ['Delete the operation token and destroy the ceremony keys'] : []),
     'Read the final state',
   ];
 }

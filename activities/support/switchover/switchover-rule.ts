@@ -1,6 +1,6 @@
 import type { ClusterObservation } from '../../../src/contracts/observations';
 import type { Precondition } from '../../../src/contracts/plan';
-import type { DrSwitchoverInput } from '../../../src/contracts/runbook-inputs';
+import type { DrSwitchoverInput, TokenSource } from '../../../src/contracts/runbook-inputs';
 import type { Deployment } from '../../../src/inventory';
 import type { PrimaryChanges } from './primary-changes';
 import type { SwitchoverFacts } from './switchover-facts';
@@ -14,7 +14,7 @@ export interface SwitchoverWorld {
   readonly others: readonly ClusterObservation[];
   readonly performanceSecondaries: readonly ClusterObservation[];
   readonly facts: SwitchoverFacts;
-  readonly tokenSource: 'batch' | 'ceremony';
+  readonly tokenSource: TokenSource;
   readonly ownFingerprint?: string;
   /** The latest changes of the primary; absent where Temporal cannot tell. */
   readonly changes?: PrimaryChanges | undefined;

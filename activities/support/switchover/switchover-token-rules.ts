@@ -7,6 +7,7 @@ import { ATTEMPT, DEMOTE, PROMOTE, SECONDARY_TOKEN, UPDATE_PRIMARY } from './swi
 import { ceremonyCallsAllowed } from '../ceremony-access';
 import type { Rule } from './switchover-rule';
 import { check } from './switchover-rule';
+import { providedPreconditions, providedWayBack } from '../tokens/provided-rules';
 import { majorVersion } from '../versions';
 
 /** Seconds for which a credential must live on: at least twice what a switchover may take. */
@@ -14,7 +15,7 @@ const CREDENTIAL_LIFE_SECONDS = 1_800;
 
 /** The single slot of generation attempts must be free, or hold our own attempt. */
 export const freeSlot: Rule = ({ to, tokenSource, ownFingerprint }) =>
-  tokenSource === 'batch' ? [] : freeSlotOn(to, ownFingerprint);
+  tokenSource !== 'ceremony' ? [] : freeSlotOn(to, ownFingerprint);
 
 export function freeSlotOn({ cluster, attempt }: ClusterObservation, ownFingerprint: string | undefined): Precondition {
   if (!attempt)
@@ -113,6 +114,14 @@ export const tokenSource: Rule = ({ to, from, deployment, facts, tokenSource: so
       ...batchTokenReady(facts.batchToken, to.cluster, deployment, [PROMOTE, UPDATE_PRIMARY]),
       batchTokenTaken(facts.batchToken, to, facts.batchOnSecondary ?? 'not-checkable'),
     ];
+  if (source === 'provided') {
+    const proven = providedPreconditions(deployment, to);
+    // Inside the outage it would be too late to find out.
+    return [
+      ...proven.map((each) => (each.verdict === 'warn' ? { ...each, verdict: 'fail' as const } : each)),
+      providedWayBack(from),
+    ];
+  }
   const others = facts.otherCeremonies ?? [];
   return [
     holdersSuffice(to, deployment),

@@ -1,12 +1,13 @@
 import type { ClusterObservation } from '../../../src/contracts/observations';
 import type { Precondition } from '../../../src/contracts/plan';
-import type { TokenSourceChoice } from '../../../src/contracts/runbook-inputs';
+import type { TokenSource, TokenSourceChoice } from '../../../src/contracts/runbook-inputs';
 import type { Deployment } from '../../../src/inventory';
 import { breakGlassWarnings, ceremonyCallsAllowed } from '../ceremony-access';
 import type { ClusterAccess } from '../clusters';
 import { readBatchToken } from '../operation-token';
 import type { CredentialFacts } from '../switchover/switchover-facts';
 import { ATTEMPT, batchTokenOn, ceremonyAccess, credentialFacts } from '../switchover/switchover-facts';
+import { providedPreconditions, providedWarning } from './provided-rules';
 import { batchTokenReady, batchTokenTaken, freeSlotOn, holdersSuffice } from '../switchover/switchover-token-rules';
 
 export interface TokenSourceRequest {
@@ -30,7 +31,7 @@ export interface TokenSourceRequest {
  * holders then.
  */
 export async function assessTokenSource(request: TokenSourceRequest): Promise<{
-  readonly source: 'batch' | 'ceremony';
+  readonly source: TokenSource;
   readonly preconditions: readonly Precondition[];
   /** What the plan says of it. The same each time it is read. */
   readonly warnings: readonly string[];
@@ -38,7 +39,7 @@ export async function assessTokenSource(request: TokenSourceRequest): Promise<{
   const { deployment, secondary, observation, primary, paths, signal } = request;
   const wanted = request.wanted ?? deployment.ceremony.tokenSource;
   const batch =
-    primary && wanted !== 'ceremony'
+    primary && (wanted === 'auto' || wanted === 'batch')
       ? await credentialFacts(primary, () => readBatchToken(secondary), [...paths, ATTEMPT], signal)
       : undefined;
   const source = wanted === 'auto' ? (batch && isReady(batch, deployment) ? 'batch' : 'ceremony') : wanted;
@@ -63,6 +64,12 @@ export async function assessTokenSource(request: TokenSourceRequest): Promise<{
       ],
     };
   }
+  if (source === 'provided')
+    return {
+      source,
+      preconditions: providedPreconditions(deployment, observation),
+      warnings: [providedWarning(deployment, observation.cluster)],
+    };
   const way = await ceremonyAccess(secondary, observation, signal);
   return {
     source,

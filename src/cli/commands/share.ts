@@ -2,7 +2,7 @@ import { writeFile } from 'node:fs/promises';
 import type { Command } from 'commander';
 import { SIGNALS } from '../../contracts/signals';
 import { RunbookError, isRunbookError } from '../../errors';
-import { answerAsked, askedMembers, envelopeInput, readEnvelopeText } from '../../holder';
+import { answerAsked, answerWithToken, askedMembers, envelopeInput, readEnvelopeText } from '../../holder';
 import type { Asked } from '../../holder';
 import { readAndConfirm } from '../asked';
 import { newCommand, withServerOptions, withSession } from '../command';
@@ -16,11 +16,11 @@ import { fetchInvitation } from '../invitation';
 import { USUAL_ENVIRONMENT } from '../pin-key';
 import { programVersion } from '../program-version';
 import { readTextFile } from '../run-input';
-import { readShare } from '../secret-input';
-import type { ShareOptions } from '../secret-input';
+import { readOperationToken, readShare } from '../secret-input';
+import type { ShareOptions, TokenOptions } from '../secret-input';
 import { jsonText, shellLine } from '../text';
 
-interface ShareCommandOptions extends GivingOptions, SigningOptions, ShareOptions {
+interface ShareCommandOptions extends GivingOptions, SigningOptions, ShareOptions, TokenOptions {
   readonly holder?: string;
   readonly invitationFile?: string;
   readonly workersKey?: string;
@@ -33,9 +33,11 @@ interface ShareCommandOptions extends GivingOptions, SigningOptions, ShareOption
   readonly envelopeFile?: string;
 }
 
+type Gives = 'share' | 'provide-token';
+
 /** `runbook share`: checks the invitation, shows it, encrypts the holder's key share to it, and sends it. */
 export function shareCommand(host: CommandHost): Command {
-  const command: Command = newCommand(
+  const command = newCommand(
     'share',
     'give your key share to a run that asks for it; it leaves this machine encrypted only',
     [
@@ -50,12 +52,34 @@ export function shareCommand(host: CommandHost): Command {
       'runbook share deployment:payments --envelope-file ada.envelope',
     ],
   )
+    .option('--share-file <file>', 'read the key share from a file (default: hidden prompt)')
+    .option('--share-stdin', 'read the key share from standard input');
+  return givingCommand(host, command, 'share');
+}
+
+/** `runbook provide-token`: as `share`, for an operation token that people generated with the service's command line. */
+export function provideTokenCommand(host: CommandHost): Command {
+  const command = newCommand(
+    'provide-token',
+    'give a run the operation token that people generated themselves; it leaves this machine encrypted only',
+    [
+      'runbook provide-token deployment:payments --holder ada   (asks for the cluster and, hidden, for the token)',
+      'runbook provide-token deployment:payments --holder ada --key-file ~/ada.key   (signed, where the inventory lists your key)',
+      'runbook provide-token deployment:payments --holder ada --token-file token.txt --confirm west   (for scripts)',
+      'runbook provide-token deployment:payments --holder ada --print   (one line to paste as signal "share" in the Web UI)',
+    ],
+  )
+    .option('--token-file <file>', 'read the token from a file (default: hidden prompt)')
+    .option('--token-stdin', 'read the token from standard input');
+  return givingCommand(host, command, 'provide-token');
+}
+
+function givingCommand(host: CommandHost, command: Command, gives: Gives): Command {
+  command
     .argument('<workflowId>', 'the run that asks, for example deployment:payments')
     .option('--holder <name>', 'your name as the inventory lists it')
     .option('--key-file <file>', 'your signing key ("runbook keys init"), else RUNBOOKS_KEY_FILE')
     .option('--passphrase-file <file>', 'passphrase of the signing key (default: hidden prompt)')
-    .option('--share-file <file>', 'read the key share from a file (default: hidden prompt)')
-    .option('--share-stdin', 'read the key share from standard input')
     .option('--invitation-file <file>', 'an invitation that somebody gave you, instead of asking the run')
     .option(
       '--workers-key <key>',
@@ -65,7 +89,9 @@ export function shareCommand(host: CommandHost): Command {
     .option('--pins <file>', "pinned workers' keys (default: RUNBOOKS_PINS, ~/.config/replication-runbooks/pins.json)")
     .option(
       '--confirm <cluster>',
-      'the name of the first target cluster (in a rehearsal: of the deployment), instead of typing it when asked',
+      gives === 'share'
+        ? 'the name of the first target cluster (in a rehearsal: of the deployment), instead of typing it when asked'
+        : 'the name of the cluster on which the token was generated, instead of typing it when asked',
     )
     .option('--output <file>', "write the signal's input to a file instead of sending it")
     .option('--envelope-file <file>', 'send an envelope that a holder made offline; asks for nothing')
@@ -82,13 +108,13 @@ export function shareCommand(host: CommandHost): Command {
     const { holder } = options;
     if (holder === undefined) command.error("error: required option '--holder <name>' not specified");
     const sends = options.print !== true && options.output === undefined;
-    const given = { ...options, holder };
+    const given = { ...options, holder, ...(gives === 'provide-token' && ({ gives: 'token' } as const)) };
     if (!sends && options.invitationFile !== undefined) {
       const text = await readTextFile(options.invitationFile);
-      const input = await sayingHowAgain(workflowId, options, async () =>
-        inputOf(context, holder, options, await readAndConfirm(context, given, text, { workflowId })),
+      const input = await sayingHowAgain(gives, workflowId, options, async () =>
+        inputOf(context, given, await readAndConfirm(context, given, text, { workflowId })),
       );
-      await keep(context, options, workflowId, input);
+      await keep(context, gives, options, workflowId, input);
       return;
     }
     await withSession(context, options, async ({ client, namespace }) => {
@@ -96,12 +122,12 @@ export function shareCommand(host: CommandHost): Command {
         options.invitationFile === undefined
           ? await fetchInvitation(client, { workflowId })
           : await readTextFile(options.invitationFile);
-      const { asked, input } = await sayingHowAgain(workflowId, options, async () => {
-        const confirmed = await readAndConfirm(context, given, text, { namespace, workflowId });
-        return { asked: confirmed, input: await inputOf(context, holder, options, confirmed) };
+      const { asked, input } = await sayingHowAgain(gives, workflowId, options, async () => {
+        const read = await readAndConfirm(context, given, text, { namespace, workflowId });
+        return { asked: read.asked, input: await inputOf(context, given, read) };
       });
-      if (!sends) return keep(context, options, workflowId, input);
-      // To the very run that invited: a run that came after it must not get the share.
+      if (!sends) return keep(context, gives, options, workflowId, input);
+      // To the very run that invited: a run that came after it must not get it.
       const run = { workflowId, runId: askedMembers(asked).rid };
       await giveSignal(host, options, client, run, SIGNALS.share, input);
     });
@@ -111,6 +137,7 @@ export function shareCommand(host: CommandHost): Command {
 /** The envelope for somebody else to send: one line, on standard output or in a file. Nothing in it is readable. */
 async function keep(
   context: CliContext,
+  gives: Gives,
   options: ShareCommandOptions,
   workflowId: string,
   input: object,
@@ -122,18 +149,22 @@ async function keep(
   }
   await writeFile(options.output, `${line}\n`, { mode: 0o600 });
   context.err(`Envelope: ${options.output}. It is encrypted: anybody may send it, by`);
-  context.err(`  ${shellLine('runbook', 'share', workflowId, '--envelope-file', options.output)}`);
+  context.err(`  ${shellLine('runbook', gives, workflowId, '--envelope-file', options.output)}`);
   context.err('or by pasting its one line as input of signal "share" in the Web UI.');
 }
 
 /** The input of the signal: `{document}` where it is signed, else the plain members of the envelope. */
 async function inputOf(
   context: CliContext,
-  holder: string,
-  options: ShareCommandOptions,
-  asked: Asked,
+  options: ShareCommandOptions & { readonly holder: string; readonly gives?: 'token' },
+  { asked, confirmed }: { readonly asked: Asked; readonly confirmed: string },
 ): Promise<object> {
+  const { holder } = options;
   const key = await signingKey(context, options);
+  if (options.gives === 'token') {
+    const token = await readOperationToken(context, options, confirmed);
+    return envelopeInput(await answerWithToken(asked, { holder, signingKey: key, cluster: confirmed, token }));
+  }
   const tool = `runbook ${programVersion()}`;
   const share = () => readShare(context, options);
   const envelope = await answerAsked(asked, { holder, tool, signingKey: key, share });
@@ -143,7 +174,12 @@ async function inputOf(
 }
 
 /** What is refused here ends with the command that this very person gives next. */
-async function sayingHowAgain<T>(workflowId: string, options: ShareCommandOptions, work: () => Promise<T>): Promise<T> {
+async function sayingHowAgain<T>(
+  gives: Gives,
+  workflowId: string,
+  options: ShareCommandOptions,
+  work: () => Promise<T>,
+): Promise<T> {
   try {
     return await work();
   } catch (error) {
@@ -152,24 +188,18 @@ async function sayingHowAgain<T>(workflowId: string, options: ShareCommandOption
     throw new RunbookError(code, message, {
       ...(observed === undefined ? {} : { observed }),
       ...(needed === undefined ? {} : { needed }),
-      next: `${next} When that is settled: ${again(workflowId, options)}`,
+      next: `${next} When that is settled: ${again(gives, workflowId, options)}`,
       cause: error,
     });
   }
 }
 
 /** The same command again, as far as it says who gives what to which run, by which server and which pins. */
-function again(workflowId: string, options: ShareCommandOptions): string {
+function again(gives: Gives, workflowId: string, options: ShareCommandOptions): string {
   const { environment, print } = options;
   const option = (name: string, value: string | undefined) => (value === undefined ? [] : [name, value]);
   return shellLine(
-    ...[
-      'runbook',
-      'share',
-      workflowId,
-      ...option('--holder', options.holder),
-      ...option('--key-file', options.keyFile),
-    ],
+    ...['runbook', gives, workflowId, ...option('--holder', options.holder), ...option('--key-file', options.keyFile)],
     ...[...option('--invitation-file', options.invitationFile), ...option('--workers-key', options.workersKey)],
     ...option('--environment', environment === USUAL_ENVIRONMENT ? undefined : environment),
     ...[...option('--pins', options.pins), ...option('--address', options.address)],

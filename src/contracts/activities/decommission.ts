@@ -1,5 +1,10 @@
 import type { OperationTokenReference } from '../ceremony';
-import type { ReplicationKind, ReplicationTeardownInput, SecondaryDecommissionInput } from '../runbook-inputs';
+import type {
+  ReplicationKind,
+  ReplicationTeardownInput,
+  SecondaryDecommissionInput,
+  TokenSource,
+} from '../runbook-inputs';
 import type { OnCluster, OnDeployment, StepInput } from './inputs';
 import type { Assessment, Authority, ChangeResult } from './results';
 
@@ -14,7 +19,7 @@ export interface DecommissionRoute {
   readonly secondary?: string;
   readonly afterwards: SecondaryDecommissionInput['afterwards'];
   /** Where the operation token for the DR secondary comes from; absent where none is needed. */
-  readonly tokenSource?: 'batch' | 'ceremony';
+  readonly tokenSource?: TokenSource;
   /** The paths filter that stays on the primary under this id, in words. */
   readonly filterLeft?: string;
 }
@@ -31,7 +36,7 @@ export interface TeardownRoute {
   readonly cluster: string;
   /** The role that ends. `disabled`: there is nothing to end. */
   readonly role: 'primary' | 'secondary' | 'disabled';
-  readonly tokenSource?: 'batch' | 'ceremony';
+  readonly tokenSource?: TokenSource;
   /** Of a primary: every secondary that it knows. */
   readonly cutOff: readonly CutOff[];
   /** Of a secondary: the primary that still knows it, and by which id. */

@@ -1,7 +1,7 @@
 import type { OperationTokenReference } from '../ceremony';
 import type { WalIndex } from '../observations';
 import type { Finding } from '../run-facts';
-import type { DrFailoverInput } from '../runbook-inputs';
+import type { DrFailoverInput, TokenSource } from '../runbook-inputs';
 import type { OnCluster, OnDeployment, StepInput } from './inputs';
 import type { Assessment, Authority, ChangeResult } from './results';
 
@@ -24,7 +24,7 @@ export interface FailoverRoute {
   /** Those that do not: people re-point them later. */
   readonly silentDrSecondaries: readonly string[];
   readonly performanceSecondaries: readonly string[];
-  readonly tokenSource: 'batch' | 'ceremony';
+  readonly tokenSource: TokenSource;
   /** `attested`: whoever approves gate `promote` says so. */
   readonly fencing: 'hook' | 'attested';
   readonly hooks: { readonly traffic: boolean; readonly probe: boolean; readonly release: boolean };

@@ -231,6 +231,8 @@ export interface SwitchoverActivities {
       readonly epoch: number;
       readonly cid?: string;
       readonly inputDigest: string;
+      /** Operation tokens that people generated themselves; key shares where it is not given. */
+      readonly collects?: 'tokens';
     },
   ): Promise<CeremonyHandle & { readonly fingerprint: string }>;
   /** Both stages of the check (protocol). `arrived`: as for {@link checkApprovals}. */
@@ -242,6 +244,28 @@ export interface SwitchoverActivities {
       readonly arrived: readonly number[];
     },
   ): Promise<{ readonly verdicts: readonly EnvelopeVerdict[] }>;
+  /**
+   * As {@link openEnvelopes}, for operation tokens that people generated themselves: each that counts is sealed for its
+   * cluster and uses, and in the ledger before it is told.
+   */
+  takeProvidedTokens(
+    input: StepInput & {
+      readonly deployment: string;
+      readonly ceremony: CeremonyHandle;
+      readonly arrived: readonly number[];
+    },
+  ): Promise<{
+    readonly verdicts: readonly (EnvelopeVerdict & {
+      readonly cluster?: string;
+      readonly token?: Sealed<'operation-token'>;
+    })[];
+  }>;
+  /** Whether the cluster takes a provided token now, by the one operation that only reads: the Merkle check. */
+  probeProvidedToken(input: OnCluster & { readonly token: Sealed<'operation-token'> }): Promise<{
+    /** `not-checkable`: this version of the service has no such check. What is `refused` has left the ledger. */
+    readonly state: 'alive' | 'refused' | 'not-checkable';
+    readonly text: string;
+  }>;
   generateOperationToken(
     input: OnCluster & {
       readonly ceremony: CeremonyHandle;

@@ -10,7 +10,12 @@ import type {
 } from './results';
 import type { ExpectedFilter } from './filters';
 import type { WalIndex } from '../observations';
-import type { PerformancePromotionInput, ReplicationKind, SecondaryRepointingInput } from '../runbook-inputs';
+import type {
+  PerformancePromotionInput,
+  ReplicationKind,
+  SecondaryRepointingInput,
+  TokenSource,
+} from '../runbook-inputs';
 
 /** The filter that a secondary must have, under the id of its next activation token. */
 export interface KnownFilter {
@@ -27,7 +32,7 @@ export interface RepointingRoute {
   readonly secondary: string;
   readonly form: 'token' | 'addresses';
   /** Where the operation token comes from; absent where none is needed. */
-  readonly tokenSource?: 'batch' | 'ceremony';
+  readonly tokenSource?: TokenSource;
   /** Of a performance secondary. */
   readonly filter?: KnownFilter;
   /** By addresses: the id that it has, and keeps. */

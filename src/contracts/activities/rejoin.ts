@@ -1,6 +1,6 @@
 import type { WalIndex } from '../observations';
 import type { Finding } from '../run-facts';
-import type { DrRejoinInput } from '../runbook-inputs';
+import type { DrRejoinInput, TokenSource } from '../runbook-inputs';
 import type { BetweenClusters, StepInput } from './inputs';
 import type { Assessment, Authority, ChangeResult } from './results';
 
@@ -14,7 +14,7 @@ export interface RejoinRoute {
   readonly others: readonly string[];
   /** What the former primary still takes itself for: `secondary` where it was demoted already. */
   readonly former: 'primary' | 'secondary';
-  readonly tokenSource: 'batch' | 'ceremony';
+  readonly tokenSource: TokenSource;
   readonly hooks: { readonly dump: boolean; readonly unfence: boolean };
 }
 

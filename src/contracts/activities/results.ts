@@ -3,6 +3,7 @@ import type { NotificationFacts } from '../notifications';
 import type { WalIndex } from '../observations';
 import type { GateName, PlanDocument, Precondition } from '../plan';
 import type { Finding } from '../run-facts';
+import type { TokenSource } from '../runbook-inputs';
 import type { Sealed } from '../sealed';
 
 /* What activities give and take beside names. Times are epoch milliseconds unless the name says otherwise. */
@@ -69,7 +70,7 @@ export interface SwitchoverRoute {
   readonly otherDrSecondaries: readonly string[];
   readonly performanceSecondaries: readonly string[];
   readonly rejoin: boolean;
-  readonly tokenSource: 'batch' | 'ceremony';
+  readonly tokenSource: TokenSource;
   readonly hooks: {
     readonly quiesce: boolean;
     readonly release: boolean;

@@ -1,6 +1,6 @@
 import type { OperationTokenReference } from '../ceremony';
 import type { Finding } from '../run-facts';
-import type { DrReindexInput, MerkleCheckInput } from '../runbook-inputs';
+import type { DrReindexInput, MerkleCheckInput, TokenSource } from '../runbook-inputs';
 import type { WalSampling } from '../wal-samples';
 import type { OnCluster, StepInput } from './inputs';
 import type { Assessment, Authority, ChangeResult } from './results';
@@ -37,7 +37,7 @@ export interface MerkleCheckResult {
 }
 
 export interface MerkleRoute {
-  readonly tokenSource: 'batch' | 'ceremony';
+  readonly tokenSource: TokenSource;
 }
 
 export interface ReindexRoute extends MerkleRoute {

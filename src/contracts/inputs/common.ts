@@ -8,7 +8,11 @@ export const replicationKind = z.enum(['dr', 'performance']);
 export type ReplicationKind = z.infer<typeof replicationKind>;
 
 /** Where the token for DR operations comes from (design: token source). */
-export const tokenSourceChoice = z.enum(['auto', 'batch', 'ceremony']);
+export const tokenSource = z.enum(['batch', 'ceremony', 'provided']);
+export type TokenSource = z.infer<typeof tokenSource>;
+
+/** `auto`: the batch token where it is ready, else the key holders. `provided` is only ever chosen by people. */
+export const tokenSourceChoice = z.enum(['auto', ...tokenSource.options]);
 export type TokenSourceChoice = z.infer<typeof tokenSourceChoice>;
 
 /** What `secondary/promote` and the other DR operations are, as sealed tokens and invitations name them. */
