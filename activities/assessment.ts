@@ -11,7 +11,7 @@ import { breakGlassWarnings, ceremonyCallsAllowed, isIn } from './support/ceremo
 import { execute } from './support/execution';
 import { describeReplication, observeCluster } from './support/observe';
 import { gateFacts, identityOf, observeDeployment, planDocument, siteFacts } from './support/approvals/planning';
-import { providedWarning } from './support/tokens/provided-rules';
+import { providedWarning } from './support/ceremony/provided-rules';
 import { readPrimaryChanges } from './support/switchover/primary-changes';
 import type { SwitchoverFacts } from './support/switchover/switchover-facts';
 import { ceremonyAccess, readSwitchoverFacts } from './support/switchover/switchover-facts';

@@ -76,7 +76,10 @@ export async function answerWithToken(
     readonly token: Secret<'operation-token'>;
   },
 ): Promise<string | TokenEnvelopePayload> {
-  if (asked.kind === 'rehearsal') throw new RunbookError('INVALID_INPUT', 'A rehearsal takes no operation token.');
+  if (asked.kind === 'rehearsal')
+    throw new RunbookError('INVALID_INPUT', 'A rehearsal takes no operation token.', {
+      next: 'Wait until a run asks for a token; its details name the command.',
+    });
   const { invitation, digest: invitationDigest } = asked;
   return createTokenEnvelope({ ...given, invitation, invitationDigest, seq: Date.now() });
 }

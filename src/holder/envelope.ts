@@ -108,7 +108,9 @@ export async function createTokenEnvelope({
   readonly token: Secret<'operation-token'>;
 }): Promise<string | TokenEnvelopePayload> {
   if (invitation.collects !== 'tokens' || !invitation.targets.some((target) => target.cluster === cluster))
-    throw new RunbookError('INVALID_INPUT', 'This run asks for no operation token of that cluster.');
+    throw new RunbookError('INVALID_INPUT', 'This run asks for no operation token of that cluster.', {
+      next: 'Name a cluster of the invitation, on which the token was generated.',
+    });
   const content = { token: parseOperationToken(token.reveal()).reveal() };
   const types = { typ: DOCUMENT_TYPES.token, ctx: TOKEN_CONTEXT };
   return sealEnvelope(types, invitation, { ...options, inv }, content, { cluster });

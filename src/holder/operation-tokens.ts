@@ -25,6 +25,6 @@ function notAToken(text: string): string {
   if (/^(?:hvb|b)\./.test(text)) return 'This is a batch token, not an operation token.';
   if (/^hv[sr]\.|^[sr]\./.test(text)) return 'This is a token of another kind, not an operation token.';
   if (looksLikeShare(text))
-    return 'This looks like a KEY SHARE. A key share goes to the service alone, never to a run.';
+    return 'This looks like a KEY SHARE, which goes to the service alone, or like a token that was not decoded.';
   return 'This is not an operation token.';
 }

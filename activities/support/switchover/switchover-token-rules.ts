@@ -7,7 +7,7 @@ import { ATTEMPT, DEMOTE, PROMOTE, SECONDARY_TOKEN, UPDATE_PRIMARY } from './swi
 import { ceremonyCallsAllowed } from '../ceremony-access';
 import type { Rule } from './switchover-rule';
 import { check } from './switchover-rule';
-import { providedPreconditions, providedWayBack } from '../tokens/provided-rules';
+import { providedPreconditions, providedWayBack } from '../ceremony/provided-rules';
 import { majorVersion } from '../versions';
 
 /** Seconds for which a credential must live on: at least twice what a switchover may take. */

@@ -7,7 +7,7 @@ import type { ClusterAccess } from '../clusters';
 import { readBatchToken } from '../operation-token';
 import type { CredentialFacts } from '../switchover/switchover-facts';
 import { ATTEMPT, batchTokenOn, ceremonyAccess, credentialFacts } from '../switchover/switchover-facts';
-import { providedPreconditions, providedWarning } from './provided-rules';
+import { providedPreconditions, providedWarning } from '../ceremony/provided-rules';
 import { batchTokenReady, batchTokenTaken, freeSlotOn, holdersSuffice } from '../switchover/switchover-token-rules';
 
 export interface TokenSourceRequest {

@@ -17,6 +17,7 @@ jest.mock('../../../workflows/building-blocks/ceremony', () => ({
       _run: unknown,
       readonly request: { readonly targets: readonly CeremonyTarget[] },
     ) {}
+    readonly source = 'ceremony';
     readonly fingerprint = 'own';
     async ready(): Promise<void> {}
     async collect(): Promise<void> {

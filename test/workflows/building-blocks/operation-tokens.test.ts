@@ -25,6 +25,7 @@ function making() {
   let made = 0;
   const ceremony = {
     generate: (cluster: string) => Promise.resolve({ source: 'sealed', cluster, value: `token ${++made}` }),
+    isCurrent: () => true,
     close: () => Promise.resolve(),
   } as unknown as TokenCeremony;
   return { tokens: new OperationTokens(run, 'payments', TARGETS, ceremony), deleted };

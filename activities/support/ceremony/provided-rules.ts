@@ -2,7 +2,7 @@ import type { ClusterObservation } from '../../../src/contracts/observations';
 import type { Precondition } from '../../../src/contracts/plan';
 import { groupRule } from '../../../src/contracts/share-groups';
 import type { Deployment } from '../../../src/inventory';
-import { providersNow } from '../ceremony/ceremony-roster';
+import { providersNow } from './ceremony-roster';
 import { compareVersions } from '../versions';
 
 /** The first version whose Merkle check proves a token without changing anything. */

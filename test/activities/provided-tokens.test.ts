@@ -1,0 +1,173 @@
+/** A token that people generated themselves is taken from whom the inventory names, for this run alone, and proven. */
+import { randomUUID } from 'node:crypto';
+import { TokenLedger } from '../../activities/support/ceremony/token-ledger';
+import { DOCUMENT_TYPES } from '../../src/holder/documents';
+import { newSigningKey } from '../../src/secrets';
+import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
+import type { CallOptions } from '../support/activity-environment';
+import type { Providing } from '../support/provided';
+import { providedBy } from '../support/provided';
+
+const USES = ['dr.promote', 'dr.update-primary', 'dr.operation-token.delete'] as const;
+const SHARE_LIKE = 'c0ffee'.repeat(11);
+const MADE_UP = `hvs.${'Ab3'.repeat(8)}`;
+
+describe('a provided token', () => {
+  let bench: ActivityBench;
+  let ceremony: Awaited<ReturnType<typeof asked>>;
+  const ceremonyOf = { holders: ['ada', 'bert', 'cleo', 'dora', 'emil'], tokenProviders: ['ada', 'bert'] };
+  const asked = (options: CallOptions = {}, collects: { readonly collects?: 'tokens' } = { collects: 'tokens' }) =>
+    bench.call(
+      'createCeremony',
+      {
+        ...{ deployment: DEPLOYMENT, runbook: 'drSwitchover', reason: 'a test', requestedBy: 'olga', epoch: 1 },
+        ...{ inputDigest: 'digest', cid: randomUUID(), ...collects },
+        targets: [{ cluster: 'west', uses: USES }],
+      },
+      options,
+    );
+  const generated = () => bench.cluster('west').tokens.createOperationToken(bench.service.now(), false);
+  const document = (by: string, providing: Partial<Providing>, invitation = ceremony.invitation) =>
+    providedBy(bench.person(by), invitation, bench.workersKey, { cluster: 'west', token: MADE_UP, ...providing });
+  const take = async (content: unknown, at?: number) => {
+    const arrived = bench.signaled('share', [content], undefined, at);
+    const { verdicts } = await bench.call('takeProvidedTokens', { deployment: DEPLOYMENT, ceremony, arrived });
+    const [verdict] = verdicts;
+    if (!verdict) throw new Error('no verdict');
+    return verdict;
+  };
+  const inLedger = async () => (await new TokenLedger(bench.ledgerDirectory).open()).length;
+
+  beforeAll(async () => {
+    bench = await ActivityBench.start({ deployment: { ceremony: ceremonyOf } });
+    ceremony = await asked();
+  });
+  afterAll(() => bench.stop());
+
+  it('is asked of those whom the inventory names, in an invitation that says so', () => {
+    expect(ceremony).toMatchObject({ holders: ['ada', 'bert'], threshold: 1 });
+    const [, claims = ''] = ceremony.invitation.split('.');
+    expect(JSON.parse(Buffer.from(claims, 'base64url').toString())).toMatchObject({ collects: 'tokens' });
+  });
+
+  it('is sealed for its cluster and uses, stands in the ledger once, and is readable nowhere', async () => {
+    const content = await document('ada', { token: generated() });
+    const first = await take(content);
+    expect(first).toMatchObject({ code: 'accepted', cluster: 'west', holder: { name: 'ada', how: 'signed' } });
+    // The answer of the activity was lost, or the same envelope came twice.
+    expect(await take(content)).toMatchObject({ code: 'accepted', token: first.token });
+    expect(await inLedger()).toBe(1);
+    const { token } = first;
+    if (token === undefined) throw new Error('no token');
+    const probed = await bench.call('probeProvidedToken', { deployment: DEPLOYMENT, cluster: 'west', token });
+    expect(probed).toMatchObject({ state: 'alive' });
+    const tokens = [{ source: 'sealed', cluster: 'west', value: token } as const];
+    const { disposals } = await bench.call('deleteOperationTokens', { deployment: DEPLOYMENT, tokens });
+    expect(disposals).toMatchObject([{ cluster: 'west', state: 'deleted' }]);
+    expect(await inLedger()).toBe(0);
+    expect(bench.leaks()).toEqual([]);
+  });
+
+  it.each<[string, () => Promise<unknown>, string]>([
+    ['somebody who may not provide tokens', () => document('cleo', {}), 'not-invited'],
+    ["somebody else's signature", () => document('ada', { signingKey: bench.person('bert').key }), 'wrong-signer'],
+    ['a key that nobody listed', () => document('ada', { signingKey: newSigningKey().key }), 'wrong-signer'],
+    ["somebody else's name", () => document('cleo', { name: 'ada' }), 'wrong-signer'],
+    ['no signature', () => document('ada', { unsigned: true }), 'not-signed'],
+    ['a cluster that the run did not ask for', () => document('ada', { cluster: 'east' }), 'wrong-cluster'],
+    ['another cluster inside', () => document('ada', { inside: { cluster: 'east' } }), 'mismatch'],
+    ['what looks like a key share', () => document('ada', { token: SHARE_LIKE }), 'not-a-token'],
+    ['a batch token', () => document('ada', { token: `hvb.${'Ab3'.repeat(40)}` }), 'not-a-token'],
+    ['an ordinary service token', () => document('ada', { token: `hvs.CAES${'Ab3'.repeat(30)}` }), 'not-a-token'],
+    ['a root token', () => document('ada', { token: bench.cluster('east').rootToken }), 'ordinary-token'],
+    ['the type of a key share', () => document('ada', { typ: DOCUMENT_TYPES.share }), 'malformed'],
+    ['a token in plain text', () => Promise.resolve({ cluster: 'west', token: MADE_UP }), 'plain-text-token'],
+    ['a key share in plain text', () => Promise.resolve({ cluster: 'west', token: SHARE_LIKE }), 'plain-text-share'],
+  ])('is refused with %s', async (_what, content, code) => {
+    const verdict = await take(await content());
+    expect(verdict).toMatchObject({ code, text: expect.stringMatching(/^refused/) as string });
+    expect(verdict.token).toBeUndefined();
+    expect(await inLedger()).toBe(0);
+  });
+
+  it('is refused after the invitation expired, and in another run', async () => {
+    const late = await take(await document('ada', { token: generated() }), ceremony.collectUntil + 1_000);
+    expect(late).toMatchObject({ code: 'expired' });
+    const run = { ...bench.run, rid: randomUUID() };
+    const other = await asked({ run });
+    expect(await take(await document('ada', { token: generated() }, other.invitation))).toMatchObject({
+      code: 'wrong-ceremony',
+    });
+    const arrived = bench.signaled('share', [await document('ada', { token: generated() })]);
+    const failure = await bench.failure('takeProvidedTokens', { deployment: DEPLOYMENT, ceremony, arrived }, { run });
+    expect(failure.code).toBe('KEY_RECORD_MISSING');
+    expect(await inLedger()).toBe(0);
+  });
+
+  it('is never taken where key shares were asked for, nor a key share where a token was', async () => {
+    const shares = await asked({}, {});
+    const token = await providedBy(bench.person('ada'), shares.invitation, bench.workersKey, {
+      ...{ cluster: 'west', token: generated() },
+    });
+    const arrived = bench.signaled('share', [token]);
+    const { verdicts } = await bench.call('openEnvelopes', {
+      ...{ deployment: DEPLOYMENT, ceremony: shares, held: [], arrived },
+    });
+    expect(verdicts).toMatchObject([{ code: 'other-kind' }]);
+    const failure = await bench.failure('takeProvidedTokens', { deployment: DEPLOYMENT, ceremony: shares, arrived });
+    expect(failure.code).toBe('DOCUMENT_INVALID');
+    const envelopes = [await document('ada', { token: generated() })];
+    const burst = await bench.failure('generateOperationToken', {
+      ...{ deployment: DEPLOYMENT, cluster: 'west', ceremony, uses: USES, envelopes },
+    });
+    expect(burst.code).toBe('SHARES_MISSING');
+  });
+
+  it('that the cluster refuses has left the ledger: nobody waits for its deletion', async () => {
+    const { token } = await take(await document('bert', { token: MADE_UP, seq: 2 }));
+    if (token === undefined) throw new Error('no token');
+    expect(await inLedger()).toBe(1);
+    const probed = await bench.call('probeProvidedToken', { deployment: DEPLOYMENT, cluster: 'west', token });
+    expect(probed).toMatchObject({ state: 'refused', text: expect.stringContaining('west refuses it') as string });
+    expect(await inLedger()).toBe(0);
+    expect(bench.changes().filter((call) => /promote|disable|update-primary|reindex/.test(call))).toEqual([]);
+  });
+});
+
+describe('a plan with provided tokens', () => {
+  it('names who may provide them, and is refused where groups are wanted and nobody is listed', async () => {
+    const groups = [{ group: 'holders', shares: 1 }];
+    const holders = ['ada', 'bert', 'cleo', 'dora', 'emil'];
+    const assess = async (ceremony: object) => {
+      const bench = await ActivityBench.start({ deployment: { ceremony: { holders, ...ceremony } } });
+      try {
+        return await bench.call('assessDrSwitchover', { input: bench.input({ tokenSource: 'provided' }) });
+      } finally {
+        await bench.stop();
+      }
+    };
+    const listed = await assess({ groups, tokenProviders: ['bert'] });
+    expect(listed.preconditions.filter(({ verdict }) => verdict === 'fail')).toEqual([]);
+    expect(JSON.parse(listed.plan?.text ?? '')).toMatchObject({ tokenSource: 'provided', tokenProviders: ['bert'] });
+    const open = await assess({ groups });
+    expect(open.preconditions.filter(({ verdict }) => verdict === 'fail')).toMatchObject([
+      { name: 'people who may provide tokens', needed: expect.stringContaining('tokenProviders') as string },
+    ]);
+  });
+
+  it('is refused where the version could not prove the token before the outage', async () => {
+    const cluster = { nodes: 1, seal: { shares: 5, threshold: 3 }, version: '1.14.8+ent' };
+    const bench = await ActivityBench.start({
+      topology: { clusters: ['east', 'west'].map((name) => ({ name, ...cluster })) },
+    });
+    try {
+      const input = bench.input({ tokenSource: 'provided' });
+      const { preconditions } = await bench.call('assessDrSwitchover', { input });
+      expect(preconditions.filter(({ verdict }) => verdict === 'fail')).toMatchObject([
+        { name: 'a provided token can be proven', observed: 'version 1.14.8+ent' },
+      ]);
+    } finally {
+      await bench.stop();
+    }
+  });
+});

@@ -1,0 +1,69 @@
+import { DOCUMENT_TYPES } from '../../src/holder/documents';
+import { sealEnvelope, TOKEN_CONTEXT } from '../../src/holder/envelope';
+import type { EnvelopePayload } from '../../src/holder/envelope';
+import { verifyInvitation } from '../../src/secrets';
+import type { SigningKey } from '../../src/secrets';
+import type { TestPerson } from './people';
+import type { Scenario, TestRun } from './scenario';
+
+export interface Providing {
+  readonly cluster: string;
+  /** Anything at all: the tool of an honest person would refuse what is no token. */
+  readonly token: string;
+  readonly seq?: number;
+  readonly signingKey?: SigningKey;
+  /** The plain members, as a person without a signing key sends them. */
+  readonly unsigned?: boolean;
+  /** Whose name the envelope says; the person's own where it is not given. */
+  readonly name?: string;
+  /** Members of the encrypted part that differ from the envelope around it. */
+  readonly inside?: Readonly<Record<string, string>>;
+  readonly typ?: typeof DOCUMENT_TYPES.token | typeof DOCUMENT_TYPES.share;
+}
+
+/** The signal input of a person who gives an operation token, made without the checks of the tool. */
+export async function providedBy(
+  person: TestPerson,
+  invitationJws: string,
+  workersKey: SigningKey,
+  { cluster, token, seq = 1, signingKey = person.key, unsigned, name = person.name, inside, typ }: Providing,
+): Promise<{ readonly document: string } | EnvelopePayload> {
+  const payload = JSON.parse(Buffer.from(invitationJws.split('.')[1] ?? '', 'base64url').toString()) as {
+    holders: string[];
+  };
+  const pins = [{ environment: 'test', ...workersKey }];
+  const holder = payload.holders[0] ?? '';
+  const { invitation, digest: inv } = await verifyInvitation(invitationJws, { pins, now: Date.now(), holder });
+  const envelope = await sealEnvelope(
+    { typ: typ ?? DOCUMENT_TYPES.token, ctx: TOKEN_CONTEXT },
+    invitation,
+    { inv, holder: name, seq, signingKey: unsigned ? undefined : signingKey },
+    { token, ...inside },
+    { cluster },
+  );
+  return typeof envelope === 'string' ? { document: envelope } : envelope;
+}
+
+/** What people do with the service's own command line: a living operation token of a DR secondary. */
+export function generatedOn(scenario: Scenario, cluster: string): string {
+  const { service } = scenario;
+  return service.cluster(cluster).tokens.createOperationToken(service.now(), false);
+}
+
+/** Waits until the run asks for a token of this cluster, and gives one. */
+export async function provide(
+  scenario: Scenario,
+  run: TestRun,
+  cluster: string,
+  { holder = 'ada', token }: { readonly holder?: string; readonly token?: string } = {},
+): Promise<void> {
+  await run.waitsFor('action', ({ what }) => what.includes(`operation token of ${cluster},`));
+  const invitation = await run.until('an invitation', (status) => status.invitation);
+  const given = token ?? generatedOn(scenario, cluster);
+  const person = scenario.person(holder);
+  const seq = Date.now();
+  await run.handle.signal(
+    'share',
+    await providedBy(person, invitation, scenario.workersKey, { cluster, token: given, seq }),
+  );
+}

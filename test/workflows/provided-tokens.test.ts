@@ -1,0 +1,179 @@
+/** People generate the operation tokens themselves, and give them to the run: no key share comes near it. */
+import type { Report } from '../../src/contracts/report';
+import { CHANGING, expectServiceOn, statuses } from '../support/faults';
+import { FAILOVER_LIMITS, startFailover } from '../support/failover';
+import { LANE_TEST_MS, Lane, Lanes } from '../support/lane';
+import { actions, parksInTime, refusePromotion } from '../support/outage';
+import { generatedOn, provide, providedBy } from '../support/provided';
+import { replayRun } from '../support/replay';
+import { Scenario } from '../support/scenario';
+import type { TestRun } from '../support/scenario';
+
+jest.setTimeout(LANE_TEST_MS);
+
+const CHECK = 'POST /v1/sys/replication/dr/secondary/merkle-check';
+const ceremony = (more: object = {}) => ({
+  ceremony: {
+    holders: ['ada', 'bert', 'cleo', 'dora', 'emil'],
+    tokenProviders: ['ada', 'bert'],
+    tokenSource: 'provided',
+    ...more,
+  },
+});
+const planned = new Lane(() => Scenario.start({ deployment: ceremony() }));
+const unplanned = new Lane(() => Scenario.start({ limits: FAILOVER_LIMITS, deployment: ceremony() }));
+const hasty = new Lane(() => Scenario.start({ deployment: ceremony({ collectFor: '2s', inviteStandByAfter: '1s' }) }));
+
+const codes = ({ findings }: Report) => findings.map(({ code }) => code);
+const tokensOf = (scenario: Scenario, cluster: string) =>
+  scenario.service.cluster(cluster).snapshotState().operationTokens;
+const start = (scenario: Scenario, runbook: string, input: object, workflowId?: string) =>
+  scenario.startRunbook(
+    runbook,
+    { deployment: scenario.name, reason: 'a test', requestedBy: 'olga', ...input },
+    workflowId,
+  );
+async function expectClean(scenario: Scenario, run: TestRun, report: Report): Promise<void> {
+  expect(statuses(scenario, 'west', CHANGING.startAttempt)).toEqual([]);
+  expect(statuses(scenario, 'east', CHANGING.startAttempt)).toEqual([]);
+  expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
+  await replayRun(run);
+}
+
+describe('a provided operation token', () => {
+  const lanes = new Lanes(planned, unplanned, hasty);
+  beforeAll(() => lanes.start());
+  afterAll(() => lanes.ended());
+
+  it(
+    'is proven before the demotion, promotes, and is deleted; the old primary’s is asked for when service is back',
+    planned.test(async (scenario) => {
+      const run = await scenario.start();
+      await run.waitsFor('approval');
+      const { plan } = await run.status().then((status) => ({ plan: status.planText ?? '' }));
+      expect(JSON.parse(plan)).toMatchObject({ tokenSource: 'provided', tokenProviders: ['ada', 'bert'] });
+      // A token of nobody: the secondary refuses it, and it is asked for again. Nothing was demoted.
+      await provide(scenario, run, 'west', { token: `hvs.${'Ab3'.repeat(8)}` });
+      await run.until('the refusal', ({ findings }) => findings.find(({ code }) => code === 'provided-token-refused'));
+      await provide(scenario, run, 'west', { holder: 'bert' });
+      await run.approve('plan');
+      await run.approve('go');
+      await provide(scenario, run, 'east');
+      const report = await run.report();
+
+      expect(report).toMatchObject({ outcome: 'completed', loss: { loss: 'none' } });
+      expect(report.tokens).toEqual(
+        expect.arrayContaining([expect.objectContaining({ cluster: 'east', state: 'deleted' })]),
+      );
+      expect(codes(report)).not.toContain('token-not-proven-dead');
+      const order = scenario.service.calls.map(({ cluster, method, path }) => `${cluster} ${method} ${path}`);
+      expect(order.lastIndexOf(`west ${CHECK}`)).toBeLessThan(
+        order.findIndex((call) => call.endsWith('primary/demote')),
+      );
+      expect(statuses(scenario, 'west', CHECK).at(-1)).toBe(200);
+      expect(tokensOf(scenario, 'east')).toBe(0);
+      expect(report.receipts.filter(({ code }) => code === 'accepted')).toEqual(
+        expect.arrayContaining([expect.objectContaining({ signal: 'share', from: { name: 'bert', how: 'signed' } })]),
+      );
+      await expectServiceOn(scenario, 'west');
+      await expectClean(scenario, run, report);
+    }),
+  );
+
+  it(
+    'that died before the promotion is replaced inside the outage, and so is one for the way back',
+    planned.test(async (scenario) => {
+      const run = await scenario.start({ to: 'east', go: 'auto', onStuck: 'park' });
+      const token = generatedOn(scenario, 'east');
+      await provide(scenario, run, 'east', { token });
+      const refusal = refusePromotion(scenario, 'east');
+      await run.approve('plan');
+      await parksInTime(run, ({ step }) => step === 'Promote east');
+      const { service } = scenario;
+      service.cluster('east').tokens.deleteOperationToken(token, service.now());
+      refusal.remove();
+      await run.decide('retry', 'Promote east');
+      await parksInTime(run, ({ step, parkingNo }) => step === 'Promote east' && parkingNo > 1);
+      // The run asks nobody now; a better token counts all the same.
+      const invitation = await run.until('an invitation', (status) => status.invitation);
+      const better = { cluster: 'east', token: generatedOn(scenario, 'east'), seq: Date.now() };
+      await run.handle.signal(
+        'share',
+        await providedBy(scenario.person('bert'), invitation, scenario.workersKey, better),
+      );
+      await run.until('its receipt', ({ receipts }) =>
+        receipts.filter((each) => each.signal === 'share' && each.verdict === 'accepted').length > 1 ? true : undefined,
+      );
+      refusePromotion(scenario, 'east');
+      await run.decide('retry', 'Promote east');
+      await parksInTime(run, ({ step, parkingNo }) => step === 'Promote east' && parkingNo > 2);
+      await run.decide('promote-back', 'Promote east');
+      const asked = await parksInTime(run, ({ step }) => step === 'Operation token of west');
+      expect(actions(asked)).toEqual(['promote-secondary', 'leave']);
+      await provide(scenario, run, 'west');
+      const report = await run.report();
+      expect(report).toMatchObject({ outcome: 'rolled-back' });
+      expect(report.preconditions).toContainEqual(
+        expect.objectContaining({ name: 'exit: a token for the way back', verdict: 'warn' }),
+      );
+      await expectServiceOn(scenario, 'west');
+      await expectClean(scenario, run, report);
+    }),
+  );
+
+  it(
+    'serves the runbooks that only look at a secondary, or work on one, as well',
+    planned.test(async (scenario) => {
+      for (const [runbook, input, workflowId] of [
+        ['merkleCheck', { cluster: 'east' }, 'merkle-check:east'],
+        ['drReindex', { cluster: 'east', force: true }, undefined],
+      ] as const) {
+        const run = await start(scenario, runbook, input, workflowId);
+        await provide(scenario, run, 'east');
+        if (runbook === 'drReindex') await run.approve('reindex');
+        const report = await run.report();
+        expect(report).toMatchObject({ outcome: 'completed', parkings: [] });
+        expect(tokensOf(scenario, 'east')).toBe(0);
+        await expectClean(scenario, run, report);
+      }
+    }),
+  );
+
+  it(
+    'promotes in a failover without a further look, and is asked of the returned primary once it is a secondary',
+    unplanned.test(async (scenario) => {
+      await scenario.service.cluster('east').kill();
+      const run = await startFailover(scenario);
+      await provide(scenario, run, 'west');
+      await run.approve('promote');
+      const report = await run.report();
+      expect(report).toMatchObject({ outcome: 'completed', parkings: [], result: { from: 'east', to: 'west' } });
+      expect(statuses(scenario, 'west', CHECK)).toEqual([]);
+      expect(JSON.stringify(report.plan?.content)).toContain('one of ada, bert gives it to this run');
+      await expectClean(scenario, run, report);
+
+      await scenario.service.cluster('east').restart();
+      scenario.service.advance();
+      const rejoin = await start(scenario, 'drRejoin', { cluster: 'east' });
+      await rejoin.approve('plan');
+      await rejoin.waitsFor('approval', ({ gate }) => gate === 'unfence');
+      await rejoin.approve('unfence', 'henry');
+      await provide(scenario, rejoin, 'east');
+      const rejoined = await rejoin.report();
+      expect(rejoined).toMatchObject({ outcome: 'completed', result: { streams: true } });
+      await expectClean(scenario, rejoin, rejoined);
+    }),
+  );
+
+  it(
+    'that nobody gives in time ends the run before anything is changed',
+    hasty.test(async (scenario) => {
+      const run = await scenario.start();
+      const report = await run.report();
+      expect(report).toMatchObject({ outcome: 'aborted' });
+      expect(JSON.stringify(report)).toContain('nobody gave an operation token of west in time; asked: ada, bert');
+      expect(statuses(scenario, 'east', CHANGING.demote)).toEqual([]);
+      await expectClean(scenario, run, report);
+    }),
+  );
+});
