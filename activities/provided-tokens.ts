@@ -7,7 +7,7 @@ import type { Sealed } from '../src/contracts/sealed';
 import { isUndecodable } from '../src/contracts/signals';
 import { RunbookError, isRunbookError } from '../src/errors';
 import type { Secret } from '../src/secret';
-import { openProvidedToken, openValue, readOwnInvitation, sealValue } from '../src/secrets';
+import { openProvidedToken, readOwnInvitation, sealValue } from '../src/secrets';
 import type { ActivityDependencies } from './dependencies';
 import { readDr } from './dr-roles';
 import { ArrivedSignals } from './support/approvals/arrived-signals';
@@ -19,7 +19,7 @@ import { TokenLedger } from './support/ceremony/token-ledger';
 import type { ClusterAccess, Clusters } from './support/clusters';
 import { execute, executeChange } from './support/execution';
 import type { Execution } from './support/execution';
-import { awaitClusterId } from './support/operation-token';
+import { awaitClusterId, openOperationToken } from './support/operation-token';
 import { awaitState } from './support/read-act-confirm';
 
 /** How long a sealed operation token can be opened. The token itself has no lifetime. */
@@ -98,8 +98,8 @@ export function createProvidedTokenActivities(
       const { run, signal } = execution;
       const access = clusters.of(deployment, cluster);
       const clusterId = await awaitClusterId(access, execution, ANSWER_BUDGET_MS);
-      const spec = { kind: 'operation-token', cluster, clusterId, use: 'dr.operation-token.delete' } as const;
-      const drOperationToken = await openValue(sealKeyring, run, token, spec);
+      const use = 'dr.operation-token.delete';
+      const drOperationToken = await openOperationToken(dependencies, run, access, clusterId, token, use);
       const { reindexMs } = clusters.deployment(deployment).limits;
       let tries = 0;
       const probed = await awaitState(execution, {
@@ -125,7 +125,7 @@ export function createProvidedTokenActivities(
       });
       if (probed.state === 'refused') {
         // Nobody may try to delete what is no operation token of this cluster: it would be called undead for ever.
-        const entry = (await ledger.open()).find(({ sealed }) => sealed === token);
+        const entry = (await ledger.open()).find(({ sealed }) => token.source === 'sealed' && sealed === token.value);
         if (entry) await ledger.settle(entry, undefined);
       }
       return probed;
@@ -141,7 +141,7 @@ export function createProvidedTokenActivities(
 /** The Merkle check is the one of the six operations that changes nothing (interface 4.1, facts 7). */
 async function probe(
   { client, entry }: ClusterAccess,
-  drOperationToken: Secret<'operation-token'>,
+  drOperationToken: Secret,
   options: { readonly signal: AbortSignal; readonly timeoutMs: number },
 ): ReturnType<RunbookActivities['probeProvidedToken']> {
   try {

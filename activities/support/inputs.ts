@@ -73,6 +73,7 @@ const MEMBERS = {
   cid,
   cluster: clusterName,
   collectFor: text(20),
+  collects: z.literal('tokens'),
   credentialOf: clusterName,
   deployment: deploymentName,
   drSet: text(200),

@@ -59,7 +59,11 @@ describe('a provided token', () => {
     expect(await inLedger()).toBe(1);
     const { token } = first;
     if (token === undefined) throw new Error('no token');
-    const probed = await bench.call('probeProvidedToken', { deployment: DEPLOYMENT, cluster: 'west', token });
+    const probed = await bench.call('probeProvidedToken', {
+      deployment: DEPLOYMENT,
+      cluster: 'west',
+      token: { source: 'sealed', cluster: 'west', value: token },
+    });
     expect(probed).toMatchObject({ state: 'alive' });
     const tokens = [{ source: 'sealed', cluster: 'west', value: token } as const];
     const { disposals } = await bench.call('deleteOperationTokens', { deployment: DEPLOYMENT, tokens });
@@ -127,7 +131,11 @@ describe('a provided token', () => {
     const { token } = await take(await document('bert', { token: MADE_UP, seq: 2 }));
     if (token === undefined) throw new Error('no token');
     expect(await inLedger()).toBe(1);
-    const probed = await bench.call('probeProvidedToken', { deployment: DEPLOYMENT, cluster: 'west', token });
+    const probed = await bench.call('probeProvidedToken', {
+      deployment: DEPLOYMENT,
+      cluster: 'west',
+      token: { source: 'sealed', cluster: 'west', value: token },
+    });
     expect(probed).toMatchObject({ state: 'refused', text: expect.stringContaining('west refuses it') as string });
     expect(await inLedger()).toBe(0);
     expect(bench.changes().filter((call) => /promote|disable|update-primary|reindex/.test(call))).toEqual([]);
@@ -148,7 +156,10 @@ describe('a plan with provided tokens', () => {
     };
     const listed = await assess({ groups, tokenProviders: ['bert'] });
     expect(listed.preconditions.filter(({ verdict }) => verdict === 'fail')).toEqual([]);
-    expect(JSON.parse(listed.plan?.text ?? '')).toMatchObject({ tokenSource: 'provided', tokenProviders: ['bert'] });
+    expect(JSON.parse(listed.plan?.text ?? '')).toMatchObject({
+      choices: { tokenSource: 'provided' },
+      warnings: [expect.stringContaining('one of bert gives it to this run')],
+    });
     const open = await assess({ groups });
     expect(open.preconditions.filter(({ verdict }) => verdict === 'fail')).toMatchObject([
       { name: 'people who may provide tokens', needed: expect.stringContaining('tokenProviders') as string },

@@ -51,7 +51,10 @@ describe('a provided operation token', () => {
       const run = await scenario.start();
       await run.waitsFor('approval');
       const { plan } = await run.status().then((status) => ({ plan: status.planText ?? '' }));
-      expect(JSON.parse(plan)).toMatchObject({ tokenSource: 'provided', tokenProviders: ['ada', 'bert'] });
+      expect(JSON.parse(plan)).toMatchObject({
+        choices: { tokenSource: 'provided' },
+        warnings: [expect.stringContaining('one of ada, bert gives it to this run')],
+      });
       // A token of nobody: the secondary refuses it, and it is asked for again. Nothing was demoted.
       await provide(scenario, run, 'west', { token: `hvs.${'Ab3'.repeat(8)}` });
       await run.until('the refusal', ({ findings }) => findings.find(({ code }) => code === 'provided-token-refused'));

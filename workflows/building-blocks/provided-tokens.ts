@@ -113,7 +113,8 @@ export class ProvidedTokens implements TokenCeremony {
     if (Date.now() - (taken.provenAt ?? 0) < PROVEN_FOR_MS) return true;
     const { state, text } = await this.#run.step(
       `Prove the operation token of ${cluster}`,
-      (call) => call.probeProvidedToken({ deployment, cluster, token: taken.token }),
+      (call) =>
+        call.probeProvidedToken({ deployment, cluster, token: { source: 'sealed', cluster, value: taken.token } }),
       { note: (probed) => probed.text },
     );
     if (state !== 'refused') {

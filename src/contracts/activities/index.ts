@@ -261,7 +261,7 @@ export interface SwitchoverActivities {
     })[];
   }>;
   /** Whether the cluster takes a provided token now, by the one operation that only reads: the Merkle check. */
-  probeProvidedToken(input: OnCluster & { readonly token: Sealed<'operation-token'> }): Promise<{
+  probeProvidedToken(input: OnCluster & { readonly token: OperationTokenReference }): Promise<{
     /** `not-checkable`: this version of the service has no such check. What is `refused` has left the ledger. */
     readonly state: 'alive' | 'refused' | 'not-checkable';
     readonly text: string;
