@@ -1,7 +1,6 @@
 import type { RunbookActivities } from '../src/contracts/activities';
 import { createAssessmentActivities } from './assessment';
 import { createBatchTokenActivities } from './batch-tokens';
-import { createBreakGlassActivities } from './break-glass';
 import { createCeremonyActivities } from './ceremony';
 import { createDataEvidenceActivities } from './data-evidence';
 import type { ActivityDependencies } from './dependencies';
@@ -43,7 +42,6 @@ export function createActivities(dependencies: ActivityDependencies): RunbookAct
   return {
     ...createAssessmentActivities(dependencies, clusters),
     ...createBatchTokenActivities(dependencies, clusters),
-    ...createBreakGlassActivities(clusters),
     ...createCeremonyActivities(dependencies, clusters),
     ...createDataEvidenceActivities(clusters),
     ...createDrRoleActivities(dependencies, clusters),

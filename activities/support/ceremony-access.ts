@@ -119,7 +119,7 @@ async function requireCeremonyWay(access: ClusterAccess, asking: Asking): Promis
     cluster: name,
     observed: `${inWords(way)}; version ${version ?? 'not told'}`,
     needed: neededFor(kind),
-    next: `Give ceremonyCredential of ${name}, or open the calls in its configuration for the time of the ceremony: \`enable_unauthenticated_access = ["${OPENED_BY[kind]}"]\`.`,
+    next: openingInWords(access, kind),
   });
 }
 
@@ -139,11 +139,21 @@ export async function ceremonyEntry(
   return open ? { token, closeAfterwards: closingInWords(access, asking.kind) } : { token };
 }
 
+/** What people do at which node so that a ceremony is let in. */
+function openingInWords({ entry }: ClusterAccess, kind: CeremonyKind): string {
+  const { name, addresses } = entry;
+  return [
+    `Better: give an orphan batch token as batchToken or ceremonyCredential of ${name}, then retry.`,
+    `Only where none can be had: on every node of ${name} (${addresses.join(', ')}), standbys too, put \`enable_unauthenticated_access = ["${OPENED_BY[kind]}"]\` into the server's configuration file, at its top level, then \`kill -HUP $(pidof vault)\` (no restart: it would seal the node), then retry.`,
+    'Meanwhile anybody who reaches the cluster may occupy or cancel its one generation slot; nobody gets a token without the key shares. Take it back after the run.',
+  ].join(' ');
+}
+
 /** What people do at which node so that nobody is let in without a token any more. */
 export function closingInWords({ entry }: ClusterAccess, kind: CeremonyKind): string[] {
   return [
     `On every node of ${entry.name} (${entry.addresses.join(', ')}) take "${OPENED_BY[kind]}" out of enable_unauthenticated_access again, and send SIGHUP: \`kill -HUP $(pidof vault)\`.`,
-    'The run sees that the active node refuses a call without a token. Standbys cannot be asked: look at their files.',
+    '`runbook readiness` sees whether the active node refuses a call without a token. Standbys cannot be asked: look at their files.',
   ];
 }
 
@@ -174,8 +184,8 @@ export function inWords({ access, from }: Pick<CeremonyWay, 'access' | 'from'>):
 }
 
 /**
- * Whether a ceremony can begin, said before it does. Where nothing lets it in that is no refusal: the run guides people
- * through the break-glass, which those who approve the plan allow.
+ * Whether a ceremony can begin, said before it does. Where nothing lets it in that is no refusal: the step parks, and says
+ * how people open the calls, which those who approve the plan allow.
  */
 export function ceremonyCallsAllowed(
   cluster: string,
@@ -200,7 +210,7 @@ export function ceremonyCallsAllowed(
           next:
             way.access === 'open'
               ? `Anybody may occupy the slot of ${cluster} now: take enable_unauthenticated_access back after the ceremony.`
-              : `${remedy} Otherwise this run waits for people who open the calls for the time of the ceremony (break-glass: enable_unauthenticated_access on every node), and sees that it is taken back.`,
+              : `${remedy} Otherwise the step parks until people opened the calls for the time of the ceremony (break-glass: enable_unauthenticated_access on every node).`,
         }),
   };
 }
@@ -213,6 +223,6 @@ export function breakGlassWarnings(
   const newer = clusters.filter(({ version }) => majorVersion(version) >= 2).map(({ cluster }) => cluster);
   if (newer.length === 0) return [];
   return [
-    `From version 2.0 the ceremony calls of ${newer.join(', ')} need a credential. Where none in hand is accepted, people open them for the time of the ceremony by \`enable_unauthenticated_access = ["${OPENED_BY[kind]}"]\`: meanwhile anybody who reaches the cluster may occupy or cancel its one generation slot, and nobody gets a token without the key shares. The run sees that it is taken back.`,
+    `From version 2.0 the ceremony calls of ${newer.join(', ')} need a credential. Where none in hand is accepted, people open them for the time of the ceremony by \`enable_unauthenticated_access = ["${OPENED_BY[kind]}"]\`: meanwhile anybody who reaches the cluster may occupy or cancel its one generation slot, and nobody gets a token without the key shares. They take it back after the run.`,
   ];
 }

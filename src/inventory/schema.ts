@@ -168,8 +168,6 @@ const limits = z
     coolDown: duration.prefault('30m'),
     unseal: duration.prefault('4h'),
     /** How long people are waited for who open the calls of a ceremony, and who close them again. */
-    breakGlass: duration.prefault('4h'),
-    takeBack: duration.prefault('30m'),
     reindex: duration.prefault('12h'),
   })
   .transform((value) => ({
@@ -184,8 +182,6 @@ const limits = z
     primaryGoneMs: value.primaryGone,
     coolDownMs: value.coolDown,
     unsealMs: value.unseal,
-    breakGlassMs: value.breakGlass,
-    takeBackMs: value.takeBack,
     reindexMs: value.reindex,
   }));
 

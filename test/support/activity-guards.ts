@@ -16,10 +16,6 @@ export type Guard = 'reads' | 'approval' | 'decisions' | 'envelopes' | 'own run'
 /** Every activity. A new one is judged before it is listed. */
 export const GUARDS: Readonly<Record<keyof RunbookActivities, Guard>> = {
   assessBatchTokenRotation: 'reads',
-  describeBreakGlass: 'reads',
-  awaitCeremonyOpened: 'reads',
-  checkCeremonyClosed: 'reads',
-  awaitCeremonyClosed: 'reads',
   assessCeremony: 'reads',
   assessDrFailover: 'reads',
   assessDrReindex: 'reads',

@@ -6,7 +6,6 @@ import type { Finding } from '../../src/contracts/run-facts';
 import type { InboxItem } from '../../src/contracts/signals';
 import { stepCalls } from './activity-calls';
 import type { StepCalls } from './activity-calls';
-import { BreakGlass } from './break-glass';
 import { BurstSettlement, areUnfit, whyAgain } from './burst-settlement';
 import { OutageDecision, RunStopped, StepFailed, failureFacts } from './failures';
 import { foreignAttemptRemedy } from './foreign-attempt';
@@ -73,7 +72,6 @@ export abstract class ShareCollection {
   #inviting: Promise<void> | undefined;
   #closed = false;
   readonly #plain: PlainShareOffers;
-  readonly #breakGlass: BreakGlass;
   readonly #bursts: BurstSettlement;
   /** What people may decide while shares are collected inside an outage. */
   #waysOut: readonly Choice[] = [LEAVE];
@@ -81,7 +79,6 @@ export abstract class ShareCollection {
   constructor(run: Run, deployment: string) {
     this.#run = run;
     this.#deployment = deployment;
-    this.#breakGlass = new BreakGlass(run, deployment);
     this.#bursts = new BurstSettlement(run);
     this.#plain = new PlainShareOffers(run, {
       wanted: () => this.#handle !== undefined && !this.#closed && !this.#complete,
@@ -230,22 +227,18 @@ export abstract class ShareCollection {
           choices: parked.choices,
           remedy: (failure) =>
             foreignAttemptRemedy(this.#run.state, { deployment: this.#deployment, cluster, kind }, failure),
-          leaveToRunbook: (failure) => areUnfit(failure) || KEYS_LOST.has(failure.code) || BreakGlass.isNeeded(failure),
+          leaveToRunbook: (failure) => areUnfit(failure) || KEYS_LOST.has(failure.code),
         };
         const result =
           parked.skipEffect === undefined
             ? await this.#run.step(name, body, options)
             : await this.#run.skippableStep(name, parked.skipEffect, body, options);
         if (!result) return undefined;
-        if (result.closeAfterwards) this.#breakGlass.found({ cluster, kind, close: result.closeAfterwards });
+        if (result.closeAfterwards) this.#tellOpen(cluster, result.closeAfterwards);
         this.#run.state.noteFindings(result.findings);
         return result;
       } catch (error) {
         if (!(error instanceof StepFailed)) throw error;
-        if (BreakGlass.isNeeded(error.failure)) {
-          if (await this.#breakGlass.open(cluster, kind, parked)) continue;
-          return undefined;
-        }
         if (KEYS_LOST.has(error.failure.code)) {
           await this.#inviteAgain(error.failure.code, ceremony.epoch);
         } else {
@@ -262,6 +255,16 @@ export abstract class ShareCollection {
     }
   }
 
+  /** The cluster lets everybody hold a ceremony: whoever opened its calls closes them again. */
+  #tellOpen(cluster: string, close: readonly string[]): void {
+    const { state } = this.#run;
+    const text = `The ceremony calls of ${cluster} were open to everybody when its token was generated.`;
+    const left = `${text} ${close.join(' ')}`;
+    if (state.leftToDo.includes(left)) return;
+    state.finding({ severity: 'warning', code: 'ceremony-calls-open', text, next: close.join(' ') });
+    state.leftToDo.push(left);
+  }
+
   /** Destroys the keys: recorded envelopes cannot be opened any more. */
   async close(): Promise<void> {
     this.#closed = true;
@@ -276,13 +279,11 @@ export abstract class ShareCollection {
       { note: (result) => result.text },
     );
     this.#handle = undefined;
-    await this.#breakGlass.takeBack();
   }
 
   /** As {@link close}, for a run that ends early: a failure becomes a finding and never holds the lock. */
   async abandon(): Promise<void> {
     this.#closed = true;
-    await this.#breakGlass.tellWhatIsOpen();
     const ceremony = this.#handle;
     if (!ceremony) return;
     this.#stopAsking();

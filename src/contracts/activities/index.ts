@@ -31,7 +31,6 @@ import type { ReadinessActivities } from './readiness';
 import type { NotificationActivities } from './notifications';
 import type { RehearsalActivities } from './rehearsal';
 import type { BatchTokenActivities } from './batch-tokens';
-import type { BreakGlassActivities } from './break-glass';
 import type { RosterActivities } from './roster';
 import type { PlainShareActivities } from './plain-shares';
 import type { OnCluster, BetweenClusters, StepInput } from './inputs';
@@ -60,7 +59,6 @@ export type * from './readiness';
 export type * from './notifications';
 export type * from './rehearsal';
 export type * from './batch-tokens';
-export type * from './break-glass';
 export type * from './roster';
 export type * from './plain-shares';
 
@@ -96,7 +94,6 @@ export interface RunbookActivities
     PlainShareActivities,
     RehearsalActivities,
     BatchTokenActivities,
-    BreakGlassActivities,
     RosterActivities {}
 
 /** The run that has a Workflow ID. Its type and queue are the words of whoever started it. */
