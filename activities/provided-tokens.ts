@@ -7,6 +7,7 @@ import type { Sealed } from '../src/contracts/sealed';
 import { isUndecodable } from '../src/contracts/signals';
 import { RunbookError, isRunbookError } from '../src/errors';
 import type { Secret } from '../src/secret';
+import type { InvitationTarget, KeyRecord } from '../src/secrets';
 import { openProvidedToken, readOwnInvitation, sealValue } from '../src/secrets';
 import type { ActivityDependencies } from './dependencies';
 import { readDr } from './dr-roles';
@@ -41,8 +42,7 @@ export function createProvidedTokenActivities(
   dependencies: ActivityDependencies,
   clusters: Clusters,
 ): ProvidedTokenActivities {
-  const { inventory, sealKeyring, signingKey } = dependencies;
-  const person = personLookup(inventory);
+  const { signingKey } = dependencies;
   const ledger = new TokenLedger(dependencies.ledgerDirectory);
 
   return {
@@ -52,45 +52,10 @@ export function createProvidedTokenActivities(
       const { invitation } = await readOwnInvitation(record, signingKey);
       if (invitation.collects !== 'tokens')
         throw new RunbookError('DOCUMENT_INVALID', 'The people were not asked for operation tokens.');
-      const take = async (signal: ArrivedSignal): Promise<Taken> => {
-        const { arrival, eventId, content, at, principal } = signal;
-        if (isUndecodable(content)) {
-          const text = `the payload could not be read (encoding ${content.undecodable}); send JSON`;
-          return { arrival, code: 'undecodable', text };
-        }
-        const { receipt, provided } = await openProvidedToken(record, content, { person, receivedAt: at, principal });
-        const { holder: name, seq, envelopeDigest } = receipt;
-        const verdict = (code: EnvelopeVerdictCode): EnvelopeVerdict => ({
-          ...{ arrival, code, seq, text: ENVELOPE_VERDICTS[code] },
-          holder: name === undefined ? undefined : { name, how: person(name)?.attestation ?? 'claimed' },
-          digest: envelopeDigest === '' ? undefined : envelopeDigest,
-        });
-        if (receipt.verdict === 'plain-text-share')
-          return { ...verdict(PLAIN_TOKEN.test(textOf(content)) ? 'plain-text-token' : 'plain-text-share'), eventId };
-        if (provided === undefined) return verdict(receipt.verdict);
-        const { cluster, token } = provided;
-        const target = invitation.targets.find((each) => each.cluster === cluster);
-        if (!target) return verdict('wrong-cluster');
-        const { clusterId, uses } = target;
-        const mine = (await ledger.open()).filter((entry) => isOfRun(entry, run) && entry.cluster === cluster);
-        // An attempt of this activity before this one took it, and its answer was lost; or it came twice.
-        const before = mine.find((entry) => entry.provided === envelopeDigest && entry.sealed !== undefined);
-        const taken = { ...verdict('accepted'), cluster };
-        if (before?.sealed !== undefined) return { ...taken, token: before.sealed as Sealed<'operation-token'> };
-        if (await isOrdinary(primariesOf(deployment, cluster), token, execution)) return verdict('ordinary-token');
-        const spec = { kind: 'operation-token', cluster, clusterId, uses, expSeconds: SEALED_SECONDS } as const;
-        const sealed = await sealValue(sealKeyring, run, spec, token);
-        const { ns, wid, rid } = run;
-        await ledger.write({
-          ...({ version: 1, state: 'alive' } as const),
-          ...{ id: randomUUID(), deployment, cluster, clusterId, ns, wid, rid, cid: record.cid, sealed },
-          provided: envelopeDigest,
-          at: new Date().toISOString(),
-        });
-        return { ...taken, token: sealed };
-      };
+      const asked = { dependencies, clusters, ledger, deployment, record, targets: invitation.targets };
       const verdicts: Taken[] = [];
-      for (const signal of await new ArrivedSignals(run).all('share', arrived)) verdicts.push(await take(signal));
+      for (const signal of await new ArrivedSignals(run).all('share', arrived))
+        verdicts.push(await takeOne(asked, signal, execution));
       return { verdicts };
     }),
 
@@ -106,13 +71,9 @@ export function createProvidedTokenActivities(
         read: async () => {
           const { mode } = await readDr(access, signal);
           if (mode !== 'secondary')
-            throw new RunbookError(
-              'PRECONDITION_FAILED',
-              `${cluster} is no DR secondary: it takes no operation token.`,
-              {
-                ...{ cluster, observed: mode, needed: 'secondary' },
-              },
-            );
+            throw new RunbookError('PRECONDITION_FAILED', `${cluster} takes no operation token now.`, {
+              ...{ cluster, observed: mode, needed: 'a DR secondary' },
+            });
           return probe(access, drOperationToken, { signal, timeoutMs: Math.min(LONGEST_CHECK_MS, reindexMs) });
         },
         // A node that restarts refuses living tokens too: only a refusal that stays counts.
@@ -131,11 +92,66 @@ export function createProvidedTokenActivities(
       return probed;
     }),
   };
+}
 
-  function primariesOf(deployment: string, cluster: string): ClusterAccess[] {
-    const { drSet } = clusters.of(deployment, cluster).entry;
-    return clusters.all(deployment).filter(({ entry }) => entry.drSet === drSet && entry.name !== cluster);
+/** What people were asked for, with the keys that open it. */
+interface AskedTokens {
+  readonly dependencies: ActivityDependencies;
+  readonly clusters: Clusters;
+  readonly ledger: TokenLedger;
+  readonly deployment: string;
+  readonly record: KeyRecord;
+  readonly targets: readonly InvitationTarget[];
+}
+
+async function takeOne(
+  { dependencies: { inventory, sealKeyring }, clusters, ledger, deployment, record, targets }: AskedTokens,
+  signal: ArrivedSignal,
+  execution: Execution,
+): Promise<Taken> {
+  const { run } = execution;
+  const person = personLookup(inventory);
+  const { arrival, eventId, content, at, principal } = signal;
+  if (isUndecodable(content)) {
+    const text = `the payload could not be read (encoding ${content.undecodable}); send JSON`;
+    return { arrival, code: 'undecodable', text };
   }
+  const { receipt, provided } = await openProvidedToken(record, content, { person, receivedAt: at, principal });
+  const { holder: name, seq, envelopeDigest } = receipt;
+  const verdict = (code: EnvelopeVerdictCode): EnvelopeVerdict => ({
+    ...{ arrival, code, seq, text: ENVELOPE_VERDICTS[code] },
+    holder: name === undefined ? undefined : { name, how: person(name)?.attestation ?? 'claimed' },
+    digest: envelopeDigest === '' ? undefined : envelopeDigest,
+  });
+  if (receipt.verdict === 'plain-text-share')
+    return { ...verdict(PLAIN_TOKEN.test(textOf(content)) ? 'plain-text-token' : 'plain-text-share'), eventId };
+  if (provided === undefined) return verdict(receipt.verdict);
+  const { cluster, token } = provided;
+  const target = targets.find((each) => each.cluster === cluster);
+  if (!target) return verdict('wrong-cluster');
+  const { clusterId, uses } = target;
+  const mine = (await ledger.open()).filter((entry) => isOfRun(entry, run) && entry.cluster === cluster);
+  // An attempt of this activity before this one took it, and its answer was lost; or it came twice.
+  const before = mine.find((entry) => entry.provided === envelopeDigest && entry.sealed !== undefined);
+  const taken = { ...verdict('accepted'), cluster };
+  if (before?.sealed !== undefined) return { ...taken, token: before.sealed as Sealed<'operation-token'> };
+  if (await isOrdinary(othersOf(clusters, deployment, cluster), token, execution)) return verdict('ordinary-token');
+  const spec = { kind: 'operation-token', cluster, clusterId, uses, expSeconds: SEALED_SECONDS } as const;
+  const sealed = await sealValue(sealKeyring, run, spec, token);
+  const { ns, wid, rid } = run;
+  await ledger.write({
+    ...({ version: 1, state: 'alive' } as const),
+    ...{ id: randomUUID(), deployment, cluster, clusterId, ns, wid, rid, cid: record.cid, sealed },
+    provided: envelopeDigest,
+    at: new Date().toISOString(),
+  });
+  return { ...taken, token: sealed };
+}
+
+/** The other clusters of the DR set. */
+function othersOf(clusters: Clusters, deployment: string, cluster: string): ClusterAccess[] {
+  const { drSet } = clusters.of(deployment, cluster).entry;
+  return clusters.all(deployment).filter(({ entry }) => entry.drSet === drSet && entry.name !== cluster);
 }
 
 /** The Merkle check is the one of the six operations that changes nothing (interface 4.1, facts 7). */

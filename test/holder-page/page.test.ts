@@ -302,6 +302,19 @@ inBrowser(`the holder's page in a browser${because}`, () => {
     await context.close();
   });
 
+  it('asks for no share where the run takes tokens that people generated themselves', async () => {
+    const tokens = await stage.invite({ collects: 'tokens' });
+    const { page, context } = await stage.open(made());
+    await page.fill('#invitation', tokens.jws);
+    await page.fill('#holder', 'ben');
+    await page.click('#check');
+    await page.waitForSelector('#step-2:not([hidden])');
+    expect(await page.innerText('#title')).toBe('Do not type your key share here');
+    expect(await page.innerText('#facts')).toContain('takes no key shares');
+    expect([await page.isVisible('#cluster'), await page.isVisible('#share')]).toEqual([false, false]);
+    await context.close();
+  });
+
   it('warns where it came from a server, and waits until the holder says that he goes on all the same', async () => {
     const { address, paths } = await stage.serve(() =>
       stage.html.replace('name="workers-keys" content=""', `name="workers-keys" content="${pinOf(stage)}"`),
