@@ -225,6 +225,13 @@ describe('demote and promote without a valid approval', () => {
       expect(bench.calls('east', DEMOTE)).toBe(0);
     });
 
+    it('nor where an update brought them first, and signals later', async () => {
+      for (const each of authority.approvals) bench.updated('approve', each, Date.now() - 2 * HOUR);
+      bench.signaled('approve', authority.approvals);
+      expect((await demotion()).code).toBe('NOT_APPROVED');
+      expect(bench.calls('east', DEMOTE)).toBe(0);
+    });
+
     it('nor where no signal of this run brought them, and their people signed long ago', async () => {
       const iat = Math.floor((Date.now() - 2 * HOUR) / 1000);
       const of = (gate: string, name: string) =>

@@ -16,7 +16,7 @@ import { createActivities } from '../../activities';
 import type { Authority, RunbookActivities } from '../../src/contracts/activities';
 import type { CeremonyTarget, OperationTokenReference } from '../../src/contracts/ceremony';
 import type { StepContext } from '../../src/contracts/run-facts';
-import type { SignalName } from '../../src/contracts/signals';
+import type { SignalName, UpdateName } from '../../src/contracts/signals';
 import type { DrSwitchoverInput, TokenUse } from '../../src/contracts/runbook-inputs';
 import { drSwitchoverInput } from '../../src/contracts/runbook-inputs';
 import { isRunbookError } from '../../src/errors';
@@ -184,6 +184,14 @@ export class ActivityBench {
       (event) => event.workflowExecutionSignaledEventAttributes?.signalName === name,
     );
     return all.map((_event, index) => index + 1).slice(-contents.length);
+  }
+
+  /** As {@link signaled}, by an update that the run accepted. */
+  updated(name: UpdateName, content: unknown, at?: number): void {
+    const { workflowExecutionSignaledEventAttributes: signal, ...event } = signaledEvent(name, content, undefined, at);
+    const acceptedRequest = { input: { name, args: signal?.input } };
+    const accepted = { ...event, workflowExecutionUpdateAcceptedEventAttributes: { acceptedRequest } };
+    this.history = { events: [...(this.history.events ?? []), accepted] };
   }
 
   /** Limits beside those of the options, from now on; without any the options hold again. */

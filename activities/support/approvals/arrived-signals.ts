@@ -52,11 +52,11 @@ export class ArrivedSignals {
     return arrivedSignal(event, arrival);
   }
 
-  /** Every signal of a name that is in the history now, and every update. */
+  /** Every signal of a name that is in the history now, and every update, the earliest first. */
   async every(signal: SignalName): Promise<readonly ArrivedSignal[]> {
     const signals = (await this.#named(signal)).map((event, index) => arrivedSignal(event, index + 1));
     const updates = (await this.#updates(signal)).map((event, index) => arrivedSignal(event, UPDATES_FROM + index + 1));
-    return [...signals, ...updates];
+    return [...signals, ...updates].toSorted((one, other) => one.at - other.at);
   }
 
   /** Those that the run accepted: the others left no event. */
