@@ -3,7 +3,7 @@ import { COMPARE_STEP } from '../src/contracts/names';
 import type { DrSwitchoverInput } from '../src/contracts/runbook-inputs';
 import type { Approvals } from './building-blocks/approvals';
 import { rolesInWords } from './building-blocks/assessment';
-import { OutageDecision, TakenOver, isStop } from './building-blocks/failures';
+import { OutageDecision, RunStopped, TakenOver, isStop } from './building-blocks/failures';
 import { lastLook } from './building-blocks/last-look';
 import type { OperationTokens } from './building-blocks/operation-tokens';
 import { LEAVE, PROMOTE_BACK, PROMOTE_SECONDARY } from './building-blocks/parking';
@@ -74,7 +74,8 @@ async function nextOf(part: () => Promise<Next>): Promise<Next> {
   } catch (error) {
     if (error instanceof TakenOver) throw error;
     if (error instanceof OutageDecision) return error.choice;
-    if (error instanceof StepFailed) return 'promote-back';
+    // Stopped here, somebody rejected the gate that was asked again before the demotion.
+    if (error instanceof StepFailed || error instanceof RunStopped) return 'promote-back';
     if (isStop(error)) return 'leave';
     throw error;
   }

@@ -2,7 +2,7 @@ import type { MarkerResult, PromotionRoute } from '../src/contracts/activities';
 import { COMPARE_STEP } from '../src/contracts/names';
 import type { ClusterObservation } from '../src/contracts/observations';
 import type { PerformancePromotionInput } from '../src/contracts/runbook-inputs';
-import { OutageDecision, TakenOver, isStop } from './building-blocks/failures';
+import { OutageDecision, RunStopped, TakenOver, isStop } from './building-blocks/failures';
 import type { Choice } from './building-blocks/parking';
 import { LEAVE, PROMOTE_BACK } from './building-blocks/parking';
 import type { Approvals } from './building-blocks/approvals';
@@ -75,7 +75,8 @@ async function nextOf({ run, route }: Outage, part: () => Promise<Next>): Promis
       throw error;
     }
     if (error instanceof OutageDecision) return error.choice;
-    if (error instanceof StepFailed) return 'promote-back';
+    // Stopped here, somebody rejected the gate that was asked again before the demotion.
+    if (error instanceof StepFailed || error instanceof RunStopped) return 'promote-back';
     if (isStop(error)) return 'leave';
     throw error;
   }

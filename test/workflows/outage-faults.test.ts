@@ -79,6 +79,25 @@ describe('faults in the outage', () => {
     );
 
     it(
+      'a go that is rejected when it is asked again, before anything was demoted, ends with the clients let through',
+      stuck.test(async (scenario) => {
+        const run = await scenario.start();
+        await run.people({ go: false });
+        await approveLongAgo(scenario, run, 'go');
+        await run.decide('retry', 'Demote east');
+        await run.waitsFor('approval', ({ gate, again }) => gate === 'go' && again !== undefined);
+        await run.approve('go', 'henry', 'reject');
+        const report = await run.report();
+
+        expect(report).toMatchObject({ outcome: 'aborted' });
+        expect(report.steps).toContainEqual(expect.objectContaining({ name: 'Release the clients', outcome: 'done' }));
+        expect(report.findings.map(({ code }) => code)).not.toContain('ended-in-outage');
+        expect(scenario.calls('east', CHANGING.demote)).toBe(0);
+        await expectServiceOn(scenario, 'east');
+      }),
+    );
+
+    it(
       cell('drSwitchover', 'parked, retry', 'parks, and retry finishes the switchover when the reason is gone'),
       stuck.test(async (scenario) => {
         const refusal = refusePromotion(scenario, 'west');

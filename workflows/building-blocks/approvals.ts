@@ -54,7 +54,8 @@ export class Approvals {
       return await carryOut(this.#authority);
     } catch (error) {
       const failure = failureFacts(error);
-      if (failure && areTooOld(failure)) this.#old.set(gate, failure);
+      // Where it is not known what an earlier try sent, the next one looks before anybody is asked.
+      if (failure?.outcomeKnown === true && areTooOld(failure)) this.#old.set(gate, failure);
       throw error;
     }
   }

@@ -168,8 +168,8 @@ describe('a change window', () => {
 });
 
 describe('approvals that an activity judges too old right before a change', () => {
-  const tooOld = (about?: string) =>
-    ApplicationFailure.create({ type: 'NOT_APPROVED', message: 'too old', details: [{ about, outcomeKnown: true }] });
+  const tooOld = (about?: string, outcomeKnown = true) =>
+    ApplicationFailure.create({ type: 'NOT_APPROVED', message: 'too old', details: [{ about, outcomeKnown }] });
 
   it('park their step; the next try asks the same gate again, and goes on with the new ones', async () => {
     const world = fakeRun([west]);
@@ -193,6 +193,20 @@ describe('approvals that an activity judges too old right before a change', () =
       ['wipe', 'west'],
       ['wipe', 'west'],
     ]);
+  });
+
+  it('nobody is waited for while it is not known what an earlier try sent: the next one looks first', async () => {
+    const world = fakeRun([west]);
+    const { approvals } = await approve(world, { gate: () => 'wipe' });
+    const tries = [tooOld(APPROVALS_TOO_OLD, false), undefined];
+    const begin = () =>
+      approvals.begin('wipe', () => {
+        const failure = tries.shift();
+        return failure ? Promise.reject(failure) : Promise.resolve('was done');
+      });
+    await expect(begin()).rejects.toThrow('too old');
+    expect(await begin()).toBe('was done');
+    expect(opened()).toHaveLength(1);
   });
 
   it('nobody is asked again where new ones would not help', async () => {
