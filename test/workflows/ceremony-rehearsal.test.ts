@@ -198,7 +198,7 @@ describe('ceremonyRehearsal', () => {
     await run.control('abort', { reason: 'another day' });
     const report = await run.report();
     expect(report.outcome).toBe('aborted');
-    expect(report.leftToDo.join()).toContain('olga');
+    expect(report.leftToDo.join()).toContain('stopped by grace');
     expect(await readdir(join(scenario.directory, 'keys'))).toEqual(['key-home']);
   });
 

@@ -197,7 +197,8 @@ describe('a new DR secondary', () => {
       scenario.service.cluster('south').holdStream('dr', false);
       expect(report.outcome).toBe('completed');
       const enabled = report.steps.find(({ name }) => name.startsWith('Enable south'))?.activities.at(-1);
-      expect(enabled?.observed).toBe('south: DR bootstrapping, performance disabled');
+      // How far its first copy is by then depends on how fast both are.
+      expect(enabled?.observed).toMatch(/^south: DR (bootstrapping|secondary), performance disabled$/);
       expect(statuses(scenario, 'south', ENABLE)).toEqual([200]);
       expect(report.leftToDo.join('\n')).toContain('no write of east was seen to arrive on south');
       expect(report.findings.map(({ code }) => code)).toContain('merkle-roots-not-proven-equal');

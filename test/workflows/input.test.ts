@@ -253,7 +253,11 @@ describe('before anything is touched', () => {
       const report = await (await scenario.start({ dryRun: true }, `dry-${randomUUID()}`)).report();
       shown.push(JSON.stringify(report));
       expect(report.outcome).toBe('planned');
-      expect(report.plan?.content).toMatchObject({ from: { cluster: 'east' }, to: { cluster: 'west' } });
+      expect(report.plan?.content.operations[0]).toMatchObject({
+        operation: 'dr.primary.demote',
+        on: { cluster: 'east' },
+        with: { cluster: 'west' },
+      });
       expect(report.plan?.content.steps).toContain('Demote east (OUTAGE begins)');
       expect(report.preconditions.filter(({ verdict }) => verdict === 'fail')).toEqual([]);
       expect(report.preconditions.length).toBeGreaterThan(10);

@@ -50,6 +50,7 @@ function payments(deployment: Readonly<Record<string, unknown>> = {}): Promise<S
 const HOOK = { command: [process.execPath, '--version'], timeout: '30s', idempotent: true };
 
 const planned = new Lane(() => payments({ hooks: { quiesce: HOOK, release: HOOK } }));
+const stopped = new Lane(() => payments({ hooks: { quiesce: HOOK, release: HOOK } }));
 const unplanned = new Lane(() => payments({ pathsFilters: { asia: FILTER, europe: 'none' } }));
 
 const snapshot = (scenario: Scenario, name: string) => scenario.service.cluster(name).snapshotState();
@@ -97,7 +98,7 @@ function refusePromotion(scenario: Scenario, cluster: string): void {
 }
 
 describe('a performance secondary that becomes the performance primary', () => {
-  const lanes = new Lanes(planned, unplanned);
+  const lanes = new Lanes(planned, stopped, unplanned);
   beforeAll(() => lanes.start());
   afterAll(() => lanes.ended());
 
@@ -230,7 +231,7 @@ describe('a performance secondary that becomes the performance primary', () => {
 
     it(
       cell(RUNBOOK, 'abort at', 'the demotion: noted, and the run ends once a cluster serves'),
-      planned.test(async (scenario) => {
+      stopped.test(async (scenario) => {
         const run = await start(scenario, { to: 'europe' });
         scenario.service.faults.add({
           cluster: 'east',
