@@ -63,7 +63,6 @@ const MEMBERS = {
   action: z.enum(CONTROL_ACTIONS),
   activation: verified,
   alsoGone: list(clusterName, 20),
-  approvedDigest: digest,
   arrived: list(positive, MOST_ARRIVALS),
   authority: z.looseObject({ plan: z.looseObject({ text: text(1_000_000), digest }), approvals: list(z.unknown()) }),
   before: list(z.looseObject({ name: person })),

@@ -69,8 +69,6 @@ export type * from './plain-shares';
 
 export interface AssessSwitchoverInput extends StepInput {
   readonly input: DrSwitchoverInput;
-  /** The digest of the plan that was approved: a changed plan fails. */
-  readonly approvedDigest?: string;
   /** The fingerprint of our own ceremony, whose attempt is not foreign. */
   readonly ownFingerprint?: string;
 }
