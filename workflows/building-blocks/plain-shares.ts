@@ -1,4 +1,4 @@
-import { ApplicationFailure, patched, workflowInfo } from '@temporalio/workflow';
+import { ApplicationFailure, workflowInfo } from '@temporalio/workflow';
 import type { NumberedSignal } from '../../src/contracts/activities';
 import { holdsKeyShare } from '../../src/contracts/plain-shares';
 import { checks } from './activity-calls';
@@ -12,9 +12,6 @@ const REFUSED = 'refused: it seems to hold a key share in plain text, and was co
 /** What to do about a key share in the database of Temporal, in the order that counts. */
 export const AFTER_PLAIN_SHARE =
   'In this order: finish this run; rekey the cluster, so that the share is worth nothing; then delete this run, its resets, exports and backups.';
-
-/** Runs that took such a text before go on as they began. Asked only where one came: the answer costs events. */
-export const PLAIN_SHARES = 'plain-shares-20261121';
 
 /** Where a key share stands readable: the start input is event 1. */
 export interface PlainShareAt {
@@ -52,7 +49,7 @@ export function notePlainShare(state: RunState, at: PlainShareAt): void {
  * @throws ApplicationFailure PLAIN_TEXT_SHARE, which fails the run
  */
 export function refusePlainShareInput(runbook: string, input: unknown): void {
-  if (!holdsKeyShare(input) || !patched(PLAIN_SHARES)) return;
+  if (!holdsKeyShare(input)) return;
   const where = whereItStands({ what: `the input of ${runbook}`, eventId: 1 });
   throw ApplicationFailure.create({
     type: 'PLAIN_TEXT_SHARE',

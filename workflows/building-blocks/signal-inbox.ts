@@ -1,9 +1,8 @@
-import { defineSignal, defineUpdate, patched, setDefaultSignalHandler, setHandler } from '@temporalio/workflow';
+import { defineSignal, defineUpdate, setDefaultSignalHandler, setHandler } from '@temporalio/workflow';
 import type { NumberedSignal } from '../../src/contracts/activities';
 import { holdsKeyShare, textHoldsKeyShare } from '../../src/contracts/plain-shares';
 import type { InboxItem, SignalName, UpdateName } from '../../src/contracts/signals';
 import { SIGNALS, UPDATES, UPDATES_FROM, nameIn, unwrapDocument } from '../../src/contracts/signals';
-import { PLAIN_SHARES } from './plain-shares';
 
 /** Unknown signals that get a receipt of their own; the rest is only counted. */
 const UNKNOWN_RECEIPTS = 50;
@@ -126,7 +125,7 @@ export class SignalInbox {
       return;
     }
     // What is sent as a share has checks of its own, which know envelopes.
-    if (signal !== 'share' && holdsKeyShare(input) && patched(PLAIN_SHARES)) {
+    if (signal !== 'share' && holdsKeyShare(input)) {
       this.#plain.push({ signal, arrival });
       return;
     }
@@ -178,7 +177,7 @@ export class SignalInbox {
   #appendUnknown(name: string, args: readonly unknown[]): void {
     this.#unknownCount += 1;
     this.#total += 1;
-    if ((textHoldsKeyShare(name) || holdsKeyShare(args)) && patched(PLAIN_SHARES)) {
+    if (textHoldsKeyShare(name) || holdsKeyShare(args)) {
       this.#plain.push({ signal: 'unknown', arrival: this.#unknownCount });
       return;
     }
