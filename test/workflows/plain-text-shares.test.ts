@@ -173,7 +173,7 @@ describe('a key share in plain text, in what is no share', () => {
   });
 
   it('no share stands anywhere else: other events, logs, reports, files, notifications, status', async () => {
-    expect(shares.size).toBe(11);
+    expect(shares.size).toBe(10);
     const texts = await leftBehind(
       scenario,
       [scenario.attach(scenario.workflowId, runId)],
