@@ -5,7 +5,7 @@ import { createCeremonyActivities } from './ceremony';
 import { createDataEvidenceActivities } from './data-evidence';
 import type { ActivityDependencies } from './dependencies';
 import { createDrRoleActivities } from './dr-roles';
-import { createDrSecondaryActivities } from './dr-secondary';
+import { createSecondaryJoiningActivities } from './secondary-joining';
 import { createNotificationActivities } from './notifications';
 import { createProvidedTokenActivities } from './provided-tokens';
 import { createOperationTokenDisposalActivities } from './operation-token-disposal';
@@ -17,7 +17,6 @@ import { createFailoverActivities } from './dr-failover';
 import { createRejoinActivities } from './dr-rejoin';
 import { createOnboardingActivities } from './onboarding';
 import { createOnboardingAssessmentActivities } from './onboarding-assessment';
-import { createOnboardingJoiningActivities } from './onboarding-joining';
 import { createOnboardingWatchingActivities } from './onboarding-watching';
 import { createPlainShareActivities } from './plain-shares';
 import { createPerformancePromotionActivities } from './performance-promotion';
@@ -45,7 +44,7 @@ export function createActivities(dependencies: ActivityDependencies): RunbookAct
     ...createCeremonyActivities(dependencies, clusters),
     ...createDataEvidenceActivities(clusters),
     ...createDrRoleActivities(dependencies, clusters),
-    ...createDrSecondaryActivities(dependencies, clusters),
+    ...createSecondaryJoiningActivities(dependencies, clusters),
     ...createOperationTokenDisposalActivities(dependencies, clusters),
     ...createProvidedTokenActivities(dependencies, clusters),
     ...createNotificationActivities(dependencies),
@@ -57,7 +56,6 @@ export function createActivities(dependencies: ActivityDependencies): RunbookAct
     ...createRejoinActivities(dependencies, clusters),
     ...createOnboardingActivities(dependencies, clusters),
     ...createOnboardingAssessmentActivities(dependencies, clusters),
-    ...createOnboardingJoiningActivities(dependencies, clusters),
     ...createOnboardingWatchingActivities(clusters),
     ...createPerformancePromotionActivities(dependencies, clusters),
     ...createFilterActivities(dependencies, clusters),

@@ -3,22 +3,19 @@ import { findCluster } from '../src/inventory';
 import type { ActivityDependencies } from './dependencies';
 import type { Clusters } from './support/clusters';
 import { execute, executeChange } from './support/execution';
-import {
-  advertised,
-  enablePrimaryOn,
-  mayCall,
-  primaryClusterAddrOf,
-  primaryRules,
-} from './support/onboarding/onboarding-primary';
+import { enableSecondaryOn, issueEnableToken } from './support/onboarding/onboarding-join';
+import { advertised, enablePrimaryOn, mayCall, primaryRules } from './support/onboarding/onboarding-primary';
 import { kindName } from './support/onboarding-read';
 import { gateFacts, identityOf, observeDeployment, planDocument, siteFacts } from './support/approvals/planning';
-import { CHANGE_TIMEOUT_MS } from './support/read-act-confirm';
 
-/** A cluster without replication becomes primary (interface 4.1, 4.2: `primary/enable`; facts 2.2). */
+/**
+ * A cluster without replication becomes primary, or a secondary, which wipes it (interface 4.1, 4.2: `primary/enable`,
+ * `secondary-token`, `secondary/enable`; facts 2.2, 2.7, 2.8, 4).
+ */
 export function createOnboardingActivities(
   dependencies: ActivityDependencies,
   clusters: Clusters,
-): Pick<OnboardingActivities, 'assessPrimaryEnablement' | 'enableDrPrimary' | 'enablePerformancePrimary'> {
+): Pick<OnboardingActivities, 'assessPrimaryEnablement' | 'enablePrimary' | 'issueEnableToken' | 'enableSecondary'> {
   return {
     assessPrimaryEnablement: execute(async ({ input }, { signal }) => {
       const { kind, cluster } = input;
@@ -65,22 +62,14 @@ export function createOnboardingActivities(
       };
     }),
 
-    enableDrPrimary: executeChange(async ({ deployment, cluster, authority }, execution) => {
-      const access = clusters.of(deployment, cluster);
-      const token = await access.credential();
-      const options = { token, signal: execution.signal, timeoutMs: CHANGE_TIMEOUT_MS };
-      const primaryClusterAddr = primaryClusterAddrOf(access.entry);
-      const enable = () => access.client.dr.primary.enable({ primaryClusterAddr }, options);
-      return enablePrimaryOn(dependencies, clusters, execution, { kind: 'dr', access, authority, enable });
-    }),
+    enablePrimary: executeChange((input, execution) => enablePrimaryOn(dependencies, clusters, execution, input)),
 
-    enablePerformancePrimary: executeChange(async ({ deployment, cluster, authority }, execution) => {
-      const access = clusters.of(deployment, cluster);
-      const token = await access.credential();
-      const options = { token, signal: execution.signal, timeoutMs: CHANGE_TIMEOUT_MS };
-      const primaryClusterAddr = primaryClusterAddrOf(access.entry);
-      const enable = () => access.client.performance.primary.enable({ primaryClusterAddr }, options);
-      return enablePrimaryOn(dependencies, clusters, execution, { kind: 'performance', access, authority, enable });
-    }),
+    issueEnableToken: executeChange((input, execution) =>
+      issueEnableToken({ dependencies, clusters, execution, kind: input.kind }, input),
+    ),
+
+    enableSecondary: executeChange((input, execution) =>
+      enableSecondaryOn({ dependencies, clusters, execution, kind: input.kind }, input),
+    ),
   };
 }

@@ -3,17 +3,13 @@ import type { PathsFilterFacts, RunbookActivities } from '../src/contracts/activ
 import { RunbookError, isRunbookError } from '../src/errors';
 import type { ActivityDependencies } from './dependencies';
 import type { Clusters } from './support/clusters';
-import type { Execution } from './support/execution';
 import { execute, executeChange } from './support/execution';
 import { demandApproval } from './support/following/filter-authority';
-import type { Joining } from './support/onboarding/join-secondary';
-import { clusterAddressesOf, follows, issueFor, updatePrimaryWith } from './support/onboarding/join-secondary';
+import { clusterAddressesOf, follows } from './support/onboarding/join-secondary';
 import { describeReplication, isAlive } from './support/observe';
 import { awaitClusterId } from './support/operation-token';
 import { beforeOf, describeFilter, readPerformance } from './support/filters/paths-filters';
 import { CHANGE_TIMEOUT_MS, awaitState, beforeSending, readActConfirm } from './support/read-act-confirm';
-import { verifyRepointing } from './support/following/repoint-authority';
-import { requireFilter } from './support/filters/wanted-filter';
 
 const FILTER_BUDGET_MS = 30_000;
 const COMPARE_BUDGET_MS = 20_000;
@@ -24,12 +20,7 @@ const FOLLOW_BUDGET_MS = 60_000;
 
 type PerformanceActivities = Pick<
   RunbookActivities,
-  | 'awaitPerformanceSecondaries'
-  | 'readPathsFilter'
-  | 'writePathsFilter'
-  | 'issuePerformanceActivationToken'
-  | 'updatePerformancePrimary'
-  | 'compareDynamicFilters'
+  'awaitPerformanceSecondaries' | 'readPathsFilter' | 'writePathsFilter' | 'compareDynamicFilters'
 >;
 
 /** Performance secondaries after a DR promotion: do they follow, else re-point them with their filters (interface 4.2, facts 6). */
@@ -37,21 +28,6 @@ export function createPerformanceSecondaryActivities(
   dependencies: ActivityDependencies,
   clusters: Clusters,
 ): PerformanceActivities {
-  const joiningOf = async (
-    { deployment, primary, secondary }: { deployment: string; primary: string; secondary: string },
-    execution: Execution,
-  ): Promise<Joining> => {
-    const target = clusters.of(deployment, secondary);
-    const { heartbeatAgeMs, streamingMs } = clusters.deployment(deployment).limits;
-    return {
-      kind: 'performance',
-      source: clusters.of(deployment, primary),
-      target,
-      clusterId: await awaitClusterId(target, execution, Math.min(ANSWER_BUDGET_MS, streamingMs)),
-      heartbeatAgeMs,
-      read: (access) => readPerformance(access, execution.signal),
-    };
-  };
   return {
     awaitPerformanceSecondaries: execute(async ({ deployment, primary, secondaries }, execution) => {
       const { signal } = execution;
@@ -137,51 +113,6 @@ export function createPerformanceSecondaryActivities(
       });
       const { outcome, calledAt, calls } = changed;
       return { outcome, observed: wanted, calledAt, confirmedAt: Date.now(), calls, ...beforeOf(calls, before) };
-    }),
-
-    issuePerformanceActivationToken: executeChange(async (input, execution) => {
-      const joining = await joiningOf(input, execution);
-      const { deployment, authority, expected } = input;
-      await verifyRepointing(dependencies, execution, deployment, joining, authority, {
-        filter: expected.filter,
-        begun: false,
-      });
-      const { source, target } = joining;
-      const { signal } = execution;
-      const publicKey = async () =>
-        target.client.performance.secondary
-          .generatePublicKey({ token: await target.credential(), signal, timeoutMs: CHANGE_TIMEOUT_MS })
-          .catch((error: unknown) => {
-            if (isRunbookError(error) && error.outcomeKnown) return undefined;
-            throw error;
-          });
-      return issueFor(dependencies, execution, joining, {
-        publicKey,
-        secondaryToken: (...call) => source.client.performance.primary.secondaryToken(...call),
-        revokeSecondary: (...call) => source.client.performance.primary.revokeSecondary(...call),
-      });
-    }),
-
-    updatePerformancePrimary: executeChange(async (input, execution) => {
-      const joining = await joiningOf(input, execution);
-      const { deployment, authority, expected, secondary } = input;
-      await verifyRepointing(dependencies, execution, deployment, joining, authority, {
-        filter: expected.filter,
-        begun: true,
-      });
-      const { source, target, clusterId } = joining;
-      return updatePrimaryWith(dependencies, execution, joining, input.activation, async () => {
-        const token = await target.credential();
-        return async (parameters) => {
-          await beforeSending(() => requireFilter(source, secondary, clusterId, expected, execution.signal));
-          execution.throwIfCancelled();
-          return target.client.performance.secondary.updatePrimary(parameters, {
-            token,
-            signal: execution.signal,
-            timeoutMs: CHANGE_TIMEOUT_MS,
-          });
-        };
-      });
     }),
 
     compareDynamicFilters: execute(async ({ deployment, primary, secondary, id, expected }, execution) => {

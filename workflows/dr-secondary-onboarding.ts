@@ -43,15 +43,18 @@ function carryOut(run: Run, input: DrSecondaryOnboardingInput): Promise<Ending> 
     run.state.enterPhase('working');
     if (route.enablesPrimary) {
       await enablePrimary(run, kind, primary, (call) =>
-        approvals.begin('wipe', (authority) => call.enableDrPrimary({ deployment, cluster: primary, authority })),
+        approvals.begin('wipe', (authority) =>
+          call.enablePrimary({ deployment, kind: 'dr', cluster: primary, authority }),
+        ),
       );
     }
 
     // 3. The wipe: activation token and enable.
     const joining = registerLeftovers(run, route);
     await enableSecondary(run, route, approvals, (call, authority, calledBefore) => ({
-      issue: () => call.issueDrEnableToken({ ...both, form, calledBefore: calledBefore() }),
-      use: (activation) => call.enableDrSecondary({ ...both, activation, authority, calledBefore: calledBefore() }),
+      issue: () => call.issueEnableToken({ ...both, kind: 'dr', form, calledBefore: calledBefore() }),
+      use: (activation) =>
+        call.enableSecondary({ ...both, kind: 'dr', activation, authority, calledBefore: calledBefore() }),
     }));
 
     // 4. People unseal its standbys, and the first copy comes to its end.

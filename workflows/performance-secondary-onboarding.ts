@@ -46,7 +46,7 @@ function carryOut(run: Run, input: PerformanceSecondaryOnboardingInput): Promise
     if (route.enablesPrimary) {
       await enablePrimary(run, kind, primary, (call) =>
         approvals.begin('wipe', (authority) =>
-          call.enablePerformancePrimary({ deployment, cluster: primary, authority }),
+          call.enablePrimary({ deployment, kind: 'performance', cluster: primary, authority }),
         ),
       );
     }
@@ -57,9 +57,12 @@ function carryOut(run: Run, input: PerformanceSecondaryOnboardingInput): Promise
     // 4. The wipe: activation token and enable. It is refused unless exactly that filter stands.
     const joining = registerLeftovers(run, route);
     await enableSecondary(run, route, approvals, (call, authority, calledBefore) => ({
-      issue: () => call.issuePerformanceEnableToken({ ...both, form, calledBefore: calledBefore() }),
+      issue: () => call.issueEnableToken({ ...both, kind: 'performance', form, calledBefore: calledBefore() }),
       use: (activation) =>
-        call.enablePerformanceSecondary({ ...both, activation, authority, filter, calledBefore: calledBefore() }),
+        call.enableSecondary({
+          ...{ ...both, kind: 'performance', activation, authority, filter },
+          calledBefore: calledBefore(),
+        }),
     }));
 
     // 5. People unseal its standbys, and the first copy comes to its end.

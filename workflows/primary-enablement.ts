@@ -34,11 +34,7 @@ function carryOut(run: Run, input: PrimaryEnablementInput): Promise<Ending> {
     // 2. Enable.
     run.state.enterPhase('working');
     await enablePrimary(run, kind, cluster, (call) =>
-      approvals.begin('plan', (authority) =>
-        kind === 'dr'
-          ? call.enableDrPrimary({ deployment, cluster, authority })
-          : call.enablePerformancePrimary({ deployment, cluster, authority }),
-      ),
+      approvals.begin('plan', (authority) => call.enablePrimary({ deployment, kind, cluster, authority })),
     );
 
     // 3. Service is back after the restart that this brings.

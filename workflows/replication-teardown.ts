@@ -93,12 +93,8 @@ async function disable(
     (call) =>
       approvals.begin('disable', async (authority) => {
         const token = await tokens?.of(cluster);
-        const ending = { deployment, cluster, authority };
-        if (route.role === 'primary')
-          return kind === 'dr' ? call.disableDrPrimary(ending) : call.disablePerformancePrimary(ending);
-        if (kind === 'performance') return call.disablePerformanceSecondary(ending);
-        if (token === undefined) throw new TypeError('a DR secondary was reached without an operation token');
-        return call.disableDrSecondary({ ...ending, token });
+        const ending = { deployment, kind, cluster, authority };
+        return route.role === 'primary' ? call.disablePrimary(ending) : call.disableSecondary({ ...ending, token });
       }),
     { note: ({ observed }) => observed },
   );

@@ -82,10 +82,9 @@ async function cutOff(
   await run.step(
     `Revoke ${secondary ?? id} on ${cluster}`,
     (call) =>
-      approvals.begin('revoke', (authority) => {
-        const revocation = { deployment, cluster, id, secondary, authority };
-        return kind === 'dr' ? call.revokeDrSecondary(revocation) : call.revokePerformanceSecondary(revocation);
-      }),
+      approvals.begin('revoke', (authority) =>
+        call.revokeSecondary({ deployment, kind, cluster, id, secondary, authority }),
+      ),
     { note: ({ observed }) => observed },
   );
   run.state.leftToDo.push(secondarySide(input, route), ...filterLeft(input, route));
@@ -108,7 +107,7 @@ async function settle(
   const { deployment, kind } = input;
   const { secondary: cluster, afterwards } = route;
   if (cluster === undefined || afterwards === 'nothing') return;
-  const ending = { deployment, cluster };
+  const ending = { deployment, kind, cluster };
   const done = () => {
     const at = run.state.leftToDo.indexOf(secondarySide(input, route));
     if (at >= 0) run.state.leftToDo.splice(at, 1);
@@ -119,9 +118,7 @@ async function settle(
       `${cluster} goes on looking for a primary that refuses it`,
       (call) =>
         approvals.begin('revoke', async (authority) =>
-          kind === 'performance'
-            ? call.forgetPerformancePrimary({ ...ending, authority })
-            : call.forgetDrPrimary({ ...ending, authority, token: await needed(tokens).of(cluster) }),
+          call.forgetPrimary({ ...ending, authority, token: await tokens?.of(cluster) }),
         ),
       { note: ({ observed }) => observed },
     );
@@ -133,9 +130,7 @@ async function settle(
     `${cluster} stays a ${inWords(kind)} secondary and looks for a primary that refuses it`,
     (call) =>
       approvals.begin('disable', async (authority) =>
-        kind === 'performance'
-          ? call.disablePerformanceSecondary({ ...ending, authority })
-          : call.disableDrSecondary({ ...ending, authority, token: await needed(tokens).of(cluster) }),
+        call.disableSecondary({ ...ending, authority, token: await tokens?.of(cluster) }),
       ),
     { note: ({ observed }) => observed },
   );
@@ -176,9 +171,4 @@ function filterLeft(
   return [
     `The paths filter of ${id} is still on ${primary} (${filter}), so that nothing more is sent should the id be used again. To delete it, ${how}.`,
   ];
-}
-
-function needed<T>(token: T | undefined): T {
-  if (token === undefined) throw new TypeError('a DR secondary was reached without an operation token');
-  return token;
 }

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { RunbookActivities } from '../../src/contracts/activities';
+import type { OfKind, RunbookActivities } from '../../src/contracts/activities';
 import { clusterName, deploymentName } from '../../src/contracts/names';
 import {
   activationForm,
@@ -15,6 +15,7 @@ import {
   performancePromotionInput,
   performanceSecondaryOnboardingInput,
   primaryEnablementInput,
+  replicationKind,
   replicationTeardownInput,
   rootTokenCeremonyInput,
   secondaryDecommissionInput,
@@ -30,6 +31,10 @@ type Member = { [K in keyof RunbookActivities]: keyof InputOf<K> }[keyof Runbook
 /** The activities that are given the input of a runbook. */
 type Assessing = {
   [K in keyof RunbookActivities]: 'input' extends keyof InputOf<K> ? K : never;
+}[keyof RunbookActivities];
+/** The activities that are told a kind of replication, always. */
+type OfOneKind = {
+  [K in keyof RunbookActivities]: InputOf<K> extends OfKind ? K : never;
 }[keyof RunbookActivities];
 
 const MOST = 1_000;
@@ -156,9 +161,37 @@ const RUNBOOK_OF = {
 } as const satisfies Readonly<Record<Assessing, z.ZodType>>;
 
 const anyInput = z.looseObject(MEMBERS).partial();
-const schemas = new Map<string, z.ZodType>(
-  Object.entries(RUNBOOK_OF).map(([name, input]) => [name, anyInput.extend({ input })]),
-);
+const ofKind = anyInput.extend({ kind: replicationKind });
+/** A DR secondary takes nothing without an operation token. */
+const onSecondary = ofKind.refine(({ kind, token }) => kind !== 'dr' || token !== undefined, {
+  path: ['token'],
+  message: 'a DR secondary needs one',
+});
+/** A performance secondary follows nobody without the filter that it must have. */
+const following = onSecondary.refine(({ kind, expected }) => kind === 'dr' || expected?.filter !== undefined, {
+  path: ['expected'],
+  message: 'a performance secondary needs one',
+});
+/** Activities that do the same for both kinds of replication, told which. */
+const OF_KIND = {
+  awaitReplicationDisabled: ofKind,
+  awaitSecondaryGone: ofKind,
+  compareMerkleRoots: ofKind,
+  disablePrimary: ofKind,
+  disableSecondary: onSecondary,
+  enablePrimary: ofKind,
+  enableSecondary: ofKind,
+  followBootstrap: ofKind,
+  forgetPrimary: onSecondary,
+  issueActivationToken: following,
+  issueEnableToken: ofKind,
+  revokeSecondary: ofKind,
+  updatePrimary: following,
+} as const satisfies Readonly<Record<OfOneKind, z.ZodType>>;
+const schemas = new Map<string, z.ZodType>([
+  ...Object.entries(OF_KIND),
+  ...Object.entries(RUNBOOK_OF).map(([name, input]) => [name, anyInput.extend({ input })] as const),
+]);
 schemas.set(
   'sampleWal',
   anyInput

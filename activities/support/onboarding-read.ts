@@ -38,9 +38,7 @@ export function readKind(
   signal: AbortSignal,
 ): Promise<ReplicationObservation> {
   const { client } = access;
-  return readActive(access, signal, (node) =>
-    kind === 'dr' ? client.dr.status({ node, signal }) : client.performance.status({ node, signal }),
-  );
+  return readActive(access, signal, (node) => client[kind].status({ node, signal }));
 }
 
 /** A kind of replication in a sentence. */

@@ -20,10 +20,11 @@ export async function openOperationToken(
   run: RunContext,
   access: ClusterAccess,
   clusterId: string,
-  reference: OperationTokenReference,
+  reference: OperationTokenReference | undefined,
   use: TokenUse,
 ): Promise<Secret> {
   const { name } = access.entry;
+  if (reference === undefined) throw new RunbookError('INVALID_INPUT', `There is no operation token for ${name}.`);
   if (reference.cluster !== name)
     throw new RunbookError('SEALED_VALUE_INVALID', `The token is for ${reference.cluster}, not for ${name}.`);
   if (reference.source === 'sealed') {

@@ -1,6 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { RunbookError, isRunbookError } from '../../src/errors';
 import { Budget } from './budget';
+import type { ClusterAccess } from './clusters';
 import type { Doubt, Execution } from './execution';
 
 /** Between two reads while a state is awaited. */
@@ -11,6 +12,11 @@ const MAX_CALLS = 3;
 
 /** The time-out of one changing HTTP request, ms. Shorter than what Temporal waits before another attempt. */
 export const CHANGE_TIMEOUT_MS = 8_000;
+
+/** Options of a call that changes something, with the credential of its cluster, read anew. */
+export async function withCredential(access: ClusterAccess, { signal }: Pick<Execution, 'signal'>) {
+  return { token: await access.credential(), signal, timeoutMs: CHANGE_TIMEOUT_MS };
+}
 /** The time-out of one reading HTTP request, ms. */
 export const READ_TIMEOUT_MS = 4_000;
 

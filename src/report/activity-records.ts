@@ -1,4 +1,5 @@
 import type { temporal } from '@temporalio/proto';
+import type { ReplicationKind } from '../contracts/runbook-inputs';
 import { ERROR_CODES } from '../errors';
 import type { Fields } from './history-values';
 import { fieldsOf, firstValue, numberOf, textOf, timestampMs } from './history-values';
@@ -181,6 +182,11 @@ export class ActivityCollector {
   activities(): readonly ActivityRecord[] {
     return [...this.#byScheduledId.values()].map(({ record }) => record);
   }
+}
+
+/** The kind of replication that an activity was told. */
+export function kindOf({ input }: Pick<ActivityRecord, 'input'>): ReplicationKind {
+  return input['kind'] === 'performance' ? 'performance' : 'dr';
 }
 
 /** When an activity began, as far as the history tells. */

@@ -1,6 +1,7 @@
 import { sidesOfSwitchover } from '../contracts/plan';
 import type { RunbookPlan } from '../contracts/plan';
 import type { ActivityRecord } from './activity-records';
+import { kindOf } from './activity-records';
 import type { RunFacts } from './facts';
 import type { RunRecord } from './history-events';
 import { fieldsOf, listOf, textOf } from './history-values';
@@ -116,7 +117,9 @@ function protection(run: RunRecord, plan: RunbookPlan | undefined): readonly str
     ),
   );
   const repointed = new Set(
-    effective(run, 'updatePerformancePrimary').map((activity) => inputText(activity, 'secondary')),
+    effective(run, 'updatePrimary')
+      .filter((activity) => kindOf(activity) === 'performance')
+      .map((activity) => inputText(activity, 'secondary')),
   );
   const astray = toFollow('performance')
     .filter((cluster) => !following.has(cluster) && !repointed.has(cluster))
@@ -129,37 +132,33 @@ function protection(run: RunRecord, plan: RunbookPlan | undefined): readonly str
 
 /** Clusters that were wiped, or may have been, and were not seen streaming as what they were to become. */
 function wiped(run: RunRecord): readonly string[] {
-  return (
-    [
-      ['enableDrSecondary', 'DR'],
-      ['enablePerformanceSecondary', 'performance'],
-    ] as const
-  ).flatMap(([type, kind]) => {
-    const last = [...effective(run, type), ...undecided(ofType(run, type))].at(-1);
-    const streams = completed(run, 'followBootstrap').some(({ result }) => result['verdict'] === 'streaming');
-    if (!last || streams) return [];
-    const [cluster, primary] = [inputText(last, 'secondary'), inputText(last, 'primary')];
-    return [
-      `${cluster} was enabled as ${kind} secondary of ${primary}${last.state === 'completed' ? '' : ', or was about to be,'} and was not seen streaming: read its status. If it is secondary, unseal its nodes with key shares of ${primary}; if it has no replication, it was not wiped.`,
-    ];
-  });
+  const last = [...effective(run, 'enableSecondary'), ...undecided(ofType(run, 'enableSecondary'))].at(-1);
+  const streams = completed(run, 'followBootstrap').some(({ result }) => result['verdict'] === 'streaming');
+  if (!last || streams) return [];
+  const [cluster, primary] = [inputText(last, 'secondary'), inputText(last, 'primary')];
+  return [
+    `${cluster} was enabled as ${inWords(last)} secondary of ${primary}${last.state === 'completed' ? '' : ', or was about to be,'} and was not seen streaming: read its status. If it is secondary, unseal its nodes with key shares of ${primary}; if it has no replication, it was not wiped.`,
+  ];
 }
+
+const inWords = (activity: ActivityRecord) => (kindOf(activity) === 'dr' ? 'DR' : 'performance');
 
 function activationTokens(run: RunRecord): readonly string[] {
   return (
     [
-      ['issueDrActivationToken', 'updateDrPrimary', 'DR'],
-      ['issuePerformanceActivationToken', 'updatePerformancePrimary', 'performance'],
-      ['issueDrEnableToken', 'enableDrSecondary', 'DR'],
-      ['issuePerformanceEnableToken', 'enablePerformanceSecondary', 'performance'],
+      ['issueActivationToken', 'updatePrimary'],
+      ['issueEnableToken', 'enableSecondary'],
     ] as const
-  ).flatMap(([issue, use, kind]) => {
-    const used = new Set(effective(run, use).map(({ input }) => textOf(fieldsOf(input['activation'])['id'])));
+  ).flatMap(([issue, use]) => {
+    const idOf = (kind: string, id: unknown) => `${kind} ${textOf(id) ?? ''}`;
+    const used = new Set(
+      effective(run, use).map((each) => idOf(kindOf(each), fieldsOf(each.input['activation'])['id'])),
+    );
     return completed(run, issue)
-      .filter(({ result }) => result['form'] !== 'none' && !used.has(textOf(result['id'])))
+      .filter((each) => each.result['form'] !== 'none' && !used.has(idOf(kindOf(each), each.result['id'])))
       .map(
         (activity) =>
-          `A ${kind} activation token for ${inputText(activity, 'secondary')} (id ${textOf(activity.result['id']) ?? 'unknown'}) was issued on ${inputText(activity, 'primary')} and not seen used: revoke that id with revoke-secondary unless it is in use.`,
+          `A ${inWords(activity)} activation token for ${inputText(activity, 'secondary')} (id ${textOf(activity.result['id']) ?? 'unknown'}) was issued on ${inputText(activity, 'primary')} and not seen used: revoke that id with revoke-secondary unless it is in use.`,
       );
   });
 }

@@ -65,10 +65,8 @@ const OBSERVED: Readonly<Record<string, (result: Fields) => string | undefined>>
     `active node ${textOf(stableActiveNode) ?? '?'}, written${markerReadAt === undefined ? '' : ', marker read'}`,
   probeService: ({ tries }) =>
     `first success after ${numberOf(tries) === 1 ? '1 try' : `${numberOf(tries) ?? '?'} tries`}`,
-  issueDrActivationToken: activationToken,
-  issuePerformanceActivationToken: activationToken,
-  issueDrEnableToken: activationToken,
-  issuePerformanceEnableToken: activationToken,
+  issueActivationToken: activationToken,
+  issueEnableToken: activationToken,
   awaitPerformanceSecondaries: ({ following }) =>
     listOf(following)
       .map(fieldsOf)

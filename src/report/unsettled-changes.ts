@@ -1,4 +1,5 @@
 import type { ActivityRecord } from './activity-records';
+import { kindOf } from './activity-records';
 import type { RunRecord } from './history-events';
 import { fieldsOf, textOf } from './history-values';
 
@@ -6,8 +7,6 @@ import { fieldsOf, textOf } from './history-values';
  * Changes of a run that ended early: those that may have been made, although nobody saw it, and those that were made and
  * that nothing followed. Which cluster is primary, and what was wiped, is told elsewhere.
  */
-
-type Kind = 'DR' | 'performance';
 
 interface Told {
   /** The cluster that it changes, and what else tells two of them apart. */
@@ -20,55 +19,45 @@ interface Told {
 
 const cluster = (activity: ActivityRecord) => inputOf(activity, 'cluster');
 const secondaryOf = (activity: ActivityRecord) => textOf(activity.input['secondary']) ?? inputOf(activity, 'id');
-const statusOf = (kind: Kind) => `sys/replication/${pathOf(kind)}/status`;
-const pathOf = (kind: Kind) => (kind === 'DR' ? 'dr' : 'performance');
+const kindName = (activity: ActivityRecord) => (kindOf(activity) === 'dr' ? 'DR' : 'performance');
+const statusOf = (activity: ActivityRecord) => `sys/replication/${kindOf(activity)}/status`;
 
-const enablePrimary = (kind: Kind): Told => ({
+const disable = (role: 'primary' | 'secondary'): Told => ({
   on: cluster,
-  done: () => `made ${kind} primary`,
+  done: (activity) => `disabled as ${kindName(activity)} ${role}`,
   next: (activity) =>
-    `read ${statusOf(kind)} of it. If it is primary and is to be none, end that with replicationTeardown {"kind": "${pathOf(kind)}", "cluster": "${cluster(activity)}"}.`,
-});
-const revoke = (kind: Kind): Told => ({
-  on: (activity) => `${secondaryOf(activity)} on ${cluster(activity)}`,
-  done: () => 'revoked',
-  next: (activity) =>
-    `read known_secondaries in ${statusOf(kind)} of ${cluster(activity)}. Where the id ${inputOf(activity, 'id')} is missing, ${secondaryOf(activity)} is cut off: finish with secondaryDecommission, or connect it again with secondaryRepointing.`,
-});
-const forget = (kind: Kind): Told => ({
-  on: cluster,
-  done: () => `made to forget its ${kind} primary`,
-  next: () =>
-    `read ${statusOf(kind)} of it. Where it knows no primary any more, secondaryRepointing connects it again, without a wipe.`,
-});
-const disable = (kind: Kind, role: 'primary' | 'secondary'): Told => ({
-  on: cluster,
-  done: () => `disabled as ${kind} ${role}`,
-  next: () =>
     role === 'primary'
-      ? `read ${statusOf(kind)} of it. If it is disabled, its secondaries are cut off for good, and still look for it.`
-      : `read ${statusOf(kind)} of it. If it is disabled, it becomes a secondary again only by being wiped, and its primary may still know its id.`,
-});
-const enableToken = (kind: Kind): Told => ({
-  on: (activity) => `An activation token for ${inputOf(activity, 'secondary')}`,
-  done: (activity) => `issued on ${inputOf(activity, 'primary')}`,
-  next: (activity) =>
-    `read known_secondaries in ${statusOf(kind)} of ${inputOf(activity, 'primary')}, and revoke the id of ${inputOf(activity, 'secondary')} unless it is in use.`,
+      ? `read ${statusOf(activity)} of it. If it is disabled, its secondaries are cut off for good, and still look for it.`
+      : `read ${statusOf(activity)} of it. If it is disabled, it becomes a secondary again only by being wiped, and its primary may still know its id.`,
 });
 
 const TOLD: Readonly<Record<string, Told>> = {
-  enableDrPrimary: enablePrimary('DR'),
-  enablePerformancePrimary: enablePrimary('performance'),
-  revokeDrSecondary: revoke('DR'),
-  revokePerformanceSecondary: revoke('performance'),
-  forgetDrPrimary: forget('DR'),
-  forgetPerformancePrimary: forget('performance'),
-  disableDrPrimary: disable('DR', 'primary'),
-  disablePerformancePrimary: disable('performance', 'primary'),
-  disableDrSecondary: disable('DR', 'secondary'),
-  disablePerformanceSecondary: disable('performance', 'secondary'),
-  issueDrEnableToken: enableToken('DR'),
-  issuePerformanceEnableToken: enableToken('performance'),
+  enablePrimary: {
+    on: cluster,
+    done: (activity) => `made ${kindName(activity)} primary`,
+    next: (activity) =>
+      `read ${statusOf(activity)} of it. If it is primary and is to be none, end that with replicationTeardown {"kind": "${kindOf(activity)}", "cluster": "${cluster(activity)}"}.`,
+  },
+  revokeSecondary: {
+    on: (activity) => `${secondaryOf(activity)} on ${cluster(activity)}`,
+    done: () => 'revoked',
+    next: (activity) =>
+      `read known_secondaries in ${statusOf(activity)} of ${cluster(activity)}. Where the id ${inputOf(activity, 'id')} is missing, ${secondaryOf(activity)} is cut off: finish with secondaryDecommission, or connect it again with secondaryRepointing.`,
+  },
+  forgetPrimary: {
+    on: cluster,
+    done: (activity) => `made to forget its ${kindName(activity)} primary`,
+    next: (activity) =>
+      `read ${statusOf(activity)} of it. Where it knows no primary any more, secondaryRepointing connects it again, without a wipe.`,
+  },
+  disablePrimary: disable('primary'),
+  disableSecondary: disable('secondary'),
+  issueEnableToken: {
+    on: (activity) => `An activation token for ${inputOf(activity, 'secondary')}`,
+    done: (activity) => `issued on ${inputOf(activity, 'primary')}`,
+    next: (activity) =>
+      `read known_secondaries in ${statusOf(activity)} of ${inputOf(activity, 'primary')}, and revoke the id of ${inputOf(activity, 'secondary')} unless it is in use.`,
+  },
   writePathsFilter: {
     on: (activity) => `The paths filter of ${inputOf(activity, 'id')} on ${cluster(activity)}`,
     done: () => 'written',
@@ -76,8 +65,7 @@ const TOLD: Readonly<Record<string, Told>> = {
   },
 };
 /** What the two onboardings do before their wipe, and what stands where they end before it. */
-const PREPARED: readonly string[] = ['enableDrPrimary', 'enablePerformancePrimary', 'writePathsFilter'];
-const WIPES: readonly string[] = ['enableDrSecondary', 'enablePerformanceSecondary'];
+const PREPARED: readonly string[] = ['enablePrimary', 'writePathsFilter'];
 const ONBOARDINGS: readonly string[] = ['drSecondaryOnboarding', 'performanceSecondaryOnboarding'];
 
 /** Whether it is not known if a change took effect. */
@@ -91,7 +79,7 @@ export function unsettledChanges(run: RunRecord): readonly string[] {
   for (const activity of run.activities) {
     const told = toldOf(activity);
     if (!told) continue;
-    const key = `${activity.type} ${told.on(activity)}`;
+    const key = `${activity.type} ${kindOf(activity)} ${told.on(activity)}`;
     if (activity.state === 'completed') last.delete(key);
     else if (isUndecided(activity)) last.set(key, activity);
   }
@@ -103,7 +91,7 @@ export function unsettledChanges(run: RunRecord): readonly string[] {
 
 /** What an onboarding prepared and did not come to use. */
 export function preparedInVain({ runbook, activities }: RunRecord): readonly string[] {
-  if (!ONBOARDINGS.includes(runbook) || activities.some(({ type }) => WIPES.includes(type))) return [];
+  if (!ONBOARDINGS.includes(runbook) || activities.some(({ type }) => type === 'enableSecondary')) return [];
   return activities.flatMap((activity) => {
     const told = PREPARED.includes(activity.type) ? toldOf(activity) : undefined;
     if (!told || activity.state !== 'completed' || activity.result['outcome'] !== 'done') return [];
@@ -116,8 +104,8 @@ export function cutOffAndLeft({ activities }: RunRecord): readonly string[] {
   return activities.flatMap((activity) => {
     const { type, state, result } = activity;
     if (state !== 'completed' || result['outcome'] === 'not-done') return [];
-    const kind: Kind = type.includes('Performance') ? 'performance' : 'DR';
-    if (type === 'revokeDrSecondary' || type === 'revokePerformanceSecondary') {
+    const kind = kindName(activity);
+    if (type === 'revokeSecondary') {
       const target = textOf(activity.input['secondary']);
       const settled = activities.some(
         (each) =>
@@ -130,7 +118,7 @@ export function cutOffAndLeft({ activities }: RunRecord): readonly string[] {
         `${secondaryOf(activity)} was revoked on ${cluster(activity)} and still is a ${kind} secondary that looks for it: start secondaryDecommission for it again, or disable it with replicationTeardown.`,
       ];
     }
-    if (type !== 'disableDrPrimary' && type !== 'disablePerformancePrimary') return [];
+    if (type !== 'disablePrimary') return [];
     return [
       `${cluster(activity)} was disabled as ${kind} primary: each of its former secondaries still looks for it. End that with replicationTeardown, or wipe and onboard them.`,
     ];

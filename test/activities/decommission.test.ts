@@ -66,7 +66,8 @@ async function teardown(input: Readonly<Record<string, unknown>>, ...gates: Gate
 describe('nothing happens without exactly this approval', () => {
   it('a revocation needs gate revoke, for this id of this secondary of this primary', async () => {
     const revoke = (authority: Authority, more = {}) =>
-      bench.failure('revokeDrSecondary', {
+      bench.failure('revokeSecondary', {
+        kind: 'dr',
         deployment: DEPLOYMENT,
         cluster: 'east',
         id: idOf('west'),
@@ -93,7 +94,8 @@ describe('nothing happens without exactly this approval', () => {
   it('forgetting the primary needs gate revoke, and a secondary that is not connected any more', async () => {
     const authority = await decommissioning({ secondary: 'west' }, 'revoke');
     const token = await bench.operationToken('west', ['dr.update-primary']);
-    const connected = await bench.failure('forgetDrPrimary', {
+    const connected = await bench.failure('forgetPrimary', {
+      kind: 'dr',
       deployment: DEPLOYMENT,
       cluster: 'west',
       token,
@@ -103,10 +105,9 @@ describe('nothing happens without exactly this approval', () => {
     expect(connected.message).toContain('is connected to its primary');
   });
 
-  it.each(['disableDrPrimary', 'disablePerformancePrimary'] as const)('%s needs gate disable', async (name) => {
-    const kind = name === 'disableDrPrimary' ? 'dr' : 'performance';
+  it.each(['dr', 'performance'] as const)('disabling a primary (%s) needs gate disable', async (kind) => {
     const disable = (authority: Authority, cluster = 'east') =>
-      bench.failure(name, { deployment: DEPLOYMENT, cluster, authority });
+      bench.failure('disablePrimary', { deployment: DEPLOYMENT, kind, cluster, authority });
     expect(await disable(await teardown({ kind, cluster: 'east' }))).toMatchObject({ code: 'NOT_APPROVED' });
     const other = kind === 'dr' ? 'performance' : 'dr';
     expect(await disable(await teardown({ kind: other, cluster: 'east' }, 'disable'))).toMatchObject({
@@ -118,10 +119,12 @@ describe('nothing happens without exactly this approval', () => {
     const token = await bench.operationToken('west', ['dr.disable']);
     const authority = await teardown({ kind: 'dr', cluster: 'west' });
     const input = { deployment: DEPLOYMENT, cluster: 'west', token };
-    expect(await bench.failure('disableDrSecondary', { ...input, authority })).toMatchObject({ code: 'NOT_APPROVED' });
+    expect(await bench.failure('disableSecondary', { kind: 'dr', ...input, authority })).toMatchObject({
+      code: 'NOT_APPROVED',
+    });
     const wrongUse = await bench.operationToken('west', ['dr.promote']);
     const good = await teardown({ kind: 'dr', cluster: 'west' }, 'disable');
-    const refused = await bench.failure('disableDrSecondary', { ...input, token: wrongUse, authority: good });
+    const refused = await bench.failure('disableSecondary', { kind: 'dr', ...input, token: wrongUse, authority: good });
     expect(refused).toMatchObject({ code: 'SEALED_VALUE_INVALID', details: { outcomeKnown: true } });
   });
 });
@@ -134,7 +137,12 @@ describe('what changed since the approval counts', () => {
     if (role.mode !== 'primary') throw new Error('europe is no DR primary');
     const more = { id: 'new', certificate: 'c', expiresAt: 0, activated: false };
     europe.setRole('dr', { ...role, knownSecondaries: [...role.knownSecondaries, more] }, bench.service.now());
-    const failed = await bench.failure('disableDrPrimary', { deployment: DEPLOYMENT, cluster: 'europe', authority });
+    const failed = await bench.failure('disablePrimary', {
+      kind: 'dr',
+      deployment: DEPLOYMENT,
+      cluster: 'europe',
+      authority,
+    });
     europe.setRole('dr', role, bench.service.now());
     expect(failed).toMatchObject({ code: 'NOT_APPROVED' });
     expect(failed.message).toContain(`cuts off ${[idOf('europe-dr'), 'new'].sort().join(', ')}`);
@@ -145,7 +153,7 @@ describe('what changed since the approval counts', () => {
     await bench.cluster('north').kill();
     bench.service.advanceClock(10_000);
     const input = { deployment: DEPLOYMENT, cluster: 'east', id: idOf('west'), secondary: 'west', authority };
-    const failed = await bench.failure('revokeDrSecondary', input);
+    const failed = await bench.failure('revokeSecondary', { kind: 'dr', ...input });
     expect(failed).toMatchObject({ code: 'PRECONDITION_FAILED', details: { outcomeKnown: true } });
     expect(failed.details['next']).toContain('acknowledgeLastSecondary');
     await bench.cluster('north').restart();
@@ -154,7 +162,7 @@ describe('what changed since the approval counts', () => {
   it('a secondary that was attached again while its token was made is not disabled by the plan of a decommission', async () => {
     const west = { deployment: DEPLOYMENT, cluster: 'west', token: await bench.operationToken('west', ['dr.disable']) };
     const authority = await decommissioning({ secondary: 'west', afterwards: 'disable' }, 'disable');
-    const connected = await bench.failure('disableDrSecondary', { ...west, authority });
+    const connected = await bench.failure('disableSecondary', { kind: 'dr', ...west, authority });
     expect(connected).toMatchObject({ code: 'PRECONDITION_FAILED', details: { outcomeKnown: true } });
     expect(connected.message).toBe('west is connected to its primary.');
     // Nor by the plan of a teardown that found it alone; that of one in use says that it is.
@@ -176,7 +184,7 @@ describe('what changed since the approval counts', () => {
   it('the performance role of a DR secondary is not taken for disabled', async () => {
     const authority = await teardown({ kind: 'performance', cluster: 'europe' }, 'disable');
     const input = { deployment: DEPLOYMENT, cluster: 'europe-dr', authority };
-    const failed = await bench.failure('disablePerformanceSecondary', input);
+    const failed = await bench.failure('disableSecondary', { kind: 'performance', ...input });
     expect(failed).toMatchObject({ code: 'PRECONDITION_FAILED' });
     expect(failed.message).toContain("its performance role is its primary's");
   });

@@ -63,9 +63,9 @@ const calls = () => ({
 });
 /** Calls since the test began. */
 const made = (which: keyof typeof before) => calls()[which] - before[which];
-const issue = () => bench.call('issueDrActivationToken', { ...TO_WEST, token, authority });
+const issue = () => bench.call('issueActivationToken', { kind: 'dr', ...TO_WEST, token, authority });
 const point = (activation: ActivationTokenResult) =>
-  bench.call('updateDrPrimary', { ...TO_WEST, token, activation, authority });
+  bench.call('updatePrimary', { kind: 'dr', ...TO_WEST, token, activation, authority });
 const known = () => bench.cluster('west').snapshotState().dr.knownSecondaries;
 
 it('by an encrypted token: issued, used once, and then it streams', async () => {
@@ -126,7 +126,7 @@ it('412 and 500 for some seconds after a promotion are waited out', async () => 
 
 it('a token that is refused for certain is not asked for again', async () => {
   bench.service.faults.add({ cluster: 'west', endpoint: ISSUE, action: { status: 403 }, times: Infinity });
-  expect(await bench.failure('issueDrActivationToken', { ...TO_WEST, token, authority })).toMatchObject({
+  expect(await bench.failure('issueActivationToken', { kind: 'dr', ...TO_WEST, token, authority })).toMatchObject({
     code: 'PERMISSION_DENIED',
     retryable: false,
   });
@@ -168,7 +168,7 @@ it('the id of a secondary that is connected now is never revoked', async () => {
     action: { status: 200, body: status },
     times: Infinity,
   });
-  const failure = await bench.failure('issueDrActivationToken', { ...TO_WEST, token, authority });
+  const failure = await bench.failure('issueActivationToken', { kind: 'dr', ...TO_WEST, token, authority });
   expect(failure).toMatchObject({ code: 'PRECONDITION_FAILED', retryable: false });
   expect(failure.details['observed']).toContain('connected');
   expect([made('revoke'), made('issue')]).toEqual([0, 1]);
@@ -218,15 +218,17 @@ it('without an approved plan that leads there nothing is issued, revoked or used
     // What a history holds need not be what the types say.
     const asked = { ...TO_WEST, token, authority: given as Authority };
     const failures = [
-      await bench.failure('issueDrActivationToken', asked),
-      await bench.failure('updateDrPrimary', { ...asked, activation }),
+      await bench.failure('issueActivationToken', { kind: 'dr', ...asked }),
+      await bench.failure('updatePrimary', { kind: 'dr', ...asked, activation }),
     ];
     expect([why, ...failures.map(({ code }) => code)]).toEqual([why, 'NOT_APPROVED', 'NOT_APPROVED']);
   }
   expect(bench.changes()).toEqual(changes);
   const right = own('east', 'west');
   const repointing = { plan: right, approvals: [await bench.approval('repoint', right.digest)] };
-  expect(await bench.call('updateDrPrimary', { ...TO_WEST, token, activation, authority: repointing })).toMatchObject({
+  expect(
+    await bench.call('updatePrimary', { kind: 'dr', ...TO_WEST, token, activation, authority: repointing }),
+  ).toMatchObject({
     outcome: 'done',
   });
 });
@@ -247,11 +249,18 @@ it('tokens of another run, cluster or use open nothing, and nothing is called', 
     { source: 'sealed', cluster: 'west', value: await bench.sealOperationToken('east', live, ['dr.update-primary']) },
   ];
   for (const reference of references) {
-    const failure = await bench.failure('updateDrPrimary', { ...TO_WEST, token: reference, activation, authority });
+    const failure = await bench.failure('updatePrimary', {
+      kind: 'dr',
+      ...TO_WEST,
+      token: reference,
+      activation,
+      authority,
+    });
     expect(failure).toMatchObject({ code: 'SEALED_VALUE_INVALID', retryable: false });
   }
   // An activation token that another primary issued is not used either.
-  const turned = await bench.failure('updateDrPrimary', {
+  const turned = await bench.failure('updatePrimary', {
+    kind: 'dr',
     deployment: DEPLOYMENT,
     primary: 'east',
     secondary: 'west',
@@ -260,7 +269,8 @@ it('tokens of another run, cluster or use open nothing, and nothing is called', 
     authority,
   });
   expect(turned.code).toBe('PRECONDITION_FAILED');
-  const batch = await bench.failure('updateDrPrimary', {
+  const batch = await bench.failure('updatePrimary', {
+    kind: 'dr',
     ...TO_WEST,
     token: { source: 'batch', cluster: 'east' },
     activation,

@@ -160,7 +160,7 @@ describe('a sealed activation token', () => {
     const token = await bench.operationToken('west');
     const input = { deployment: DEPLOYMENT, primary: 'east', secondary: 'west', token, authority, activation };
     const before = bench.calls('west', 'dr/secondary/update-primary');
-    const outcome = await bench.call('updateDrPrimary', input).then(
+    const outcome = await bench.call('updatePrimary', { kind: 'dr', ...input }).then(
       (result) => result.outcome,
       (error: { type?: string }) => error.type,
     );

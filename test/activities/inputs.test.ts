@@ -31,6 +31,13 @@ it.each<[string, keyof RunbookActivities, object]>([
   ['arrivals without end', 'checkDeclines', { deployment: DEPLOYMENT, arrived: Array(100_001).fill(1) }],
   ['an epoch that is none', 'createCeremony', { deployment: DEPLOYMENT, epoch: 1.5 }],
   ['more targets than clusters', 'createCeremony', { deployment: DEPLOYMENT, targets: Array(1_001).fill({}) }],
+  ['no kind of replication', 'disablePrimary', { deployment: DEPLOYMENT, cluster: 'east' }],
+  ['a kind of token', 'disablePrimary', { deployment: DEPLOYMENT, cluster: 'east', kind: 'root-token' }],
+  ['a DR secondary without a token', 'disableSecondary', { deployment: DEPLOYMENT, cluster: 'west', kind: 'dr' }],
+  ['forgetting without a token', 'forgetPrimary', { deployment: DEPLOYMENT, cluster: 'west', kind: 'dr' }],
+  ['re-pointing without a token', 'updatePrimary', { ...between, kind: 'dr' }],
+  ['re-pointing without a filter', 'updatePrimary', { ...between, kind: 'performance' }],
+  ['no filter for an activation token', 'issueActivationToken', { ...between, kind: 'performance', expected: {} }],
   ['an input of another runbook', 'assessDrSwitchover', { input: { deployment: DEPLOYMENT, cluster: 'east' } }],
   ['a ledger entry with a path', 'disposeLedgerToken', { deployment: DEPLOYMENT, cluster: 'east', entry: '../x' }],
 ])('%s is refused before anything is read', async (_what, name, input) => {

@@ -67,9 +67,7 @@ async function planFor(secondary: string, approved = true): Promise<Authority> {
 
 function issue(secondary: string): Promise<ActivationTokenResult> {
   const both = { deployment: DEPLOYMENT, primary: 'east', secondary, form: 'auto' as const, calledBefore: false };
-  return secondary === 'europe'
-    ? bench.call('issuePerformanceEnableToken', both)
-    : bench.call('issueDrEnableToken', both);
+  return bench.call('issueEnableToken', { kind: secondary === 'europe' ? 'performance' : 'dr', ...both });
 }
 
 const enables = (cluster: string) => bench.calls(cluster, 'secondary/enable');
@@ -92,10 +90,14 @@ describe('the wipe of a cluster', () => {
       { plan: north.plan, approvals: [await bench.approval('wipe', north.plan.digest, 'olga')] },
     ];
     for (const authority of forged)
-      expect(await bench.failure('enableDrSecondary', { ...both, authority })).toMatchObject({ code: 'NOT_APPROVED' });
+      expect(await bench.failure('enableSecondary', { kind: 'dr', ...both, authority })).toMatchObject({
+        code: 'NOT_APPROVED',
+      });
     // Approved for DR replication is not approved for performance replication.
     const other = { ...both, authority: north };
-    expect(await bench.failure('enablePerformanceSecondary', other)).toMatchObject({ code: 'NOT_APPROVED' });
+    expect(await bench.failure('enableSecondary', { kind: 'performance', ...other })).toMatchObject({
+      code: 'NOT_APPROVED',
+    });
     expect(enables('north')).toBe(0);
   });
 
@@ -109,7 +111,7 @@ describe('the wipe of a cluster', () => {
       calledBefore: false,
     };
     bench.signaled('approve', authority.approvals, undefined, Date.now() - 9 * 3_600_000);
-    const refused = await bench.failure('enableDrSecondary', { ...input, authority });
+    const refused = await bench.failure('enableSecondary', { kind: 'dr', ...input, authority });
     bench.history = { events: [] };
     expect(refused).toMatchObject({ code: 'NOT_APPROVED', details: { outcomeKnown: true } });
     expect(refused.details['observed']).toContain('gate wipe was met at');
@@ -124,7 +126,7 @@ describe('the wipe of a cluster', () => {
     const authority = { plan: { text, digest }, approvals: [await bench.approval('wipe', digest)] };
     const both = { deployment: DEPLOYMENT, primary: 'east', secondary: 'south' };
     const input = { ...both, activation: await issue('south'), authority, calledBefore: false };
-    expect(await bench.failure('enableDrSecondary', input)).toMatchObject({ code: 'NOT_APPROVED' });
+    expect(await bench.failure('enableSecondary', { kind: 'dr', ...input })).toMatchObject({ code: 'NOT_APPROVED' });
     expect(enables('south')).toBe(0);
   });
 
@@ -141,11 +143,13 @@ describe('the wipe of a cluster', () => {
       calledBefore: false,
     };
     const input = { ...both, filter: FILTER };
-    expect(await bench.failure('enablePerformanceSecondary', input)).toMatchObject({
+    expect(await bench.failure('enableSecondary', { kind: 'performance', ...input })).toMatchObject({
       code: 'PRECONDITION_FAILED',
       details: { observed: `no paths filter under ${id}`, needed: `deny us-customers/ under ${id}` },
     });
-    expect(await bench.failure('enablePerformanceSecondary', both)).toMatchObject({ code: 'NOT_APPROVED' });
+    expect(await bench.failure('enableSecondary', { kind: 'performance', ...both })).toMatchObject({
+      code: 'NOT_APPROVED',
+    });
     expect(enables('europe')).toBe(0);
   });
 
@@ -161,7 +165,7 @@ describe('the wipe of a cluster', () => {
       calledBefore: false,
     };
     const began = Date.now();
-    expect(await bench.call('enableDrSecondary', input, { attempt: 2 })).toMatchObject({
+    expect(await bench.call('enableSecondary', { kind: 'dr', ...input }, { attempt: 2 })).toMatchObject({
       outcome: 'not-done',
       calls: 0,
     });
@@ -179,7 +183,7 @@ describe('the wipe of a cluster', () => {
         bench.service.now(),
       );
     const both = { deployment: DEPLOYMENT, primary: 'east', secondary: 'north', calledBefore: false };
-    const failure = await bench.failure('enableDrSecondary', { ...both, activation, authority });
+    const failure = await bench.failure('enableSecondary', { kind: 'dr', ...both, activation, authority });
     expect(failure).toMatchObject({
       code: 'PRECONDITION_FAILED',
       details: { observed: 'DR disabled, performance primary' },
@@ -192,7 +196,12 @@ describe('the wipe of a cluster', () => {
 it('no second primary is made while one of its set is silent, although it answered before', async () => {
   const authority = await enablingOf('south', 'dr.primary.enable', 'plan');
   bench.service.faults.add({ cluster: 'east', endpoint: /./, action: 'reset', times: Infinity });
-  const failure = await bench.failure('enableDrPrimary', { deployment: DEPLOYMENT, cluster: 'south', authority });
+  const failure = await bench.failure('enablePrimary', {
+    kind: 'dr',
+    deployment: DEPLOYMENT,
+    cluster: 'south',
+    authority,
+  });
   bench.service.faults.clear();
   expect(failure).toMatchObject({ code: 'PRECONDITION_FAILED', details: { outcomeKnown: true } });
   expect(failure.message).toBe('Whether east is DR primary is not known.');
@@ -208,7 +217,7 @@ it('a cluster is made primary by a plan that says so, or that wipes a secondary 
     await enablingOf('north', 'dr.primary.enable', 'plan'),
     await enablingOf('south', 'dr.secondary.enable', 'wipe'),
   ])
-    expect((await bench.failure('enableDrPrimary', { ...asked, authority })).code).toBe('NOT_APPROVED');
+    expect((await bench.failure('enablePrimary', { kind: 'dr', ...asked, authority })).code).toBe('NOT_APPROVED');
   expect(bench.calls('south', 'primary/enable')).toBe(0);
   // Past the approval: east is primary of this set.
   for (const [operation, gate] of [
@@ -216,12 +225,12 @@ it('a cluster is made primary by a plan that says so, or that wipes a secondary 
     ['dr.primary.enable-for-secondary', 'wipe'],
   ] as const) {
     const authority = await enablingOf('south', operation, gate);
-    expect((await bench.failure('enableDrPrimary', { ...asked, authority })).message).toBe(
+    expect((await bench.failure('enablePrimary', { kind: 'dr', ...asked, authority })).message).toBe(
       'east is DR primary already.',
     );
     // Of both names, what new approvals would end is told: the run asks for them.
     bench.signaled('approve', authority.approvals, undefined, Date.now() - 9 * 3_600_000);
-    const old = await bench.failure('enableDrPrimary', { ...asked, authority });
+    const old = await bench.failure('enablePrimary', { kind: 'dr', ...asked, authority });
     bench.history = { events: [] };
     expect(old).toMatchObject({ code: 'NOT_APPROVED', details: { about: 'approvals too old', outcomeKnown: true } });
   }

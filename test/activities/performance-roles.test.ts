@@ -217,31 +217,33 @@ it('update-primary by token serves the secondary and the primary of the approved
   const none = { filter: 'none' } as const;
   const input = { deployment: DEPLOYMENT, primary: 'europe', secondary: 'asia', expected: none };
   const right = await authorityOf(repointing, ['repoint', 'grace']);
-  const activation = await bench.call('issuePerformanceActivationToken', { ...input, authority: right });
+  const activation = await bench.call('issueActivationToken', { kind: 'performance', ...input, authority: right });
   const use = (authority: Authority) => ({ ...input, activation, authority });
-  expect(await bench.failure('updatePerformancePrimary', use(await authorityOf(repointing)))).toEqual(
+  expect(await bench.failure('updatePrimary', { kind: 'performance', ...use(await authorityOf(repointing)) })).toEqual(
     refused('NOT_APPROVED'),
   );
   const other = await authorityOf(await assessRepointing({ ...asia, secondary: 'east' }), ['repoint', 'grace']);
-  expect(await bench.failure('updatePerformancePrimary', use(other))).toEqual(refused('NOT_APPROVED'));
+  expect(await bench.failure('updatePrimary', { kind: 'performance', ...use(other) })).toEqual(refused('NOT_APPROVED'));
   // The plan says that asia has no filter, and so it must be: with any other one it would be another plan.
   const filter = { mode: 'deny', paths: ['secret/'] } as const;
   for (const expected of [{ filter }, { filter, skippedBy: 'grace' }]) {
-    expect(await bench.failure('updatePerformancePrimary', { ...use(right), expected })).toEqual(
+    expect(await bench.failure('updatePrimary', { kind: 'performance', ...use(right), expected })).toEqual(
       refused('NOT_APPROVED'),
     );
-    expect(await bench.failure('issuePerformanceActivationToken', { ...input, authority: right, expected })).toEqual(
-      refused('NOT_APPROVED'),
-    );
+    expect(
+      await bench.failure('issueActivationToken', { kind: 'performance', ...input, authority: right, expected }),
+    ).toEqual(refused('NOT_APPROVED'));
   }
   const { clusterId: id } = bench.cluster('asia');
   const unasked = { deployment: DEPLOYMENT, cluster: 'europe', id, filter, secondary: 'asia', authority: right };
   expect(await bench.failure('writePathsFilter', unasked)).toEqual(refused('NOT_APPROVED'));
   await putFilter('europe', id, filter);
-  expect(await bench.failure('updatePerformancePrimary', use(right))).toEqual(refused('PRECONDITION_FAILED'));
+  expect(await bench.failure('updatePrimary', { kind: 'performance', ...use(right) })).toEqual(
+    refused('PRECONDITION_FAILED'),
+  );
   expect(bench.calls('asia', 'secondary/update-primary')).toBe(0);
   const skipped = { ...none, skippedBy: 'skipped by grace: we know' };
-  expect(await bench.call('updatePerformancePrimary', { ...use(right), expected: skipped })).toMatchObject({
+  expect(await bench.call('updatePrimary', { kind: 'performance', ...use(right), expected: skipped })).toMatchObject({
     outcome: 'done',
   });
   const roots = { ...input, kind: 'performance', filtered: false } as const;
@@ -310,7 +312,7 @@ it('a DR secondary is re-pointed by token only as approved', async () => {
   const input = { deployment: DEPLOYMENT, primary: 'east', secondary: 'west' };
   const token = await bench.operationToken('west');
   const asked = { ...input, token, authority: await authorityOf(await assess(), ['promote', 'grace']) };
-  expect(await bench.failure('issueDrActivationToken', asked)).toEqual(refused('NOT_APPROVED'));
+  expect(await bench.failure('issueActivationToken', { kind: 'dr', ...asked })).toEqual(refused('NOT_APPROVED'));
   const activation = { id: 'any', form: 'none', revokedBefore: false } as const;
-  expect(await bench.failure('updateDrPrimary', { ...asked, activation })).toEqual(refused('NOT_APPROVED'));
+  expect(await bench.failure('updatePrimary', { kind: 'dr', ...asked, activation })).toEqual(refused('NOT_APPROVED'));
 });

@@ -56,9 +56,9 @@ const write = (id: string, filter: PathsFilterFacts) =>
     authority,
   });
 const expected = { filter: FILTER };
-const issue = () => bench.call('issuePerformanceActivationToken', { ...TO_WEST, authority, expected });
+const issue = () => bench.call('issueActivationToken', { kind: 'performance', ...TO_WEST, authority, expected });
 const point = (activation: ActivationTokenResult) =>
-  bench.call('updatePerformancePrimary', { ...TO_WEST, activation, authority, expected });
+  bench.call('updatePrimary', { kind: 'performance', ...TO_WEST, activation, authority, expected });
 const compare = (id: string, expected?: PathsFilterFacts) =>
   bench.call('compareDynamicFilters', { ...TO_WEST, id, expected });
 
@@ -79,7 +79,7 @@ it('keeps its filter although update-primary drops it: read, used under the clus
   storage.write(`cluster/filter/${id}`, null, bench.service.now());
   const changes = bench.changes();
   expect(
-    await bench.failure('updatePerformancePrimary', { ...TO_WEST, activation, authority, expected }),
+    await bench.failure('updatePrimary', { kind: 'performance', ...TO_WEST, activation, authority, expected }),
   ).toMatchObject({
     code: 'PRECONDITION_FAILED',
     details: { observed: `no paths filter under ${id}` },
@@ -140,8 +140,10 @@ it('an update-primary that is refused is told as not done, with its calls; witho
   const { plan } = authority;
   for (const given of [undefined, { plan, approvals: [] }]) {
     const asked = { ...TO_WEST, authority: given as Authority, expected };
-    expect((await bench.failure('issuePerformanceActivationToken', asked)).code).toBe('NOT_APPROVED');
-    expect((await bench.failure('updatePerformancePrimary', { ...asked, activation })).code).toBe('NOT_APPROVED');
+    expect((await bench.failure('issueActivationToken', { kind: 'performance', ...asked })).code).toBe('NOT_APPROVED');
+    expect((await bench.failure('updatePrimary', { kind: 'performance', ...asked, activation })).code).toBe(
+      'NOT_APPROVED',
+    );
   }
   expect(bench.changes()).toEqual(changes);
   bench.service.faults.add({ endpoint: `POST ${BASE}/secondary/update-primary`, action: { status: 400 } });

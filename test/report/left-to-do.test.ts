@@ -76,9 +76,7 @@ describe('a run that was terminated', () => {
     }
     const ended = new HistoryBuilder().terminated(77_006, 'x').build().events ?? [];
     const report = reportFromHistory({ events: [...events, ...ended] }, IDENTITY);
-    const updates = report.steps.flatMap(({ activities }) =>
-      activities.filter(({ type }) => type === 'updateDrPrimary'),
-    );
+    const updates = report.steps.flatMap(({ activities }) => activities.filter(({ type }) => type === 'updatePrimary'));
     expect(updates.map(({ outcome }) => outcome)).toEqual(['not-done', 'not-done']);
     expect(report.steps.filter(({ name }) => name.startsWith('Point')).map(({ outcome }) => outcome)).toEqual([
       'failed',

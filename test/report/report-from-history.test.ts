@@ -69,8 +69,8 @@ describe('a finished switchover', () => {
     const joined = report.steps.find(({ name }) => name === 'Point north at west');
     expect(joined?.activities.map(({ type, cluster }) => `${type} ${cluster}`)).toEqual([
       'generateOperationToken north',
-      'issueDrActivationToken north',
-      'updateDrPrimary north',
+      'issueActivationToken north',
+      'updatePrimary north',
     ]);
   });
 

@@ -26,18 +26,20 @@ function left(runbook: string, changes: readonly Change[], aborted: boolean): st
 
 describe('a change whose outcome nobody knows is told, however the run ended', () => {
   it.each([
-    ['revokeDrSecondary', REVOKED, 'west on east may have been revoked: read known_secondaries'],
-    ['forgetPerformancePrimary', WEST, 'west may have been made to forget its performance primary'],
-    ['disableDrSecondary', WEST, 'west may have been disabled as DR secondary: read sys/replication/dr/status'],
-    ['disablePerformancePrimary', WEST, 'west may have been disabled as performance primary'],
-    ['enableDrPrimary', WEST, 'west may have been made DR primary: read sys/replication/dr/status of it'],
-    ['writePathsFilter', { ...WEST, id: 'x' }, 'The paths filter of x on west may have been written'],
+    ['revokeSecondary', 'dr', REVOKED, 'west on east may have been revoked: read known_secondaries'],
+    ['forgetPrimary', 'performance', WEST, 'west may have been made to forget its performance primary'],
+    ['disableSecondary', 'dr', WEST, 'west may have been disabled as DR secondary: read sys/replication/dr/status'],
+    ['disablePrimary', 'performance', WEST, 'west may have been disabled as performance primary'],
+    ['enablePrimary', 'dr', WEST, 'west may have been made DR primary: read sys/replication/dr/status of it'],
+    ['writePathsFilter', '', { ...WEST, id: 'x' }, 'The paths filter of x on west may have been written'],
     [
-      'issueDrEnableToken',
+      'issueEnableToken',
+      'dr',
       { deployment: 'payments', primary: 'east', secondary: 'west' },
       'An activation token for west may have been issued on east',
     ],
-  ])('%s', (type, input, text) => {
+  ])('%s %s', (type, kind, on, text) => {
+    const input = { ...on, kind };
     for (const aborted of [true, false]) {
       expect(left('secondaryDecommission', [{ type, input, failure: lost }], aborted)).toContain(text);
       expect(left('secondaryDecommission', [{ type, input, failure: denied }], aborted)).not.toContain('may have been');
@@ -51,17 +53,17 @@ describe('a change whose outcome nobody knows is told, however the run ended', (
 });
 
 it('what an onboarding prepared before its wipe is told where it came no further', () => {
-  const prepared = [{ type: 'enableDrPrimary', input: WEST, result: done }];
+  const prepared = [{ type: 'enablePrimary', input: { kind: 'dr', ...WEST }, result: done }];
   for (const aborted of [true, false])
     expect(left('drSecondaryOnboarding', prepared, aborted)).toContain('west was made DR primary and nothing was');
   expect(left('primaryEnablement', prepared, true)).toBe('');
-  const found = [{ type: 'enableDrPrimary', input: WEST, result: { ...done, outcome: 'already' } }];
+  const found = [{ type: 'enablePrimary', input: { kind: 'dr', ...WEST }, result: { ...done, outcome: 'already' } }];
   expect(left('drSecondaryOnboarding', found, true)).toBe('');
 });
 
 it('a terminated run that cut off a secondary says what is left on it', () => {
-  const revoked = { type: 'revokeDrSecondary', input: REVOKED, result: done };
+  const revoked = { type: 'revokeSecondary', input: { kind: 'dr', ...REVOKED }, result: done };
   expect(left('secondaryDecommission', [revoked], false)).toContain('west was revoked on east and still is a DR');
-  const settled = { type: 'disableDrSecondary', input: WEST, result: done };
+  const settled = { type: 'disableSecondary', input: { kind: 'dr', ...WEST }, result: done };
   expect(left('secondaryDecommission', [revoked, settled], false)).toBe('');
 });

@@ -8,8 +8,14 @@ const BOTH = { deployment: 'payments', primary: 'east', secondary: 'west' };
 function leftToDo(enabled: object | undefined, watched?: object): string {
   const history = new HistoryBuilder().started('drSecondaryOnboarding', { deployment: 'payments' });
   const issued = { id: 'id-west', form: 'wrapped', revokedBefore: false };
-  history.activity({ type: 'issueDrEnableToken', input: BOTH, scheduledAt: 100, endedAt: 200, result: issued });
-  const use = { type: 'enableDrSecondary', input: { ...BOTH, activation: issued }, scheduledAt: 300 };
+  history.activity({
+    type: 'issueEnableToken',
+    input: { kind: 'dr', ...BOTH },
+    scheduledAt: 100,
+    endedAt: 200,
+    result: issued,
+  });
+  const use = { type: 'enableSecondary', input: { kind: 'dr', ...BOTH, activation: issued }, scheduledAt: 300 };
   history.activity(enabled ? { ...use, endedAt: 400, result: enabled } : use);
   if (watched)
     history.activity({ type: 'followBootstrap', input: BOTH, scheduledAt: 500, endedAt: 600, result: watched });

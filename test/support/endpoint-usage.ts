@@ -205,13 +205,32 @@ export function callsMethod(text: string, method: string): boolean {
   const alias = text.includes(part) ? ALIASES[part] : undefined;
   return (
     text.includes(`client.${method}(`) ||
+    text.includes(`client${method.replace(/^(dr|performance)\./, '[kind].')}(`) ||
     (alias !== undefined && new RegExp(`\\b${alias}${method.slice(cut).replace('.', '\\.')}\\(`).test(text))
   );
 }
 
-/** Whether a runbook's text calls an activity. */
-export function callsActivity(text: string, activity: string): boolean {
-  return new RegExp(`\\b${activity}\\(`).test(text);
+/**
+ * Whether a runbook's text calls an activity; where a method is given, so that this may call it: an activity that is told
+ * one kind of replication changes nothing of the other.
+ */
+export function callsActivity(text: string, activity: string, method = ''): boolean {
+  const [, kind] = /^(dr|performance)\.(?!status$)/.exec(method) ?? [];
+  return [...text.matchAll(new RegExp(`\\.${activity}\\(|\\b${activity}\\(\\{`, 'g'))].some(({ index }) => {
+    const [, told] = /\bkind: '(\w+)'/.exec(argumentsAt(text, text.indexOf('(', index))) ?? [];
+    return kind === undefined || told === undefined || told === kind;
+  });
+}
+
+/** From a parenthesis to the one that closes it. */
+function argumentsAt(text: string, from: number): string {
+  let depth = 0;
+  for (let at = from; at < text.length; at += 1) {
+    if (text[at] === '(') depth += 1;
+    if (text[at] === ')') depth -= 1;
+    if (depth === 0) return text.slice(from, at);
+  }
+  return '';
 }
 
 /** docs/endpoints.md as it must be. */
@@ -224,7 +243,7 @@ export function endpointPage(): string {
       .map(([name]) => name)
       .sort();
     const users = [...runbooks]
-      .filter(([, text]) => callers.some((activity) => callsActivity(text, activity)))
+      .filter(([, text]) => callers.some((activity) => callsActivity(text, activity, method)))
       .map(([name]) => name);
     const list = (names: readonly string[]) =>
       names.length === 0 ? 'not yet' : names.map((each) => `\`${each}\``).join(', ');

@@ -123,10 +123,12 @@ const sources: { read?: Record<'runbooks' | 'activities', ReadonlyMap<string, st
 /** What these runbooks need of one kind of credential. */
 function grantsFor(runbooks: readonly RunbookName[], credentials: readonly Credential[]): readonly Grant[] {
   const texts = (sources.read ??= { runbooks: runbookTexts(), activities: activityTexts() });
-  const used = [...texts.activities].filter(([name]) =>
-    runbooks.some((runbook) => callsActivity(texts.runbooks.get(runbook) ?? '', name)),
-  );
-  const calls = (method: string) => used.some(([, text]) => callsMethod(text, method));
+  const calls = (method: string) =>
+    [...texts.activities].some(
+      ([name, text]) =>
+        callsMethod(text, method) &&
+        runbooks.some((runbook) => callsActivity(texts.runbooks.get(runbook) ?? '', name, method)),
+    );
   const fromTable = ENDPOINTS.filter(({ method }) => calls(method)).flatMap(({ endpoint }): Grant[] => {
     const [method = '', path = ''] = endpoint.replace(' /', ' ').split(' ');
     const credential = credentialOf(method, path);

@@ -179,8 +179,8 @@ describe('a writer to the namespace', () => {
     for (const name of [
       'demoteDrPrimary',
       'promoteDrSecondary',
-      'issueDrActivationToken',
-      'updateDrPrimary',
+      'issueActivationToken',
+      'updatePrimary',
       'generateOperationToken',
       'deleteOperationTokens',
     ])

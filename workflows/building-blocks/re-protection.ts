@@ -46,8 +46,8 @@ export async function followAsDrSecondary(
       token: await tokens.of(secondary),
     });
     return {
-      issue: async () => call.issueDrActivationToken(await following()),
-      use: async (activation) => call.updateDrPrimary({ ...(await following()), activation }),
+      issue: async () => call.issueActivationToken({ kind: 'dr', ...(await following()) }),
+      use: async (activation) => call.updatePrimary({ kind: 'dr', ...(await following()), activation }),
     };
   });
   if (!joined) return false;
@@ -111,13 +111,13 @@ export async function repointPerformanceSecondary(
   const joined = await repeatUnit(run, name, { effect, begin }, (call, approved) => {
     const asked = { deployment, primary, secondary, authority: approved, expected };
     return {
-      issue: () => call.issuePerformanceActivationToken(asked),
+      issue: () => call.issueActivationToken({ kind: 'performance', ...asked }),
       use: async (activation) => {
         tries += 1;
         // The try before may have dropped it, and the primary is asked for it right before the call.
         if (tries > 1 && filter && skippedBy === undefined)
           await call.writePathsFilter({ deployment, cluster: primary, secondary, id, filter, authority });
-        return call.updatePerformancePrimary({ ...asked, activation });
+        return call.updatePrimary({ kind: 'performance', ...asked, activation });
       },
     };
   });

@@ -6,10 +6,11 @@ import { findCluster, findDeployment } from '../../../src/inventory';
 import type { ActivityDependencies } from '../../dependencies';
 import type { ClusterAccess, Clusters } from '../clusters';
 import { describeReplication } from '../observe';
+import { kindName } from '../onboarding-read';
 import { describeFilter } from '../filters/paths-filters';
 import { credentialMay } from '../switchover/permissions';
 import { gateFacts, identityOf, observeDeployment, planDocument, siteFacts } from '../approvals/planning';
-import { CONNECTION, inWords, othersConnected } from './replication-end';
+import { CONNECTION, othersConnected } from './replication-end';
 import { check } from '../switchover/switchover-rule';
 import { assessTokenSource } from '../tokens/token-source';
 
@@ -38,7 +39,7 @@ export async function assessDecommission(
   const primary = observations.find(({ cluster }) => cluster === input.primary);
   const isPrimary = primary?.[kind]?.mode === 'primary';
   const rolePrecondition = check(
-    `${inWords(kind)} primary`,
+    `${kindName(kind)} primary`,
     input.primary,
     isPrimary,
     primary?.reachable ? describeReplication(primary[kind]) : (primary?.error ?? 'not readable'),
@@ -218,7 +219,7 @@ async function judgeAfterwards(
 }> {
   if (afterwards === 'nothing' || !secondary || !observation) return { preconditions: [] };
   const role = check(
-    `${inWords(kind)} secondary`,
+    `${kindName(kind)} secondary`,
     observation.cluster,
     observation[kind]?.mode === 'secondary',
     describeReplication(observation[kind]),
@@ -311,7 +312,7 @@ function planOf(
       ...(afterwards === 'forget-primary'
         ? [`Make ${name} forget its primary; it stays a secondary with its data`]
         : []),
-      ...(afterwards === 'disable' ? [`Disable ${inWords(kind)} replication on ${name}`] : []),
+      ...(afterwards === 'disable' ? [`Disable ${kindName(kind)} replication on ${name}`] : []),
     ],
     choices: { kind, id, afterwards, acknowledgeLastSecondary: input.acknowledgeLastSecondary },
   });

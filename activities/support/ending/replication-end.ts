@@ -1,35 +1,32 @@
-import type { Authority, ChangeResult } from '../../../src/contracts/activities';
+import type { Authority, ChangeResult, OfKind, OnCluster, SecondaryToken } from '../../../src/contracts/activities';
 import type { ReplicationObservation } from '../../../src/contracts/observations';
 import type { AllowedOperation, GatedOperation, RunbookPlan } from '../../../src/contracts/plan';
-import type { ReplicationKind } from '../../../src/contracts/runbook-inputs';
+import type { ReplicationKind, TokenUse } from '../../../src/contracts/runbook-inputs';
 import { RunbookError } from '../../../src/errors';
 import type { ActivityDependencies } from '../../dependencies';
 import { verifyBeginning } from '../approvals/authority';
 import type { ClusterAccess, Clusters } from '../clusters';
 import type { Execution } from '../execution';
-import { describeReplication, isAlive, readActive } from '../observe';
-import { awaitClusterId, readClusterId } from '../operation-token';
-import { beforeSending, readActConfirm } from '../read-act-confirm';
+import { describeReplication, isAlive } from '../observe';
+import { kindName, readKind } from '../onboarding-read';
+import { awaitClusterId, openOperationToken, readClusterId } from '../operation-token';
+import { CHANGE_TIMEOUT_MS, beforeSending, readActConfirm, withCredential } from '../read-act-confirm';
 
 /** How long a cluster that does not answer is waited for before its step parks, ms. */
 const ANSWER_BUDGET_MS = 30_000;
 
-/** What of the service the activities of both kinds of replication do alike. */
+/** One change of one kind of replication on one cluster. */
 export interface Acting {
   readonly dependencies: ActivityDependencies;
   readonly clusters: Clusters;
   readonly execution: Execution;
-  readonly kind: ReplicationKind;
-  readonly input: { readonly deployment: string; readonly cluster: string; readonly authority: Authority };
+  readonly input: OnCluster & OfKind & { readonly authority: Authority };
 }
 
-export function readKind(access: ClusterAccess, kind: ReplicationKind, signal: AbortSignal) {
-  return readActive(access, signal, (node) =>
-    kind === 'dr' ? access.client.dr.status({ node, signal }) : access.client.performance.status({ node, signal }),
-  );
+/** On a secondary: DR takes an operation token. */
+export interface ActingOnSecondary extends Acting {
+  readonly input: Acting['input'] & SecondaryToken;
 }
-
-export const inWords = (kind: ReplicationKind) => (kind === 'dr' ? 'DR' : kind);
 
 /** The secondaries of a primary that an approval of its end is bound to. */
 export function cutOffDetail(ids: readonly string[]): string {
@@ -58,17 +55,13 @@ export function othersConnected(primary: ReplicationObservation, id: string, hea
   );
 }
 
-/**
- * Revokes an id on its primary and sees that the primary does not know it any more.
- *
- * @param send - sends revoke-secondary
- */
+/** Revokes an id on its primary and sees that the primary does not know it any more. */
 export async function revoke(
   acting: Acting,
   { id, secondary }: { readonly id: string; readonly secondary?: string | undefined },
-  send: (access: ClusterAccess) => Promise<unknown>,
 ): Promise<ChangeResult> {
-  const { clusters, execution, kind, input } = acting;
+  const { clusters, execution, input } = acting;
+  const { kind } = input;
   const { signal } = execution;
   const { limits } = clusters.deployment(input.deployment);
   const { access, on } = await identified(acting);
@@ -83,26 +76,20 @@ export async function revoke(
       const plan = await verified(acting, { operation, on, ...(peer ? { with: peer } : {}), detail: id });
       if (kind === 'dr' && othersConnected(seen, id, limits.heartbeatAgeMs).length === 0)
         demandAcknowledgement(plan, input.cluster, id);
-      return () => send(access);
+      return async () => access.client[kind].primary.revokeSecondary({ id }, await withCredential(access, execution));
     },
   });
 }
 
-/**
- * Makes a secondary forget its primary. One that is connected is refused: its primary must have revoked it before.
- *
- * @param send - sends update-primary with a blank token
- */
-export async function forgetPrimary(
-  acting: Acting,
-  send: (access: ClusterAccess, clusterId: string) => Promise<unknown>,
-): Promise<ChangeResult> {
-  const { clusters, kind, input } = acting;
+/** Makes a secondary forget its primary. One that is connected is refused: its primary must have revoked it before. */
+export async function forgetPrimary(acting: ActingOnSecondary): Promise<ChangeResult> {
+  const { clusters, execution, input } = acting;
+  const { kind } = input;
   const { heartbeatAgeMs } = clusters.deployment(input.deployment).limits;
   const { access, on } = await identified(acting);
   return changed(acting, access, {
     until: hasForgotten,
-    needed: `${input.cluster} knows no ${inWords(kind)} primary`,
+    needed: `${input.cluster} knows no ${kindName(kind)} primary`,
     role: 'secondary',
     act: async (seen) => {
       if (isAlive(seen, heartbeatAgeMs))
@@ -110,26 +97,30 @@ export async function forgetPrimary(
           next: 'Revoke it on its primary first: what is connected is in use.',
         });
       await verified(acting, { operation: `${kind}.secondary.forget-primary`, on });
-      return () => send(access, on.clusterId);
+      return async () => {
+        const { client } = access;
+        if (kind === 'performance')
+          return client.performance.secondary.updatePrimary({ token: '' }, await withCredential(access, execution));
+        const drOperationToken = await operationToken(acting, access, on.clusterId, 'dr.update-primary');
+        return client.dr.secondary.updatePrimary({ drOperationToken, token: '' }, inBody(execution));
+      };
     },
   });
 }
 
 /** Ends replication on a primary: refuses where it knows other secondaries than those that were approved to be cut off. */
-export async function disablePrimary(
-  acting: Acting,
-  send: (access: ClusterAccess) => Promise<unknown>,
-): Promise<ChangeResult> {
-  const { kind, input } = acting;
+export async function disablePrimary(acting: Acting): Promise<ChangeResult> {
+  const { execution, input } = acting;
+  const { kind } = input;
   const { access, on } = await identified(acting);
   return changed(acting, access, {
     until: ({ mode }) => mode === 'disabled',
-    needed: `${inWords(kind)} replication is disabled on ${input.cluster}`,
+    needed: `${kindName(kind)} replication is disabled on ${input.cluster}`,
     role: 'primary',
     act: async (seen) => {
       const detail = cutOffDetail(seen.knownSecondaries ?? []);
       await verified(acting, { operation: `${kind}.primary.disable`, on, detail });
-      return () => send(access);
+      return async () => access.client[kind].primary.disable(await withCredential(access, execution));
     },
   });
 }
@@ -138,16 +129,14 @@ export async function disablePrimary(
  * Ends replication on a secondary. One that is connected is refused where only a disconnected one was approved: it is in
  * use, and comes back only by being wiped.
  */
-export async function disableSecondary(
-  acting: Acting,
-  send: (access: ClusterAccess, clusterId: string) => Promise<unknown>,
-): Promise<ChangeResult> {
-  const { clusters, kind, input } = acting;
+export async function disableSecondary(acting: ActingOnSecondary): Promise<ChangeResult> {
+  const { clusters, execution, input } = acting;
+  const { kind } = input;
   const { heartbeatAgeMs } = clusters.deployment(input.deployment).limits;
   const { access, on } = await identified(acting);
   return changed(acting, access, {
     until: ({ mode }) => mode === 'disabled',
-    needed: `${inWords(kind)} replication is disabled on ${input.cluster}`,
+    needed: `${kindName(kind)} replication is disabled on ${input.cluster}`,
     role: 'secondary',
     act: async (seen) => {
       const operation = `${kind}.secondary.disable` as const;
@@ -160,14 +149,20 @@ export async function disableSecondary(
           next: 'Somebody attached it again, or its revocation is not seen yet. Find out, then retry; abort where it is in use.',
           retryable: true,
         });
-      return () => send(access, on.clusterId);
+      return async () => {
+        const { client } = access;
+        if (kind === 'performance')
+          return client.performance.secondary.disable(await withCredential(access, execution));
+        const drOperationToken = await operationToken(acting, access, on.clusterId, 'dr.disable');
+        return client.dr.secondary.disable({ drOperationToken }, inBody(execution));
+      };
     },
   });
 }
 
 /** Read, act, confirm for one role change; what `act` looks at last leaves no doubt where it fails. */
 async function changed(
-  { clusters, execution, kind, input }: Acting,
+  { clusters, execution, input }: Acting,
   access: ClusterAccess,
   asked: {
     readonly until: (state: ReplicationObservation) => boolean;
@@ -178,6 +173,7 @@ async function changed(
   },
 ): Promise<ChangeResult> {
   const { signal } = execution;
+  const { kind } = input;
   let seen: ReplicationObservation | undefined;
   const { outcome, state, calledAt, calls } = await readActConfirm(execution, {
     read: async () => {
@@ -193,7 +189,7 @@ async function changed(
     allow: (found) => {
       seen = found;
       if (found.mode !== asked.role)
-        throw refused(input.cluster, `${input.cluster} is no ${inWords(kind)} ${asked.role}.`, found, asked.role);
+        throw refused(input.cluster, `${input.cluster} is no ${kindName(kind)} ${asked.role}.`, found, asked.role);
     },
     act: async () => {
       const last = seen;
@@ -210,6 +206,21 @@ async function changed(
     confirmedAt: Date.now(),
     calls,
   };
+}
+
+/** Of a DR secondary, for exactly this use. */
+function operationToken(
+  { dependencies, execution, input }: ActingOnSecondary,
+  access: ClusterAccess,
+  clusterId: string,
+  use: TokenUse,
+) {
+  return openOperationToken(dependencies, execution.run, access, clusterId, input.token, use);
+}
+
+/** Options of a call whose token is in its body. */
+function inBody({ signal }: Execution) {
+  return { signal, timeoutMs: CHANGE_TIMEOUT_MS };
 }
 
 async function identified({ clusters, execution, input }: Acting) {

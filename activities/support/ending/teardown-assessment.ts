@@ -6,9 +6,10 @@ import { findCluster, findDeployment } from '../../../src/inventory';
 import type { ActivityDependencies } from '../../dependencies';
 import type { Clusters } from '../clusters';
 import { describeReplication, isAlive } from '../observe';
+import { kindName } from '../onboarding-read';
 import { credentialMay } from '../switchover/permissions';
 import { gateFacts, identityOf, observeDeployment, planDocument, siteFacts } from '../approvals/planning';
-import { CONNECTION, cutOffDetail, inWords, othersConnected } from './replication-end';
+import { CONNECTION, cutOffDetail, othersConnected } from './replication-end';
 import { check } from '../switchover/switchover-rule';
 import { assessTokenSource } from '../tokens/token-source';
 
@@ -35,7 +36,7 @@ export async function assessTeardown(
   };
   const preconditions: Precondition[] = [
     check(
-      `${inWords(kind)} role readable`,
+      `${kindName(kind)} role readable`,
       input.cluster,
       role === 'primary' || role === 'secondary' || role === 'disabled',
       observed?.reachable ? describeReplication(state) : (observed?.error ?? 'not readable'),
@@ -169,13 +170,13 @@ function planOf(
       ? ['Clients of the performance secondaries read what these have now; their writes to shared data fail.']
       : []),
     ...(role === 'secondary'
-      ? [`${cluster} can become a ${inWords(kind)} secondary again only by being wiped and onboarded anew.`]
+      ? [`${cluster} can become a ${kindName(kind)} secondary again only by being wiped and onboarded anew.`]
       : []),
     ...(role === 'secondary' && knownBy
       ? [`${knownBy.primary} goes on knowing ${cluster} by the id ${knownBy.id} until it is revoked.`]
       : []),
     ...(role !== 'disabled' && (otherMode === 'primary' || otherMode === 'secondary')
-      ? [`The ${inWords(other)} replication of ${cluster} (${otherMode}) stays as it is.`]
+      ? [`The ${kindName(other)} replication of ${cluster} (${otherMode}) stays as it is.`]
       : []),
     ...ofTokens,
   ];
@@ -187,7 +188,7 @@ function planOf(
     operations,
     warnings,
     steps: [
-      ...(role === 'disabled' ? [] : [`Disable ${inWords(kind)} replication on ${cluster}, which is its ${role}`]),
+      ...(role === 'disabled' ? [] : [`Disable ${kindName(kind)} replication on ${cluster}, which is its ${role}`]),
       `See on every node of ${cluster} that it is disabled`,
     ],
     choices: { kind, role },

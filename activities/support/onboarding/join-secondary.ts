@@ -1,9 +1,4 @@
-import type {
-  ActivationToken,
-  PrimaryEndpoints,
-  SecondaryPublicKey,
-  UpdatePrimaryParameters,
-} from '../../../src/client';
+import type { ActivationToken, SecondaryPublicKey, UpdatePrimaryParameters } from '../../../src/client';
 import type { ActivationTokenResult, ChangeResult } from '../../../src/contracts/activities';
 import type { ReplicationObservation } from '../../../src/contracts/observations';
 import { RunbookError, isRunbookError } from '../../../src/errors';
@@ -13,7 +8,7 @@ import { issueActivationToken } from './activation-tokens';
 import type { ClusterAccess } from '../clusters';
 import type { Execution } from '../execution';
 import { describeReplication, isAlive } from '../observe';
-import { CHANGE_TIMEOUT_MS, awaitSettled, readActConfirm } from '../read-act-confirm';
+import { CHANGE_TIMEOUT_MS, awaitSettled, readActConfirm, withCredential } from '../read-act-confirm';
 
 /** Life of an activation token: it is used at once. */
 const ACTIVATION_TOKEN_SECONDS = 600;
@@ -38,43 +33,34 @@ export interface Joining {
   readonly read: (access: ClusterAccess) => Promise<ReplicationObservation>;
 }
 
-/** What issuing an activation token calls. */
-export interface IssuingCalls {
-  /** Makes a key pair on the secondary; `undefined` where it refuses: the token is wrapped then. */
-  readonly publicKey: () => Promise<SecondaryPublicKey | undefined>;
-  readonly secondaryToken: PrimaryEndpoints['secondaryToken'];
-  readonly revokeSecondary: PrimaryEndpoints['revokeSecondary'];
-}
-
 /**
  * Issues an activation token on the primary, sealed for the update-primary of this kind; none where the secondary is
  * attached already.
  *
- * @param calls - the endpoints of this kind of replication
+ * @param publicKey - makes a key pair on the secondary; `undefined` where it refuses: the token is wrapped then
  */
 export async function issueFor(
   dependencies: ActivityDependencies,
   execution: Execution,
   joining: Joining,
-  calls: IssuingCalls,
+  publicKey: () => Promise<SecondaryPublicKey | undefined>,
 ): Promise<ActivationTokenResult> {
-  const { source, target, clusterId: id } = joining;
-  const { signal, run } = execution;
+  const { kind, source, target, clusterId: id } = joining;
+  const { run, signal } = execution;
   if (isAttached(await joining.read(target), await clusterAddressesOf(source, signal), joining.heartbeatAgeMs))
     return { id, form: 'none', revokedBefore: false };
-  const key = await calls.publicKey();
-  const options = async () => ({ token: await source.credential(), signal, timeoutMs: CHANGE_TIMEOUT_MS });
+  const key = await publicKey();
   const issued = await issueActivationToken(execution, {
     id,
     cluster: source.entry.name,
     budgetMs: ISSUE_BUDGET_MS,
     readPrimary: () => readPrimary(joining),
     issue: async () =>
-      calls.secondaryToken(
+      source.client[kind].primary.secondaryToken(
         { id, ttl: `${ACTIVATION_TOKEN_SECONDS}s`, secondaryPublicKey: key?.publicKey },
-        await options(),
+        await withCredential(source, execution),
       ),
-    revoke: async () => calls.revokeSecondary({ id }, await options()),
+    revoke: async () => source.client[kind].primary.revokeSecondary({ id }, await withCredential(source, execution)),
   });
   return {
     id,

@@ -1,4 +1,4 @@
-import type { EnableSecondaryParameters, SecondaryPublicKey } from '../../../src/client';
+import type { SecondaryPublicKey } from '../../../src/client';
 import type {
   ActivationTokenResult,
   ChangeResult,
@@ -14,14 +14,21 @@ import type { ActivityDependencies } from '../../dependencies';
 import { verifyBeginning, verifyOperation } from '../approvals/authority';
 import type { ClusterAccess, Clusters } from '../clusters';
 import type { Execution } from '../execution';
-import type { IssuingCalls, Joining } from './join-secondary';
+import type { Joining } from './join-secondary';
 import { clusterAddressesOf, issueFor, readPrimary, useOf } from './join-secondary';
 import type { BothKinds } from '../onboarding-read';
 import { kindName, readBothKinds, readKind, rolesText } from '../onboarding-read';
 import { allUnsealed, readSealsOf, sealedNodes } from './onboarding-seals';
 import { awaitClusterId, readClusterId } from '../operation-token';
 import { describeFilter } from '../filters/paths-filters';
-import { CHANGE_TIMEOUT_MS, awaitSettled, awaitState, beforeSending, readActConfirm } from '../read-act-confirm';
+import {
+  CHANGE_TIMEOUT_MS,
+  awaitSettled,
+  awaitState,
+  beforeSending,
+  readActConfirm,
+  withCredential,
+} from '../read-act-confirm';
 
 /** How long a cluster that does not answer is waited for before its step parks, ms. */
 const ANSWER_BUDGET_MS = 30_000;
@@ -52,11 +59,8 @@ export interface Onboarding {
 export async function issueEnableToken(
   onboarding: Onboarding,
   { deployment, primary, secondary, form, calledBefore }: IssueEnableToken,
-  calls: Pick<IssuingCalls, 'secondaryToken' | 'revokeSecondary'> & {
-    readonly publicKey: () => Promise<SecondaryPublicKey>;
-  },
 ): Promise<ActivationTokenResult> {
-  const { dependencies, clusters, execution } = onboarding;
+  const { dependencies, clusters, execution, kind } = onboarding;
   const target = clusters.of(deployment, secondary);
   const source = clusters.of(deployment, primary);
   const state = await awaitJoinState(onboarding, source, target, { mayHaveCalled: calledBefore });
@@ -67,36 +71,23 @@ export async function issueEnableToken(
   const publicKey = async (): Promise<SecondaryPublicKey | undefined> => {
     if (form === 'wrapped') return undefined;
     try {
-      return await calls.publicKey();
+      return await target.client[kind].secondary.generatePublicKey(await withCredential(target, execution));
     } catch (error) {
       // `auto`: a service that makes no key here issues a wrapped token. A lost answer is tried again.
       if (form === 'auto' && isRunbookError(error) && error.outcomeKnown && !error.retryable) return undefined;
       throw error;
     }
   };
-  return issueFor(dependencies, execution, joining, { ...calls, publicKey });
-}
-
-/** What one enable of a secondary is about. */
-export interface Enabling extends EnableSecondary {
-  /** The filter that must be on the primary before anything is sent; absent where everything is. */
-  readonly filter?: PathsFilterFacts | undefined;
-  /** Reads what the primary keeps away from the secondary under an id; for performance replication. */
-  readonly readFilter?: (id: string) => Promise<PathsFilterFacts | undefined>;
+  return issueFor(dependencies, execution, joining, publicKey);
 }
 
 /**
  * Enables the secondary: **everything on it is wiped**. Approved for exactly this cluster ID, and right before the call
  * read again: the cluster ID, no replication of any kind, all nodes unsealed, its primary is one, its filter is in place.
  *
- * @param send - sends `secondary/enable` once
  * @returns outcome `not-done` where the token is of no use any more: public key, token and call are done again together
  */
-export async function enableSecondaryOn(
-  onboarding: Onboarding,
-  input: Enabling,
-  send: (parameters: EnableSecondaryParameters) => Promise<unknown>,
-): Promise<ChangeResult> {
+export async function enableSecondaryOn(onboarding: Onboarding, input: EnableSecondary): Promise<ChangeResult> {
   const { dependencies, clusters, execution, kind } = onboarding;
   const { deployment: name, activation, authority, filter } = input;
   const { signal, run } = execution;
@@ -139,17 +130,6 @@ export async function enableSecondaryOn(
   const addresses = await clusterAddressesOf(source, signal);
   const wrapped = activation.form === 'wrapped';
 
-  const lastLook = async () => {
-    refuseReplicating(target, await readBothKinds(target, signal));
-    const seals = await readSealsOf(target, signal);
-    if (!allUnsealed(seals))
-      throw refused(target, seals.observed, 'every node answers and is unsealed, so that sealed ones show the join');
-    if ((await readClusterId(target, signal)) !== clusterId)
-      throw refused(target, 'another cluster ID than a moment ago', `cluster ID ${clusterId}`);
-    await readPrimary(joining);
-    if (input.readFilter) requireFilter(source, clusterId, await input.readFilter(clusterId), filter);
-    await verifyBeginning(dependencies.inventory, run, name, authority, doing);
-  };
   try {
     const changed = await readActConfirm<JoinState>(execution, {
       read: () => readJoinState(target, signal, calls > 0),
@@ -161,15 +141,17 @@ export async function enableSecondaryOn(
       underWayMs,
       allow: (state) => refuseReplicating(target, state.roles),
       act: async () => {
-        await beforeSending(lastLook);
+        await beforeSending(async () => {
+          await lookBeforeWipe(joining, execution, filter);
+          await verifyBeginning(dependencies.inventory, run, name, authority, doing);
+        });
         execution.throwIfCancelled();
         calls += 1;
         calledAt ??= Date.now();
-        return send({
-          token,
-          primaryApiAddr: wrapped ? source.entry.apiAddressForPeers : undefined,
-          caFile: wrapped ? source.entry.caFileOnPeers : undefined,
-        });
+        const primaryApiAddr = wrapped ? source.entry.apiAddressForPeers : undefined;
+        const caFile = wrapped ? source.entry.caFileOnPeers : undefined;
+        const parameters = { token, primaryApiAddr, caFile };
+        return target.client[kind].secondary.enable(parameters, await withCredential(target, execution));
       },
     });
     return result(changed.outcome, describeJoin(target, changed.state));
@@ -179,6 +161,31 @@ export async function enableSecondaryOn(
       return result('not-done', `${target.entry.name} did not take the activation token (${error.code})`);
     throw error;
   }
+}
+
+/** The last look at both sides: nothing that replicates, is sealed, or would be sent more than was approved, is wiped. */
+async function lookBeforeWipe(
+  joining: Joining,
+  execution: Execution,
+  filter: PathsFilterFacts | undefined,
+): Promise<void> {
+  const { kind, source, target, clusterId } = joining;
+  const { signal } = execution;
+  refuseReplicating(target, await readBothKinds(target, signal));
+  const seals = await readSealsOf(target, signal);
+  if (!allUnsealed(seals))
+    throw refused(target, seals.observed, 'every node answers and is unsealed, so that sealed ones show the join');
+  if ((await readClusterId(target, signal)) !== clusterId)
+    throw refused(target, 'another cluster ID than a moment ago', `cluster ID ${clusterId}`);
+  await readPrimary(joining);
+  if (kind === 'dr') return;
+  const options = await withCredential(source, execution);
+  requireFilter(
+    source,
+    clusterId,
+    await source.client.performance.primary.pathsFilter.read(clusterId, options),
+    filter,
+  );
 }
 
 /** What an approved plan says of the filter, for performance secondaries. */
@@ -297,9 +304,4 @@ function refused({ entry }: ClusterAccess, observed: string, needed: string): Ru
 function describeJoin({ entry }: ClusterAccess, { roles, sealed }: JoinState): string {
   if (roles) return `${entry.name}: ${rolesText(roles)}`;
   return `${entry.name}: no active node, ${sealed.length} of ${entry.addresses.length} nodes sealed`;
-}
-
-/** Options of a changing call. */
-export function changing(token: Awaited<ReturnType<ClusterAccess['credential']>>, { signal }: Execution) {
-  return { token, signal, timeoutMs: CHANGE_TIMEOUT_MS };
 }

@@ -1,4 +1,4 @@
-import type { Authority, ChangeResult } from '../../../src/contracts/activities';
+import type { ChangeResult, EnablePrimary } from '../../../src/contracts/activities';
 import type { ClusterObservation } from '../../../src/contracts/observations';
 import type { Precondition } from '../../../src/contracts/plan';
 import type { ReplicationKind } from '../../../src/contracts/runbook-inputs';
@@ -12,7 +12,7 @@ import { describeReplication } from '../observe';
 import type { BothKinds } from '../onboarding-read';
 import { kindName, readBothKinds, rolesText } from '../onboarding-read';
 import { readClusterId } from '../operation-token';
-import { beforeSending, readActConfirm } from '../read-act-confirm';
+import { beforeSending, readActConfirm, withCredential } from '../read-act-confirm';
 import { credentialFacts } from '../switchover/switchover-facts';
 import { check } from '../switchover/switchover-rule';
 
@@ -127,22 +127,13 @@ export async function mayCall(
   });
 }
 
-export interface Enabling {
-  readonly kind: ReplicationKind;
-  readonly access: ClusterAccess;
-  readonly authority: Authority;
-  /** Sends `primary/enable` once. */
-  readonly enable: () => Promise<unknown>;
-}
-
 /** What a plan may call it: on its own, or as a part of an onboarding. */
 async function verifyEnabling(
   { inventory }: ActivityDependencies,
   { run }: Execution,
-  { kind, access, authority }: Enabling,
+  { deployment, cluster, kind, authority }: EnablePrimary,
   clusterId: string,
 ): Promise<void> {
-  const { name: cluster, deployment } = access.entry;
   const ways = [`${kind}.primary.enable`, `${kind}.primary.enable-for-secondary`] as const;
   await verifyOneOf(
     ways.map((operation) => () => {
@@ -156,11 +147,12 @@ export async function enablePrimaryOn(
   dependencies: ActivityDependencies,
   clusters: Clusters,
   execution: Execution,
-  enabling: Enabling,
+  input: EnablePrimary,
 ): Promise<ChangeResult> {
-  const { kind, access, enable } = enabling;
+  const { deployment, cluster: name, kind } = input;
   const { signal } = execution;
-  const { name, deployment } = access.entry;
+  const access = clusters.of(deployment, name);
+  const options = await withCredential(access, execution);
   const changed = await readActConfirm<BothKinds>(execution, {
     read: () => readBothKinds(access, signal),
     until: (seen) => seen.dr.mode !== 'secondary' && seen[kind].mode === 'primary' && seen[kind].state !== 'idle',
@@ -176,12 +168,12 @@ export async function enablePrimaryOn(
     },
     act: async () => {
       await beforeSending(async () =>
-        verifyEnabling(dependencies, execution, enabling, await readClusterId(access, signal)),
+        verifyEnabling(dependencies, execution, input, await readClusterId(access, signal)),
       );
       for (const other of othersOfSet(clusters.deployment(deployment), kind, name))
         await beforeSending(() => refusePrimary(clusters.of(deployment, other), kind, signal));
       execution.throwIfCancelled();
-      return enable();
+      return access.client[kind].primary.enable({ primaryClusterAddr: primaryClusterAddrOf(access.entry) }, options);
     },
   });
   const { entry } = access;

@@ -1,11 +1,10 @@
-import type { OperationTokenReference } from '../ceremony';
 import type {
   ReplicationKind,
   ReplicationTeardownInput,
   SecondaryDecommissionInput,
   TokenSource,
 } from '../runbook-inputs';
-import type { OnCluster, OnDeployment, StepInput } from './inputs';
+import type { OfKind, OnCluster, OnDeployment, SecondaryToken, StepInput } from './inputs';
 import type { Assessment, Authority, ChangeResult } from './results';
 
 /** What `secondaryDecommission` follows. */
@@ -43,13 +42,7 @@ export interface TeardownRoute {
   readonly knownBy?: { readonly primary: string; readonly id: string };
 }
 
-/** One operation on a DR secondary, which needs a token made for it. */
-interface OnDrSecondary extends OnCluster {
-  readonly token: OperationTokenReference;
-  readonly authority: Authority;
-}
-
-interface Approved extends OnCluster {
+interface Approved extends OnCluster, OfKind {
   readonly authority: Authority;
 }
 
@@ -72,23 +65,20 @@ export interface DecommissionActivities {
     input: StepInput & { readonly input: ReplicationTeardownInput; readonly ownFingerprint?: string },
   ): Promise<Assessment<TeardownRoute>>;
 
-  /** Refuses the only connected DR secondary unless the approved plan says that it is acknowledged. */
-  revokeDrSecondary(input: Revocation): Promise<ChangeResult>;
-  revokePerformanceSecondary(input: Revocation): Promise<ChangeResult>;
+  /** Of kind `dr` it refuses the only connected secondary unless the approved plan says that it is acknowledged. */
+  revokeSecondary(input: Revocation): Promise<ChangeResult>;
   /** Waits until the primary sees no peer with this id and, where it is given, the secondary sees no primary. */
   awaitSecondaryGone(
     input: OnCluster & { readonly kind: ReplicationKind; readonly id: string; readonly secondary?: string },
   ): Promise<{ readonly observed: string }>;
 
   /** Stays a secondary without any primary (`update-primary` with a blank token). Refuses one that is connected. */
-  forgetDrPrimary(input: OnDrSecondary): Promise<ChangeResult>;
-  forgetPerformancePrimary(input: Approved): Promise<ChangeResult>;
+  forgetPrimary(input: Approved & SecondaryToken): Promise<ChangeResult>;
 
   /** Refuses where the primary knows other secondaries than those that were approved to be cut off. */
-  disableDrPrimary(input: Approved): Promise<ChangeResult>;
-  disablePerformancePrimary(input: Approved): Promise<ChangeResult>;
-  disableDrSecondary(input: OnDrSecondary): Promise<ChangeResult>;
-  disablePerformanceSecondary(input: Approved): Promise<ChangeResult>;
+  disablePrimary(input: Approved): Promise<ChangeResult>;
+  /** Refuses one that is connected where only a disconnected one was approved. */
+  disableSecondary(input: Approved & SecondaryToken): Promise<ChangeResult>;
   /** Waits until every node says that this kind of replication is disabled. */
   awaitReplicationDisabled(
     input: OnDeployment & { readonly cluster: string; readonly kind: ReplicationKind },

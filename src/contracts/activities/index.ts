@@ -33,7 +33,7 @@ import type { RehearsalActivities } from './rehearsal';
 import type { BatchTokenActivities } from './batch-tokens';
 import type { RosterActivities } from './roster';
 import type { PlainShareActivities } from './plain-shares';
-import type { OnCluster, BetweenClusters, StepInput } from './inputs';
+import type { BetweenClusters, OfKind, OnCluster, SecondaryToken, StepInput } from './inputs';
 import type { CeremonyHandle, CeremonyTarget, Envelope, EnvelopeVerdict, OperationTokenReference } from '../ceremony';
 import type { ClusterObservation, WalIndex } from '../observations';
 import type { Precondition } from '../plan';
@@ -105,6 +105,13 @@ export interface LockHolder {
   /** What an administrator runs, where no runbook of these workers holds the lock; absent where one does. */
   readonly terminate?: string;
   readonly link?: string;
+}
+
+/** A secondary that is to follow a primary by token. */
+export interface Repointing extends BetweenClusters, OfKind, SecondaryToken {
+  readonly authority: Authority;
+  /** Demanded of kind `performance`: the filter that must be on the primary under the cluster ID of the secondary. */
+  readonly expected?: ExpectedFilter;
 }
 
 /** The activities of the planned switchover, and what every runbook uses. */
@@ -365,19 +372,8 @@ export interface SwitchoverActivities {
   ): Promise<ServiceReadyResult>;
 
   // Re-protection. `authority`: of a plan that lets this secondary follow this primary.
-  issueDrActivationToken(
-    input: BetweenClusters & {
-      readonly token: OperationTokenReference;
-      readonly authority: Authority;
-    },
-  ): Promise<ActivationTokenResult>;
-  updateDrPrimary(
-    input: BetweenClusters & {
-      readonly token: OperationTokenReference;
-      readonly activation: ActivationTokenResult;
-      readonly authority: Authority;
-    },
-  ): Promise<ChangeResult>;
+  issueActivationToken(input: Repointing): Promise<ActivationTokenResult>;
+  updatePrimary(input: Repointing & { readonly activation: ActivationTokenResult }): Promise<ChangeResult>;
   awaitDrStreaming(
     input: StepInput & { readonly deployment: string; readonly primary: string; readonly secondary: string },
   ): Promise<StreamingResult>;
@@ -412,17 +408,6 @@ export interface SwitchoverActivities {
     },
   ): Promise<FilterChangeResult>;
   /** Both verify the filter too, where the plan names one. */
-  issuePerformanceActivationToken(
-    input: BetweenClusters & { readonly authority: Authority; readonly expected: ExpectedFilter },
-  ): Promise<ActivationTokenResult>;
-  updatePerformancePrimary(
-    input: BetweenClusters & {
-      readonly activation: ActivationTokenResult;
-      readonly authority: Authority;
-      /** Looked for on the primary right before the call, under the cluster ID of the secondary. */
-      readonly expected: ExpectedFilter;
-    },
-  ): Promise<ChangeResult>;
   /** Compares both sides with each other and with the filter that must be there. */
   compareDynamicFilters(
     input: BetweenClusters & {

@@ -1,4 +1,6 @@
+import type { OperationTokenReference } from '../ceremony';
 import type { StepContext } from '../run-facts';
+import type { ReplicationKind } from '../runbook-inputs';
 
 /** Members of the inputs of activities. `step` says which step of the run an activity serves. */
 export interface StepInput {
@@ -17,4 +19,13 @@ export interface OnCluster extends OnDeployment {
 export interface BetweenClusters extends OnDeployment {
   readonly primary: string;
   readonly secondary: string;
+}
+
+export interface OfKind {
+  readonly kind: ReplicationKind;
+}
+
+/** What a secondary of kind `dr` takes nothing without: there it is demanded at the activity's border. */
+export interface SecondaryToken {
+  readonly token?: OperationTokenReference | undefined;
 }

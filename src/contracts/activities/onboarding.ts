@@ -4,7 +4,7 @@ import type {
   PrimaryEnablementInput,
   ReplicationKind,
 } from '../runbook-inputs';
-import type { BetweenClusters, OnCluster, StepInput } from './inputs';
+import type { BetweenClusters, OfKind, OnCluster, StepInput } from './inputs';
 import type { ActivationTokenResult, Assessment, Authority, ChangeResult, PathsFilterFacts } from './results';
 
 /** A cluster becomes a secondary, or a primary: enabling, wiping, unsealing (design 9). */
@@ -13,12 +13,10 @@ export interface OnboardingActivities {
     input: StepInput & { readonly input: PrimaryEnablementInput },
   ): Promise<Assessment<PrimaryEnablementRoute>>;
   /**
-   * Makes a cluster without DR replication DR primary (interface 4.1). Wipes nothing; `already` where it is primary.
-   * The approved plan must say so, or be that of an onboarding that needs it.
+   * Makes a cluster without this kind of replication its primary (interface 4.1, 4.2). Wipes nothing; `already` where it
+   * is primary. The approved plan must say so, or be that of an onboarding that needs it.
    */
-  enableDrPrimary(input: EnablePrimary): Promise<ChangeResult>;
-  /** The same for performance replication (interface 4.2). */
-  enablePerformancePrimary(input: EnablePrimary): Promise<ChangeResult>;
+  enablePrimary(input: EnablePrimary): Promise<ChangeResult>;
 
   assessDrSecondaryOnboarding(
     input: StepInput & { readonly input: DrSecondaryOnboardingInput },
@@ -28,12 +26,9 @@ export interface OnboardingActivities {
   ): Promise<Assessment<SecondaryOnboardingRoute>>;
 
   /** Issues the activation token for `secondary/enable`: its id is the cluster ID of the secondary. */
-  issueDrEnableToken(input: IssueEnableToken): Promise<ActivationTokenResult>;
-  issuePerformanceEnableToken(input: IssueEnableToken): Promise<ActivationTokenResult>;
-  /** **Wipes the cluster** and makes it DR secondary (interface 4.1). */
-  enableDrSecondary(input: EnableSecondary): Promise<ChangeResult>;
-  /** **Wipes the cluster** and makes it performance secondary (interface 4.2). */
-  enablePerformanceSecondary(input: EnableSecondary & { readonly filter?: PathsFilterFacts }): Promise<ChangeResult>;
+  issueEnableToken(input: IssueEnableToken): Promise<ActivationTokenResult>;
+  /** **Wipes the cluster** and makes it a secondary (interface 4.1, 4.2). */
+  enableSecondary(input: EnableSecondary): Promise<ChangeResult>;
 
   /** The seal of every node of a cluster, and what people need to unseal them. */
   readSeals(input: OnCluster): Promise<SealsResult>;
@@ -51,7 +46,7 @@ export interface OnboardingActivities {
   checkCredential(input: OnCluster): Promise<{ readonly observed: string }>;
 }
 
-export type EnablePrimary = OnCluster & { readonly authority: Authority };
+export type EnablePrimary = OnCluster & OfKind & { readonly authority: Authority };
 
 export interface PrimaryEnablementRoute {
   readonly kind: ReplicationKind;
@@ -72,17 +67,19 @@ export interface SecondaryOnboardingRoute {
   readonly filter?: PathsFilterFacts;
 }
 
-export interface IssueEnableToken extends BetweenClusters {
+export interface IssueEnableToken extends BetweenClusters, OfKind {
   readonly form: SecondaryOnboardingRoute['form'];
   /** Whether this run may have sent `secondary/enable` before: then sealed nodes are its effect. Permits nothing. */
   readonly calledBefore: boolean;
 }
 
-export interface EnableSecondary extends BetweenClusters {
+export interface EnableSecondary extends BetweenClusters, OfKind {
   readonly activation: ActivationTokenResult;
   readonly authority: Authority;
   /** As in {@link IssueEnableToken}. */
   readonly calledBefore: boolean;
+  /** Of kind `performance`: the filter that must be on the primary before anything is sent; absent where none is. */
+  readonly filter?: PathsFilterFacts | undefined;
 }
 
 export interface SealsResult {

@@ -232,7 +232,7 @@ export function finishedSwitchover(adjust: Adjust = (same) => same): HistoryBuil
   history.memo(74_600, { phase: 're-protecting' });
   for (const [index, secondary] of ['east', 'north'].entries()) {
     const number = 12 + index * 2;
-    const joining = { ...onPayments, primary: 'west', secondary };
+    const joining = { ...onPayments, kind: 'dr', primary: 'west', secondary };
     const activation = { id: `id-${secondary}`, form: 'encrypted', token: 'eyJ.sealed', revokedBefore: false };
     add({
       type: 'generateOperationToken',
@@ -244,7 +244,7 @@ export function finishedSwitchover(adjust: Adjust = (same) => same): HistoryBuil
       result: { token: 'eyJ.sealed', attempts: 1, findings: [], badShares: [] },
     });
     add({
-      type: 'issueDrActivationToken',
+      type: 'issueActivationToken',
       step: { name: `Point ${secondary} at west`, number },
       input: joining,
       scheduledAt: 75_500,
@@ -252,7 +252,7 @@ export function finishedSwitchover(adjust: Adjust = (same) => same): HistoryBuil
       result: activation,
     });
     add({
-      type: 'updateDrPrimary',
+      type: 'updatePrimary',
       step: { name: `Point ${secondary} at west`, number },
       input: { ...joining, activation },
       scheduledAt: 76_100,
