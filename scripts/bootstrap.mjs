@@ -2,7 +2,7 @@
  * Runs one of the project's tasks from a fresh clone: installs the dependencies where the lock file asks for others
  * than are installed, then does the task. Needs nothing but Node and npm; imports nothing that has to be installed.
  *
- *   node scripts/bootstrap.mjs <demo | test | test:long | test:ceremony | bench> [arguments of the task]
+ *   node scripts/bootstrap.mjs <demo | test | test:long | test:ceremony | test:mutations | bench> [arguments of the task]
  */
 import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -75,6 +75,11 @@ const TASKS = {
     await ensureTemporal();
     const chosen = ['test/ceremony', '--maxWorkers=2', ...taskArguments];
     await step('Orders of shares and events', process.execPath, [program('jest', 'bin/jest.js'), ...chosen]);
+  },
+  // Safety checks that are taken out one at a time: a test must fail without each.
+  'test:mutations': async () => {
+    await ensureTemporal();
+    await step('Mutations', process.execPath, ['scripts/mutations.mjs', ...taskArguments]);
   },
   bench: async () => {
     await build();

@@ -1,0 +1,137 @@
+/**
+ * Takes the dangerous lines (test/mutations.mjs) out of a copy of this checkout, one at a time, and runs the test that
+ * must fail without each. A mutation that no test notices is a safety check that can be lost unseen.
+ *
+ *   node scripts/mutations.mjs [part of a name]
+ */
+import { spawn } from 'node:child_process';
+import { cpSync, mkdtempSync, readFileSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { availableParallelism, tmpdir } from 'node:os';
+import { join, relative, sep } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { MUTATIONS } from '../test/mutations.mjs';
+
+const ROOT = fileURLToPath(new URL('..', import.meta.url));
+const NOT_COPIED = ['.git', 'node_modules', 'dist', 'coverage', 'reports'];
+const chosen = MUTATIONS.filter(({ name }) => name.includes(process.argv[2] ?? ''));
+const running = new Set();
+let stopped;
+
+/** Why an entry of the list does not fit the code; undefined where it does. */
+function outdated({ file, text }) {
+  const found = readFileSync(join(ROOT, file), 'utf8').split(text).length - 1;
+  return found === 1 ? undefined : `its text is ${found} times in ${file}`;
+}
+
+function copyOfCheckout(parent, number) {
+  const copy = join(parent, `${number}`);
+  const filter = (path) => !NOT_COPIED.includes(relative(ROOT, path).split(sep)[0]);
+  cpSync(ROOT, copy, { recursive: true, filter });
+  symlinkSync(join(ROOT, 'node_modules'), join(copy, 'node_modules'), 'junction');
+  return copy;
+}
+
+/** Runs tests in a copy, with the counts of Jest. */
+async function runTests(copy, mutations) {
+  const files = new Set(mutations.map(({ test }) => test));
+  const names = mutations
+    .flatMap(({ named }) => named ?? [])
+    .map((name) => name.replace(/[\\^$.*+?()[\]{}|]/g, '\\$&'));
+  const results = join(copy, 'mutation-results.json');
+  rmSync(results, { force: true });
+  const output = await new Promise((resolve, reject) => {
+    const child = spawn(
+      process.execPath,
+      [
+        ...[join('node_modules', 'jest', 'bin', 'jest.js'), '--runInBand', '--json', `--outputFile=${results}`],
+        ...['--cacheDirectory', join(copy, '.jest-cache'), '--runTestsByPath', ...files],
+        ...(names.length === 0 ? [] : ['--testNamePattern', names.join('|')]),
+      ],
+      { cwd: copy, stdio: ['ignore', 'ignore', 'pipe'] },
+    );
+    running.add(child);
+    let text = '';
+    child.stderr.on('data', (chunk) => (text += chunk));
+    child.once('error', reject);
+    child.once('close', () => {
+      running.delete(child);
+      resolve(text);
+    });
+  });
+  if (stopped !== undefined) throw new Error(`ended by ${stopped}`);
+  try {
+    return { ...JSON.parse(readFileSync(results, 'utf8')), output };
+  } catch {
+    throw new Error(`Jest gave no results:\n${output}`);
+  }
+}
+
+/** @returns what is wrong with the mutation or with its test; undefined where the test failed, as it must */
+async function survives(copy, mutation) {
+  const path = join(copy, mutation.file);
+  const source = readFileSync(path, 'utf8');
+  try {
+    writeFileSync(
+      path,
+      source.replace(mutation.text, () => mutation.replacement),
+    );
+    const { numFailedTests, numPassedTests, numRuntimeErrorTestSuites, output } = await runTests(copy, [mutation]);
+    if (numRuntimeErrorTestSuites > 0) return `the mutated code cannot be run:\n${output}`;
+    if (numFailedTests > 0) return undefined;
+    return numPassedTests > 0 ? `SURVIVED: ${mutation.test} is green` : `no test is named "${mutation.named}"`;
+  } finally {
+    writeFileSync(path, source);
+  }
+}
+
+/** What fails on the code as it is proves nothing. */
+async function demandGreen(copy) {
+  for (const mutations of [chosen.filter(({ named }) => named), chosen.filter(({ named }) => !named)]) {
+    if (mutations.length === 0) continue;
+    const { success, output } = await runTests(copy, mutations);
+    if (!success) throw new Error(`The tests fail without any mutation:\n${output}`);
+  }
+}
+
+async function main(directory) {
+  const wrong = chosen.flatMap((mutation) => {
+    const why = outdated(mutation);
+    return why === undefined ? [] : [`${mutation.name}: ${why}`];
+  });
+  if (wrong.length > 0) throw new Error(`test/mutations.mjs is out of date:\n${wrong.join('\n')}`);
+  const copies = Array.from({ length: Math.min(availableParallelism(), chosen.length) }, (_, number) =>
+    copyOfCheckout(directory, number),
+  );
+  await demandGreen(copies[0]);
+  const waiting = [...chosen];
+  let survivors = 0;
+  await Promise.all(
+    copies.map(async (copy) => {
+      for (let mutation = waiting.shift(); mutation !== undefined; mutation = waiting.shift()) {
+        const why = await survives(copy, mutation);
+        if (why !== undefined) survivors += 1;
+        console.log(
+          `${why === undefined ? 'noticed' : '  ALIVE'}  ${mutation.name}${why === undefined ? '' : `: ${why}`}`,
+        );
+      }
+    }),
+  );
+  console.log(`${chosen.length - survivors} of ${chosen.length} mutations are noticed`);
+  if (survivors > 0) process.exitCode = 1;
+}
+
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'])
+  process.on(signal, () => {
+    stopped = signal;
+    for (const child of running) child.kill(signal);
+  });
+const directory = realpathSync(mkdtempSync(join(tmpdir(), 'runbooks-mutations-')));
+try {
+  await main(directory);
+} catch (error) {
+  console.error(error.message);
+  process.exitCode = 1;
+} finally {
+  for (const child of running) child.kill();
+  rmSync(directory, { recursive: true, force: true });
+}

@@ -1,0 +1,62 @@
+/** An order to a whole run counts as a document of somebody who may decide here, made for this run and this order. */
+import { drFailoverInput } from '../../src/contracts/runbook-inputs';
+import type { ControlAction } from '../../src/contracts/signals';
+import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
+import { controlOf } from '../support/people';
+
+const RUN_THAT_ASKS = { wid: 'a-failover', rid: 'its-run' };
+
+let bench: ActivityBench;
+beforeAll(async () => {
+  bench = await ActivityBench.start({
+    // Grace and henry sign and may decide, cleo signs and may not; ada may and is only claimed.
+    person: (name) => (name === 'ada' ? { attestation: 'claimed', groups: ['approvers'] } : undefined),
+  });
+});
+afterAll(async () => {
+  expect(bench.leaks()).toEqual([]);
+  await bench.stop();
+});
+beforeEach(() => {
+  bench.history = { events: [] };
+});
+
+const order = (name: string, action: ControlAction = 'takeOver', rid = bench.run.rid) =>
+  controlOf(bench.person(name), { ...bench.run, rid, action }).then(({ document }) => document);
+const asked = (document: unknown) => ({
+  ...{ deployment: DEPLOYMENT, reason: 'a test', requestedBy: 'grace', takeOver: true },
+  ...(document === undefined ? {} : { takeOverDocument: document }),
+});
+const check = async (action: ControlAction, content: unknown) => {
+  const arrived = bench.signaled(action, [content]);
+  const input = { deployment: DEPLOYMENT, action, arrived, before: [], requestedBy: 'olga' };
+  const { verdicts } = await bench.call('checkControls', input);
+  return verdicts[0];
+};
+
+it.each<[string, () => unknown]>([
+  ['nothing but a name', () => undefined],
+  ['a document that orders something else', () => order('grace', 'pause')],
+  ['a document about another run', () => order('grace', 'takeOver', 'another')],
+  ['a document of somebody who may not decide here', () => order('cleo')],
+  [
+    'a name that is only claimed',
+    () => ({ ...bench.run, action: 'takeOver', reason: 'a test', name: 'ada', iat: 1_700_000_000 }),
+  ],
+])('a run is not taken over by %s, where it arrives and where it is asked for', async (_what, made) => {
+  const document = await made();
+  expect(await check('takeOver', asked(document))).toMatchObject({ accepted: false });
+  const input = { workflowId: bench.run.wid, runId: bench.run.rid, input: drFailoverInput.parse(asked(document)) };
+  const { code } = await bench.failure('requestTakeOver', input, { run: { ...bench.run, ...RUN_THAT_ASKS } });
+  expect(['NOT_APPROVED', 'DOCUMENT_INVALID']).toContain(code);
+});
+
+it.each(['abort', 'pause', 'resume', 'takeOver'] as const)('%s counts from a person who may decide', async (action) => {
+  const of = async (ordered: ControlAction) => {
+    const document = await order('henry', ordered);
+    return action === 'takeOver' ? asked(document) : { document };
+  };
+  expect(await check(action, await of(action))).toMatchObject({ accepted: true, by: { name: 'henry', how: 'signed' } });
+  const other = action === 'abort' ? 'pause' : 'abort';
+  expect(await check(action, await of(other))).toMatchObject({ accepted: false, code: 'refused' });
+});
