@@ -358,7 +358,7 @@ export const MUTATIONS = [
     text: 'if (!ours) return;',
     replacement: '',
     test: burst,
-    named: 'is left alone',
+    named: 'is left alone when the other attempt begins',
   },
   {
     name: 'a foreign attempt is cancelled where one person wants it',
@@ -447,7 +447,7 @@ export const MUTATIONS = [
     text: '.map((name) => clusters.of(deployment, name).entry.name);',
     replacement: ';',
     test: 'test/activities/hooks.test.ts',
-    named: 'gets no order into a shell',
+    named: 'gets no order into a shell by a cluster of nobody',
   },
   {
     name: 'clusters: another one at the address of the pinned one is taken',

@@ -163,21 +163,26 @@ describe('the slot', () => {
     expect(bench.calls('west', 'generate-operation-token/update')).toBeGreaterThan(0);
   });
 
-  it('is left alone when the other attempt begins in the middle of ours', async () => {
+  it.each([
+    ['in the middle of ours', { skip: 1 }],
+    ['right before our last share', { skip: 1, when: 'after' }],
+  ] as const)('is left alone when the other attempt begins %s', async (_when, when) => {
     // Ours is cancelled by somebody who then starts his own.
+    let theirs = '';
     bench.service.faults.add({
       cluster: 'west',
       endpoint: GIVE,
-      skip: 1,
+      ...when,
       action: async () => {
         await fetch(`${west.addresses[0]}${BASE}/attempt`, { method: 'DELETE' });
         await foreign();
+        theirs = await nonce();
       },
     });
     const failure = await bench.failure('generateOperationToken', inputOf('ada', 'bert', 'cleo'));
     expect(failure.code).toBe('ATTEMPT_FOREIGN');
-    const progress = (await (await fetch(`${west.addresses[0]}${BASE}/attempt`)).json()) as { progress: number };
-    expect(progress.progress).toBe(0);
+    const left = await (await fetch(`${west.addresses[0]}${BASE}/attempt`)).json();
+    expect(left).toMatchObject({ nonce: theirs, progress: 0 });
   });
 
   it('is cleared of an attempt of ours that comes back with a former leader', async () => {

@@ -173,8 +173,8 @@ describe('whoever forges what a hook is told', () => {
   const order = () => `$(touch ${planted()})`;
 
   it.each([
-    ['from', () => ({ from: order() }), {}, 'UNKNOWN_CLUSTER'],
-    ['to', () => ({ to: order() }), {}, 'UNKNOWN_CLUSTER'],
+    ['from', () => ({ from: order() }), {}, 'INVALID_INPUT'],
+    ['to', () => ({ to: order() }), {}, 'INVALID_INPUT'],
     ['a cluster of nobody', () => ({ to: 'south' }), {}, 'UNKNOWN_CLUSTER'],
     ['the number of a step', () => ({}), { number: 'one; two' as unknown as number }, 'INVALID_INPUT'],
   ])('gets no order into a shell by %s', async (_, forged, step, code) => {
