@@ -397,9 +397,9 @@ export class ActivityBench {
     const events = this.history.events ?? [];
     if (events.some((event) => event.workflowExecutionSignaledEventAttributes?.signalName === 'approve'))
       return this.history;
-    return {
-      events: [...events, ...this.#approved.map(({ content, at }) => signaledEvent('approve', content, undefined, at))],
-    };
+    // Before what was done: the newest event is the test's own.
+    const approved = this.#approved.map(({ content, at }) => signaledEvent('approve', content, undefined, at));
+    return { events: events.toSpliced(events[0]?.workflowExecutionStartedEventAttributes ? 1 : 0, 0, ...approved) };
   }
 
   async #describe(workflowId: string, runId: string | undefined): Promise<unknown> {
