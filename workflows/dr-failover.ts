@@ -1,21 +1,25 @@
-import type { FailoverRoute } from '../src/contracts/activities';
+import type { Authority, FailoverRoute } from '../src/contracts/activities';
+import type { OperationTokenReference } from '../src/contracts/ceremony';
 import type { DrFailoverInput } from '../src/contracts/runbook-inputs';
 import { drFailoverInput } from '../src/contracts/runbook-inputs';
+import type { Approvals } from './building-blocks/approvals';
+import { areTooOld } from './building-blocks/approvals';
+import type { TokenNeed } from './building-blocks/approved-plan';
 import { approvePlan } from './building-blocks/approved-plan';
-import { rolesInWords } from './building-blocks/assessment';
-import { RunStopped, failureFacts } from './building-blocks/failures';
+import { planned } from './building-blocks/assessment';
 import type { FailureFacts } from './building-blocks/failures';
-import { lastLook } from './building-blocks/last-look';
+import { OutageDecision, RunStopped, failureFacts } from './building-blocks/failures';
 import type { Choice } from './building-blocks/parking';
 import { RETRY } from './building-blocks/parking';
 import type { Protecting } from './building-blocks/re-protection';
 import { restoreProtection } from './building-blocks/re-protection';
-import type { Approvals } from './building-blocks/approvals';
-import { areTooOld } from './building-blocks/approvals';
 import type { Run } from './building-blocks/run';
+import { StepFailed } from './building-blocks/run';
 import type { Ending, RunbookResult } from './building-blocks/runbook';
 import { executeRunbook } from './building-blocks/runbook';
-import { promoteAndServe } from './dr-failover-outage';
+import { CLIENTS_HELD } from './procedures/held-clients';
+import { lastLook, readFinalState } from './procedures/roles';
+import { serviceBack } from './procedures/service-back';
 
 /**
  * Unplanned DR failover: A, the DR primary, is gone, and B, one of its DR secondaries, takes its place. The outage has
@@ -34,15 +38,14 @@ export async function failOver(run: Run, input: DrFailoverInput): Promise<Ending
     approvePlan<FailoverRoute>(run, {
       input,
       assess: (call, again) => call.assessDrFailover({ input, ...again }),
-      beforeGate: ({ route }) => gatherEvidence(run, input, needed(route), progress),
+      beforeGate: (assessed) => gatherEvidence(run, input, planned(assessed).route, progress),
       gate: () => 'promote',
       endsOutage: true,
       tokens: tokensFor,
     }),
   );
   if ('outcome' in approved) return approved;
-  const { route, approvals } = approved;
-  const tokens = needed(approved.tokens);
+  const { route, approvals, tokens } = approved;
 
   // 2. B's token, and the fence: the last things that can be stopped at will.
   await run.stoppable(async () => {
@@ -91,7 +94,7 @@ interface Progress {
  * Every DR secondary that answers may become the heir while people are waited for: the holders are asked once for all.
  * Without B's token the rest is pointless.
  */
-function tokensFor({ tokenSource, to, otherDrSecondaries }: FailoverRoute) {
+function tokensFor({ tokenSource, to, otherDrSecondaries }: FailoverRoute): TokenNeed {
   return {
     source: tokenSource,
     targets: [to, ...otherDrSecondaries].map((cluster) => ({
@@ -161,6 +164,53 @@ async function fence(
   );
 }
 
+interface Promotion {
+  readonly token: OperationTokenReference;
+  readonly authority: Authority;
+  readonly force: boolean;
+}
+
+/**
+ * Steps 3 and 4, in one piece: the promotion until B serves. A promotion whose outcome is not known parks right here; one
+ * that was refused for certain gives why, and people are asked outside, where the run can be stopped.
+ *
+ * @returns undefined where B was promoted
+ */
+async function promoteAndServe(
+  run: Run,
+  { deployment }: DrFailoverInput,
+  route: FailoverRoute,
+  { token, authority, force }: Promotion,
+): Promise<FailureFacts | undefined> {
+  const { from, to, hooks } = route;
+  const asked = { deployment, cluster: to, otherCluster: from, token, authority };
+  try {
+    // DANGER: should the old primary still serve somebody, there are two primaries from here on.
+    const promoted = await run.step(
+      force ? `Promote ${to} by force` : `Promote ${to}`,
+      (call) => (force ? call.forcePromoteAfterFailover(asked) : call.promoteAfterFailover(asked)),
+      { note: ({ observed }) => observed, leaveToRunbook: ({ outcomeKnown }) => outcomeKnown },
+    );
+    run.state.noteFindings(promoted.findings);
+  } catch (error) {
+    if (error instanceof StepFailed) return error.failure;
+    // The only decision beside another try, where it is not known what became of the promotion.
+    if (error instanceof OutageDecision)
+      throw run.stop(new RunStopped('an operator', `left the promotion of ${to} as it is`));
+    throw error;
+  }
+  await serviceBack(run, {
+    kind: 'dr',
+    deployment,
+    primary: to,
+    from,
+    credentialOf: from,
+    hooks,
+    release: run.clientsHeld && hooks.release,
+  });
+  return undefined;
+}
+
 const FORCE: Choice = {
   action: 'force',
   effect: 'ask for a forced promotion at gate force: what the cluster knows to lack is given up',
@@ -202,12 +252,7 @@ async function finish(
   });
   run.state.enterPhase('finishing');
   await tokens.dispose();
-  await run.skippableStep(
-    'Read the final state',
-    'the report has no final state',
-    (call) => call.readDeployment({ deployment }),
-    { note: rolesInWords },
-  );
+  await readFinalState(run, deployment);
   return {
     outcome: 'completed',
     leftToDo: [...notFollowing, ...later.map((cluster) => notRepointed(cluster, to)), rejoinLater(deployment, route)],
@@ -251,7 +296,7 @@ async function tellWhatIsLeft(
         ];
   run.state.finding({ severity: 'critical', code, text, next });
   run.state.leftToDo.push(`${text} ${next}`);
-  if (run.clientsHeld) run.state.leftToDo.push('Clients were told to hold off and still do: let them through by hand.');
+  if (run.clientsHeld) run.state.leftToDo.push(CLIENTS_HELD);
 }
 
 /** What the hook did stays where it is when the run ends. */
@@ -268,9 +313,4 @@ function notRepointed(cluster: string, to: string): string {
 function rejoinLater(deployment: string, { from, to }: FailoverRoute): string {
   const rejoin = { deployment, cluster: from, primary: to, reason: `${from} is back after the failover to ${to}` };
   return `Keep ${from} fenced. When it answers again: \`runbook start drRejoin --input '${JSON.stringify(rejoin)}'\``;
-}
-
-function needed<T>(value: T | undefined): T {
-  if (value === undefined) throw new TypeError('the assessment gave no route, or no tokens were asked for');
-  return value;
 }

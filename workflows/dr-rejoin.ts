@@ -3,13 +3,13 @@ import type { DrRejoinInput } from '../src/contracts/runbook-inputs';
 import { drRejoinInput } from '../src/contracts/runbook-inputs';
 import type { Approved } from './building-blocks/approved-plan';
 import { approvePlan } from './building-blocks/approved-plan';
-import { rolesInWords } from './building-blocks/assessment';
 import type { Approvals } from './building-blocks/approvals';
 import { STOP_HERE, followAsDrSecondary } from './building-blocks/re-protection';
 import type { Run } from './building-blocks/run';
 import type { Ending, RunbookResult } from './building-blocks/runbook';
 import { executeRunbook } from './building-blocks/runbook';
 import { failOver } from './dr-failover';
+import { readFinalState } from './procedures/roles';
 
 /**
  * A former DR primary is back after a failover. It was started fenced and may still take itself for the primary: it is
@@ -196,12 +196,7 @@ async function lookAround(
   { deployment }: DrRejoinInput,
   { cluster, primary, others }: RejoinRoute,
 ): Promise<string[]> {
-  const read = await run.skippableStep(
-    'Read the final state',
-    'the report has no final state',
-    (call) => call.readDeployment({ deployment }),
-    { note: rolesInWords },
-  );
+  const read = await readFinalState(run, deployment);
   const inSet = (read?.observations ?? []).filter((each) => [cluster, ...others].includes(each.cluster));
   for (const { cluster: other } of inSet.filter(({ dr }) => dr?.mode === 'primary')) {
     run.state.finding({

@@ -1,19 +1,18 @@
-import type { MarkerResult, SwitchoverRoute } from '../src/contracts/activities';
+import type { SwitchoverRoute } from '../src/contracts/activities';
 import type { DrSwitchoverInput } from '../src/contracts/runbook-inputs';
 import { drSwitchoverInput } from '../src/contracts/runbook-inputs';
-import type { Approvals } from './building-blocks/approvals';
 import { awaitWindow } from './building-blocks/approvals';
 import type { TokenNeed } from './building-blocks/approved-plan';
 import { approvePlan } from './building-blocks/approved-plan';
-import { rolesInWords } from './building-blocks/assessment';
-import { holdClients } from './building-blocks/held-clients';
-import type { OperationTokens } from './building-blocks/operation-tokens';
 import { restoreProtection } from './building-blocks/re-protection';
 import type { Run } from './building-blocks/run';
 import type { Ending, RunbookResult } from './building-blocks/runbook';
 import { executeRunbook } from './building-blocks/runbook';
 import { failOver } from './dr-failover';
-import { changePrimary } from './dr-switchover-outage';
+import type { PrimaryChange, Side } from './procedures/change-primary';
+import { changePrimary, endingOf, proveCaughtUp } from './procedures/change-primary';
+import { holdClients } from './procedures/held-clients';
+import { readFinalState } from './procedures/roles';
 
 /**
  * Planned DR switchover: A, the DR primary, and B, one of its DR secondaries, change roles. Both answer, nothing may be
@@ -27,7 +26,8 @@ export async function drSwitchover(input: unknown): Promise<RunbookResult> {
 }
 
 async function switchOver(run: Run, input: DrSwitchoverInput): Promise<Ending> {
-  const { deployment } = input;
+  const { deployment, acceptLoss, onStuck } = input;
+  const go = input.go === 'required' ? 'go' : undefined;
 
   // 0. Read everything; refuse unless everything needed was observed.
   // 1. People: the plan gate, the key holders in parallel, B's token, everything once more, the go.
@@ -36,36 +36,35 @@ async function switchOver(run: Run, input: DrSwitchoverInput): Promise<Ending> {
       input,
       assess: (call, again) => call.assessDrSwitchover({ input, ...again }),
       gate: () => 'plan',
-      go: input.go === 'required' ? 'go' : undefined,
+      go,
       tokens: operationTokensOf,
     }),
   );
   if ('outcome' in approved) return approved;
-  const { route, approvals } = approved;
-  const { tokens } = approved;
-  if (!tokens) throw new TypeError('a switchover needs operation tokens');
+  const { route, approvals, tokens } = approved;
 
-  // 2. Until the demotion a stop or a failure leaves A serving.
+  // 2. Hold the clients; every write up to a marker is on B. Until the demotion a stop or a failure leaves A serving.
   const marker = await run.stoppable(async () => {
     await holdClients(run, { deployment, ...route });
-    const written = await proveCaughtUp(run, deployment, route);
+    const written = await proveCaughtUp(run, 'dr', deployment, route);
     // From here on nothing stops the run: after the window's end A stays primary.
     await awaitWindow(run, input.window);
     return written;
   });
 
-  // 2.-4. The outage, from the demotion until service is back. A stop waits, or is offered as a choice.
-  const served = await run.shielded(() => changePrimary(run, { input, route, approvals, tokens, marker }));
-  if (served === 'nowhere') return { outcome: 'aborted' };
-  run.state.enterPhase('re-protecting');
+  // 2.-4. The outage: demote A, compare, promote B, see that it serves. A stop waits, or is offered as a choice.
+  const means = { route, marker, approvals, gate: go ?? 'plan', tokens, acceptLoss, onStuck } as const;
+  const change: PrimaryChange = { kind: 'dr', deployment, ...means };
+  const primary = await run.shielded(() => changePrimary(run, change));
+  if (primary === 'nowhere') return { outcome: 'aborted' };
 
-  // 5.-7. Protection, followers, tokens, final state.
+  // 5., 6. Every other secondary and the former primary follow. 7. Tokens and keys deleted, the final state read.
   return run.stoppable(async () => {
-    const leftToDo = await protect(run, deployment, route, { approvals, tokens }, served);
-    await finish(run, deployment, tokens);
-    if (served === 'new') return { outcome: 'completed', leftToDo };
-    const why = `${route.from} is primary again; it had every write before its demotion. Find out why ${route.to} did not become primary before the next try.`;
-    return { outcome: 'rolled-back', leftToDo: [why, ...leftToDo] };
+    const left = await protect(run, change, route, primary);
+    run.state.enterPhase('finishing');
+    await tokens.dispose();
+    await readFinalState(run, deployment);
+    return endingOf(change, primary, left);
   });
 }
 
@@ -86,32 +85,15 @@ function operationTokensOf({ from, to, otherDrSecondaries, tokenSource }: Switch
   };
 }
 
-/** Every write up to the marker is on the secondary. */
-async function proveCaughtUp(run: Run, deployment: string, { from, to }: SwitchoverRoute): Promise<MarkerResult> {
-  const marker = await run.step(
-    `Write a marker on ${from}`,
-    (call) => call.writeMarker({ deployment, cluster: from }),
-    { note: ({ wal }) => `last_dr_wal ${wal}` },
-  );
-  await run.step(
-    `Wait until ${to} has it`,
-    (call) => call.awaitCatchUp({ deployment, primary: from, secondary: to, wal: marker.wal }),
-    { note: ({ reached, target }) => `last_remote_wal ${reached}, needed ${target}` },
-  );
-  return marker;
-}
-
-/** Steps 5 and 6: the former primary, where its version lets it, and every other secondary follow the new one. */
+/** The former primary, where its version lets it, and every other secondary follow the new one. */
 async function protect(
   run: Run,
-  deployment: string,
+  { deployment, tokens, approvals: { authority } }: PrimaryChange & { readonly kind: 'dr' },
   { from, to, rejoin, otherDrSecondaries, performanceSecondaries }: SwitchoverRoute,
-  { approvals, tokens }: { readonly approvals: Approvals; readonly tokens: OperationTokens },
-  served: 'new' | 'old',
+  side: Side,
 ): Promise<string[]> {
-  const { authority } = approvals;
-  const [primary, former] = served === 'new' ? [to, from] : [from, to];
-  const rejoins = served === 'old' || rejoin;
+  const [primary, former] = side === 'new' ? [to, from] : [from, to];
+  const rejoins = side === 'old' || rejoin;
   const drSecondaries = [...(rejoins ? [former] : []), ...otherDrSecondaries];
   const means = { tokens, authority };
   const left = await restoreProtection(run, { deployment, primary, drSecondaries, performanceSecondaries, ...means });
@@ -120,16 +102,4 @@ async function protect(
     ...left,
     `${former} stays out until it is upgraded to the version of ${primary}; then give it an activation token from ${primary}.`,
   ];
-}
-
-/** Step 7: nothing of ours stays behind, and the last look is in the report. */
-async function finish(run: Run, deployment: string, tokens: OperationTokens): Promise<void> {
-  run.state.enterPhase('finishing');
-  await tokens.dispose();
-  await run.skippableStep(
-    'Read the final state',
-    'the report has no final state',
-    (call) => call.readDeployment({ deployment }),
-    { note: rolesInWords },
-  );
 }

@@ -2,12 +2,12 @@ import type { Authority, ChangeResult, SealsResult, SecondaryOnboardingRoute } f
 import type { ClusterObservation } from '../src/contracts/observations';
 import type { ReplicationKind } from '../src/contracts/runbook-inputs';
 import type { StepCalls } from './building-blocks/activity-calls';
-import { rolesInWords } from './building-blocks/assessment';
 import type { JoinUnit } from './building-blocks/join-unit';
 import { carryOutUnit } from './building-blocks/join-unit';
 import type { Choice } from './building-blocks/parking';
 import type { Approvals } from './building-blocks/approvals';
 import type { Run } from './building-blocks/run';
+import { readFinalState } from './procedures/roles';
 
 /*
  * What the onboardings of both kinds have in common. From the enable on the secondary is wiped: whatever ends the run
@@ -192,12 +192,7 @@ export async function lastLookAt(
   { secondary, id }: SecondaryOnboardingRoute,
 ): Promise<void> {
   run.state.enterPhase('finishing');
-  const seen = await run.skippableStep(
-    'Read the final state',
-    'the report has no final state',
-    (call) => call.readDeployment({ deployment }),
-    { note: rolesInWords },
-  );
+  const seen = await readFinalState(run, deployment);
   const now = clusterIdOf(seen?.observations, secondary);
   if (now === undefined || now === id) return;
   run.state.finding({

@@ -2,19 +2,15 @@ import type { PromotionRoute } from '../src/contracts/activities';
 import type { ClusterObservation } from '../src/contracts/observations';
 import type { Run } from './building-blocks/run';
 import { afterwards, followersOf, notFollowing } from './performance-promotion-followers';
+import type { ChangeProgress } from './procedures/change-primary';
+import { CLIENTS_HELD } from './procedures/held-clients';
 
 /** How far a promotion came, for what must be told however its run ends. */
-export interface PromotionProgress {
-  /** Which side became performance primary; absent until then. */
-  primary?: 'new' | 'old';
-  /** It was seen to serve. */
-  serves: boolean;
+export interface PromotionProgress extends ChangeProgress {
   /** Who was seen following it. */
   readonly following: Set<string>;
   finished: boolean;
 }
-
-const CLIENTS_HELD = 'Clients were told to hold off and still do: let them through by hand.';
 
 /**
  * Where the run ended early, by a person or because a failover took it over: who said last to be performance primary, or

@@ -1,5 +1,4 @@
 import type { Authority, Follower, PromotionRoute } from '../src/contracts/activities';
-import type { ClusterObservation } from '../src/contracts/observations';
 import { filterNotWritten } from './building-blocks/filter-skipped';
 import type { Following } from './building-blocks/re-protection';
 import {
@@ -102,13 +101,4 @@ export function afterwards({ from, to, mode, silent, staysOut }: PromotionRoute,
         ]
       : []),
   ];
-}
-
-/** The performance role of every cluster, for the timeline. */
-export function performanceRolesInWords({
-  observations,
-}: {
-  readonly observations: readonly ClusterObservation[];
-}): string {
-  return observations.map((each) => `${each.cluster} ${each.performance?.mode ?? 'not read'}`).join(', ');
 }

@@ -1,11 +1,10 @@
-import type { Authority, MarkerResult, PromotionRoute } from '../src/contracts/activities';
+import type { Authority, PromotionRoute } from '../src/contracts/activities';
 import type { PerformancePromotionInput } from '../src/contracts/runbook-inputs';
 import { performancePromotionInput } from '../src/contracts/runbook-inputs';
+import type { Approvals } from './building-blocks/approvals';
 import type { Approved } from './building-blocks/approved-plan';
 import { approvePlan } from './building-blocks/approved-plan';
-import { holdClients } from './building-blocks/held-clients';
 import { ABORT } from './building-blocks/parking';
-import type { Approvals } from './building-blocks/approvals';
 import type { Run } from './building-blocks/run';
 import { StepFailed } from './building-blocks/run';
 import type { Ending, RunbookResult } from './building-blocks/runbook';
@@ -13,8 +12,12 @@ import { executeRunbook } from './building-blocks/runbook';
 import { failOver } from './dr-failover';
 import type { PromotionProgress } from './performance-promotion-end';
 import { tellPromotionLeft } from './performance-promotion-end';
-import { followNewPrimary, performanceRolesInWords } from './performance-promotion-followers';
-import { changePerformancePrimary, performanceServiceBack } from './performance-promotion-outage';
+import { followNewPrimary } from './performance-promotion-followers';
+import type { PrimaryChange, Side } from './procedures/change-primary';
+import { changePrimary, endingOf, proveCaughtUp } from './procedures/change-primary';
+import { holdClients } from './procedures/held-clients';
+import { readFinalState } from './procedures/roles';
+import { serviceBack } from './procedures/service-back';
 
 /**
  * A performance secondary becomes the performance primary. Planned: the old primary answers and is demoted first, and is
@@ -45,28 +48,30 @@ async function promote(run: Run, input: PerformancePromotionInput): Promise<Endi
 }
 
 async function promotePlanned(run: Run, input: PerformancePromotionInput, approved: Promotion): Promise<Ending> {
-  const { route, approvals } = approved;
-  const { deployment } = input;
+  const { deployment, acceptLoss } = input;
+  const { approvals } = approved;
+  const { quiesce } = approved.route.hooks;
+  const route = { ...approved.route, hooks: { quiesce, release: quiesce, traffic: false, probe: false } };
+
+  // 2. Until the demotion a stop or a failure leaves the old primary serving.
+  const marker = await run.stoppable(async () => {
+    await holdClients(run, { deployment, ...route });
+    return proveCaughtUp(run, 'performance', deployment, route);
+  });
 
   // 2.-4. Without a primary, from the demotion until a cluster serves. A stop is offered as a choice.
   const progress: PromotionProgress = { serves: false, following: new Set(), finished: false };
-  const clients = { deployment, ...route, hooks: { ...route.hooks, release: route.hooks.quiesce } };
-  // Until the demotion a stop or a failure leaves the old primary serving.
-  const marker = await run.stoppable(async () => {
-    await holdClients(run, clients);
-    return proveCaughtUp(run, deployment, route);
-  });
   run.onEnd(() => tellPromotionLeft(run, deployment, route, progress));
-  const served = await run.shielded(() => changePerformancePrimary(run, { input, route, approvals, marker, progress }));
-  if (served === 'nowhere') return { outcome: 'aborted' };
+  const means = { route, marker, approvals, gate: 'promote', acceptLoss, progress } as const;
+  const markerFiltered = route.heir.filter !== undefined;
+  const change: PrimaryChange = { kind: 'performance', deployment, ...means, onStuck: 'promote-back', markerFiltered };
+  const primary = await run.shielded(() => changePrimary(run, change));
+  if (primary === 'nowhere') return { outcome: 'aborted' };
 
   // 5. The others follow.
-  return run.stoppable(async () => {
-    const leftToDo = await finish(run, deployment, route, approvals.authority, served, progress);
-    if (served === 'new') return { outcome: 'completed', leftToDo };
-    const why = `${route.from} is performance primary again. Find out why ${route.to} did not become it before the next try.`;
-    return { outcome: 'rolled-back', leftToDo: [why, ...leftToDo] };
-  });
+  return run.stoppable(async () =>
+    endingOf(change, primary, await finish(run, deployment, route, approvals.authority, primary, progress)),
+  );
 }
 
 function promoteUnplanned(run: Run, input: PerformancePromotionInput, approved: Promotion): Promise<Ending> {
@@ -81,26 +86,15 @@ function promoteUnplanned(run: Run, input: PerformancePromotionInput, approved: 
     const authority = await promoteLost(run, input, route, approved.approvals);
     progress.primary = 'new';
     // 3. See that it serves. 4. The others follow.
-    await performanceServiceBack(run, { deployment, primary: route.to });
+    const { from, to } = route;
+    const hooks = { traffic: false, probe: false };
+    await serviceBack(run, {
+      ...{ kind: 'performance', deployment, primary: to, from, credentialOf: from, hooks, release: false },
+    });
     progress.serves = run.state.serviceBackAt !== undefined;
+    run.state.enterPhase('re-protecting');
     return { outcome: 'completed', leftToDo: await finish(run, deployment, route, authority, 'new', progress) };
   });
-}
-
-/** Every write up to the marker is on the new primary. */
-async function proveCaughtUp(run: Run, deployment: string, { from, to }: PromotionRoute): Promise<MarkerResult> {
-  const kind = 'performance';
-  const marker = await run.step(
-    `Write a marker on ${from}`,
-    (call) => call.writeMarker({ deployment, cluster: from, kind }),
-    { note: ({ wal }) => `last_performance_wal ${wal}` },
-  );
-  await run.step(
-    `Wait until ${to} has it`,
-    (call) => call.awaitCatchUp({ deployment, primary: from, secondary: to, wal: marker.wal, kind }),
-    { note: ({ reached, target }) => `last_remote_wal ${reached}, needed ${target}` },
-  );
-  return marker;
 }
 
 /** Promotes without a primary; by force only where that was refused without a doubt, and people approved it. */
@@ -151,18 +145,12 @@ async function finish(
   deployment: string,
   route: PromotionRoute,
   authority: Authority,
-  served: 'new' | 'old',
+  served: Side,
   progress: PromotionProgress,
 ): Promise<string[]> {
-  run.state.enterPhase('re-protecting');
   const left = await followNewPrimary(run, deployment, route, authority, served, progress.following);
   run.state.enterPhase('finishing');
-  await run.skippableStep(
-    'Read the final state',
-    'the report has no final state',
-    (call) => call.readDeployment({ deployment }),
-    { note: performanceRolesInWords },
-  );
+  await readFinalState(run, deployment, 'performance');
   progress.finished = true;
   return left;
 }

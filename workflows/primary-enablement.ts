@@ -1,12 +1,12 @@
 import type { PrimaryEnablementInput } from '../src/contracts/runbook-inputs';
 import { primaryEnablementInput } from '../src/contracts/runbook-inputs';
 import { approvePlan } from './building-blocks/approved-plan';
-import { rolesInWords } from './building-blocks/assessment';
 import type { Run } from './building-blocks/run';
 import type { Ending, RunbookResult } from './building-blocks/runbook';
 import { executeRunbook } from './building-blocks/runbook';
 import { failOver } from './dr-failover';
 import { enablePrimary } from './onboarding';
+import { readFinalState } from './procedures/roles';
 
 /**
  * A cluster without replication of a kind becomes primary of it. Nothing is wiped and nobody is cut off;
@@ -47,12 +47,7 @@ function carryOut(run: Run, input: PrimaryEnablementInput): Promise<Ending> {
 
     // 4. The last look is in the report.
     run.state.enterPhase('finishing');
-    await run.skippableStep(
-      'Read the final state',
-      'the report has no final state',
-      (call) => call.readDeployment({ deployment }),
-      { note: rolesInWords },
-    );
+    await readFinalState(run, deployment);
     return { outcome: 'completed', leftToDo: [] };
   });
 }

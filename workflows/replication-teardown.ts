@@ -3,13 +3,13 @@ import type { ReplicationTeardownInput } from '../src/contracts/runbook-inputs';
 import { replicationTeardownInput } from '../src/contracts/runbook-inputs';
 import type { TokenNeed } from './building-blocks/approved-plan';
 import { approvePlan } from './building-blocks/approved-plan';
-import { rolesInWords } from './building-blocks/assessment';
 import type { OperationTokens } from './building-blocks/operation-tokens';
 import type { Approvals } from './building-blocks/approvals';
 import type { Run } from './building-blocks/run';
 import type { Ending, RunbookResult } from './building-blocks/runbook';
 import { executeRunbook } from './building-blocks/runbook';
 import { failOver } from './dr-failover';
+import { readFinalState } from './procedures/roles';
 
 /**
  * One kind of replication ends on one cluster, primary or secondary. The other kind stays as it is, and no data is
@@ -54,12 +54,7 @@ async function tearDown(run: Run, input: ReplicationTeardownInput): Promise<Endi
   );
   run.state.enterPhase('finishing');
   await tokens?.dispose();
-  await run.skippableStep(
-    'Read the final state',
-    'the report has no final state',
-    (call) => call.readDeployment({ deployment }),
-    { note: rolesInWords },
-  );
+  await readFinalState(run, deployment);
   return {
     outcome: 'completed',
     result: {

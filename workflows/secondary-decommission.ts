@@ -3,13 +3,13 @@ import type { SecondaryDecommissionInput } from '../src/contracts/runbook-inputs
 import { secondaryDecommissionInput } from '../src/contracts/runbook-inputs';
 import type { TokenNeed } from './building-blocks/approved-plan';
 import { approvePlan } from './building-blocks/approved-plan';
-import { rolesInWords } from './building-blocks/assessment';
 import type { OperationTokens } from './building-blocks/operation-tokens';
 import type { Approvals } from './building-blocks/approvals';
 import type { Run } from './building-blocks/run';
 import type { Ending, RunbookResult } from './building-blocks/runbook';
 import { executeRunbook } from './building-blocks/runbook';
 import { failOver } from './dr-failover';
+import { readFinalState } from './procedures/roles';
 
 /**
  * A secondary is cut off for good: revoked on its primary, then made to forget the primary, or its replication disabled.
@@ -54,12 +54,7 @@ async function decommission(run: Run, input: SecondaryDecommissionInput): Promis
   // 4. Nothing of ours stays behind, and the last look is in the report.
   run.state.enterPhase('finishing');
   await tokens?.dispose();
-  await run.skippableStep(
-    'Read the final state',
-    'the report has no final state',
-    (call) => call.readDeployment({ deployment: input.deployment }),
-    { note: rolesInWords },
-  );
+  await readFinalState(run, input.deployment);
   return { outcome: 'completed' };
 }
 

@@ -2,7 +2,6 @@ import type { KnownFilter, RepointingRoute } from '../src/contracts/activities';
 import type { SecondaryRepointingInput } from '../src/contracts/runbook-inputs';
 import { secondaryRepointingInput } from '../src/contracts/runbook-inputs';
 import { approvePlan } from './building-blocks/approved-plan';
-import { rolesInWords } from './building-blocks/assessment';
 import type { OperationTokens } from './building-blocks/operation-tokens';
 import {
   STOP_HERE,
@@ -17,6 +16,7 @@ import type { Run } from './building-blocks/run';
 import type { Ending, RunbookResult } from './building-blocks/runbook';
 import { executeRunbook } from './building-blocks/runbook';
 import { failOver } from './dr-failover';
+import { readFinalState } from './procedures/roles';
 
 /**
  * A secondary follows another primary of its set. DR: by activation token only. Performance: by the cluster addresses of
@@ -55,12 +55,7 @@ function repoint(run: Run, input: SecondaryRepointingInput): Promise<Ending> {
     // 4. Nothing of ours stays behind, and the last look is in the report.
     run.state.enterPhase('finishing');
     await tokens?.dispose();
-    await run.skippableStep(
-      'Read the final state',
-      'the report has no final state',
-      (call) => call.readDeployment({ deployment: input.deployment }),
-      { note: rolesInWords },
-    );
+    await readFinalState(run, input.deployment);
     return { outcome: 'completed', leftToDo: follows ? [] : [leftUndone(route)] };
   });
 }

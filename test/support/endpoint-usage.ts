@@ -192,9 +192,22 @@ export function runbookTexts(): ReadonlyMap<string, string> {
         })[0] ?? [];
       if (!source || !node) return [name, ''] as const;
       const reached = reach(sources, source.path, node, notItsOwn(name, source));
-      return [name, reached.map(textOf).join('\n')] as const;
+      return [name, reached.map((each) => textOfKind(each, source)).join('\n')] as const;
     }),
   );
+}
+
+/** What a runbook of one kind of replication reaches: not what stands there for the other kind. */
+function textOfKind(node: ts.Node, { syntax }: SourceFile): string {
+  const kinds = ['dr', 'performance'].filter((kind) => syntax.getText().includes(`kind: '${kind}'`));
+  let text = textOf(node);
+  const visit = (each: ts.Node): void => {
+    if (kinds.length === 1 && ts.isConditionalExpression(each) && /\bkind === 'dr'$/.test(each.condition.getText()))
+      text = text.replace(textOf(kinds[0] === 'dr' ? each.whenFalse : each.whenTrue), '');
+    ts.forEachChild(each, visit);
+  };
+  visit(node);
+  return text;
 }
 
 /** Whether a text calls a method of the client. */

@@ -80,7 +80,7 @@ async function endsEarly(
       : () => Promise.reject(new RunStopped('grace', 'enough')),
   } as unknown as Run;
   jest.mocked(approvePlan).mockImplementation(async (_run, request) => {
-    const assessed = { observations: [], preconditions: [], route: ROUTE, site: {}, gates: {} } as never;
+    const assessed = { observations: [], preconditions: [], plan: {}, route: ROUTE, site: {}, gates: {} } as never;
     await request.beforeGate?.(assessed);
     needs.push(request.tokens?.(ROUTE));
     const tokens = { of: () => Promise.resolve({ source: 'batch', cluster: 'west' }) };

@@ -71,6 +71,11 @@ export interface Approved<R> {
  *
  * @returns how the run ends already: a dry run, or a refusal; else the approved plan
  */
+export async function approvePlan<R>(
+  run: Run,
+  request: PlanRequest<R> & { readonly tokens: (route: R) => TokenNeed },
+): Promise<(Approved<R> & { readonly tokens: OperationTokens }) | Ending>;
+export async function approvePlan<R>(run: Run, request: PlanRequest<R>): Promise<Approved<R> | Ending>;
 export async function approvePlan<R>(run: Run, request: PlanRequest<R>): Promise<Approved<R> | Ending> {
   const { input } = request;
   // A run that was taken over may hold a ceremony: its attempt is ours.

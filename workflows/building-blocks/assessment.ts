@@ -1,4 +1,3 @@
-import type { ClusterObservation } from '../../src/contracts/observations';
 import type { ApplicationFailure } from '@temporalio/workflow';
 import type { Assessment } from '../../src/contracts/activities';
 import type { PlanDocument } from '../../src/contracts/plan';
@@ -32,9 +31,4 @@ export function refusalOf(
 export function verdictsInWords({ preconditions }: Pick<Assessment<unknown>, 'preconditions'>): string {
   const count = (verdict: string) => preconditions.filter((each) => each.verdict === verdict).length;
   return `${count('ok')} ok, ${count('warn')} warnings, ${count('fail')} failed, ${count('not-checkable')} not checkable`;
-}
-
-/** The DR role of every cluster, for the timeline. */
-export function rolesInWords({ observations }: { readonly observations: readonly ClusterObservation[] }): string {
-  return observations.map((each) => `${each.cluster} ${each.dr?.mode ?? 'not read'}`).join(', ');
 }

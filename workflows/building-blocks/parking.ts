@@ -23,7 +23,7 @@ export const ABORT: Choice = {
 
 export const PROMOTE_SECONDARY: Choice = {
   action: 'promote-secondary',
-  effect: 'go on: promote the new primary and finish the switchover',
+  effect: 'go on: promote the new primary and finish the run',
 };
 export const PROMOTE_BACK: Choice = {
   action: 'promote-back',

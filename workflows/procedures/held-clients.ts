@@ -1,4 +1,4 @@
-import type { Run } from './run';
+import type { Run } from '../building-blocks/run';
 
 /** Whose clients write nothing while a primary is changed, and the hooks for that. */
 export interface Holding {
@@ -7,6 +7,8 @@ export interface Holding {
   readonly to: string;
   readonly hooks: { readonly quiesce: boolean; readonly release: boolean };
 }
+
+export const CLIENTS_HELD = 'Clients were told to hold off and still do: let them through by hand.';
 
 /** Where a run that ends before its outage lets clients through, told once. */
 const ENDINGS = new WeakSet<Run>();

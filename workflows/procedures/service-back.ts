@@ -1,15 +1,17 @@
 import type { MarkerResult } from '../../src/contracts/activities';
-import type { Run } from './run';
+import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
+import type { Run } from '../building-blocks/run';
 
 /** The cluster that was promoted, and how it is seen and told that it serves. */
 export interface Serving {
+  readonly kind: ReplicationKind;
   readonly deployment: string;
   readonly primary: string;
   /** The cluster that clients called before. */
   readonly from: string;
-  /** The cluster of the same DR set whose credential, from before the change, is used. */
+  /** For DR: the cluster of the same DR set whose credential, from before the change, is used. */
   readonly credentialOf: string;
-  /** Written before the change; absent where nothing could be written any more. */
+  /** Written before the change; absent where nothing could be written any more, or a filter keeps it away. */
   readonly marker?: MarkerResult | undefined;
   readonly hooks: { readonly traffic: boolean; readonly probe: boolean };
   /** Whether clients are held off and have to be let through. */
@@ -18,11 +20,13 @@ export interface Serving {
 
 /** The end of an outage: the new primary serves, clients are led there, and a probe through their address succeeds. */
 export async function serviceBack(run: Run, serving: Serving): Promise<void> {
-  const { deployment, primary, from, credentialOf, marker, hooks } = serving;
+  const { kind, deployment, primary, from, credentialOf, marker, hooks } = serving;
+  const asked = { deployment, cluster: primary, ...(marker && { marker }) };
   const ready = await run.skippableStep(
     `Wait until ${primary} serves`,
     `go on; that ${primary} serves is then not proven`,
-    (call) => call.awaitServiceReady({ deployment, cluster: primary, credentialOf, marker }),
+    (call) =>
+      kind === 'dr' ? call.awaitServiceReady({ ...asked, credentialOf }) : call.awaitPerformanceServiceReady(asked),
     {
       note: ({ stableActiveNode }) => `active node ${stableActiveNode},${marker ? ' marker read,' : ''} write done`,
       choices: [],
@@ -38,12 +42,13 @@ export async function serviceBack(run: Run, serving: Serving): Promise<void> {
     );
   }
   if (serving.release) {
-    await run.skippableStep(
+    const released = await run.skippableStep(
       'Release the clients',
       'clients stay quiesced until somebody lets them through by hand',
       (call) => call.runHook({ deployment, hook: 'release', from, to: primary }),
       { choices: [] },
     );
+    if (released) run.clientsHeld = false;
   }
   if (hooks.probe) {
     await run.skippableStep(

@@ -1,0 +1,269 @@
+import type { MarkerResult } from '../../src/contracts/activities';
+import { COMPARE_STEP } from '../../src/contracts/names';
+import type { GateName } from '../../src/contracts/plan';
+import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
+import type { Approvals } from '../building-blocks/approvals';
+import type { FailureFacts } from '../building-blocks/failures';
+import { OutageDecision, RunStopped, TakenOver, isStop } from '../building-blocks/failures';
+import type { OperationTokens } from '../building-blocks/operation-tokens';
+import type { Choice } from '../building-blocks/parking';
+import { LEAVE, PROMOTE_BACK, PROMOTE_SECONDARY } from '../building-blocks/parking';
+import type { Run } from '../building-blocks/run';
+import { StepFailed } from '../building-blocks/run';
+import type { Ending } from '../building-blocks/runbook';
+import { CLIENTS_HELD } from './held-clients';
+import { lastLook, rolesInWords } from './roles';
+import { serviceBack } from './service-back';
+
+/** The side that serves after the change. */
+export type Side = 'new' | 'old';
+
+/** How far a change came, for what must be told where its run ends early. */
+export interface ChangeProgress {
+  /** Which side became primary; absent until then. */
+  primary?: Side;
+  /** It was seen to serve. */
+  serves: boolean;
+}
+
+/** A planned change of the primary: both sides answer, and nothing may be lost. */
+export type PrimaryChange = Change &
+  ({ readonly kind: 'dr'; readonly tokens: OperationTokens } | { readonly kind: 'performance' });
+
+interface Change {
+  readonly deployment: string;
+  /** The primary, and the secondary that takes its place. */
+  readonly route: {
+    readonly from: string;
+    readonly to: string;
+    readonly hooks: {
+      readonly quiesce: boolean;
+      readonly release: boolean;
+      readonly traffic: boolean;
+      readonly probe: boolean;
+    };
+  };
+  readonly acceptLoss: 'none' | 'bounded';
+  /** What follows a promotion that was refused for certain: the old primary serves again, or the step parks. */
+  readonly onStuck: 'promote-back' | 'park';
+  /** What people approved, and the gate that allows the demotion. */
+  readonly approvals: Approvals;
+  readonly gate: GateName;
+  /** The last write of the old primary that the new one was seen to have. */
+  readonly marker: MarkerResult;
+  /** A paths filter may keep the marker itself away from the new primary. */
+  readonly markerFiltered?: boolean;
+  readonly progress?: ChangeProgress;
+}
+
+type Outage = PrimaryChange & { readonly run: Run };
+
+/** What comes next in the outage: planned, decided by a person, or the side where service is. */
+type Next = OutageDecision['choice'] | Side;
+
+/**
+ * Writes a marker on the primary and waits until the secondary has it, and so every write before it.
+ */
+export async function proveCaughtUp(
+  run: Run,
+  kind: ReplicationKind,
+  deployment: string,
+  { from, to }: { readonly from: string; readonly to: string },
+): Promise<MarkerResult> {
+  const marker = await run.step(
+    `Write a marker on ${from}`,
+    (call) => call.writeMarker({ deployment, cluster: from, kind }),
+    { note: ({ wal }) => `last_${kind}_wal ${wal}` },
+  );
+  await run.step(
+    `Wait until ${to} has it`,
+    (call) => call.awaitCatchUp({ deployment, primary: from, secondary: to, wal: marker.wal, kind }),
+    { note: ({ reached, target }) => `last_remote_wal ${reached}, needed ${target}` },
+  );
+  return marker;
+}
+
+/**
+ * From the demotion until a cluster serves there is no primary. Ends with one primary that serves, or with what a person
+ * decided; called where nothing stops the run.
+ */
+export async function changePrimary(run: Run, change: PrimaryChange): Promise<Side | 'nowhere'> {
+  const outage: Outage = { run, ...change };
+  run.state.outageSince = Date.now();
+  run.state.enterPhase('outage');
+  let next = await nextOf(outage, demote);
+  while (next === 'promote-secondary' || next === 'promote-back')
+    next = await nextOf(outage, next === 'promote-secondary' ? promoteNew : promoteOld);
+  if (next === 'leave') return leave(outage);
+  await serve(outage, next);
+  run.state.enterPhase('re-protecting');
+  return next;
+}
+
+/** Where a part fails without a doubt about its outcome the old primary, which holds every write, serves again. */
+async function nextOf(outage: Outage, part: (outage: Outage) => Promise<Next>): Promise<Next> {
+  try {
+    return await part(outage);
+  } catch (error) {
+    if (error instanceof TakenOver) {
+      tellTakenOver(outage);
+      throw error;
+    }
+    if (error instanceof OutageDecision) return error.choice;
+    // Stopped here, somebody rejected the gate that was asked again before the demotion.
+    if (error instanceof StepFailed || error instanceof RunStopped) return 'promote-back';
+    if (isStop(error)) return 'leave';
+    throw error;
+  }
+}
+
+/** The demotion, and what it cost. */
+async function demote(outage: Outage): Promise<Next> {
+  const { run, kind, deployment, route, approvals, gate, acceptLoss } = outage;
+  const { from: oldPrimary, to: newPrimary } = route;
+  // DANGER: from here on no cluster is primary.
+  const demoted = await run.step(
+    `Demote ${oldPrimary}`,
+    (call) =>
+      approvals.begin(gate, (authority) => {
+        const asked = { deployment, cluster: oldPrimary, authority, reached: outage.marker.wal };
+        return kind === 'dr'
+          ? call.demoteDrPrimary(asked)
+          : call.demotePerformancePrimary({ ...asked, successor: newPrimary });
+      }),
+    { note: ({ observed }) => observed, choices: [PROMOTE_BACK, LEAVE] },
+  );
+  run.state.noteFindings(demoted.findings);
+  const evidence = await run.skippableStep(
+    COMPARE_STEP,
+    'go on and promote the new primary; whether something was lost is then not known',
+    (call) => call.compareAfterDemotion({ deployment, oldPrimary, newPrimary, walBefore: demoted.walBefore, kind }),
+    { note: ({ loss, why }) => `loss ${loss}: ${why}`, choices: [PROMOTE_BACK, LEAVE] },
+  );
+  if (evidence?.loss !== 'bounded' || acceptLoss === 'bounded') return 'promote-secondary';
+  run.state.finding({
+    severity: 'warning',
+    code: 'loss-not-excluded',
+    text: `The plan accepts no loss, and none could not be proven: ${evidence.why}`,
+  });
+  return 'promote-back';
+}
+
+/** Refused for certain: as the plan says. With a doubt about the outcome a person decides. */
+async function promoteNew(outage: Outage): Promise<Next> {
+  const { from, to } = outage.route;
+  await promote(outage, {
+    ...{ step: `Promote ${to}`, cluster: to, otherCluster: from },
+    choices: [PROMOTE_BACK, LEAVE],
+    leaveToRunbook: ({ outcomeKnown }) => outcomeKnown && outage.onStuck === 'promote-back',
+  });
+  return 'new';
+}
+
+/** The new primary did not get there: the old one, which holds every write, becomes primary again. */
+async function promoteOld(outage: Outage): Promise<Next> {
+  const { run, kind, deployment, route } = outage;
+  const { from, to } = route;
+  const choices = [PROMOTE_SECONDARY, LEAVE];
+  const { observations } = await run.step('Read the roles', (call) => call.readDeployment({ deployment }), {
+    note: rolesInWords(kind),
+    choices,
+  });
+  // It was never demoted, or is primary again: nothing has to be promoted, and a primary generates no operation token.
+  if (observations.find(({ cluster }) => cluster === from)?.[kind]?.mode === 'primary') return 'old';
+  await promote(outage, { step: `Promote ${from} back`, cluster: from, otherCluster: to, choices });
+  return 'old';
+}
+
+interface Promotion {
+  readonly step: string;
+  readonly cluster: string;
+  /** Proven not to be primary by the activity, right before. */
+  readonly otherCluster: string;
+  readonly choices: readonly Choice[];
+  readonly leaveToRunbook?: (failure: FailureFacts) => boolean;
+}
+
+async function promote(outage: Outage, { step, choices, leaveToRunbook, ...pair }: Promotion): Promise<void> {
+  const { run, deployment, approvals } = outage;
+  const asked = { deployment, ...pair, authority: approvals.authority };
+  // A token that has to be generated is generated in a step of its own.
+  if (outage.kind === 'dr') await outage.tokens.of(pair.cluster, choices);
+  await run.step(
+    step,
+    async (call) =>
+      outage.kind === 'dr'
+        ? call.promoteDrSecondary({ ...asked, token: await outage.tokens.of(pair.cluster, choices) })
+        : call.promotePerformanceSecondary(asked),
+    { note: ({ observed }) => observed, choices, ...(leaveToRunbook && { leaveToRunbook }) },
+  );
+}
+
+/** Service is back when the cluster was seen to serve; clients that were held are let through. */
+async function serve({ run, kind, deployment, route, marker, markerFiltered, progress }: Outage, side: Side) {
+  const { from, to, hooks } = route;
+  if (progress) progress.primary = side;
+  await serviceBack(run, {
+    kind,
+    deployment,
+    primary: side === 'new' ? to : from,
+    from: side === 'new' ? from : to,
+    credentialOf: from,
+    marker: side === 'new' && markerFiltered ? undefined : marker,
+    hooks,
+    release: hooks.quiesce && hooks.release,
+  });
+  if (progress) progress.serves = run.state.serviceBackAt !== undefined;
+}
+
+const WORDS = {
+  dr: {
+    primary: 'primary',
+    noPrimary: 'no-primary',
+    outage: 'the outage',
+    seeTo: (primaries: string) => `See that clients reach ${primaries}`,
+  },
+  performance: {
+    primary: 'performance primary',
+    noPrimary: 'no-performance-primary',
+    outage: 'the change of roles',
+    seeTo: (primaries: string) => `Re-point the other secondaries to ${primaries} with secondaryRepointing`,
+  },
+};
+
+/** A failover becomes the run, and looks after the DR roles alone. */
+function tellTakenOver({ run, kind, route: { from, to } }: Outage): void {
+  if (kind === 'dr') return;
+  const text = `A failover took this run over while the performance primary changed from ${from} to ${to}: read the performance status of both. Where neither is primary, promote ${from} (it holds every write) or ${to}, never both.`;
+  run.state.finding({ severity: 'critical', code: WORDS[kind].noPrimary, text });
+  run.state.leftToDo.push(text);
+}
+
+/** A person ended the run inside the outage: the report says what was read last, never what is hoped. */
+async function leave({ run, kind, deployment, route: { from, to } }: Outage): Promise<'nowhere'> {
+  const words = WORDS[kind];
+  const { primaries, silent } = await lastLook(run, deployment, [from, to], kind);
+  const some = primaries.length > 0;
+  const noAnswer = silent.length > 0 ? `; ${silent.join(' and ')} did not answer` : '';
+  const text = some
+    ? `The run was ended inside ${words.outage}. ${primaries.join(' and ')} said to be ${words.primary}.`
+    : `The run was ended inside ${words.outage} with no cluster seen as ${words.primary}${noAnswer}.`;
+  const next = some
+    ? `Promote nothing. ${words.seeTo(primaries.join(', '))}, and let quiesced clients through.`
+    : `Read both clusters first. Then promote ${from} (it holds every write) or ${to} by hand, never both.`;
+  run.state.finding({ severity: 'critical', code: some ? 'ended-in-outage' : words.noPrimary, text, next });
+  run.state.leftToDo.push(`${text} ${next}`);
+  if (run.clientsHeld) run.state.leftToDo.push(CLIENTS_HELD);
+  return 'nowhere';
+}
+
+/** How a run ends whose change ended with a primary. */
+export function endingOf(
+  { kind, route: { from, to } }: PrimaryChange,
+  side: Side,
+  leftToDo: readonly string[],
+): Ending {
+  if (side === 'new') return { outcome: 'completed', leftToDo };
+  const why = `${from} is ${WORDS[kind].primary} again; it had every write before its demotion. Find out why ${to} did not become ${WORDS[kind].primary} before the next try.`;
+  return { outcome: 'rolled-back', leftToDo: [why, ...leftToDo] };
+}

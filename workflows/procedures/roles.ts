@@ -1,0 +1,49 @@
+import type { ClusterObservation } from '../../src/contracts/observations';
+import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
+import type { Run } from '../building-blocks/run';
+
+/** The role of every cluster for one kind of replication, for the timeline. */
+export function rolesInWords(kind: ReplicationKind) {
+  return ({ observations }: { readonly observations: readonly ClusterObservation[] }): string =>
+    observations.map((each) => `${each.cluster} ${each[kind]?.mode ?? 'not read'}`).join(', ');
+}
+
+/** The last step of a run that changed something: the report shows who has which role now. */
+export function readFinalState(run: Run, deployment: string, kind: ReplicationKind = 'dr') {
+  return run.skippableStep(
+    'Read the final state',
+    'the report has no final state',
+    (call) => call.readDeployment({ deployment }),
+    { note: rolesInWords(kind) },
+  );
+}
+
+/** What clusters said last of who is primary. */
+export interface LastLook {
+  readonly primaries: readonly string[];
+  /** Clusters that did not say. */
+  readonly silent: readonly string[];
+}
+
+/**
+ * Reads the roles once more, for a run that ends without knowing that a cluster serves. A failure never holds the end.
+ *
+ * @param clusters - of one DR set; a deployment may have several, each with its DR primary, but one performance primary
+ */
+export async function lastLook(
+  run: Run,
+  deployment: string,
+  clusters: readonly string[],
+  kind: ReplicationKind = 'dr',
+): Promise<LastLook> {
+  let seen: readonly ClusterObservation[] = [];
+  await run.cleanUp('Read the roles', async (call) => {
+    seen = (await call.readDeployment({ deployment })).observations;
+  });
+  return {
+    primaries: seen
+      .filter((each) => each[kind]?.mode === 'primary' && (kind === 'performance' || clusters.includes(each.cluster)))
+      .map(({ cluster }) => cluster),
+    silent: clusters.filter((cluster) => !seen.some((each) => each.cluster === cluster && each[kind])),
+  };
+}
