@@ -92,7 +92,7 @@ describe('readiness', () => {
     const report = await run.report();
     expect(report.outcome).toBe('aborted');
     expect(report.result).toBeUndefined();
-    expect(report.leftToDo.join()).toContain('olga');
+    expect(report.leftToDo.join()).toContain('stopped by grace');
     scenario.service.faults.clear();
     over.resolve();
   });

@@ -1,7 +1,6 @@
 import { ceremonyWorkflowId } from '../../src/contracts/names';
 import { CHANGING, loseAnswer, statuses } from '../support/faults';
 import { cell, expectFewEvents } from '../support/matrix';
-import { at } from '../support/outage';
 import { Scenario } from '../support/scenario';
 
 describe('operationTokenCeremony', () => {
@@ -25,15 +24,16 @@ describe('operationTokenCeremony', () => {
   it('deletes the token that it made where it is stopped before its end', async () => {
     const run = await ceremony();
     await run.waitsFor('shares');
-    const paused = () => run.control('pause', { reason: 'a word first' });
-    const last = at(scenario, 'before', 'west', CHANGING.giveShare, paused, 3);
+    await run.control('pause', { reason: 'a word first', before: 'Destroy the ceremony keys' });
+    await run.until('the pause counts', ({ receipts }) =>
+      receipts.some(({ signal, verdict }) => signal === 'pause' && verdict === 'accepted'),
+    );
     for (const holder of ['ada', 'bert', 'cleo']) await run.share(holder);
     await run.until(
       'paused with a token',
       ({ paused, steps }) =>
         paused && steps.some(({ name, state }) => name === 'Generate operation token on west' && state === 'done'),
     );
-    last.remove();
     await run.control('abort', { reason: 'not needed any more' });
     const report = await run.report();
 
