@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { readPrimaryChanges } from '../../activities/support/switchover/primary-changes';
 import { expectServiceOn } from '../support/faults';
 import { cell } from '../support/matrix';
@@ -28,6 +29,7 @@ describe('switching over back', () => {
       const found = await readPrimaryChanges(sources, scenario.name, limits, look);
       expect(found?.unattested ?? []).toEqual([]);
       if (found?.changes.length === count) return found.changes;
+      await delay(200);
     }
   };
   it(cell('drSwitchover', 'refused', 'before the cool-down has passed; with a shorter one it passes'), async () => {
