@@ -25,6 +25,9 @@ const MAY_IMPORT: Readonly<Record<string, readonly RegExp[]>> = {
   'src/inventory/': [/^src\/(errors|secret)\.ts$/, /^src\/contracts\//, /^src\/secrets\//],
   'src/report/': [/^src\/(errors|secret)\.ts$/, /^src\/contracts\//, /^src\/secrets\//],
   'workflows/': [/^src\/contracts\//],
+  // Knows Temporal and people; then what knows replication and serves several runbooks.
+  'workflows/building-blocks/': [/^src\/contracts\//],
+  'workflows/procedures/': [/^src\/contracts\//, /^workflows\/building-blocks\//],
   'activities/': [/^src\/(errors|secret)\.ts$/, /^src\/(contracts|client|secrets|inventory|report)\//],
 };
 const PACKAGES_NOT_FOR: Readonly<Record<string, RegExp>> = {

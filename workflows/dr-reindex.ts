@@ -3,7 +3,7 @@ import type { DrReindexInput } from '../src/contracts/runbook-inputs';
 import { drReindexInput } from '../src/contracts/runbook-inputs';
 import { approvePlan } from './building-blocks/approved-plan';
 import { failureFacts, stepFailure } from './building-blocks/failures';
-import { checkMerkle, merkleFacts } from './building-blocks/merkle';
+import { checkMerkle, merkleFacts } from './procedures/merkle';
 import type { OperationTokens } from './building-blocks/operation-tokens';
 import type { Approvals } from './building-blocks/approvals';
 import type { Run } from './building-blocks/run';

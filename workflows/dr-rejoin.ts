@@ -4,7 +4,7 @@ import { drRejoinInput } from '../src/contracts/runbook-inputs';
 import type { Approved } from './building-blocks/approved-plan';
 import { approvePlan } from './building-blocks/approved-plan';
 import type { Approvals } from './building-blocks/approvals';
-import { STOP_HERE, followAsDrSecondary } from './building-blocks/re-protection';
+import { STOP_HERE, followAsDrSecondary } from './procedures/re-protection';
 import type { Run } from './building-blocks/run';
 import type { Ending, RunbookResult } from './building-blocks/runbook';
 import { executeRunbook } from './building-blocks/runbook';

@@ -4,7 +4,7 @@ import { drSwitchoverInput } from '../src/contracts/runbook-inputs';
 import { awaitWindow } from './building-blocks/approvals';
 import type { TokenNeed } from './building-blocks/approved-plan';
 import { approvePlan } from './building-blocks/approved-plan';
-import { restoreProtection } from './building-blocks/re-protection';
+import { restoreProtection } from './procedures/re-protection';
 import type { Run } from './building-blocks/run';
 import type { Ending, RunbookResult } from './building-blocks/runbook';
 import { executeRunbook } from './building-blocks/runbook';

@@ -1,7 +1,7 @@
 import type { MerkleCheckInput } from '../src/contracts/runbook-inputs';
 import { merkleCheckInput } from '../src/contracts/runbook-inputs';
 import { approvePlan } from './building-blocks/approved-plan';
-import { checkMerkle, merkleFacts } from './building-blocks/merkle';
+import { checkMerkle, merkleFacts } from './procedures/merkle';
 import type { Run } from './building-blocks/run';
 import type { Ending, RunbookResult } from './building-blocks/runbook';
 import { executeRunbook } from './building-blocks/runbook';

@@ -2,8 +2,8 @@ import type { Authority, ChangeResult, SealsResult, SecondaryOnboardingRoute } f
 import type { ClusterObservation } from '../src/contracts/observations';
 import type { ReplicationKind } from '../src/contracts/runbook-inputs';
 import type { StepCalls } from './building-blocks/activity-calls';
-import type { JoinUnit } from './building-blocks/join-unit';
-import { carryOutUnit } from './building-blocks/join-unit';
+import type { JoinUnit } from './procedures/join-unit';
+import { carryOutUnit } from './procedures/join-unit';
 import type { Choice } from './building-blocks/parking';
 import type { Approvals } from './building-blocks/approvals';
 import type { Run } from './building-blocks/run';

@@ -9,8 +9,8 @@ import {
   repointPerformanceSecondary,
   sameFilterOnBothSides,
   seenFollowing,
-} from './building-blocks/re-protection';
-import type { Begin } from './building-blocks/re-protection';
+} from './procedures/re-protection';
+import type { Begin } from './procedures/re-protection';
 import type { Approvals } from './building-blocks/approvals';
 import type { Run } from './building-blocks/run';
 import type { Ending, RunbookResult } from './building-blocks/runbook';

@@ -1,13 +1,8 @@
-import type { Authority, Follower, PromotionRoute } from '../src/contracts/activities';
-import { filterNotWritten } from './building-blocks/filter-skipped';
-import type { Following } from './building-blocks/re-protection';
-import {
-  STOP_HERE,
-  repointPerformanceSecondary,
-  sameFilterOnBothSides,
-  seenFollowing,
-} from './building-blocks/re-protection';
-import type { Run } from './building-blocks/run';
+import type { Authority, Follower, PromotionRoute } from '../../src/contracts/activities';
+import { filterNotWritten } from './filter-skipped';
+import type { Following } from './re-protection';
+import { STOP_HERE, repointPerformanceSecondary, sameFilterOnBothSides, seenFollowing } from './re-protection';
+import type { Run } from '../building-blocks/run';
 
 /**
  * Every other secondary follows the cluster that serves, with its filter, and so does the cluster that does not. A

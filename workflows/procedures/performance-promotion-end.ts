@@ -1,9 +1,9 @@
-import type { PromotionRoute } from '../src/contracts/activities';
-import type { ClusterObservation } from '../src/contracts/observations';
-import type { Run } from './building-blocks/run';
+import type { PromotionRoute } from '../../src/contracts/activities';
+import type { ClusterObservation } from '../../src/contracts/observations';
+import type { Run } from '../building-blocks/run';
 import { afterwards, followersOf, notFollowing } from './performance-promotion-followers';
-import type { ChangeProgress } from './procedures/change-primary';
-import { CLIENTS_HELD } from './procedures/held-clients';
+import type { ChangeProgress } from './change-primary';
+import { CLIENTS_HELD } from './held-clients';
 
 /** How far a promotion came, for what must be told however its run ends. */
 export interface PromotionProgress extends ChangeProgress {

@@ -1,12 +1,12 @@
 import type { Authority, ExpectedFilter, KnownFilter } from '../../src/contracts/activities';
-import type { StepCalls } from './activity-calls';
+import type { StepCalls } from '../building-blocks/activity-calls';
 import { filterNotWritten } from './filter-skipped';
 import type { JoinUnit } from './join-unit';
 import { carryOutUnit } from './join-unit';
-import type { OperationTokens } from './operation-tokens';
-import { inParallel } from './parallel';
-import type { Choice } from './parking';
-import type { Run } from './run';
+import type { OperationTokens } from '../building-blocks/operation-tokens';
+import { inParallel } from '../building-blocks/parallel';
+import type { Choice } from '../building-blocks/parking';
+import type { Run } from '../building-blocks/run';
 
 export const STOP_HERE: Choice = {
   action: 'abort',
