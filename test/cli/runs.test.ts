@@ -143,7 +143,7 @@ describe('a switchover by the command line alone', () => {
     expect([blind.code, blind.err]).toEqual([3, expect.stringContaining('--plan-digest is missing')]);
     const plan = await cli(['approve', workflowId, '--gate', 'plan', '--name', 'grace'], { env, answers: ['approve'] });
     expect([plan.code, plan.err]).toEqual([0, expect.stringContaining('Demote east')]);
-    expect(plan.err).toMatch(/^ {2}Requested by +olga, as the start of the run says, unverified$/m);
+    expect(plan.err).toMatch(/^ {2}Requested by: olga, as the start of the run says, unverified$/m);
     await run.waitsFor('approval', ({ gate }) => gate === 'go');
     expect(
       (
