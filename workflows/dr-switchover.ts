@@ -3,7 +3,7 @@ import type { DrSwitchoverInput } from '../src/contracts/runbook-inputs';
 import { drSwitchoverInput } from '../src/contracts/runbook-inputs';
 import { awaitWindow } from './building-blocks/approvals';
 import type { TokenNeed } from './building-blocks/approved-plan';
-import { approvePlan } from './building-blocks/approved-plan';
+import { approvePlan, collectAgainWhereShort } from './building-blocks/approved-plan';
 import { restoreProtection } from './procedures/re-protection';
 import type { Run } from './building-blocks/run';
 import type { Ending, RunbookResult } from './building-blocks/runbook';
@@ -47,6 +47,9 @@ async function switchOver(run: Run, input: DrSwitchoverInput): Promise<Ending> {
   const marker = await run.stoppable(async () => {
     await holdClients(run, { deployment, ...route });
     const written = await proveCaughtUp(run, 'dr', deployment, route);
+    // A step may have parked for long since: shares and token must be fit for what is about to begin.
+    await collectAgainWhereShort(run, WAY_BACK_MS.change, tokens);
+    await tokens.of(route.to);
     // From here on nothing stops the run: after the window's end A stays primary.
     await awaitWindow(run, input.window);
     return written;
@@ -68,8 +71,8 @@ async function switchOver(run: Run, input: DrSwitchoverInput): Promise<Ending> {
   });
 }
 
-/** What is in hand must last for the way back too: nobody is asked for key shares in the outage. */
-const WAY_BACK_MS = 5 * 60_000;
+/** What is in hand must last for the way back too, looked at after the go and right before the change: nobody is asked for key shares in the outage. */
+const WAY_BACK_MS = { asked: 5 * 60_000, change: 60_000 };
 
 /** Both sides may have to be promoted and re-pointed; B's token is in hand before anything is begun. */
 function operationTokensOf({ from, to, otherDrSecondaries, tokenSource }: SwitchoverRoute): TokenNeed {
@@ -81,7 +84,7 @@ function operationTokensOf({ from, to, otherDrSecondaries, tokenSource }: Switch
       ...otherDrSecondaries.map((cluster) => ({ cluster, uses: follow })),
     ],
     first: to,
-    lastingMs: WAY_BACK_MS,
+    lastingMs: WAY_BACK_MS.asked,
   };
 }
 

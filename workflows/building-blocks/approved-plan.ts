@@ -138,7 +138,7 @@ export async function approvePlan<R>(run: Run, request: PlanRequest<R>): Promise
   const { tokens } = answered;
   const approvals = new Approvals(run, input, assessed.gates, { plan, approvals: answered.approvals });
   if (request.go !== undefined) await approvals.further(request.go);
-  await collectAgainWhereShort(run, request.tokens?.(route), tokens);
+  await collectAgainWhereShort(run, request.tokens?.(route)?.lastingMs, tokens);
   return { route, assessed, approvals, tokens };
 }
 
@@ -172,8 +172,8 @@ async function askPeople<R>(run: Run, request: PlanRequest<R>, assessed: Assessm
 }
 
 /** Once something is begun nobody is asked for key shares any more: those in hand must last until its end. */
-async function collectAgainWhereShort(run: Run, need?: TokenNeed, tokens?: OperationTokens): Promise<void> {
-  if (need?.lastingMs === undefined || !tokens || tokens.lastsFor(need.lastingMs)) return;
+export async function collectAgainWhereShort(run: Run, lastingMs?: number, tokens?: OperationTokens): Promise<void> {
+  if (lastingMs === undefined || !tokens || tokens.lastsFor(lastingMs)) return;
   run.state.finding({
     severity: 'warning',
     code: 'shares-asked-again',

@@ -1,0 +1,61 @@
+/** Nobody is asked for key shares in the outage: what a way back needs is in hand when the demotion begins. */
+import { drSwitchover } from '../../workflows/dr-switchover';
+import { approvePlan } from '../../workflows/building-blocks/approved-plan';
+import type { Run } from '../../workflows/building-blocks/run';
+import { executeRunbook } from '../../workflows/building-blocks/runbook';
+import { changePrimary } from '../../workflows/dr-switchover-outage';
+
+jest.mock('../../workflows/building-blocks/approved-plan', () => ({
+  ...jest.requireActual<object>('../../workflows/building-blocks/approved-plan'),
+  approvePlan: jest.fn(),
+}));
+jest.mock('../../workflows/building-blocks/runbook', () => ({ executeRunbook: jest.fn() }));
+jest.mock('../../workflows/dr-switchover-outage', () => ({ changePrimary: jest.fn() }));
+
+/** A switchover whose key shares are to be had for so long once the secondary has caught up; in which order things happen. */
+async function switchOver(leftMs: number): Promise<readonly string[]> {
+  const happened: string[] = [];
+  const call = {
+    writeMarker: () => Promise.resolve({ wal: '7' }),
+    awaitCatchUp: () => Promise.resolve({ reached: '7', target: '7' }),
+  };
+  const run = {
+    state: { finding: () => undefined, enterPhase: () => undefined },
+    stoppable: (body: () => Promise<unknown>) => body(),
+    shielded: (body: () => Promise<unknown>) => body(),
+    step: (name: string, body: (calls: typeof call) => Promise<unknown>) => {
+      happened.push(name);
+      return body(call);
+    },
+  } as unknown as Run;
+  const tokens = {
+    of: (cluster: string) => Promise.resolve(void happened.push(`token of ${cluster}`)),
+    lastsFor: (ms: number) => ms < leftMs,
+    ceremony: { collectAnew: () => Promise.resolve(void happened.push('shares')) },
+  };
+  const route = {
+    from: 'east',
+    to: 'west',
+    otherDrSecondaries: [],
+    tokenSource: 'ceremony',
+    hooks: { quiesce: false },
+  };
+  jest.mocked(approvePlan).mockResolvedValue({ route, approvals: {}, tokens } as never);
+  jest.mocked(changePrimary).mockImplementation(() => {
+    happened.push('outage');
+    return Promise.resolve('nowhere');
+  });
+  jest.mocked(executeRunbook).mockImplementation((runbook, input) => runbook.body(run, input as never) as never);
+  await drSwitchover({ deployment: 'payments', go: 'auto' });
+  return happened;
+}
+
+const CAUGHT_UP = ['Write a marker on east', 'Wait until west has it'];
+
+it('key shares that a parked step outlived are collected again before the demotion', async () => {
+  expect(await switchOver(30_000)).toEqual([...CAUGHT_UP, 'shares', 'token of west', 'outage']);
+});
+
+it('those that last are not asked for again', async () => {
+  expect(await switchOver(3_600_000)).toEqual([...CAUGHT_UP, 'token of west', 'outage']);
+});
