@@ -44,9 +44,9 @@ export async function sendSignal(
   stop: AbortSignal,
 ): Promise<SentSignal> {
   const { workflowId } = run;
-  let updated: number | undefined;
+  let sent: Sent;
   try {
-    updated = await give(client, run, signal, input);
+    sent = await give(client, run, signal, input, stop);
   } catch (error) {
     if (!(error instanceof WorkflowNotFoundError)) throw error;
     throw new RunbookError(
@@ -58,8 +58,7 @@ export async function sendSignal(
       },
     );
   }
-  const arrival = updated ?? (await findArrival(client, run, signal, input));
-  const receipt = arrival === undefined ? undefined : await awaitReceipt(client, run, signal, arrival, stop);
+  const { arrival, receipt } = sent;
   const common = { signal, workflowId, ...(arrival === undefined ? {} : { arrival }) };
   if (receipt === undefined) {
     const line = `Sent, and recorded by Temporal. No receipt yet: look with "${shellLine('runbook', 'status', workflowId)}".`;
@@ -69,28 +68,38 @@ export async function sendSignal(
   return { ...common, receipt, lines: receiptLines(receipt), exitCode };
 }
 
+type Sent = Pick<SentSignal, 'arrival' | 'receipt'>;
+
 /**
- * As a signal; where the server takes none any more for this run, as the update of the same name where there is one.
- *
- * @returns the number of the update, where it is one
+ * As a signal; where the server takes none any more for this run, or the run looks at no more, as the update of the same
+ * name where there is one.
  */
 async function give(
   client: Client,
-  { workflowId, runId }: RunReference,
+  run: RunReference,
   signal: SignalName,
   input: unknown,
-): Promise<number | undefined> {
-  const handle = client.workflow.getHandle(workflowId, runId);
+  stop: AbortSignal,
+): Promise<Sent> {
+  const handle = client.workflow.getHandle(run.workflowId, run.runId);
+  const update = UPDATES.find((name) => name === signal);
   try {
     await handle.signal(signal, input);
-    return undefined;
+    const arrival = await findArrival(client, run, signal, input);
+    const receipt =
+      arrival === undefined
+        ? undefined
+        : await awaitReceipt(client, run, { signal, arrival, mayGiveUp: !!update }, stop);
+    if (receipt !== 'not looked at') return { arrival, receipt };
   } catch (error) {
     const { cause } = error instanceof Error ? error : {};
     const full = isGrpcServiceError(cause) && cause.details.includes('limit for signal events');
-    const update = UPDATES.find((name) => name === signal);
     if (!full || update === undefined) throw error;
-    return handle.executeUpdate<number, [unknown]>(update, { args: [input] });
   }
+  if (update === undefined) return {};
+  const arrival = await handle.executeUpdate<number, [unknown]>(update, { args: [input] });
+  const receipt = await awaitReceipt(client, run, { signal, arrival, mayGiveUp: false }, stop);
+  return { arrival, ...(receipt === 'not looked at' ? {} : { receipt }) };
 }
 
 /** Which of the signals of this name ours is: receipts are known by that number. */
@@ -111,22 +120,30 @@ function digestOf(input: unknown): string {
     .digest('hex');
 }
 
+/** A check takes no longer where the run looks at the signal at all. */
+const LOOKED_AT_WITHIN_MS = 3_000;
+
 async function awaitReceipt(
   client: Client,
   run: RunReference,
-  signal: SignalName,
-  arrival: number,
+  {
+    signal,
+    arrival,
+    mayGiveUp,
+  }: { readonly signal: SignalName; readonly arrival: number; readonly mayGiveUp: boolean },
   stop: AbortSignal,
-): Promise<Receipt | undefined> {
-  const deadline = Date.now() + RECEIPT_DEADLINE_MS;
+): Promise<Receipt | 'not looked at' | undefined> {
+  const begin = Date.now();
   const pauses = FIRST_LOOKS_MS.map((at, index) => at - (FIRST_LOOKS_MS[index - 1] ?? 0));
-  while (Date.now() < deadline && !stop.aborted) {
+  while (Date.now() < begin + RECEIPT_DEADLINE_MS && !stop.aborted) {
     await delay(pauses.shift() ?? POLL_MS);
     const status = await queryStatus(client, run);
     const receipt = status?.receipts.findLast(
       (each) => each.signal === signal && (each.arrival === arrival || each.alsoFor?.includes(arrival) === true),
     );
     if (receipt !== undefined) return receipt;
+    const flooded = status?.findings.some(({ code }) => code === 'too-many-signals') === true;
+    if (mayGiveUp && flooded && Date.now() > begin + LOOKED_AT_WITHIN_MS) return 'not looked at';
   }
   return undefined;
 }

@@ -2,6 +2,7 @@
  * Somebody who may only signal floods a run: the worker lives, people are warned, what is looked at is bounded, and
  * approvers are still heard. As many signals as the server takes: `test/long/flood.test.ts`.
  */
+import { sendSignal } from '../../src/cli/send-signal';
 import { LANE_TEST_MS } from '../support/lane';
 import { approvalOf } from '../support/people';
 import { Scenario } from '../support/scenario';
@@ -39,14 +40,15 @@ describe('a flood of tiny signals', () => {
     const { workflowId: wid, runId: rid } = status;
     const approval = { ns: temporalServer().namespace, wid, rid, gate: 'plan', planDigest };
     const document = await approvalOf(scenario.person('grace'), approval);
-    // Nobody looks at a further signal of this name.
-    await run.handle.signal('approve', document);
     const before = await run.eventCount();
     const update = (input: unknown) => run.handle.executeUpdate<number, [unknown]>('approve', { args: [input] });
     for (const bad of ['not a document', {}, { name: 'x'.repeat(20_000) }]) await expect(update(bad)).rejects.toThrow();
     expect((await run.eventCount()) - before).toBeLessThan(5);
     expect(await run.status()).toMatchObject({ phase: 'waiting-for-people' });
-    await update(document);
+    // Nobody looks at a further signal of this name: the command line sends the update by itself.
+    const stop = new AbortController().signal;
+    const sent = await sendSignal(scenario.client, { workflowId: wid, runId: rid }, 'approve', document, stop);
+    expect(sent.receipt).toMatchObject({ verdict: 'accepted', from: { name: 'grace', how: 'signed' } });
     const report = await run.report();
     expect(report).toMatchObject({ outcome: 'completed', gates: [{ gate: 'plan', by: [{ name: 'grace' }] }] });
     expect(report.findings.map(({ code }) => code)).toContain('signals-not-looked-at');

@@ -18,7 +18,7 @@ const LANES: readonly (readonly SignalName[])[] = [
 ];
 
 const NEXT_IN_FLOOD =
-  'Find out who sends them, and take their right to signal away. `runbook approve` and `runbook decide` go another way by themselves where the server takes no signal any more.';
+  'Find out who sends them, and take their right to signal away. `runbook approve` and `runbook decide` go another way by themselves.';
 
 /** Gives each signal to whoever looks at its name, from the first await of a runbook until its end. */
 export class SignalPump {
