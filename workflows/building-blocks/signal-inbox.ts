@@ -11,6 +11,8 @@ const UNKNOWN_RECEIPTS = 50;
  * that; the rest is only counted. A turn of the run must stay short, also where it replays 10,000 signals.
  */
 const LOOKED_AT = { perSignal: 200, perName: 40, namesRead: 1_000 };
+/** One more in so many ms: a run hears people again once nobody floods it any more. */
+const ONE_MORE_MS = 5 * 60_000;
 const MAX_UPDATE = 16 * 1024;
 /** The server takes 10,000 signals for a run: people are warned at a fifth. */
 const MANY_SIGNALS = 2_000;
@@ -36,6 +38,7 @@ const DESCRIPTIONS: Record<SignalName, string> = {
 export class SignalInbox {
   /** By name, so that asking whether something waits costs nothing: after each signal of a flood it is asked again. */
   readonly #waiting = new Map<SignalName, InboxItem[]>();
+  readonly #since = Date.now();
   readonly #lookedAt = new Map<string, number>();
   readonly #beyond = new Map<SignalName, number>();
   readonly #updates = new Map<UpdateName, number>();
@@ -148,7 +151,8 @@ export class SignalInbox {
   #countLookedAt(way: string, name: string): boolean {
     const named = JSON.stringify([way, name]);
     const [all, ofName] = [this.#lookedAt.get(way) ?? 0, this.#lookedAt.get(named) ?? 0];
-    if (all >= LOOKED_AT.perSignal || ofName >= LOOKED_AT.perName) return false;
+    const more = Math.floor((Date.now() - this.#since) / ONE_MORE_MS);
+    if (all >= LOOKED_AT.perSignal + more || ofName >= LOOKED_AT.perName + more) return false;
     this.#lookedAt.set(way, all + 1);
     this.#lookedAt.set(named, ofName + 1);
     return true;
