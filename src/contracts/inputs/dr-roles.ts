@@ -18,7 +18,6 @@ export const drSwitchoverInput = z.strictObject({
   tokenSource: tokenSourceChoice.optional(),
   /** Says that the old primary stays out until it is upgraded, where the new primary's version is newer. */
   acknowledgeNewerSecondary: z.boolean().default(false),
-  /** Switches over although the cool-down after the last change of roles has not passed, or roles changed often lately. */
 });
 export type DrSwitchoverInput = z.infer<typeof drSwitchoverInput>;
 

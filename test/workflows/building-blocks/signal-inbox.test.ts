@@ -24,7 +24,8 @@ it.each([
   jest.mocked(setHandler).mockClear();
   const inbox = new SignalInbox();
   inbox.registerHandlers();
-  const [, handler, options] = jest.mocked(setHandler).mock.calls.find(([name]) => String(name) === way) ?? [];
+  const [, handler, options] =
+    jest.mocked(setHandler).mock.calls.find(([name]: readonly unknown[]) => name === way) ?? [];
   const { validator } = (options ?? {}) as { readonly validator?: (input: unknown) => void };
   const give = (name: string): boolean => {
     try {
