@@ -3,14 +3,17 @@ import { drSwitchover } from '../../workflows/dr-switchover';
 import { approvePlan } from '../../workflows/building-blocks/approved-plan';
 import type { Run } from '../../workflows/building-blocks/run';
 import { executeRunbook } from '../../workflows/building-blocks/runbook';
-import { changePrimary } from '../../workflows/dr-switchover-outage';
+import { changePrimary } from '../../workflows/procedures/change-primary';
 
 jest.mock('../../workflows/building-blocks/approved-plan', () => ({
   ...jest.requireActual<object>('../../workflows/building-blocks/approved-plan'),
   approvePlan: jest.fn(),
 }));
 jest.mock('../../workflows/building-blocks/runbook', () => ({ executeRunbook: jest.fn() }));
-jest.mock('../../workflows/dr-switchover-outage', () => ({ changePrimary: jest.fn() }));
+jest.mock('../../workflows/procedures/change-primary', () => ({
+  ...jest.requireActual<object>('../../workflows/procedures/change-primary'),
+  changePrimary: jest.fn(),
+}));
 
 /** A switchover whose key shares are to be had for so long once the secondary has caught up; in which order things happen. */
 async function switchOver(leftMs: number): Promise<readonly string[]> {
