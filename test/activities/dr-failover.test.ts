@@ -195,6 +195,18 @@ it('nothing is promoted once the primary answers again, or another member is pri
   expect(promoted()).toBe(0);
 });
 
+it('nothing is promoted while a node of the lost primary says that it is primary, whoever leads there', async () => {
+  silence();
+  // Its nodes agree on no leader, and nobody hears it.
+  const fault = bench.service.faults.add({
+    ...{ cluster: 'east', endpoint: 'GET /v1/sys/replication/dr/status', times: Infinity },
+    action: { status: 200, body: { data: { mode: 'primary' } } },
+  });
+  expect((await bench.failure('promoteAfterFailover', promotion())).code).toBe('STATE_DIVERGED');
+  fault.remove();
+  expect(promoted()).toBe(0);
+});
+
 it('old approvals do not end another outage than the one that they were given in, and end that one whenever', async () => {
   silence();
   const HOUR = 3_600_000;

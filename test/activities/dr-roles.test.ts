@@ -298,7 +298,7 @@ describe('demote and promote without a valid approval', () => {
   });
 
   it.each([
-    ['does not stream', { state: 'merkle-sync' }, undefined],
+    ['does not stream', { state: 'merkle-sync', last_remote_wal: 1_000_000 }, undefined],
     ['has not reached what was caught up with', { last_remote_wal: 99 }, '100'],
     ['tells no WAL index', {}, '1'],
   ] as const)('a primary is not demoted while its successor %s', async (_name, said, reached) => {
