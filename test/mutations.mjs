@@ -73,7 +73,7 @@ export const MUTATIONS = [
     text: 'await proveNotPrimary(dependencies, run, proof, signal, memory);',
     replacement: '',
     test: performance,
-    named: 'no cluster is promoted while the primary is one',
+    named: 'a silent primary that this run did not demote',
   },
   {
     name: 'unplanned performance promotion: the signs need not be there any more',

@@ -34,18 +34,22 @@ const check = async (action: ControlAction, content: unknown) => {
   return verdicts[0];
 };
 
-it.each<[string, () => unknown]>([
-  ['nothing but a name', () => undefined],
-  ['a document that orders something else', () => order('grace', 'pause')],
-  ['a document about another run', () => order('grace', 'takeOver', 'another')],
-  ['a document of somebody who may not decide here', () => order('cleo')],
+it.each<[string, () => unknown, string]>([
+  ['nothing but a name', () => undefined, 'a take-over needs a document'],
+  ['a document that orders something else', () => order('grace', 'pause'), 'it orders something else'],
+  ['a document about another run', () => order('grace', 'takeOver', 'another'), 'another run'],
+  ['a document of somebody who may not decide here', () => order('cleo'), 'is for the approvers'],
   [
     'a name that is only claimed',
     () => ({ ...bench.run, action: 'takeOver', reason: 'a test', name: 'ada', iat: 1_700_000_000 }),
+    'ada is only claimed',
   ],
-])('a run is not taken over by %s, where it arrives and where it is asked for', async (_what, made) => {
+])('a run is not taken over by %s, where it arrives and where it is asked for', async (_what, made, why) => {
   const document = await made();
-  expect(await check('takeOver', asked(document))).toMatchObject({ accepted: false });
+  expect(await check('takeOver', asked(document))).toMatchObject({
+    accepted: false,
+    text: expect.stringContaining(why) as string,
+  });
   const input = { workflowId: bench.run.wid, runId: bench.run.rid, input: drFailoverInput.parse(asked(document)) };
   const { code } = await bench.failure('requestTakeOver', input, { run: { ...bench.run, ...RUN_THAT_ASKS } });
   expect(['NOT_APPROVED', 'DOCUMENT_INVALID']).toContain(code);

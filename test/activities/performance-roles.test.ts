@@ -140,6 +140,16 @@ it('no cluster is promoted while the primary is one, and none is demoted whose s
   expect([mode('east'), mode('europe')]).toEqual(['primary', 'secondary']);
 });
 
+it('a silent primary that this run did not demote may be one still: nobody is promoted in its place', async () => {
+  const approved = await authorityOf(await assess({ acceptLoss: 'bounded' }), ['promote', 'grace']);
+  await bench.cluster('east').kill();
+  expect(await bench.failure('promotePerformanceSecondary', promotion(approved))).toMatchObject({
+    code: 'PRECONDITION_FAILED',
+    details: { observed: expect.stringContaining('east: active node silent') as string, outcomeKnown: true },
+  });
+  expect(bench.calls('europe', 'secondary/promote')).toBe(0);
+});
+
 it('an unplanned promotion looks again right before the call: a primary or a DR secondary that is back refuses it', async () => {
   const unplanned = { mode: 'unplanned', from: 'east' };
   const pair = [bench.cluster('east'), bench.cluster('west')] as const;
