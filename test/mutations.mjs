@@ -423,7 +423,7 @@ export const MUTATIONS = [
     text: 'checkInput(info.activityType, input);',
     replacement: '',
     test: 'test/activities/inputs.test.ts',
-    named: 'is refused before anything is read',
+    named: 'an input of another runbook is refused',
   },
   {
     name: 'activities: a run that was reset goes on unasked',
@@ -454,7 +454,8 @@ export const MUTATIONS = [
     file: 'activities/support/operation-token.ts',
     text: 'if (pinned !== undefined && pinned !== clusterId)',
     replacement: 'if (false)',
-    test: 'test/activities/observation.test.ts',
+    test: roles,
+    named: 'a cluster with another ID than the inventory pins',
   },
 
   // Where requests go.

@@ -167,6 +167,15 @@ describe('demote and promote without a valid approval', () => {
     expect(bench.changes()).toEqual(before);
   });
 
+  it('a cluster with another ID than the inventory pins is not changed, whatever was approved', async () => {
+    const pinned = findDeployment(bench.inventory, DEPLOYMENT).clusters.get('east') ?? {};
+    Object.assign(pinned, { clusterId: 'another-cluster' });
+    const failure = await bench.failure('demoteDrPrimary', { deployment: DEPLOYMENT, cluster: 'east', authority });
+    Object.assign(pinned, { clusterId: undefined });
+    expect(failure).toMatchObject({ code: 'STATE_DIVERGED', details: { cluster: 'east', outcomeKnown: true } });
+    expect(bench.calls('east', DEMOTE)).toBe(0);
+  });
+
   it('a run that was reset changes nothing until a decision acknowledges it', async () => {
     const before = bench.changes();
     const step = { originalRunId: 'the run before the reset' };
