@@ -122,7 +122,7 @@ export function nextOfDecline(verdict: string, sent: Sent): string | undefined {
 
 /** A refusal with what its sender does next. */
 export function withNext(text: string, next: string | undefined): string {
-  return next === undefined ? text : `${text}. Next: ${next}`;
+  return next === undefined ? text : `${text.replace(/\.$/, '')}. Next: ${next}`;
 }
 
 /** All that may be said of an envelope outside the process that checked it. */
