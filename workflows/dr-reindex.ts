@@ -34,7 +34,6 @@ async function reindex(run: Run, input: DrReindexInput): Promise<Ending> {
     });
     if ('outcome' in approved) return approved;
     const { tokens, route } = approved;
-    if (!tokens) throw new TypeError('a reindex needs a token');
 
     // 2. Would it help?
     const before = await checkMerkle(run, tokens, deployment, cluster, { when: 'before' });

@@ -33,7 +33,6 @@ function carryOut(run: Run, input: DrRejoinInput): Promise<Ending> {
     });
     if ('outcome' in approved) return approved;
     const { route, tokens, approvals } = approved;
-    if (!tokens) throw new TypeError('a rejoin needs an operation token');
 
     // 2. What is lost is said, and saved where there is a hook, while it is still there.
     run.state.enterPhase('working');

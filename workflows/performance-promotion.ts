@@ -86,11 +86,18 @@ function promoteUnplanned(run: Run, input: PerformancePromotionInput, approved: 
     const authority = await promoteLost(run, input, route, approved.approvals);
     progress.primary = 'new';
     // 3. See that it serves. 4. The others follow.
-    const { from, to } = route;
+    const { from, to: primary } = route;
     const hooks = { traffic: false, probe: false };
-    await serviceBack(run, {
-      ...{ kind: 'performance', deployment, primary: to, from, credentialOf: from, hooks, release: false },
-    });
+    const serving = {
+      kind: 'performance',
+      deployment,
+      primary,
+      from,
+      credentialOf: from,
+      hooks,
+      release: false,
+    } as const;
+    await serviceBack(run, serving);
     progress.serves = run.state.serviceBackAt !== undefined;
     run.state.enterPhase('re-protecting');
     return { outcome: 'completed', leftToDo: await finish(run, deployment, route, authority, 'new', progress) };
