@@ -7,14 +7,12 @@ import type { Attested, Finding } from '../src/contracts/run-facts';
 import type { TokenUse } from '../src/contracts/runbook-inputs';
 import type { Sealed } from '../src/contracts/sealed';
 import { RunbookError, isRunbookError } from '../src/errors';
-import type { Secret } from '../src/secret';
 import type { CeremonyFacts, InspectedEnvelope, InvitationTarget, RunContext, SealKeyring } from '../src/secrets';
 import {
   createInvitation,
   examineEnvelope,
   checkFurtherEnvelopes,
   OpenedBefore,
-  placeOf,
   openToken,
   openValue,
   readOwnInvitation,
@@ -30,7 +28,6 @@ import { awaitClusterId, readClusterId } from './support/operation-token';
 import { ArrivedSignals } from './support/approvals/arrived-signals';
 import type { ArrivedSignal } from './support/approvals/arrived-signals';
 import { personLookup } from './support/approvals/people';
-import { plainShares, splitEnvelopes } from './support/ceremony/plain-shares';
 import { isForNextAttempt } from './support/ceremony/cancel-attempt';
 import { fileDigest, readThreshold } from './support/ceremony/ceremony-facts';
 import { invitedNow, providersNow } from './support/ceremony/ceremony-roster';
@@ -170,7 +167,6 @@ export function createCeremonyActivities(dependencies: ActivityDependencies, clu
       void reading.catch(() => undefined);
       const record = await ownRecord(dependencies, ceremony, run);
       const { cid, epoch, invitationDigest, holders, exp } = record;
-      const { sealed, plain } = splitEnvelopes(held);
       const verdicts = new Map<number, EnvelopeVerdict>();
       const passed: number[] = [];
       const arriving = reading.then(async (signals) => {
@@ -185,25 +181,14 @@ export function createCeremonyActivities(dependencies: ActivityDependencies, clu
         return envelopes;
       });
       void arriving.catch(() => undefined);
-      const checked = await checkFurtherEnvelopes(record, sealed, arriving, person, openedBefore, (each) =>
+      const checked = await checkFurtherEnvelopes(record, held, arriving, person, openedBefore, (each) =>
         history.sendersOfShare(each),
       );
-      const places = (shares: readonly Secret<'key-share'>[]) => shares.map((each) => placeOf(each, record.threshold));
-      const accepted = places(await plainShares(history, plain));
       passed.forEach((arrival, index) => {
-        const one = checked[sealed.length + index];
-        if (!one) throw new RunbookError('INTERNAL', 'An envelope has no verdict.');
-        const { receipt, place } = one;
-        const inHand = place !== undefined && accepted.includes(place);
-        verdicts.set(arrival, verdictOf(arrival, inHand ? { ...receipt, verdict: 'same-share-as-another' } : receipt));
+        const receipt = checked[held.length + index];
+        if (!receipt) throw new RunbookError('INTERNAL', 'An envelope has no verdict.');
+        verdicts.set(arrival, verdictOf(arrival, receipt));
       });
-      for (const { arrival, ...verdict } of [...verdicts.values()]) {
-        if (verdict.code !== 'plain-text-share') continue;
-        const [place] = places(await plainShares(history, [arrival]));
-        const taken = new Set([...checked.map((each) => each.place), ...accepted]);
-        const usable = place !== undefined && !taken.has(place);
-        verdicts.set(arrival, { ...verdict, arrival, usable });
-      }
       return { verdicts: [...verdicts.values()] };
     }),
 

@@ -6,13 +6,12 @@ import type { GateName } from '../src/contracts/plan';
 import { RunbookError, isRunbookError } from '../src/errors';
 import { countsIn, findDeployment } from '../src/inventory';
 import { verifyApproval, verifyDecision } from '../src/secrets';
-import type { RunContext, VerifiedApproval } from '../src/secrets';
+import type { VerifiedApproval } from '../src/secrets';
 import type { ActivityDependencies } from './dependencies';
 import { execute } from './support/execution';
 import { ArrivedSignals } from './support/approvals/arrived-signals';
 import { judgeControls } from './support/approvals/controls';
 import { judgeGate, mayNotDecide, onlyClaimed, personLookup, verifiedApprovals } from './support/approvals/people';
-import { acceptancesOf, mayNotAccept } from './support/ceremony/plain-shares';
 
 /** What people sent, checked against the inventory (protocol: "Approvals and decisions"), read where it arrived. */
 export function createPeopleActivities(
@@ -20,17 +19,6 @@ export function createPeopleActivities(
 ): Pick<RunbookActivities, 'checkApprovals' | 'checkControls' | 'checkDecisions'> {
   const { inventory } = dependencies;
   const person = personLookup(inventory);
-  /** By the same judgement as the activity that uses the share. */
-  const stillMissing = async (
-    deployment: string,
-    run: RunContext,
-    signals: ArrivedSignals,
-    { step, parkingNo }: { readonly step: string; readonly parkingNo: number },
-    upTo: number,
-  ): Promise<readonly string[]> => {
-    const judged = await acceptancesOf(inventory, deployment, run, signals, { step, upTo });
-    return judged.find((each) => each.parkingNo === parkingNo)?.missing ?? [];
-  };
   return {
     checkApprovals: execute(async ({ deployment, gate, planDigest, requestedBy, accepted, arrived }, { run }) => {
       const name = gateName(gate);
@@ -92,10 +80,6 @@ export function createPeopleActivities(
           const { name, how, action, reason, step, parkingNo } = verified;
           const by = { name, how };
           const mayNot = mayNotDecide(inventory, deployment, run, verified);
-          const mayNotUse =
-            action === 'use-share'
-              ? mayNotAccept(inventory, deployment, by, await signals.failoverRequesters())
-              : undefined;
           const waiting = parked.find((each) => each.step === step && each.parkingNo === parkingNo);
           if (!waiting)
             verdicts.push({
@@ -115,19 +99,14 @@ export function createPeopleActivities(
             });
           } else if (mayNot !== undefined) {
             verdicts.push({ arrival, accepted: false, ...mayNot, by });
-          } else if (mayNotUse !== undefined) {
-            verdicts.push({ arrival, accepted: false, code: 'not-an-approver', text: mayNotUse, by });
           } else {
-            const decision = { step, parkingNo, action, reason, rid: run.rid };
-            const missing =
-              action === 'use-share' ? await stillMissing(deployment, run, signals, decision, arrival) : [];
             verdicts.push({
               arrival,
               accepted: true,
               code: 'accepted',
-              text: `${action} "${step}"${missing.length > 0 ? `; still needed: ${missing.join('; ')}` : ''}`,
+              text: `${action} "${step}"`,
               by,
-              decision: { ...decision, ...(action === 'use-share' ? { missing } : {}) },
+              decision: { step, parkingNo, action, reason, rid: run.rid },
             });
           }
         } catch (error) {

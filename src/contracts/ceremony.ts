@@ -41,10 +41,7 @@ export interface CeremonyHandle {
   readonly outOfTerm?: readonly { readonly name: string; readonly why: string }[];
 }
 
-/**
- * An envelope as it arrived: a JWS string, or the plain object of a holder without a signing key. In its place a
- * reference to a share in plain text (`PlainShareReference`).
- */
+/** An envelope as it arrived: a JWS string, or the plain object of a holder without a signing key. */
 export type Envelope = string | Readonly<Record<string, unknown>>;
 
 /** What checking an envelope gave. `code` is a receipt code; `accepted` counts. */
@@ -57,8 +54,6 @@ export interface EnvelopeVerdict {
   readonly digest?: string;
   /** The signal's event, where that is to be purged: it holds a key share in plain text. */
   readonly eventId?: number;
-  /** One key share in plain text can be read out of it, and nobody gave it yet. */
-  readonly usable?: boolean;
 }
 
 /** What `SHARES_MISSING` is about where shares that were accepted one by one do not fit together. */

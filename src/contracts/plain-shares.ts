@@ -148,30 +148,3 @@ export function decoded(base64url: string): string {
   }
   return text;
 }
-
-/**
- * In the place of an envelope: a share that arrived in plain text and that two approvers accepted. It stands in the
- * signal `share` of this number, and only there: the activity that uses it reads it from the run's history.
- */
-export interface PlainShareReference {
-  readonly plainShare: number;
-}
-
-export function plainShareReference(envelope: unknown): PlainShareReference | undefined {
-  if (typeof envelope !== 'object' || envelope === null || Object.keys(envelope).length !== 1) return undefined;
-  const { plainShare } = envelope as Partial<PlainShareReference>;
-  return Number.isInteger(plainShare) ? { plainShare: plainShare as number } : undefined;
-}
-
-/**
- * The step under which a failover asks whether to take a share that arrived in plain text. A decision names its step, so
- * that the two who accept have signed which one.
- */
-export function plainShareStep(arrival: number): string {
-  return `Use the key share in plain text of signal ${arrival}`;
-}
-
-/** Stands for the holder, whom nobody attested. */
-export function plainShareHolder(arrival: number): string {
-  return `plain text of signal ${arrival}`;
-}

@@ -80,8 +80,6 @@ export const DECISION_ACTIONS = [
   'promote-back',
   'force',
   'leave',
-  /** Take a key share that arrived in plain text, with the rekey that this makes mandatory. */
-  'use-share',
   /** Cancel somebody else's generation attempt, the one that the parked step names. */
   'cancel-attempt',
 ] as const;

@@ -34,7 +34,7 @@ export type {
 export { holdsPlainShare, parseShare } from './key-shares';
 export { createEnvelope, createTokenEnvelope, examineEnvelope, inspectEnvelope, receiptOf } from './envelope';
 export type { Arrival, CeremonyFacts, EnvelopePayload, InspectedEnvelope } from './envelope';
-export { checkEnvelopes, checkFurtherEnvelopes, OpenedBefore, openShares, placeOf } from './opening';
+export { checkEnvelopes, checkFurtherEnvelopes, OpenedBefore, openShares } from './opening';
 export type { OpenedShare } from './opening';
 export { openProvidedToken } from './provided-token';
 export type { OpenedToken } from './provided-token';

@@ -58,7 +58,7 @@ function nameOf({ cid, epoch, keys }: KeyRecord, digest: string): string {
  * Which of the key's shares it is. Two for the same place cannot be combined. The last byte of a share is its
  * x-coordinate; with a threshold of 1 the share is the key itself and has none.
  */
-export function placeOf(share: Secret<'key-share'>, threshold: number): string {
+function placeOf(share: Secret<'key-share'>, threshold: number): string {
   return threshold === 1 ? share.reveal() : share.reveal().slice(-2);
 }
 
@@ -95,7 +95,7 @@ export async function checkEnvelopes(
  * hand are checked.
  *
  * @param arriving - what comes after those in hand, and has just passed stage 1 for this record
- * @returns a receipt for each, those in hand first, with the place of its share where it counts
+ * @returns a receipt for each, those in hand first
  */
 export async function checkFurtherEnvelopes(
   record: KeyRecord,
@@ -104,13 +104,11 @@ export async function checkFurtherEnvelopes(
   person: PersonLookup,
   before: OpenedBefore,
   sendersOf?: SendersOf,
-): Promise<readonly { readonly receipt: EnvelopeReceipt; readonly place: string | undefined }[]> {
+): Promise<readonly EnvelopeReceipt[]> {
   const look = new Look(record, person, sendersOf, before);
   await look.add(inHand);
   await look.take(await arriving);
-  return look
-    .judged()
-    .map(({ receipt, mark }) => ({ receipt, place: receipt.verdict === 'accepted' ? mark?.place : undefined }));
+  return look.judged().map(({ receipt }) => receipt);
 }
 
 /**

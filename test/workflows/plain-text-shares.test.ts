@@ -190,30 +190,23 @@ describe('a key share in plain text, while a failover collects shares', () => {
   let run: TestRun;
   let report: Report;
   const told: unknown[] = [];
-  const shareSignals = { sent: 0 };
+  let sent = 0;
 
   beforeAll(async () => {
-    const gate = { approvals: 1, groups: ['approvers'], validFor: '4h' };
-    const promote = { approvals: 2, groups: ['approvers', 'holders'], validFor: '4h' };
-    scenario = await Scenario.start({
-      limits: FAILOVER_LIMITS,
-      deployment: { gates: { plan: gate, go: gate, promote } },
-    });
+    scenario = await Scenario.start({ limits: FAILOVER_LIMITS });
     await scenario.service.cluster('east').kill();
     run = await startFailover(scenario);
     await run.waitsFor('shares');
   });
   afterAll(() => scenario.stop());
 
-  const receiptOf = (signal: Receipt['signal'], arrival: number): Promise<Receipt> =>
-    run.until(`receipt ${arrival} of ${signal}`, (status) => {
-      told[0] = status;
-      return status.receipts.find((each) => each.signal === signal && each.arrival === arrival);
-    });
   const send = async (input: unknown): Promise<Receipt> => {
     await run.handle.signal('share', input);
-    shareSignals.sent += 1;
-    return receiptOf('share', shareSignals.sent);
+    sent += 1;
+    return run.until(`receipt ${sent} of share`, (status) => {
+      told[0] = status;
+      return status.receipts.find((each) => each.signal === 'share' && each.arrival === sent);
+    });
   };
   const sealed = async (holder: string) =>
     send(
@@ -223,69 +216,28 @@ describe('a key share in plain text, while a failover collects shares', () => {
         scenario.workersKey,
       ),
     );
-  const held = async () => (await run.waitsFor('shares')).held;
 
-  it('is refused, and beside the collection two approvers are asked whether to take it', async () => {
+  it('is refused although clients have no primary, and nobody is asked to use it', async () => {
     expect(await sealed('ada')).toMatchObject({ verdict: 'accepted' });
-    expect(await send({ holder: 'emil', share: scenario.person('emil').share })).toMatchObject({
-      verdict: 'refused',
-      code: 'plain-text-share',
-    });
-    const asked = await run.waitsFor('decision', ({ code }) => code === 'PLAIN_TEXT_SHARE');
-    expect(asked.step).toBe('Use the key share in plain text of signal 2');
-    expect(asked.choices.map(({ action, needsTwo }) => [action, needsTwo ?? false])).toEqual([
-      ['use-share', true],
-      ['leave', false],
-    ]);
-    expect(asked.message).toMatch(/in event \d+ \(signal share, number 2\) of workflow deployment:/);
-    expect(await held()).toEqual(['ada']);
+    for (const plainShare of [{ holder: 'emil', share: scenario.person('emil').share }, scenario.person('cleo').share])
+      expect(await send(plainShare)).toMatchObject({ verdict: 'refused', code: 'plain-text-share' });
+    expect((await run.waitsFor('shares')).held).toEqual(['ada']);
+    expect((await run.status()).waiting.map((each) => each.for)).not.toContain('decision');
   });
 
-  it('counts for nothing until those have decided so who satisfy gate promote, two at least', async () => {
-    const step = 'Use the key share in plain text of signal 2';
-    await run.decide('use-share', step, 'grace');
-    expect(await receiptOf('decide', 1)).toMatchObject({ verdict: 'accepted', code: 'second-needed' });
-    await run.decide('use-share', step, 'grace');
-    expect(await receiptOf('decide', 2)).toMatchObject({ verdict: 'refused', code: 'same-person' });
-    // Two different people, and yet not the whole policy, which the activity would demand.
-    await run.decide('use-share', step, 'henry');
-    expect(await receiptOf('decide', 3)).toMatchObject({ verdict: 'accepted', code: 'further-needed' });
-    const needed = 'still needed for "use-share": an approval by a member of holders';
-    expect((await run.waitsFor('decision')).needed).toBe(needed);
-    expect(await held()).toEqual(['ada']);
-    await run.decide('use-share', step, 'dora');
-    expect(await receiptOf('decide', 4)).toMatchObject({ verdict: 'accepted', code: 'accepted' });
-    await run.until('taken', ({ waiting }) =>
-      waiting.some((each) => each.for === 'shares' && each.held.includes('plain text of signal 2')),
-    );
-    expect(await sealed('emil')).toMatchObject({ verdict: 'refused', code: 'same-share-as-another' });
-    expect(await send({ share: scenario.person('emil').share })).toMatchObject({ code: 'plain-text-share' });
-    expect((await run.status()).waiting.filter((each) => each.for === 'decision')).toEqual([]);
-  });
-
-  it('another one is left; the token is made of the one that was accepted and of sealed ones', async () => {
-    expect(await send(scenario.person('cleo').share)).toMatchObject({ code: 'plain-text-share' });
-    await run.decide('leave', 'Use the key share in plain text of signal 5', 'grace');
-    await run.until('left', ({ waiting }) => waiting.every((each) => each.for !== 'decision'));
-    expect(await held()).toEqual(['ada', 'plain text of signal 2']);
-    await sealed('bert');
+  it('counts once its holder seals it, and the failover ends with sealed shares alone', async () => {
+    expect(await sealed('emil')).toMatchObject({ verdict: 'accepted' });
+    expect(await sealed('bert')).toMatchObject({ verdict: 'accepted' });
     await run.approve('promote');
-    await run.approve('promote', 'dora');
     report = await run.report();
     expect(report).toMatchObject({ outcome: 'completed' });
-    expect(report.parkings.map(({ decision }) => decision?.action)).toEqual(['use-share', 'leave']);
+    expect(report.parkings).toEqual([]);
+    const findings = report.findings.filter(({ code }) => code === 'plain-text-share');
+    expect(findings).toHaveLength(2);
+    for (const { severity, next } of findings)
+      expect([severity, next]).toEqual(['critical', expect.stringContaining('rekey')]);
     await expectServesAlone(scenario, 'west');
     await replayRun(run);
-  });
-
-  it('the cluster must be rekeyed: a critical finding, and left to do', () => {
-    const rekey = report.findings.filter(({ code }) => code === 'rekey-needed');
-    expect(rekey).toEqual([
-      expect.objectContaining({ severity: 'critical', next: expect.stringContaining('rekey') as string }),
-    ]);
-    expect(rekey[0]?.text).toMatch(/in event \d+ \(signal share, number 2\) .*with grace.*henry/);
-    expect(report.leftToDo).toContainEqual(expect.stringMatching(/^Rekey the clusters of .* then delete this run/));
-    expect(report.findings.filter(({ code }) => code === 'plain-text-share')).toHaveLength(3);
   });
 
   it('no share stands anywhere but in the signals that brought it', async () => {

@@ -11,15 +11,14 @@ export interface HeldShare {
 
 /** The shares of one epoch that were accepted, each holder's latest one, and how many are needed. */
 export class HeldShares {
-  readonly #shares: HeldShare[];
+  readonly #shares: HeldShare[] = [];
   readonly #threshold: number;
   /** More than the threshold once the service rejected some. */
   #needed: number;
 
-  constructor(threshold = 0, inHand: readonly HeldShare[] = []) {
+  constructor(threshold = 0) {
     this.#threshold = threshold;
     this.#needed = threshold;
-    this.#shares = [...inHand];
   }
 
   get inHand(): InHand {
@@ -28,10 +27,6 @@ export class HeldShares {
 
   get envelopes(): readonly Envelope[] {
     return this.#shares.map(({ envelope }) => envelope);
-  }
-
-  add(share: HeldShare): void {
-    this.#shares.push(share);
   }
 
   /** Takes what was accepted out of a batch of signals. */
@@ -45,7 +40,7 @@ export class HeldShares {
         this.#shares.splice(earlier, 1);
         this.#needed = Math.max(this.#threshold, Math.min(this.#needed, this.#shares.length + 1));
       }
-      this.add({ holder: holder.name, seq, envelope });
+      this.#shares.push({ holder: holder.name, seq, envelope });
     }
   }
 

@@ -47,12 +47,8 @@ interface ParkedStep {
   readonly step: string;
   readonly parkingNo: number;
   readonly choices: readonly Choice[];
-  /** What was decided, and waits for further people. */
+  /** What was decided, and waits for a second person. */
   first?: Decision;
-  /** Who decided that, the first one among them. */
-  deciders: readonly Decision[];
-  /** Who is still needed, where that is more than a second person. */
-  missing?: readonly string[];
   decision?: Decision;
   /** Tells anew what is waited for. */
   show?: () => void;
@@ -81,7 +77,7 @@ export class Parking {
     choices: readonly Choice[],
     waitFor: (ready: () => boolean) => Promise<boolean>,
   ): Promise<Decision | undefined> {
-    const parked: ParkedStep = { step, parkingNo: ++this.#count, choices, deciders: [] };
+    const parked: ParkedStep = { step, parkingNo: ++this.#count, choices };
     this.#parked.push(parked);
     const key = `parked:${parked.parkingNo}`;
     this.#state.fact({
@@ -101,9 +97,7 @@ export class Parking {
         code,
         message,
         observed,
-        needed: parked.missing
-          ? `still needed for "${parked.first?.action ?? ''}": ${parked.missing.join('; ')}`
-          : needed,
+        needed,
         next,
         choices,
         ...(parked.first && { decidedOnce: { action: parked.first.action, by: parked.first.by } }),
@@ -146,29 +140,17 @@ export class Parking {
       parked.decision = { action, by, reason };
       return verdict;
     }
-    const { missing } = decision;
-    const suffices = missing?.length === 0;
-    if (first?.action !== action && !suffices) {
+    if (first?.action !== action) {
       parked.first = { action, by, reason };
-      parked.deciders = [parked.first];
-      parked.missing = missing;
       parked.show?.();
       return { ...verdict, code: 'second-needed', text: `${verdict.text}: waits for a second person` };
     }
-    if (!suffices && parked.deciders.some((each) => each.by.name === by.name)) {
+    if (first.by.name === by.name) {
       const text = `${said(by.name)} decided this already: a second, different person is needed`;
       return { ...verdict, accepted: false, code: 'same-person', text };
     }
-    if (missing !== undefined && !suffices) {
-      parked.deciders = [...parked.deciders, { action, by, reason }];
-      parked.missing = missing;
-      parked.show?.();
-      return { ...verdict, code: 'further-needed', text: `${verdict.text}: waits for further people` };
-    }
-    const others = parked.deciders
-      .filter((each) => each.by.name !== by.name)
-      .map((each) => `${said(each.by.name)}, ${each.by.how}: ${said(each.reason)}`);
-    parked.decision = { action, by, reason: others.length === 0 ? reason : `${reason} (with ${others.join('; ')})` };
+    const other = `${said(first.by.name)}, ${first.by.how}: ${said(first.reason)}`;
+    parked.decision = { action, by, reason: `${reason} (with ${other})` };
     return verdict;
   }
 

@@ -265,7 +265,6 @@ export class Run {
             this.#end(record, 'failed', failure.code);
             throw new OutageDecision(decision.action);
           case 'force':
-          case 'use-share':
             throw new TypeError(`step ${name} offers no ${decision.action}`, { cause: error });
         }
       }

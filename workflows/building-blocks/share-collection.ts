@@ -12,7 +12,6 @@ import { foreignAttemptRemedy } from './foreign-attempt';
 import { HeldShares } from './held-shares';
 import type { Choice } from './parking';
 import { LEAVE } from './parking';
-import { PlainShareOffers } from './plain-share-offers';
 import type { Run, StepOptions } from './run';
 import { Roster } from './roster';
 import { receiveVerdicts } from './share-receipts';
@@ -71,7 +70,6 @@ export abstract class ShareCollection {
   #keysLost: string | undefined;
   #inviting: Promise<void> | undefined;
   #closed = false;
-  readonly #plain: PlainShareOffers;
   readonly #bursts: BurstSettlement;
   /** What people may decide while shares are collected inside an outage. */
   #waysOut: readonly Choice[] = [LEAVE];
@@ -80,13 +78,6 @@ export abstract class ShareCollection {
     this.#run = run;
     this.#deployment = deployment;
     this.#bursts = new BurstSettlement(run);
-    this.#plain = new PlainShareOffers(run, {
-      wanted: () => this.#handle !== undefined && !this.#closed && !this.#complete,
-      take: (accepted) => {
-        this.#shares.add(accepted);
-        this.#showAgain();
-      },
-    });
   }
 
   /** Makes the keys and the signed invitation of one epoch. */
@@ -135,7 +126,7 @@ export abstract class ShareCollection {
     const { fingerprint, ...handle } = made;
     this.#handle = handle;
     this.#fingerprint = fingerprint;
-    this.#shares = new HeldShares(handle.threshold, this.#plain.accepted);
+    this.#shares = new HeldShares(handle.threshold);
     this.#keysLost = undefined;
     this.#run.state.invitation = handle.invitation;
     const roster = new Roster(
@@ -164,7 +155,6 @@ export abstract class ShareCollection {
 
   async #collectOnce(handle: CeremonyHandle): Promise<void> {
     this.#show();
-    this.#plain.offer();
     const done = () => this.#complete || this.#keysLost !== undefined;
     const leftMs = Math.max(1000, handle.collectUntil - Date.now());
     let over = false;
@@ -360,7 +350,6 @@ export abstract class ShareCollection {
       this.#keysLost = undefined;
       this.#shares.take(items, verdicts);
     }
-    this.#plain.note(verdicts);
   }
 
   #isCurrent({ epoch }: CeremonyHandle): boolean {

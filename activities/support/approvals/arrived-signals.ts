@@ -82,28 +82,6 @@ export class ArrivedSignals {
     return timestampMs((await this.#events).at(-1)?.eventTime) ?? 0;
   }
 
-  /** Whether the run is a failover, or was asked to become one. */
-  async isFailover(): Promise<boolean> {
-    this.#events ??= this.#read();
-    const [first] = await this.#events;
-    const type = first?.workflowExecutionStartedEventAttributes?.workflowType?.name;
-    return type === 'drFailover' || (await this.#named('takeOver')).length > 0;
-  }
-
-  /** Who asked for the failover: those who started it, or had it take another run over. */
-  async failoverRequesters(): Promise<readonly string[]> {
-    this.#events ??= this.#read();
-    const started = (await this.#events)[0]?.workflowExecutionStartedEventAttributes;
-    const inputs =
-      started?.workflowType?.name === 'drFailover'
-        ? [firstValue(started.input)]
-        : (await this.every('takeOver')).map(({ content }) => content);
-    return inputs.flatMap((input) => {
-      const { requestedBy } = (input ?? {}) as { readonly requestedBy?: unknown };
-      return typeof requestedBy === 'string' ? [requestedBy.trim()] : [];
-    });
-  }
-
   async #named(signal: SignalName | 'unknown'): Promise<readonly SignaledEvent[]> {
     this.#events ??= this.#read();
     return (await this.#events).filter(({ workflowExecutionSignaledEventAttributes: signaled }) => {

@@ -9,7 +9,7 @@ import { RunbookError } from '../../../src/errors';
 import { findDeployment } from '../../../src/inventory';
 import type { Secret } from '../../../src/secret';
 import type { KeyRecord, RunContext } from '../../../src/secrets';
-import { checkEnvelopes } from '../../../src/secrets';
+import { openShares } from '../../../src/secrets';
 import type { ActivityDependencies } from '../../dependencies';
 import { ceremonyEntry } from '../ceremony-access';
 import { requireGroups } from './ceremony-roster';
@@ -21,7 +21,6 @@ import type { MadeFacts } from './generation-record';
 import { GenerationRecord } from './generation-record';
 import { ArrivedSignals } from '../approvals/arrived-signals';
 import { personLookup } from '../approvals/people';
-import { sharesInHand, splitEnvelopes } from './plain-shares';
 import { RejectedSets } from './share-sets';
 import type { TokenLedger } from './token-ledger';
 
@@ -69,15 +68,10 @@ export async function burstOfCeremony<K extends GeneratedTokenKind, T>(
   const { kind, deployment, access, clusterId, record, envelopes, endpoints, key, mayBeThere, receive } = request;
   const { run, signal } = execution;
   const cluster = access.entry.name;
-  const shares = await sharesInHand(dependencies.inventory, { deployment, run, record }, envelopes);
+  const history = new ArrivedSignals(run);
+  const person = personLookup(dependencies.inventory);
+  const { shares, receipts } = await openShares(record, envelopes, person, (each) => history.sendersOfShare(each));
   if (shares.length < record.threshold) {
-    const history = new ArrivedSignals(run);
-    const receipts = await checkEnvelopes(
-      record,
-      splitEnvelopes(envelopes).sealed,
-      personLookup(dependencies.inventory),
-      (each) => history.sendersOfShare(each),
-    );
     throw new RunbookError('SHARES_MISSING', `Only ${shares.length} of ${record.threshold} key shares verify.`, {
       cluster,
       about: UNFIT_SHARES,

@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto';
 import type { KeyRecords, OpenedShare, RecordName } from '../../../src/secrets';
 
 /**
@@ -43,9 +42,9 @@ export class RejectedSets {
 
   /** Those that can be made of these shares. */
   among(shares: readonly OpenedShare[]): readonly (readonly OpenedShare[])[] {
-    const byIdentity = new Map(shares.map((share) => [identityOf(share), share]));
+    const byDigest = new Map(shares.map((share) => [share.envelopeDigest, share]));
     return [...this.#known].flatMap((mark) => {
-      const set = mark.split(' ').flatMap((identity) => byIdentity.get(identity) ?? []);
+      const set = mark.split(' ').flatMap((digest) => byDigest.get(digest) ?? []);
       return markOf(set) === mark ? [set] : [];
     });
   }
@@ -58,12 +57,10 @@ export class RejectedSets {
 }
 
 function markOf(set: readonly OpenedShare[]): string {
-  return set.map(identityOf).sort().join(' ');
-}
-
-/** A share that came in plain text has no envelope: its holder is then the signal that it came by. */
-function identityOf({ envelopeDigest, holder }: OpenedShare): string {
-  return envelopeDigest === '' ? createHash('sha256').update(holder).digest('base64url') : envelopeDigest;
+  return set
+    .map(({ envelopeDigest }) => envelopeDigest)
+    .sort()
+    .join(' ');
 }
 
 /** How many sets of `size` there are among `count` shares. */

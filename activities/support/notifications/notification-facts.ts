@@ -37,7 +37,6 @@ const EFFECTS: Readonly<Record<DecisionAction, string>> = {
   'promote-back': 'promote the old primary again',
   force: 'promote by force',
   leave: 'leave it as it is',
-  'use-share': 'use the key share that arrived in plain text; two approvers must decide it',
   'cancel-attempt': "cancel somebody else's generation attempt; two people must decide it",
 };
 

@@ -41,8 +41,6 @@ const ALARMS: Readonly<Record<string, string>> = {
     'A key share seems to stand in plain text in the history of the run. In this order: finish the run; rekey the cluster, so that the share is worth nothing; then delete the run, its resets, exports and backups.',
   'plain-text-token':
     'A token seems to stand in plain text in the history of the run. In this order: end that token now; finish the run; then delete the run, its resets, exports and backups.',
-  'rekey-needed':
-    'Approvers accepted a key share that stands in plain text in the history of the run: the cluster must be rekeyed as soon as the run has ended.',
 };
 /** Of a Workflow ID that whoever started the run could choose: nothing in it makes a link or a sentence. */
 const PLAIN_ID = /^[A-Za-z0-9][A-Za-z0-9:_-]{0,119}$/;

@@ -182,8 +182,6 @@ export interface SwitchoverActivities {
         readonly action: DecisionAction;
         readonly reason: string;
         readonly rid: string;
-        /** Of `use-share`: who must decide the same before it counts; empty where these people suffice. */
-        readonly missing?: readonly string[];
       };
     }[];
   }>;
