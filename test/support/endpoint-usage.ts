@@ -268,7 +268,7 @@ export function endpointPage(): string {
     'The 34 endpoints of the replication administration interface, in its order: the method of the client that calls each,',
     'the activities that use it, and the runbooks that use these.',
     '',
-    'A test derives this table from the sources and keeps it true: `UPDATE_DOCS=1 npx jest test/layout.test.ts` writes it anew.',
+    'A test derives this table from the sources and keeps it true: `UPDATE_DOCS=1 npx jest test/layout.test.ts` regenerates it.',
     '',
     '| endpoint | client method | activities | runbooks |',
     '|---|---|---|---|',

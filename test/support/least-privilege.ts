@@ -95,13 +95,13 @@ export function leastPrivilegePolicies(): readonly LeastPrivilege[] {
     {
       name: 'runbooks-batch-setup',
       about:
-        'Beside the one above, and only for the one run with `createRoleAndPolicy`: whoever may write a policy decides what the tokens may do. Better: a person writes policy and role once, and nobody has this.',
+        'Beside the one above, and only for the one run with `createRoleAndPolicy`: a person who may write a policy decides what the tokens may do. Better: a person writes policy and role once, and nobody has this.',
       grants: merged(Object.values(BATCH_ROLE_GRANTS).flat()),
     },
     {
       name: 'runbooks-batch-sink',
       about:
-        "For `credential` of the *other* deployment that keeps a batch token (`sink: { keyValue: ... }`), here at `secret/data/runbooks/batch-token` of a version 2 engine. Whoever may read there may carry out DR operations: no people's tokens.",
+        "For `credential` of the *other* deployment that keeps a batch token (`sink: { keyValue: ... }`), here at `secret/data/runbooks/batch-token` of a version 2 engine. Anybody who may read there may carry out DR operations: no people's tokens.",
       grants: merged([...always(['sys.capabilitiesSelf']), ...Object.values(BATCH_SINK_GRANTS).flat()]),
     },
     {
@@ -191,7 +191,7 @@ export function policiesPart(): string {
     '',
     '## Least-privilege policies',
     '',
-    'One policy for each kind of credential of the inventory. They are derived from the [table of endpoints](endpoints.md) and from what the activities call; `UPDATE_DOCS=1 npx jest test/least-privilege.test.ts` writes this part anew, and a test carries out a switchover with tokens that have exactly these policies. Write them on the DR primary (they reach its secondaries with everything else). Where the inventory has another `marker.path`, put it in the place of `kv/runbooks-marker`.',
+    'One policy for each kind of credential of the inventory. They are derived from the [table of endpoints](endpoints.md) and from what the activities call; `UPDATE_DOCS=1 npx jest test/least-privilege.test.ts` regenerates this part, and a test carries out a switchover with tokens that have exactly these policies. Write them on the DR primary (they reach its secondaries with everything else). Where the inventory has another `marker.path`, put it in the place of `kv/runbooks-marker`.',
     '',
     ...leastPrivilegePolicies().flatMap((policy) => [
       `### \`${policy.name}\``,
