@@ -85,15 +85,26 @@ async function survives(copy, mutation) {
 }
 
 /** What fails on the code as it is proves nothing. */
-async function demandGreen(copy) {
-  for (const mutations of [chosen.filter(({ named }) => named), chosen.filter(({ named }) => !named)]) {
-    if (mutations.length === 0) continue;
+async function demandGreen(copies) {
+  const files = [...new Set(chosen.map(({ test }) => test))];
+  const check = async (copy, mutations) => {
+    if (mutations.length === 0) return;
     const { success, output } = await runTests(copy, mutations);
     if (!success) throw new Error(`The tests fail without any mutation:\n${output}`);
-  }
+  };
+  await Promise.all(
+    copies.map(async (copy, number) => {
+      const mine = chosen.filter(({ test }) => files.indexOf(test) % copies.length === number);
+      const whole = mine.filter(({ named }) => named === undefined);
+      const byName = mine.filter(({ named }) => named !== undefined);
+      await check(copy, whole);
+      await check(copy, byName);
+    }),
+  );
 }
 
 async function main(directory) {
+  if (chosen.length === 0) throw new Error(`No mutation has "${process.argv[2]}" in its name.`);
   const wrong = chosen.flatMap((mutation) => {
     const why = outdated(mutation);
     return why === undefined ? [] : [`${mutation.name}: ${why}`];
@@ -102,7 +113,7 @@ async function main(directory) {
   const copies = Array.from({ length: Math.min(availableParallelism(), chosen.length) }, (_, number) =>
     copyOfCheckout(directory, number),
   );
-  await demandGreen(copies[0]);
+  await demandGreen(copies);
   const waiting = [...chosen];
   let survivors = 0;
   await Promise.all(
@@ -133,5 +144,5 @@ try {
   process.exitCode = 1;
 } finally {
   for (const child of running) child.kill();
-  rmSync(directory, { recursive: true, force: true });
+  rmSync(directory, { recursive: true, force: true, maxRetries: 10, retryDelay: 100 });
 }
