@@ -24,7 +24,7 @@ const BASE = 'sys/replication/performance';
 export function createPerformancePromotionActivities(
   dependencies: ActivityDependencies,
   clusters: Clusters,
-): Omit<PerformancePromotionActivities, 'awaitPerformanceServiceReady'> {
+): PerformancePromotionActivities {
   const { inventory } = dependencies;
   return {
     ...createSecondaryRepointingActivities(dependencies, clusters),

@@ -7,19 +7,15 @@ import type { Clusters } from './support/clusters';
 import { executeChange } from './support/execution';
 
 /** The end of the outage: the new primary serves. */
-export function createServiceReadinessActivities(
-  clusters: Clusters,
-): Pick<RunbookActivities, 'awaitServiceReady' | 'awaitPerformanceServiceReady'> {
+export function createServiceReadinessActivities(clusters: Clusters): Pick<RunbookActivities, 'awaitServiceReady'> {
   return {
     awaitServiceReady: executeChange((input, execution) => {
-      requireSameDrSet(clusters.deployment(input.deployment), input.cluster, input.credentialOf);
-      return awaitReady(clusters, 'dr', input, execution);
-    }),
-
-    awaitPerformanceServiceReady: executeChange((input, execution) =>
+      const { deployment, kind, cluster } = input;
       // Tokens of another cluster are not known on a performance secondary.
-      awaitReady(clusters, 'performance', { ...input, credentialOf: input.cluster }, execution),
-    ),
+      const credentialOf = kind === 'dr' ? (input.credentialOf ?? cluster) : cluster;
+      requireSameDrSet(clusters.deployment(deployment), cluster, credentialOf);
+      return awaitReady(clusters, { ...input, credentialOf }, execution);
+    }),
   };
 }
 

@@ -10,6 +10,7 @@ import { CHANGE_TIMEOUT_MS, awaitState } from './read-act-confirm';
 /** What is to serve, and with whose credential that is tried. */
 export interface ToServe {
   readonly deployment: string;
+  readonly kind: ReplicationKind;
   readonly cluster: string;
   readonly credentialOf: string;
   readonly marker?: MarkerResult;
@@ -28,8 +29,7 @@ interface Tried {
  */
 export async function awaitReady(
   clusters: Clusters,
-  kind: ReplicationKind,
-  { deployment, cluster, credentialOf, marker }: ToServe,
+  { deployment, kind, cluster, credentialOf, marker }: ToServe,
   execution: Execution,
 ): Promise<ServiceReadyResult> {
   const { signal } = execution;

@@ -176,6 +176,7 @@ const following = onSecondary.refine(({ kind, expected }) => kind === 'dr' || ex
 const OF_KIND = {
   awaitReplicationDisabled: ofKind,
   awaitSecondaryGone: ofKind,
+  awaitServiceReady: ofKind,
   compareMerkleRoots: ofKind,
   disablePrimary: ofKind,
   disableSecondary: onSecondary,

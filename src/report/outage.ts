@@ -23,8 +23,6 @@ function measuredAt(activity: ActivityRecord, member: string): number | undefine
 
 /** The activities that leave clients without a primary. */
 const DEMOTIONS: readonly string[] = ['demoteDrPrimary', 'demotePerformancePrimary'];
-/** The activities that see a cluster serve. */
-const SERVICE_READY: readonly string[] = ['awaitServiceReady', 'awaitPerformanceServiceReady'];
 
 /** When the primary was demoted; `undefined` where the history proves that this run demoted nothing. */
 export function demotionOf(run: RunRecord): Demotion | undefined {
@@ -68,13 +66,13 @@ interface OutageEvidence {
 /** A probe that still runs keeps the outage open: clients are not known to be served. */
 function evidenceOfEnd(run: RunRecord, since: number): OutageEvidence {
   const later = run.activities.filter(({ scheduledAt }) => scheduledAt >= since);
-  const first = (types: readonly string[], member: string): number | undefined =>
+  const first = (wanted: string, member: string): number | undefined =>
     later
-      .filter((activity) => types.includes(activity.type) && activity.state === 'completed')
+      .filter((activity) => activity.type === wanted && activity.state === 'completed')
       .map((activity) => measuredAt(activity, member))
       .find((at) => at !== undefined && at >= since);
-  const serviceReadyAt = first(SERVICE_READY, 'readyAt');
-  const probeAt = first(['probeService'], 'firstSuccessAt');
+  const serviceReadyAt = first('awaitServiceReady', 'readyAt');
+  const probeAt = first('probeService', 'firstSuccessAt');
   const probing = later.some(({ type, state }) => type === 'probeService' && state === 'running');
   const end: OutageEnd | undefined =
     probeAt !== undefined

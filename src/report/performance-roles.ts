@@ -44,7 +44,7 @@ function servesUnproven(run: RunRecord, promoted: ActivityRecord): readonly stri
   const cluster = nameOf(promoted, 'cluster');
   const ready = run.activities.some(
     ({ type, state, scheduledAt }) =>
-      type === 'awaitPerformanceServiceReady' && state === 'completed' && scheduledAt >= promoted.scheduledAt,
+      type === 'awaitServiceReady' && state === 'completed' && scheduledAt >= promoted.scheduledAt,
   );
   return [
     ...(ready ? [] : [`${cluster} was promoted, but no write on it was confirmed: check that it serves clients.`]),

@@ -15,7 +15,7 @@ beforeEach(() => {
 
 describe('service', () => {
   const marker = async () => bench.call('writeMarker', { deployment: DEPLOYMENT, cluster: 'east' });
-  const ready = { deployment: DEPLOYMENT, cluster: 'east', credentialOf: 'east' };
+  const ready = { deployment: DEPLOYMENT, kind: 'dr' as const, cluster: 'east', credentialOf: 'east' };
 
   it('is ready once the same node is active, the marker reads back and a write is taken', async () => {
     const result = await bench.call('awaitServiceReady', { ...ready, marker: await marker() });
@@ -49,7 +49,7 @@ describe('service', () => {
   it('reads no path but the one of the inventory, and shows no credential to a cluster of another DR set', async () => {
     const forged = await ActivityBench.start({ drSets: { one: ['east'], two: ['west'] } });
     const start = forged.service.calls.length;
-    const input = { deployment: DEPLOYMENT, cluster: 'west', credentialOf: 'east' };
+    const input = { deployment: DEPLOYMENT, kind: 'dr' as const, cluster: 'west', credentialOf: 'east' };
     expect(await forged.failure('awaitServiceReady', input)).toMatchObject({
       code: 'PRECONDITION_FAILED',
       details: { needed: 'one of west' },

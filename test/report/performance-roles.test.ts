@@ -27,7 +27,7 @@ const promotion = (endedAt?: number) => ({
   ...(endedAt === undefined ? {} : { endedAt, result: DEMOTED }),
 });
 const served = {
-  type: 'awaitPerformanceServiceReady',
+  type: 'awaitServiceReady',
   input: { cluster: 'europe' },
   scheduledAt: 5_000,
   startedAt: 5_001,

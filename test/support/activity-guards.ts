@@ -98,7 +98,6 @@ export const GUARDS: Readonly<Record<keyof RunbookActivities, Guard>> = {
   notify: 'people',
   requestTakeOver: 'people',
   awaitDump: 'open',
-  awaitPerformanceServiceReady: 'open',
   awaitServiceReady: 'open',
   disposeLedgerToken: 'open',
   issueEnableToken: 'open',

@@ -70,7 +70,6 @@ const OPTIONS = {
   awaitDrStreaming: WAIT,
   awaitDump: WAIT,
   awaitPerformanceSecondaries: WAIT,
-  awaitPerformanceServiceReady: WAIT,
   awaitPrimaryGone: WAIT,
   awaitReplicationDisabled: WAIT,
   awaitSecondaryGone: WAIT,

@@ -21,12 +21,10 @@ export interface Serving {
 /** The end of an outage: the new primary serves, clients are led there, and a probe through their address succeeds. */
 export async function serviceBack(run: Run, serving: Serving): Promise<void> {
   const { kind, deployment, primary, from, credentialOf, marker, hooks } = serving;
-  const asked = { deployment, cluster: primary, ...(marker && { marker }) };
   const ready = await run.skippableStep(
     `Wait until ${primary} serves`,
     `go on; that ${primary} serves is then not proven`,
-    (call) =>
-      kind === 'dr' ? call.awaitServiceReady({ ...asked, credentialOf }) : call.awaitPerformanceServiceReady(asked),
+    (call) => call.awaitServiceReady({ kind, deployment, cluster: primary, credentialOf, marker }),
     {
       note: ({ stableActiveNode }) => `active node ${stableActiveNode},${marker ? ' marker read,' : ''} write done`,
       choices: [],

@@ -361,12 +361,13 @@ export interface SwitchoverActivities {
     },
   ): Promise<ChangeResult>;
   awaitServiceReady(
-    input: OnCluster & {
-      /** Its value is looked for at the path that the inventory names. */
-      readonly marker?: MarkerResult;
-      /** The cluster of the same DR set whose credential, from before the switchover, is used. */
-      readonly credentialOf: string;
-    },
+    input: OnCluster &
+      OfKind & {
+        /** Its value is looked for at the path that the inventory names. */
+        readonly marker?: MarkerResult;
+        /** Of kind `dr`: the cluster of the same DR set whose credential, from before the change, is used; else its own. */
+        readonly credentialOf?: string;
+      },
   ): Promise<ServiceReadyResult>;
 
   // Re-protection. `authority`: of a plan that lets this secondary follow this primary.

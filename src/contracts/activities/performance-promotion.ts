@@ -1,13 +1,5 @@
 import type { StepInput, OnCluster, BetweenClusters } from './inputs';
-import type {
-  Assessment,
-  Authority,
-  ChangeResult,
-  DemoteResult,
-  MarkerResult,
-  PathsFilterFacts,
-  ServiceReadyResult,
-} from './results';
+import type { Assessment, Authority, ChangeResult, DemoteResult, PathsFilterFacts } from './results';
 import type { ExpectedFilter } from './filters';
 import type { WalIndex } from '../observations';
 import type {
@@ -109,5 +101,4 @@ export interface PerformancePromotionActivities {
       readonly force?: boolean;
     },
   ): Promise<ChangeResult>;
-  awaitPerformanceServiceReady(input: OnCluster & { readonly marker?: MarkerResult }): Promise<ServiceReadyResult>;
 }
