@@ -14,7 +14,7 @@ import type { ClusterView, World } from './world';
 const DAY_MS = 86_400_000;
 
 /** What one node showed in its TLS handshake. */
-export interface SeenCertificate {
+interface SeenCertificate {
   readonly address: string;
   /** End of its validity, epoch ms. */
   readonly validTo: number;

@@ -11,7 +11,7 @@ import type { ClusterView, SetView, World } from './world';
 const CREDENTIAL_LIFE_SECONDS = 1_800;
 
 /** A path with the capabilities that a runbook needs there. */
-export interface NeededRight {
+interface NeededRight {
   readonly path: string;
   /** All of them; `write` is create or update. */
   readonly capabilities: readonly ('read' | 'write' | 'sudo' | 'delete')[];
@@ -24,7 +24,7 @@ const writeAsSudo = (path: string): NeededRight => ({ path, capabilities: ['writ
  * What the credential of a DR primary does in a switchover, and that of the cluster that becomes primary in switchover
  * and failover. Tokens are replicated within a DR set: what the primary knows of them holds on its successor.
  */
-export function neededRights(
+function neededRights(
   use: 'primary' | 'successor',
   { marker, performanceIds }: { readonly marker: string; readonly performanceIds: readonly string[] },
 ): readonly NeededRight[] {
@@ -117,7 +117,7 @@ async function credentialOf(look: Look, view: ClusterView, set: SetView, world: 
 }
 
 /** IDs of the performance secondaries that a primary of both kinds re-points. */
-export function performanceIds(primary: ClusterView, { clusters }: World): string[] {
+function performanceIds(primary: ClusterView, { clusters }: World): string[] {
   if (primary.observation.performance?.mode !== 'primary') return [];
   const setId = primary.observation.performance.setId;
   return clusters
@@ -128,11 +128,7 @@ export function performanceIds(primary: ClusterView, { clusters }: World): strin
 }
 
 /** Pure. */
-export function judgeCredential(
-  view: ClusterView,
-  facts: CredentialFacts,
-  rights: readonly NeededRight[],
-): ReadinessPoint[] {
+function judgeCredential(view: ClusterView, facts: CredentialFacts, rights: readonly NeededRight[]): ReadinessPoint[] {
   const { usable, error, ttlSeconds, capabilities, type } = facts;
   const otherwise: Verdicts = view.part === 'primary' ? { switchover: 'fail' } : 'fail';
   if (!usable) return judged(lifeQuestion(view), otherwise, `not usable: ${error ?? 'refused'}`);

@@ -10,7 +10,7 @@ import type { Earlier } from './summary';
 const RUNS = 5;
 
 /** What is known of the check before. */
-export interface KnownEarlier {
+interface KnownEarlier {
   readonly earlier?: Earlier;
   /** Later results than that one, which no worker attested: they count for nothing. */
   readonly unattested: number;

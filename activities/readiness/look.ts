@@ -15,7 +15,7 @@ export interface Look {
 }
 
 /** What one reading may take, ms. All of them run at the same time. */
-export const POINT_MS = 8_000;
+const POINT_MS = 8_000;
 
 /** @throws {TooSlow}, or what `read` throws; the caller's own cancellation is thrown on */
 export async function within<T>(

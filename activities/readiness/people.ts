@@ -61,7 +61,7 @@ function okFor(verdicts: Verdicts): Verdicts {
 }
 
 /** Whether the gate opens when everybody who may approve does. */
-export function canBeMet(policy: GatePolicy, members: readonly Person[], requester: string): boolean {
+function canBeMet(policy: GatePolicy, members: readonly Person[], requester: string): boolean {
   const approvals = members.map(({ name, groups }) => ({ name, groups, verdict: 'approve' as const }));
   return evaluateGate(policy, requester === OUTSIDER ? undefined : requester, approvals).satisfied;
 }

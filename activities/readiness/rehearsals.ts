@@ -13,7 +13,7 @@ import { said } from '../../src/contracts/words';
 const DAY_MS = 86_400_000;
 
 /** What the workers know of themselves and of their people. */
-export interface RehearsalFacts {
+interface RehearsalFacts {
   readonly people: Inventory['people'];
   /** Thumbprint of the key with which the workers sign invitations. */
   readonly workers: string;

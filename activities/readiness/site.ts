@@ -62,7 +62,7 @@ export function lock(look: Look, { name }: Deployment, held: Promise<OpenRun | u
 }
 
 /** Pure. */
-export function judgeLock(deployment: string, run: OpenRun | undefined): ReadinessPoint[] {
+function judgeLock(deployment: string, run: OpenRun | undefined): ReadinessPoint[] {
   if (!run) return judged(LOCK, 'ok', 'free');
   const id = deploymentWorkflowId(deployment);
   const observed = `held by ${run.type}, run ${run.runId}${run.phase === undefined ? '' : `, ${run.phase}`}`;
@@ -229,7 +229,7 @@ export function skewOf(serverSecond: number, askedAt: number, answeredAt: number
 }
 
 /** Where worker and Temporal run. */
-export interface Place {
+interface Place {
   /** `host:port` of the Temporal server, where the worker knows it. */
   readonly temporal: string | undefined;
   /** Names and addresses of the worker's machine, without loopback. */

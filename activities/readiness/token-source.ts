@@ -15,7 +15,7 @@ import { batchTokenPoint } from './batch-token';
 import type { ClusterView, SetView, World } from './world';
 
 /** What was found out about the ways to a DR operation token on one secondary. */
-export interface TokenWays {
+interface TokenWays {
   /** Looked up on the primary; undefined where the inventory has none, or no primary answers. */
   readonly batch: CredentialFacts | undefined;
   readonly access: SwitchoverFacts['ceremonyAccess'];
@@ -82,7 +82,7 @@ function slotQuestion({ name }: ClusterView): Question {
 }
 
 /** Pure. */
-export function judgeTokenSource(
+function judgeTokenSource(
   view: ClusterView,
   deployment: Deployment,
   { batch, access, from, runWorks }: TokenWays,

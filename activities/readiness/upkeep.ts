@@ -53,7 +53,7 @@ function licenceQuestion({ name }: ClusterView, { readiness }: Deployment): Ques
 }
 
 /** Pure. */
-export function judgeLicence(
+function judgeLicence(
   view: ClusterView,
   deployment: Deployment,
   { ends, terminated }: { readonly ends: readonly number[]; readonly terminated: boolean },
@@ -104,7 +104,7 @@ async function snapshots(look: Look, view: ClusterView, { deployment }: World): 
 }
 
 /** An old snapshot stops nobody, and is missed when all goes wrong. Pure. */
-export function judgeSnapshot(question: Question, at: number, limitMs: number, now: number): ReadinessPoint[] {
+function judgeSnapshot(question: Question, at: number, limitMs: number, now: number): ReadinessPoint[] {
   if (!Number.isFinite(at)) return judged(question, 'warn', 'none was ever taken');
   return holds(question, now - at <= limitMs, 'warn', `${Math.max(0, Math.round((now - at) / 360_000) / 10)} h old`);
 }
@@ -130,7 +130,7 @@ function auditQuestion({ name }: ClusterView): Question {
 }
 
 /** Pure. */
-export function judgeAuditDevices(view: ClusterView, devices: readonly AuditDevice[]): ReadinessPoint[] {
+function judgeAuditDevices(view: ClusterView, devices: readonly AuditDevice[]): ReadinessPoint[] {
   const observed = devices.map(({ path }) => path).join(', ') || 'none';
   if (devices.length === 0) return judged(auditQuestion(view), 'fail', observed, { reason: 'nothing is audited' });
   return holds(auditQuestion(view), devices.length > 1, 'warn', observed, {

@@ -8,7 +8,7 @@ import { readKind } from './onboarding-read';
 import { CHANGE_TIMEOUT_MS, awaitState } from './read-act-confirm';
 
 /** What is to serve, and with whose credential that is tried. */
-export interface ToServe {
+interface ToServe {
   readonly deployment: string;
   readonly kind: ReplicationKind;
   readonly cluster: string;

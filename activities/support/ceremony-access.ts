@@ -22,8 +22,8 @@ export interface CeremonyWay {
 }
 
 /** The kinds of ceremony, with the value of `enable_unauthenticated_access` that opens their calls. */
-export type CeremonyKind = GeneratedTokenKind;
-export const OPENED_BY: Readonly<Record<CeremonyKind, string>> = {
+type CeremonyKind = GeneratedTokenKind;
+const OPENED_BY: Readonly<Record<CeremonyKind, string>> = {
   'operation-token': 'generate-operation-token',
   'root-token': 'generate-root',
 };
@@ -40,7 +40,7 @@ interface Asking {
  * source of the inventory is tried by reading the attempt: what it has for this, the batch token, the cluster's own
  * credential; at last nothing at all.
  */
-export async function findCeremonyWay(access: ClusterAccess, asking: Asking): Promise<CeremonyWay> {
+async function findCeremonyWay(access: ClusterAccess, asking: Asking): Promise<CeremonyWay> {
   const { kind, version } = asking;
   const { ceremonyCredential } = access.entry;
   if (majorVersion(version) < 2)
@@ -150,7 +150,7 @@ function openingInWords({ entry }: ClusterAccess, kind: CeremonyKind): string {
 }
 
 /** What people do at which node so that nobody is let in without a token any more. */
-export function closingInWords({ entry }: ClusterAccess, kind: CeremonyKind): string[] {
+function closingInWords({ entry }: ClusterAccess, kind: CeremonyKind): string[] {
   return [
     `On every node of ${entry.name} (${entry.addresses.join(', ')}) take "${OPENED_BY[kind]}" out of enable_unauthenticated_access again, and send SIGHUP: \`kill -HUP $(pidof vault)\`.`,
     '`runbook readiness` sees whether the active node refuses a call without a token. Standbys cannot be asked: look at their files.',

@@ -10,7 +10,7 @@ export type Concern =
   | 'role changes';
 
 /** A defect of one version of the service (facts 8.11, 11). */
-export interface KnownBug {
+interface KnownBug {
   /** Stable, kebab case. */
   readonly id: string;
   readonly text: string;

@@ -20,7 +20,7 @@ export async function withCredential(access: ClusterAccess, { signal }: Pick<Exe
 /** The time-out of one reading HTTP request, ms. */
 export const READ_TIMEOUT_MS = 4_000;
 
-export interface Polling<S> {
+interface Polling<S> {
   readonly read: () => Promise<S>;
   readonly until: (state: S) => boolean;
   /** Time of this process, not of the clock, and never fewer than a few looks: see {@link Budget}. */

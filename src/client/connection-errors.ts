@@ -2,7 +2,7 @@ import { RunbookError } from '../errors';
 import { isObject } from './fields';
 
 /** What is known of a request that ended without an answer. */
-export interface RequestFate {
+interface RequestFate {
   /** Method, path and node, for the message. */
   readonly what: string;
   readonly cluster: string;

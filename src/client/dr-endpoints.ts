@@ -14,12 +14,12 @@ import type { Accepted, CallOptions, Caller } from './types';
 const BASE = 'sys/replication/dr';
 
 /** Authorises a call on a DR secondary: an operation token or a batch token with the right policy. Sent in the body. */
-export interface DrAuthorisation {
+interface DrAuthorisation {
   readonly drOperationToken: Secret;
 }
 
 /** `reindex` (interface 4.1). */
-export interface ReindexParameters extends DrAuthorisation {
+interface ReindexParameters extends DrAuthorisation {
   readonly diff?: boolean;
   readonly force?: boolean;
   /** Shorter lock, but killing a node before the flush is done loses the reindex. */
@@ -44,7 +44,7 @@ export class DrEndpoints {
 }
 
 /** The endpoints of a DR secondary. */
-export class DrSecondaryEndpoints extends SecondaryEndpoints {
+class DrSecondaryEndpoints extends SecondaryEndpoints {
   readonly generateOperationToken: GenerationEndpoints<'operation-token'>;
 
   constructor(caller: Caller, base: string) {

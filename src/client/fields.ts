@@ -2,7 +2,7 @@ import { RunbookError } from '../errors';
 import type { EpochSeconds } from './types';
 
 /** An object of an answer; integers beyond 2^53 are bigint. */
-export type JsonObject = Readonly<Record<string, unknown>>;
+type JsonObject = Readonly<Record<string, unknown>>;
 
 /** Go's zero time in unix seconds: the service's way to say "never". */
 const GO_ZERO_TIME_SECONDS = -62135596800;
@@ -12,7 +12,7 @@ export function isObject(value: unknown): value is JsonObject {
 }
 
 /** What a message about an answer says of it. */
-export interface FieldContext {
+interface FieldContext {
   /** Method and path of the call, and the place within its answer. */
   readonly what: string;
   readonly cluster: string;

@@ -7,7 +7,7 @@ import type { GeneratedTokenKind, GenerationAttempt } from './generation-attempt
 import type { Accepted, CallOptions, Caller } from './types';
 
 /** Parameters of a new attempt: at most one of the two. */
-export interface StartAttemptParameters {
+interface StartAttemptParameters {
   /** Base64 of a binary OpenPGP public key that can encrypt. A sign-only key loses the token at the last share. */
   readonly pgpKey?: string;
   /** The caller's own one-time password; absent, the service makes one and returns it once. */

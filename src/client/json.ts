@@ -1,7 +1,7 @@
 import { isInteger, parse } from 'lossless-json';
 
 /** The first JSON document of a body, and what stood behind it. */
-export interface FirstDocument {
+interface FirstDocument {
   readonly value: unknown;
   /** Trimmed text behind the first document; empty as a rule. */
   readonly rest: string;

@@ -57,7 +57,7 @@ export class KeyValueEndpoints {
 }
 
 /** Where one secret stands in a key-value engine. */
-export interface SecretPlace {
+interface SecretPlace {
   /** Mount of the engine, such as `secret`. */
   readonly mount: string;
   /** Path of the key below it. */

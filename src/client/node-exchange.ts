@@ -14,7 +14,7 @@ const REDIRECT: ReadonlySet<number> = new Set([307, 308]);
 const SEAL_PROBE_TIMEOUT_MS = 2_000;
 
 /** What one request to one node came to: data, or the address of the node to ask instead. */
-export type ExchangeResult =
+type ExchangeResult =
   | { readonly kind: 'answer'; readonly answer: ServiceAnswer }
   | {
       readonly kind: 'redirect';
@@ -22,7 +22,7 @@ export type ExchangeResult =
       readonly refuse: (reason: string, retryable?: boolean) => RunbookError;
     };
 
-export interface Exchange {
+interface Exchange {
   readonly cluster: string;
   readonly transport: Transport;
   readonly timeoutMs: number;

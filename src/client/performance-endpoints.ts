@@ -28,7 +28,7 @@ export class PerformanceEndpoints {
   }
 }
 
-export class PerformancePrimaryEndpoints extends PrimaryEndpoints {
+class PerformancePrimaryEndpoints extends PrimaryEndpoints {
   readonly pathsFilter: PathsFilterEndpoints;
 
   constructor(caller: Caller, base: string) {
@@ -43,7 +43,7 @@ export class PerformancePrimaryEndpoints extends PrimaryEndpoints {
 }
 
 /** The paths filter of one performance secondary; `id` is the secondary's cluster ID. */
-export class PathsFilterEndpoints {
+class PathsFilterEndpoints {
   constructor(
     private readonly caller: Caller,
     private readonly base: string,
@@ -77,7 +77,7 @@ export class PathsFilterEndpoints {
   }
 }
 
-export class PerformanceSecondaryEndpoints extends SecondaryEndpoints {
+class PerformanceSecondaryEndpoints extends SecondaryEndpoints {
   /** Makes the performance secondary a primary. */
   promote(parameters: PromoteParameters, options?: CallOptions): Promise<Accepted> {
     return this.change('promote', promoteBody(parameters), options);

@@ -5,7 +5,7 @@ import { redactText } from './redact';
 import type { NodeResponse } from './transport';
 
 /** What the message of a refused call names. */
-export interface RefusedCall {
+interface RefusedCall {
   readonly what: string;
   readonly cluster: string;
   readonly changes: boolean;

@@ -7,7 +7,7 @@ import { errorFromConnection, errorFromTimer } from './connection-errors';
 import type { HttpMethod } from './types';
 
 /** One request to one node. `body` is serialised JSON and may hold secrets. */
-export interface NodeRequest {
+interface NodeRequest {
   readonly method: HttpMethod;
   readonly path: string;
   readonly headers: Readonly<Record<string, string>>;
@@ -28,7 +28,7 @@ export interface NodeResponse {
   readonly bodyError?: RunbookError;
 }
 
-export interface TransportOptions {
+interface TransportOptions {
   readonly cluster: string;
   readonly caFile: string | undefined;
   readonly connectTimeoutMs: number;

@@ -5,7 +5,7 @@ import { createInterface } from 'node:readline';
 import { endWithThisProcess } from '../dev-server/process-guard';
 
 /** How a child process is started. */
-export interface ChildOptions {
+interface ChildOptions {
   readonly env?: Readonly<Record<string, string>>;
   /** Takes each line that it writes, and on which stream. */
   readonly onLine?: (line: string, stream: 'out' | 'err') => void;

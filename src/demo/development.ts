@@ -3,7 +3,7 @@ import { startStage } from './stage';
 import type { StageOptions } from './stage';
 
 /** The whole demonstration, waiting for people. */
-export interface Development {
+interface Development {
   /** What a person can do now: exact commands and links. */
   readonly guide: readonly string[];
   /** Rejects when the worker ends by itself. */

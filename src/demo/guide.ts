@@ -22,7 +22,7 @@ const FAILOVER = { deployment: DEPLOYMENT, to: 'west', reason: 'east is gone', r
 const REJOIN = { deployment: DEPLOYMENT, cluster: 'east', reason: 'east is back', requestedBy: OPERATOR } as const;
 
 /** Options with which a person signs. */
-export function signingWords({ keyFile, passphraseFile }: DemoPerson): string[] {
+function signingWords({ keyFile, passphraseFile }: DemoPerson): string[] {
   return ['--key-file', keyFile, '--passphrase-file', passphraseFile];
 }
 

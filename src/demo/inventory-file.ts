@@ -3,7 +3,7 @@ import type { DemoPerson } from './people';
 import { HOLDERS } from './people';
 
 /** What the inventory of the demonstration is made of. */
-export interface InventoryFacts {
+interface InventoryFacts {
   readonly deployment: string;
   /** API addresses and token file of each cluster. */
   readonly clusters: ReadonlyMap<string, { readonly addresses: readonly string[]; readonly credentialFile: string }>;

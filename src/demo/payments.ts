@@ -17,13 +17,13 @@ import { paymentsTopology } from './topology';
 /** The name of the simulated deployment. */
 export const DEPLOYMENT = 'payments';
 /** The environment for which the workers' key is pinned. */
-export const ENVIRONMENT = 'demo';
+const ENVIRONMENT = 'demo';
 const DR_SETS = { main: ['east', 'west', 'north', 'spare'], europe: ['europe', 'europe-dr'], asia: ['asia'] } as const;
 /** Clusters without replication: what an onboarding may wipe. */
 const UNUSED = ['spare', 'asia'] as const;
 const TOKEN_LIFE_MS = 24 * 3_600_000;
 
-export interface PaymentsOptions {
+interface PaymentsOptions {
   /** Where finished reports go; it is left in place. */
   readonly reportDirectory: string;
   readonly taskQueue: string;

@@ -16,7 +16,7 @@ export interface DemoPerson {
 
 /** Key holders, in the order in which they get the key shares. */
 export const HOLDERS = ['ada', 'bert', 'cleo', 'dora', 'emil'] as const;
-export const APPROVERS = ['grace', 'henry'] as const;
+const APPROVERS = ['grace', 'henry'] as const;
 /** Who asks for the switchover. */
 export const OPERATOR = 'olga';
 

@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import { projectRoot } from '../dev-server/locations';
 
 /** How one of our programs is started as a process of its own: compiled as `.js`, or from its source. */
-export function programCommand(modulePath: string): readonly [string, ...string[]] {
+function programCommand(modulePath: string): readonly [string, ...string[]] {
   if (__filename.endsWith('.js')) return [process.execPath, `${modulePath}.js`];
   return [process.execPath, '-r', join(projectRoot(), 'scripts', 'register-typescript.cjs'), `${modulePath}.ts`];
 }

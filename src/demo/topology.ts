@@ -1,10 +1,10 @@
 import type { Topology } from '../simulator';
 
 /** Mounts of the clusters; `us-customers` must not leave its region. */
-export const MOUNTS = ['kv/', 'secret/', 'us-customers/'];
+const MOUNTS = ['kv/', 'secret/', 'us-customers/'];
 
 /** Key shares of the main set, and how many of them the service requires. */
-export const SEAL = { shares: 5, threshold: 3 } as const;
+const SEAL = { shares: 5, threshold: 3 } as const;
 
 /**
  * The simulated deployment `payments`: `east` primary with the DR secondaries `west` and `north`; `europe`, a

@@ -21,10 +21,10 @@ export const writerState = z.object({
   /** Longest time between two acknowledged writes, milliseconds. */
   longestGapMs: z.number(),
 });
-export type WriterState = z.infer<typeof writerState>;
+type WriterState = z.infer<typeof writerState>;
 
 /** Writes go to as many paths, over and over. */
-export const SLOTS = 100;
+const SLOTS = 100;
 
 /** Path of a slot, with its mount. */
 export function slotPath(slot: number | string): string {

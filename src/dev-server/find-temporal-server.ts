@@ -10,21 +10,21 @@ import type { TemporalRecipe } from './locations';
 export type OnProgress = (line: string) => void;
 
 /** What may be chosen while looking for a server; the defaults are right outside tests. */
-export interface FindOptions {
+interface FindOptions {
   readonly onProgress?: OnProgress;
   readonly environment?: NodeJS.ProcessEnv;
   readonly recipe?: TemporalRecipe;
 }
 
 /** A Temporal CLI and the way it was had. */
-export interface FoundExecutable {
+interface FoundExecutable {
   readonly kind: 'executable';
   readonly way: 'path' | 'download' | 'build';
   readonly executable: TemporalExecutable;
 }
 
 /** A server that somebody else runs, or the executable to start one with. */
-export type FoundServer = { readonly kind: 'address'; readonly address: string } | FoundExecutable;
+type FoundServer = { readonly kind: 'address'; readonly address: string } | FoundExecutable;
 
 /**
  * Finds a Temporal server: `TEMPORAL_ADDRESS` where it is set (then none is started), else an executable as

@@ -10,7 +10,7 @@ const KEPT_OUTPUT_LINES = 40;
 const END_GRACE_MS = 10_000;
 
 /** A started server process. It ends with this process at the latest. */
-export interface ServerProcess {
+interface ServerProcess {
   readonly pid: number | undefined;
   /** The last lines that it wrote, to its standard output and its standard error. */
   readonly output: readonly string[];

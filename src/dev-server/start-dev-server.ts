@@ -44,7 +44,7 @@ export interface TemporalServerAddresses {
 }
 
 /** A dev server that this process started. It ends with this process at the latest. */
-export interface DevServer extends TemporalServerAddresses {
+interface DevServer extends TemporalServerAddresses {
   readonly pid: number;
   /** Version line of the Temporal CLI that runs. */
   readonly version: string;

@@ -85,7 +85,7 @@ export async function answerWithToken(
 }
 
 /** What a holder answers with. */
-export interface Answer {
+interface Answer {
   readonly holder: string;
   /** Name and version of the program, for the result of a rehearsal. */
   readonly tool: string;

@@ -30,7 +30,7 @@ export interface VerificationKey {
 }
 
 /** A document whose signature verified. The payload is still unchecked. */
-export interface VerifiedDocument {
+interface VerifiedDocument {
   readonly payload: unknown;
   readonly digest: string;
   readonly kid: string;

@@ -3,7 +3,7 @@ import { parsePublicKey } from './public-keys';
 import type { PublicKeyEntry } from './public-keys';
 
 /** What a holder pasted, or got as a file. Nothing of it is verified. */
-export interface PastedInvitation {
+interface PastedInvitation {
   readonly jws: string;
   /** Public keys that came along. They count only where their fingerprint is one that the holder trusts. */
   readonly keys: readonly PublicKeyEntry[];

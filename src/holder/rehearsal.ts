@@ -48,7 +48,7 @@ export interface VerifiedRehearsal {
 }
 
 /** What a holder's tool says of itself: a name and a version. */
-export const toolName = z.string().regex(/^[A-Za-z0-9][A-Za-z0-9 .+-]{0,39}$/);
+const toolName = z.string().regex(/^[A-Za-z0-9][A-Za-z0-9 .+-]{0,39}$/);
 
 /** What is encrypted in an answer to a rehearsal. There is no member `share`. */
 export const rehearsalPlaintext = z.strictObject({

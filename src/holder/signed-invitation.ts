@@ -15,7 +15,7 @@ export interface HolderChecks {
 }
 
 /** What a known key signed. */
-export interface Signed<T> {
+interface Signed<T> {
   readonly said: T;
   readonly digest: string;
   /** The name under which the signer's key is pinned. */

@@ -25,7 +25,7 @@ export const privateJwk = z.object({
  *
  * @throws RunbookError `DOCUMENT_INVALID`, without anything of the text.
  */
-export async function importSigningKey(jwk: Secret<'private-key'>): Promise<SigningKey> {
+async function importSigningKey(jwk: Secret<'private-key'>): Promise<SigningKey> {
   try {
     const { kty, crv, d, x } = privateJwk.parse(JSON.parse(jwk.reveal()));
     const { subtle } = globalThis.crypto;

@@ -3,7 +3,7 @@ import { readHistory } from './history-events';
 import { clusterOf } from './steps';
 
 /** What a history says of one activity, for those who decide by it. */
-export interface ActivityOutcome {
+interface ActivityOutcome {
   readonly type: string;
   readonly cluster?: string;
   /** `failed` includes every time-out. */

@@ -33,11 +33,7 @@ export interface RunFacts {
  * Adds the items of `later` that `earlier` does not have yet, each as often as it occurs: two facts that say the same
  * are two facts, and one fact that is carried twice is one.
  */
-export function mergeCarriedTwice<T>(
-  earlier: readonly T[],
-  later: readonly T[],
-  keyOf: (item: T) => string,
-): readonly T[] {
+function mergeCarriedTwice<T>(earlier: readonly T[], later: readonly T[], keyOf: (item: T) => string): readonly T[] {
   const had = new Map<string, number>();
   for (const item of earlier) had.set(keyOf(item), (had.get(keyOf(item)) ?? 0) + 1);
   const added = later.filter((item) => {

@@ -8,7 +8,7 @@ import type { Interval } from './intervals';
 import { clipped, difference, lengthOf, union } from './intervals';
 
 /** What became of the demotion: proven, or possible because the call was under way or its answer was lost. */
-export interface Demotion {
+interface Demotion {
   readonly cluster?: string;
   readonly at: number;
   readonly proven: boolean;

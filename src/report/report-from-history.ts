@@ -18,7 +18,7 @@ import { askedOf, filtersOf, resultOf } from './run-members';
 import { reportedSteps } from './steps';
 
 /** Which run a history is of: a history does not say it itself. */
-export interface RunIdentity {
+interface RunIdentity {
   readonly namespace: string;
   readonly workflowId: string;
   readonly runId: string;

@@ -83,7 +83,7 @@ const holder = z.strictObject({
 });
 
 /** A report (`replication-runbooks/report/v1`). */
-export const reportSchema = z.strictObject({
+const reportSchema = z.strictObject({
   schema: z.literal('replication-runbooks/report/v1'),
   runbook: z.string(),
   namespace: z.string(),

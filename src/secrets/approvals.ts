@@ -67,7 +67,7 @@ export interface VerifiedControl {
 }
 
 /** A decline that fits this run, ceremony and epoch, by a holder who is invited. */
-export interface VerifiedDecline {
+interface VerifiedDecline {
   readonly name: string;
   readonly how: Attestation;
   /** Redacted. */

@@ -1,7 +1,7 @@
 import { decodeBase64url } from '../holder/base64url';
 
 export { DOCUMENT_TYPES, documentDigest, MAX_DOCUMENT_LENGTH, signDocument, verifyDocument } from '../holder/documents';
-export type { DocumentType, VerificationKey, VerifiedDocument } from '../holder/documents';
+export type { DocumentType, VerificationKey } from '../holder/documents';
 
 /** The bytes of strict unpadded base64url, or undefined: re-encoding must give the same string. */
 export function strictBase64url(text: string): Buffer | undefined {

@@ -11,8 +11,8 @@ import { holdsPlainShare, looksLikeShare } from './key-shares';
 import { isAmong, keyOfPerson } from './people';
 import type { PersonFacts, PersonLookup } from './people';
 
-export { createEnvelope, createTokenEnvelope, SHARE_CONTEXT, TOKEN_CONTEXT } from '../holder/envelope';
-export type { EnvelopePayload, TokenEnvelopePayload } from '../holder/envelope';
+export { createEnvelope, SHARE_CONTEXT, TOKEN_CONTEXT } from '../holder/envelope';
+export type { EnvelopePayload } from '../holder/envelope';
 
 /** What stage 1 must know of the ceremony; every member is public. */
 export interface CeremonyFacts {
@@ -45,7 +45,7 @@ export interface InspectedEnvelope {
 }
 
 /** Stage 1 gave a refusal. */
-export interface RefusedEnvelope {
+interface RefusedEnvelope {
   readonly refused: EnvelopeReceipt;
 }
 

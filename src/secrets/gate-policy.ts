@@ -1,5 +1,5 @@
 /** Who must approve (the inventory's `GatePolicy` is one). */
-export interface GateRule {
+interface GateRule {
   /** How many different people. */
   readonly approvals: number;
   /** Each of these groups must be among them; only their members count. */
@@ -15,7 +15,7 @@ export interface CountedApproval {
 }
 
 /** Whether a gate opens, and what it still needs. */
-export interface GateEvaluation {
+interface GateEvaluation {
   readonly satisfied: boolean;
   /** What is missing, each in words for people; empty where the gate is satisfied or rejected. */
   readonly missing: readonly string[];

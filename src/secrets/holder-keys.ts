@@ -6,7 +6,7 @@ import { formatPublicKey, newSigningKey } from './signing-keys';
 export { readHolderKey } from '../holder/signing-keys';
 
 /** A person's new signing key: the file to keep, the line for the inventory. */
-export interface CreatedHolderKey {
+interface CreatedHolderKey {
   /** Armored age file, protected by the passphrase. */
   readonly file: string;
   readonly kid: string;

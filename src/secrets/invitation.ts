@@ -8,9 +8,8 @@ import type { KeyRecord, KeyRecords } from './key-records';
 import type { RunContext } from './sealing';
 import type { PublicKeyEntry, SigningKey } from './signing-keys';
 
-export { invitationPayload, invitationUse, verifyInvitation } from '../holder/invitation';
-export type { Invitation, InvitationTarget, InvitationUse } from '../holder/invitation';
-export type { PinnedKey } from '../holder/public-keys';
+export { verifyInvitation } from '../holder/invitation';
+export type { Invitation, InvitationTarget } from '../holder/invitation';
 
 /** What an invitation is made of. The activity reads it from inventory and service; nothing here is a key. */
 export interface InvitationFacts extends Pick<Invitation, 'kind' | 'targets' | 'requestedBy' | 'reason' | 'runbook'> {

@@ -9,9 +9,9 @@ import { eraseFile, readOwnFile, writeNewFile } from './key-files';
 import type { RunContext } from './sealing';
 
 /** Where key records live, as the operator chose (`keyStorage`). */
-export type KeyStorage = 'memory' | 'disk';
+type KeyStorage = 'memory' | 'disk';
 /** What may be claimed of erased keys; the invitation says it. */
-export type Erasure = 'memory' | 'best-effort';
+type Erasure = 'memory' | 'best-effort';
 
 /** What {@link KeyRecords.create} stores. Times in seconds since 1970, as in the invitation. */
 export interface NewKeyRecord {
@@ -45,7 +45,7 @@ export interface KeyRecord extends NewKeyRecord {
 export type RecordName = Pick<NewKeyRecord, 'run' | 'cid' | 'epoch'>;
 
 /** A record that a sweep destroyed. */
-export interface DestroyedRecord {
+interface DestroyedRecord {
   readonly cid: string;
   readonly epoch: number;
   readonly why: 'expired' | 'run-closed' | 'unreadable';

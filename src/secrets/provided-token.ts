@@ -21,7 +21,7 @@ const tokenPlaintext = z.strictObject({
 });
 
 /** What became of one envelope, and the token in it where the verdict is `accepted`. */
-export interface OpenedToken {
+interface OpenedToken {
   readonly receipt: EnvelopeReceipt;
   readonly provided?: { readonly cluster: string; readonly token: Secret<'operation-token'> };
 }

@@ -18,13 +18,13 @@ import type { RunContext } from './sealing';
 import type { PublicKeyEntry, SigningKey } from './signing-keys';
 
 export { claimsRehearsal, createRehearsalEnvelope, verifyRehearsal } from '../holder/rehearsal';
-export type { Rehearsal, VerifiedRehearsal } from '../holder/rehearsal';
+export type { Rehearsal } from '../holder/rehearsal';
 
 /** How long the key outlives the collecting, so that an answer of the last second can still be opened. */
 const GRACE_SECONDS = 120;
 
 /** What the invitation to a rehearsal is made of. The activity reads it from the inventory; nothing here is a key. */
-export interface RehearsalFacts extends Pick<Rehearsal, 'deployment' | 'requestedBy' | 'reason' | 'runbook'> {
+interface RehearsalFacts extends Pick<Rehearsal, 'deployment' | 'requestedBy' | 'reason' | 'runbook'> {
   readonly inputDigest: string;
   readonly holders: readonly string[];
   readonly epoch: number;
@@ -140,7 +140,7 @@ export interface RehearsalAnswer {
 }
 
 /** What became of one envelope. */
-export interface OpenedAnswer {
+interface OpenedAnswer {
   readonly receipt: EnvelopeReceipt;
   /** Present where the verdict is `accepted`. */
   readonly answer?: RehearsalAnswer;

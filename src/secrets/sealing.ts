@@ -40,7 +40,7 @@ export interface OpenSpec<K extends SealedKind> {
 }
 
 /** Uses that end a secret's life: only these may be opened with `forDeletion`. */
-export const DELETION_USES: readonly string[] = ['dr.operation-token.delete', 'auth.token.revoke-self'];
+const DELETION_USES: readonly string[] = ['dr.operation-token.delete', 'auth.token.revoke-self'];
 
 const TYP = 'runbooks-sealed-v1';
 const MAX_LIFE_SECONDS = 60 * 24 * 3600;

@@ -13,13 +13,12 @@ export {
   parseFingerprint,
   parsePublicKey,
   spokenFingerprint,
-  thumbprint,
 } from '../holder/public-keys';
 export type { PublicKeyEntry } from '../holder/public-keys';
 export type { SigningKey } from '../holder/signing-keys';
 
 /** A signing key that was read or made by this process, at once and without waiting. */
-export interface LocalSigningKey extends SigningKey {
+interface LocalSigningKey extends SigningKey {
   readonly privateKey: KeyObject;
 }
 

@@ -10,7 +10,7 @@ import { judgeGate, verifiedApprovals } from './people';
 import { planDigest } from './plan-digest';
 
 /** What a dangerous activity is about to do; `on` and `with` are as it read them from the service. */
-export type Doing = AllowedOperation;
+type Doing = AllowedOperation;
 
 /**
  * Verifies for itself that one dangerous operation was approved: the approved plan allows exactly it, on the clusters

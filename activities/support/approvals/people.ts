@@ -16,7 +16,7 @@ export function personLookup(inventory: Inventory): PersonLookup {
 }
 
 /** An approval that the server's record of its sender attests, with the number of the signal that brought it. */
-export interface ApprovalOfSender {
+interface ApprovalOfSender {
   readonly approval: unknown;
   readonly arrival: number;
 }

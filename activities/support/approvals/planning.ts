@@ -55,7 +55,7 @@ export function identityOf(observation: ClusterObservation): AllowedOperation['o
   return { cluster: observation.cluster, clusterId: observation.clusterId ?? '' };
 }
 
-export interface Planning {
+interface Planning {
   readonly runbook: RunbookName;
   readonly input: { readonly deployment: string; readonly reason: string; readonly requestedBy?: string | undefined };
   /** The clusters that the plan is about. */

@@ -49,7 +49,7 @@ export interface BurstNotes {
 }
 
 /** @typeParam T - what is made of the encoded token */
-export interface Burst<K extends GeneratedTokenKind, T> extends Slot<K> {
+interface Burst<K extends GeneratedTokenKind, T> extends Slot<K> {
   readonly kind: K;
   /**
    * False where an attempt with our key that is there before we started any must be somebody else's: a recipient may use
@@ -73,7 +73,7 @@ export interface Burst<K extends GeneratedTokenKind, T> extends Slot<K> {
   readonly usableUntil: number;
 }
 
-export interface BurstResult<T> {
+interface BurstResult<T> {
   readonly token: T;
   readonly attempts: number;
   readonly badShares: readonly string[];

@@ -34,7 +34,7 @@ export function ownRecord(
 }
 
 /** What the holders were asked for, and what is made of it. */
-export interface CeremonyBurst<K extends GeneratedTokenKind, T> {
+interface CeremonyBurst<K extends GeneratedTokenKind, T> {
   readonly kind: K;
   readonly deployment: string;
   readonly access: ClusterAccess;

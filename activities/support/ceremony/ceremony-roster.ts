@@ -7,7 +7,7 @@ import { rosterAt } from '../../../src/inventory';
 import type { InvitationFacts } from '../../../src/secrets';
 
 /** Whom an invitation names, and what the workflow shows of them. */
-export interface Invited {
+interface Invited {
   readonly facts: Pick<InvitationFacts, 'holders' | 'standBy' | 'groups'>;
   readonly handle: Pick<CeremonyHandle, 'standBy' | 'inviteStandByAfterMs' | 'groups' | 'outOfTerm'>;
 }
@@ -51,7 +51,7 @@ export function providersNow(deployment: Deployment, now = Date.now()): Invited 
 }
 
 /** Whether those in office can give a token that the service and the groups ask for. Pure. */
-export interface RosterJudgement {
+interface RosterJudgement {
   readonly good: boolean;
   readonly observed: string;
   readonly needed: string;

@@ -12,7 +12,7 @@ import { endDoubt } from './give-share';
 import type { LedgerEntry, TokenLedger } from './token-ledger';
 
 /** The ceremony whose run has come to its end. */
-export interface EndedCeremony {
+interface EndedCeremony {
   readonly cid: string;
   /** Texts of the alarms that the run knows. */
   readonly told: readonly string[];

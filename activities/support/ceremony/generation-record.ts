@@ -16,7 +16,7 @@ const MAX_WRITES = 3;
 const WRITE_AGAIN_MS = 100;
 
 /** Whose token is being made. */
-export interface GenerationSubject {
+interface GenerationSubject {
   readonly kind: GeneratedTokenKind;
   readonly deployment: string;
   readonly cluster: string;
@@ -233,7 +233,7 @@ function nothingOf(entry: LedgerEntry): LedgerEntry {
 }
 
 /** The token that an earlier attempt made, and that the run did not hear of: it died before it could report. */
-export interface MadeBefore {
+interface MadeBefore {
   readonly entry: LedgerEntry & { readonly made: MadeFacts };
   /** What else that attempt found and could not tell. */
   readonly alarms: readonly Finding[];
@@ -262,7 +262,7 @@ export async function madeBefore(
  * has not: the service forgets it with the token. A recipient's key may be one that the service cannot encrypt to: its
  * handler dies then with the token made, and the attempt stays at progress 0 (facts, findings against a real server, 9).
  */
-export function madeNothing(
+function madeNothing(
   { kind, threshold }: Pick<GenerationSubject, 'kind' | 'threshold'>,
   { started, progress }: GenerationAttempt,
 ): boolean {

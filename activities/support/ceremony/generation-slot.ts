@@ -133,7 +133,7 @@ export function keyInWords(pgpFingerprint: string | undefined): string {
 }
 
 /** Somebody else's attempt is in the slot: it is never cancelled without people deciding it. */
-export function foreignAttempt(cluster: string, { nonce = '', pgpFingerprint, progress, required }: GenerationAttempt) {
+function foreignAttempt(cluster: string, { nonce = '', pgpFingerprint, progress, required }: GenerationAttempt) {
   const mark = attemptMark(nonce);
   return new RunbookError('ATTEMPT_FOREIGN', `Somebody else's generation attempt is under way on ${cluster}.`, {
     cluster,

@@ -14,7 +14,7 @@ const MAX_USELESS = 3;
 type Calls<K extends GeneratedTokenKind> = Pick<Slot<K>, 'endpoints' | 'token'>;
 
 /** What the service said to one share. */
-export type Given<K extends GeneratedTokenKind> =
+type Given<K extends GeneratedTokenKind> =
   | { readonly kind: 'attempt'; readonly attempt: GenerationAttempt<K> }
   | { readonly kind: 'refused' }
   /** The service takes nothing from us. */

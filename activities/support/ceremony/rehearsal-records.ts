@@ -130,7 +130,7 @@ class LastOfEach<
 }
 
 /** What is known of a deployment. */
-export interface Known<T> {
+interface Known<T> {
   readonly last: ReadonlyMap<string, T>;
   /** Files whose records no worker attested. */
   readonly unattested: readonly string[];

@@ -3,7 +3,7 @@ import type { Deployment } from '../../../src/inventory';
 import { endOfTerm } from '../../../src/inventory';
 
 /** Somebody on the roster of a deployment's ceremonies. */
-export interface OnRoster {
+interface OnRoster {
   readonly name: string;
   readonly standBy: boolean;
 }

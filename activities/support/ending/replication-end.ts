@@ -16,7 +16,7 @@ import { CHANGE_TIMEOUT_MS, beforeSending, readActConfirm, withCredential } from
 const ANSWER_BUDGET_MS = 30_000;
 
 /** One change of one kind of replication on one cluster. */
-export interface Acting {
+interface Acting {
   readonly dependencies: ActivityDependencies;
   readonly clusters: Clusters;
   readonly execution: Execution;
@@ -24,7 +24,7 @@ export interface Acting {
 }
 
 /** On a secondary: DR takes an operation token. */
-export interface ActingOnSecondary extends Acting {
+interface ActingOnSecondary extends Acting {
   readonly input: Acting['input'] & SecondaryToken;
 }
 
@@ -37,7 +37,7 @@ export function cutOffDetail(ids: readonly string[]): string {
 export const CONNECTION = { none: 'disconnected', any: 'also while connected' } as const;
 
 /** Whether a secondary knows no primary any more: what a blank token leaves behind. */
-export function hasForgotten(state: ReplicationObservation): boolean {
+function hasForgotten(state: ReplicationObservation): boolean {
   return (
     state.mode === 'secondary' &&
     (state.primaryClusterAddress ?? '') === '' &&

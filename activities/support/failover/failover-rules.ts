@@ -10,7 +10,7 @@ import { check } from '../switchover/switchover-rule';
 import { compareVersions } from '../versions';
 
 /** What is looked at beside the signs that the primary is gone. */
-export interface FailoverWorld extends FailoverSides {
+interface FailoverWorld extends FailoverSides {
   readonly input: DrFailoverInput;
   readonly deployment: Deployment;
   readonly loss: FailoverLoss;

@@ -19,7 +19,7 @@ export interface FailoverSides {
   readonly ranking: readonly ClusterObservation[];
 }
 
-export type FailoverFound = FailoverSides | { readonly refused: Precondition };
+type FailoverFound = FailoverSides | { readonly refused: Precondition };
 
 /** Finds the DR set without a primary, the cluster that is gone by what its secondaries say, and the successor. */
 export function findFailoverSides(

@@ -16,7 +16,7 @@ export interface Observer {
   readonly hears: ReplicationObservation | undefined;
 }
 
-export interface SignsOfLoss {
+interface SignsOfLoss {
   readonly from: ClusterObservation;
   readonly to: ClusterObservation;
   /** Other DR secondaries of the set, and performance secondaries of the primary. */

@@ -11,7 +11,7 @@ import { assessTokenSource } from '../tokens/token-source';
 
 const REVOKE = 'sys/replication/dr/primary/revoke-secondary';
 
-export interface TokenQuestion {
+interface TokenQuestion {
   readonly deployment: Deployment;
   readonly former: { readonly access: ClusterAccess; readonly observation: ClusterObservation };
   readonly primary: ClusterAccess;

@@ -6,7 +6,7 @@ import { check } from '../switchover/switchover-rule';
 import { compareVersions } from '../versions';
 
 /** What a rejoin is judged by. */
-export interface RejoinWorld {
+interface RejoinWorld {
   readonly deployment: Deployment;
   readonly former: ClusterObservation;
   readonly primary: ClusterObservation;

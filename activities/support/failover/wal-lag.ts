@@ -9,12 +9,12 @@ import type {
 type Kind = 'dr' | 'performance';
 
 /** The lag of a secondary at one time, WAL entries. */
-export interface LagPoint {
+interface LagPoint {
   readonly at: number;
   readonly lag: bigint;
 }
 
-export interface LagTrend {
+interface LagTrend {
   readonly trend: LagTrendName;
   /** Change of the lag, WAL entries per minute; absent where it is not known. */
   readonly perMinute?: number;
@@ -34,7 +34,7 @@ export interface LossBound {
 }
 
 /** What is known of the secondary now, where it still answers. */
-export interface KnownNow {
+interface KnownNow {
   /** Epoch ms. */
   readonly at: number;
   /** `last_remote_wal` of the secondary, of the same set as the samples. */
@@ -69,12 +69,7 @@ function sinceRoles(samples: readonly WalSample[], primary: string, secondary: s
 }
 
 /** The lag at each sample that tells both sides. Nothing streamed yet (`0`) is not lag, and gives no point. */
-export function lagPoints(
-  samples: readonly WalSample[],
-  primary: string,
-  secondary: string,
-  kind: Kind = 'dr',
-): LagPoint[] {
+function lagPoints(samples: readonly WalSample[], primary: string, secondary: string, kind: Kind = 'dr'): LagPoint[] {
   return sinceRoles(samples, primary, secondary, kind).flatMap((sample) => {
     const written = of(sample, primary, kind)?.lastWal;
     const received = of(sample, secondary, kind)?.lastRemoteWal;

@@ -5,8 +5,8 @@ import type { SealKeyring } from '../../../src/secrets';
 import { isAttested } from '../../../src/secrets';
 import type { ActivityDependencies } from '../../dependencies';
 
-export type { KnownNow, LagTrend, LossBound } from './wal-lag';
-export { lagPoints, lagTrend, lossBound } from './wal-lag';
+export type { LossBound } from './wal-lag';
+export { lagTrend, lossBound } from './wal-lag';
 
 /** Runs whose results are read: with the defaults of `walSampler` every minute, the last hour. */
 const RUNS = 60;
@@ -15,7 +15,7 @@ const DEADLINE_MS = 5_000;
 type Sources = Pick<ActivityDependencies, 'temporal' | 'log' | 'sealKeyring'>;
 
 /** What the sampler left. */
-export interface KnownSamples {
+interface KnownSamples {
   /** Oldest first; those that a worker attested. */
   readonly samples: readonly WalSample[];
   /** Runs of the sampler whose results no worker attested: what they say counts as unknown. */

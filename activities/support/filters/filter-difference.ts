@@ -1,13 +1,13 @@
 import type { FilterState } from '../../../src/contracts/activities';
 
 /** A part of the tree of namespaces and mounts: what is under a path (`''` is everything), without some paths below. */
-export interface Region {
+interface Region {
   readonly under: string;
   readonly except: readonly string[];
 }
 
 /** What changes for a secondary when its filter becomes another one. */
-export interface FilterDifference {
+interface FilterDifference {
   /** It may see this from now on: widening. What it has received cannot be taken back. */
   readonly sent: readonly Region[];
   /** It may not see this any more: its data is deleted on the secondary. */

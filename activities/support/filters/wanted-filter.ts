@@ -10,7 +10,7 @@ import { describeFilter, readFiltersOf, readPerformance } from './paths-filters'
 import { check } from '../switchover/switchover-rule';
 
 /** The filter that a secondary must keep, and what stands against knowing it. */
-export interface FilterFinding {
+interface FilterFinding {
   readonly known: KnownFilter;
   readonly precondition: Precondition;
 }

@@ -10,7 +10,7 @@ import { describeFilter, readPerformance } from '../filters/paths-filters';
 import type { Pair } from './repoint-authority';
 import { pairOf, verifyFollowing } from './repoint-authority';
 
-export interface FilterWriting {
+interface FilterWriting {
   readonly deployment: string;
   /** The performance primary. */
   readonly cluster: string;

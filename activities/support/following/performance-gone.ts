@@ -7,7 +7,7 @@ import { describeReplication, heartbeatAge } from '../observe';
 import { check } from '../switchover/switchover-rule';
 
 /** What is looked at before a performance secondary is promoted without its primary. */
-export interface PrimaryLost {
+interface PrimaryLost {
   readonly deployment: Deployment;
   readonly from: ClusterObservation;
   readonly to: ClusterObservation;
@@ -58,7 +58,7 @@ export function judgeGone({ deployment, from, to, observations, overrideDrSecond
 }
 
 /** The DR secondaries that could take over the place of the failed primary, with every token and lease. */
-export function usableDrSecondaries(
+function usableDrSecondaries(
   deployment: Deployment,
   from: string,
   observations: readonly ClusterObservation[],

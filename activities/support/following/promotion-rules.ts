@@ -11,7 +11,7 @@ import { check } from '../switchover/switchover-rule';
 import { keptAway } from '../filters/wanted-filter';
 
 /** The old primary, the new one, and the other secondaries of the performance set. */
-export interface PromotionSides {
+interface PromotionSides {
   readonly from: ClusterObservation;
   readonly to: ClusterObservation;
   readonly others: readonly ClusterObservation[];

@@ -35,7 +35,7 @@ export interface Pair {
 }
 
 /** How a secondary is about to follow a primary. */
-export interface FollowingAs extends Pair {
+interface FollowingAs extends Pair {
   /** `performance` where nothing is given. */
   readonly kind?: ReplicationKind;
   readonly form: 'token' | 'addresses';

@@ -10,7 +10,7 @@ import { kindName } from '../onboarding-read';
 import { check } from '../switchover/switchover-rule';
 import { compareVersions } from '../versions';
 
-export interface RepointingWorld {
+interface RepointingWorld {
   readonly input: SecondaryRepointingInput;
   readonly deployment: Deployment;
   readonly primary: ClusterObservation;

@@ -15,7 +15,7 @@ import type { HookFacts } from './hook-facts';
 /** How long a cluster is asked for its role before clients are led there. */
 const ROLE_BUDGET_MS = 10_000;
 
-export interface HookRequest {
+interface HookRequest {
   readonly deployment: string;
   readonly hook: HookName;
   readonly from: string;

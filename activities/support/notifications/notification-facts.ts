@@ -97,7 +97,7 @@ export function notificationFacts(inventory: Inventory, deployment: string, noti
 export type NotificationFacts = ReturnType<typeof notificationFacts>;
 
 /** Words of others, for a place where they are quoted: one short line, redacted, in which nothing becomes a link. */
-export function words(text: string): string {
+function words(text: string): string {
   const plain = said(redact(text.slice(0, LONGEST_TEXT)).normalize('NFKC'))
     .replace(/[a-z][a-z0-9+.-]{0,20}:\/\/\S{1,2000}/gi, '[link]')
     .replace(/[.。](?=\p{L})/gu, ' ')

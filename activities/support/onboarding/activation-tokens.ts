@@ -5,7 +5,7 @@ import { RunbookError, isRunbookError } from '../../../src/errors';
 import { Budget } from '../budget';
 import type { Execution } from '../execution';
 
-export interface Issuing {
+interface Issuing {
   readonly id: string;
   readonly cluster: string;
   readonly budgetMs: number;

@@ -45,7 +45,7 @@ interface JoinState {
 }
 
 /** Both sides of an onboarding, as the activities of it need them. */
-export interface Onboarding {
+interface Onboarding {
   readonly dependencies: ActivityDependencies;
   readonly clusters: Clusters;
   readonly execution: Execution;

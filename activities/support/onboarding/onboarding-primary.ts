@@ -17,7 +17,7 @@ import { credentialFacts } from '../switchover/switchover-facts';
 import { check } from '../switchover/switchover-rule';
 
 /** The clusters among which at most one may be primary: the DR set of a cluster, or the whole deployment. */
-export function othersOfSet(deployment: Deployment, kind: ReplicationKind, cluster: string): readonly string[] {
+function othersOfSet(deployment: Deployment, kind: ReplicationKind, cluster: string): readonly string[] {
   const members =
     kind === 'dr'
       ? (deployment.drSets.get(deployment.clusters.get(cluster)?.drSet ?? '') ?? [])

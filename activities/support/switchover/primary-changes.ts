@@ -21,7 +21,7 @@ export interface PrimaryChanges {
 }
 
 /** The promotion of a cluster, with the mark by which a later run believes it. */
-export interface AttestedChange extends ChangeResult {
+interface AttestedChange extends ChangeResult {
   readonly attested: string;
 }
 

@@ -40,7 +40,7 @@ const ROLE_CHANGES: Readonly<
 };
 
 /** A promotion, and the cluster that must not be primary for it. */
-export interface Promotion {
+interface Promotion {
   readonly deployment: string;
   /** Its validFor, and an hour, is how old a demotion may be that proves anything. */
   readonly gate: GateName;

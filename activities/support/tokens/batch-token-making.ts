@@ -16,7 +16,7 @@ const MAX_REQUESTS = 3;
 const SHORTER_SECONDS = 60;
 
 /** A token that exists now, held by this activity alone. */
-export interface MadeToken {
+interface MadeToken {
   readonly token: Secret<'batch-token'>;
   /** Tokens that lost answers may have left: nobody holds them. */
   readonly extra: number;
@@ -47,7 +47,7 @@ export async function makeToken(
 }
 
 /** What a token is proven to be, on the primary, by itself. */
-export interface ProvenToken {
+interface ProvenToken {
   readonly expiresAt: string;
   readonly ttlSeconds: number;
   readonly rights: Readonly<Record<string, readonly string[]>>;
@@ -125,7 +125,7 @@ function tooMuch(
 }
 
 /** What may be told of a token that is in use. */
-export function tokenTimes({ ttlSeconds, creationTtlSeconds }: TokenFacts): BatchTokenFacts {
+function tokenTimes({ ttlSeconds, creationTtlSeconds }: TokenFacts): BatchTokenFacts {
   return {
     ...(ttlSeconds === undefined ? {} : { ttlSeconds }),
     ...(ttlSeconds === undefined || creationTtlSeconds === undefined

@@ -10,7 +10,7 @@ export interface PolicyGrant {
 }
 
 const DR_SECONDARY = 'sys/replication/dr/secondary';
-export const ATTEMPT_UPDATE = `${DR_SECONDARY}/generate-operation-token/update`;
+const ATTEMPT_UPDATE = `${DR_SECONDARY}/generate-operation-token/update`;
 
 /**
  * What a batch token for DR operations may do, and nothing else: the policy `runbooks-batch` of docs/operations.md, which

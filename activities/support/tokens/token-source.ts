@@ -10,7 +10,7 @@ import { ATTEMPT, batchTokenOn, ceremonyAccess, credentialFacts } from '../switc
 import { providedPreconditions, providedWarning } from '../ceremony/provided-rules';
 import { batchTokenReady, batchTokenTaken, freeSlotOn, holdersSuffice } from '../switchover/switchover-token-rules';
 
-export interface TokenSourceRequest {
+interface TokenSourceRequest {
   readonly deployment: Deployment;
   /** The DR secondary on which the token is used. */
   readonly secondary: ClusterAccess;
