@@ -85,6 +85,16 @@ describe('searching for what looks like a secret', () => {
     expect(found.findings.map((finding) => finding.what).join()).toContain(what);
   });
 
+  it.each(['s', 'r', 'b'])('does not suspect a sealed value one of whose parts ends in "-%s"', (letter) => {
+    const found = new SecretSearch([]);
+    for (const before of ['-', '_'])
+      found.value(
+        'here',
+        `eyJhbGciOiJkaXIifQ..q1w2e3r4t5y6u7${before}${letter}.${'Zm9v'.repeat(10)}.${'YmFy'.repeat(6)}`,
+      );
+    expect(found.findings).toEqual([]);
+  });
+
   it('does not suspect digests, fingerprints, identifiers and recipients', () => {
     const found = new SecretSearch([]);
     found.value('here', {

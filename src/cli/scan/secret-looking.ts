@@ -1,6 +1,7 @@
 /** Shapes that a secret has and hardly anything else; what is found is a suspicion, to be looked at by a person. */
 export const SECRET_SHAPES: readonly (readonly [string, RegExp])[] = [
-  ['a token of the service', /(?<![A-Za-z0-9])(?:hv[srb]|[srb])\.[A-Za-z0-9_-]{22,}/],
+  // A part of a sealed value may end in "-s", before its dot.
+  ['a token of the service', /(?:(?<![A-Za-z0-9])hv[srb]|(?<![A-Za-z0-9_-])[srb])\.[A-Za-z0-9_-]{22,}/],
   ['an age identity', /AGE-SECRET-KEY-(?:PQ-)?1[A-Z0-9]{20,}/],
   ['a private key block', /-----BEGIN [A-Z ]*PRIVATE KEY(?: BLOCK)?-----/],
   ['an Ed25519 private JWK', /"d"\s*:\s*"[A-Za-z0-9_-]{43}"/],
