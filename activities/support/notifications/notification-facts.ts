@@ -99,7 +99,7 @@ export type NotificationFacts = ReturnType<typeof notificationFacts>;
 /** Words of others, for a place where they are quoted: one short line, redacted, in which nothing becomes a link. */
 function words(text: string): string {
   const plain = said(redact(text.slice(0, LONGEST_TEXT)).normalize('NFKC'))
-    .replace(/[a-z][a-z0-9+.-]{0,20}:\/\/\S{1,2000}/gi, '[link]')
+    .replace(/[a-z][a-z0-9+.-]{0,6}:\/\/\S{1,2000}/gi, '[link]')
     .replace(/[.。](?=\p{L})/gu, ' ')
     .replace(/@/g, ' at ')
     .replace(/["“”„]/g, "'")
