@@ -80,8 +80,8 @@ export default tseslint.config(
       group(['**/activities/**', '**/activities'], 'Workflows import activities as types only.', true),
       group(
         [
-          '**/src/client/**',
-          '**/src/secrets/**',
+          '**/src/vault/**',
+          '**/src/keys/**',
           '**/src/inventory/**',
           '**/src/simulator/**',
           '**/src/report/**',
@@ -97,8 +97,9 @@ export default tseslint.config(
     [
       group(
         [
-          '../client/**',
-          '../secrets/**',
+          '../vault/**',
+          '../keys/**',
+          '../documents/**',
           '../inventory/**',
           '../simulator/**',
           '../report/**',
@@ -112,7 +113,7 @@ export default tseslint.config(
     ],
   ),
   forbidImports(
-    ['src/client/**/*.ts'],
+    ['src/vault/**/*.ts'],
     [
       group(
         ['@temporalio/*', '../simulator/**', '../worker/**', '../cli/**', '**/activities/**', '**/workflows/**'],
@@ -126,8 +127,9 @@ export default tseslint.config(
       group(
         [
           '@temporalio/*',
-          '../client/**',
-          '../secrets/**',
+          '../vault/**',
+          '../keys/**',
+          '../documents/**',
           '../inventory/**',
           '../errors',
           '**/activities/**',
@@ -140,7 +142,7 @@ export default tseslint.config(
   forbidImports(
     ['activities/**/*.ts', 'src/**/*.ts'],
     [group(['**/simulator/**', '**/simulator'], 'Only tests, the CLI and the demo import the simulated service.')],
-    ['src/simulator/**', 'src/cli/**', 'src/demo/**', 'src/contracts/**', 'src/client/**'],
+    ['src/simulator/**', 'src/cli/**', 'src/demo/**', 'src/contracts/**', 'src/vault/**'],
   ),
   {
     files: ['test/**/*.ts'],

@@ -1,7 +1,7 @@
 import type { Client } from '@temporalio/client';
 import type { Logger } from 'pino';
 import type { Inventory } from '../src/inventory';
-import type { KeyRecords, SealKeyring, SigningKey } from '../src/secrets';
+import type { KeyRecords, SealKeyring, SigningKey } from '../src/keys';
 
 /** What the worker gives the activities. Nothing of it passes through Temporal. */
 export interface ActivityDependencies {

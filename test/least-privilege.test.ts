@@ -1,8 +1,8 @@
 /** The policies of docs/operations.md: derived from what the activities call, and enough to do it. */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { BATCH_TOKEN_GRANTS } from '../activities/support/tokens/batch-token-policy';
-import { ServiceClient } from '../src/client';
+import { BATCH_TOKEN_GRANTS } from '../activities/tokens/batch-token-policy';
+import { ServiceClient } from '../src/vault';
 import { Secret } from '../src/secret';
 import { startSimulatedService } from '../src/simulator';
 import { parsePolicy } from '../src/simulator/policies';

@@ -2,21 +2,21 @@
  * The dangerous lines: each entry takes one safety check out, and `test` (those whose names hold `named`; all where that
  * is missing) must fail then. `text` stands in `file` exactly once. Run by `npm run test:mutations`.
  */
-const authority = 'activities/support/approvals/authority.ts';
+const authority = 'activities/approvals/authority.ts';
 const roles = 'test/activities/dr-roles.test.ts';
 const claims = 'test/activities/claims.test.ts';
 const noLoss = 'test/activities/no-loss.test.ts';
 const failover = 'test/activities/dr-failover.test.ts';
 const performance = 'test/activities/performance-roles.test.ts';
 const burst = 'test/activities/ceremony-burst.test.ts';
-const documents = 'test/secrets/approvals.test.ts';
-const sealing = 'test/secrets/sealing.test.ts';
+const documents = 'test/keys/approvals.test.ts';
+const sealing = 'test/keys/sealing.test.ts';
 
 export const MUTATIONS = [
   // Never two primaries.
   {
     name: 'DR promotion: the other side is not looked at',
-    file: 'activities/dr-roles.ts',
+    file: 'activities/roles/dr-roles.ts',
     text: 'await proveNotPrimary(dependencies, run, proof, signal, memory);',
     replacement: '',
     test: roles,
@@ -24,7 +24,7 @@ export const MUTATIONS = [
   },
   {
     name: 'DR promotion: a third member may be primary',
-    file: 'activities/dr-roles.ts',
+    file: 'activities/roles/dr-roles.ts',
     text: 'refusePrimary(name, said);',
     replacement: '',
     test: roles,
@@ -32,7 +32,7 @@ export const MUTATIONS = [
   },
   {
     name: 'proof: a node that says primary is not believed',
-    file: 'activities/support/switchover/prove-not-primary.ts',
+    file: 'activities/roles/prove-not-primary.ts',
     text: 'refusePrimary(name, first, kind);',
     replacement: '',
     test: 'test/activities/observation.test.ts',
@@ -40,14 +40,14 @@ export const MUTATIONS = [
   },
   {
     name: 'proof: an old demotion proves as well as a new one',
-    file: 'activities/support/switchover/prove-not-primary.ts',
+    file: 'activities/roles/prove-not-primary.ts',
     text: 'if (now() - closedAt > countsForMs)',
     replacement: 'if (false)',
     test: 'test/activities/proof-before-promotion.test.ts',
   },
   {
     name: 'proof: a silent cluster that nobody demoted is no primary',
-    file: 'activities/support/switchover/prove-not-primary.ts',
+    file: 'activities/roles/prove-not-primary.ts',
     text: "if (demotion === undefined) return 'nothing in this run proves that it is not primary';",
     replacement: 'if (demotion === undefined) return undefined;',
     test: 'test/activities/proof-before-promotion.test.ts',
@@ -55,21 +55,21 @@ export const MUTATIONS = [
   },
   {
     name: 'failover: a lost primary that says primary is passed over',
-    file: 'activities/dr-failover-promotion.ts',
+    file: 'activities/roles/dr-failover-promotion.ts',
     text: 'refusePrimary(from, said);',
     replacement: '',
     test: failover,
   },
   {
     name: 'failover: the signs that the primary is gone need not be there any more',
-    file: 'activities/dr-failover-promotion.ts',
+    file: 'activities/roles/dr-failover-promotion.ts',
     text: 'if (!signsAgree(signs)) throw',
     replacement: 'if (false) throw',
     test: failover,
   },
   {
     name: 'performance promotion: it is not proven that the other side is no primary',
-    file: 'activities/performance-roles.ts',
+    file: 'activities/roles/performance-roles.ts',
     text: 'await proveNotPrimary(dependencies, run, proof, signal, memory);',
     replacement: '',
     test: performance,
@@ -77,7 +77,7 @@ export const MUTATIONS = [
   },
   {
     name: 'unplanned performance promotion: the signs need not be there any more',
-    file: 'activities/performance-roles.ts',
+    file: 'activities/roles/performance-roles.ts',
     text: 'if (!first) return;',
     replacement: 'return;',
     test: performance,
@@ -87,7 +87,7 @@ export const MUTATIONS = [
   // No loss.
   {
     name: 'DR demotion: the successor need not have what was caught up with',
-    file: 'activities/dr-roles.ts',
+    file: 'activities/roles/dr-roles.ts',
     text: "(reached === undefined || BigInt(dr.lastRemoteWal ?? '0') >= BigInt(reached))",
     replacement: 'true',
     test: roles,
@@ -95,7 +95,7 @@ export const MUTATIONS = [
   },
   {
     name: 'DR demotion: the successor need not stream',
-    file: 'activities/dr-roles.ts',
+    file: 'activities/roles/dr-roles.ts',
     text: "dr.state === 'stream-wals' &&",
     replacement: '',
     test: roles,
@@ -103,7 +103,7 @@ export const MUTATIONS = [
   },
   {
     name: 'performance demotion: the successor need not have what was caught up with',
-    file: 'activities/performance-roles.ts',
+    file: 'activities/roles/performance-roles.ts',
     text: "(wal === undefined || BigInt(seen.lastRemoteWal ?? '0') >= BigInt(wal))",
     replacement: 'true',
     test: performance,
@@ -111,7 +111,7 @@ export const MUTATIONS = [
   },
   {
     name: 'DR demotion: what the primary wrote last is not read',
-    file: 'activities/dr-roles.ts',
+    file: 'activities/roles/dr-roles.ts',
     text: "plan.choices['acceptLoss'] === 'none'\n                ? await",
     replacement: 'false\n                ? await',
     test: noLoss,
@@ -119,7 +119,7 @@ export const MUTATIONS = [
   },
   {
     name: 'DR promotion: no evidence of no loss is asked for',
-    file: 'activities/dr-roles.ts',
+    file: 'activities/roles/dr-roles.ts',
     text: 'if (asked) await demandNoLoss',
     replacement: 'if (false) await demandNoLoss',
     test: noLoss,
@@ -127,7 +127,7 @@ export const MUTATIONS = [
   },
   {
     name: 'evidence of no loss: roots that differ count as the same',
-    file: 'activities/support/switchover/no-loss.ts',
+    file: 'activities/evidence/no-loss.ts',
     text: 'if (former !== undefined && former === next) return;',
     replacement: 'if (former !== undefined) return;',
     test: noLoss,
@@ -135,7 +135,7 @@ export const MUTATIONS = [
   },
   {
     name: 'evidence of no loss: a comparison of an earlier demotion counts',
-    file: 'activities/support/switchover/no-loss.ts',
+    file: 'activities/evidence/no-loss.ts',
     text: 'compared.scheduledEventId > demoted &&',
     replacement: '',
     test: noLoss,
@@ -185,14 +185,14 @@ export const MUTATIONS = [
   },
   {
     name: 'gates: a rejection is passed over',
-    file: 'src/secrets/gate-policy.ts',
+    file: 'src/keys/gate-policy.ts',
     text: 'if (rejection !== undefined) return',
     replacement: 'if (false) return',
-    test: 'test/secrets/gate-policy.test.ts',
+    test: 'test/keys/gate-policy.test.ts',
   },
   {
     name: 'gates: the requester counts',
-    file: 'src/secrets/gate-policy.ts',
+    file: 'src/keys/gate-policy.ts',
     text: "approval.verdict === 'approve' && approval.name !== excluded",
     replacement: "approval.verdict === 'approve'",
     test: roles,
@@ -200,7 +200,7 @@ export const MUTATIONS = [
   },
   {
     name: 'gates: one person is enough for force',
-    file: 'activities/support/approvals/people.ts',
+    file: 'activities/approvals/person-lookup.ts',
     text: "gate === 'force' ? Math.max(FORCE_APPROVALS, policy.approvals) : policy.approvals",
     replacement: 'policy.approvals',
     test: claims,
@@ -216,7 +216,7 @@ export const MUTATIONS = [
   },
   {
     name: 'approvals: they are never too old',
-    file: 'activities/support/approvals/approval-age.ts',
+    file: 'activities/approvals/approval-age.ts',
     text: 'if (now <= until) return;',
     replacement: 'return;',
     test: roles,
@@ -224,14 +224,14 @@ export const MUTATIONS = [
   },
   {
     name: 'approvals: those of another outage end this one',
-    file: 'activities/support/approvals/approval-age.ts',
+    file: 'activities/approvals/approval-age.ts',
     text: 'if (heardAt > given.oldest) demandYoung',
     replacement: 'if (false) demandYoung',
     test: failover,
   },
   {
     name: 'approvals: no signal of this run need have brought them',
-    file: 'activities/support/approvals/approval-age.ts',
+    file: 'activities/approvals/approval-age.ts',
     text: 'if (at !== undefined) timed.push({ approval, at });',
     replacement: 'timed.push({ approval, at: at ?? Date.now() });',
     test: claims,
@@ -239,7 +239,7 @@ export const MUTATIONS = [
   },
   {
     name: 'documents: an approval of another plan counts',
-    file: 'src/secrets/approvals.ts',
+    file: 'src/keys/approvals.ts',
     text: 'if (payload.planDigest !== context.planDigest)',
     replacement: 'if (false)',
     test: documents,
@@ -247,7 +247,7 @@ export const MUTATIONS = [
   },
   {
     name: 'documents: one of another run counts',
-    file: 'src/secrets/approvals.ts',
+    file: 'src/keys/approvals.ts',
     text: 'if (payload.rid !== rid)',
     replacement: 'if (false)',
     test: documents,
@@ -255,7 +255,7 @@ export const MUTATIONS = [
   },
   {
     name: 'documents: no signature is needed',
-    file: 'src/secrets/approvals.ts',
+    file: 'src/keys/approvals.ts',
     text: "if (signed === undefined && person.attestation === 'signed')",
     replacement: 'if (false)',
     test: documents,
@@ -263,7 +263,7 @@ export const MUTATIONS = [
   },
   {
     name: 'documents: whom the server saw send one is not compared',
-    file: 'src/secrets/approvals.ts',
+    file: 'src/keys/approvals.ts',
     text: 'if (!isAmong(person, [sender]))',
     replacement: 'if (false)',
     test: 'test/activities/arrived-signals.test.ts',
@@ -271,7 +271,7 @@ export const MUTATIONS = [
   },
   {
     name: 'documents: an order serves another signal than its own',
-    file: 'src/secrets/approvals.ts',
+    file: 'src/keys/approvals.ts',
     text: 'if (payload.action !== context.action)',
     replacement: 'if (false)',
     test: 'test/activities/controls.test.ts',
@@ -279,7 +279,7 @@ export const MUTATIONS = [
   },
   {
     name: 'take-over: a run is taken over without a document',
-    file: 'activities/support/approvals/controls.ts',
+    file: 'activities/approvals/controls.ts',
     text: 'if (laboratory) accept(',
     replacement: 'if (true) accept(',
     test: 'test/activities/controls.test.ts',
@@ -287,7 +287,7 @@ export const MUTATIONS = [
   },
   {
     name: 'take-over: it is asked for without a document',
-    file: 'activities/run-report.ts',
+    file: 'activities/reports/run-report.ts',
     text: 'else if (!laboratory) throw noDocument(input);',
     replacement: '',
     test: 'test/activities/controls.test.ts',
@@ -295,7 +295,7 @@ export const MUTATIONS = [
   },
   {
     name: 'take-over: the document is not verified where it is asked for',
-    file: 'activities/run-report.ts',
+    file: 'activities/reports/run-report.ts',
     text: 'await demandControl(inventory, deployment, takeOverDocument, {',
     replacement: 'void (inventory, deployment, takeOverDocument, {',
     test: 'test/activities/controls.test.ts',
@@ -303,7 +303,7 @@ export const MUTATIONS = [
   },
   {
     name: 'orders to a run: anybody of the inventory may give them',
-    file: 'activities/support/approvals/controls.ts',
+    file: 'activities/approvals/controls.ts',
     text: 'if (!deciders.includes(name))',
     replacement: 'if (false)',
     test: 'test/activities/controls.test.ts',
@@ -311,7 +311,7 @@ export const MUTATIONS = [
   },
   {
     name: 'orders to a run: a claim counts',
-    file: 'activities/support/approvals/controls.ts',
+    file: 'activities/approvals/controls.ts',
     text: 'if (!countsIn(found, how))',
     replacement: 'if (false)',
     test: 'test/activities/controls.test.ts',
@@ -321,7 +321,7 @@ export const MUTATIONS = [
   // The ceremony.
   {
     name: 'generation: the last share goes to whatever attempt is in the slot',
-    file: 'activities/support/ceremony/burst.ts',
+    file: 'activities/ceremony/burst.ts',
     text: 'course.inDoubt = nonce;\n    const answer = await give(burst, share, nonce);',
     replacement:
       'course.inDoubt = nonce;\n    const answer = await give(burst, share, (await readAttempt(execution, burst)).nonce ?? nonce);',
@@ -330,7 +330,7 @@ export const MUTATIONS = [
   },
   {
     name: 'generation: nothing is noted before the last share',
-    file: 'activities/support/ceremony/burst.ts',
+    file: 'activities/ceremony/burst.ts',
     text: 'await notes.lastShare(nonce);',
     replacement: '',
     test: 'test/activities/ceremony-ledger.test.ts',
@@ -338,7 +338,7 @@ export const MUTATIONS = [
   },
   {
     name: 'generation: a worker that was given up goes on',
-    file: 'activities/support/given-up.ts',
+    file: 'activities/given-up.ts',
     text: "if (standing !== 'counts')",
     replacement: 'if (false)',
     test: 'test/activities/burst-points.test.ts',
@@ -346,7 +346,7 @@ export const MUTATIONS = [
   },
   {
     name: "generation: somebody else's attempt is cancelled before ours is started",
-    file: 'activities/support/ceremony/generation-slot.ts',
+    file: 'activities/ceremony/generation-slot.ts',
     text: 'if (!ours) throw foreignAttempt(cluster, present);',
     replacement: '',
     test: burst,
@@ -354,7 +354,7 @@ export const MUTATIONS = [
   },
   {
     name: "generation: somebody else's attempt is cancelled after a failure",
-    file: 'activities/support/ceremony/generation-slot.ts',
+    file: 'activities/ceremony/generation-slot.ts',
     text: 'if (!ours) return;',
     replacement: '',
     test: burst,
@@ -362,7 +362,7 @@ export const MUTATIONS = [
   },
   {
     name: 'a foreign attempt is cancelled where one person wants it',
-    file: 'activities/foreign-attempts.ts',
+    file: 'activities/ceremony/foreign-attempts.ts',
     text: 'if (deciders.length < DECIDERS)',
     replacement: 'if (deciders.length === 0)',
     test: 'test/activities/foreign-attempts.test.ts',
@@ -370,7 +370,7 @@ export const MUTATIONS = [
   },
   {
     name: 'ceremony keys: those of another run are found',
-    file: 'src/secrets/key-records.ts',
+    file: 'src/keys/key-records.ts',
     text: '.update(JSON.stringify([ns, wid, rid]))',
     replacement: ".update(JSON.stringify(['', '', '']))",
     test: 'test/activities/forged-values.test.ts',
@@ -378,7 +378,7 @@ export const MUTATIONS = [
   },
   {
     name: 'sealed values: one of another workflow opens',
-    file: 'src/secrets/sealing.ts',
+    file: 'src/keys/sealing.ts',
     text: 'if (header.ns !== context.ns || header.wid !== context.wid)',
     replacement: 'if (false)',
     test: sealing,
@@ -386,7 +386,7 @@ export const MUTATIONS = [
   },
   {
     name: 'sealed values: one of another run opens',
-    file: 'src/secrets/sealing.ts',
+    file: 'src/keys/sealing.ts',
     text: 'if (header.rid !== context.rid && !forDeletion)',
     replacement: 'if (false)',
     test: sealing,
@@ -394,7 +394,7 @@ export const MUTATIONS = [
   },
   {
     name: 'sealed values: one for another cluster opens',
-    file: 'src/secrets/sealing.ts',
+    file: 'src/keys/sealing.ts',
     text: 'if (header.cluster !== spec.cluster || header.clusterId !== spec.clusterId)',
     replacement: 'if (false)',
     test: sealing,
@@ -402,7 +402,7 @@ export const MUTATIONS = [
   },
   {
     name: 'sealed values: one for another use opens',
-    file: 'src/secrets/sealing.ts',
+    file: 'src/keys/sealing.ts',
     text: 'if (!header.uses.includes(spec.use))',
     replacement: 'if (false)',
     test: sealing,
@@ -412,14 +412,14 @@ export const MUTATIONS = [
   // What is believed.
   {
     name: 'attested observations: any mark counts',
-    file: 'src/secrets/attested.ts',
+    file: 'src/keys/attested.ts',
     text: 'return given.length === wanted.length && timingSafeEqual(given, wanted);',
     replacement: 'return true;',
     test: 'test/activities/believed-results.test.ts',
   },
   {
     name: 'activities: an input of any shape is taken',
-    file: 'activities/support/execution.ts',
+    file: 'activities/execution.ts',
     text: 'checkInput(info.activityType, input);',
     replacement: '',
     test: 'test/activities/inputs.test.ts',
@@ -427,7 +427,7 @@ export const MUTATIONS = [
   },
   {
     name: 'activities: a run that was reset goes on unasked',
-    file: 'activities/support/execution.ts',
+    file: 'activities/execution.ts',
     text: 'if (originalRunId !== execution.run.rid &&',
     replacement: 'if (false &&',
     test: 'test/activities/support/execution.test.ts',
@@ -435,7 +435,7 @@ export const MUTATIONS = [
   },
   {
     name: 'hooks: clients are led to a cluster that is not primary',
-    file: 'activities/support/hooks/run-hook.ts',
+    file: 'activities/hooks/run-hook.ts',
     text: "if (mode === 'primary') return;",
     replacement: 'return;',
     test: 'test/activities/hooks.test.ts',
@@ -443,7 +443,7 @@ export const MUTATIONS = [
   },
   {
     name: 'hooks: what is told of a cluster need not be in the inventory',
-    file: 'activities/support/hooks/run-hook.ts',
+    file: 'activities/hooks/run-hook.ts',
     text: '.map((name) => clusters.of(deployment, name).entry.name);',
     replacement: ';',
     test: 'test/activities/hooks.test.ts',
@@ -451,7 +451,7 @@ export const MUTATIONS = [
   },
   {
     name: 'clusters: another one at the address of the pinned one is taken',
-    file: 'activities/support/operation-token.ts',
+    file: 'activities/tokens/operation-token.ts',
     text: 'if (pinned !== undefined && pinned !== clusterId)',
     replacement: 'if (false)',
     test: roles,
@@ -461,25 +461,25 @@ export const MUTATIONS = [
   // Where requests go.
   {
     name: 'client: a redirect leads to any address',
-    file: 'src/client/node-caller.ts',
+    file: 'src/vault/node-caller.ts',
     text: 'const next = this.nodes.find(({ origin }) => origin === url?.origin);',
     replacement: 'const next = url && { ...node, origin: url.origin, address: url.origin };',
-    test: 'test/client/node-choice.test.ts',
+    test: 'test/vault/node-choice.test.ts',
     named: 'are not followed to any other address',
   },
   {
     name: 'client: the certificate of the service is not verified',
-    file: 'src/client/transport.ts',
+    file: 'src/vault/transport.ts',
     text: 'rejectUnauthorized: true',
     replacement: 'rejectUnauthorized: false',
-    test: 'test/client/transport.test.ts',
+    test: 'test/vault/transport.test.ts',
     named: 'TLS',
   },
   {
     name: 'client: a change that may have been sent is sent to the next node',
-    file: 'src/client/node-caller.ts',
+    file: 'src/vault/node-caller.ts',
     text: "return error.code === 'UNREACHABLE' || (error.code === 'REQUEST_TIMEOUT' && error.outcomeKnown);",
     replacement: 'return true;',
-    test: 'test/client/node-choice.test.ts',
+    test: 'test/vault/node-choice.test.ts',
   },
 ];

@@ -1,9 +1,9 @@
 import { performance } from 'node:perf_hooks';
 import ts from 'typescript';
-import { findInvitation } from '../src/holder/pasted';
+import { findInvitation } from '../src/documents/pasted';
 import { holdsKeyShare } from '../src/contracts/plain-shares';
-import { redactText } from '../src/client/redact';
-import { missingSealKeys, newSealKey, redact, SealKeyring } from '../src/secrets';
+import { redactText } from '../src/vault/redact';
+import { missingSealKeys, newSealKey, redact, SealKeyring } from '../src/keys';
 import { canary } from '../src/cli/scan/canary';
 import { SecretSearch } from '../src/cli/scan/search';
 import { readSources } from './support/source-graph';

@@ -10,7 +10,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createServer } from 'node:tls';
 import type { Server, TLSSocket } from 'node:tls';
-import { FOREIGN_CERTIFICATE, LOOPBACK_CERTIFICATE, LOOPBACK_KEY } from './client/support/loopback-certificate';
+import { FOREIGN_CERTIFICATE, LOOPBACK_CERTIFICATE, LOOPBACK_KEY } from './vault/support/loopback-certificate';
 
 const ROOT = join(__dirname, '..');
 const CANARY = 'hvs.canaryThatAStrangerMustNotGet';
@@ -45,28 +45,28 @@ afterAll(async () => {
 /** How each of our senders ends that is given the address of a stranger, and a CA file that does not vouch for it. */
 const SENDERS: Readonly<Record<string, string>> = {
   'the client of the service': `
-    const { ServiceClient } = require('./src/client');
+    const { ServiceClient } = require('./src/vault');
     const { Secret } = require('./src/secret');
     const client = new ServiceClient({ name: 'east', addresses: [origin], caFile });
     await client.sys.lookupSelf({ node: origin, token: new Secret('service-token', token) });`,
   'a hook': `
-    const { makeCall } = require('./activities/support/hooks/hook-call');
+    const { makeCall } = require('./activities/hooks/hook-call');
     const headers = { authorization: { file: tokenFile } };
     const entry = { kind: 'call', url: origin + '/', method: 'POST', headers, expectStatus: [200], caFile, timeoutMs: 5000 };
     const { ok, how } = await makeCall(entry, { hook: 'fence', key: 'k' }, new AbortController().signal);
     if (!ok) throw new Error(how);`,
   'the probe, without a CA file': `
     const { request } = require('undici');
-    const { agentFor } = require('./activities/support/hooks/hook-call');
+    const { agentFor } = require('./activities/hooks/hook-call');
     const dispatcher = await agentFor('probe', undefined, 5000);
     await request(origin, { dispatcher, headers: { probe: token } });`,
   'a notification by HTTP': `
     const target = { kind: 'webhook', url: { env: 'ORIGIN' }, token: { file: tokenFile }, caFile, timeoutMs: 5000 };
-    await require('./activities/support/notifications/notification-senders').send(target, message, never);`,
+    await require('./activities/notifications/notification-senders').send(target, message, never);`,
   'a notification by mail': `
     const mail = { host: '127.0.0.1', port: Number(new URL(origin).port), security: 'tls', from: 'a@b.example', to: ['c@d.example'] };
     const target = { kind: 'email', ...mail, username: 'u', password: { file: tokenFile }, caFile, timeoutMs: 5000 };
-    await require('./activities/support/notifications/notification-senders').send(target, message, never);`,
+    await require('./activities/notifications/notification-senders').send(target, message, never);`,
 };
 
 it.each(Object.entries(SENDERS))('%s sends nothing to a stranger', async (_, body) => {

@@ -1,26 +1,26 @@
 import { ApplicationFailure, workflowInfo } from '@temporalio/workflow';
 import { RUNBOOK_NAMES } from '../src/contracts/names';
 
-export { drSwitchover } from './dr-switchover';
-export { operationTokenCeremony } from './operation-token-ceremony';
-export { walSampler } from './wal-sampler';
-export { readiness } from './readiness';
-export { merkleCheck } from './merkle-check';
-export { rootTokenCeremony } from './root-token-ceremony';
-export { ceremonyRehearsal } from './ceremony-rehearsal';
-export { batchTokenRotation } from './batch-token-rotation';
-export { operationTokenDisposal } from './operation-token-disposal';
-export { drReindex } from './dr-reindex';
-export { replicationTeardown } from './replication-teardown';
-export { primaryEnablement } from './primary-enablement';
-export { secondaryDecommission } from './secondary-decommission';
-export { filterReconciliation } from './filter-reconciliation';
-export { secondaryRepointing } from './secondary-repointing';
-export { performancePromotion } from './performance-promotion';
-export { performanceSecondaryOnboarding } from './performance-secondary-onboarding';
-export { drSecondaryOnboarding } from './dr-secondary-onboarding';
-export { drRejoin } from './dr-rejoin';
-export { drFailover } from './dr-failover';
+export { drSwitchover } from './runbooks/dr-switchover';
+export { operationTokenCeremony } from './runbooks/operation-token-ceremony';
+export { walSampler } from './runbooks/wal-sampler';
+export { readiness } from './runbooks/readiness';
+export { merkleCheck } from './runbooks/merkle-check';
+export { rootTokenCeremony } from './runbooks/root-token-ceremony';
+export { ceremonyRehearsal } from './runbooks/ceremony-rehearsal';
+export { batchTokenRotation } from './runbooks/batch-token-rotation';
+export { operationTokenDisposal } from './runbooks/operation-token-disposal';
+export { drReindex } from './runbooks/dr-reindex';
+export { replicationTeardown } from './runbooks/replication-teardown';
+export { primaryEnablement } from './runbooks/primary-enablement';
+export { secondaryDecommission } from './runbooks/secondary-decommission';
+export { filterReconciliation } from './runbooks/filter-reconciliation';
+export { secondaryRepointing } from './runbooks/secondary-repointing';
+export { performancePromotion } from './runbooks/performance-promotion';
+export { performanceSecondaryOnboarding } from './runbooks/performance-secondary-onboarding';
+export { drSecondaryOnboarding } from './runbooks/dr-secondary-onboarding';
+export { drRejoin } from './runbooks/dr-rejoin';
+export { drFailover } from './runbooks/dr-failover';
 
 /** A mistyped workflow type would otherwise wedge for ever and hold its Workflow ID. */
 export default async function unknownRunbook(): Promise<never> {

@@ -1,7 +1,7 @@
 import type { Precondition } from '../../src/contracts/plan';
 import type { ReadinessPoint } from '../../src/contracts/readiness';
 import type { Deployment } from '../../src/inventory';
-import type { CredentialFacts } from '../support/switchover/switchover-facts';
+import type { CredentialFacts } from '../checks/switchover-facts';
 import type { Question } from './point';
 import { judged } from './point';
 import type { ClusterView } from './world';

@@ -1,6 +1,6 @@
 import { lockWorkflowId } from '../../src/contracts/names';
 import { readinessResult } from '../../src/contracts/readiness';
-import { isAttested } from '../../src/secrets';
+import { isAttested } from '../../src/keys';
 import type { Look } from './look';
 import { within } from './look';
 import { codeOf } from './point';

@@ -1,4 +1,4 @@
-import type { PathsFilter } from '../../src/client';
+import type { PathsFilter } from '../../src/vault';
 import type { ReadinessPoint } from '../../src/contracts/readiness';
 import type { WantedFilter } from '../../src/inventory';
 import type { Look } from './look';

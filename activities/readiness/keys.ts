@@ -1,7 +1,7 @@
 import type { ReadinessPoint } from '../../src/contracts/readiness';
-import { missingSealKeys } from '../../src/secrets';
+import { missingSealKeys } from '../../src/keys';
 import type { Deployment } from '../../src/inventory';
-import { TokenLedger } from '../support/ceremony/token-ledger';
+import { TokenLedger } from '../ceremony/token-ledger';
 import type { Look } from './look';
 import { inspect } from './look';
 import type { Question } from './point';

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { ReadinessPoint } from '../../src/contracts/readiness';
 import type { ActivityDependencies } from '../dependencies';
-import type { Clusters } from '../support/clusters';
+import type { Clusters } from '../clusters';
 import { codeOf, unread } from './point';
 import type { Question } from './point';
 

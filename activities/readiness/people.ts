@@ -2,7 +2,7 @@ import type { GateName } from '../../src/contracts/plan';
 import type { ReadinessPoint } from '../../src/contracts/readiness';
 import type { Deployment, GatePolicy, Inventory, Person } from '../../src/inventory';
 import { approversOf, holdersOf } from '../../src/inventory';
-import { evaluateGate } from '../../src/secrets';
+import { evaluateGate } from '../../src/keys';
 import { judged } from './point';
 import type { Question, Verdicts } from './point';
 import { judgeRosters } from './roster';

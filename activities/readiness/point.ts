@@ -1,6 +1,6 @@
 import type { PointVerdict, ReadinessAbout, ReadinessPoint, ReadinessSource } from '../../src/contracts/readiness';
 import { isRunbookError } from '../../src/errors';
-import { redact } from '../../src/secrets';
+import { redact } from '../../src/keys';
 
 /** One thing to look at, before it was looked at. */
 export interface Question {

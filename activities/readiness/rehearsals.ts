@@ -1,8 +1,8 @@
 import type { ReadinessPoint } from '../../src/contracts/readiness';
 import type { Deployment, Inventory } from '../../src/inventory';
-import { rehearsingPeople } from '../support/ceremony/rehearsal-roster';
-import { DeclinedRehearsals, RehearsalRecords } from '../support/ceremony/rehearsal-records';
-import type { DeclinedRehearsal, RehearsalRecord } from '../support/ceremony/rehearsal-records';
+import { rehearsingPeople } from '../ceremony/rehearsal-roster';
+import { DeclinedRehearsals, RehearsalRecords } from '../ceremony/rehearsal-records';
+import type { DeclinedRehearsal, RehearsalRecord } from '../ceremony/rehearsal-records';
 import type { Look } from './look';
 import { inspect } from './look';
 import { judgeAttested } from './site';

@@ -1,7 +1,7 @@
 import type { ReadinessPoint } from '../../src/contracts/readiness';
 import type { WalSample } from '../../src/contracts/wal-samples';
-import { describeReplication, heartbeatAge, isAlive } from '../support/observe';
-import { lagTrend } from '../support/failover/wal-samples';
+import { describeReplication, heartbeatAge, isAlive } from '../observe';
+import { lagTrend } from '../evidence/wal-sample-series';
 import { severity } from './nodes';
 import type { Question, Verdicts } from './point';
 import { holds, judged, notCheckable, unread } from './point';

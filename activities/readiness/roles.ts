@@ -1,5 +1,5 @@
 import type { ReadinessPoint } from '../../src/contracts/readiness';
-import { describeReplication } from '../support/observe';
+import { describeReplication } from '../observe';
 import { severity } from './nodes';
 import { holds, judged, unread } from './point';
 import type { Question } from './point';

@@ -4,9 +4,9 @@ import { ceremonyWorkflowId, deploymentWorkflowId } from '../../src/contracts/na
 import type { ReadinessPoint } from '../../src/contracts/readiness';
 import type { WalSample } from '../../src/contracts/wal-samples';
 import type { Deployment } from '../../src/inventory';
-import { openEntries } from '../support/ceremony/alarms';
-import type { LedgerEntry } from '../support/ceremony/token-ledger';
-import { TokenLedger } from '../support/ceremony/token-ledger';
+import { openEntries } from '../ceremony/alarms';
+import type { LedgerEntry } from '../ceremony/token-ledger';
+import { TokenLedger } from '../ceremony/token-ledger';
 import type { Look } from './look';
 import { inspect } from './look';
 import type { Question } from './point';

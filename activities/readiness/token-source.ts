@@ -1,12 +1,12 @@
 import type { Precondition } from '../../src/contracts/plan';
 import type { ReadinessPoint } from '../../src/contracts/readiness';
 import type { Deployment } from '../../src/inventory';
-import { inWords as accessInWords, isIn } from '../support/ceremony-access';
-import { majorVersion } from '../support/versions';
-import { PROMOTE, UPDATE_PRIMARY, ceremonyAccess, credentialFacts } from '../support/switchover/switchover-facts';
-import type { CredentialFacts, SwitchoverFacts } from '../support/switchover/switchover-facts';
-import { batchTokenReady, freeSlotOn, holdersSuffice } from '../support/switchover/switchover-token-rules';
-import { readBatchToken } from '../support/operation-token';
+import { inWords as accessInWords, isIn } from '../ceremony/ceremony-access';
+import { majorVersion } from '../checks/versions';
+import { PROMOTE, UPDATE_PRIMARY, ceremonyAccess, credentialFacts } from '../checks/switchover-facts';
+import type { CredentialFacts, SwitchoverFacts } from '../checks/switchover-facts';
+import { batchTokenReady, freeSlotOn, holdersSuffice } from '../checks/switchover-token-rules';
+import { readBatchToken } from '../tokens/operation-token';
 import type { Look } from './look';
 import { inspect } from './look';
 import type { Question } from './point';

@@ -1,5 +1,5 @@
 import { stat } from 'node:fs/promises';
-import type { AuditDevice } from '../../src/client';
+import type { AuditDevice } from '../../src/vault';
 import type { ReadinessPoint } from '../../src/contracts/readiness';
 import type { Deployment } from '../../src/inventory';
 import { inDays } from './certificates';

@@ -1,7 +1,7 @@
 import type { ReadinessPoint } from '../../src/contracts/readiness';
-import { knownBugs } from '../support/known-bugs';
-import type { Concern } from '../support/known-bugs';
-import { compareVersions } from '../support/versions';
+import { knownBugs } from '../checks/known-bugs';
+import type { Concern } from '../checks/known-bugs';
+import { compareVersions } from '../checks/versions';
 import type { Question } from './point';
 import { holds, judged, unread } from './point';
 import type { ClusterView, SetView, World } from './world';

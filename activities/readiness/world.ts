@@ -1,9 +1,9 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Health } from '../../src/client';
+import type { Health } from '../../src/vault';
 import type { ClusterObservation, ReplicationObservation } from '../../src/contracts/observations';
 import type { Deployment } from '../../src/inventory';
-import type { ClusterAccess } from '../support/clusters';
-import { observeCluster, observeReplication } from '../support/observe';
+import type { ClusterAccess } from '../clusters';
+import { observeCluster, observeReplication } from '../observe';
 import type { Look } from './look';
 import { TooSlow, within } from './look';
 import { codeOf } from './point';

@@ -6,8 +6,8 @@ import { Children } from '../../src/demo/children';
 import type { Child } from '../../src/demo/children';
 import { runbookCommand } from '../../src/demo/programs';
 import type { TemporalServer } from '../../src/dev-server';
-import { formatPublicKey, newSealKey, newSigningKey } from '../../src/secrets';
-import type { SigningKey } from '../../src/secrets';
+import { formatPublicKey, newSealKey, newSigningKey } from '../../src/keys';
+import type { SigningKey } from '../../src/keys';
 import { startSimulatedService } from '../../src/simulator';
 import type { SimulatedService } from '../../src/simulator';
 

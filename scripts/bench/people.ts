@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { WorkflowHandle } from '@temporalio/client';
 import type { RunStatus, Waiting } from '../../src/contracts/run-status';
 import { QUERIES, SIGNALS } from '../../src/contracts/signals';
-import { createEnvelope, parseShare, verifyInvitation } from '../../src/secrets';
+import { createEnvelope, parseShare, verifyInvitation } from '../../src/keys';
 import { HOLDERS } from './laboratory';
 import type { Laboratory } from './laboratory';
 

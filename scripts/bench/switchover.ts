@@ -2,7 +2,7 @@ import type { Client, WorkflowHandle } from '@temporalio/client';
 import { deploymentWorkflowId } from '../../src/contracts/names';
 import type { Report } from '../../src/contracts/report';
 import { SIGNALS } from '../../src/contracts/signals';
-import { signApproval } from '../../src/secrets';
+import { signApproval } from '../../src/keys';
 import type { RecordedCall } from '../../src/simulator';
 import { APPROVER, DEPLOYMENT, HOLDERS, secondaryOf } from './laboratory';
 import type { Laboratory } from './laboratory';

@@ -12,9 +12,9 @@ import {
   parsePublicKey,
   spokenFingerprint,
   verifyAsked,
-} from '../holder';
-import type { Asked, PinnedKey, PublicKeyEntry } from '../holder';
-import { notAKey, readPins } from '../secrets';
+} from '../documents';
+import type { Asked, PinnedKey, PublicKeyEntry } from '../documents';
+import { notAKey, readPins } from '../keys';
 import { askAgain } from './ask-again';
 import type { CliContext } from './context';
 import { pinsPath } from './invitation';

@@ -1,8 +1,8 @@
 import { RunbookError } from '../errors';
-import { mayBeMistyped } from '../holder';
+import { mayBeMistyped } from '../documents';
 import { Secret } from '../secret';
-import { readHolderKey } from '../secrets';
-import type { SigningKey } from '../secrets';
+import { readHolderKey } from '../keys';
+import type { SigningKey } from '../keys';
 import { askAgain } from './ask-again';
 import type { CliContext } from './context';
 import { readTextFile } from './run-input';

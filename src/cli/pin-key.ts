@@ -1,7 +1,7 @@
 import { RunbookError } from '../errors';
-import { parsePublicKey, spokenFingerprint } from '../holder';
-import type { PinnedKey } from '../holder';
-import { addPin, notAKey, readPins } from '../secrets';
+import { parsePublicKey, spokenFingerprint } from '../documents';
+import type { PinnedKey } from '../documents';
+import { addPin, notAKey, readPins } from '../keys';
 import type { CliContext } from './context';
 
 /** How a workers' key is called where a person gives no name of his own. */

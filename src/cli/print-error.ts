@@ -1,7 +1,7 @@
 import { CommanderError } from 'commander';
 import type { ApplicationFailure } from '@temporalio/common';
 import { RunbookError } from '../errors';
-import { redact } from '../secrets/redaction';
+import { redact } from '../keys/redaction';
 import type { CliContext } from './context';
 import { jsonText, terminalText } from './text';
 

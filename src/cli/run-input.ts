@@ -4,7 +4,7 @@ import type { RunbookName } from '../contracts/names';
 import { RUNBOOK_INPUTS } from '../contracts/runbook-inputs';
 import { RunbookError } from '../errors';
 import { refusePlainShare } from './plain-share';
-import { errnoOf } from '../secrets/errno';
+import { errnoOf } from '../keys/errno';
 import type { CliContext } from './context';
 
 /** @throws RunbookError `UNKNOWN_RUNBOOK`, listing the known ones. */

@@ -1,7 +1,7 @@
 import { mkdir, stat, writeFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { RunbookError } from '../errors';
-import { errnoOf } from '../secrets/errno';
+import { errnoOf } from '../keys/errno';
 
 /** @throws RunbookError `INVALID_INPUT` where the file exists: a key is never overwritten. */
 export async function writeSecretFile(path: string, content: string): Promise<void> {

@@ -1,8 +1,8 @@
 import { stat } from 'node:fs/promises';
 import { RunbookError } from '../errors';
 import type { Secret } from '../secret';
-import { parseOperationToken } from '../holder';
-import { parseShare } from '../secrets';
+import { parseOperationToken } from '../documents';
+import { parseShare } from '../keys';
 import { askAgain } from './ask-again';
 import type { CliContext } from './context';
 import { readTextFile } from './run-input';

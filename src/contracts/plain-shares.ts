@@ -1,6 +1,6 @@
 /**
  * Tells a key share in the clear from what people and programs write otherwise. Pure: workflows look at every signal with
- * it before anything is copied. Envelopes of the signal `share` have stricter rules of their own (`src/secrets`).
+ * it before anything is copied. Envelopes of the signal `share` have stricter rules of their own (`src/keys`).
  */
 
 /** How far into what arrived a share is looked for. */

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { mkdir, mkdtemp, rm, statfs, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { formatPublicKey, addPin, newSealKey, newSigningKey } from '../secrets';
+import { formatPublicKey, addPin, newSealKey, newSigningKey } from '../keys';
 import { ControlEndpoint, startSimulatedService } from '../simulator';
 import type { SimulatedService } from '../simulator';
 import { ClientsAddress } from './clients-address';

@@ -1,6 +1,6 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { createHolderKey, generatePassphrase } from '../secrets';
+import { createHolderKey, generatePassphrase } from '../keys';
 
 /** A person of the demonstration: where the files are that a real person keeps on a machine of his own. */
 export interface DemoPerson {

@@ -1,4 +1,4 @@
-/** The holder's page: four steps, one at a time. What is decided about documents is decided in `src/holder`. */
+/** The holder's page: four steps, one at a time. What is decided about documents is decided in `src/documents`. */
 import './without-eval';
 import { RunbookError } from '../errors';
 import {
@@ -14,8 +14,8 @@ import {
   readHolderKey,
   spokenFingerprint,
   noShareWanted,
-} from '../holder';
-import type { Asked, SigningKey } from '../holder';
+} from '../documents';
+import type { Asked, SigningKey } from '../documents';
 import { Secret } from '../secret';
 import { box, byId, element, emptied, fillAll, linesOf } from './dom';
 import { isServed, lookAround, readMadeFor } from './surroundings';

@@ -1,5 +1,5 @@
-import { parseFingerprint, parsePublicKey } from '../holder';
-import type { PublicKeyEntry } from '../holder';
+import { parseFingerprint, parsePublicKey } from '../documents';
+import type { PublicKeyEntry } from '../documents';
 import { box } from './dom';
 
 /** What was written into this copy of the page when it was made; all of it public. */

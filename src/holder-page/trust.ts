@@ -6,8 +6,8 @@ import {
   parsePublicKey,
   spokenFingerprint,
   verifyAsked,
-} from '../holder';
-import type { Asked, PinnedKey } from '../holder';
+} from '../documents';
+import type { Asked, PinnedKey } from '../documents';
 import type { MadeFor } from './surroundings';
 
 /** What the holder gave in the first step. */

@@ -2,9 +2,9 @@ import { readFile } from 'node:fs/promises';
 import { RunbookError } from '../errors';
 import { Secret } from '../secret';
 import type { SecretKind } from '../secret';
-import { errnoOf } from '../secrets/errno';
-import { parseSigningKey } from '../secrets/signing-keys';
-import type { SigningKey } from '../secrets/signing-keys';
+import { errnoOf } from '../keys/errno';
+import { parseSigningKey } from '../keys/signing-keys';
+import type { SigningKey } from '../keys/signing-keys';
 import type { CredentialSource } from './types';
 
 /** The source in words, for messages: it names the variable or the file, never the value. */

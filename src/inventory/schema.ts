@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { tokenSourceChoice } from '../contracts/inputs/common';
-import { parsePublicKey } from '../secrets/signing-keys';
+import { parsePublicKey } from '../keys/signing-keys';
 import { batchTokenRotation } from './batch-token-schema';
 import { hooks } from './hook-schema';
 import { notifications, people } from './notification-schema';

@@ -2,7 +2,7 @@ import type { z } from 'zod';
 import type { GateName } from '../contracts/plan';
 import type { Attestation, Principal } from '../contracts/run-facts';
 import type { ShareGroup } from '../contracts/share-groups';
-import type { PublicKeyEntry } from '../secrets/signing-keys';
+import type { PublicKeyEntry } from '../keys/signing-keys';
 import type { ParsedInventory } from './schema';
 import type { credentialSource } from './schema-values';
 

@@ -1,7 +1,7 @@
 import type { Client } from '@temporalio/client';
 import { WorkflowNotFoundError } from '@temporalio/client';
 import type { Logger } from 'pino';
-import type { KeyRecords } from '../secrets';
+import type { KeyRecords } from '../keys';
 
 const DESCRIBE_DEADLINE_MS = 5_000;
 

@@ -3,7 +3,7 @@ import type { Logger as SdkLogger, LogLevel } from '@temporalio/worker';
 import pino from 'pino';
 import type { Logger } from 'pino';
 import { oneLine } from '../contracts/words';
-import { redact } from '../secrets';
+import { redact } from '../keys';
 
 /**
  * Fields of a log entry that people need. Everything else, inputs above all, stays out of the log: a list of what may be

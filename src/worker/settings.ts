@@ -4,7 +4,7 @@ import { join, resolve } from 'node:path';
 import { DEFAULT_TASK_QUEUE } from '../contracts/names';
 import { RunbookError } from '../errors';
 import { Secret } from '../secret';
-import { errnoOf } from '../secrets/errno';
+import { errnoOf } from '../keys/errno';
 
 /** Where the key records of ceremonies may lie: a memory-backed file system, or any. */
 export type KeyStorage = 'memory' | 'disk';

@@ -10,7 +10,7 @@ import { ceremonyWorkflowId, deploymentWorkflowId, keyTaskQueue } from '../contr
 import { RunbookError } from '../errors';
 import { loadInventory, readSigningKey } from '../inventory';
 import type { Inventory } from '../inventory';
-import { KeyRecords, SealKeyring, missingSealKeys } from '../secrets';
+import { KeyRecords, SealKeyring, missingSealKeys } from '../keys';
 import { KeySweeper } from './key-sweeper';
 import { createLogger, installLogger, releaseRuntime } from './logging';
 import { replayOpenRuns } from './replay-open-runs';

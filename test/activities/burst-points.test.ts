@@ -7,11 +7,11 @@ import { rm } from 'node:fs/promises';
 import { CompleteAsyncError } from '@temporalio/activity';
 import type * as Activities from '../../activities';
 import type { CeremonyHandle } from '../../src/contracts/ceremony';
-import { openValue } from '../../src/secrets';
+import { openValue } from '../../src/keys';
 import type { Fault, SimulatedCluster } from '../../src/simulator';
 import type * as Killable from '../ceremony/killable';
 import { killBurst } from '../ceremony/killable';
-import { TokenLedger } from '../../activities/support/ceremony/token-ledger';
+import { TokenLedger } from '../../activities/ceremony/token-ledger';
 import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
 
 jest.mock('../../activities', () => {

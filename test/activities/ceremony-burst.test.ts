@@ -2,7 +2,7 @@
 import { readdir, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { CeremonyHandle } from '../../src/contracts/ceremony';
-import { openValue } from '../../src/secrets';
+import { openValue } from '../../src/keys';
 import type { Fault, SimulatedCluster } from '../../src/simulator';
 import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
 

@@ -1,6 +1,6 @@
 /** A former primary: what its dangerous activities refuse, and how much it wrote after the split. */
-import { planDocument } from '../../activities/support/approvals/planning';
-import { splitLoss } from '../../activities/support/failover/split-loss';
+import { planDocument } from '../../activities/approvals/planning';
+import { splitLoss } from '../../activities/evidence/split-loss';
 import type { Authority } from '../../src/contracts/activities';
 import type { ReplicationObservation } from '../../src/contracts/observations';
 import { drRejoinInput } from '../../src/contracts/runbook-inputs';

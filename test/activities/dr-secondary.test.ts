@@ -2,8 +2,8 @@
 import type { ActivationTokenResult, Authority } from '../../src/contracts/activities';
 import type { OperationTokenReference } from '../../src/contracts/ceremony';
 import type { SimulatedCluster } from '../../src/simulator';
-import { planDigest } from '../../activities/support/approvals/plan-digest';
-import { planDocument } from '../../activities/support/approvals/planning';
+import { planDigest } from '../../activities/approvals/plan-digest';
+import { planDocument } from '../../activities/approvals/planning';
 import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
 
 const DR = '/v1/sys/replication/dr';

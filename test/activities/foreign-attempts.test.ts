@@ -1,7 +1,7 @@
 /** Nobody else's attempt is cancelled unless two people named that very one. */
-import { keyInWords } from '../../activities/support/ceremony/generation-slot';
+import { keyInWords } from '../../activities/ceremony/generation-slot';
 import { attemptMark, foreignAttemptStep } from '../../src/contracts/ceremony';
-import { createCeremonyKeys } from '../../src/secrets';
+import { createCeremonyKeys } from '../../src/keys';
 import type { SimulatedCluster } from '../../src/simulator';
 import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
 import { decisionOf } from '../support/people';

@@ -8,8 +8,8 @@ import type { ActivationTokenResult, Authority } from '../../src/contracts/activ
 import type { CeremonyHandle } from '../../src/contracts/ceremony';
 import { secondaryRepointingInput } from '../../src/contracts/runbook-inputs';
 import { Secret } from '../../src/secret';
-import { sealValue } from '../../src/secrets';
-import type { RunContext } from '../../src/secrets';
+import { sealValue } from '../../src/keys';
+import type { RunContext } from '../../src/keys';
 import { revokeSecondary } from '../../src/simulator/role-changes';
 import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
 import { readSources } from '../support/source-graph';

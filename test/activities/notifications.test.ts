@@ -1,6 +1,6 @@
 /** Who is told what, in which form; and that a target that is down costs nobody else anything. */
 import type { Notification } from '../../src/contracts/notifications';
-import type { Message } from '../../activities/support/notifications/notification-texts';
+import type { Message } from '../../activities/notifications/notification-texts';
 import { ActivityBench, DEPLOYMENT, failedOf } from '../support/activity-environment';
 import { MailServer, WebhookServer } from '../support/notification-servers';
 

@@ -1,9 +1,9 @@
 /** What is read of a deployment, with nodes away and optional fields missing, and the evidence made of it. */
 import type { temporal } from '@temporalio/proto';
-import { askRole, proveNotPrimary } from '../../activities/support/switchover/prove-not-primary';
-import { Clusters } from '../../activities/support/clusters';
+import { askRole, proveNotPrimary } from '../../activities/roles/prove-not-primary';
+import { Clusters } from '../../activities/clusters';
 import type { ActivityDependencies } from '../../activities';
-import { describeReplication, heartbeatAge, isAlive, observeReplication } from '../../activities/support/observe';
+import { describeReplication, heartbeatAge, isAlive, observeReplication } from '../../activities/observe';
 import type { ActivityEnd } from '../support/activity-events';
 import { activityEvents } from '../support/activity-events';
 import { ActivityBench, DEPLOYMENT, failedOf } from '../support/activity-environment';

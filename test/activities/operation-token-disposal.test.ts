@@ -2,8 +2,8 @@
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { randomUUID } from 'node:crypto';
-import { TokenLedger } from '../../activities/support/ceremony/token-ledger';
-import type { LedgerEntry } from '../../activities/support/ceremony/token-ledger';
+import { TokenLedger } from '../../activities/ceremony/token-ledger';
+import type { LedgerEntry } from '../../activities/ceremony/token-ledger';
 import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
 
 const DELETE = 'POST /v1/sys/replication/dr/secondary/operation-token/delete';

@@ -1,8 +1,8 @@
 /** A token that people generated themselves is taken from whom the inventory names, for this run alone, and proven. */
 import { randomUUID } from 'node:crypto';
-import { TokenLedger } from '../../activities/support/ceremony/token-ledger';
-import { DOCUMENT_TYPES } from '../../src/holder/documents';
-import { newSigningKey } from '../../src/secrets';
+import { TokenLedger } from '../../activities/ceremony/token-ledger';
+import { DOCUMENT_TYPES } from '../../src/documents/documents';
+import { newSigningKey } from '../../src/keys';
 import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
 import type { CallOptions } from '../support/activity-environment';
 import type { Providing } from '../support/provided';

@@ -1,5 +1,5 @@
 import { Secret } from '../../src/secret';
-import { SealKeyring, missingSealKeys, newSealKey, sealValue } from '../../src/secrets';
+import { SealKeyring, missingSealKeys, newSealKey, sealValue } from '../../src/keys';
 
 describe('readiness of the keys of the workers', () => {
   it('a seal key that is still needed is named, wherever the value stands; one that is there is not', async () => {

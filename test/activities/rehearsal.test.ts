@@ -4,9 +4,9 @@ import { chmod, mkdir, mkdtemp, readFile, readdir, rm, writeFile } from 'node:fs
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { judgeRehearsals } from '../../activities/readiness/rehearsals';
-import { RehearsalRecords } from '../../activities/support/ceremony/rehearsal-records';
-import type { DeclinedRehearsal, RehearsalRecord } from '../../activities/support/ceremony/rehearsal-records';
-import { rosterOfRehearsal } from '../../activities/support/ceremony/rehearsal-roster';
+import { RehearsalRecords } from '../../activities/ceremony/rehearsal-records';
+import type { DeclinedRehearsal, RehearsalRecord } from '../../activities/ceremony/rehearsal-records';
+import { rosterOfRehearsal } from '../../activities/ceremony/rehearsal-roster';
 import type { CeremonyHandle } from '../../src/contracts/ceremony';
 import { parseInventory } from '../../src/inventory';
 import type { Deployment, Inventory } from '../../src/inventory';
@@ -18,7 +18,7 @@ import {
   SealKeyring,
   signDecline,
   verifyRehearsal,
-} from '../../src/secrets';
+} from '../../src/keys';
 import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
 import { EXAMPLE } from '../inventory/example';
 

@@ -3,10 +3,10 @@ import { rm, writeFile } from 'node:fs/promises';
 import * as openpgp from 'openpgp';
 import type { Authority } from '../../src/contracts/activities';
 import type { CeremonyHandle } from '../../src/contracts/ceremony';
-import { GenerationRecord } from '../../activities/support/ceremony/generation-record';
+import { GenerationRecord } from '../../activities/ceremony/generation-record';
 import pino from 'pino';
 import { sweepLedger } from '../../activities';
-import { TokenLedger } from '../../activities/support/ceremony/token-ledger';
+import { TokenLedger } from '../../activities/ceremony/token-ledger';
 import { rootTokenCeremonyInput } from '../../src/contracts/runbook-inputs';
 import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
 

@@ -4,7 +4,7 @@
  */
 import type { CeremonyHandle } from '../../src/contracts/ceremony';
 import { rootTokenCeremonyInput } from '../../src/contracts/runbook-inputs';
-import { verifyInvitation } from '../../src/secrets';
+import { verifyInvitation } from '../../src/keys';
 import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
 import { declineOf } from '../support/people';
 import { newRecipient } from '../support/recipient';

@@ -1,8 +1,8 @@
 /** A reindex demands its own approval and a stable primary; verdicts, progress and the ledger say no more than is known. */
 import { randomUUID } from 'node:crypto';
-import { judgeMerkleReport } from '../../activities/support/trees/merkle-verdict';
-import { ReindexProgress } from '../../activities/support/trees/reindex-state';
-import { TokenLedger } from '../../activities/support/ceremony/token-ledger';
+import { judgeMerkleReport } from '../../activities/merkle/merkle-verdict';
+import { ReindexProgress } from '../../activities/merkle/reindex-state';
+import { TokenLedger } from '../../activities/ceremony/token-ledger';
 import type { Authority, ReindexOptions } from '../../src/contracts/activities';
 import { drReindexInput } from '../../src/contracts/runbook-inputs';
 import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';

@@ -8,7 +8,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { CompleteAsyncError, Context } from '@temporalio/activity';
 import type { RunbookActivities } from '../../src/contracts/activities';
-import { Transport } from '../../src/client/transport';
+import { Transport } from '../../src/vault/transport';
 
 class Attempt {
   dead = false;

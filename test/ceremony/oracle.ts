@@ -1,10 +1,10 @@
 import { readFileSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import type { LedgerEntry } from '../../activities/support/ceremony/token-ledger';
+import type { LedgerEntry } from '../../activities/ceremony/token-ledger';
 import { attemptMark } from '../../src/contracts/ceremony';
 import type { RunStatus } from '../../src/contracts/run-status';
 import type { Sealed } from '../../src/contracts/sealed';
-import { openValue, SealKeyring } from '../../src/secrets';
+import { openValue, SealKeyring } from '../../src/keys';
 import { findCanaries, historyText } from '../support/canaries';
 import type { Scenario } from '../support/scenario';
 import { temporalServer } from '../support/temporal-server';

@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { ceremonyWorkflowId } from '../../src/contracts/names';
 import type { Report } from '../../src/contracts/report';
 import type { RunStatus, Waiting } from '../../src/contracts/run-status';
-import { createEnvelope, parseShare, signDecline, verifyInvitation } from '../../src/secrets';
+import { createEnvelope, parseShare, signDecline, verifyInvitation } from '../../src/keys';
 import { envelopeOf } from '../support/people';
 import type { Scenario, TestRun } from '../support/scenario';
 import type { Act, Holder, Order } from './orders';

@@ -58,7 +58,7 @@ describe('a receipt', () => {
 });
 
 /** Where a holder's refusals are made. `documents.ts` is read by the workers, too: its callers add the next step. */
-const FOLDERS = ['src/holder', 'src/holder-page'];
+const FOLDERS = ['src/documents', 'src/holder-page'];
 const COMMANDS = ['share', 'decline', 'invitation', 'keys', 'holder-page'];
 const HELPERS = [
   'asked',
@@ -75,8 +75,8 @@ const FILES = [
   ...COMMANDS.map((name) => `src/cli/commands/${name}.ts`),
   ...HELPERS.map((name) => `src/cli/${name}.ts`),
   'src/cli/send-signal.ts',
-  'src/secrets/pins.ts',
-].filter((file) => file.endsWith('.ts') && file !== 'src/holder/documents.ts');
+  'src/keys/pins.ts',
+].filter((file) => file.endsWith('.ts') && file !== 'src/documents/documents.ts');
 
 /** Each `new RunbookError(...)` of a file, and whether it gives `next`. */
 function refusalsIn(file: string): { readonly where: string; readonly next: boolean }[] {

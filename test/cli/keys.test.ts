@@ -10,7 +10,7 @@ import {
   readPins,
   SealKeyring,
   spokenFingerprint,
-} from '../../src/secrets';
+} from '../../src/keys';
 import { cli } from './support';
 
 let directory: string;

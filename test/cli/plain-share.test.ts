@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { formatPublicKey, newSigningKey } from '../../src/secrets';
+import { formatPublicKey, newSigningKey } from '../../src/keys';
 import { cli } from './support';
 
 const SHARE = createHash('shake256', { outputLength: 33 }).update('a share').digest('hex');

@@ -9,8 +9,8 @@ import {
   KeyRecords,
   newSigningKey,
   openProvidedToken,
-} from '../../src/secrets';
-import type { KeyRecord, PersonLookup } from '../../src/secrets';
+} from '../../src/keys';
+import type { KeyRecord, PersonLookup } from '../../src/keys';
 import { cli } from './support';
 import type { Typed } from './support';
 

@@ -3,7 +3,7 @@ import { statusLines } from '../../src/cli/render-status';
 import type { RunView } from '../../src/cli/run-view';
 import type { Finding } from '../../src/contracts/run-facts';
 import type { RunStatus, Waiting } from '../../src/contracts/run-status';
-import { currentDetails } from '../../workflows/building-blocks/current-details';
+import { currentDetails } from '../../workflows/engine/current-details';
 
 const WID = 'deployment:payments';
 const SHARES: Waiting = {

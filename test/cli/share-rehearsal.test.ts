@@ -12,8 +12,8 @@ import {
   KeyRecords,
   newSigningKey,
   openRehearsalAnswer,
-} from '../../src/secrets';
-import type { CreatedRehearsal, PersonLookup, SigningKey } from '../../src/secrets';
+} from '../../src/keys';
+import type { CreatedRehearsal, PersonLookup, SigningKey } from '../../src/keys';
 import { cli } from './support';
 import type { CliResult, Typed } from './support';
 

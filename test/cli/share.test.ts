@@ -13,8 +13,8 @@ import {
   readPins,
   openShares,
   spokenFingerprint,
-} from '../../src/secrets';
-import type { CreatedInvitation, PersonLookup, SigningKey } from '../../src/secrets';
+} from '../../src/keys';
+import type { CreatedInvitation, PersonLookup, SigningKey } from '../../src/keys';
 import { processContext } from '../../src/cli/context';
 import { askedNow } from '../../src/contracts/asked';
 import type { Waiting } from '../../src/contracts/run-status';

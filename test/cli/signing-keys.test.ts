@@ -1,7 +1,7 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { formatPublicKey, newSigningKey, readPins, spokenFingerprint } from '../../src/secrets';
+import { formatPublicKey, newSigningKey, readPins, spokenFingerprint } from '../../src/keys';
 import { cli } from './support';
 
 describe('a new signing key of the workers', () => {

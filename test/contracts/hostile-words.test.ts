@@ -2,7 +2,7 @@
  * Words of whoever started a run or sent a signal, and texts of a service, in everything that shows them: they end no line,
  * no terminal and no browser obeys them, and none of them becomes a command, a link or a heading of ours.
  */
-import { messageOf, plainText } from '../../activities/support/notifications/notification-texts';
+import { messageOf, plainText } from '../../activities/notifications/notification-texts';
 import { askedLines } from '../../src/cli/asked';
 import { readinessText } from '../../src/cli/commands/readiness';
 import { planLines } from '../../src/cli/commands/start';
@@ -22,11 +22,11 @@ import type { Report } from '../../src/contracts/report';
 import type { Attested } from '../../src/contracts/run-facts';
 import type { RunStatus, Waiting } from '../../src/contracts/run-status';
 import { inCode, jsonText, oneLine, prose, said, terminalLine, terminalText } from '../../src/contracts/words';
-import type { Asked } from '../../src/holder';
+import type { Asked } from '../../src/documents';
 import type { Inventory } from '../../src/inventory';
 import { renderHtml, renderMarkdown, reportFromHistory } from '../../src/report';
 import { loggedFields } from '../../src/worker/logging';
-import { currentDetails } from '../../workflows/building-blocks/current-details';
+import { currentDetails } from '../../workflows/engine/current-details';
 import { finishedSwitchover } from '../report/support/switchover';
 import { IDENTITY } from '../report/support/switchover-data';
 import { PLAN as SWITCHOVER_PLAN } from '../report/support/switchover-data';

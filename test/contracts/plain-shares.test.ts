@@ -1,6 +1,6 @@
 import { createHash, randomBytes, randomUUID } from 'node:crypto';
 import { holdsKeyShare, textHoldsKeyShare } from '../../src/contracts/plain-shares';
-import { newSigningKey, signDocument, DOCUMENT_TYPES } from '../../src/secrets';
+import { newSigningKey, signDocument, DOCUMENT_TYPES } from '../../src/keys';
 
 /** The same bytes on every machine. */
 const bytes = (length: number, seed: number): Buffer =>

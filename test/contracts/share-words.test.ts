@@ -1,5 +1,5 @@
 /** What people read of who is asked for key shares: every name, every command, and whose policy the groups are. */
-import { messageOf, plainText } from '../../activities/support/notifications/notification-texts';
+import { messageOf, plainText } from '../../activities/notifications/notification-texts';
 import type { Waiting } from '../../src/contracts/run-status';
 import { shareLines, sharesStillNeeded } from '../../src/contracts/share-words';
 import type { Inventory } from '../../src/inventory';

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { buildHolderPage, buildTwice, writeHolderPage } from '../../scripts/holder-page';
 import type { BuiltPage } from '../../scripts/holder-page';
 import { fillPage } from '../../src/cli/commands/holder-page';
-import { formatPublicKey, newSigningKey, spokenFingerprint } from '../../src/secrets';
+import { formatPublicKey, newSigningKey, spokenFingerprint } from '../../src/keys';
 import { cli } from '../cli/support';
 
 let directory: string;

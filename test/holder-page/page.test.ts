@@ -8,10 +8,10 @@ import {
   openShares,
   parsePublicKey,
   spokenFingerprint,
-} from '../../src/secrets';
-import type { CreatedInvitation, PersonFacts } from '../../src/secrets';
-import { createRehearsal, openRehearsalAnswer } from '../../src/secrets/rehearsal';
-import { lookup, RUN, shareText } from '../secrets/builders';
+} from '../../src/keys';
+import type { CreatedInvitation, PersonFacts } from '../../src/keys';
+import { createRehearsal, openRehearsalAnswer } from '../../src/keys/rehearsal';
+import { lookup, RUN, shareText } from '../keys/builders';
 import { findChromium } from '../support/chromium';
 import { agree, encryptAndCopy, messageOf, openStage, pinOf, until, visit } from './support';
 import type { Stage } from './support';

@@ -10,9 +10,9 @@ import { pathToFileURL } from 'node:url';
 import type { Browser, BrowserContext, Page } from 'playwright-core';
 import { buildHolderPage } from '../../scripts/holder-page';
 import { fillPage } from '../../src/cli/commands/holder-page';
-import { createInvitation, formatPublicKey, KeyRecords, newSigningKey } from '../../src/secrets';
-import type { CreatedInvitation, InvitationFacts, SigningKey } from '../../src/secrets';
-import { invitationFacts, RUN } from '../secrets/builders';
+import { createInvitation, formatPublicKey, KeyRecords, newSigningKey } from '../../src/keys';
+import type { CreatedInvitation, InvitationFacts, SigningKey } from '../../src/keys';
+import { invitationFacts, RUN } from '../keys/builders';
 import { startChromium } from '../support/chromium';
 
 /** A deployment's workers, as far as a holder meets them, and a browser. */

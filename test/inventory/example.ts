@@ -1,4 +1,4 @@
-import { formatPublicKey, newSigningKey } from '../../src/secrets/signing-keys';
+import { formatPublicKey, newSigningKey } from '../../src/keys/signing-keys';
 
 export const adaKey = newSigningKey().key;
 

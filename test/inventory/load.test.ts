@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { RunbookError } from '../../src/errors';
 import { loadInventory, parseInventory } from '../../src/inventory/load';
-import { formatPublicKey, newSigningKey } from '../../src/secrets/signing-keys';
+import { formatPublicKey, newSigningKey } from '../../src/keys/signing-keys';
 import { adaKey, EXAMPLE } from './example';
 
 /** The mistakes of `text`, one per line, without the head line. */

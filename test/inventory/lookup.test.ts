@@ -11,8 +11,8 @@ import {
   readCredential,
   readSigningKey,
 } from '../../src/inventory';
-import { newSigningKey } from '../../src/secrets/signing-keys';
-import { failureOf } from '../secrets/builders';
+import { newSigningKey } from '../../src/keys/signing-keys';
+import { failureOf } from '../keys/builders';
 import { EXAMPLE } from './example';
 
 const inventory = parseInventory(EXAMPLE, 'inventory.yaml');

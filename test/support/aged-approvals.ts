@@ -1,8 +1,8 @@
-import { ArrivedSignals } from '../../activities/support/approvals/arrived-signals';
+import { ArrivedSignals } from '../../activities/approvals/arrived-signals';
 import type { GateName } from '../../src/contracts/plan';
 import type { Waiting } from '../../src/contracts/run-status';
 import { waitingLines } from '../../src/cli/render-status';
-import { currentDetails } from '../../workflows/building-blocks/current-details';
+import { currentDetails } from '../../workflows/engine/current-details';
 import { approvalOf } from './people';
 import type { Scenario, TestRun } from './scenario';
 import { temporalServer } from './temporal-server';

@@ -1,6 +1,6 @@
 import ts from 'typescript';
 import { RUNBOOK_NAMES } from '../../src/contracts/names';
-import type { ServiceClient } from '../../src/client';
+import type { ServiceClient } from '../../src/vault';
 import { Secret } from '../../src/secret';
 import type { SourceFile } from './source-graph';
 import { reach, readSources, textOf } from './source-graph';

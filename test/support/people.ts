@@ -15,8 +15,8 @@ import {
   signDecision,
   signDecline,
   verifyInvitation,
-} from '../../src/secrets';
-import type { EnvelopePayload, SigningKey } from '../../src/secrets';
+} from '../../src/keys';
+import type { EnvelopePayload, SigningKey } from '../../src/keys';
 
 /** Someone with a signing key and, for a holder, a key share. */
 export interface TestPerson {

@@ -1,8 +1,8 @@
-import { DOCUMENT_TYPES } from '../../src/holder/documents';
-import { sealEnvelope, TOKEN_CONTEXT } from '../../src/holder/envelope';
-import type { EnvelopePayload } from '../../src/holder/envelope';
-import { verifyInvitation } from '../../src/secrets';
-import type { SigningKey } from '../../src/secrets';
+import { DOCUMENT_TYPES } from '../../src/documents/documents';
+import { sealEnvelope, TOKEN_CONTEXT } from '../../src/documents/envelope';
+import type { EnvelopePayload } from '../../src/documents/envelope';
+import { verifyInvitation } from '../../src/keys';
+import type { SigningKey } from '../../src/keys';
 import type { TestPerson } from './people';
 import type { Scenario, TestRun } from './scenario';
 

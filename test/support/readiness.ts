@@ -1,8 +1,8 @@
 import type { ReadinessPoint, ReadinessResult } from '../../src/contracts/readiness';
 import type { WalSample } from '../../src/contracts/wal-samples';
 import { walSamplerIdPrefix } from '../../src/contracts/wal-samples';
-import { attest } from '../../src/secrets';
-import type { SealKeyring } from '../../src/secrets';
+import { attest } from '../../src/keys';
+import type { SealKeyring } from '../../src/keys';
 
 /** A version without a defect that concerns changes of roles. */
 export const SOUND_VERSION = '1.21.8+ent';

@@ -1,7 +1,7 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { newSealKey, SealKeyring } from '../../src/secrets';
+import { newSealKey, SealKeyring } from '../../src/keys';
 import { workerSettings } from '../../src/worker';
 
 const ENV = { RUNBOOKS_INVENTORY: 'inventory.yaml', RUNBOOKS_SEAL_KEYS: 'k1:c2VjcmV0LWNhbmFyeQ==' };

@@ -7,7 +7,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { WorkflowHandle } from '@temporalio/client';
 import { Worker } from '@temporalio/worker';
 import pino from 'pino';
-import { createCeremonyKeys, KeyRecords, newSealKey, newSigningKey } from '../../src/secrets';
+import { createCeremonyKeys, KeyRecords, newSealKey, newSigningKey } from '../../src/keys';
 import { deploymentWorkflowId } from '../../src/contracts/names';
 import { startWorker } from '../../src/worker';
 import type { RunningWorker, WorkerOptions, WorkerSettings } from '../../src/worker';

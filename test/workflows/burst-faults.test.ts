@@ -1,5 +1,5 @@
 import { request } from 'undici';
-import { createCeremonyKeys } from '../../src/secrets';
+import { createCeremonyKeys } from '../../src/keys';
 import type { SimulatedCluster } from '../../src/simulator';
 import { CHANGING, expectServiceOn, statuses } from '../support/faults';
 import { Lane, Lanes, LANE_TEST_MS } from '../support/lane';

@@ -5,7 +5,7 @@ import { programVersion } from '../../src/cli/program-version';
 import { rehearsalResult } from '../../src/contracts/rehearsals';
 import type { RehearsedPerson } from '../../src/contracts/rehearsals';
 import type { Report } from '../../src/contracts/report';
-import { envelopeInput } from '../../src/holder';
+import { envelopeInput } from '../../src/documents';
 import {
   addPin,
   createEnvelope,
@@ -14,9 +14,9 @@ import {
   parseShare,
   signDecline,
   verifyRehearsal,
-} from '../../src/secrets';
+} from '../../src/keys';
 import type { DeclinePayload } from '../../src/contracts/signals';
-import type { Rehearsal } from '../../src/secrets';
+import type { Rehearsal } from '../../src/keys';
 import { cli } from '../cli/support';
 import { cell, expectFewEvents } from '../support/matrix';
 import { envelopeOf } from '../support/people';

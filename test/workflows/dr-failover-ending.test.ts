@@ -4,16 +4,16 @@ import type { Authority, FailoverRoute } from '../../src/contracts/activities';
 import { APPROVALS_TOO_OLD } from '../../src/contracts/plan';
 import type { Finding } from '../../src/contracts/run-facts';
 import { drFailoverInput } from '../../src/contracts/runbook-inputs';
-import { Approvals } from '../../workflows/building-blocks/approvals';
-import { approvePlan } from '../../workflows/building-blocks/approved-plan';
-import { RunStopped, StepFailed, failureFacts } from '../../workflows/building-blocks/failures';
-import { passGate } from '../../workflows/building-blocks/gates';
-import type { Run } from '../../workflows/building-blocks/run';
-import type { FailureFacts } from '../../workflows/building-blocks/failures';
-import { failOver } from '../../workflows/dr-failover';
+import { Approvals } from '../../workflows/engine/approvals';
+import { approvePlan } from '../../workflows/procedures/approved-plan';
+import { RunStopped, StepFailed, failureFacts } from '../../workflows/engine/failures';
+import { passGate } from '../../workflows/engine/gates';
+import type { Run } from '../../workflows/engine/run';
+import type { FailureFacts } from '../../workflows/engine/failures';
+import { failOver } from '../../workflows/runbooks/dr-failover';
 
-jest.mock('../../workflows/building-blocks/approved-plan', () => ({ approvePlan: jest.fn() }));
-jest.mock('../../workflows/building-blocks/gates', () => ({ passGate: jest.fn() }));
+jest.mock('../../workflows/procedures/approved-plan', () => ({ approvePlan: jest.fn() }));
+jest.mock('../../workflows/engine/gates', () => ({ passGate: jest.fn() }));
 
 const input = drFailoverInput.parse({ deployment: 'payments', reason: 'a test' });
 const ROUTE: FailoverRoute = {

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { ceremonyWorkflowId } from '../../src/contracts/names';
 import { QUERIES, SIGNALS } from '../../src/contracts/signals';
-import { addPin, formatPublicKey, newSigningKey, spokenFingerprint } from '../../src/secrets';
+import { addPin, formatPublicKey, newSigningKey, spokenFingerprint } from '../../src/keys';
 import { cli } from '../cli/support';
 import { agree, encryptAndCopy, openStage } from '../holder-page/support';
 import type { Stage } from '../holder-page/support';

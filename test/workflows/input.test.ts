@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { WorkflowStartOptions } from '@temporalio/client';
 import { historyText } from '../support/canaries';
-import { FOREIGN_CERTIFICATE } from '../client/support/loopback-certificate';
+import { FOREIGN_CERTIFICATE } from '../vault/support/loopback-certificate';
 import { startWithPayload, UNREADABLE, UNREADABLE_CONTENT } from '../support/raw-payloads';
 import { pair, Scenario } from '../support/scenario';
 import type { TestRun } from '../support/scenario';

@@ -8,7 +8,7 @@ import pino from 'pino';
 import { ceremonyWorkflowId, keyTaskQueue } from '../../src/contracts/names';
 import type { Report } from '../../src/contracts/report';
 import { Secret } from '../../src/secret';
-import { newSealKey } from '../../src/secrets';
+import { newSealKey } from '../../src/keys';
 import { startWorker } from '../../src/worker';
 import type { RunningWorker } from '../../src/worker';
 import { replayRun } from '../support/replay';

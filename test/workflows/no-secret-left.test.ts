@@ -12,7 +12,7 @@ import { inspect } from 'node:util';
 import { request } from 'undici';
 import { canary } from '../../src/cli/scan/canary';
 import { SecretSearch } from '../../src/cli/scan/search';
-import { addPin, formatPublicKey } from '../../src/secrets';
+import { addPin, formatPublicKey } from '../../src/keys';
 import { CHANGING, statuses } from '../support/faults';
 import { Scenario } from '../support/scenario';
 import type { TestRun } from '../support/scenario';

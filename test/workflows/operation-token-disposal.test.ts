@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { rename, rm, writeFile } from 'node:fs/promises';
-import { TokenLedger } from '../../activities/support/ceremony/token-ledger';
+import { TokenLedger } from '../../activities/ceremony/token-ledger';
 import { ceremonyWorkflowId } from '../../src/contracts/names';
 import { CHANGING, loseAnswer, signalled, statuses } from '../support/faults';
 import { cell, expectFewEvents } from '../support/matrix';

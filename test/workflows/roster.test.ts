@@ -8,7 +8,7 @@ import { ceremonyWorkflowId } from '../../src/contracts/names';
 import type { Receipt } from '../../src/contracts/run-facts';
 import type { Waiting } from '../../src/contracts/run-status';
 import { statusLines } from '../../src/cli/render-status';
-import { currentDetails } from '../../workflows/building-blocks/current-details';
+import { currentDetails } from '../../workflows/engine/current-details';
 import { CHANGING, statuses } from '../support/faults';
 import { WebhookServer } from '../support/notification-servers';
 import { declineOf } from '../support/people';

@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { readPrimaryChanges } from '../../activities/support/switchover/primary-changes';
+import { readPrimaryChanges } from '../../activities/roles/primary-changes';
 import { expectServiceOn } from '../support/faults';
 import { cell } from '../support/matrix';
 import { Scenario } from '../support/scenario';

@@ -1,15 +1,15 @@
 /** Nobody is asked for key shares in the outage: what a way back needs is in hand when the demotion begins. */
-import { drSwitchover } from '../../workflows/dr-switchover';
-import { approvePlan } from '../../workflows/building-blocks/approved-plan';
-import type { Run } from '../../workflows/building-blocks/run';
-import { executeRunbook } from '../../workflows/building-blocks/runbook';
+import { drSwitchover } from '../../workflows/runbooks/dr-switchover';
+import { approvePlan } from '../../workflows/procedures/approved-plan';
+import type { Run } from '../../workflows/engine/run';
+import { executeRunbook } from '../../workflows/engine/runbook';
 import { changePrimary } from '../../workflows/procedures/change-primary';
 
-jest.mock('../../workflows/building-blocks/approved-plan', () => ({
-  ...jest.requireActual<object>('../../workflows/building-blocks/approved-plan'),
+jest.mock('../../workflows/procedures/approved-plan', () => ({
+  ...jest.requireActual<object>('../../workflows/engine/approved-plan'),
   approvePlan: jest.fn(),
 }));
-jest.mock('../../workflows/building-blocks/runbook', () => ({ executeRunbook: jest.fn() }));
+jest.mock('../../workflows/engine/runbook', () => ({ executeRunbook: jest.fn() }));
 jest.mock('../../workflows/procedures/change-primary', () => ({
   ...jest.requireActual<object>('../../workflows/procedures/change-primary'),
   changePrimary: jest.fn(),

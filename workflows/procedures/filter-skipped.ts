@@ -1,5 +1,5 @@
 import type { PathsFilterFacts } from '../../src/contracts/activities';
-import type { Run } from '../building-blocks/run';
+import type { Run } from '../engine/run';
 
 /**
  * Two people decided that a paths filter is not written before its secondary is pointed at a primary: the secondary gets

@@ -1,4 +1,4 @@
-import type { Run } from '../building-blocks/run';
+import type { Run } from '../engine/run';
 
 /** Whose clients write nothing while a primary is changed, and the hooks for that. */
 export interface Holding {

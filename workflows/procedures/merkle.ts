@@ -1,8 +1,8 @@
 import type { MerkleCheckResult } from '../../src/contracts/activities';
 import type { RunbookFindings } from '../../src/contracts/report';
-import type { StepCalls } from '../building-blocks/activity-calls';
-import type { OperationTokens } from '../building-blocks/operation-tokens';
-import type { Run } from '../building-blocks/run';
+import type { StepCalls } from '../engine/activity-calls';
+import type { OperationTokens } from './operation-tokens';
+import type { Run } from '../engine/run';
 
 /** Where a check stands in a runbook that checks more than once. */
 export interface MerkleChecking {

@@ -1,6 +1,6 @@
 import type { PromotionRoute } from '../../src/contracts/activities';
 import type { ClusterObservation } from '../../src/contracts/observations';
-import type { Run } from '../building-blocks/run';
+import type { Run } from '../engine/run';
 import { afterwards, followersOf, notFollowing } from './performance-promotion-followers';
 import type { ChangeProgress } from './change-primary';
 import { CLIENTS_HELD } from './held-clients';

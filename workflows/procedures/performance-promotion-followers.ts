@@ -2,7 +2,7 @@ import type { Authority, Follower, PromotionRoute } from '../../src/contracts/ac
 import { filterNotWritten } from './filter-skipped';
 import type { Following } from './re-protection';
 import { STOP_HERE, repointPerformanceSecondary, sameFilterOnBothSides, seenFollowing } from './re-protection';
-import type { Run } from '../building-blocks/run';
+import type { Run } from '../engine/run';
 
 /**
  * Every other secondary follows the cluster that serves, with its filter, and so does the cluster that does not. A

@@ -1,12 +1,12 @@
 import type { Authority, ExpectedFilter, KnownFilter } from '../../src/contracts/activities';
-import type { StepCalls } from '../building-blocks/activity-calls';
+import type { StepCalls } from '../engine/activity-calls';
 import { filterNotWritten } from './filter-skipped';
 import type { JoinUnit } from './join-unit';
 import { carryOutUnit } from './join-unit';
-import type { OperationTokens } from '../building-blocks/operation-tokens';
-import { inParallel } from '../building-blocks/parallel';
-import type { Choice } from '../building-blocks/parking';
-import type { Run } from '../building-blocks/run';
+import type { OperationTokens } from './operation-tokens';
+import { inParallel } from '../engine/parallel';
+import type { Choice } from '../engine/parking';
+import type { Run } from '../engine/run';
 
 export const STOP_HERE: Choice = {
   action: 'abort',

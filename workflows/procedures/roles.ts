@@ -1,6 +1,6 @@
 import type { ClusterObservation } from '../../src/contracts/observations';
 import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
-import type { Run } from '../building-blocks/run';
+import type { Run } from '../engine/run';
 
 /** The role of every cluster for one kind of replication, for the timeline. */
 export function rolesInWords(kind: ReplicationKind) {

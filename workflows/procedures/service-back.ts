@@ -1,6 +1,6 @@
 import type { MarkerResult } from '../../src/contracts/activities';
 import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
-import type { Run } from '../building-blocks/run';
+import type { Run } from '../engine/run';
 
 /** The cluster that was promoted, and how it is seen and told that it serves. */
 export interface Serving {

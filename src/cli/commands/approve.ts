@@ -6,7 +6,7 @@ import type { Finding } from '../../contracts/run-facts';
 import { SIGNALS } from '../../contracts/signals';
 import type { ApprovalPayload } from '../../contracts/signals';
 import { RunbookError } from '../../errors';
-import { signApproval } from '../../secrets';
+import { signApproval } from '../../keys';
 import { newCommand, withServerOptions, withSession } from '../command';
 import type { CommandHost } from '../command';
 import { PRINT_OPTION, giveSignal } from '../give-signal';

@@ -2,7 +2,7 @@ import type { Command } from 'commander';
 import { SIGNALS, controlPayload } from '../../contracts/signals';
 import type { ControlAction, ControlPayload } from '../../contracts/signals';
 import { RunbookError } from '../../errors';
-import { signControl } from '../../secrets';
+import { signControl } from '../../keys';
 import { newCommand, withServerOptions, withSession } from '../command';
 import type { CommandHost, ServerOptions } from '../command';
 import { PRINT_OPTION, giveSignal } from '../give-signal';

@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import { DECISION_ACTIONS, SIGNALS, decisionPayload } from '../../contracts/signals';
 import { RunbookError } from '../../errors';
-import { signDecision } from '../../secrets';
+import { signDecision } from '../../keys';
 import { newCommand, withServerOptions, withSession } from '../command';
 import type { CommandHost } from '../command';
 import { PRINT_OPTION, giveSignal } from '../give-signal';

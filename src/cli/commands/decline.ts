@@ -3,7 +3,7 @@ import type { Command } from 'commander';
 import { nextCommandOf } from '../../contracts/next-commands';
 import { SIGNALS, declinePayload } from '../../contracts/signals';
 import { RunbookError } from '../../errors';
-import { redact, signDecline } from '../../secrets';
+import { redact, signDecline } from '../../keys';
 import { newCommand, withServerOptions, withSession } from '../command';
 import type { CommandHost } from '../command';
 import { PRINT_OPTION, giveSignal } from '../give-signal';

@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import type { Command } from 'commander';
 import { projectRoot } from '../../dev-server/locations';
 import { RunbookError } from '../../errors';
-import { formatPublicKey, parseFingerprint, parsePublicKey, spokenFingerprint } from '../../holder';
-import { notAKey } from '../../secrets';
+import { formatPublicKey, parseFingerprint, parsePublicKey, spokenFingerprint } from '../../documents';
+import { notAKey } from '../../keys';
 import { newCommand, printResult } from '../command';
 import type { CommandHost, CommonOptions } from '../command';
 

@@ -1,7 +1,7 @@
 import { writeFile } from 'node:fs/promises';
 import type { Command } from 'commander';
-import { formatPublicKey, namedSigner, spokenFingerprint } from '../../holder';
-import { readPins } from '../../secrets';
+import { formatPublicKey, namedSigner, spokenFingerprint } from '../../documents';
+import { readPins } from '../../keys';
 import { newCommand, printResult, withServerOptions, withSession } from '../command';
 import type { CommandHost, ServerOptions } from '../command';
 import { fetchInvitation, pinsPath } from '../invitation';

@@ -11,7 +11,7 @@ import {
   readPins,
   removePin,
   spokenFingerprint,
-} from '../../secrets';
+} from '../../keys';
 import { newCommand, printResult } from '../command';
 import type { CommandHost, CommonOptions } from '../command';
 import type { CliContext } from '../context';

@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import type { Command } from 'commander';
 import { RunbookError } from '../../errors';
-import { errnoOf } from '../../secrets/errno';
+import { errnoOf } from '../../keys/errno';
 import { newCommand, printResult, withServerOptions, withSession } from '../command';
 import type { CommandHost, ServerOptions } from '../command';
 import type { CliContext } from '../context';

@@ -1,8 +1,8 @@
 /** A budget never ends on the strength of a clock alone: not after a standstill, and not before something was tried. */
 import { CancelledFailure } from '@temporalio/common';
-import { Budget } from '../../../activities/support/budget';
-import type { Execution } from '../../../activities/support/execution';
-import { awaitState, readActConfirm } from '../../../activities/support/read-act-confirm';
+import { Budget } from '../../../activities/budget';
+import type { Execution } from '../../../activities/execution';
+import { awaitState, readActConfirm } from '../../../activities/read-act-confirm';
 import { RunbookError } from '../../../src/errors';
 import { failedOf } from '../../support/activity-environment';
 

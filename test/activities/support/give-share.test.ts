@@ -1,6 +1,6 @@
 /** What ends the doubt about a share that may be under way: never a look alone. */
-import { endDoubt } from '../../../activities/support/ceremony/give-share';
-import type { GeneratedTokenKind, GenerationAttempt, GenerationEndpoints } from '../../../src/client';
+import { endDoubt } from '../../../activities/ceremony/give-share';
+import type { GeneratedTokenKind, GenerationAttempt, GenerationEndpoints } from '../../../src/vault';
 import { RunbookError } from '../../../src/errors';
 
 const NONCE = 'a-nonce';

@@ -1,5 +1,5 @@
-import type { Concern } from '../../../activities/support/known-bugs';
-import { knownBugs } from '../../../activities/support/known-bugs';
+import type { Concern } from '../../../activities/checks/known-bugs';
+import { knownBugs } from '../../../activities/checks/known-bugs';
 
 const ids = (version: string, concern: Concern) =>
   knownBugs(version)

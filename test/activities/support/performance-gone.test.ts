@@ -1,5 +1,5 @@
 /** The signs that a performance primary is gone. Pure: what is not told is never taken for silence. */
-import { judgeGone } from '../../../activities/support/following/performance-gone';
+import { judgeGone } from '../../../activities/joining/performance-gone';
 import type { ClusterObservation, ReplicationObservation } from '../../../src/contracts/observations';
 import type { Deployment } from '../../../src/inventory';
 

@@ -1,9 +1,9 @@
 /** Read, act, confirm: no request is repeated unless reads prove that the one before had no effect. */
 import { setTimeout as delay } from 'node:timers/promises';
 import { CancelledFailure } from '@temporalio/common';
-import type { Execution } from '../../../activities/support/execution';
-import { awaitSettled, awaitState, readActConfirm } from '../../../activities/support/read-act-confirm';
-import type { Change, Changed } from '../../../activities/support/read-act-confirm';
+import type { Execution } from '../../../activities/execution';
+import { awaitSettled, awaitState, readActConfirm } from '../../../activities/read-act-confirm';
+import type { Change, Changed } from '../../../activities/read-act-confirm';
 import type { RunbookError } from '../../../src/errors';
 import { RunbookError as TheError } from '../../../src/errors';
 import type { Failed } from '../../support/activity-environment';

@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { MAX_SETS, countSets, provenBad, setsToTry } from '../../../activities/support/ceremony/share-sets';
+import { MAX_SETS, countSets, provenBad, setsToTry } from '../../../activities/ceremony/share-sets';
 
 const shares = (count: number) => Array.from({ length: count }, (_, index) => ({ holder: `holder ${index + 1}` }));
 

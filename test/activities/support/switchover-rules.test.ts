@@ -1,9 +1,9 @@
 /** The pure rules of step 0: each says yes and no, with what was observed and what is needed. */
-import { planDigest } from '../../../activities/support/approvals/plan-digest';
-import { judgeSwitchover } from '../../../activities/support/switchover/switchover-rules';
-import type { SwitchoverWorld } from '../../../activities/support/switchover/switchover-rule';
-import type { CredentialFacts } from '../../../activities/support/switchover/switchover-facts';
-import { compareVersions } from '../../../activities/support/versions';
+import { planDigest } from '../../../activities/approvals/plan-digest';
+import { judgeSwitchover } from '../../../activities/checks/switchover-rules';
+import type { SwitchoverWorld } from '../../../activities/checks/switchover-rule';
+import type { CredentialFacts } from '../../../activities/checks/switchover-facts';
+import { compareVersions } from '../../../activities/checks/versions';
 import type { ClusterObservation, ReplicationObservation } from '../../../src/contracts/observations';
 import type { Precondition } from '../../../src/contracts/plan';
 import { drSwitchoverInput } from '../../../src/contracts/runbook-inputs';

@@ -1,0 +1,187 @@
+import type { Authority } from '../../src/contracts/activities';
+import { APPROVALS_TOO_OLD, OPERATION_GATES, runbookPlan } from '../../src/contracts/plan';
+import type { AllowedOperation, GatedOperation, GateName, RunbookPlan } from '../../src/contracts/plan';
+import { said } from '../../src/contracts/words';
+import { RunbookError, isRunbookError } from '../../src/errors';
+import type { Inventory } from '../../src/inventory';
+import type { RunContext } from '../../src/keys';
+import { demandInTime } from './approval-age';
+import { judgeGate, verifiedApprovals } from './person-lookup';
+import { planDigest } from './plan-digest';
+
+/** What a dangerous activity is about to do; `on` and `with` are as it read them from the service. */
+type Doing = AllowedOperation;
+
+/**
+ * Verifies for itself that one dangerous operation was approved: the approved plan allows exactly it, on the clusters
+ * with these cluster IDs, and the gate of the operation is satisfied by the policy of the inventory.
+ *
+ * @throws RunbookError NOT_APPROVED
+ */
+export async function verifyOperation(
+  inventory: Inventory,
+  run: RunContext,
+  deployment: string,
+  authority: Authority,
+  doing: Doing,
+): Promise<RunbookPlan> {
+  const plan = readPlan(deployment, authority);
+  if (!plan.operations.some((allowed) => isSame(allowed, doing))) {
+    throw notApproved(
+      `the plan does not allow ${doing.operation} on ${describe(doing.on)}${doing.with ? ` with ${describe(doing.with)}` : ''}${doing.detail === undefined ? '' : ` (${doing.detail})`}`,
+      NEEDED_PLAN,
+    );
+  }
+  for (const gate of gatesOf(plan, doing.operation))
+    await requireGate(inventory, run, deployment, authority, gate, plan.requestedBy);
+  return plan;
+}
+
+/**
+ * As {@link verifyOperation}, right before a call that begins something: the approvals must not be too old for that.
+ *
+ * @throws RunbookError NOT_APPROVED
+ */
+export async function verifyBeginning(
+  inventory: Inventory,
+  run: RunContext,
+  deployment: string,
+  authority: Authority,
+  doing: Doing,
+): Promise<RunbookPlan> {
+  const plan = await verifyOperation(inventory, run, deployment, authority, doing);
+  await demandYoungApprovals(inventory, run, deployment, authority, plan, doing.operation);
+  return plan;
+}
+
+/**
+ * Demands that the approvals of the gate that comes last before an operation are not too old to begin it.
+ *
+ * @throws RunbookError NOT_APPROVED
+ */
+export async function demandYoungApprovals(
+  inventory: Inventory,
+  run: RunContext,
+  deployment: string,
+  authority: Authority,
+  plan: RunbookPlan,
+  operation: GatedOperation,
+): Promise<void> {
+  const gate = lastGateOf(plan, operation);
+  await demandInTime(inventory, run, { deployment, gate, requestedBy: plan.requestedBy, authority });
+}
+
+/**
+ * How the plan names the other side of an operation on a cluster: to be verified with what is read of it.
+ *
+ * @param cluster - where the plan has several: its name
+ *
+ * @throws RunbookError NOT_APPROVED where it allows no such operation
+ */
+export function otherSideOf(
+  deployment: string,
+  authority: Authority,
+  { operation, on }: Pick<Doing, 'operation' | 'on'>,
+  cluster?: string,
+): AllowedOperation['on'] {
+  const { operations } = readPlan(deployment, authority);
+  const found = operations.find(
+    (each) =>
+      each.operation === operation &&
+      each.on.cluster === on.cluster &&
+      (cluster === undefined || each.with?.cluster === cluster),
+  );
+  if (found?.with) return found.with;
+  const wanted = cluster === undefined ? '' : ` with ${cluster}`;
+  throw notApproved(`the plan does not allow ${operation} on ${describe(on)}${wanted}`, NEEDED_PLAN);
+}
+
+/**
+ * Verifies that one of several operations, tried in this order, is approved.
+ *
+ * @throws RunbookError NOT_APPROVED: the refusal that new approvals would end, where there is one, else the first
+ */
+export async function verifyOneOf(operations: readonly (() => Promise<unknown>)[]): Promise<void> {
+  let telling: RunbookError | undefined;
+  for (const verify of operations) {
+    try {
+      await verify();
+      return;
+    } catch (error) {
+      if (!isRunbookError(error, 'NOT_APPROVED')) throw error;
+      if (telling === undefined || error.about === APPROVALS_TOO_OLD) telling = error;
+    }
+  }
+  if (telling) throw telling;
+}
+
+/** The gate of an operation. From a table of ours and never from input. */
+export function gateOf(operation: GatedOperation): GateName {
+  return OPERATION_GATES[operation];
+}
+
+/** The gate that is passed last before an operation of this plan. */
+export function lastGateOf(plan: RunbookPlan, operation: GatedOperation): GateName {
+  return gatesOf(plan, operation).at(-1) ?? gateOf(operation);
+}
+
+/** Every gate that must be met: where the plan has a go, it is the last one before all that the plan allows. */
+function gatesOf({ choices }: RunbookPlan, operation: GatedOperation): readonly GateName[] {
+  return choices['go'] === 'required' ? [gateOf(operation), 'go'] : [gateOf(operation)];
+}
+
+const NEEDED_PLAN = 'an operation that the approved plan allows, on the clusters that it names';
+
+function isSame(allowed: AllowedOperation, doing: Doing): boolean {
+  const same = (a: AllowedOperation['with'], b: AllowedOperation['with']) =>
+    a?.cluster === b?.cluster && a?.clusterId === b?.clusterId && a?.clusterId !== '';
+  return (
+    allowed.operation === doing.operation &&
+    same(allowed.on, doing.on) &&
+    same(allowed.with, doing.with) &&
+    allowed.detail === doing.detail
+  );
+}
+
+function describe({ cluster, clusterId }: AllowedOperation['on']): string {
+  return `${cluster} (cluster ID ${clusterId})`;
+}
+
+function readPlan(deployment: string, { plan: { text, digest } }: Authority): RunbookPlan {
+  if (planDigest(text) !== digest)
+    throw notApproved('the digest does not belong to the plan', 'the plan that was approved, byte for byte');
+  let content: unknown;
+  try {
+    content = JSON.parse(text);
+  } catch {
+    throw notApproved('the plan cannot be read', 'the plan that was approved');
+  }
+  const parsed = runbookPlan.safeParse(content);
+  if (!parsed.success) throw notApproved('the plan cannot be read', 'the plan that was approved');
+  if (parsed.data.deployment !== deployment)
+    throw notApproved('the plan is for another deployment', `a plan for ${deployment}`);
+  return parsed.data;
+}
+
+async function requireGate(
+  inventory: Inventory,
+  run: RunContext,
+  deployment: string,
+  { plan, approvals }: Authority,
+  gate: GateName,
+  requestedBy: string | undefined,
+): Promise<void> {
+  const verified = await verifiedApprovals(inventory, run, gate, plan.digest, approvals);
+  const judged = judgeGate(inventory, deployment, gate, requestedBy ?? 'unknown', verified);
+  if (judged.rejectedBy)
+    throw notApproved(`${said(judged.rejectedBy.name)} rejected at gate ${gate}`, `gate ${gate} approved`);
+  if (!judged.satisfied) throw notApproved(`gate ${gate} misses ${judged.missing.join('; ')}`, `gate ${gate} approved`);
+}
+
+function notApproved(why: string, needed: string): RunbookError {
+  return new RunbookError('NOT_APPROVED', `This is not approved: ${why}.`, {
+    observed: why,
+    needed,
+    next: 'Start the runbook again; its gates ask for what is missing.',
+  });
+}

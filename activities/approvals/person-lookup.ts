@@ -1,0 +1,133 @@
+import type { PersonLookup } from '../../src/keys';
+import type { Inventory } from '../../src/inventory';
+import { RunbookError } from '../../src/errors';
+import type { Attested } from '../../src/contracts/run-facts';
+import type { GateName } from '../../src/contracts/plan';
+import { nextCommandOf } from '../../src/contracts/next-commands';
+import { withNext } from '../../src/contracts/receipts';
+import { said } from '../../src/contracts/words';
+import { countsIn, decidersOf, findDeployment } from '../../src/inventory';
+import type { CountedApproval, RunContext, VerifiedApproval, VerifiedDecision } from '../../src/keys';
+import { evaluateGate, verifyApproval } from '../../src/keys';
+import { ArrivedSignals } from './arrived-signals';
+
+export function personLookup(inventory: Inventory): PersonLookup {
+  return (name) => inventory.people.get(name);
+}
+
+/** An approval that the server's record of its sender attests, with the number of the signal that brought it. */
+interface ApprovalOfSender {
+  readonly approval: unknown;
+  readonly arrival: number;
+}
+
+/** An approval as it was signalled, and the number of its signal where that came along. */
+export function signalled(document: unknown): { readonly approval: unknown; readonly arrival?: number | undefined } {
+  return withSignal(document) ?? { approval: document };
+}
+
+function withSignal(document: unknown): ApprovalOfSender | undefined {
+  if (typeof document !== 'object' || document === null || Object.keys(document).length !== 2) return undefined;
+  const { approval, arrival } = document as Partial<ApprovalOfSender>;
+  return approval !== undefined && typeof arrival === 'number' ? { approval, arrival } : undefined;
+}
+
+/**
+ * Verifies documents for one gate; those that do not verify are left out.
+ *
+ * @throws RunbookError TEMPORAL_UNAVAILABLE where the history that says who sent them cannot be read
+ */
+export async function verifiedApprovals(
+  inventory: Inventory,
+  run: RunContext,
+  gate: GateName,
+  digest: string,
+  documents: readonly unknown[],
+): Promise<VerifiedApproval[]> {
+  const verified: VerifiedApproval[] = [];
+  const signals = new ArrivedSignals(run);
+  for (const document of documents) {
+    try {
+      const { approval, arrival } = signalled(document);
+      const principal = arrival === undefined ? undefined : () => signals.senderOf('approve', arrival, approval);
+      const context = { run, person: personLookup(inventory), gate, planDigest: digest, principal };
+      verified.push(await verifyApproval(approval, context));
+    } catch (error) {
+      // Not read is not refused: it may be read in a moment.
+      if (!(error instanceof RunbookError) || error.retryable) throw error;
+    }
+  }
+  return verified;
+}
+
+/** Force is two different people, whatever the inventory says. */
+const FORCE_APPROVALS = 2;
+
+/**
+ * Evaluates a gate's policy over verified approvals. Everything that judges a gate does it here: outside a laboratory a
+ * claim neither opens nor closes it.
+ */
+export function judgeGate(
+  inventory: Inventory,
+  deploymentName: string,
+  gate: GateName,
+  requestedBy: string,
+  approvals: readonly VerifiedApproval[],
+) {
+  const deployment = findDeployment(inventory, deploymentName);
+  const counted: CountedApproval[] = approvals
+    .filter(({ how }) => countsIn(deployment, how))
+    .map(({ name, verdict }) => ({ name, verdict, groups: inventory.people.get(name)?.groups ?? [] }));
+  const policy = deployment.gates[gate];
+  const needed = gate === 'force' ? Math.max(FORCE_APPROVALS, policy.approvals) : policy.approvals;
+  const evaluation = evaluateGate({ ...policy, approvals: needed }, requestedBy, counted);
+  const claims = new Set(approvals.filter(({ how }) => !countsIn(deployment, how)).map(({ name }) => name));
+  const unmet = evaluation.missing.length > 0 && claims.size > 0;
+  const attested = (name: string): Attested => ({
+    name,
+    how: approvals.find((each) => each.name === name)?.how ?? 'claimed',
+  });
+  return {
+    satisfied: evaluation.satisfied,
+    missing: unmet ? [...evaluation.missing, claimsInWords([...claims])] : evaluation.missing,
+    approvedBy: evaluation.approvedBy.map(attested),
+    rejectedBy: evaluation.rejectedBy === undefined ? undefined : attested(evaluation.rejectedBy),
+  };
+}
+
+const NOT_COUNTED = 'only claimed, which counts for nothing outside a laboratory';
+
+function claimsInWords(names: readonly string[]): string {
+  const [first = '', ...others] = names;
+  return others.length === 0
+    ? `${said(first)} is ${NOT_COUNTED}: that approval must be signed`
+    : `${said(names.join(' and '))} are ${NOT_COUNTED}: those approvals must be signed`;
+}
+
+/**
+ * What somebody is told whose claim counts for nothing, and what they do instead.
+ *
+ * @param command - what they gave, without a key
+ */
+export function onlyClaimed(name: string, command: string): string {
+  return withNext(
+    `${said(name)} is ${NOT_COUNTED}`,
+    `sign it. \`runbook keys init --output YOUR-KEY-FILE\` makes a key; once the inventory lists its public line, with attestation signed: \`${command} --key-file YOUR-KEY-FILE\``,
+  );
+}
+
+/** Why a verified decision does not count, as the code and the text of its receipt; undefined where it does. */
+export function mayNotDecide(
+  inventory: Inventory,
+  deploymentName: string,
+  { wid }: RunContext,
+  { name, how, step, action }: Pick<VerifiedDecision, 'name' | 'how' | 'step' | 'action'>,
+): { readonly code: string; readonly text: string } | undefined {
+  const deployment = findDeployment(inventory, deploymentName);
+  if (!countsIn(deployment, how))
+    return { code: 'only-claimed', text: onlyClaimed(name, nextCommandOf.decide(wid, step, action, name)) };
+  const deciders = decidersOf(inventory, deployment).map((each) => each.name);
+  if (deciders.includes(name)) return undefined;
+  const text = `"${action}" is for the approvers and operators of this deployment: ${deciders.join(', ')}`;
+  return { code: 'may-not-decide', text };
+}

@@ -1,0 +1,100 @@
+import type { GatePolicyFacts, SiteFacts } from '../../src/contracts/activities';
+import { NOTIFICATION_EVENTS } from '../../src/contracts/notifications';
+import type { ClusterObservation } from '../../src/contracts/observations';
+import type { AllowedOperation, GateName, PlanDocument, RunbookPlan } from '../../src/contracts/plan';
+import type { RunbookName } from '../../src/contracts/names';
+import { approversOf, decidersOf } from '../../src/inventory';
+import type { Deployment, Inventory } from '../../src/inventory';
+import type { ActivityDependencies } from '../dependencies';
+import type { Clusters } from '../clusters';
+import { observeCluster } from '../observe';
+import { groupRule } from '../../src/contracts/share-groups';
+import { planDigest } from './plan-digest';
+
+/** Reads every cluster of a deployment at once; one that does not answer is an observation too. */
+export function observeDeployment(
+  clusters: Clusters,
+  deployment: string,
+  signal: AbortSignal,
+): Promise<ClusterObservation[]> {
+  return Promise.all(clusters.all(deployment).map((access) => observeCluster(access, signal)));
+}
+
+export function siteFacts(
+  { inventory, searchAttributesRegistered }: ActivityDependencies,
+  deployment: string,
+): SiteFacts {
+  const found = inventory.deployments.get(deployment);
+  const { notifications: targets = [], people, shareGroups = [] } = found ?? {};
+  const unsigned = found && decidersOf(inventory, found).some(({ attestation }) => attestation !== 'signed');
+  const site = {
+    searchAttributesRegistered,
+    uiAddress: inventory.temporal.uiAddress,
+    ...(unsigned === true && ({ plainDocuments: true } as const)),
+    ...(shareGroups.length > 0 && { shareGroups: groupRule(shareGroups) }),
+  };
+  if (targets.length === 0 || !people) return site;
+  const events = NOTIFICATION_EVENTS.filter((event) => targets.some((target) => target.events.includes(event)));
+  return { ...site, notifications: { events, ...people } };
+}
+
+/** What the workflow needs of a gate's policy, to wait and to say who is missing. */
+export function gateFacts(
+  inventory: Inventory,
+  deployment: Deployment,
+  gate: GateName,
+  needed = true,
+): GatePolicyFacts {
+  const policy = deployment.gates[gate];
+  const approvers = approversOf(inventory, deployment, gate).map((person) => person.name);
+  return { needed, validForMs: policy.validForMs, approvers, approvals: policy.approvals };
+}
+
+/** A cluster as plans name it. @throws nothing: an ID that was not read is empty, which no activity accepts. */
+export function identityOf(observation: ClusterObservation): AllowedOperation['on'] {
+  return { cluster: observation.cluster, clusterId: observation.clusterId ?? '' };
+}
+
+interface Planning {
+  readonly runbook: RunbookName;
+  readonly input: { readonly deployment: string; readonly reason: string; readonly requestedBy?: string | undefined };
+  /** The clusters that the plan is about. */
+  readonly clusters: readonly ClusterObservation[];
+  readonly operations: readonly AllowedOperation[];
+  readonly warnings?: readonly string[];
+  readonly steps: readonly string[];
+  readonly choices?: RunbookPlan['choices'];
+}
+
+/**
+ * The plan that people approve. It holds nothing that changes by itself, such as lag or a time: a plan that was read
+ * again and is the same must have the same digest.
+ */
+export function planDocument({
+  runbook,
+  input,
+  clusters,
+  operations,
+  warnings,
+  steps,
+  choices,
+}: Planning): PlanDocument {
+  const plan: RunbookPlan = {
+    runbook,
+    deployment: input.deployment,
+    clusters: clusters.map((each) => ({
+      ...identityOf(each),
+      version: each.version ?? 'not told',
+      dr: each.dr?.mode ?? 'not read',
+      performance: each.performance?.mode ?? 'not read',
+    })),
+    operations: [...operations],
+    warnings: [...(warnings ?? [])],
+    steps: [...steps],
+    choices: choices ?? {},
+    reason: input.reason,
+    ...(input.requestedBy === undefined ? {} : { requestedBy: input.requestedBy }),
+  };
+  const text = JSON.stringify(plan);
+  return { text, digest: planDigest(text) };
+}

@@ -1,0 +1,102 @@
+import { WorkflowNotFoundError } from '@temporalio/client';
+import type { Finding } from '../../src/contracts/run-facts';
+import { findDeployment } from '../../src/inventory';
+import type { ActivityDependencies } from '../dependencies';
+import { messageOf } from '../notifications/notification-texts';
+import { tellTargets } from '../notifications/tell-targets';
+import { notDelivered } from './ceremony-settlement';
+import { alarmOf } from './generation-record';
+import type { LedgerEntry } from './token-ledger';
+import { TokenLedger } from './token-ledger';
+
+const DEADLINE_MS = 5_000;
+
+/** What telling needs. */
+type Tellers = Pick<ActivityDependencies, 'inventory' | 'log'>;
+
+/** The ledger of this worker. Each orphan that is noted in it is told at once, whatever the run knows or says. */
+export function ledgerOf(dependencies: Tellers & Pick<ActivityDependencies, 'ledgerDirectory'>): TokenLedger {
+  return new TokenLedger(dependencies.ledgerDirectory, (entry) => tellAlarm(dependencies, entry, alarmOf(entry)));
+}
+
+/** In the log before it returns, and to the targets of the inventory that want critical findings, which is not waited for. */
+function tellAlarm({ inventory, log }: Tellers, entry: LedgerEntry, { code, text, next = '' }: Finding): void {
+  const { id, deployment, cluster, ns, wid, rid } = entry;
+  log.error({ deployment, cluster, workflowId: wid, runId: rid, code }, `${text} ${next}`);
+  try {
+    const notification = {
+      ...({ event: 'critical-finding', severity: 'critical', runbook: 'operationTokenDisposal' } as const),
+      ...{ number: 1, subject: `finding:${code}`, finding: code, words: text, at: Date.now() },
+    };
+    const message = messageOf(inventory, deployment, notification, { ns, wid, rid });
+    const { notifications } = findDeployment(inventory, deployment);
+    const targets = notifications.filter(({ events }) => events.includes('critical-finding'));
+    void tellTargets(log, targets, { ...message, id: `${message.id}/${id}` }, new AbortController().signal);
+  } catch (error) {
+    const why = error instanceof Error ? error.name : 'unknown';
+    log.warn({ deployment, workflowId: wid, why }, 'nobody but this log was told of the alarm');
+  }
+}
+
+/**
+ * Tells what no worker told yet: orphans of a worker that died before it could, and root tokens whose run ended without
+ * handing them on. Removes those that the recorded result of their run has.
+ */
+export async function sweepLedger(
+  dependencies: Tellers & Pick<ActivityDependencies, 'temporal' | 'ledgerDirectory'>,
+  namespace: string,
+): Promise<void> {
+  const ledger = ledgerOf(dependencies);
+  for (const entry of await ledger.all()) {
+    // The runs of another namespace are not ours to judge.
+    if (entry.ns !== namespace) continue;
+    const told = { ...entry, toldAt: new Date().toISOString() };
+    if (entry.state === 'orphan' && entry.toldAt === undefined) {
+      if (await ledger.settle(entry, told)) tellAlarm(dependencies, entry, alarmOf(entry));
+    }
+    if (entry.encoded === undefined) continue;
+    const handedOn = await isHandedOn(dependencies, entry).catch(() => undefined);
+    if (handedOn === true) await ledger.settle(entry, undefined);
+    if (handedOn === false && entry.toldAt === undefined) {
+      if (await ledger.settle(entry, told)) tellAlarm(dependencies, entry, notDelivered(entry));
+    }
+  }
+}
+
+/** The open entries of the ledger, without the root tokens that the recorded result of their run has. */
+export async function openEntries(
+  { temporal }: Pick<ActivityDependencies, 'temporal'>,
+  ledger: TokenLedger,
+): Promise<LedgerEntry[]> {
+  const open: LedgerEntry[] = [];
+  for (const entry of await ledger.open()) {
+    const handedOn = entry.encoded !== undefined && (await isHandedOn({ temporal }, entry).catch(() => false));
+    if (handedOn !== true) open.push(entry);
+  }
+  return open;
+}
+
+/**
+ * Whether the recorded result of the run that made a root token has it: nothing else is a reason to remove what may be its
+ * only copy. Undefined while the run is open.
+ *
+ * @throws where the server does not say
+ */
+async function isHandedOn(
+  { temporal }: Pick<ActivityDependencies, 'temporal'>,
+  { wid, rid, encoded }: LedgerEntry,
+): Promise<boolean | undefined> {
+  return temporal.withDeadline(Date.now() + DEADLINE_MS, async () => {
+    const handle = temporal.workflow.getHandle(wid, rid, { followRuns: false });
+    try {
+      const { status } = await handle.describe();
+      if (status.name === 'RUNNING') return undefined;
+      if (status.name !== 'COMPLETED' || encoded === undefined) return false;
+      const result: unknown = await handle.result();
+      return JSON.stringify(result ?? null).includes(JSON.stringify(encoded));
+    } catch (error) {
+      if (error instanceof WorkflowNotFoundError) return false;
+      throw error;
+    }
+  });
+}

@@ -1,0 +1,241 @@
+import type { ClusterObservation, ReplicationObservation } from '../../src/contracts/observations';
+import type { Precondition } from '../../src/contracts/plan';
+import type { DrFailoverInput } from '../../src/contracts/runbook-inputs';
+import type { ClusterEntry, Deployment } from '../../src/inventory';
+import { drSetOf, findCluster } from '../../src/inventory';
+import { describeReplication } from '../observe';
+
+/** Who is gone, who may become primary, and who has to follow. */
+export interface FailoverSides {
+  /** The primary that is gone; mostly it says nothing. */
+  readonly from: ClusterObservation;
+  readonly to: ClusterObservation;
+  /** Other members of the DR set that answer as DR secondaries. */
+  readonly others: readonly ClusterObservation[];
+  /** Members of the DR set that did not say their role. */
+  readonly silent: readonly ClusterObservation[];
+  readonly performanceSecondaries: readonly ClusterObservation[];
+  /** DR secondaries of the set, the one furthest ahead first. */
+  readonly ranking: readonly ClusterObservation[];
+}
+
+type FailoverFound = FailoverSides | { readonly refused: Precondition };
+
+/** Finds the DR set without a primary, the cluster that is gone by what its secondaries say, and the successor. */
+export function findFailoverSides(
+  deployment: Deployment,
+  input: DrFailoverInput,
+  observations: readonly ClusterObservation[],
+): FailoverFound {
+  for (const name of [input.from, input.to, ...(input.alsoGone ?? [])])
+    if (name !== undefined) findCluster(deployment, name);
+  const set = setInQuestion(deployment, input, observations);
+  if ('refused' in set) return set;
+  const inSet = observations.filter(({ cluster }) => set.members.includes(cluster));
+  const refused = (observed: string, needed: string, next: string): FailoverFound => ({
+    refused: { name: 'a DR primary that is gone and its secondary', observed, needed, verdict: 'fail', next },
+  });
+  const seen = rolesText(inSet);
+  const from = lostPrimary(deployment, input, inSet);
+  if (!from)
+    return refused(seen, 'one member of the set that was primary', 'Name the primary that is gone with {"from": ...}.');
+  const primary = inSet.find((each) => each.dr?.mode === 'primary' && each !== from);
+  if (primary)
+    return refused(
+      `${primary.cluster} is DR primary of the set`,
+      'no primary in the set',
+      `Nothing fails over: ${primary.cluster} serves already. When ${from.cluster} is back, start drRejoin for it.`,
+    );
+  const doubt = otherPrimary(deployment, input, from, inSet);
+  if (doubt) return { refused: doubt };
+  const ranking = furthestFirst(inSet.filter((each) => each !== from && each.dr?.mode === 'secondary'));
+  const to = input.to === undefined ? ranking[0] : inSet.find((each) => each.cluster === input.to);
+  if (!to || to === from)
+    return refused(
+      seen,
+      `a DR secondary of ${from.cluster} that answers`,
+      'Bring a DR secondary of the set back, or restore from a snapshot.',
+    );
+  return {
+    from,
+    to,
+    others: ranking.filter((each) => each !== to),
+    silent: inSet.filter((each) => each !== from && each !== to && each.dr === undefined),
+    performanceSecondaries: followersOf(deployment, from, inSet, observations),
+    ranking,
+  };
+}
+
+/** The set of the clusters that are named; where none is, the only set whose secondaries see no primary. */
+function setInQuestion(
+  deployment: Deployment,
+  { from, to }: DrFailoverInput,
+  observations: readonly ClusterObservation[],
+): { readonly members: readonly string[] } | { readonly refused: Precondition } {
+  const named = from ?? to;
+  if (named !== undefined) return drSetOf(deployment, named);
+  const of = (members: readonly string[]) => observations.filter(({ cluster }) => members.includes(cluster));
+  const without = [...deployment.drSets].filter(([, members]) => {
+    const modes = of(members).map(({ dr }) => dr?.mode);
+    return modes.includes('secondary') && !modes.includes('primary');
+  });
+  const [only, ...more] = without;
+  if (only && more.length === 0) return { members: only[1] };
+  const none = without.length === 0;
+  return {
+    refused: {
+      name: 'a DR set without a primary',
+      observed: none ? rolesText(observations) : `several: ${without.map(([name]) => name).join(', ')}`,
+      needed: 'one DR set with secondaries and no primary that answers',
+      verdict: 'fail',
+      next: none
+        ? 'The primary answers: a planned change is a drSwitchover.'
+        : 'Say which one with {"from": ...} or {"to": ...}.',
+    },
+  };
+}
+
+/** The primary that secondaries know by its addresses; else the only member that says nothing. */
+function lostPrimary(
+  deployment: Deployment,
+  input: DrFailoverInput,
+  inSet: readonly ClusterObservation[],
+): ClusterObservation | undefined {
+  if (input.from !== undefined) return inSet.find(({ cluster }) => cluster === input.from);
+  const byAddress = followedIn(deployment, inSet).filter(({ cluster }) => cluster !== input.to);
+  if (byAddress.length === 1) return byAddress[0];
+  const silent = (byAddress.length > 0 ? byAddress : inSet).filter(
+    ({ cluster, dr }) =>
+      cluster !== input.to &&
+      dr?.mode !== 'secondary' &&
+      dr?.mode !== 'disabled' &&
+      input.alsoGone?.includes(cluster) !== true,
+  );
+  return silent.length === 1 ? silent[0] : undefined;
+}
+
+/** Members of the set that a secondary which answers knows as its primary, by their addresses. */
+function followedIn(deployment: Deployment, inSet: readonly ClusterObservation[]): readonly ClusterObservation[] {
+  const told = new Set(inSet.filter(({ dr }) => dr?.mode === 'secondary').flatMap(({ dr }) => knownBy(dr)));
+  return inSet.filter(({ cluster }) =>
+    addressesOf(findCluster(deployment, cluster)).some((address) => told.has(address)),
+  );
+}
+
+/**
+ * Another member than `from` that may be the primary and serve clients that we do not see: it does not say its role, and
+ * a secondary follows it, or none is known to follow `from`. To fence and replace the wrong one makes two primaries, so
+ * that people must name each such member.
+ */
+function otherPrimary(
+  deployment: Deployment,
+  input: DrFailoverInput,
+  from: ClusterObservation,
+  inSet: readonly ClusterObservation[],
+): Precondition | undefined {
+  const silent = inSet.filter(
+    (each) =>
+      each !== from &&
+      each.cluster !== input.to &&
+      each.dr?.mode !== 'secondary' &&
+      each.dr?.mode !== 'disabled' &&
+      input.alsoGone?.includes(each.cluster) !== true,
+  );
+  const followed = followedIn(deployment, inSet);
+  const primaries = silent.filter((each) => followed.includes(each));
+  const doubtful = primaries.length > 0 || followed.includes(from) ? primaries : silent;
+  if (doubtful.length === 0) return undefined;
+  const names = doubtful.map(({ cluster }) => cluster);
+  const followers =
+    followed.length === 0
+      ? 'no secondary tells whom it follows'
+      : `secondaries follow ${followed.map(({ cluster }) => cluster).join(', ')}`;
+  return {
+    name: 'no other member can be the primary',
+    cluster: names[0] ?? '',
+    observed: `${names.join(', ')} did not say a role, and ${followers}`,
+    needed: `secondaries follow ${from.cluster}, and every other silent member is named`,
+    verdict: 'fail',
+    next: `Find out which one was primary: name that one with {"from": ...}, or bring ${names.join(', ')} back as secondary. Where people know that ${names.join(', ')} serves nobody either, name it: {"alsoGone": ${JSON.stringify(names)}}.`,
+  };
+}
+
+function knownBy(replication: ReplicationObservation | undefined): string[] {
+  const { primaryClusterAddress, knownPrimaryClusterAddresses = [] } = replication ?? {};
+  return [primaryClusterAddress, ...knownPrimaryClusterAddresses].flatMap((address) => hostOf(address) ?? []);
+}
+
+/** Host and port of every cluster address that a cluster can have: what it advertises, and the port above each API port. */
+function addressesOf({ advertisedClusterAddress, addresses }: ClusterEntry): string[] {
+  const above = addresses.map((address) => {
+    const url = new URL(address);
+    const port = Number(url.port || (url.protocol === 'https:' ? 443 : 80));
+    return `${url.hostname}:${port + 1}`;
+  });
+  return [
+    ...above,
+    ...(hostOf(advertisedClusterAddress) === undefined ? [] : [hostOf(advertisedClusterAddress) ?? '']),
+  ];
+}
+
+function hostOf(address: string | undefined): string | undefined {
+  if (address === undefined || address === '' || address === 'node-address') return undefined;
+  return address.replace(/^https?:\/\//, '').replace(/(?<!\/)\/+$/, '');
+}
+
+/** Performance secondaries whose primary, by its addresses, is the cluster that is gone. */
+function followersOf(
+  deployment: Deployment,
+  from: ClusterObservation,
+  inSet: readonly ClusterObservation[],
+  observations: readonly ClusterObservation[],
+): readonly ClusterObservation[] {
+  const gone = new Set([
+    ...addressesOf(findCluster(deployment, from.cluster)),
+    ...inSet.filter((each) => each.dr?.mode === 'secondary').flatMap(({ dr }) => knownBy(dr)),
+  ]);
+  return observations.filter(
+    (each) =>
+      !inSet.includes(each) &&
+      each.dr?.mode !== 'secondary' &&
+      each.performance?.mode === 'secondary' &&
+      knownBy(each.performance).some((address) => gone.has(address)),
+  );
+}
+
+/**
+ * The secondary with the most of the primary's log first. WAL indexes are compared within one set only. `0` says that
+ * nothing was streamed since the last comparison of trees: equal roots are as good as equal indexes, else it comes last.
+ */
+function furthestFirst(secondaries: readonly ClusterObservation[]): readonly ClusterObservation[] {
+  const streamed = secondaries.filter((each) => walOf(each) > 0n).toSorted((a, b) => compare(walOf(b), walOf(a)));
+  const rest = secondaries.filter((each) => !streamed.includes(each));
+  const [best] = streamed;
+  const level = rest.filter((each) => best !== undefined && sameRoot(each, best));
+  return [...streamed, ...level, ...rest.filter((each) => !level.includes(each))];
+}
+
+/** WAL entries by which `one` is behind `other`; 0 where that is not known, or they are of different sets. */
+export function behindBy(one: ClusterObservation, other: ClusterObservation): bigint {
+  if (one === other || one.dr?.setId !== other.dr?.setId || sameRoot(one, other)) return 0n;
+  const [mine, theirs] = [walOf(one), walOf(other)];
+  return mine > 0n && theirs > mine ? theirs - mine : 0n;
+}
+
+function walOf({ dr }: ClusterObservation): bigint {
+  return BigInt(dr?.lastRemoteWal ?? '0');
+}
+
+function sameRoot({ dr: a }: ClusterObservation, { dr: b }: ClusterObservation): boolean {
+  return a?.merkleRoot !== undefined && a.merkleRoot === b?.merkleRoot && a.setId === b.setId;
+}
+
+function compare(a: bigint, b: bigint): number {
+  return a < b ? -1 : a > b ? 1 : 0;
+}
+
+function rolesText(observations: readonly ClusterObservation[]): string {
+  return observations
+    .map((each) => `${each.cluster}: ${each.dr ? describeReplication(each.dr) : (each.error ?? 'says nothing')}`)
+    .join('; ');
+}

@@ -1,0 +1,48 @@
+import type { FilterState, PathsFilterFacts, SecondaryFilters } from '../../src/contracts/activities';
+import type { ClusterAccess } from '../clusters';
+import { canonicalPaths } from './filter-difference';
+import { readActive } from '../observe';
+import { readClusterId } from '../tokens/operation-token';
+
+/** Equal for filters that mean the same; also what a plan allows, as the `detail` of the operation. */
+export function describeFilter(filter: PathsFilterFacts | 'none' | undefined): string {
+  if (filter === undefined || filter === 'none') return 'no paths filter';
+  return `${filter.mode} ${canonicalPaths(filter.paths).join(', ') || 'nothing'}`;
+}
+
+export function readPerformance(access: ClusterAccess, signal: AbortSignal) {
+  return readActive(access, signal, (node) => access.client.performance.status({ node, signal }));
+}
+
+/** What the primary keeps for one secondary: under the id that it knows it by, and under its cluster ID. */
+export async function readFiltersOf(
+  source: ClusterAccess,
+  target: ClusterAccess,
+  signal: AbortSignal,
+): Promise<SecondaryFilters> {
+  const [clusterId, onSource, onTarget] = await Promise.all([
+    readClusterId(target, signal),
+    readPerformance(source, signal),
+    readPerformance(target, signal),
+  ]);
+  const attached = onTarget.mode === 'secondary' && onTarget.setId !== undefined && onTarget.setId === onSource.setId;
+  // A blank id is that of a secondary that has forgotten its primary.
+  const known = attached && onTarget.secondaryId ? onTarget.secondaryId : clusterId;
+  const token = await source.credential();
+  const filters = await Promise.all(
+    [...new Set([known, clusterId])].map(async (id) => ({
+      id,
+      filter: stateOf(await source.client.performance.primary.pathsFilter.read(id, { token, signal })),
+    })),
+  );
+  return { secondary: target.entry.name, id: known, filters, attached };
+}
+
+function stateOf(filter: PathsFilterFacts | undefined): FilterState {
+  return filter === undefined ? 'none' : { mode: filter.mode, paths: canonicalPaths(filter.paths) };
+}
+
+/** For the report: what the filter was before this change, where there was one. */
+export function beforeOf(calls: number, before: PathsFilterFacts | undefined): { readonly before?: FilterState } {
+  return calls === 0 ? {} : { before: stateOf(before) };
+}

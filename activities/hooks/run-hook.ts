@@ -1,0 +1,173 @@
+import type { ChangeResult } from '../../src/contracts/activities';
+import type { StepContext } from '../../src/contracts/run-facts';
+import { deploymentWorkflowId } from '../../src/contracts/names';
+import { RunbookError, isRunbookError } from '../../src/errors';
+import type { HookEntry, HookName } from '../../src/inventory';
+import type { Clusters } from '../clusters';
+import type { Execution } from '../execution';
+import { describeReplication, readActive } from '../observe';
+import { awaitState, beforeSending } from '../read-act-confirm';
+import { makeCall } from './hook-call';
+import { runCommand } from './hook-command';
+import type { HookEnd } from './hook-command';
+import type { HookFacts } from './hook-facts';
+
+/** How long a cluster is asked for its role before clients are led there. */
+const ROLE_BUDGET_MS = 10_000;
+
+interface HookRequest {
+  readonly deployment: string;
+  readonly hook: HookName;
+  readonly from: string;
+  readonly to: string;
+  readonly step: StepContext;
+}
+
+/**
+ * Runs a hook of the inventory once. `already`: the inventory has none.
+ *
+ * A hook that is not declared idempotent is never run a second time unseen: where an attempt before this one may have
+ * begun it, or its end was not seen, the step parks and a person decides. One that is may be tried once more.
+ *
+ * What a hook is told came through Temporal, whose writers can put anything there, and may end in somebody's shell: the
+ * clusters are those of the inventory, the run is the one that holds the lock, the step is of our own list.
+ *
+ * @throws RunbookError HOOK_FAILED where it ended and said that it failed; OUTCOME_UNKNOWN where its end was not seen
+ */
+export async function runHook(clusters: Clusters, request: HookRequest, execution: Execution): Promise<ChangeResult> {
+  const { hook } = request;
+  const entry = clusters.deployment(request.deployment).hooks[hook];
+  if (!entry)
+    return { outcome: 'already', observed: `no ${hook} hook in the inventory`, confirmedAt: Date.now(), calls: 0 };
+  const facts = factsOf(clusters, request, execution);
+  const again = execution.doubt.mayHaveSent;
+  if (again && !entry.idempotent) throw unseen(hook, 'an earlier try of it began, and its end was not seen');
+  if (hook === 'traffic' || hook === 'release') await demandPrimary(clusters, facts, execution);
+  execution.throwIfCancelled();
+  const calledAt = Date.now();
+  const ended = await carryOut(entry, facts, execution).catch((error: unknown) => {
+    throw isRunbookError(error) && error.code !== 'REQUEST_CANCELLED' ? beforeItBegan(error, entry) : error;
+  });
+  const { ok, how, output } = ended;
+  if (!ok) throw failed(hook, entry, ended, again);
+  return {
+    outcome: 'done',
+    observed: `${hook} hook ended with ${how === 'exit 0' ? 'exit code 0' : how}${output === '' ? '' : `; its output: ${output}`}`,
+    calledAt,
+    confirmedAt: Date.now(),
+    calls: 1,
+  };
+}
+
+function carryOut(entry: HookEntry, facts: HookFacts, { signal }: Execution): Promise<HookEnd> {
+  return entry.kind === 'command' ? runCommand(entry, facts, signal) : makeCall(entry, facts, signal);
+}
+
+/** @throws RunbookError UNKNOWN_CLUSTER, PRECONDITION_FAILED, INVALID_INPUT: nothing was begun */
+function factsOf(clusters: Clusters, { hook, deployment, step, ...given }: HookRequest, { run }: Execution): HookFacts {
+  const [from, to] = [given.from, given.to].map((name) => clusters.of(deployment, name).entry.name);
+  const lock = deploymentWorkflowId(deployment);
+  if (run.wid !== lock)
+    throw new RunbookError('PRECONDITION_FAILED', `The ${hook} hook is run for the run that holds the lock alone.`, {
+      observed: 'a run of another Workflow ID',
+      needed: lock,
+      next: 'Start the runbook that this hook belongs to.',
+    });
+  if (from === undefined || to === undefined || ![step.number, step.attempt].every(Number.isSafeInteger))
+    throw new RunbookError('INVALID_INPUT', 'The step of the hook has no number. Nothing was begun.');
+  const key = `${run.rid}/${step.number}/${step.attempt}/${hook}`;
+  return { hook, deployment, from, to, workflowId: lock, runId: run.rid, step: STEPS[hook](from), key };
+}
+
+/** The steps that run hooks, by their hook: the name that comes with a step could say anything. */
+const STEPS: Readonly<Record<HookName, (from: string) => string>> = {
+  quiesce: () => 'Quiesce the clients',
+  release: () => 'Release the clients',
+  traffic: () => 'Lead the clients to the new primary',
+  fence: (from) => `Fence ${from}`,
+  unfence: (from) => `Unfence ${from}`,
+  dump: (from) => `Save what ${from} holds`,
+};
+
+/**
+ * Clients are led, and let through, only to a cluster whose active node says right before that it is primary: of the DR
+ * set within which they change, else of performance replication.
+ *
+ * @throws RunbookError PRECONDITION_FAILED; another where it does not say so within a moment
+ */
+async function demandPrimary(
+  clusters: Clusters,
+  { hook, deployment, from, to }: HookFacts,
+  execution: Execution,
+): Promise<void> {
+  const access = clusters.of(deployment, to);
+  const kind = access.entry.drSet === clusters.of(deployment, from).entry.drSet ? 'DR' : 'performance';
+  const { client } = access;
+  const { signal } = execution;
+  const status = (node: string) =>
+    kind === 'DR' ? client.dr.status({ node, signal }) : client.performance.status({ node, signal });
+  const { mode } = await beforeSending(() =>
+    awaitState(execution, {
+      read: () => readActive(access, signal, status),
+      until: () => true,
+      budgetMs: ROLE_BUDGET_MS,
+      describe: describeReplication,
+      needed: `the role of ${to}`,
+      cluster: to,
+    }),
+  );
+  if (mode === 'primary') return;
+  throw new RunbookError('PRECONDITION_FAILED', `${to} is not primary: the ${hook} hook leads nobody there.`, {
+    retryable: false,
+    cluster: to,
+    observed: `${to}: ${kind} ${mode}`,
+    needed: `${to}: ${kind} primary`,
+    next: 'Find out which cluster serves. Retry once it says so; or lead the clients by hand, and skip.',
+  });
+}
+
+/** What was wrong before anything was begun: a credential, a CA file. */
+function beforeItBegan(error: RunbookError, entry: HookEntry): RunbookError {
+  const { code, message, observed, needed, next, retryable } = error;
+  return new RunbookError(code, message, {
+    ...{ observed, needed, next },
+    outcomeKnown: true,
+    retryable: retryable && entry.idempotent,
+  });
+}
+
+function failed(hook: HookName, entry: HookEntry, { how, begun, output }: HookEnd, again: boolean): RunbookError {
+  const answered = /^(exit|status) /.test(how);
+  const said = output === '' ? '' : `; its output: ${output}`;
+  const seen = `${how}${said}`;
+  // One more try for what may be done twice, so that a moment's failure asks nobody; then a person decides.
+  const retryable = entry.idempotent && !again;
+  if (begun && !answered && !entry.idempotent) return unseen(hook, how, seen);
+  return new RunbookError('HOOK_FAILED', `The ${hook} hook did not succeed: ${lastLine(seen)}.`, {
+    retryable,
+    outcomeKnown: !begun,
+    observed: seen,
+    needed: entry.kind === 'command' ? 'exit code 0' : `status ${entry.expectStatus.join(' or ')}`,
+    next: begun
+      ? 'See what the hook did and why it failed; retry runs it again.'
+      : 'It was not begun. Correct the inventory or bring its receiver back; retry runs it.',
+  });
+}
+
+function unseen(hook: HookName, why: string, observed = why): RunbookError {
+  return new RunbookError('OUTCOME_UNKNOWN', `Whether the ${hook} hook did its work is not known: ${why}.`, {
+    retryable: false,
+    outcomeKnown: false,
+    observed,
+    needed: 'the end of the hook, or a hook that the inventory declares idempotent',
+    next: 'Find out what it did: it was not run again, because the inventory does not declare it idempotent. retry runs it again.',
+  });
+}
+
+/** Short enough for a line of the timeline. */
+function lastLine(text: string): string {
+  const [how = '', ...lines] = text.split('\n');
+  const last = lines.at(-1);
+  const line = last === undefined ? how : `${how.split('; its output:')[0] ?? how}; last line: ${last}`;
+  return line.length <= 300 ? line : `${line.slice(0, 300)}...`;
+}

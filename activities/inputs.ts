@@ -1,0 +1,223 @@
+import { z } from 'zod';
+import type { OfKind, RunbookActivities } from '../src/contracts/activities';
+import { clusterName, deploymentName } from '../src/contracts/names';
+import {
+  activationForm,
+  batchTokenRotationInput,
+  drFailoverInput,
+  drRejoinInput,
+  drReindexInput,
+  drSecondaryOnboardingInput,
+  drSwitchoverInput,
+  filterReconciliationInput,
+  merkleCheckInput,
+  operationTokenDisposalInput,
+  performancePromotionInput,
+  performanceSecondaryOnboardingInput,
+  primaryEnablementInput,
+  replicationKind,
+  replicationTeardownInput,
+  rootTokenCeremonyInput,
+  secondaryDecommissionInput,
+  secondaryRepointingInput,
+  tokenUse,
+} from '../src/contracts/runbook-inputs';
+import { CONTROL_ACTIONS } from '../src/contracts/signals';
+import { RunbookError } from '../src/errors';
+
+type InputOf<K extends keyof RunbookActivities> = Parameters<RunbookActivities[K]>[0];
+/** The names of all members of all inputs. */
+type Member = { [K in keyof RunbookActivities]: keyof InputOf<K> }[keyof RunbookActivities];
+/** The activities that are given the input of a runbook. */
+type Assessing = {
+  [K in keyof RunbookActivities]: 'input' extends keyof InputOf<K> ? K : never;
+}[keyof RunbookActivities];
+/** The activities that are told a kind of replication, always. */
+type OfOneKind = {
+  [K in keyof RunbookActivities]: InputOf<K> extends OfKind ? K : never;
+}[keyof RunbookActivities];
+
+const MOST = 1_000;
+/** Numbers of signals in one call: a run that is flooded gives many. */
+const MOST_ARRIVALS = 100_000;
+const text = (most: number) => z.string().max(most);
+const list = <T extends z.ZodType>(of: T, most = MOST) => z.array(of).max(most);
+const positive = z.int().min(1);
+const walIndex = z.string().regex(/^\d{1,20}$/, 'must be a WAL index in decimal digits');
+/** What stands in a path of the interface: the id of a secondary. */
+const pathPart = z.string().regex(/^(?!\.{1,2}$)[^\s/\\?#%]{1,200}$/, 'must be one part of a path');
+const person = text(200);
+const digest = text(200);
+const cid = z.uuid();
+/** What is verified by what is in it, wherever it is used. */
+const verified = z.looseObject({});
+const paths = z.looseObject({ paths: list(text(1_000), 10_000).optional() });
+const ceremony = z.looseObject({
+  cid,
+  epoch: positive.optional(),
+  threshold: positive.max(255).optional(),
+  holders: list(person).optional(),
+});
+
+/**
+ * One schema for each member of the inputs of all activities: a name means the same in each of them, and one that is not
+ * listed here does not compile. Which are needed say the types; what an activity cannot do without it looks for itself.
+ */
+const MEMBERS = {
+  accepted: list(z.unknown()),
+  action: z.enum(CONTROL_ACTIONS),
+  activation: verified,
+  alsoGone: list(clusterName, 20),
+  arrived: list(positive, MOST_ARRIVALS),
+  authority: z.looseObject({ plan: z.looseObject({ text: text(1_000_000), digest }), approvals: list(z.unknown()) }),
+  before: list(z.looseObject({ name: person })),
+  budgetMs: z.number().min(0).max(3_600_000),
+  calledBefore: z.boolean(),
+  ceremony,
+  cid,
+  cluster: clusterName,
+  collectFor: text(20),
+  collects: z.literal('tokens'),
+  credentialOf: clusterName,
+  deployment: deploymentName,
+  drSet: text(200),
+  entry: z.uuid(),
+  envelopes: list(z.union([text(100_000), verified])),
+  epoch: positive.max(999_999_999),
+  epochBefore: z.number().min(0),
+  everyMs: z.number().min(0).max(3_600_000),
+  expected: paths.extend({ filter: z.union([z.literal('none'), paths]).optional() }),
+  facts: list(z.unknown(), 100_000),
+  filter: paths,
+  filtered: z.boolean(),
+  force: z.boolean(),
+  form: activationForm,
+  from: clusterName,
+  gate: text(100),
+  held: list(z.union([text(100_000), verified])),
+  holders: list(person),
+  hook: text(100),
+  id: pathPart,
+  inHand: list(text(100_000), 100),
+  input: z.looseObject({}),
+  inputDigest: digest,
+  kind: z.enum(['dr', 'performance', 'operation-token', 'root-token']),
+  leftToDo: list(text(100_000), 10_000),
+  marker: z.looseObject({ path: text(1_000), value: text(200), wal: walIndex }),
+  newPrimary: clusterName,
+  notification: verified,
+  oldPrimary: clusterName,
+  options: z.looseObject({ diff: z.boolean(), force: z.boolean(), skipFlush: z.boolean() }),
+  otherCluster: clusterName,
+  outcome: text(100),
+  ownFingerprint: text(200),
+  parked: list(z.looseObject({ step: text(1_000), parkingNo: positive, choices: list(text(100)) })),
+  planDigest: digest,
+  primary: clusterName,
+  reached: walIndex,
+  reason: text(2_000),
+  recipientPgpKey: text(20_000),
+  requestedBy: text(200),
+  result: z.looseObject({}),
+  runId: text(200),
+  runbook: text(100),
+  samples: positive.max(1_000),
+  sealedIsKnown: z.boolean(),
+  secondaries: list(clusterName),
+  secondary: clusterName,
+  signals: list(z.looseObject({ signal: text(200), arrival: positive }), MOST_ARRIVALS),
+  step: z.looseObject({ name: text(1_000), number: z.int(), attempt: z.int(), originalRunId: text(200) }).partial(),
+  successor: clusterName,
+  targets: list(z.looseObject({ cluster: clusterName, uses: list(tokenUse) })),
+  to: clusterName,
+  token: verified,
+  tokens: list(verified),
+  told: list(text(10_000)),
+  uses: list(text(100)),
+  wal: walIndex,
+  walBefore: walIndex,
+  workflowId: text(1_000),
+} as const satisfies Readonly<Record<Member, z.ZodType>>;
+
+/** What an activity is given of the start of a run is the input of that runbook, as the run read it. */
+const RUNBOOK_OF = {
+  assessBatchTokenRotation: batchTokenRotationInput,
+  assessDrFailover: drFailoverInput,
+  assessDrRejoin: drRejoinInput,
+  assessDrReindex: drReindexInput,
+  assessDrSecondaryOnboarding: drSecondaryOnboardingInput,
+  assessDrSwitchover: drSwitchoverInput,
+  assessFilterReconciliation: filterReconciliationInput,
+  assessMerkleCheck: merkleCheckInput,
+  assessPerformancePromotion: performancePromotionInput,
+  assessPerformanceSecondaryOnboarding: performanceSecondaryOnboardingInput,
+  assessPrimaryEnablement: primaryEnablementInput,
+  assessReplicationTeardown: replicationTeardownInput,
+  assessRootTokenCeremony: rootTokenCeremonyInput,
+  assessSecondaryDecommission: secondaryDecommissionInput,
+  assessSecondaryRepointing: secondaryRepointingInput,
+  assessTokenDisposal: operationTokenDisposalInput,
+  requestTakeOver: drFailoverInput,
+} as const satisfies Readonly<Record<Assessing, z.ZodType>>;
+
+const anyInput = z.looseObject(MEMBERS).partial();
+const ofKind = anyInput.extend({ kind: replicationKind });
+/** A DR secondary takes nothing without an operation token. */
+const onSecondary = ofKind.refine(({ kind, token }) => kind !== 'dr' || token !== undefined, {
+  path: ['token'],
+  message: 'a DR secondary needs one',
+});
+/** A performance secondary follows nobody without the filter that it must have. */
+const following = onSecondary.refine(({ kind, expected }) => kind === 'dr' || expected?.filter !== undefined, {
+  path: ['expected'],
+  message: 'a performance secondary needs one',
+});
+/** Activities that do the same for both kinds of replication, told which. */
+const OF_KIND = {
+  awaitReplicationDisabled: ofKind,
+  awaitSecondaryGone: ofKind,
+  awaitServiceReady: ofKind,
+  compareMerkleRoots: ofKind,
+  disablePrimary: ofKind,
+  disableSecondary: onSecondary,
+  enablePrimary: ofKind,
+  enableSecondary: ofKind,
+  followBootstrap: ofKind,
+  forgetPrimary: onSecondary,
+  issueActivationToken: following,
+  issueEnableToken: ofKind,
+  revokeSecondary: ofKind,
+  updatePrimary: following,
+} as const satisfies Readonly<Record<OfOneKind, z.ZodType>>;
+const schemas = new Map<string, z.ZodType>([
+  ...Object.entries(OF_KIND),
+  ...Object.entries(RUNBOOK_OF).map(([name, input]) => [name, anyInput.extend({ input })] as const),
+]);
+schemas.set(
+  'sampleWal',
+  anyInput
+    .required({ deployment: true, samples: true, everyMs: true })
+    .refine(({ samples, everyMs }) => samples * everyMs <= 5 * 3_600_000, {
+      path: ['samples'],
+      message: 'all samples of a run must fit into 5 hours',
+    }),
+);
+
+/**
+ * Refuses an input of another shape, with numbers and lists beyond what an activity is made for, or with names that could
+ * be something else in a path. The input itself goes on as it is.
+ *
+ * @throws RunbookError INVALID_INPUT, which names members and repeats no value
+ */
+export function checkInput(activity: string, input: unknown): void {
+  const parsed = (schemas.get(activity) ?? anyInput).safeParse(input);
+  if (parsed.success) return;
+  const problems = parsed.error.issues
+    .slice(0, 5)
+    .map(({ path, message }) => `${path.join('.') || 'input'}: ${message}`);
+  throw new RunbookError('INVALID_INPUT', `The input of this activity is not one that this program gives it.`, {
+    observed: problems.join('; '),
+    needed: 'the input of a run of this version',
+    next: 'Nothing was done. Where a run of this program gave it, its version and that of the worker differ.',
+  });
+}

@@ -1,0 +1,52 @@
+import type { ClusterObservation, ReplicationObservation } from '../../src/contracts/observations';
+import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
+import { RunbookError } from '../../src/errors';
+import type { ClusterAccess } from '../clusters';
+import { observeReplication, readActive } from '../observe';
+
+/** What a cluster is for both kinds of replication, by its active node. */
+export interface BothKinds {
+  readonly dr: ReplicationObservation;
+  readonly performance: ReplicationObservation;
+}
+
+/**
+ * Reads both kinds of the node that is active by agreement, found anew.
+ *
+ * @throws RunbookError SERVICE_UNAVAILABLE, which may be tried again, where the node restarts and tells no mode
+ */
+export async function readBothKinds({ client, entry }: ClusterAccess, signal: AbortSignal): Promise<BothKinds> {
+  const status = await client.atActiveNode((node) => client.sys.replicationStatus({ node, signal }), { signal });
+  if (status.dr.mode === 'unknown' || status.performance.mode === 'unknown') {
+    throw new RunbookError('SERVICE_UNAVAILABLE', `${entry.name} does not tell its modes: it restarts.`, {
+      cluster: entry.name,
+      observed: 'mode unknown',
+      needed: 'a mode',
+    });
+  }
+  // Ages of heartbeats are not asked for here.
+  return {
+    dr: observeReplication(status.dr, undefined),
+    performance: observeReplication(status.performance, undefined),
+  };
+}
+
+/** One kind, of the active node, with the ages of heartbeats. */
+export function readKind(
+  access: ClusterAccess,
+  kind: ReplicationKind,
+  signal: AbortSignal,
+): Promise<ReplicationObservation> {
+  const { client } = access;
+  return readActive(access, signal, (node) => client[kind].status({ node, signal }));
+}
+
+/** A kind of replication in a sentence. */
+export function kindName(kind: ReplicationKind): string {
+  return kind === 'dr' ? 'DR' : 'performance';
+}
+
+/** Both roles of a cluster in a few words. */
+export function rolesText(seen: Pick<ClusterObservation, 'dr' | 'performance'>): string {
+  return `DR ${seen.dr?.mode ?? 'not read'}, performance ${seen.performance?.mode ?? 'not read'}`;
+}

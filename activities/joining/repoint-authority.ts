@@ -1,0 +1,120 @@
+import type { Authority, FilterState } from '../../src/contracts/activities';
+import type { AllowedOperation, GatedOperation } from '../../src/contracts/plan';
+import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
+import { RunbookError } from '../../src/errors';
+import type { ActivityDependencies } from '../dependencies';
+import { verifyBeginning, verifyOneOf, verifyOperation } from '../approvals/authority';
+import type { ClusterAccess } from '../clusters';
+import type { Execution } from '../execution';
+import { identityOfMember } from '../plans/failover-plan';
+import type { Joining } from './join-secondary';
+import { awaitClusterId, readClusterId } from '../tokens/operation-token';
+import { describeFilter } from '../filters/paths-filters';
+
+/** How long a primary that does not answer is waited for before the step parks, ms. */
+const ANSWER_BUDGET_MS = 30_000;
+
+/** What a plan may call that a secondary follows: on its own, by token or by addresses, or as a part of what it comes after. */
+const ALONE = {
+  token: { dr: 'dr.secondary.repoint-by-token', performance: 'performance.secondary.repoint-by-token' },
+  addresses: { dr: 'dr.secondary.repoint-by-token', performance: 'performance.secondary.repoint-by-addresses' },
+} as const;
+const AFTERWARDS: Readonly<Record<ReplicationKind, readonly GatedOperation[]>> = {
+  dr: [
+    'dr.secondary.repoint-after-switchover',
+    'dr.secondary.repoint-after-unfence',
+    'dr.secondary.repoint-after-promotion',
+  ],
+  performance: ['performance.secondary.repoint-after-switchover', 'performance.secondary.repoint-after-promotion'],
+};
+
+/** Who is about to follow whom, by the cluster IDs as read. */
+export interface Pair {
+  readonly on: AllowedOperation['on'];
+  readonly with: AllowedOperation['on'];
+}
+
+/** How a secondary is about to follow a primary. */
+interface FollowingAs extends Pair {
+  /** `performance` where nothing is given. */
+  readonly kind?: ReplicationKind;
+  readonly form: 'token' | 'addresses';
+  /** Which the performance secondary is to have there. */
+  readonly filter?: FilterState | undefined;
+  /** It was begun already: the age of what approved it alone does not count any more. */
+  readonly begun?: boolean;
+  /** A failover names the members of its set without having heard all of them. */
+  readonly asMember?: () => Promise<AllowedOperation['on']>;
+}
+
+/** A secondary and its primary by their cluster IDs as they are now. */
+export async function pairOf(target: ClusterAccess, source: ClusterAccess, signal: AbortSignal): Promise<Pair> {
+  const [secondaryId, primaryId] = await Promise.all([readClusterId(target, signal), readClusterId(source, signal)]);
+  return {
+    on: { cluster: target.entry.name, clusterId: secondaryId },
+    with: { cluster: source.entry.name, clusterId: primaryId },
+  };
+}
+
+/**
+ * As {@link verifyFollowing}, for a new activation token.
+ *
+ * @param begun - the token was issued already
+ * @throws RunbookError NOT_APPROVED
+ */
+export async function verifyRepointing(
+  dependencies: ActivityDependencies,
+  execution: Execution,
+  deployment: string,
+  joining: Joining,
+  authority: Authority | undefined,
+  { filter, begun }: { readonly filter?: FilterState; readonly begun: boolean },
+): Promise<void> {
+  const { kind, source, target, clusterId } = joining;
+  const pair: Pair = {
+    on: { cluster: target.entry.name, clusterId },
+    with: { cluster: source.entry.name, clusterId: await awaitClusterId(source, execution, ANSWER_BUDGET_MS) },
+  };
+  await verifyFollowing(dependencies, execution, deployment, authority, {
+    ...{ ...pair, kind, form: 'token', filter, begun },
+    asMember: async () => identityOfMember(target.entry, (await joining.read(target)).setId),
+  });
+}
+
+/**
+ * Verifies that an approved plan lets this secondary follow this primary. Where the plan names the filter of a performance
+ * secondary, it allows that one only. What comes after a switchover, a promotion or a rejoin is never refused for the age of its approvals.
+ *
+ * @param authority - absent only where the input of the activity was made by hand
+ * @throws RunbookError NOT_APPROVED
+ */
+export async function verifyFollowing(
+  { inventory }: ActivityDependencies,
+  { run }: Execution,
+  deployment: string,
+  authority: Authority | undefined,
+  { kind = 'performance', form, filter, begun = false, asMember, ...pair }: FollowingAs,
+): Promise<void> {
+  if (!authority) throw refused(pair.on.cluster, pair.with.cluster, 'no plan was given');
+  const alone = ALONE[form][kind];
+  // The plan of a failover names no filter: it is what the primary keeps.
+  const details = filter === undefined ? [{}] : [{ detail: describeFilter(filter) }, {}];
+  const ways = [alone, ...AFTERWARDS[kind]].flatMap((operation) =>
+    details.map((detail) => async () => {
+      const byMembership = operation === 'dr.secondary.repoint-after-promotion';
+      const on = byMembership && asMember ? await asMember() : pair.on;
+      const verify = operation === alone && !begun ? verifyBeginning : verifyOperation;
+      return verify(inventory, run, deployment, authority, { operation, on, with: pair.with, ...detail });
+    }),
+  );
+  await verifyOneOf(ways);
+}
+
+function refused(secondary: string, primary: string, why: string): RunbookError {
+  return new RunbookError('NOT_APPROVED', `${secondary} is not pointed at ${primary}: ${why}.`, {
+    cluster: secondary,
+    observed: why,
+    needed: `an approved plan that lets ${secondary} follow ${primary}`,
+    next: 'Start secondaryRepointing; its gate asks for what is missing.',
+  });
+}

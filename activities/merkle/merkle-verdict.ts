@@ -1,0 +1,90 @@
+import type { MerkleReport, MerkleSubtree } from '../../src/vault';
+import type { MerkleCheckResult, SubtreeDamage } from '../../src/contracts/activities';
+import type { Finding } from '../../src/contracts/run-facts';
+
+/** Pages of one subtree that a result names; the counts are of all. */
+const PAGES_NAMED = 20;
+/** Subpages of one page that a result names: there are at most 256. */
+const SUBPAGES_NAMED = 32;
+
+type Judged = Pick<MerkleCheckResult, 'verdict' | 'text' | 'rootCorrupted' | 'damage' | 'findings'>;
+
+/**
+ * A plain verdict out of the report of a check. Damage in any tree, page or subpage is corruption.
+ *
+ * @param statusSaysCorrupted - `corrupted_merkle_tree` of the status, read after the check; undefined where not told
+ */
+export function judgeMerkleReport(
+  cluster: string,
+  report: MerkleReport,
+  statusSaysCorrupted: boolean | undefined,
+): Judged {
+  const damage = report.subtrees.map(damageOf).filter(({ rootCorrupted, pages }) => rootCorrupted || pages > 0);
+  if (report.healthy) {
+    const text = `The Merkle tree of ${cluster} is sound: no root, page or subpage is corrupted.`;
+    const findings = statusSaysCorrupted === true ? [contradiction(cluster)] : [];
+    return { verdict: 'sound', text, rootCorrupted: false, damage, findings };
+  }
+  const where = [
+    ...(report.corruptedRoot ? ['the root of the tree'] : []),
+    ...damage.map(
+      ({ subtree, treeType, rootCorrupted, pages, subpages }) =>
+        `subtree ${subtree}${treeType === undefined ? '' : ` (${treeType})`}: ${rootCorrupted ? 'its root, ' : ''}${pages} pages with ${subpages} corrupted subpages`,
+    ),
+  ];
+  const text = `The Merkle tree of ${cluster} is corrupted: ${where.join('; ')}.`;
+  return {
+    verdict: 'corrupted',
+    text,
+    rootCorrupted: report.corruptedRoot,
+    damage,
+    findings: [
+      {
+        severity: 'critical',
+        code: 'merkle-tree-corrupted',
+        text,
+        next: `Reindex ${cluster}: \`runbook start drReindex\`. Until then do not rely on it for a failover.`,
+      },
+    ],
+  };
+}
+
+/** A version without the check: nothing is known, which is not health. */
+export function merkleNotAvailable(cluster: string, version: string | undefined, code: string): Judged {
+  const text = `The Merkle tree of ${cluster} was not checked: version ${version ?? 'unknown'} of the service has no Merkle check (${code}).`;
+  return {
+    verdict: 'not-available',
+    text,
+    damage: [],
+    findings: [
+      {
+        severity: 'warning',
+        code: 'merkle-check-not-available',
+        text,
+        next: 'Nothing is known of the tree. Compare merkle_root with the primary while it is not written to, or upgrade.',
+      },
+    ],
+  };
+}
+
+function damageOf({ id, treeType, corruptedSubtreeRoot, corruptedPages }: MerkleSubtree): SubtreeDamage {
+  return {
+    subtree: id,
+    treeType,
+    rootCorrupted: corruptedSubtreeRoot,
+    pages: corruptedPages.length,
+    subpages: corruptedPages.reduce((sum, { subpages }) => sum + subpages.length, 0),
+    first: corruptedPages
+      .slice(0, PAGES_NAMED)
+      .map(({ page, subpages }) => ({ page, subpages: subpages.slice(0, SUBPAGES_NAMED) })),
+  };
+}
+
+function contradiction(cluster: string): Finding {
+  return {
+    severity: 'warning',
+    code: 'merkle-status-differs',
+    text: `The check of ${cluster} found nothing, and its status still says corrupted_merkle_tree.`,
+    next: 'Check again after a while; if it stays, ask the vendor.',
+  };
+}

@@ -1,0 +1,178 @@
+import { readFile } from 'node:fs/promises';
+import { createTransport } from 'nodemailer';
+import { Agent, request } from 'undici';
+import { RunbookError } from '../../src/errors';
+import type { NotificationTarget } from '../../src/inventory';
+import { readSecret } from '../../src/inventory';
+import type { Message } from './notification-texts';
+import { plainText } from './notification-texts';
+
+type TargetOf<K extends NotificationTarget['kind']> = Extract<NotificationTarget, { kind: K }>;
+
+/** Longer texts are cut: targets refuse them whole. */
+const PAGERDUTY_SUMMARY = 1_000;
+const SLACK_TEXT = 3_000;
+
+/**
+ * Sends one message to one target, once.
+ *
+ * @throws RunbookError whose text names neither address nor key, and repeats nothing that the target answered
+ */
+export async function send(target: NotificationTarget, message: Message, signal: AbortSignal): Promise<void> {
+  switch (target.kind) {
+    case 'webhook':
+      return sendToWebhook(target, message, signal);
+    case 'slack':
+      return post(target, (await readSecret(target.url, 'notification-secret')).reveal(), slackBody(message), signal);
+    case 'pagerduty':
+      return sendToPagerDuty(target, message, signal);
+    case 'email':
+      return sendMail(target, message, signal);
+  }
+}
+
+async function sendToWebhook(target: TargetOf<'webhook'>, message: Message, signal: AbortSignal): Promise<void> {
+  const url = (await readSecret(target.url, 'notification-secret')).reveal();
+  const token = target.token && (await readSecret(target.token, 'notification-secret'));
+  const body = { schema: 'replication-runbooks/notification/v1', ...message };
+  await post(target, url, body, signal, token && { authorization: `Bearer ${token.reveal()}` });
+}
+
+/** The one field that every Slack-compatible webhook takes. */
+function slackBody(message: Message): { readonly text: string } {
+  const { title, details, commands, link, workflowId } = message;
+  const escaped = (text: string) => text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
+  const lines = [
+    `*${escaped(title)}*`,
+    ...details.map((line) => `• ${escaped(line)}`),
+    ...commands.map(({ who, command }) => `${escaped(who)}: \`${escaped(command)}\``),
+    link === undefined ? escaped(workflowId) : `<${link}|${escaped(workflowId)}>`,
+  ];
+  return { text: lines.join('\n').slice(0, SLACK_TEXT) };
+}
+
+/** Events API v2. What service-ready ends is the alert of the outage; everything else is an alert of its own. */
+async function sendToPagerDuty(target: TargetOf<'pagerduty'>, message: Message, signal: AbortSignal): Promise<void> {
+  const { title, severity, at, deployment, runbook, event, link, details, commands, workflowId, runId } = message;
+  const resolves = event === 'service-ready';
+  const body = {
+    routing_key: (await readSecret(target.routingKey, 'notification-secret')).reveal(),
+    event_action: resolves ? 'resolve' : 'trigger',
+    dedup_key: resolves || event === 'outage-started' ? message.subject : message.id,
+    payload: {
+      summary: title.slice(0, PAGERDUTY_SUMMARY),
+      source: deployment,
+      severity,
+      timestamp: at,
+      component: runbook,
+      class: event,
+      custom_details: {
+        workflowId,
+        runId,
+        details,
+        commands: commands.map(({ who, command }) => `${who}: ${command}`),
+      },
+    },
+    ...(link !== undefined && { links: [{ href: link, text: 'The run' }] }),
+  };
+  await post(target, target.url, body, signal);
+}
+
+async function post(
+  target: Exclude<NotificationTarget, { kind: 'email' }>,
+  url: string,
+  body: object,
+  signal: AbortSignal,
+  headers: Readonly<Record<string, string>> = {},
+): Promise<void> {
+  requireSafe(url);
+  const ca = await trustedRoots(target.caFile);
+  const agent = new Agent({ connect: { rejectUnauthorized: true, ca, timeout: target.timeoutMs } });
+  const over = AbortSignal.timeout(target.timeoutMs);
+  let status: number;
+  try {
+    const response = await request(url, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', ...headers },
+      body: JSON.stringify(body),
+      dispatcher: agent,
+      signal: AbortSignal.any([signal, over]),
+    });
+    status = response.statusCode;
+    await response.body.dump();
+  } catch (error) {
+    throw over.aborted ? failed(`no answer within ${target.timeoutMs / 1000} s`) : failed(connectionFailure(error));
+  } finally {
+    await agent.destroy();
+  }
+  // A redirect is not followed: it could lead the text, and the token, elsewhere.
+  if (status < 200 || status > 299) throw failed(`it answered ${status}`, status);
+}
+
+/** @throws where the address would show what is sent to whoever listens on the way */
+function requireSafe(text: string): void {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  const loopback = /^(localhost|\[::1\]|127(\.\d{1,3}){3})$/.test(url?.hostname ?? '');
+  if (url?.protocol === 'https:' || (url?.protocol === 'http:' && loopback)) return;
+  throw new RunbookError('INSECURE_ADDRESS', 'Its address is not an https address.', { retryable: false });
+}
+
+async function sendMail(target: TargetOf<'email'>, message: Message, signal: AbortSignal): Promise<void> {
+  const { host, port, security, username, password, from, to, caFile, timeoutMs } = target;
+  const pass = password && (await readSecret(password, 'notification-secret'));
+  const transport = createTransport({
+    host,
+    port,
+    secure: security === 'tls',
+    requireTLS: security === 'starttls',
+    ignoreTLS: security === 'none',
+    ...(username !== undefined && pass && { auth: { user: username, pass: pass.reveal() } }),
+    tls: { rejectUnauthorized: true, ca: await trustedRoots(caFile) },
+    connectionTimeout: timeoutMs,
+    greetingTimeout: timeoutMs,
+    socketTimeout: timeoutMs,
+    dnsTimeout: timeoutMs,
+    disableFileAccess: true,
+    disableUrlAccess: true,
+  });
+  const cancelled = new Promise<never>((_, reject) => {
+    signal.addEventListener('abort', () => reject(failed('it was cancelled')), { once: true });
+  });
+  try {
+    const sent = transport.sendMail({
+      from,
+      to: [...to],
+      subject: message.title.slice(0, 200),
+      text: plainText(message),
+      messageId: `<${encodeURIComponent(message.id)}@replication-runbooks>`,
+    });
+    await Promise.race([sent, cancelled]);
+  } catch (error) {
+    throw error instanceof RunbookError ? error : failed(connectionFailure(error));
+  } finally {
+    transport.close();
+  }
+}
+
+async function trustedRoots(caFile: string | undefined): Promise<string | undefined> {
+  if (caFile === undefined) return undefined;
+  try {
+    return await readFile(caFile, 'utf8');
+  } catch {
+    throw new RunbookError('TLS_FAILED', 'Its CA file cannot be read.');
+  }
+}
+
+/** The code of a library's error; its message may quote the address or the answer. */
+function connectionFailure(error: unknown): string {
+  for (let each: unknown = error; typeof each === 'object' && each !== null; each = 'cause' in each && each.cause) {
+    if ('code' in each && typeof each.code === 'string' && /^[A-Z][A-Z0-9_]{2,40}$/.test(each.code)) return each.code;
+  }
+  return 'the connection failed';
+}
+
+function failed(why: string, status?: number): RunbookError {
+  // What was refused for good is not tried again; everything else may pass.
+  const lasting = status !== undefined && status < 500 && status !== 408 && status !== 429;
+  return new RunbookError('UNREACHABLE', why, { retryable: !lasting, outcomeKnown: false });
+}

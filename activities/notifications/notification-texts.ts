@@ -1,0 +1,204 @@
+import { askedAgain, untilWhen } from '../../src/contracts/gate-words';
+import { commandsFor, nextCommandOf, shellLine } from '../../src/contracts/next-commands';
+import type { NextCommand } from '../../src/contracts/next-commands';
+import type { Notification, NotificationSeverity } from '../../src/contracts/notifications';
+import type { Waiting } from '../../src/contracts/run-status';
+import { shareFacts, sharesStillNeeded } from '../../src/contracts/share-words';
+import type { Inventory } from '../../src/inventory';
+import type { RunContext } from '../../src/keys';
+import { notificationFacts } from './notification-facts';
+import type { NotificationFacts } from './notification-facts';
+
+/** A notification in words, for every kind of target: ours, but for short quotations at the end of the details. */
+export interface Message {
+  /** The same when the same notification is sent twice. */
+  readonly id: string;
+  /** The same for a matter and its end. */
+  readonly subject: string;
+  readonly event: Notification['event'];
+  readonly severity: NotificationSeverity;
+  readonly at: string;
+  readonly deployment: string;
+  readonly runbook: string;
+  readonly workflowId: string;
+  readonly runId: string;
+  readonly outcome?: Notification['outcome'];
+  /** One line. */
+  readonly title: string;
+  readonly text: string;
+  /** Each a line: what is waited for and from whom, what is left to do; at the end the words of the run, quoted. */
+  readonly details: readonly string[];
+  /** The exact command of each person who can do something. */
+  readonly commands: readonly NextCommand[];
+  readonly link?: string;
+}
+
+/** What cannot wait for the report, by the code of its finding. */
+const ALARMS: Readonly<Record<string, string>> = {
+  'orphan-token': 'An operation token may exist that nobody holds.',
+  'orphan-root-token': 'A root token may exist that nobody holds.',
+  'plain-text-share':
+    'A key share seems to stand in plain text in the history of the run. In this order: finish the run; rekey the cluster, so that the share is worth nothing; then delete the run, its resets, exports and backups.',
+  'plain-text-token':
+    'A token seems to stand in plain text in the history of the run. In this order: end that token now; finish the run; then delete the run, its resets, exports and backups.',
+};
+/** Of a Workflow ID that whoever started the run could choose: nothing in it makes a link or a sentence. */
+const PLAIN_ID = /^[A-Za-z0-9][A-Za-z0-9:_-]{0,119}$/;
+const UNSHOWN_ID = 'A-RUN-WITH-ANOTHER-ID';
+
+/**
+ * Puts a notification into words. They are ours, whatever the notification says: texts of the run are short quotations,
+ * and the run is the one that asks, not the one that it names.
+ *
+ * @throws RunbookError INVALID_INPUT where it is no notification that this program tells
+ */
+export function messageOf(inventory: Inventory, deployment: string, given: Notification, run: RunContext): Message {
+  const facts = notificationFacts(inventory, deployment, given);
+  const { event, severity, runbook, number, subject, at, waiting, outcome } = facts;
+  const { ns, rid } = run;
+  const wid = PLAIN_ID.test(run.wid) ? run.wid : UNSHOWN_ID;
+  const marks: Readonly<Record<NotificationSeverity, string>> = { info: '', warning: '[!] ', critical: '[CRITICAL] ' };
+  const text = sentenceOf(facts);
+  const { uiAddress } = inventory.temporal;
+  return {
+    id: `${ns}/${wid}/${rid}/${number}`,
+    subject: `${ns}/${wid}/${rid}/${subject}`,
+    event,
+    severity,
+    at: new Date(at).toISOString(),
+    deployment,
+    runbook,
+    workflowId: wid,
+    runId: rid,
+    ...(outcome && { outcome }),
+    title: `${marks[severity]}${deployment}: ${text}`,
+    text,
+    details: [
+      ...waitingLines(waiting),
+      ...(facts.leftToDo > 0 ? [`Left to do: ${facts.leftToDo}; the report lists what`] : []),
+      ...facts.words.map((each) => `The run says: "${each}"`),
+    ],
+    commands: wid === UNSHOWN_ID ? [LIST] : commandsOf(facts, wid, rid),
+    ...(uiAddress !== undefined && {
+      link: `${uiAddress.replace(/(?<!\/)\/+$/, '')}/namespaces/${encodeURIComponent(ns)}/workflows/${encodeURIComponent(run.wid)}/${encodeURIComponent(rid)}/history`,
+    }),
+  };
+}
+
+/** The message as plain text, for mail and chat. */
+export function plainText({ text, details, commands, link, runbook, workflowId, at }: Message): string {
+  const asked = ({ who, effect, as }: NextCommand) => `${who}${effect || as ? ` (${effect ?? as ?? ''})` : ''}:`;
+  return [
+    text,
+    '',
+    ...details.map((line) => `- ${line}`),
+    ...(details.length > 0 ? [''] : []),
+    ...commands.flatMap((each) => [asked(each), `    ${each.command}`]),
+    ...(commands.length > 0 ? [''] : []),
+    `${runbook}, ${workflowId}, ${at}`,
+    ...(link === undefined ? [] : [link]),
+  ].join('\n');
+}
+
+/** What happened, in one sentence of ours. */
+function sentenceOf(facts: NotificationFacts): string {
+  const { event, runbook, tookOver, waiting, inOutage, since, streaming, finding, outcome } = facts;
+  switch (event) {
+    case 'started':
+      return tookOver === undefined
+        ? `${runbook} was started.`
+        : `${tookOver} was taken over: it goes on as ${runbook}.`;
+    case 'waiting-for-people':
+    case 'parked':
+      return `${runbook} ${inWords(waiting)}.${inOutage === true ? ' No cluster serves clients.' : ''}`;
+    case 'reminder':
+    case 'escalation':
+      return `${runbook} still ${inWords(waiting)}${since === undefined ? '' : `, since ${new Date(since).toISOString()}`}.`;
+    case 'stand-by-called':
+      return `${runbook} now asks who stands by for a key share.`;
+    case 'holders-too-few':
+      return 'Too few key holders are left.';
+    case 'outage-started':
+      return 'The outage began: no cluster serves clients.';
+    case 'service-ready':
+      return 'Service is back.';
+    case 'protected-again':
+      return streaming === undefined
+        ? 'There is DR protection again.'
+        : `${streaming.secondary} streams from ${streaming.primary}: there is DR protection again.`;
+    case 'critical-finding':
+      return (
+        (finding !== undefined && Object.hasOwn(ALARMS, finding) && ALARMS[finding]) || 'Something critical was found.'
+      );
+    case 'finished':
+      return `${runbook} ended${outcome === undefined ? '' : `: ${outcome}`}.${inOutage === true ? ' It was ended inside the outage.' : ''}`;
+  }
+}
+
+function inWords(waiting: Waiting | undefined): string {
+  switch (waiting?.for) {
+    case undefined:
+      return 'waits for people';
+    case 'approval':
+      return `waits for approval of gate ${waiting.gate}${waiting.again === undefined ? '' : ' again'}`;
+    case 'shares':
+      return `waits for ${sharesWanted(waiting)}`;
+    case 'rehearsal':
+      return 'waits for answers to the rehearsal; no key share is asked for';
+    case 'decision': {
+      const { step, code } = waiting;
+      return `is parked${step === '' ? '' : ` at "${step}"`}${code === '' ? '' : ` (${code})`} and waits for a decision`;
+    }
+    case 'resume':
+      return 'is paused and waits to be resumed';
+    case 'window':
+      return 'waits for its change window';
+    case 'action':
+      return 'waits until people have done something outside of the run';
+  }
+}
+
+/** Who is missing is named in the first line: it is all that a telephone shows. */
+function sharesWanted(waiting: Extract<Waiting, { for: 'shares' }>): string {
+  const { missingHolders } = waiting;
+  const needed = sharesStillNeeded(waiting);
+  return missingHolders.length === 0 ? needed : `${needed} from ${missingHolders.join(', ')}`;
+}
+
+const LIST: NextCommand = { who: 'to find the run', command: shellLine('runbook', 'list', '--open') };
+
+function commandsOf({ event, waiting }: NotificationFacts, wid: string, rid: string): readonly NextCommand[] {
+  if (event === 'finished')
+    return [{ who: 'the whole story', command: shellLine('runbook', 'report', wid, '--run-id', rid) }];
+  const unnamed = waiting?.for === 'decision' && waiting.step === '';
+  const commands = waiting === undefined || unnamed ? [] : commandsFor(wid, waiting);
+  return commands.length > 0 ? commands : [{ who: 'to see where it stands', command: nextCommandOf.status(wid) }];
+}
+
+function waitingLines(waiting: Waiting | undefined): string[] {
+  switch (waiting?.for) {
+    case 'approval':
+      return [
+        `Gate ${waiting.gate}, ${untilWhen(waiting, (until) => new Date(until).toISOString())}${askedAgain(waiting)}`,
+        `Needed: ${waiting.missing.join('; ')}. So far: ${waiting.approved.map(({ name }) => name).join(', ') || 'nobody'}`,
+      ];
+    case 'shares':
+      return [
+        `${waiting.threshold} key shares, until ${new Date(waiting.until).toISOString()}`,
+        `In hand: ${waiting.held.join(', ') || 'none'}. Not yet: ${waiting.missingHolders.join(', ') || 'nobody'}`,
+        ...shareFacts(waiting),
+      ];
+    case 'rehearsal':
+      return [
+        `REHEARSAL, until ${new Date(waiting.until).toISOString()}: no key share is asked for`,
+        `Answered: ${waiting.answered.join(', ') || 'nobody'}. Not yet: ${waiting.missing.join(', ') || 'nobody'}`,
+      ];
+    case 'window':
+      return [`The change window begins ${new Date(waiting.until).toISOString()}`];
+    case undefined:
+    case 'decision':
+    case 'resume':
+    case 'action':
+      return [];
+  }
+}

@@ -1,0 +1,241 @@
+import type { DrStatus, Health, PerformanceStatus, ReplicationPeer, ServiceClient } from '../src/vault';
+import type {
+  ClusterObservation,
+  NodeObservation,
+  PeerObservation,
+  ReplicationObservation,
+} from '../src/contracts/observations';
+import { RunbookError, isRunbookError } from '../src/errors';
+import { redact } from '../src/keys';
+import type { ClusterAccess } from './clusters';
+import { ceremonyToken } from './clusters';
+
+const NODE_TIMEOUT_MS = 3_000;
+/** `server_time_utc` has whole seconds and is read a moment before or after the status. */
+const CLOCK_TOLERANCE_MS = 2_000;
+
+/** Reads one cluster: health of every node, the active node, both replication statuses, the attempt slot of a DR secondary. */
+export async function observeCluster(access: ClusterAccess, signal: AbortSignal): Promise<ClusterObservation> {
+  const { entry, client } = access;
+  const nodes = await Promise.all(entry.addresses.map((address) => observeNode(client, address, signal)));
+  const health = nodes.flatMap((node) => (node.health ? [node.health] : []));
+  const base = {
+    cluster: entry.name,
+    at: Date.now(),
+    nodes: nodes.map((node) => node.observation),
+    clusterId: health.find((each) => each.clusterId)?.clusterId,
+    version: health.find((each) => each.version)?.version,
+  };
+  try {
+    const options = { signal, timeoutMs: NODE_TIMEOUT_MS };
+    const read = async (node: string) => {
+      const both = () => client.sys.replicationStatus({ ...options, node });
+      return { activeNode: node, ...(await withServerTime(client, node, signal, both)) };
+    };
+    const { activeNode, status, serverNow } = await client.atActiveNode(read, options);
+    const dr = observeReplication(status.dr, serverNow);
+    return {
+      ...base,
+      reachable: true,
+      activeNode,
+      dr,
+      performance: observeReplication(status.performance, serverNow),
+      ...(dr.mode === 'secondary' ? await observeAttempt(access, base.version, signal) : {}),
+    };
+  } catch (error) {
+    if (signal.aborted) throw error;
+    return { ...base, reachable: false, error: errorText(error) };
+  }
+}
+
+async function observeNode(
+  client: ServiceClient,
+  address: string,
+  signal: AbortSignal,
+): Promise<{ readonly observation: NodeObservation; readonly health?: Health }> {
+  try {
+    const health = await client.sys.health({ node: address, signal, timeoutMs: NODE_TIMEOUT_MS });
+    const { initialized, sealed, standby, version, status } = health;
+    return {
+      health,
+      observation: { address, reachable: true, initialized, sealed, standby, version, healthStatus: status },
+    };
+  } catch (error) {
+    if (signal.aborted) throw error;
+    return { observation: { address, reachable: false, error: errorText(error) } };
+  }
+}
+
+async function observeAttempt(
+  access: ClusterAccess,
+  version: string | undefined,
+  signal: AbortSignal,
+): Promise<Pick<ClusterObservation, 'attempt'>> {
+  try {
+    const token = await ceremonyToken(access, version, 'operation-token', signal);
+    const attempt = await access.client.dr.secondary.generateOperationToken.readAttempt({
+      token,
+      signal,
+      timeoutMs: NODE_TIMEOUT_MS,
+    });
+    return {
+      attempt: {
+        started: attempt.started,
+        fingerprint: attempt.pgpFingerprint,
+        progress: attempt.progress,
+        required: attempt.required,
+      },
+    };
+  } catch (error) {
+    if (signal.aborted) throw error;
+    return {};
+  }
+}
+
+/** A status together with the clock of the node that gave it: `server_time_utc` of its health, exact to a second. */
+export async function withServerTime<S>(
+  client: ServiceClient,
+  node: string,
+  signal: AbortSignal,
+  read: () => Promise<S>,
+): Promise<{ readonly status: S; readonly serverNow: number | undefined }> {
+  const [status, serverNow] = await Promise.all([
+    read(),
+    client.sys.health({ node, signal, timeoutMs: NODE_TIMEOUT_MS }).then(
+      ({ serverTimeUtc }) => (serverTimeUtc === undefined ? undefined : serverTimeUtc * 1_000),
+      (error: unknown) => {
+        if (signal.aborted || !isRunbookError(error)) throw error;
+        return undefined;
+      },
+    ),
+  ]);
+  return { status, serverNow };
+}
+
+/**
+ * Reads one replication kind of the node that is active by agreement, found anew: roles and leaders change under the
+ * activities, and a standby may tell what was.
+ *
+ * @throws RunbookError SERVICE_UNAVAILABLE, which may be tried again, where the node restarts and tells no mode
+ */
+export async function readActive(
+  { client, entry }: ClusterAccess,
+  signal: AbortSignal,
+  read: (node: string) => Promise<DrStatus | PerformanceStatus>,
+): Promise<ReplicationObservation> {
+  const { status, serverNow } = await client.atActiveNode(
+    (node) => withServerTime(client, node, signal, () => read(node)),
+    { signal },
+  );
+  if (status.mode === 'unknown') {
+    throw new RunbookError('SERVICE_UNAVAILABLE', `${entry.name} does not tell its mode: it restarts.`, {
+      cluster: entry.name,
+      observed: 'mode unknown',
+      needed: 'a mode',
+    });
+  }
+  return observeReplication(status, serverNow);
+}
+
+/**
+ * What a status answer says, in the form that reports keep. WAL indexes become decimal strings.
+ *
+ * @param serverNow - the clock of the node that answered, epoch ms: the worker's own clock says nothing of heartbeats.
+ *   Where it is absent, ages are not known.
+ */
+export function observeReplication(
+  status: DrStatus | PerformanceStatus,
+  serverNow: number | undefined,
+): ReplicationObservation {
+  switch (status.mode) {
+    case 'primary':
+      return {
+        mode: status.mode,
+        state: status.state,
+        setId: status.clusterId,
+        primaryClusterAddress: status.primaryClusterAddr,
+        knownSecondaries: status.knownSecondaries ?? [],
+        lastWal: ('lastDrWal' in status
+          ? status.lastDrWal
+          : 'lastPerformanceWal' in status
+            ? status.lastPerformanceWal
+            : undefined
+        )?.toString(),
+        merkleRoot: status.merkleRoot,
+        corruptedMerkleTree: status.corruptedMerkleTree,
+        reindexInProgress: status.reindexInProgress,
+        peers: (status.secondaries ?? []).map((peer) => observePeer(peer, serverNow)),
+      };
+    case 'secondary':
+    case 'bootstrapping':
+      return {
+        mode: status.mode,
+        state: status.state,
+        connectionState: status.connectionState,
+        setId: status.clusterId,
+        secondaryId: status.secondaryId,
+        primaryClusterAddress: status.primaryClusterAddr,
+        knownPrimaryClusterAddresses: status.knownPrimaryClusterAddrs,
+        lastRemoteWal: status.lastRemoteWal?.toString(),
+        merkleRoot: status.merkleRoot,
+        corruptedMerkleTree: status.corruptedMerkleTree,
+        reindexInProgress: status.reindexInProgress,
+        peers: (status.primaries ?? []).map((peer) => observePeer(peer, serverNow)),
+      };
+    case 'disabled':
+    case 'unsupported':
+    case 'unknown':
+      return { mode: status.mode, peers: [] };
+  }
+}
+
+function observePeer(peer: ReplicationPeer, serverNow: number | undefined): PeerObservation {
+  const heard = peer.lastHeartbeat === undefined ? Number.NaN : Date.parse(peer.lastHeartbeat);
+  const age = serverNow === undefined ? Number.NaN : serverNow - heard;
+  // Whole seconds of the server's clock are a little behind; a heartbeat far in its future says nothing.
+  const readable = age >= -CLOCK_TOLERANCE_MS;
+  return {
+    id: peer.nodeId,
+    connected: peer.connectionStatus === 'connected',
+    clusterAddress: peer.clusterAddress,
+    heartbeatAgeMs: readable ? Math.max(0, age) : undefined,
+    ...(peer.lastHeartbeat !== undefined && !readable ? { heartbeatUnreadable: true } : {}),
+    canaryAgeMs: peer.replicationPrimaryCanaryAgeMs,
+  };
+}
+
+function errorText(error: unknown): string {
+  return isRunbookError(error) ? `${error.code}: ${redact(error.message)}` : 'could not be read';
+}
+
+/**
+ * Whether a secondary is alive: connected to a primary whose heartbeat is fresh by the secondary's own clock.
+ * `stream-wals` alone proves nothing. Only where no peer tells any heartbeat, as old versions do, `connected` counts.
+ */
+export function isAlive(replication: ReplicationObservation | undefined, heartbeatAgeMs: number): boolean {
+  const peers = replication?.peers ?? [];
+  const told = peers.some((peer) => peer.heartbeatAgeMs !== undefined || peer.heartbeatUnreadable === true);
+  return peers.some(
+    (peer) =>
+      peer.connected && (told ? peer.heartbeatAgeMs !== undefined && peer.heartbeatAgeMs <= heartbeatAgeMs : true),
+  );
+}
+
+/** The freshest heartbeat of all peers, ms; undefined where none is told. */
+export function heartbeatAge(replication: ReplicationObservation | undefined): number | undefined {
+  const ages = (replication?.peers ?? []).flatMap((peer) => peer.heartbeatAgeMs ?? []);
+  return ages.length === 0 ? undefined : Math.min(...ages);
+}
+
+export function describeReplication(replication: ReplicationObservation | undefined): string {
+  if (!replication) return 'not readable';
+  const { mode, state, connectionState, lastWal, lastRemoteWal } = replication;
+  const parts = [
+    mode,
+    state,
+    connectionState && `connection ${connectionState}`,
+    lastWal && `last WAL ${lastWal}`,
+    lastRemoteWal && `last remote WAL ${lastRemoteWal}`,
+  ];
+  return parts.filter((part) => part !== undefined && part !== '').join(', ');
+}

@@ -1,0 +1,319 @@
+import type { Assessment, DecommissionRoute } from '../../src/contracts/activities';
+import type { ClusterObservation } from '../../src/contracts/observations';
+import type { AllowedOperation, Precondition } from '../../src/contracts/plan';
+import type { SecondaryDecommissionInput, TokenSource } from '../../src/contracts/runbook-inputs';
+import { findCluster, findDeployment } from '../../src/inventory';
+import type { ActivityDependencies } from '../dependencies';
+import type { ClusterAccess, Clusters } from '../clusters';
+import { describeReplication } from '../observe';
+import { kindName } from '../joining/onboarding-read';
+import { describeFilter } from '../filters/paths-filters';
+import { credentialMay } from '../roles/permissions';
+import { gateFacts, identityOf, observeDeployment, planDocument, siteFacts } from '../approvals/planning';
+import { CONNECTION, othersConnected } from '../ending/replication-end';
+import { check } from '../checks/switchover-rule';
+import { assessTokenSource } from '../tokens/token-source';
+
+/** Reads primary and secondary, and judges whether the secondary may be cut off for good (facts 8.7, 9.12). */
+export async function assessDecommission(
+  dependencies: ActivityDependencies,
+  clusters: Clusters,
+  input: SecondaryDecommissionInput,
+  ownFingerprint: string | undefined,
+  signal: AbortSignal,
+): Promise<Assessment<DecommissionRoute>> {
+  const { inventory } = dependencies;
+  const { kind, afterwards } = input;
+  const deployment = findDeployment(inventory, input.deployment);
+  findCluster(deployment, input.primary);
+  if (input.secondary !== undefined) findCluster(deployment, input.secondary);
+  const observations = await observeDeployment(clusters, input.deployment, signal);
+  const base = {
+    observations,
+    site: siteFacts(dependencies, input.deployment),
+    gates: {
+      revoke: gateFacts(inventory, deployment, 'revoke'),
+      disable: gateFacts(inventory, deployment, 'disable', afterwards === 'disable'),
+    },
+  };
+  const primary = observations.find(({ cluster }) => cluster === input.primary);
+  const isPrimary = primary?.[kind]?.mode === 'primary';
+  const rolePrecondition = check(
+    `${kindName(kind)} primary`,
+    input.primary,
+    isPrimary,
+    primary?.reachable ? describeReplication(primary[kind]) : (primary?.error ?? 'not readable'),
+    'primary',
+    'A secondary is revoked on the primary that it follows.',
+  );
+  if (!primary || !isPrimary) return { ...base, preconditions: [rolePrecondition] };
+
+  const found = identify(input, primary, observations);
+  const { id, secondary, preconditions: identified } = found;
+  const preconditions: Precondition[] = [rolePrecondition, ...identified];
+  if (id === undefined) return { ...base, preconditions };
+  const known = (primary[kind]?.knownSecondaries ?? []).includes(id);
+  const source = clusters.of(input.deployment, primary.cluster);
+  const target = secondary && clusters.of(input.deployment, secondary.cluster);
+  preconditions.push(...judgeKnown(input, primary, id, secondary, known));
+  if (known) {
+    preconditions.push(...judgeLast(input, primary, id, deployment.limits.heartbeatAgeMs));
+    preconditions.push(
+      await credentialMay(source, [`sys/replication/${kind}/primary/revoke-secondary`], ['update'], signal),
+    );
+  }
+  const tokens = await judgeAfterwards(input, deployment, source, target, secondary, ownFingerprint, signal);
+  preconditions.push(...tokens.preconditions);
+  const filterLeft = kind === 'performance' ? await filterOf(source, id, signal) : undefined;
+  const route: DecommissionRoute = {
+    primary: primary.cluster,
+    id,
+    known,
+    secondary: secondary?.cluster,
+    afterwards: secondary ? afterwards : 'nothing',
+    tokenSource: tokens.source,
+    filterLeft,
+  };
+  return {
+    ...base,
+    preconditions,
+    route,
+    plan: planOf(input, route, primary, secondary, { silent: found.silent, ...tokens }),
+  };
+}
+
+/** Which id is meant, and which cluster of the inventory has it. */
+function identify(
+  { kind, id: asked, secondary: named, afterwards }: SecondaryDecommissionInput,
+  primary: ClusterObservation,
+  observations: readonly ClusterObservation[],
+): {
+  readonly id?: string;
+  /** It answers: its ids were read. */
+  readonly secondary?: ClusterObservation;
+  /** It is named and does not answer. */
+  readonly silent?: string;
+  readonly preconditions: readonly Precondition[];
+} {
+  const idsOf = (each: ClusterObservation) =>
+    each.reachable && each.clusterId !== undefined
+      ? [each[kind]?.secondaryId, each.clusterId].filter((id) => id !== undefined && id !== '')
+      : [];
+  if (named === undefined) {
+    const owner = observations.find((each) => each !== primary && asked !== undefined && idsOf(each).includes(asked));
+    const observed = owner ? `${owner.cluster} has it` : `no cluster that answers has the id ${asked ?? ''}`;
+    return {
+      id: asked,
+      secondary: owner,
+      preconditions: [
+        check(
+          'the secondary is in the inventory',
+          owner?.cluster,
+          owner !== undefined,
+          observed,
+          'a cluster of the inventory with this id',
+          'Only the side of the primary is done; the report says what is left to do on the secondary.',
+          'warn',
+        ),
+      ],
+    };
+  }
+  const each = observations.find(({ cluster }) => cluster === named);
+  const ids = each && each !== primary ? idsOf(each) : [];
+  const id = asked ?? ids.find((one) => primary[kind]?.knownSecondaries?.includes(one ?? '')) ?? ids[0];
+  if (ids.length === 0) {
+    // One that is gone for good can be revoked by its id; what is to be done on it is left to people.
+    const good = asked !== undefined && afterwards === 'nothing';
+    const next = 'Give its "id", as known_secondaries of the primary has it, with {"afterwards": "nothing"}.';
+    const error = each?.error ?? 'it is the primary, or not readable';
+    return {
+      id: good ? asked : undefined,
+      silent: named,
+      preconditions: [
+        check('the secondary answers', named, false, error, 'its ids can be read', next, good ? 'warn' : 'fail'),
+      ],
+    };
+  }
+  const good = id !== undefined && ids.includes(id);
+  return {
+    id: good ? id : undefined,
+    secondary: each,
+    preconditions: [
+      check(
+        'the id is that of the secondary',
+        named,
+        good,
+        `${named} has ${ids.join(', ')}`,
+        `${id ?? 'an id'} is one of them`,
+        'Give the id that the secondary has, or leave it out.',
+      ),
+    ],
+  };
+}
+
+/** An id that the primary does not know was revoked before, or never was: then only a disconnected secondary is dealt with. */
+function judgeKnown(
+  { kind, secondary: named, afterwards }: SecondaryDecommissionInput,
+  primary: ClusterObservation,
+  id: string,
+  secondary: ClusterObservation | undefined,
+  known: boolean,
+): Precondition[] {
+  const orphan =
+    named !== undefined &&
+    secondary?.[kind]?.mode === 'secondary' &&
+    secondary[kind]?.setId === primary[kind]?.setId &&
+    !secondary[kind]?.peers.some(({ connected }) => connected) &&
+    afterwards !== 'nothing';
+  return [
+    check(
+      'the primary knows the id',
+      primary.cluster,
+      known,
+      `known: ${(primary[kind]?.knownSecondaries ?? []).join(', ') || 'none'}`,
+      id,
+      orphan
+        ? `It was revoked before: only ${secondary.cluster} is dealt with.`
+        : 'Read known_secondaries in the status of the primary: only an id in it can be revoked.',
+      orphan ? 'warn' : 'fail',
+    ),
+  ];
+}
+
+/** Never the only connected DR secondary, unless somebody says so and the gate approves it (facts 9.12). */
+function judgeLast(
+  { kind, acknowledgeLastSecondary }: SecondaryDecommissionInput,
+  primary: ClusterObservation,
+  id: string,
+  heartbeatAgeMs: number,
+): Precondition[] {
+  const state = primary[kind];
+  if (kind !== 'dr' || !state) return [];
+  const others = othersConnected(state, id, heartbeatAgeMs);
+  return [
+    check(
+      'another DR secondary stays connected',
+      primary.cluster,
+      others.length > 0,
+      others.join(', ') || 'no other one is connected',
+      'another connected DR secondary',
+      'Connect another DR secondary first, or start again with {"acknowledgeLastSecondary": true}.',
+      acknowledgeLastSecondary ? 'warn' : 'fail',
+    ),
+  ];
+}
+
+/** What is done on the secondary: its role, and the token or credential that it needs. */
+async function judgeAfterwards(
+  { kind, afterwards, tokenSource }: SecondaryDecommissionInput,
+  deployment: Parameters<typeof assessTokenSource>[0]['deployment'],
+  primary: ClusterAccess,
+  secondary: ClusterAccess | undefined,
+  observation: ClusterObservation | undefined,
+  ownFingerprint: string | undefined,
+  signal: AbortSignal,
+): Promise<{
+  readonly source?: TokenSource;
+  readonly preconditions: readonly Precondition[];
+  readonly warnings?: readonly string[];
+}> {
+  if (afterwards === 'nothing' || !secondary || !observation) return { preconditions: [] };
+  const role = check(
+    `${kindName(kind)} secondary`,
+    observation.cluster,
+    observation[kind]?.mode === 'secondary',
+    describeReplication(observation[kind]),
+    'secondary',
+    'Start again with {"afterwards": "nothing"}, and see what the cluster is used for.',
+  );
+  const path = `sys/replication/${kind}/secondary/${afterwards === 'disable' ? 'disable' : 'update-primary'}`;
+  if (kind === 'performance')
+    return { preconditions: [role, await credentialMay(secondary, [path], ['update'], signal)] };
+  const { source, preconditions, warnings } = await assessTokenSource({
+    deployment,
+    secondary,
+    observation,
+    primary,
+    wanted: tokenSource,
+    paths: [path],
+    ownFingerprint,
+    signal,
+  });
+  return { source, preconditions: [role, ...preconditions], warnings };
+}
+
+async function filterOf(source: ClusterAccess, id: string, signal: AbortSignal): Promise<string | undefined> {
+  const token = await source.credential();
+  const filter = await source.client.performance.primary.pathsFilter.read(id, { token, signal });
+  return filter && describeFilter(filter);
+}
+
+function planOf(
+  input: SecondaryDecommissionInput,
+  { id, known, afterwards, filterLeft }: DecommissionRoute,
+  primary: ClusterObservation,
+  secondary: ClusterObservation | undefined,
+  { silent, warnings: ofTokens = [] }: { readonly silent?: string | undefined; readonly warnings?: readonly string[] },
+) {
+  const { kind } = input;
+  const name = secondary?.cluster ?? silent ?? id;
+  const on = identityOf(primary);
+  const operations: AllowedOperation[] = [
+    ...(known
+      ? [
+          {
+            operation: `${kind}.primary.revoke-secondary` as const,
+            on,
+            ...(secondary ? { with: identityOf(secondary) } : {}),
+            detail: id,
+          },
+        ]
+      : []),
+    ...(secondary && afterwards !== 'nothing'
+      ? [
+          {
+            operation: `${kind}.secondary.${afterwards}` as const,
+            on: identityOf(secondary),
+            ...(afterwards === 'disable' ? { detail: CONNECTION.none } : {}),
+          },
+        ]
+      : []),
+  ];
+  const warnings = [
+    ...(known
+      ? [`${name} is cut off from ${primary.cluster} at once, and comes back only with a new activation token.`]
+      : []),
+    ...(kind === 'dr' && known
+      ? [`${name} gets no more writes: it cannot take over without losing what comes after.`]
+      : []),
+    ...(kind === 'performance' && known
+      ? [`Clients of ${name} read what it has now, and their writes to shared data fail.`]
+      : []),
+    ...(input.acknowledgeLastSecondary && kind === 'dr'
+      ? [`${primary.cluster} may have no connected DR secondary afterwards: if it fails then, its data is gone.`]
+      : []),
+    ...(afterwards === 'disable'
+      ? [`${name} ends replication: it can become a secondary again only by being wiped.`]
+      : []),
+    ...(filterLeft === undefined ? [] : [`The paths filter of ${id} stays on ${primary.cluster}: ${filterLeft}.`]),
+    ...ofTokens,
+    ...(secondary ? [] : [`Nothing is done on ${name}: it is not in the inventory, or does not answer.`]),
+  ];
+  return planDocument({
+    runbook: 'secondaryDecommission',
+    input,
+    clusters: [primary, ...(secondary ? [secondary] : [])],
+    operations,
+    warnings,
+    steps: [
+      ...(known
+        ? [`Revoke ${name} (id ${id}) on ${primary.cluster}`, `See that ${primary.cluster} has no such peer any more`]
+        : []),
+      ...(afterwards === 'forget-primary'
+        ? [`Make ${name} forget its primary; it stays a secondary with its data`]
+        : []),
+      ...(afterwards === 'disable' ? [`Disable ${kindName(kind)} replication on ${name}`] : []),
+    ],
+    choices: { kind, id, afterwards, acknowledgeLastSecondary: input.acknowledgeLastSecondary },
+  });
+}

@@ -1,0 +1,277 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { RunbookError, isRunbookError } from '../src/errors';
+import { Budget } from './budget';
+import type { ClusterAccess } from './clusters';
+import type { Doubt, Execution } from './execution';
+
+/** Between two reads while a state is awaited. */
+const POLL_MS = 300;
+/** Reads in a row that must say "not there" before a call whose answer was lost counts as without effect. */
+const STABLE_READS = 4;
+const MAX_CALLS = 3;
+
+/** The time-out of one changing HTTP request, ms. Shorter than what Temporal waits before another attempt. */
+export const CHANGE_TIMEOUT_MS = 8_000;
+
+/** Options of a call that changes something, with the credential of its cluster, read anew. */
+export async function withCredential(access: ClusterAccess, { signal }: Pick<Execution, 'signal'>) {
+  return { token: await access.credential(), signal, timeoutMs: CHANGE_TIMEOUT_MS };
+}
+/** The time-out of one reading HTTP request, ms. */
+export const READ_TIMEOUT_MS = 4_000;
+
+interface Polling<S> {
+  readonly read: () => Promise<S>;
+  readonly until: (state: S) => boolean;
+  /** Time of this process, not of the clock, and never fewer than a few looks: see {@link Budget}. */
+  readonly budgetMs: number;
+  /** A budget that goes on over several awaited states, instead of one of its own. */
+  readonly budget?: Budget;
+  readonly describe: (state: S) => string;
+  /** What is awaited, for the error. */
+  readonly needed: string;
+  readonly cluster?: string;
+  readonly pollMs?: number;
+}
+
+/**
+ * Reads until the state is there. Errors that may pass are waited out; others are thrown.
+ *
+ * @throws RunbookError CONFIRMATION_TIMEOUT with the last observed state; AUDIT_DEVICE_BLOCKED where that was the last
+ */
+export function awaitState<S>(execution: Execution, polling: Polling<S>): Promise<S> {
+  const { budget = new Budget(polling.budgetMs) } = polling;
+  return budget.during(() => awaitWithin(execution, polling, budget));
+}
+
+async function awaitWithin<S>(execution: Execution, polling: Polling<S>, budget: Budget): Promise<S> {
+  for (;;) {
+    execution.throwIfCancelled();
+    let last: string;
+    let named: RunbookError | undefined;
+    try {
+      const state = await budget.look(polling.read);
+      if (polling.until(state)) return state;
+      last = polling.describe(state);
+    } catch (error) {
+      if (!isRunbookError(error) || !error.retryable) throw error;
+      last = `${error.code}: ${error.message}`;
+      if (error.code === 'AUDIT_DEVICE_BLOCKED') named = error;
+    }
+    execution.progress(`waiting for ${polling.needed}; observed ${last}`);
+    if (budget.isOver) {
+      if (named) throw lastError(named, { outcomeKnown: named.outcomeKnown });
+      throw new RunbookError('CONFIRMATION_TIMEOUT', `Not seen within ${budget.inWords}: ${polling.needed}.`, {
+        retryable: false,
+        observed: last,
+        needed: polling.needed,
+        cluster: polling.cluster,
+        next: 'Look at the cluster, then retry: the state is read again first.',
+      });
+    }
+    await delay(polling.pollMs ?? POLL_MS, undefined, { signal: execution.signal });
+  }
+}
+
+export interface Change<S> extends Polling<S> {
+  /** Sends the changing request once. */
+  readonly act: () => Promise<unknown>;
+  /** Refuses to act on what was read: throws. Called before every request. */
+  readonly allow?: (state: S) => void;
+  /** Refusals that mean "not yet" and are worth another call within the budget. */
+  readonly notYet?: (error: RunbookError) => boolean;
+  /**
+   * Of a request that serves once, as one with an activation token: how long it can be under way, ms. After a lost answer
+   * only reads that began later than that prove that it had no effect.
+   */
+  readonly underWayMs?: number;
+}
+
+export interface Changed<S> {
+  readonly outcome: 'done' | 'already';
+  readonly state: S;
+  readonly calls: number;
+  readonly calledAt?: number;
+}
+
+/**
+ * Read, act, confirm. The request is sent again only when reads prove that the one before had no effect; the answer of
+ * the service is never taken for completion.
+ *
+ * A request whose answer was lost, here or in an attempt of Temporal's before, leaves a doubt in `execution.doubt`, which
+ * `executeChange` puts on every error that leaves the activity. Only reads that agree on "not there" after the time in
+ * which that request can be under way end the doubt. `read` must throw where it does not know: it asks the active node.
+ */
+export function readActConfirm<S>(execution: Execution, asked: Change<S>): Promise<Changed<S>> {
+  const budget = new Budget(asked.budgetMs);
+  return budget.during(() => changeWithin(execution, asked, budget));
+}
+
+async function changeWithin<S>(execution: Execution, asked: Change<S>, budget: Budget): Promise<Changed<S>> {
+  const { doubt } = execution;
+  const change: Change<S> = { ...asked, read: settlingDoubt(doubt, asked, asked.underWayMs) };
+  const readOnce = (): Promise<S> => awaitWithin<S>(execution, { ...change, until: () => true }, budget);
+  let state: S = await readOnce();
+  if (change.until(state)) return { outcome: 'already', state, calls: 0 };
+  let calledAt: number | undefined;
+  for (let calls = 1, refusals = 0; ;) {
+    change.allow?.(state);
+    await execution.throwIfGivenUp();
+    calledAt ??= Date.now();
+    const error = await attempt(change.act);
+    if (error !== undefined && error.outcomeKnown) {
+      // Refused for certain. The state may be there all the same: somebody else, or an earlier request of ours.
+      state = await readOnce();
+      if (change.until(state)) return { outcome: 'done', state, calls: calls + refusals, calledAt };
+      const again = change.notYet?.(error) ?? (error.retryable && refusals < MAX_CALLS * 4);
+      if (!again || budget.isOver) throw lastError(error, { outcomeKnown: !doubt.mayHaveSent });
+      refusals += 1;
+      execution.progress(`${error.code}; tried again until the budget ends`);
+      const pause = error.retryAfterMs ?? POLL_MS * 2;
+      // The last calls of a budget that is over by the clock do not wait for long.
+      await delay(Math.min(pause, Math.max(change.pollMs ?? POLL_MS, budget.leftMs)), undefined, {
+        signal: execution.signal,
+      });
+      continue;
+    }
+    // Taken, or without an answer: it may take effect late, and no refusal of another one settles that.
+    doubt.mayHaveSent = true;
+    doubt.since = performance.now();
+    const confirmed = await confirm(execution, change, budget, error !== undefined);
+    if (confirmed.there) return { outcome: 'done', state: confirmed.state, calls: calls + refusals, calledAt };
+    if (calls === MAX_CALLS) {
+      throw new RunbookError(
+        'OUTCOME_UNKNOWN',
+        `The answer was lost ${MAX_CALLS} times and the effect was never seen.`,
+        {
+          retryable: false,
+          cluster: change.cluster,
+          observed: change.describe(confirmed.state),
+          needed: change.needed,
+          next: 'Look at the cluster and its logs, then retry: the state is read again first.',
+        },
+      );
+    }
+    calls += 1;
+    state = confirmed.state;
+  }
+}
+
+/**
+ * Ends the doubt once enough reads in a row, all after the time a lost request can be under way, say "not there". The
+ * state that is there settles what was sent here, but not what an earlier attempt may have sent.
+ */
+function settlingDoubt<S>(
+  doubt: Doubt,
+  change: Pick<Polling<S>, 'read' | 'until'>,
+  underWayMs = CHANGE_TIMEOUT_MS,
+): () => Promise<S> {
+  let settled = 0;
+  const earlier = doubt.mayHaveSent;
+  return async () => {
+    try {
+      const began = performance.now();
+      const state = await change.read();
+      const there = change.until(state);
+      settled = !there && began > doubt.since + underWayMs ? settled + 1 : 0;
+      if (there) doubt.mayHaveSent &&= earlier;
+      else if (settled >= STABLE_READS) doubt.mayHaveSent = false;
+      return state;
+    } catch (error) {
+      settled = 0;
+      throw error;
+    }
+  };
+}
+
+/**
+ * The state before a request that serves once: where an attempt of Temporal's before may have sent it, reads until it is
+ * there, or until that doubt is over.
+ */
+export async function awaitSettled<S>(execution: Execution, polling: Polling<S>, underWayMs: number): Promise<S> {
+  const { doubt } = execution;
+  return awaitState(execution, {
+    ...polling,
+    budgetMs: polling.budgetMs + (doubt.mayHaveSent ? underWayMs : 0),
+    read: settlingDoubt(doubt, polling, underWayMs),
+    until: (state) => polling.until(state) || !doubt.mayHaveSent,
+  });
+}
+
+/** What ends the activity: Temporal must not try on with another budget. */
+function lastError(error: RunbookError, { outcomeKnown }: { readonly outcomeKnown: boolean }): RunbookError {
+  const { httpStatus, cluster, about, observed, needed, next } = error;
+  return new RunbookError(error.code, error.message, {
+    retryable: false,
+    outcomeKnown,
+    httpStatus,
+    cluster,
+    about,
+    observed,
+    needed,
+    next,
+  });
+}
+
+/**
+ * A last look inside of `act`, before its request: where it fails, even without an answer, nothing was sent, and the look
+ * leaves no doubt.
+ */
+export async function beforeSending<T>(look: () => Promise<T>): Promise<T> {
+  try {
+    return await look();
+  } catch (error) {
+    if (!isRunbookError(error) || error.outcomeKnown || error.code === 'REQUEST_CANCELLED') throw error;
+    const { retryable, httpStatus, retryAfterMs, cluster, about, observed, needed, next } = error;
+    throw new RunbookError(error.code, error.message, {
+      ...{ retryable, httpStatus, retryAfterMs, cluster, about, observed, needed, next },
+      outcomeKnown: true,
+    });
+  }
+}
+
+async function attempt(act: () => Promise<unknown>): Promise<RunbookError | undefined> {
+  try {
+    await act();
+    return undefined;
+  } catch (error) {
+    if (isRunbookError(error) && error.code !== 'REQUEST_CANCELLED') return error;
+    throw error;
+  }
+}
+
+type Confirmed<S> = { readonly there: true; readonly state: S } | { readonly there: false; readonly state: S };
+
+/** Reads until the state is there; where the answer was lost, until reads agree that the request had no effect. */
+async function confirm<S>(
+  execution: Execution,
+  change: Change<S>,
+  budget: Budget,
+  answerLost: boolean,
+): Promise<Confirmed<S>> {
+  let notThere = 0;
+  let began = 0;
+  const { underWayMs = 0 } = change;
+  const settledAt = execution.doubt.since + underWayMs;
+  const state = await awaitState<S>(execution, {
+    ...change,
+    // What was taken late has time to be seen too.
+    budgetMs: Math.max((change.pollMs ?? POLL_MS) * STABLE_READS * 2 + underWayMs, budget.ms / 2, budget.leftMs),
+    read: () => {
+      began = performance.now();
+      return change.read().catch((error: unknown): never => {
+        notThere = 0;
+        throw error;
+      });
+    },
+    until: (seen) => {
+      if (change.until(seen)) return true;
+      if (underWayMs === 0 || began > settledAt) notThere += 1;
+      return answerLost && notThere >= STABLE_READS;
+    },
+  }).catch((error: unknown): never => {
+    // The request was taken, or its answer was lost, and the state was not seen: it may still come.
+    throw isRunbookError(error, 'CONFIRMATION_TIMEOUT') ? lastError(error, { outcomeKnown: false }) : error;
+  });
+  return change.until(state) ? { there: true, state } : { there: false, state };
+}

@@ -1,0 +1,98 @@
+import { deploymentWorkflowId } from '../../src/contracts/names';
+import type { ReadinessActivities } from '../../src/contracts/activities';
+import type { ReadinessPoint } from '../../src/contracts/readiness';
+import { findDeployment } from '../../src/inventory';
+import { attest } from '../../src/keys';
+import type { ActivityDependencies } from '../dependencies';
+import { sealKeys } from './keys';
+import { certificates } from './certificates';
+import { credentials } from './credentials';
+import { lastReadiness } from './earlier';
+import { pathsFilters } from './filters';
+import type { Look } from './look';
+import { inspect, within } from './look';
+import { judgeNodes } from './nodes';
+import { judgePeople } from './people';
+import { rehearsals } from './rehearsals';
+import { judgeReplication } from './replication';
+import { judgeRoles } from './roles';
+import { summarise } from './summary';
+import {
+  ceremonyRuns,
+  judgeAttested,
+  judgeClocks,
+  judgeIndependence,
+  judgeSampler,
+  keyStorage,
+  ledger,
+  lock,
+  openRun,
+  placeOf,
+} from './site';
+import { tokenSources } from './token-source';
+import { upkeep } from './upkeep';
+import { judgeVersions } from './versions';
+import { readWorld } from './world';
+import type { Clusters } from '../clusters';
+import { execute } from '../execution';
+import { siteFacts } from '../approvals/planning';
+import { readWalSamples } from '../evidence/wal-sample-series';
+
+/** Whether a switchover and a failover would start now. Only reads: of the service, of Temporal, of the worker. */
+export function createReadinessActivities(dependencies: ActivityDependencies, clusters: Clusters): ReadinessActivities {
+  return {
+    assessReadiness: execute(async ({ deployment: name }, execution) => {
+      const { signal } = execution;
+      const deployment = findDeployment(dependencies.inventory, name);
+      const look: Look = { dependencies, clusters, signal, now: Date.now() };
+      execution.progress(`reading ${deployment.clusters.size} clusters`);
+      const held = within(look, () => openRun(look, deploymentWorkflowId(name)));
+      const runWorks = held.then(
+        (run) => run !== undefined,
+        () => false,
+      );
+      const [world, sampled, before] = await Promise.all([
+        readWorld(look, deployment),
+        within(look, (within) => readWalSamples(dependencies, name, within)).catch(() => ({
+          samples: [],
+          unattested: 0,
+        })),
+        lastReadiness(look, name),
+      ]);
+
+      const { samples } = sampled;
+      execution.progress('reading credentials, certificates, filters');
+      const judgedFrom = (id: string, judge: () => readonly ReadinessPoint[]) =>
+        inspect(look, [{ id, source: 'worker', needed: 'judged' }], () => Promise.resolve(), judge);
+      const points = await Promise.all([
+        judgedFrom('nodes', () => judgeNodes(world)),
+        judgedFrom('roles', () => judgeRoles(world)),
+        judgedFrom('replication', () => judgeReplication(world, samples)),
+        judgedFrom('versions', () => judgeVersions(world)),
+        judgedFrom('clocks', () => judgeClocks(world)),
+        judgedFrom('people', () => judgePeople(dependencies.inventory, world, look.now)),
+        judgedFrom('wal-sampler', () => judgeSampler(deployment, samples, look.now)),
+        judgedFrom('independent', () => judgeIndependence(deployment, placeOf(look))),
+        certificates(look, world),
+        upkeep(look, world),
+        credentials(look, world),
+        tokenSources(look, world, runWorks),
+        pathsFilters(look, world),
+        lock(look, deployment, held),
+        ceremonyRuns(look, world, deployment.name),
+        ledger(look, deployment, held),
+        keyStorage(look, deployment),
+        sealKeys(look, deployment, held, deploymentWorkflowId(name)),
+        rehearsals(look, deployment),
+        judgedFrom('attested-results', () => judgeAttested('results', sampled.unattested + before.unattested)),
+      ]);
+      const readiness = summarise(world, points.flat(), before.earlier, look.now);
+      const facts = { deployment: name, kind: 'readiness', time: look.now } as const;
+      return {
+        site: siteFacts(dependencies, name),
+        observations: world.clusters.map(({ observation }) => observation),
+        readiness: { ...readiness, attested: attest(dependencies.sealKeyring, facts, readiness) },
+      };
+    }),
+  };
+}

@@ -1,0 +1,158 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { Context } from '@temporalio/activity';
+import type { Client } from '@temporalio/client';
+import type { RunbookActivities } from '../../src/contracts/activities';
+import { shellLine } from '../../src/contracts/next-commands';
+import { RUNBOOK_NAMES, deploymentWorkflowId, holdsDeploymentLock } from '../../src/contracts/names';
+import type { RunbookName } from '../../src/contracts/names';
+import type { RunStatus } from '../../src/contracts/run-status';
+import type { DrFailoverInput } from '../../src/contracts/runbook-inputs';
+import { QUERIES, SIGNALS } from '../../src/contracts/signals';
+import { said } from '../../src/contracts/words';
+import { RunbookError } from '../../src/errors';
+import { findDeployment } from '../../src/inventory';
+import { reportFromHistory, writeReportFiles } from '../../src/report';
+import type { ActivityDependencies } from '../dependencies';
+import { demandControl } from '../approvals/controls';
+import { execute } from '../execution';
+
+/** The report of the run that this activity belongs to: a pure function of its history, also kept as files. */
+export function createRunReportActivities(
+  dependencies: ActivityDependencies,
+): Pick<RunbookActivities, 'composeReport' | 'describeRun' | 'requestTakeOver'> {
+  const { temporal, inventory } = dependencies;
+  return {
+    composeReport: execute(async (_input, { run }) => {
+      const history = await temporal.workflow.getHandle(run.wid, run.rid).fetchHistory();
+      const report = reportFromHistory(history, { namespace: run.ns, workflowId: run.wid, runId: run.rid });
+      const files = await writeReportFiles(report, dependencies.reportDirectory);
+      return { report, files };
+    }),
+
+    requestTakeOver: execute(async ({ workflowId, runId, input }, { run }) => {
+      const { deployment, takeOverDocument } = input;
+      const { laboratory } = findDeployment(inventory, deployment);
+      // The run verifies it again. Here it is refused where people see it: in the failover that asks.
+      if (takeOverDocument !== undefined)
+        await demandControl(inventory, deployment, takeOverDocument, {
+          run: { ns: run.ns, wid: workflowId, rid: runId },
+          action: 'takeOver',
+        });
+      else if (!laboratory) throw noDocument(input);
+      await takeOver(temporal, workflowId, runId, input);
+    }),
+
+    describeRun: execute(async ({ workflowId }, { run }) => {
+      const description = await temporal.workflow.getHandle(workflowId).describe();
+      const { type, runId, taskQueue, status, memo } = description;
+      const { uiAddress } = inventory.temporal;
+      // A run that a failover took over is one, whatever it was started as.
+      const now = RUNBOOK_NAMES.find((name) => name === memo?.['runbook']);
+      const ours = RUNBOOK_NAMES.some((name) => name === type && lockedAlike(name, workflowId));
+      return {
+        type: said(now ?? type),
+        runId,
+        status: status.name,
+        taskQueue: said(taskQueue),
+        startedBy: await starterOf(temporal, run.ns, workflowId, runId),
+        ...(ours && taskQueue === Context.current().info.taskQueue
+          ? {}
+          : { terminate: terminateCommand(run.ns, workflowId, runId) }),
+        link:
+          uiAddress &&
+          `${uiAddress.replace(/\/$/, '')}/namespaces/${run.ns}/workflows/${encodeURIComponent(workflowId)}/${runId}`,
+      };
+    }),
+  };
+}
+
+/** Whether the runbook is one that takes this lock: another one under its ID holds it and serves nobody. */
+function lockedAlike(name: RunbookName, workflowId: string): boolean {
+  return !workflowId.startsWith(deploymentWorkflowId('')) || holdsDeploymentLock(name);
+}
+
+function terminateCommand(ns: string, workflowId: string, runId: string): string {
+  const which = ['--namespace', ns, '--workflow-id', workflowId, '--run-id', runId];
+  return shellLine('temporal', 'workflow', 'terminate', ...which, '--reason', 'it is no run of ours');
+}
+
+async function starterOf({ connection, options }: Client, namespace: string, workflowId: string, runId: string) {
+  const { history } = await connection.workflowService.getWorkflowExecutionHistory({
+    namespace: namespace || options.namespace,
+    execution: { workflowId, runId },
+    maximumPageSize: 1,
+  });
+  const started = history?.events?.[0];
+  const identity = started?.workflowExecutionStartedEventAttributes?.identity;
+  return said(started?.principal?.name ?? (identity ? `${identity} (as the client called itself)` : 'unknown'));
+}
+
+/** Within this time a run that lives says whether it becomes the failover, ms. */
+const ANSWER_MS = 15_000;
+const ASK_EVERY_MS = 250;
+const ASK_WITHIN_MS = 3_000;
+
+/** What a run says of itself; undefined where nobody answers for it. */
+async function statusOf(temporal: Client, workflowId: string, runId: string): Promise<RunStatus | undefined> {
+  try {
+    const handle = temporal.workflow.getHandle(workflowId, runId);
+    return await temporal.withDeadline(Date.now() + ASK_WITHIN_MS, () =>
+      handle.query<RunStatus | undefined>(QUERIES.status),
+    );
+  } catch {
+    return undefined;
+  }
+}
+
+const takeOversIn = ({ receipts }: RunStatus) => receipts.filter(({ signal }) => signal === 'takeOver');
+
+/**
+ * Sends the order once the run was heard, and waits for its receipt: a run that nobody carries out takes nothing over.
+ *
+ * @throws RunbookError LOCK_HELD
+ */
+async function takeOver(temporal: Client, workflowId: string, runId: string, input: DrFailoverInput): Promise<void> {
+  const until = performance.now() + ANSWER_MS;
+  const awaited = async <T>(read: (status: RunStatus) => T | undefined): Promise<T | undefined> => {
+    for (;;) {
+      const status = await statusOf(temporal, workflowId, runId);
+      const found = status && read(status);
+      if (found !== undefined || performance.now() > until) return found;
+      await delay(ASK_EVERY_MS);
+    }
+  };
+  const next = `See that workers run, and look at it: \`${shellLine('runbook', 'status', workflowId)}\`. Then start the failover again.`;
+  const needed = 'its word that it becomes the failover';
+  const silent = (sent: string) =>
+    new RunbookError('LOCK_HELD', `${workflowId} is held by a run that does not answer. ${sent}`, {
+      observed: `run ${runId} gave no answer within ${ANSWER_MS / 1_000} s`,
+      ...{ needed, next },
+    });
+  const before = await awaited((status) => Math.max(0, ...takeOversIn(status).map(({ arrival }) => arrival)));
+  if (before === undefined) throw silent('Nothing was sent to it.');
+  await temporal.workflow.getHandle(workflowId, runId).signal(SIGNALS.takeOver, input);
+  const answer = await awaited((status) => {
+    const given = takeOversIn(status).filter(({ arrival }) => arrival > before);
+    if (status.runbook === 'drFailover' || given.some(({ verdict }) => verdict === 'accepted')) return 'accepted';
+    return given.at(-1);
+  });
+  if (answer === 'accepted') return;
+  if (answer === undefined) throw silent('It was told to become the failover, and may still do so.');
+  throw new RunbookError('LOCK_HELD', `${workflowId} does not become the failover. Nothing was touched.`, {
+    observed: `run ${runId} refused: ${answer.text}`,
+    ...{ needed, next },
+  });
+}
+
+function noDocument({ deployment, reason }: DrFailoverInput): RunbookError {
+  const start = ['drFailover', '--deployment', deployment, '--reason', reason, '--take-over', '--name', 'YOUR-NAME'];
+  return new RunbookError(
+    'NOT_APPROVED',
+    'A take-over needs a document of somebody who may decide. Nothing was touched.',
+    {
+      observed: 'no takeOverDocument',
+      needed: 'the document that the command makes',
+      next: `\`${shellLine('runbook', 'start', ...start)}\`, with \`--print\` for the Web UI`,
+    },
+  );
+}

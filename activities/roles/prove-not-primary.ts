@@ -1,0 +1,273 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import type { GateName } from '../../src/contracts/plan';
+import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
+import { RunbookError, isRunbookError } from '../../src/errors';
+import { findDeployment } from '../../src/inventory';
+import type { ActivityRecord } from '../../src/report/activity-records';
+import type { RunRecord } from '../../src/report/history-events';
+import { readHistory } from '../../src/report/history-events';
+import { fieldsOf, listOf } from '../../src/report/history-values';
+import { clusterOf } from '../../src/report/steps';
+import type { RunContext } from '../../src/keys';
+import type { ActivityDependencies } from '../dependencies';
+import { STEPS_MS } from '../approvals/approval-age';
+import { historyOf } from '../approvals/arrived-signals';
+import { Budget } from '../budget';
+import type { ClusterAccess } from '../clusters';
+import { heartbeatAge } from '../observe';
+import { readKind } from '../joining/onboarding-read';
+import { CHANGE_TIMEOUT_MS } from '../read-act-confirm';
+
+/** Longer than a promotion without an answer can be under way. */
+const SETTLE_MS = CHANGE_TIMEOUT_MS + 1_000;
+const SETTLE_POLL_MS = 500;
+/** Standbys mirror the active node and lag behind it right after a role change. */
+const LAG_MS = 5_000;
+/** A look at a cluster that does not answer takes seconds, and clients wait. */
+const LAG_LOOKS = 2;
+/** How far the clocks of a node and of Temporal, both in whole seconds, may be apart. */
+const CLOCKS_MS = 5_000;
+
+/** The activities that demote and promote, by the kind of replication. */
+const ROLE_CHANGES: Readonly<
+  Record<ReplicationKind, { readonly demote: string; readonly promote: readonly string[] }>
+> = {
+  dr: {
+    demote: 'demoteDrPrimary',
+    promote: ['promoteDrSecondary', 'promoteAfterFailover', 'forcePromoteAfterFailover'],
+  },
+  performance: { demote: 'demotePerformancePrimary', promote: ['promotePerformanceSecondary'] },
+};
+
+/** A promotion, and the cluster that must not be primary for it. */
+interface Promotion {
+  readonly deployment: string;
+  /** Its validFor, and an hour, is how old a demotion may be that proves anything. */
+  readonly gate: GateName;
+  /** The cluster that is to be promoted. */
+  readonly candidate: ClusterAccess;
+  readonly other: ClusterAccess;
+}
+
+/** What is remembered between proofs of one activity. */
+export interface ProofMemory {
+  /** Whose role it is about; `dr` where nothing is given. */
+  readonly kind?: ReplicationKind;
+  /** How long a promotion in doubt must be without effect, ms. */
+  readonly settleMs?: number;
+  /** How long a standby may go on telling the role that the cluster had, ms. */
+  readonly lagMs?: number;
+  /** A promotion in doubt was seen to have had no effect. */
+  settled?: boolean;
+}
+
+/** What the nodes of a cluster say of its mode. */
+export interface RoleOpinions {
+  /** What the node says that is active by the agreement of all; undefined where there is none or it does not know. */
+  readonly active: string | undefined;
+  /** What every node says, or why it says nothing. */
+  readonly nodes: readonly string[];
+}
+
+/**
+ * Proves that a cluster is not primary before another one is promoted: its active node says so and no other node says
+ * otherwise; or, where that node does not answer, the demotion that this run made lately left it as a secondary, no role
+ * changed since, and the candidate heard no primary since. A standby's word alone proves nothing: it may tell what was.
+ *
+ * @throws RunbookError STATE_DIVERGED where it is primary; PRECONDITION_FAILED where it cannot be proven
+ */
+export async function proveNotPrimary(
+  dependencies: ActivityDependencies,
+  run: RunContext,
+  promotion: Promotion,
+  signal: AbortSignal,
+  memory: ProofMemory = {},
+): Promise<void> {
+  const { other } = promotion;
+  const { name } = other.entry;
+  const { kind = 'dr' } = memory;
+  const first = await askOnceSettled(other, signal, kind, memory.lagMs ?? LAG_MS);
+  refusePrimary(name, first, kind);
+  const record = readHistory(await historyOf(dependencies.temporal, run));
+  const promotions = promotionsIn(record, kind).filter((each) => clusterOf(each) === name);
+  if (promotions.some(({ state }) => state === 'running'))
+    throw unproven(name, first, `a promotion of ${name} is under way`, kind);
+
+  if (saysSecondary(first)) {
+    const inDoubt = promotions.some(({ state, failure }) => state !== 'completed' && failure?.outcomeKnown !== true);
+    if (!inDoubt || memory.settled) return;
+    await awaitSettled(other, signal, kind, memory.settleMs ?? SETTLE_MS);
+    memory.settled = true;
+    return;
+  }
+  const { gates } = findDeployment(dependencies.inventory, promotion.deployment);
+  const against = await againstDemotion(record, promotion, kind, gates[promotion.gate].validForMs + STEPS_MS, signal);
+  if (against !== undefined) throw unproven(name, first, against, kind);
+}
+
+function promotionsIn({ activities }: RunRecord, kind: ReplicationKind): readonly ActivityRecord[] {
+  return activities.filter(({ type }) => ROLE_CHANGES[kind].promote.includes(type));
+}
+
+/**
+ * Why the demotion that is in the run's history does not prove that the other cluster, which is silent, is no primary.
+ * Whoever writes to the namespace may have kept a run and its approvals open for weeks, with a history that is true.
+ *
+ * @returns undefined where nothing stands against it
+ */
+async function againstDemotion(
+  record: RunRecord,
+  { candidate, other }: Promotion,
+  kind: ReplicationKind,
+  countsForMs: number,
+  signal: AbortSignal,
+): Promise<string | undefined> {
+  const pair = [candidate.entry.name, other.entry.name];
+  const [candidateName = '', name = ''] = pair;
+  // Whichever side was demoted: a demotion also looks at the other side, which must be a live secondary then. One that was
+  // there already looked at nothing, and needed no approval.
+  const demotion = record.activities.findLast(
+    (each) =>
+      each.type === ROLE_CHANGES[kind].demote &&
+      each.state === 'completed' &&
+      each.result['outcome'] === 'done' &&
+      pair.includes(clusterOf(each) ?? ''),
+  );
+  if (demotion === undefined) return 'nothing in this run proves that it is not primary';
+  const demoted = clusterOf(demotion) ?? '';
+  const { closedAt = 0 } = demotion;
+  const at = new Date(closedAt).toISOString();
+
+  const refused = ({ state, failure }: ActivityRecord) => state === 'failed' && failure?.outcomeKnown === true;
+  const promotions = promotionsIn(record, kind);
+  if (promotions.some((each) => clusterOf(each) === name && !refused(each)))
+    return `this run promoted it, or may have done so`;
+  const since = record.activities.filter(({ scheduledEventId }) => scheduledEventId > demotion.scheduledEventId);
+  if (since.some((each) => promotions.includes(each) && each.state === 'completed'))
+    return `roles changed after the demotion of ${demoted} at ${at}`;
+  const seen = pair.find((each) => since.some((activity) => sawPrimary(activity, each, kind)));
+  if (seen !== undefined) return `${seen} was seen as primary after the demotion of ${demoted} at ${at}`;
+
+  // A worker's clock may be behind the server's, which dated the demotion.
+  const now = () => Math.max(Date.now(), record.lastEventAt);
+  if (now() - closedAt > countsForMs)
+    return `the demotion of ${demoted} was at ${at}, which proves nothing for longer than ${Math.round(countsForMs / 60_000)} minutes`;
+  const age = heartbeatAge(await readKind(candidate, kind, signal));
+  // A demoted cluster has no primary that it could hear. One that followed and tells nothing may have heard one.
+  if (age === undefined)
+    return demoted === candidateName ? undefined : `${candidateName} does not tell when it heard a primary last`;
+  const heardAt = now() - age;
+  return heardAt > closedAt + CLOCKS_MS
+    ? `${candidateName} heard a primary at ${new Date(heardAt).toISOString()}, after the demotion of ${demoted} at ${at}`
+    : undefined;
+}
+
+/** Whether an activity read the cluster as primary. */
+function sawPrimary({ state, result }: ActivityRecord, name: string, kind: ReplicationKind): boolean {
+  return (
+    state === 'completed' &&
+    listOf(result['observations'])
+      .map(fieldsOf)
+      .some((seen) => seen['cluster'] === name && fieldsOf(seen[kind])['mode'] === 'primary')
+  );
+}
+
+/**
+ * Asks every node; where only standbys say primary while the active node says that it is none, they are asked again for
+ * a while: right after a demotion they tell what was.
+ */
+async function askOnceSettled(
+  other: ClusterAccess,
+  signal: AbortSignal,
+  kind: ReplicationKind,
+  lagMs: number,
+): Promise<RoleOpinions> {
+  const budget = new Budget(lagMs, LAG_LOOKS);
+  return budget.during(async () => {
+    for (;;) {
+      const said = await budget.look(() => askRole(other, signal, kind));
+      if (!saysSecondary(said) || !said.nodes.includes('primary') || budget.isOver) return said;
+      await delay(Math.min(SETTLE_POLL_MS, lagMs), undefined, { signal });
+    }
+  });
+}
+
+/** A promotion whose outcome is not known may take effect late: its target must stay a secondary for longer than that. */
+async function awaitSettled(
+  other: ClusterAccess,
+  signal: AbortSignal,
+  kind: ReplicationKind,
+  settleMs: number,
+): Promise<void> {
+  const { name } = other.entry;
+  const until = performance.now() + settleMs;
+  for (;;) {
+    await delay(Math.min(SETTLE_POLL_MS, settleMs), undefined, { signal });
+    const began = performance.now();
+    const said = await askRole(other, signal, kind);
+    refusePrimary(name, said, kind);
+    if (!saysSecondary(said))
+      throw unproven(name, said, `a promotion of ${name} without an answer may still take effect`, kind);
+    if (began > until) return;
+  }
+}
+
+function saysSecondary({ active }: RoleOpinions): boolean {
+  return active === 'secondary' || active === 'disabled';
+}
+
+/** @throws RunbookError STATE_DIVERGED where any node says that it is primary */
+export function refusePrimary(name: string, { nodes }: RoleOpinions, kind: ReplicationKind = 'dr'): void {
+  if (nodes.includes('primary')) {
+    throw new RunbookError(
+      'STATE_DIVERGED',
+      `${name} is still ${kind === 'dr' ? 'DR' : kind} primary: promoting another cluster would make two.`,
+      {
+        cluster: name,
+        observed: 'primary',
+        needed: 'secondary or disabled',
+        next: `Demote ${name} first, or decide promote-back.`,
+      },
+    );
+  }
+  if (nodes.includes('bootstrapping')) throw unproven(name, { active: undefined, nodes }, 'its role is changing', kind);
+}
+
+function unproven(name: string, said: RoleOpinions, why: string, kind: ReplicationKind): RunbookError {
+  const instead =
+    kind === 'dr'
+      ? 'start drFailover with {"takeOver": true}, whose approvers attest the fence'
+      : 'end this run and start performancePromotion with {"mode": "unplanned"}';
+  return new RunbookError('PRECONDITION_FAILED', `It is not proven that ${name} is not primary: ${why}.`, {
+    cluster: name,
+    observed: `${name}: active node ${said.active ?? 'silent'}; nodes ${said.nodes.join(', ')}`,
+    needed: `the active node of ${name} answers as secondary, or its demotion by this run is recent and nothing speaks against it`,
+    next: `Bring ${name} back and decide again. Where it cannot come back, fence it (no clients, no cluster port) and ${instead}. Promoting now could make two primaries.`,
+  });
+}
+
+/** Asks every node: a returning old active node may hold another opinion than the rest. */
+export async function askRole(
+  { entry, client }: ClusterAccess,
+  signal: AbortSignal,
+  kind: ReplicationKind = 'dr',
+): Promise<RoleOpinions> {
+  const status = (node: string) =>
+    kind === 'dr' ? client.dr.status({ node, signal }) : client.performance.status({ node, signal });
+  client.forgetActiveNode();
+  const [activeNode, ...nodes] = await Promise.all([
+    orElse(undefined, () => client.activeNode({ signal })),
+    ...entry.addresses.map((node) => orElse('does not answer', async () => (await status(node)).mode)),
+  ]);
+  const active = activeNode === undefined ? undefined : nodes[entry.addresses.indexOf(activeNode)];
+  return { active: active === 'unknown' || active === 'does not answer' ? undefined : active, nodes };
+}
+
+async function orElse<T, E>(otherwise: E, read: () => Promise<T>): Promise<T | E> {
+  try {
+    return await read();
+  } catch (error) {
+    if (!isRunbookError(error) || error.code === 'REQUEST_CANCELLED') throw error;
+    return otherwise;
+  }
+}

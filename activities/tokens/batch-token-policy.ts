@@ -1,0 +1,161 @@
+import type { TokenRole } from '../../src/vault';
+import type { Precondition } from '../../src/contracts/plan';
+import { check } from '../checks/switchover-rule';
+import { ATTEMPT, PROMOTE, UPDATE_PRIMARY } from '../checks/switchover-facts';
+
+/** A path of a policy with the capabilities on it. */
+export interface PolicyGrant {
+  readonly path: string;
+  readonly capabilities: readonly string[];
+}
+
+const DR_SECONDARY = 'sys/replication/dr/secondary';
+const ATTEMPT_UPDATE = `${DR_SECONDARY}/generate-operation-token/update`;
+
+/**
+ * What a batch token for DR operations may do, and nothing else: the policy `runbooks-batch` of docs/operations.md, which
+ * is derived from the sources. A test sees that both are the same.
+ */
+export const BATCH_TOKEN_GRANTS: readonly PolicyGrant[] = [
+  { path: 'auth/token/lookup-self', capabilities: ['read'] },
+  { path: 'sys/capabilities-self', capabilities: ['update'] },
+  { path: `${DR_SECONDARY}/disable`, capabilities: ['update'] },
+  { path: ATTEMPT, capabilities: ['read', 'update', 'delete'] },
+  { path: ATTEMPT_UPDATE, capabilities: ['update'] },
+  { path: `${DR_SECONDARY}/merkle-check`, capabilities: ['update'] },
+  { path: `${DR_SECONDARY}/operation-token/delete`, capabilities: ['update'] },
+  { path: PROMOTE, capabilities: ['update'] },
+  { path: `${DR_SECONDARY}/reindex`, capabilities: ['update'] },
+  { path: UPDATE_PRIMARY, capabilities: ['update'] },
+];
+
+/** Without these a batch token is of no use: promotion, and what makes the others follow. */
+const ESSENTIAL: readonly PolicyGrant[] = [
+  { path: PROMOTE, capabilities: ['update'] },
+  { path: UPDATE_PRIMARY, capabilities: ['update'] },
+];
+/** From version 2.0 of the service: with these the batch token opens the calls of a ceremony too. */
+const CEREMONY_CALLS: readonly PolicyGrant[] = [
+  { path: ATTEMPT, capabilities: ['read', 'update'] },
+  { path: ATTEMPT_UPDATE, capabilities: ['update'] },
+];
+
+export function neededGrants(ceremonyCalls: boolean): readonly PolicyGrant[] {
+  return ceremonyCalls ? [...ESSENTIAL, ...CEREMONY_CALLS] : ESSENTIAL;
+}
+
+/** Rights that no token for DR operations needs: whoever has one of them has too much. Asked, never used. */
+export const TOO_MUCH: readonly string[] = [
+  'auth/token/create',
+  'sys/policies/acl/runbooks-batch',
+  'sys/auth',
+  'sys/replication/dr/primary/demote',
+  'sys/replication/dr/primary/disable',
+  'sys/replication/performance/primary/disable',
+];
+
+/** Needed rights that are not among the given ones. */
+export function missingRights(
+  capabilities: Readonly<Record<string, readonly string[]>>,
+  needed: readonly PolicyGrant[],
+): readonly PolicyGrant[] {
+  return needed.filter(({ path, capabilities: rights }) => {
+    const given = capabilities[path] ?? [];
+    return !given.includes('root') && !rights.every((right) => given.includes(right));
+  });
+}
+
+/** The policy in HCL, as `vault policy write` takes it. */
+export function hclOf(grants: readonly PolicyGrant[]): string {
+  return grants
+    .map(({ path, capabilities }) => `path "${path}" { capabilities = [${capabilities.map(quoted).join(', ')}] }`)
+    .join('\n');
+}
+
+function quoted(word: string): string {
+  return `"${word}"`;
+}
+
+/** The command that writes the whole policy. One line: the Web UI joins the lines of a command. */
+export function policyCommand(policy: string): string {
+  return `printf '${hclOf(BATCH_TOKEN_GRANTS).replaceAll('\n', '\\n')}\\n' | vault policy write ${policy} -`;
+}
+
+/** The command that makes the token role. */
+export function roleCommand(role: string, policy: string): string {
+  return `vault write auth/token/roles/${role} allowed_policies=${policy} orphan=true renewable=false token_type=batch`;
+}
+
+/**
+ * A role by which nothing can be made but orphan batch tokens with this policy. A role for batch tokens cannot cap their
+ * life (the service refuses `token_explicit_max_ttl` there): the life is asked for with each token, and proven on it.
+ */
+export function roleRules(
+  cluster: string,
+  name: string,
+  policy: string,
+  role: TokenRole | undefined,
+  willBeMade: boolean,
+): readonly Precondition[] {
+  const command = roleCommand(name, policy);
+  if (role === undefined) {
+    if (willBeMade) return [check(`token role ${name}`, cluster, true, 'absent; this run makes it', 'a token role')];
+    return [check(`token role ${name}`, cluster, false, 'absent', 'a token role', `Make it: \`${command}\``)];
+  }
+  const also = [...role.allowedPolicies.filter((each) => each !== policy), ...role.allowedPoliciesGlob];
+  const rule = (what: string, good: boolean, observed: string, needed: string) =>
+    check(`token role ${name}: ${what}`, cluster, good, observed, needed, `Correct it: \`${command}\``);
+  const told = (value: boolean | undefined) => (value === undefined ? 'not told' : String(value));
+  return [
+    rule('orphan', role.orphan === true, told(role.orphan), 'true: other tokens end with the token that made them'),
+    rule('renewable', role.renewable === false, told(role.renewable), 'false'),
+    rule('token_type', role.tokenType === 'batch', role.tokenType ?? 'not told', 'batch'),
+    rule(
+      'allowed_policies',
+      role.allowedPolicies.includes(policy) && also.length === 0,
+      [...role.allowedPolicies, ...role.allowedPoliciesGlob].join(', ') || 'none',
+      `${policy} and no other`,
+    ),
+  ];
+}
+
+/**
+ * What the text of a policy shows. Only a hint: what a token may do is proven by the token itself before it is kept. A
+ * policy that is there and without rights may have been emptied on purpose: nobody but a person fills it again.
+ */
+export function policyRules(
+  cluster: string,
+  name: string,
+  text: string | undefined,
+  needed: readonly PolicyGrant[],
+  willBeMade: boolean,
+): readonly Precondition[] {
+  const command = policyCommand(name);
+  if (text === undefined) {
+    if (willBeMade) return [check(`policy ${name}`, cluster, true, 'absent; this run writes it', 'a policy')];
+    return [check(`policy ${name}`, cluster, false, 'absent', 'a policy', `Write it: \`${command}\``)];
+  }
+  const missing = needed.filter(({ path }) => !coveredBy(text, path));
+  return [
+    check(
+      `policy ${name}`,
+      cluster,
+      missing.length < needed.length,
+      missing.length === 0
+        ? 'names every path'
+        : `its text does not name ${missing.map(({ path }) => path).join(', ')}`,
+      'the paths that a DR operation needs',
+      `Was it emptied to end the batch tokens? Otherwise write it anew: \`${command}\``,
+    ),
+  ];
+}
+
+/** Whether a path, or a pattern that may match it, stands in the text of a policy with anything but `deny`. */
+function coveredBy(text: string, path: string): boolean {
+  const rules = [...text.matchAll(/"([^"\s]+)"\s*(?:[:=]\s*)?\{([^{}]*)/g)];
+  return rules.some(([, pattern = '', body = '']) => {
+    const prefix = pattern.replace(/[*+].*/, '');
+    const fits = pattern === path || (prefix !== pattern && path.startsWith(prefix));
+    return fits && !body.includes('"deny"');
+  });
+}

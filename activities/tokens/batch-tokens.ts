@@ -1,0 +1,153 @@
+import type { BatchTokenActivities } from '../../src/contracts/activities';
+import type { Finding } from '../../src/contracts/run-facts';
+import { RunbookError } from '../../src/errors';
+import type { ActivityDependencies } from '../dependencies';
+import { readDr } from '../roles/dr-roles';
+import { assessRotation, chooseSet, opensCeremonies } from '../plans/batch-token-assessment';
+import { makeToken, proveToken, replacedToken } from './batch-token-making';
+import { BATCH_TOKEN_GRANTS, hclOf, neededGrants } from './batch-token-policy';
+import { storeOf } from './batch-token-store';
+import type { ClusterAccess, Clusters } from '../clusters';
+import { execute, executeChange } from '../execution';
+import { observeCluster } from '../observe';
+import { readClusterId } from './operation-token';
+import { CHANGE_TIMEOUT_MS } from '../read-act-confirm';
+import { takenBy } from '../checks/switchover-facts';
+
+/** Batch tokens for DR operations, made on the primary and put where they are kept (facts 5.7, 11.16). */
+export function createBatchTokenActivities(
+  dependencies: ActivityDependencies,
+  clusters: Clusters,
+): BatchTokenActivities {
+  /** The set's rotation, with its primary as it shows itself now. */
+  const rotationOf = async (deploymentName: string, drSet: string, cluster: string, signal: AbortSignal) => {
+    const deployment = clusters.deployment(deploymentName);
+    const chosen = chooseSet(deployment, drSet);
+    if ('refused' in chosen) throw new RunbookError('PRECONDITION_FAILED', chosen.refused.name, chosen.refused);
+    const primary = clusters.of(deploymentName, cluster);
+    await mustBePrimary(primary, signal);
+    return { deployment, entry: chosen.entry, primary };
+  };
+
+  return {
+    assessBatchTokenRotation: execute(({ input }, { signal }) => assessRotation(dependencies, clusters, input, signal)),
+
+    prepareBatchTokenRole: executeChange(async ({ deployment, cluster, drSet }, execution) => {
+      const { signal } = execution;
+      const { entry, primary } = await rotationOf(deployment, drSet, cluster, signal);
+      const { client } = primary;
+      const reading = async () => ({ token: await primary.credential(), signal });
+      const writing = async () => ({ token: await primary.credential(), timeoutMs: CHANGE_TIMEOUT_MS });
+      const made: string[] = [];
+      // What is there is never changed: a policy may have been emptied on purpose.
+      if ((await client.sys.policy(entry.policy, await reading())) === undefined) {
+        execution.throwIfCancelled();
+        await client.sys.writePolicy({ name: entry.policy, policy: hclOf(BATCH_TOKEN_GRANTS) }, await writing());
+        made.push(`policy ${entry.policy}`);
+      }
+      if ((await client.sys.tokenRole(entry.role, await reading())) === undefined) {
+        execution.throwIfCancelled();
+        await client.sys.writeBatchTokenRole({ role: entry.role, allowedPolicies: [entry.policy] }, await writing());
+        made.push(`token role ${entry.role}`);
+      }
+      return {
+        outcome: made.length > 0 ? 'done' : 'already',
+        observed: made.length > 0 ? `made ${made.join(' and ')}` : 'both are there',
+        confirmedAt: Date.now(),
+        calls: made.length,
+      };
+    }),
+
+    rotateBatchToken: executeChange(async ({ deployment: name, cluster, drSet }, execution) => {
+      const { signal, doubt } = execution;
+      const triedBefore = doubt.mayHaveSent;
+      const { deployment, entry, primary } = await rotationOf(name, drSet, cluster, signal);
+      const members = (deployment.drSets.get(drSet) ?? []).map((member) => clusters.of(name, member));
+      const seen = await Promise.all(members.map((member) => observeCluster(member, signal)));
+      const needed = neededGrants(opensCeremonies(deployment, drSet, seen));
+      const store = storeOf(clusters, entry.sink);
+      // Before anything is made: a token that cannot be kept would be one that nobody holds.
+      await store.check(signal);
+      const replaced = await replacedToken(primary, await store.read(signal), signal);
+
+      const { token, extra } = await makeToken(execution, primary, entry);
+      const proven = await proveToken(primary, token, entry, needed, signal);
+      const taken = await Promise.all(
+        seen
+          .filter(({ dr }) => dr?.mode === 'secondary')
+          .map(async (each) => ({
+            cluster: each.cluster,
+            how: await takenBy(clusters.of(name, each.cluster), each, token, signal),
+          })),
+      );
+      const refusing = taken.filter(({ how }) => how === 'refused').map((each) => each.cluster);
+
+      execution.throwIfCancelled();
+      await store.replace(token, signal);
+      const kept = await store.read(signal);
+      if (kept?.reveal() !== token.reveal()) throw notKept(store.where);
+      return {
+        drSet,
+        primary: cluster,
+        sink: store.where,
+        expiresAt: proven.expiresAt,
+        ttlSeconds: proven.ttlSeconds,
+        rights: proven.rights,
+        provenOn: taken.filter(({ how }) => how === 'taken').map((each) => each.cluster),
+        notCheckableOn: taken.filter(({ how }) => how === 'not-checkable').map((each) => each.cluster),
+        ...(replaced === undefined ? {} : { replaced }),
+        extraTokens: extra + (triedBefore ? 1 : 0),
+        findings: [
+          ...proven.findings,
+          ...refusing.map((each) => refusedBy(each)),
+          ...extraToken(cluster, extra, triedBefore, proven.ttlSeconds),
+        ],
+      };
+    }),
+  };
+}
+
+/** A DR secondary or a lost primary must not be asked: what it makes would not be of its set's present data. */
+async function mustBePrimary(access: ClusterAccess, signal: AbortSignal): Promise<void> {
+  await readClusterId(access, signal);
+  const { mode } = await readDr(access, signal);
+  if (mode === 'primary') return;
+  throw new RunbookError('PRECONDITION_FAILED', `${access.entry.name} is not the DR primary now.`, {
+    cluster: access.entry.name,
+    observed: mode,
+    needed: 'primary',
+    next: 'Start batchTokenRotation again when a cluster of the set is primary.',
+  });
+}
+
+function notKept(where: string): RunbookError {
+  return new RunbookError('STATE_DIVERGED', `Another token than the new one is at ${where}.`, {
+    observed: 'another token',
+    needed: 'the new one',
+    next: 'Find out who else writes there, then retry: another token is made.',
+  });
+}
+
+function refusedBy(cluster: string): Finding {
+  return {
+    severity: 'warning',
+    code: 'batch-token-refused',
+    text: `${cluster} refuses the new batch token for reading its generation slot.`,
+    next: `See that ${cluster} streams from the primary, and that the policy has reached it; then rotate again.`,
+  };
+}
+
+function extraToken(cluster: string, extra: number, triedBefore: boolean, ttlSeconds: number): readonly Finding[] {
+  if (extra === 0 && !triedBefore) return [];
+  const how =
+    extra > 0
+      ? `${extra} ${extra === 1 ? 'answer was' : 'answers were'} lost`
+      : 'a worker was lost, or an earlier try failed';
+  return [
+    {
+      severity: 'info',
+      code: 'extra-batch-token',
+      text: `While the batch token of ${cluster} was made, ${how}: a further token may exist that nobody holds. It ends by itself within ${ttlSeconds} s.`,
+    },
+  ];
+}

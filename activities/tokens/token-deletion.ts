@@ -1,0 +1,101 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import type { TokenDisposal } from '../../src/contracts/activities';
+import type { OperationTokenReference } from '../../src/contracts/ceremony';
+import { isRunbookError } from '../../src/errors';
+import type { RunContext } from '../../src/keys';
+import { openValue } from '../../src/keys';
+import type { ActivityDependencies } from '../dependencies';
+import { readDr } from '../roles/dr-roles';
+import type { ClusterAccess, Clusters } from '../clusters';
+import type { Execution } from '../execution';
+import { readClusterId } from './operation-token';
+import { CHANGE_TIMEOUT_MS } from '../read-act-confirm';
+
+const TRIES = 4;
+/** After an answer that proves nothing; doubles with each try. */
+const PAUSE_MS = 500;
+/** As {@link PAUSE_MS}, where the cluster restarts or chooses another leader. */
+const RESTART_PAUSE_MS = 1_000;
+const REFUSALS: ReadonlySet<string> = new Set(['PERMISSION_DENIED', 'BAD_REQUEST']);
+
+/**
+ * Deletes one generated operation token, and proves that it is refused afterwards (interface 4.1:
+ * `operation-token/delete`).
+ *
+ * @param binding - the run that sealed the token: the activity's own, or the one that the ledger of this worker names
+ * @param sentBefore - an earlier deletion may have taken effect: a token that stays refused is dead then
+ */
+export async function deleteToken(
+  dependencies: ActivityDependencies,
+  clusters: Clusters,
+  deployment: string,
+  token: Extract<OperationTokenReference, { source: 'sealed' }>,
+  binding: RunContext,
+  execution: Execution,
+  sentBefore = false,
+): Promise<TokenDisposal> {
+  const { cluster } = token;
+  const { signal } = execution;
+  try {
+    const access = clusters.of(deployment, cluster);
+    const clusterId = await readClusterId(access, signal);
+    const drOperationToken = await openValue(dependencies.sealKeyring, binding, token.value, {
+      kind: 'operation-token',
+      cluster,
+      clusterId,
+      use: 'dr.operation-token.delete',
+      forDeletion: true,
+    });
+    let accepted = false;
+    // An answer was lost here, or with an attempt before this one: the token may be dead already.
+    let mayBeDead = sentBefore || execution.doubt.mayHaveSent;
+    let last = 'no clear answer';
+    for (let tries = 1; tries <= TRIES; tries += 1) {
+      execution.throwIfCancelled();
+      let pauseMs = PAUSE_MS;
+      try {
+        await access.client.dr.secondary.deleteOperationToken(
+          { drOperationToken },
+          { signal, timeoutMs: CHANGE_TIMEOUT_MS },
+        );
+        accepted = true;
+        last = 'still accepted after its deletion';
+        // Once more, on purpose and at once: a dead token is refused, which is the proof.
+        continue;
+      } catch (error) {
+        if (!isRunbookError(error) || error.code === 'REQUEST_CANCELLED') throw error;
+        execution.progress(`${error.code} at ${cluster}`);
+        mayBeDead ||= !error.outcomeKnown;
+        if (error.outcomeKnown && !error.retryable) {
+          const mode = await modeOf(access, signal);
+          if (mode !== undefined && mode !== 'secondary')
+            return { cluster, state: 'kept', text: `${cluster} is ${mode} and refuses deletion (${error.code})` };
+          if (!REFUSALS.has(error.code)) return { cluster, state: 'unproven', text: error.code };
+          if (accepted) return { cluster, state: 'deleted', text: 'deleted, and refused afterwards' };
+          // A node that restarts refuses living tokens too: only a refusal that stays counts, and only after a deletion.
+          if (tries === TRIES && mayBeDead)
+            return { cluster, state: 'deleted', text: 'its deletion lost its answer, and it is refused since' };
+          last = `refused (${error.code}) without a deletion before`;
+        } else {
+          last = accepted ? 'deleted, and no clear answer since' : 'no clear answer';
+          pauseMs = Math.max(error.retryAfterMs ?? 0, RESTART_PAUSE_MS);
+        }
+      }
+      if (tries < TRIES) await delay(pauseMs * 2 ** (tries - 1), undefined, { signal });
+    }
+    return { cluster, state: 'unproven', text: last };
+  } catch (error) {
+    if (!isRunbookError(error) || error.code === 'REQUEST_CANCELLED') throw error;
+    return { cluster, state: 'unproven', text: `${error.code}: ${error.message}` };
+  }
+}
+
+/** The cluster's DR mode; undefined where it cannot be read now. */
+async function modeOf(access: ClusterAccess, signal: AbortSignal): Promise<string | undefined> {
+  try {
+    return (await readDr(access, signal)).mode;
+  } catch (error) {
+    if (!isRunbookError(error) || !error.retryable) throw error;
+    return undefined;
+  }
+}

@@ -1,0 +1,212 @@
+import { createHash } from 'node:crypto';
+import type { EnvelopeReceipt, EnvelopeVerdictCode } from '../contracts/receipts';
+import type { Principal } from '../contracts/run-facts';
+import { unwrapDocument } from '../contracts/signals';
+import { claimedHeader } from '../documents/documents';
+import { envelopePayload, tokenEnvelopePayload } from '../documents/envelope';
+import type { EnvelopePayload } from '../documents/envelope';
+import { DOCUMENT_TYPES, documentDigest, MAX_DOCUMENT_LENGTH, strictBase64url, verifyDocument } from './documents';
+import type { DocumentType } from './documents';
+import { holdsPlainShare, looksLikeShare } from './key-shares';
+import { isAmong, keyOfPerson } from './people';
+import type { PersonFacts, PersonLookup } from './people';
+
+export { createEnvelope, SHARE_CONTEXT, TOKEN_CONTEXT } from '../documents/envelope';
+export type { EnvelopePayload } from '../documents/envelope';
+
+/** What stage 1 must know of the ceremony; every member is public. */
+export interface CeremonyFacts {
+  readonly cid: string;
+  readonly epoch: number;
+  readonly invitationDigest: string;
+  readonly holders: readonly string[];
+  /** End of the collecting, seconds since 1970. */
+  readonly exp: number;
+  /** What is collected: envelopes of a ceremony where it is not said. None takes those of another. */
+  readonly envelopes?: keyof typeof TYPES;
+}
+
+/** How an envelope arrived. */
+export interface Arrival {
+  /** The signal event's time in milliseconds: it alone decides about expiry. */
+  readonly receivedAt: number;
+  /** The server's principal on the signal's event, where authentication is on. */
+  readonly principal?: Principal | undefined;
+}
+
+/** All whom the server saw send an envelope that is in hand already. */
+export type SendersOf = (envelope: unknown) => Promise<readonly Principal[]>;
+
+/** An envelope that passed stage 1. */
+export interface InspectedEnvelope {
+  readonly payload: EnvelopePayload & { readonly cluster?: string };
+  readonly digest: string;
+  readonly person: PersonFacts;
+}
+
+/** Stage 1 gave a refusal. */
+interface RefusedEnvelope {
+  readonly refused: EnvelopeReceipt;
+}
+
+/**
+ * Stage 1, on arrival: cheap and without ceremony keys. Size, form, plain text, ceremony, epoch, invited, the
+ * attestation that the inventory demands of this person, time.
+ *
+ * @param envelope as it arrived; anything at all.
+ * @returns a receipt that repeats nothing of what arrived but a known holder's name and the sequence number.
+ */
+export async function inspectEnvelope(
+  envelope: unknown,
+  context: { readonly ceremony: CeremonyFacts; readonly person: PersonLookup } & Arrival,
+): Promise<EnvelopeReceipt> {
+  return receiptOf(await examineEnvelope(envelope, context));
+}
+
+/** The receipt for what stage 1 gave. */
+export function receiptOf(
+  examined: InspectedEnvelope | RefusedEnvelope,
+  verdict: EnvelopeVerdictCode = 'accepted',
+): EnvelopeReceipt {
+  if ('refused' in examined) return examined.refused;
+  const { payload, digest } = examined;
+  return { holder: payload.holder, seq: payload.seq, envelopeDigest: digest, verdict };
+}
+
+/** As {@link inspectEnvelope}, and gives the members of an envelope that passes. */
+export async function examineEnvelope(
+  envelope: unknown,
+  context: {
+    readonly ceremony: CeremonyFacts;
+    readonly person: PersonLookup;
+    readonly sendersOf?: SendersOf | undefined;
+  } & Partial<Arrival>,
+): Promise<InspectedEnvelope | RefusedEnvelope> {
+  const wanted = TYPES[context.ceremony.envelopes ?? 'ceremony'];
+  const read = readEnvelope(unwrapDocument(envelope), wanted);
+  if (typeof read === 'string') return { refused: { envelopeDigest: '', verdict: read } };
+  const { payload, digest, jws } = read;
+  const person = context.person(payload.holder);
+  const refuse = (verdict: EnvelopeVerdictCode): RefusedEnvelope => ({
+    // A name that the inventory does not know is text of the sender: it could be anything.
+    refused: { ...(person && { holder: person.name, seq: payload.seq }), envelopeDigest: digest, verdict },
+  });
+
+  const { ceremony } = context;
+  const other = jws === undefined ? undefined : otherKind(jws, wanted);
+  if (other !== undefined) return refuse(other);
+  if (payload.cid !== ceremony.cid) return refuse('wrong-ceremony');
+  if (payload.epoch !== ceremony.epoch) return refuse('wrong-epoch');
+  if (payload.inv !== ceremony.invitationDigest) return refuse('wrong-ceremony');
+  if (person === undefined || !ceremony.holders.includes(payload.holder)) return refuse('not-invited');
+  const { principal, sendersOf } = context;
+  const senders =
+    principal === undefined ? () => sendersOf?.(envelope) ?? Promise.resolve([]) : () => Promise.resolve([principal]);
+  const attestation = await checkAttestation(jws, wanted, person, senders);
+  if (attestation !== undefined) return refuse(attestation);
+  if (context.receivedAt !== undefined && context.receivedAt > ceremony.exp * 1000) return refuse('expired');
+  return { payload, digest, person };
+}
+
+/** What the inventory demands of this person; it cannot be lowered by what arrives. Undefined where it is met. */
+async function checkAttestation(
+  jws: string | undefined,
+  wanted: DocumentType,
+  person: PersonFacts,
+  senders: () => Promise<readonly Principal[]>,
+): Promise<EnvelopeVerdictCode | undefined> {
+  if (jws === undefined) {
+    if (person.attestation === 'signed') return 'not-signed';
+  } else {
+    try {
+      await verifyDocument(jws, wanted, (kid) => keyOfPerson(person, kid));
+    } catch {
+      return 'wrong-signer';
+    }
+  }
+  if (person.attestation === 'principal' && !isAmong(person, await senders())) return 'wrong-signer';
+  return undefined;
+}
+
+const TYPES = {
+  ceremony: DOCUMENT_TYPES.share,
+  rehearsal: DOCUMENT_TYPES.rehearsalShare,
+  tokens: DOCUMENT_TYPES.token,
+} as const;
+
+/** A rehearsal's envelope in a ceremony, and the other way round, are told by name: the holder sees what he mixed up. */
+function otherKind(jws: string, wanted: DocumentType): EnvelopeVerdictCode | undefined {
+  const { typ } = claimedHeader(jws);
+  if (wanted === DOCUMENT_TYPES.share && typ === DOCUMENT_TYPES.rehearsalShare) return 'rehearsal-envelope';
+  if (wanted === DOCUMENT_TYPES.rehearsalShare && typ === DOCUMENT_TYPES.share) return 'share-in-rehearsal';
+  const known: readonly (string | undefined)[] = Object.values(TYPES);
+  return typ !== wanted && known.includes(typ) ? 'other-kind' : undefined;
+}
+
+function readEnvelope(
+  input: unknown,
+  wanted: DocumentType,
+): { payload: InspectedEnvelope['payload']; digest: string; jws: string | undefined } | EnvelopeVerdictCode {
+  if (sizeOf(input) > MAX_DOCUMENT_LENGTH) return 'too-large';
+  const jws = typeof input === 'string' && isDocument(input) ? input : undefined;
+  const members = jws === undefined ? input : payloadOf(jws);
+  const type = jws === undefined ? wanted : claimedHeader(jws).typ;
+  const parsed = (type === DOCUMENT_TYPES.token ? tokenEnvelopePayload : envelopePayload).safeParse(members);
+  if (!parsed.success) return holdsPlainShare(withoutExpected(members)) ? 'plain-text-share' : 'malformed';
+
+  const payload: InspectedEnvelope['payload'] = parsed.data;
+  const { cid, inv, holder, ct } = payload;
+  const misplaced = looksLikeShare(cid) || looksLikeShare(holder) || (!isDigest(inv) && looksLikeShare(inv));
+  if (misplaced || looksLikeShare(ct)) return 'plain-text-share';
+  return { payload, digest: jws === undefined ? plainDigest(payload, wanted) : documentDigest(jws), jws };
+}
+
+function sizeOf(input: unknown): number {
+  try {
+    return typeof input === 'string' ? input.length : JSON.stringify(input ?? null).length;
+  } catch {
+    return Number.POSITIVE_INFINITY;
+  }
+}
+
+function isDocument(text: string): boolean {
+  return /^eyJ[A-Za-z0-9_-]*\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+$/.test(text);
+}
+
+function isDigest(text: string): boolean {
+  return strictBase64url(text)?.length === 32 && text.length === 43;
+}
+
+/** The payload of a JWS, unverified: a share in plain text is looked for also where the signature is wrong. */
+function payloadOf(jws: string): unknown {
+  try {
+    return JSON.parse(Buffer.from(jws.split('.')[1] ?? '', 'base64url').toString('utf8'));
+  } catch {
+    return undefined;
+  }
+}
+
+/** An envelope that lacks a member is malformed, not a leak: what stands where it belongs is not taken for a share. */
+function withoutExpected(members: unknown): unknown {
+  if (typeof members !== 'object' || members === null || Array.isArray(members)) return members;
+  return Object.fromEntries(
+    Object.entries(members).filter(([key, value]) => !(key === 'inv' && typeof value === 'string' && isDigest(value))),
+  );
+}
+
+/** Digest of an unsigned envelope: over its members in the order of the protocol. */
+function plainDigest(payload: InspectedEnvelope['payload'], typ: DocumentType): string {
+  const { cid, epoch, inv, holder, seq, iat, ct, cluster } = payload;
+  const members = JSON.stringify([
+    typ,
+    cid,
+    epoch,
+    inv,
+    holder,
+    seq,
+    iat,
+    ct,
+    ...(cluster === undefined ? [] : [cluster]),
+  ]);
+  return createHash('sha256').update(members).digest('base64url');
+}

@@ -1,0 +1,49 @@
+import { randomInt } from 'node:crypto';
+import { armor, Encrypter } from 'age-encryption';
+import { Secret } from '../secret';
+import { formatPublicKey, newSigningKey } from './signing-keys';
+
+export { readHolderKey } from '../documents/signing-keys';
+
+/** A person's new signing key: the file to keep, the line for the inventory. */
+interface CreatedHolderKey {
+  /** Armored age file, protected by the passphrase. */
+  readonly file: string;
+  readonly kid: string;
+  /** `<kid>:<x>`, for `publicKeys` in the inventory. */
+  readonly inventoryLine: string;
+}
+
+/** Without letters and digits that people take for one another. */
+const PASSPHRASE_ALPHABET = 'abcdefghjkmnpqrstuvwxyz23456789';
+const PASSPHRASE_GROUPS = 5;
+const PASSPHRASE_GROUP_LENGTH = 5;
+/** age's own default: about a second on a small machine. */
+const SCRYPT_WORK_FACTOR = 18;
+
+/** A random passphrase of 25 characters in groups of five (more than 120 bits). */
+export function generatePassphrase(): Secret<'passphrase'> {
+  const group = () =>
+    Array.from(
+      { length: PASSPHRASE_GROUP_LENGTH },
+      () => PASSPHRASE_ALPHABET[randomInt(PASSPHRASE_ALPHABET.length)],
+    ).join('');
+  return new Secret('passphrase', Array.from({ length: PASSPHRASE_GROUPS }, group).join('-'));
+}
+
+/**
+ * Makes a person's Ed25519 signing key in a passphrase-protected age file, which the `age` program opens too.
+ *
+ * @param workFactor base-2 logarithm of the scrypt cost; lower only in tests.
+ */
+export async function createHolderKey(
+  passphrase: Secret<'passphrase'>,
+  workFactor = SCRYPT_WORK_FACTOR,
+): Promise<CreatedHolderKey> {
+  const { key, jwk } = newSigningKey();
+  const encrypter = new Encrypter();
+  encrypter.setPassphrase(passphrase.reveal());
+  encrypter.setScryptWorkFactor(workFactor);
+  const file = armor.encode(await encrypter.encrypt(jwk.reveal()));
+  return { file: file.endsWith('\n') ? file : `${file}\n`, kid: key.kid, inventoryLine: formatPublicKey(key) };
+}

@@ -1,0 +1,1 @@
+export { holdsPlainShare, looksLikeShare, parseShare, SHARE_BYTES } from '../documents/key-shares';

@@ -1,0 +1,110 @@
+import type { Principal } from '../../src/contracts/run-facts';
+import { signApproval, signDecision, verifyApproval, verifyDecision } from '../../src/keys/approvals';
+import { signDocument } from '../../src/keys/documents';
+import { failureOf, jwt, lookup, person, RUN } from './builders';
+
+const ada = person('ada');
+const ben = person('ben', 'claimed');
+const pia = person('pia', 'principal', 'user:pia');
+const context = { run: RUN, person: lookup(ada, ben, pia), gate: 'plan', planDigest: 'digest-of-the-plan' };
+const approval = {
+  ...RUN,
+  gate: 'plan',
+  planDigest: 'digest-of-the-plan',
+  verdict: 'approve' as const,
+  comment: 'looks good',
+  name: 'ada',
+  iat: 1_900_000_000,
+};
+const decision = {
+  ...RUN,
+  step: 'Demote east',
+  parkingNo: 1,
+  action: 'retry' as const,
+  reason: 'disk is back',
+  name: 'ada',
+  iat: 1_900_000_000,
+};
+const parked = { step: 'Demote east', parkingNo: 1 };
+const CANARY = 'canary-of-an-approver';
+
+async function refused(document: unknown, changes: { principal?: Principal } = {}): Promise<string> {
+  const { code, text } = await failureOf(() => verifyApproval(document, { ...context, ...changes }));
+  expect(code).toBe('DOCUMENT_INVALID');
+  expect(text).not.toContain(CANARY);
+  return text;
+}
+
+describe('an approval', () => {
+  it('counts as the inventory declares its person', async () => {
+    const signed = await verifyApproval(await signApproval(approval, ada.key), context);
+    expect(signed).toMatchObject({ name: 'ada', how: 'signed', verdict: 'approve', comment: 'looks good' });
+    const claimed = await verifyApproval({ ...approval, name: 'ben' }, context);
+    expect(claimed).toMatchObject({ name: 'ben', how: 'claimed' });
+    const seen = await verifyApproval({ ...approval, name: 'pia' }, { ...context, principal: jwt('user:pia') });
+    expect(seen).toMatchObject({ name: 'pia', how: 'principal' });
+    expect(new Set([signed.digest, claimed.digest, seen.digest]).size).toBe(3);
+  });
+
+  it('may travel inside an object, as the start form of a browser likes it', async () => {
+    const document = await signApproval(approval, ada.key);
+    await expect(verifyApproval({ document }, context)).resolves.toMatchObject({ name: 'ada', how: 'signed' });
+  });
+
+  it('cannot be claimed for a person who signs, nor for one whom the server must see', async () => {
+    expect(await refused(approval)).toContain('demands a signature');
+    await refused({ ...approval, name: 'pia' });
+    await refused({ ...approval, name: 'pia' }, { principal: jwt('user:ben') });
+    await refused(await signApproval({ ...approval, name: 'pia' }, pia.key));
+  });
+
+  it("is not signed with another person's key, nor as another document", async () => {
+    await refused(await signApproval(approval, ben.key));
+    await refused(await signDocument('runbooks-decision-v1', approval, ada.key));
+  });
+
+  it.each([
+    ['another namespace', { ns: 'other' }],
+    ['another workflow', { wid: 'deployment:other' }],
+    ['another run', { rid: 'other' }],
+    ['another gate', { gate: 'go' }],
+    ['another plan', { planDigest: 'other' }],
+    ['a person whom the inventory does not know', { name: CANARY }],
+    ['an unknown verdict', { verdict: CANARY }],
+    ['a further member', { extra: CANARY }],
+  ])('is refused for %s', async (_what, changes) => {
+    await refused(await signDocument('runbooks-approval-v1', { ...approval, ...changes }, ada.key));
+    await refused({ ...approval, name: 'ben', ...changes });
+  });
+
+  it.each([[undefined], [null], [CANARY], [{ undecodable: 'json/protobuf' }], [[]], [`eyJ.${CANARY}.c`]])(
+    'is refused where it is none: %p',
+    async (value) => {
+      await refused(value);
+    },
+  );
+
+  it('shows no secret that stands in its comment', async () => {
+    const leaking = { ...approval, name: 'ben', comment: 'use hvs.CAESIJ3dKxGZ0bYt2lPq0w8example' };
+    expect((await verifyApproval(leaking, context)).comment).toBe('use [redacted token]');
+  });
+});
+
+describe('a decision', () => {
+  it('serves the parking that it names', async () => {
+    const verified = await verifyDecision(await signDecision(decision, ada.key), { ...context, parked });
+    expect(verified).toMatchObject({ name: 'ada', how: 'signed', action: 'retry', step: 'Demote east', parkingNo: 1 });
+  });
+
+  it.each([
+    ['another step', { step: 'Promote west' }],
+    ['an earlier parking', { parkingNo: 2 }],
+    ['another run', { rid: 'other' }],
+    ['an unknown action', { action: 'purge' }],
+    ['no reason', { reason: '' }],
+  ])('is refused for %s', async (_what, changes) => {
+    const jws = await signDocument('runbooks-decision-v1', { ...decision, ...changes }, ada.key);
+    const failure = await failureOf(() => verifyDecision(jws, { ...context, parked }));
+    expect(failure.code).toBe('DOCUMENT_INVALID');
+  });
+});

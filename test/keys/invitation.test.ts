@@ -1,0 +1,138 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import * as openpgp from 'openpgp';
+import { signDocument } from '../../src/keys/documents';
+import { openToken } from '../../src/keys/ceremony-keys';
+import { createInvitation, readOwnInvitation, verifyInvitation } from '../../src/keys/invitation';
+import type { CreatedInvitation } from '../../src/keys/invitation';
+import { KeyRecords } from '../../src/keys/key-records';
+import { newSigningKey } from '../../src/keys/signing-keys';
+import { failureOf, invitationFacts, RUN, sharedCeremonyKeys } from './builders';
+
+const NOW = 1_900_000_000_000;
+const { key } = newSigningKey();
+const stranger = newSigningKey().key;
+const pins = [{ environment: 'production', kid: key.kid, x: key.x }];
+let directory: string;
+let records: KeyRecords;
+let created: CreatedInvitation;
+
+beforeAll(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'invitation-'));
+  records = await KeyRecords.open({ directory, storage: 'disk' });
+  created = await createInvitation(records, key, RUN, invitationFacts(), NOW);
+});
+afterAll(() => rm(directory, { recursive: true }));
+
+const verify = (jws: unknown, changes: { now?: number; holder?: string; pins?: typeof pins } = {}) =>
+  verifyInvitation(jws, { pins, now: NOW, holder: 'cyd', ...changes });
+
+describe('an invitation', () => {
+  it('says everything that the protocol lists, of the run in whose name it is made', async () => {
+    const { invitation, digest, environment } = await verify(created.jws);
+    expect(environment).toBe('production');
+    expect(digest).toBe(created.digest);
+    expect(Object.keys(invitation).sort()).toEqual(
+      'cid epoch erasure exp holders iat inputDigest kind ns pgp reason recipient requestedBy rid runbook targets threshold useFor wid'.split(
+        ' ',
+      ),
+    );
+    expect(invitation).toMatchObject({
+      ...RUN,
+      epoch: 1,
+      erasure: 'best-effort',
+      iat: NOW / 1000,
+      exp: NOW / 1000 + 1800,
+      useFor: 1800,
+    });
+  });
+
+  it('belongs to a stored record with the keys that it names', async () => {
+    const record = await records.read({ run: RUN, cid: created.invitation.cid, epoch: 1 }, NOW);
+    expect(record.keys).toMatchObject({
+      recipient: created.invitation.recipient,
+      pgpFingerprint: created.invitation.pgp,
+    });
+    expect(record).toMatchObject({ invitation: created.jws, invitationDigest: created.digest, threshold: 3 });
+    await expect(readOwnInvitation(record, key)).resolves.toMatchObject({ invitation: created.invitation });
+  });
+
+  it('is made once also where two attempts of the same run make it side by side', async () => {
+    const facts = { ...invitationFacts(), epoch: 2, cid: '5f1d7c0a-93c4-4b0e-8a7e-2f6f1f6f0c11' };
+    const [one, other] = await Promise.all([
+      createInvitation(records, key, RUN, facts, NOW),
+      createInvitation(records, key, RUN, facts, NOW + 1000),
+    ]);
+    expect(one).toEqual(other);
+  });
+
+  it('is made once: a retry of the same run gets the same one', async () => {
+    const again = await createInvitation(records, key, RUN, invitationFacts(), NOW + 1000);
+    expect(again).toEqual(created);
+  });
+
+  it('is another one for another epoch, another run and other targets', async () => {
+    const { cid } = created.invitation;
+    const nextEpoch = await createInvitation(records, key, RUN, invitationFacts({ epoch: 2, cid }), NOW);
+    expect(nextEpoch.invitation).toMatchObject({ cid, epoch: 2 });
+    expect(nextEpoch.invitation.recipient).not.toBe(created.invitation.recipient);
+    const otherRun = await createInvitation(records, key, { ...RUN, rid: 'other' }, invitationFacts(), NOW);
+    expect(otherRun.invitation.cid).not.toBe(cid);
+    const changed = invitationFacts({ cid, reason: 'another reason' });
+    expect((await failureOf(() => createInvitation(records, key, RUN, changed, NOW))).code).toBe('STATE_DIVERGED');
+  });
+
+  it('is not made where fewer holders are listed than key shares are required', async () => {
+    const facts = invitationFacts({ holders: ['ben', 'ben', 'cyd'] });
+    expect((await failureOf(() => createInvitation(records, key, RUN, facts, NOW))).code).toBe('INVALID_INPUT');
+  });
+
+  it.each([
+    ['not pinned', { pins: [] }],
+    ['pinned with another key', { pins: [{ environment: 'production', kid: stranger.kid, x: stranger.x }] }],
+    ['expired', { now: NOW + 1_800_000 }],
+    ['for others', { holder: 'eve' }],
+  ])('is refused by the holder where it is %s', async (_what, changes) => {
+    expect((await failureOf(() => verify(created.jws, changes))).code).toBe('DOCUMENT_INVALID');
+  });
+
+  it.each([
+    ['a further member', { extra: 1 }],
+    ['an unknown use', { targets: [{ ...invitationFacts().targets[0], uses: ['dr.everything'] }] }],
+    [
+      'a recipient that is not post-quantum',
+      { recipient: 'age1qyqszqgpqyqszqgpqyqszqgpqyqszqgpqyqszqgpqyqszqgpqyqsvzn9d0' },
+    ],
+  ])('is refused with %s, although the signature is right', async (_what, changes) => {
+    const jws = await signDocument('runbooks-invitation-v1', { ...created.invitation, ...changes }, key);
+    expect((await failureOf(() => verify(jws))).code).toBe('DOCUMENT_INVALID');
+  });
+
+  it('is not another document of the same signer', async () => {
+    const jws = await signDocument('runbooks-approval-v1', created.invitation, key);
+    expect((await failureOf(() => verify(jws))).code).toBe('DOCUMENT_INVALID');
+  });
+});
+
+describe('the OpenPGP key of a ceremony', () => {
+  it('opens a token that the service encrypted to the public key that it was given', async () => {
+    const keys = await sharedCeremonyKeys();
+    const encryptionKeys = await openpgp.readKey({ binaryKey: Buffer.from(keys.pgpPublicKey, 'base64') });
+    expect(encryptionKeys.getFingerprint()).toBe(keys.pgpFingerprint);
+    const message = await openpgp.createMessage({ text: 'hvs.canary' });
+    const encrypted: unknown = await openpgp.encrypt({ message, encryptionKeys, format: 'binary' });
+    const encoded = Buffer.from(encrypted as Uint8Array).toString('base64');
+    expect((await openToken(keys, 'operation-token', encoded)).reveal()).toBe('hvs.canary');
+  });
+
+  it.each([[''], ['canary'], ['aHZzLmNhbmFyeQ==']])(
+    'gives a fixed text for what does not open: %p',
+    async (encoded) => {
+      const keys = await sharedCeremonyKeys();
+      const failure = await failureOf(() => openToken(keys, 'operation-token', encoded));
+      expect(failure.code).toBe('RESPONSE_INVALID');
+      expect(failure.text).not.toContain('canary');
+    },
+  );
+});

@@ -1,0 +1,169 @@
+import { createHash } from 'node:crypto';
+import { link, mkdtemp, readdir, readFile, rm, stat, utimes, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { inspect } from 'node:util';
+import { KeyRecords } from '../../src/keys/key-records';
+import type { NewKeyRecord } from '../../src/keys/key-records';
+import { CID, DIGEST, failureOf, record, RUN, sharedCeremonyKeys } from './builders';
+
+const NOW = 1_900_000_000_000;
+/** As `RUN` names its files. */
+const OF_RUN = createHash('sha256')
+  .update(JSON.stringify([RUN.ns, RUN.wid, RUN.rid]))
+  .digest('hex')
+  .slice(0, 32);
+const NAME = { run: RUN, cid: CID, epoch: 1 };
+const TMPFS = async () => 0x01021994;
+let directory: string;
+let records: KeyRecords;
+
+async function entry(changes: Partial<NewKeyRecord> = {}): Promise<NewKeyRecord> {
+  const { state: _state, destroyAfter: _after, ...created } = record(await sharedCeremonyKeys());
+  return { ...created, exp: NOW / 1000 + 1800, useFor: 600, ...changes };
+}
+
+beforeEach(async () => {
+  directory = join(await mkdtemp(join(tmpdir(), 'key-records-')), 'keys');
+  records = await KeyRecords.open({ directory, storage: 'memory', fileSystemType: TMPFS });
+});
+afterEach(() => rm(join(directory, '..'), { recursive: true }));
+
+describe('the key directory', () => {
+  it('must be on a tmpfs where memory is asked for', async () => {
+    const ext4 = async () => 0xef53;
+    const failure = await failureOf(() => KeyRecords.open({ directory, storage: 'memory', fileSystemType: ext4 }));
+    expect(failure.code).toBe('KEY_STORAGE_REFUSED');
+  });
+
+  it('says best-effort on a disk, and what the kernel says decides', async () => {
+    const onDisk = await KeyRecords.open({ directory, storage: 'disk' });
+    expect([records.erasure, onDisk.erasure]).toEqual(['memory', 'best-effort']);
+    const real = await failureOf(() => KeyRecords.open({ directory: '/proc/self', storage: 'memory' }));
+    expect(real.code).toBe('KEY_STORAGE_REFUSED');
+  });
+
+  it('has one identifier, also where two workers open it at the same moment', async () => {
+    const fresh = join(directory, 'fresh');
+    const opened = await Promise.all(
+      Array.from({ length: 8 }, () => KeyRecords.open({ directory: fresh, storage: 'disk' })),
+    );
+    expect(new Set(opened.map(({ keyHome }) => keyHome)).size).toBe(1);
+    expect(opened[0]?.keyHome).toMatch(/^[0-9a-f]{16}$/);
+    expect((await stat(fresh)).mode & 0o777).toBe(0o700);
+  });
+
+  it('is refused where key-home holds something else', async () => {
+    await writeFile(join(directory, 'key-home'), '../../elsewhere');
+    expect((await failureOf(() => KeyRecords.open({ directory, storage: 'disk' }))).code).toBe('KEY_STORAGE_REFUSED');
+  });
+});
+
+describe('key records', () => {
+  it('come back as they were stored, from a file that only its owner reads', async () => {
+    const created = await records.create(await entry());
+    const read = await records.read(NAME, NOW);
+    expect(read).toEqual(created);
+    expect(read.keys.identity.reveal()).toBe((await sharedCeremonyKeys()).identity.reveal());
+    expect(read).toMatchObject({ state: 'collecting', invitationDigest: DIGEST, run: RUN });
+    expect((await stat(join(directory, `${CID}.1.${OF_RUN}.key`))).mode & 0o777).toBe(0o600);
+    expect((await readdir(directory)).filter((name) => name.startsWith('.'))).toEqual([]);
+  });
+
+  it('print no private key', async () => {
+    const read = await records.create(await entry());
+    const printed = inspect(read, { depth: 9, showHidden: true }) + JSON.stringify(read);
+    expect(printed).not.toContain('AGE-SECRET-KEY');
+    expect(printed).not.toContain('PGP PRIVATE KEY');
+  });
+
+  it('are never replaced: an epoch has exactly one invitation', async () => {
+    await records.create(await entry());
+    const failure = await failureOf(async () => records.create(await entry({ invitation: 'another' })));
+    expect(failure.code).toBe('STATE_DIVERGED');
+    expect((await records.read(NAME, NOW)).invitation).toBe('not looked at here');
+  });
+
+  it('live until the collecting ends plus useFor, and from the first burst for useFor', async () => {
+    const { exp, destroyAfter } = await records.create(await entry());
+    expect(destroyAfter).toBe(exp + 600);
+    const burst = await records.markFirstBurst(NAME, NOW + 60_000);
+    expect(burst).toMatchObject({ state: 'bursting', firstBurst: NOW / 1000 + 60, destroyAfter: NOW / 1000 + 660 });
+    const second = await records.markFirstBurst(NAME, NOW + 120_000);
+    expect(second.destroyAfter).toBe(burst.destroyAfter);
+    await expect(records.read(NAME, NOW + 659_000)).resolves.toBeDefined();
+    expect((await failureOf(() => records.read(NAME, NOW + 660_000))).code).toBe('KEY_RECORD_MISSING');
+  });
+
+  it('are gone after they were destroyed, which may be asked for twice', async () => {
+    await records.create(await entry());
+    await records.markFirstBurst(NAME, NOW);
+    expect(await records.destroy(NAME)).toBe(true);
+    expect(await records.destroy(NAME)).toBe(false);
+    expect(await readdir(directory)).toEqual(['key-home']);
+    expect((await failureOf(() => records.read(NAME, NOW))).code).toBe('KEY_RECORD_MISSING');
+    expect((await failureOf(() => records.markFirstBurst(NAME, NOW))).code).toBe('KEY_RECORD_MISSING');
+  });
+
+  it('are overwritten before their name goes: a second name of the file shows no key', async () => {
+    await records.create(await entry());
+    await link(join(directory, `${CID}.1.${OF_RUN}.key`), join(directory, 'witness'));
+    await records.destroy(NAME);
+    const left = await readFile(join(directory, 'witness'), 'latin1');
+    expect(left.length).toBeGreaterThan(1000);
+    expect(left).not.toContain('AGE-SECRET-KEY');
+  });
+
+  it.each([
+    ['../../etc/passwd', 1],
+    [CID, 1.5],
+    [CID, -1],
+    [`${CID}/..`, 1],
+  ])('are not found under a name that is none: %s %s', async (cid, epoch) => {
+    expect((await failureOf(() => records.read({ run: RUN, cid, epoch }))).code).toBe('KEY_RECORD_MISSING');
+    expect((await failureOf(() => records.destroy({ run: RUN, cid, epoch }))).code).toBe('KEY_RECORD_MISSING');
+  });
+
+  it('are listed by run, newest epoch first', async () => {
+    await records.create(await entry());
+    await records.create(await entry({ epoch: 2 }));
+    await records.create(await entry({ epoch: 3, run: { ...RUN, rid: 'other' } }));
+    expect((await records.ofRun(RUN, NOW)).map(({ epoch }) => epoch)).toEqual([2, 1]);
+  });
+});
+
+describe('the sweep', () => {
+  const open = async () => false;
+
+  it('destroys what is past its time, of closed runs, or unreadable, and nothing else', async () => {
+    await records.create(await entry({ epoch: 1 }));
+    await records.create(await entry({ epoch: 2, exp: NOW / 1000 - 700 }));
+    await records.create(await entry({ epoch: 3, run: { ...RUN, rid: 'closed' } }));
+    await writeFile(join(directory, `${CID}.4.${OF_RUN}.key`), '{"cut off');
+    const destroyed = await records.sweep(NOW, async (_wid, rid) => rid === 'closed');
+    expect(destroyed).toEqual([
+      { cid: CID, epoch: 2, why: 'expired' },
+      { cid: CID, epoch: 3, why: 'run-closed' },
+      { cid: CID, epoch: 4, why: 'unreadable' },
+    ]);
+    expect((await readdir(directory)).sort()).toEqual([`${CID}.1.${OF_RUN}.key`, 'key-home']);
+    expect(await records.sweep(NOW, open)).toEqual([]);
+  });
+
+  it('goes on without Temporal: what is past its time goes, the rest waits', async () => {
+    await records.create(await entry({ epoch: 1 }));
+    await records.create(await entry({ epoch: 2, exp: NOW / 1000 - 700 }));
+    const unreachable = async () => Promise.reject(new Error('no server'));
+    expect(await records.sweep(NOW, unreachable)).toEqual([{ cid: CID, epoch: 2, why: 'expired' }]);
+    await expect(records.read(NAME, NOW)).resolves.toBeDefined();
+  });
+
+  it('erases what a process that died while writing left behind, and not what is being written', async () => {
+    await writeFile(join(directory, '.tmp-old'), 'AGE-SECRET-KEY');
+    await writeFile(join(directory, '.tmp-new'), 'AGE-SECRET-KEY');
+    await utimes(join(directory, '.tmp-old'), NOW / 1000 - 120, NOW / 1000 - 120);
+    await utimes(join(directory, '.tmp-new'), NOW / 1000, NOW / 1000);
+    await records.sweep(NOW, open);
+    expect((await readdir(directory)).sort()).toEqual(['.tmp-new', 'key-home']);
+  });
+});

@@ -1,0 +1,148 @@
+/** What of a secret can be erased in JavaScript is erased, and errors and prints hold nothing of it. */
+import { randomUUID } from 'node:crypto';
+import { inspect } from 'node:util';
+import { serialize } from 'node:v8';
+import { canary } from '../../src/cli/scan/canary';
+import { SecretSearch } from '../../src/cli/scan/search';
+import { Secret } from '../../src/secret';
+import { newSealKey, openShares, openValue, parseShare, SealKeyring, sealValue } from '../../src/keys';
+import { ActivityBench } from '../support/activity-environment';
+
+const RUN = { ns: 'default', wid: 'deployment:payments', rid: randomUUID() };
+const TOKEN = 'hvs.CANARYofTheOverwrittenBuffer';
+const SPEC = { kind: 'operation-token', cluster: 'west', clusterId: 'id' } as const;
+
+/** Every buffer that was decoded to text while `work` ran, as it is afterwards. */
+async function decodedDuring(work: () => Promise<unknown>): Promise<Buffer[]> {
+  const buffers: Buffer[] = [];
+  // eslint-disable-next-line @typescript-eslint/unbound-method -- called with its own object below
+  const decode = TextDecoder.prototype.decode;
+  const spy = jest.spyOn(TextDecoder.prototype, 'decode').mockImplementation(function (
+    this: InstanceType<typeof TextDecoder>,
+    ...args
+  ) {
+    const [input] = args;
+    if (ArrayBuffer.isView(input)) buffers.push(Buffer.from(input.buffer, input.byteOffset, input.byteLength));
+    return decode.apply(this, args);
+  });
+  try {
+    await work();
+  } finally {
+    spy.mockRestore();
+  }
+  return buffers;
+}
+
+const isZero = (buffer: Buffer) => buffer.every((byte) => byte === 0);
+
+describe('bytes that held a secret', () => {
+  it('are overwritten once a sealed value was opened', async () => {
+    const keyring = SealKeyring.parse(newSealKey().reveal());
+    const sealed = await sealValue(
+      keyring,
+      RUN,
+      { ...SPEC, uses: ['dr.promote'], expSeconds: 60 },
+      new Secret('operation-token', TOKEN),
+    );
+    let opened = '';
+    const buffers = await decodedDuring(async () => {
+      opened = (await openValue(keyring, RUN, sealed, { ...SPEC, use: 'dr.promote' })).reveal();
+    });
+    expect(opened).toBe(TOKEN);
+    const ofTheToken = buffers.filter(({ length }) => length === TOKEN.length);
+    expect(ofTheToken.map(isZero)).toEqual([true]);
+    expect(buffers.some((buffer) => buffer.includes(TOKEN))).toBe(false);
+  });
+
+  it('are overwritten once a value was sealed, and the keyring works on without the bytes of its keys', async () => {
+    const from = jest.spyOn(Buffer, 'from');
+    const line = newSealKey().reveal();
+    const keyring = SealKeyring.parse(line);
+    await sealValue(
+      keyring,
+      RUN,
+      { ...SPEC, uses: ['dr.promote'], expSeconds: 60 },
+      new Secret('operation-token', TOKEN),
+    );
+    const made = from.mock.results.map(({ value }) => value as Buffer);
+    from.mockRestore();
+    const key = Buffer.from(line.split(':')[1] ?? '', 'base64');
+    expect(made.length).toBeGreaterThan(1);
+    expect(made.filter((buffer) => buffer.includes(TOKEN) || buffer.equals(key))).toEqual([]);
+  });
+
+  it('are overwritten once a share was read from its envelope', async () => {
+    const bench = await ActivityBench.start();
+    const { cid, invitation, epoch } = await bench.ceremony([{ cluster: 'west', uses: ['dr.promote'] }]);
+    const envelopes = await bench.envelopes(invitation, ['ada', 'bert']);
+    const record = await bench.keyRecords.read({ run: bench.run, cid, epoch });
+    const shares: string[] = [];
+    const buffers = await decodedDuring(async () => {
+      const opened = await openShares(record, envelopes, (name) => bench.inventory.people.get(name));
+      shares.push(...opened.shares.map(({ share }) => share.reveal()));
+    });
+    expect(shares).toEqual([bench.person('ada').share, bench.person('bert').share]);
+    for (const share of shares) expect(buffers.filter((buffer) => buffer.includes(share))).toEqual([]);
+    expect(buffers.filter((buffer) => buffer.length > 150 && isZero(buffer)).length).toBeGreaterThanOrEqual(2);
+    await bench.stop();
+  });
+});
+
+describe('errors and prints', () => {
+  const search = (secret: string, value: unknown) => {
+    const made = canary('the secret', secret);
+    const found = new SecretSearch(made === undefined ? [] : [made]);
+    found.value('here', value);
+    found.value('printed', inspect(value, { depth: null, showHidden: true }));
+    found.value('printed raw', inspect(value, { depth: null, showHidden: true, customInspect: false, getters: true }));
+    found.value('as JSON', JSON.stringify(value));
+    return found.findings.filter(({ kind }) => kind === 'canary');
+  };
+
+  it('show nothing of a secret, however they are printed, cloned or joined into a text', () => {
+    const secret = new Secret('operation-token', TOKEN);
+    const error = new Error(`about ${String(secret)}`, { cause: Object.assign(new Error('x'), { details: [secret] }) });
+    for (const value of [secret, { secret }, [secret], error, new Map([[secret, secret]]), serialize({ ...secret })])
+      expect(search(TOKEN, value)).toEqual([]);
+    expect(search(TOKEN, structuredClone({ secret }))).toEqual([]);
+    expect(search(TOKEN, Object.entries(secret))).toEqual([]);
+  });
+
+  it('hold no share, token or key that an activity failed over', async () => {
+    const bench = await ActivityBench.start();
+    const { fingerprint: _fingerprint, ...ceremony } = await bench.ceremony([
+      { cluster: 'west', uses: ['dr.promote'] },
+    ]);
+    const wrong = `${'5e'.repeat(32)}07`;
+    const envelopes = await bench.envelopes(ceremony.invitation, ['ada', 'bert', 'cleo'], { cleo: wrong });
+    const record = await bench.keyRecords.read({ run: bench.run, ...ceremony });
+    const token = await bench.operationToken('west', ['dr.reindex']);
+    const authority = await bench.authority();
+    const input = { deployment: 'payments', cluster: 'west' };
+    const failures = await Promise.all(
+      [
+        () => bench.call('generateOperationToken', { ...input, ceremony, uses: ['dr.promote'], envelopes }),
+        () => bench.call('promoteDrSecondary', { ...input, otherCluster: 'east', token, authority }),
+        () => bench.call('probeMerkleTree', { ...input, token }),
+        () => Promise.resolve(parseShare(`${wrong}zz`)),
+        () => Promise.resolve(SealKeyring.parse(`k1:${wrong}`)),
+      ].map(async (work): Promise<unknown> => {
+        try {
+          return await work();
+        } catch (error) {
+          return error;
+        }
+      }),
+    );
+    for (const failure of failures) expect(failure).toBeInstanceOf(Error);
+    const secrets = [
+      ...['ada', 'bert', 'cleo'].map((name) => bench.person(name).share ?? ''),
+      wrong,
+      record.keys.identity.reveal(),
+      ...bench.cluster('west').issuedSecrets,
+    ];
+    for (const secret of secrets) for (const failure of failures) expect(search(secret, failure)).toEqual([]);
+    expect(bench.leaks()).toEqual([]);
+    await bench.stop();
+  });
+});

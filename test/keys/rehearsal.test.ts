@@ -1,0 +1,247 @@
+/** A rehearsal takes nothing of a ceremony and a ceremony nothing of a rehearsal, whatever is mixed up. */
+import { mkdtemp, readdir, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Encrypter } from 'age-encryption';
+import { createEnvelope, SHARE_CONTEXT } from '../../src/keys/envelope';
+import type { EnvelopePayload } from '../../src/keys/envelope';
+import { DOCUMENT_TYPES, signDocument } from '../../src/keys/documents';
+import { createInvitation, readOwnInvitation, verifyInvitation } from '../../src/keys/invitation';
+import { KeyRecords } from '../../src/keys/key-records';
+import type { KeyRecord } from '../../src/keys/key-records';
+import { checkEnvelopes, openShares } from '../../src/keys/opening';
+import {
+  claimsRehearsal,
+  createRehearsal,
+  createRehearsalEnvelope,
+  openRehearsalAnswer,
+  readOwnRehearsal,
+  verifyRehearsal,
+} from '../../src/keys/rehearsal';
+import type { CreatedRehearsal } from '../../src/keys/rehearsal';
+import { REHEARSAL_CONTEXT } from '../../src/documents/rehearsal';
+import { newSigningKey } from '../../src/keys/signing-keys';
+import { invitationFacts, lookup, person, share, shareText } from './builders';
+
+const RUN = { ns: 'default', wid: 'rehearsal:payments', rid: '0f7c9a52-5b0e-4c7a-9d7e-8f1a2b3c4d5e' };
+const TOOL = 'runbook 1.2.3';
+const workers = newSigningKey().key;
+const pins = [{ environment: 'production', ...workers }];
+const [ben, cyd] = [person('ben'), person('cyd', 'claimed')];
+const people = lookup(ben, cyd);
+const arrival = () => ({ person: people, receivedAt: Date.now() });
+
+let directory: string;
+let records: KeyRecords;
+let created: CreatedRehearsal;
+let rehearsal: KeyRecord;
+let ceremony: KeyRecord;
+
+beforeAll(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'rehearsal-'));
+  records = await KeyRecords.open({ directory, storage: 'disk' });
+  created = await createRehearsal(records, workers, RUN, facts());
+  rehearsal = await records.read({ run: RUN, cid: created.rehearsal.cid, epoch: 1 });
+  const run = { ...RUN, wid: 'deployment:payments' };
+  const real = await createInvitation(
+    records,
+    workers,
+    run,
+    invitationFacts({ holders: ['ben', 'cyd'], threshold: 2 }),
+  );
+  ceremony = await records.read({ run, cid: real.invitation.cid, epoch: real.invitation.epoch });
+});
+afterAll(() => rm(directory, { recursive: true }));
+
+function facts(changes: Partial<Parameters<typeof createRehearsal>[3]> = {}): Parameters<typeof createRehearsal>[3] {
+  return {
+    deployment: 'payments',
+    requestedBy: { name: 'olga', how: 'claimed' },
+    reason: 'every quarter',
+    runbook: 'ceremonyRehearsal',
+    inputDigest: 'payments/ben+cyd',
+    holders: ['ben', 'cyd'],
+    epoch: 1,
+    collectForMs: 3_600_000,
+    ...changes,
+  };
+}
+
+function answer(changes: Partial<Parameters<typeof createRehearsalEnvelope>[0]> = {}) {
+  return createRehearsalEnvelope({
+    rehearsal: created.rehearsal,
+    rehearsalDigest: created.digest,
+    holder: 'ben',
+    seq: 1,
+    tool: TOOL,
+    signingKey: ben.key,
+    ...changes,
+  });
+}
+
+/** The JWS of an envelope that was signed. */
+function signed(envelope: string | EnvelopePayload): string {
+  if (typeof envelope !== 'string') throw new Error('it is not signed');
+  return envelope;
+}
+
+function realEnvelope(record: KeyRecord, more: { holder?: string; signingKey?: typeof ben.key } = {}) {
+  const { cid, epoch, keys } = record;
+  const invitation = { cid, epoch, recipient: keys.recipient };
+  return createEnvelope({
+    ...{ invitation, invitationDigest: record.invitationDigest, holder: 'ben', seq: 1, share: share(1) },
+    signingKey: ben.key,
+    ...more,
+  });
+}
+
+/** An envelope around any encrypted part, signed as any type. */
+async function forged(record: KeyRecord, typ: 'share' | 'rehearsalShare', inner: Readonly<Record<string, unknown>>) {
+  const encrypter = new Encrypter();
+  encrypter.addRecipient(record.keys.recipient);
+  const { cid, epoch, invitationDigest: inv } = record;
+  const outer = { cid, epoch, inv, holder: 'ben', seq: 1 };
+  const file = await encrypter.encrypt(JSON.stringify({ inv, cid, epoch, holder: 'ben', seq: 1, ...inner }));
+  const payload: EnvelopePayload = { ...outer, iat: 1, ct: Buffer.from(file).toString('base64url') };
+  return signDocument(DOCUMENT_TYPES[typ], payload, ben.key);
+}
+
+async function verdictInRehearsal(envelope: unknown) {
+  const { receipt, answer: proven } = await openRehearsalAnswer(rehearsal, envelope, arrival());
+  expect(proven === undefined).toBe(receipt.verdict !== 'accepted');
+  return receipt.verdict;
+}
+
+async function verdictInCeremony(envelope: unknown) {
+  const { receipts, shares } = await openShares(ceremony, [envelope], people);
+  expect(shares).toEqual([]);
+  return receipts[0]?.verdict;
+}
+
+describe('the invitation', () => {
+  it('names no target, no kind of token and no threshold, and the deployment in their place', async () => {
+    const { rehearsal: seen, environment } = await verifyRehearsal(created.jws, {
+      pins,
+      now: Date.now(),
+      holder: 'ben',
+    });
+    expect(environment).toBe('production');
+    expect(seen).toMatchObject({ deployment: 'payments', holders: ['ben', 'cyd'], ...RUN });
+    for (const member of ['targets', 'kind', 'threshold']) expect(seen).not.toHaveProperty(member);
+    expect(claimsRehearsal(created.jws)).toBe(true);
+  });
+
+  it('is made once: a retry gives the same one, other people get none for the same epoch', async () => {
+    expect((await createRehearsal(records, workers, RUN, facts())).jws).toBe(created.jws);
+    const { cid } = created.rehearsal;
+    await expect(createRehearsal(records, workers, RUN, facts({ cid, holders: ['ben'] }))).rejects.toMatchObject({
+      code: 'STATE_DIVERGED',
+    });
+    expect((await readdir(directory)).filter((name) => name.startsWith(cid))).toHaveLength(1);
+  });
+
+  it('is refused where it is over, does not invite, or is signed by a key that is not pinned', async () => {
+    const verify = (more: object) => verifyRehearsal(created.jws, { pins, now: Date.now(), holder: 'ben', ...more });
+    await expect(verify({ now: created.rehearsal.exp * 1000 })).rejects.toThrow('expired');
+    await expect(verify({ holder: 'dan' })).rejects.toThrow('does not invite you');
+    await expect(verify({ pins: [{ environment: 'other', ...newSigningKey().key }] })).rejects.toThrow(
+      'not known here',
+    );
+  });
+
+  it('is no invitation to a ceremony, and the other way round, also signed by the right key', async () => {
+    const options = { pins, now: Date.now(), holder: 'ben' };
+    await expect(verifyInvitation(created.jws, options)).rejects.toThrow('not of type runbooks-invitation-v1');
+    await expect(readOwnInvitation(rehearsal, workers)).rejects.toThrow('not of type runbooks-invitation-v1');
+    await expect(verifyRehearsal(ceremony.invitation, options)).rejects.toThrow('not of type runbooks-rehearsal-v1');
+    await expect(readOwnRehearsal(ceremony, workers)).rejects.toThrow('not of type runbooks-rehearsal-v1');
+    const dressedUp = await signDocument(
+      DOCUMENT_TYPES.rehearsal,
+      (await readOwnInvitation(ceremony, workers)).invitation,
+      workers,
+    );
+    await expect(verifyRehearsal(dressedUp, options)).rejects.toThrow('members that this tool knows');
+    expect(claimsRehearsal(ceremony.invitation)).toBe(false);
+    expect(claimsRehearsal('not a document')).toBe(false);
+  });
+});
+
+describe('an answer', () => {
+  it('proves who gave it, how that is known, and with which tool; nothing of its value comes out', async () => {
+    const opened = await openRehearsalAnswer(rehearsal, { document: await answer() }, arrival());
+    expect(opened.receipt).toMatchObject({ verdict: 'accepted', holder: 'ben', seq: 1 });
+    expect(opened.answer).toEqual({ holder: 'ben', how: 'signed', kid: ben.key.kid, tool: TOOL });
+    const claimed = await openRehearsalAnswer(
+      rehearsal,
+      await answer({ holder: 'cyd', signingKey: undefined }),
+      arrival(),
+    );
+    expect(claimed.answer).toEqual({ holder: 'cyd', how: 'claimed', tool: TOOL });
+  });
+
+  it('is made of a new value each time, and takes no share', async () => {
+    const [one, other] = [await answer(), await answer()];
+    expect(one).not.toBe(other);
+    const handedIn = signed(await answer({ share: share(7) } as object));
+    const { ct } = JSON.parse(Buffer.from(handedIn.split('.')[1] ?? '', 'base64url').toString()) as EnvelopePayload;
+    const { Decrypter } = await import('age-encryption');
+    const decrypter = new Decrypter();
+    decrypter.addIdentity(rehearsal.keys.identity.reveal());
+    const inner = await decrypter.decrypt(Buffer.from(ct, 'base64url'), 'text');
+    expect(inner).not.toContain(shareText(7));
+    expect(Object.keys(JSON.parse(inner) as object).sort()).toEqual(
+      ['ctx', 'cid', 'dummy', 'epoch', 'holder', 'inv', 'seq', 'tool'].sort(),
+    );
+  });
+
+  it('is refused like a share: not invited, not signed, another signer, late, for another rehearsal, glued on', async () => {
+    expect(await verdictInRehearsal(await answer({ signingKey: undefined }))).toBe('not-signed');
+    expect(await verdictInRehearsal(await answer({ signingKey: cyd.key }))).toBe('wrong-signer');
+    expect(await verdictInRehearsal(await answer({ holder: 'dan' }))).toBe('not-invited');
+    expect(await verdictInRehearsal(await answer({ rehearsalDigest: ceremony.invitationDigest }))).toBe(
+      'wrong-ceremony',
+    );
+    const elsewhere = { ...created.rehearsal, recipient: ceremony.keys.recipient };
+    expect(await verdictInRehearsal(await answer({ rehearsal: elsewhere }))).toBe('does-not-open');
+    expect(await verdictInRehearsal(`${signed(await answer())}x`)).toBe('wrong-signer');
+    const late = { person: people, receivedAt: (created.rehearsal.exp + 1) * 1000 };
+    expect((await openRehearsalAnswer(rehearsal, await answer(), late)).receipt.verdict).toBe('expired');
+  });
+
+  it('in plain text is told as everywhere', async () => {
+    expect(await verdictInRehearsal({ share: shareText(3) })).toBe('plain-text-share');
+    expect(await verdictInRehearsal(shareText(3))).toBe('plain-text-share');
+  });
+});
+
+describe('mixed up', () => {
+  it('an envelope with a real share is refused in a rehearsal: by type, by context, and unsigned', async () => {
+    expect(await verdictInRehearsal(await realEnvelope(rehearsal))).toBe('share-in-rehearsal');
+    const inner = { ctx: SHARE_CONTEXT, share: shareText(1) };
+    expect(await verdictInRehearsal(await forged(rehearsal, 'rehearsalShare', inner))).toBe('share-in-rehearsal');
+    const unsigned = await realEnvelope(rehearsal, { holder: 'cyd', signingKey: undefined });
+    expect(await verdictInRehearsal(unsigned)).toBe('share-in-rehearsal');
+    // A real share under the context of a rehearsal is no answer either.
+    const renamed = { ctx: REHEARSAL_CONTEXT, share: shareText(1) };
+    expect(await verdictInRehearsal(await forged(rehearsal, 'rehearsalShare', renamed))).toBe('mismatch');
+  });
+
+  it('an answer to a rehearsal is refused in a ceremony: by type, by context, and unsigned', async () => {
+    const { cid, epoch, keys, invitationDigest } = ceremony;
+    const target = { rehearsal: { cid, epoch, recipient: keys.recipient }, rehearsalDigest: invitationDigest };
+    expect(await verdictInCeremony(await answer(target))).toBe('rehearsal-envelope');
+    const inner = { ctx: REHEARSAL_CONTEXT, dummy: shareText(1), tool: TOOL };
+    expect(await verdictInCeremony(await forged(ceremony, 'share', inner))).toBe('rehearsal-envelope');
+    const unsigned = await answer({ ...target, holder: 'cyd', signingKey: undefined });
+    expect(await verdictInCeremony(unsigned)).toBe('rehearsal-envelope');
+    const renamed = { ctx: REHEARSAL_CONTEXT, share: shareText(1) };
+    expect(await verdictInCeremony(await forged(ceremony, 'share', renamed))).toBe('rehearsal-envelope');
+  });
+
+  it('the keys of one open nothing for the other, whoever asks', async () => {
+    const refused = { code: 'DOCUMENT_INVALID' };
+    await expect(openShares(rehearsal, [await realEnvelope(rehearsal)], people)).rejects.toMatchObject(refused);
+    await expect(checkEnvelopes(rehearsal, [await answer()], people)).rejects.toMatchObject(refused);
+    await expect(openRehearsalAnswer(ceremony, await answer(), arrival())).rejects.toMatchObject(refused);
+  });
+});

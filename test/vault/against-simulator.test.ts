@@ -1,0 +1,270 @@
+/** The client and the simulated service, written apart from each other, understand one another. */
+import { ServiceClient, decodeOneTimePassword } from '../../src/vault';
+import type { GenerationAttempt } from '../../src/vault';
+import { RunbookError } from '../../src/errors';
+import { Secret } from '../../src/secret';
+import { startSimulatedService } from '../../src/simulator';
+import type { SimulatedService } from '../../src/simulator';
+import { failureOf } from './support/scripted-cluster';
+
+const UPDATE = 'POST /v1/sys/replication/dr/secondary/generate-operation-token/update';
+const DEADLINE_MS = 60_000;
+
+describe('the client against the simulated service', () => {
+  let service: SimulatedService;
+  const clients: ServiceClient[] = [];
+  const warnings: string[] = [];
+
+  beforeEach(async () => {
+    service = await startSimulatedService({
+      seed: 11,
+      clusters: [
+        { name: 'east', nodes: 3, firstWal: '18014398509481985' },
+        { name: 'west', nodes: 3 },
+        { name: 'north', nodes: 1 },
+      ],
+      dr: [{ primary: 'east', secondaries: ['west'] }],
+      performance: { primary: 'east', secondaries: [{ name: 'north' }] },
+      readings: { optionalFieldMissingChance: 0 },
+    });
+  });
+  afterEach(async () => {
+    await Promise.all(clients.splice(0).map((client) => client.close()));
+    await service.stop();
+    warnings.length = 0;
+  });
+
+  function clientOf(name: string): ServiceClient {
+    const { addresses } = service.cluster(name);
+    const client = new ServiceClient({ name, addresses }, { onWarning: (warning) => warnings.push(warning) });
+    clients.push(client);
+    return client;
+  }
+
+  const rootOf = (name: string) => new Secret('service-token', service.cluster(name).rootToken);
+
+  /** Repeats a read, or a call that was refused for the moment, until `done`. */
+  async function until<T>(call: () => Promise<T>, done: (value: T) => boolean): Promise<T> {
+    const deadline = Date.now() + DEADLINE_MS;
+    for (;;) {
+      const value = await call().catch((error: unknown) => {
+        if (error instanceof RunbookError && error.retryable && Date.now() < deadline) return undefined;
+        throw error;
+      });
+      if (value !== undefined && done(value)) return value;
+      if (Date.now() > deadline) throw new Error('condition not met in time');
+      await new Promise((resolve) => setTimeout(resolve, 5));
+    }
+  }
+
+  const reached = <T>(call: () => Promise<T>) => until(call, () => true);
+
+  it('reads the state of every cluster, with WAL indexes beyond 2^53', async () => {
+    const [east, west, north] = [clientOf('east'), clientOf('west'), clientOf('north')];
+    const primary = await east.dr.status();
+    expect(primary).toMatchObject({ mode: 'primary', state: 'running' });
+    expect(primary.mode === 'primary' && (primary.lastDrWal ?? 0n) > BigInt(Number.MAX_SAFE_INTEGER)).toBe(true);
+    expect(await west.dr.status()).toMatchObject({ mode: 'secondary', state: 'stream-wals' });
+    expect(await north.performance.status()).toMatchObject({ mode: 'secondary' });
+    expect((await east.sys.replicationStatus()).performance).toMatchObject({ mode: 'primary' });
+    expect(await west.sys.health()).toMatchObject({ status: 472, sealed: false, replicationDrMode: 'secondary' });
+    expect(await east.sys.sealStatus()).toMatchObject({ sealed: false, threshold: 3, shares: 5 });
+    const active = await east.activeNode();
+    expect(await east.sys.leader({ node: active })).toMatchObject({ isSelf: true, haEnabled: true });
+    expect(await east.sys.haStatus({ token: rootOf('east') })).toHaveLength(3);
+    expect(warnings).toEqual([]);
+  });
+
+  it('reads audit devices, licence and automatic snapshots', async () => {
+    const east = clientOf('east');
+    const token = rootOf('east');
+    expect((await east.sys.auditDevices({ token })).map(({ path }) => path)).toEqual(['file/', 'socket/']);
+    expect((await east.sys.licenceStatus({ token })).expirationTime).toBe('2036-01-01T00:00:00Z');
+    const ended = service.now();
+    service.cluster('east').automaticSnapshots.set('hourly', { endedAt: ended, error: '' });
+    expect(await east.sys.autoSnapshotStatus({ name: 'hourly' }, { token })).toEqual({
+      lastSnapshotEnd: new Date(ended).toISOString(),
+      consecutiveErrors: 0,
+    });
+    expect(await failureOf(east.sys.autoSnapshotStatus({ name: 'daily' }, { token }))).toMatchObject({
+      code: 'NOT_FOUND',
+    });
+    const reader = service.cluster('east').createToken({ policies: ['default'] });
+    const asReader = { token: new Secret('service-token', reader) };
+    expect(await failureOf(east.sys.auditDevices(asReader))).toMatchObject({ code: 'PERMISSION_DENIED' });
+    service.cluster('east').licenceExpiry = undefined;
+    expect((await east.sys.health()).licence).toBeUndefined();
+    expect(await failureOf(east.sys.licenceStatus({ token }))).toMatchObject({ code: 'NOT_FOUND' });
+    expect(warnings).toEqual([]);
+  });
+
+  it('knows what a token is and may do', async () => {
+    const east = clientOf('east');
+    const token = rootOf('east');
+    const path = 'sys/replication/dr/primary/secondary-token';
+    expect((await east.sys.lookupSelf({ token })).policies).toEqual(['root']);
+    expect((await east.sys.capabilitiesSelf([path], { token }))[path]).toContain('root');
+    const wrong = new Secret('service-token', 'hvs.NOBODYnobodyNOBODYnobody');
+    const failure = await failureOf(east.dr.primary.demote({ token: wrong }));
+    expect(failure).toMatchObject({ code: 'PERMISSION_DENIED', httpStatus: 403, outcomeKnown: true });
+  });
+
+  it('writes and reads values', async () => {
+    const [east, token] = [clientOf('east'), rootOf('east')];
+    await east.keyValue.write('secret/marker', { at: '12' }, { token });
+    expect(await east.keyValue.read('secret/marker', { token })).toEqual({ at: '12' });
+    expect(await east.keyValue.read('secret/none', { token })).toBeUndefined();
+  });
+
+  it('writes, reads and deletes a paths filter, and reads what it comes to', async () => {
+    const [east, token] = [clientOf('east'), rootOf('east')];
+    const { pathsFilter } = east.performance.primary;
+    expect(await pathsFilter.read('someone', { token })).toBeUndefined();
+    await pathsFilter.write('someone', { mode: 'deny', paths: ['kv/'] }, { token });
+    expect(await pathsFilter.read('someone', { token })).toEqual({ mode: 'deny', paths: ['kv/'] });
+    expect(await east.performance.primary.dynamicFilter('someone', { token })).toBeDefined();
+    await pathsFilter.delete('someone', { token });
+    expect(await pathsFilter.read('someone', { token })).toBeUndefined();
+  });
+
+  async function generate(client: ServiceClient): Promise<readonly [GenerationAttempt, GenerationAttempt]> {
+    const endpoints = client.dr.secondary.generateOperationToken;
+    const started = await endpoints.startAttempt();
+    let last: GenerationAttempt = started;
+    for (const share of service.cluster('west').keyShares.slice(0, started.required)) {
+      const key = new Secret('key-share', share);
+      last = await endpoints.update({ key, nonce: started.nonce ?? '' });
+    }
+    return [started, last];
+  }
+
+  it('generates an operation token with a one-time password, uses it and deletes it', async () => {
+    const west = clientOf('west');
+    const [started, last] = await generate(west);
+    expect(started).toMatchObject({ started: true, progress: 0, required: 3, complete: false, otpLength: 28 });
+    expect(last).toMatchObject({ progress: 3, complete: true });
+    if (last.encodedToken === undefined || started.otp === undefined) throw new Error('no token or no password');
+    const drOperationToken = decodeOneTimePassword(last.encodedToken, started.otp);
+    expect(await west.dr.secondary.merkleCheck({ drOperationToken })).toMatchObject({ healthy: true });
+    await west.dr.secondary.reindex({ drOperationToken });
+    await west.dr.secondary.deleteOperationToken({ drOperationToken });
+    const failure = await failureOf(west.dr.secondary.promote({ drOperationToken }));
+    expect(failure).toMatchObject({ code: 'PERMISSION_DENIED', outcomeKnown: true });
+  });
+
+  it('refuses a second attempt, a wrong nonce without telling the right one, and cancels', async () => {
+    const endpoints = clientOf('west').dr.secondary.generateOperationToken;
+    const { nonce = '' } = await endpoints.startAttempt();
+    expect(await failureOf(endpoints.startAttempt())).toMatchObject({ code: 'BAD_REQUEST' });
+    const key = new Secret('key-share', service.cluster('west').keyShares[0] ?? '');
+    const failure = await failureOf(endpoints.update({ key, nonce: 'wrong' }));
+    expect(failure).toMatchObject({ code: 'BAD_REQUEST' });
+    expect(failure.message).not.toContain(nonce);
+    expect(failure.message).not.toContain(key.reveal());
+    expect(await endpoints.readAttempt()).toMatchObject({ started: true, nonce, progress: 0 });
+    await endpoints.cancelAttempt();
+    expect(await endpoints.readAttempt()).toMatchObject({ started: false, nonce: undefined });
+  });
+
+  it("reads the last share's answer out of two glued documents", async () => {
+    service.faults.add({ cluster: 'west', endpoint: UPDATE, action: 'glue-documents', times: Infinity });
+    const [, last] = await generate(clientOf('west'));
+    expect(last.complete).toBe(true);
+    expect(warnings.join()).toContain('first JSON document');
+  });
+
+  it('tells that the outcome of a lost answer is not known, and does not send it again', async () => {
+    service.faults.add({
+      cluster: 'east',
+      endpoint: 'POST /v1/sys/replication/dr/primary/demote',
+      action: 'lose-answer',
+    });
+    const [east, token] = [clientOf('east'), rootOf('east')];
+    const failure = await failureOf(east.dr.primary.demote({ token }));
+    expect(failure).toMatchObject({ code: 'CONNECTION_LOST', outcomeKnown: false });
+    expect(
+      await until(
+        () => east.dr.status(),
+        ({ mode }) => mode === 'secondary',
+      ),
+    ).toMatchObject({ state: 'idle' });
+    expect(service.calls.filter(({ path }) => path.endsWith('/primary/demote'))).toHaveLength(1);
+  });
+
+  it('names a promotion that lags NOT_CAUGHT_UP', async () => {
+    const [east, west, token] = [clientOf('east'), clientOf('west'), rootOf('east')];
+    const drOperationToken = new Secret(
+      'batch-token',
+      service.cluster('east').createToken({ policies: ['root'], type: 'batch' }),
+    );
+    await until(
+      () => west.dr.status(),
+      (status) => status.mode === 'secondary' && (status.lastRemoteWal ?? 0n) > 0n,
+    );
+    service.cluster('west').holdStream('dr', true);
+    await east.keyValue.write('secret/marker', { at: '13' }, { token });
+    const promote = () => west.dr.secondary.promote({ drOperationToken });
+    expect(await failureOf(untilRefused(promote))).toMatchObject({ code: 'NOT_CAUGHT_UP', httpStatus: 503 });
+  });
+
+  /** Makes the call once the secondary has heard what it lacks. */
+  async function untilRefused(call: () => Promise<unknown>): Promise<unknown> {
+    const { heartbeatMs } = service.timing;
+    service.advanceClock(heartbeatMs * 2);
+    return call();
+  }
+
+  it('switches a DR primary over by hand', async () => {
+    const [east, west, token] = [clientOf('east'), clientOf('west'), rootOf('east')];
+    const drOperationToken = new Secret(
+      'batch-token',
+      service.cluster('east').createToken({ policies: ['root'], type: 'batch' }),
+    );
+    await east.keyValue.write('secret/marker', { at: '14' }, { token });
+    const primary = await east.dr.status();
+    const wal = primary.mode === 'primary' ? (primary.lastDrWal ?? 0n) : 0n;
+    await until(
+      () => west.dr.status(),
+      (status) => status.mode === 'secondary' && (status.lastRemoteWal ?? 0n) >= wal,
+    );
+
+    const demoted = await east.dr.primary.demote({ token });
+    expect(demoted.warnings.join()).toContain('demoted');
+    east.forgetActiveNode();
+    await until(
+      () => east.dr.status(),
+      ({ mode }) => mode === 'secondary',
+    );
+
+    await reached(() =>
+      west.dr.secondary.promote({ drOperationToken, primaryClusterAddr: service.cluster('west').clusterAddress }),
+    );
+    west.forgetActiveNode();
+    await until(
+      () => west.dr.status(),
+      ({ mode }) => mode === 'primary',
+    );
+    expect(await reached(() => west.keyValue.read('secret/marker', { token }))).toEqual({ at: '14' });
+
+    const id = service.cluster('east').clusterId;
+    const { publicKey } = await reached(() => east.dr.secondary.generatePublicKey({ token: drOperationToken }));
+    const activation = await reached(() =>
+      west.dr.primary.secondaryToken({ id, secondaryPublicKey: publicKey }, { token }),
+    );
+    expect(activation.form).toBe('encrypted');
+    await east.dr.secondary.updatePrimary({ drOperationToken, token: activation.token });
+    const joined = await until(
+      () => east.dr.status(),
+      (status) => status.mode === 'secondary' && status.state === 'stream-wals',
+    );
+    expect(joined).toMatchObject({ secondaryId: id });
+    const wrapped = await west.dr.primary.secondaryToken({ id: 'another', ttl: '90s' }, { token });
+    expect(wrapped).toMatchObject({
+      form: 'wrapped',
+      ttlSeconds: 90,
+      claims: { addr: service.cluster('west').apiAddress },
+    });
+    expect((wrapped.claims?.exp ?? 0) - (wrapped.claims?.iat ?? 0)).toBe(90);
+    await west.dr.primary.revokeSecondary({ id: 'another' }, { token });
+  });
+});

@@ -1,0 +1,326 @@
+/** Answers are read without loss, in every shape that versions of the service give them. */
+import fc from 'fast-check';
+import { decodeOneTimePassword } from '../../src/vault';
+import type { ServiceClient } from '../../src/vault';
+import { parseFirstDocument } from '../../src/vault/json';
+import { redactText } from '../../src/vault/redact';
+import { Secret } from '../../src/secret';
+import { ScriptedCluster, failureOf } from './support/scripted-cluster';
+import type { ScriptedServer } from './support/scripted-server';
+
+const UINT64_MAX = '18446744073709551615';
+
+describe('answers', () => {
+  const cluster = new ScriptedCluster();
+  let node: ScriptedServer;
+  let client: ServiceClient;
+
+  beforeEach(async () => {
+    node = (await cluster.node()).active();
+    client = cluster.client([node.address]);
+  });
+  afterEach(() => cluster.release());
+
+  it('status of a DR primary: WALs without loss, numbers that come as strings, never', async () => {
+    node.on('GET sys/replication/dr/status', {
+      text: `{"data":{"mode":"primary","state":"running","cluster_id":"set-1","primary_cluster_addr":"",
+        "known_secondaries":["west"],"last_wal":${UINT64_MAX},"last_dr_wal":9007199254740993,"merkle_root":"9f1d",
+        "last_reindex_epoch":"0","corrupted_merkle_tree":false,"last_corruption_check_epoch":"-62135596800",
+        "ssct_generation_counter":0,"secondaries":[{"node_id":"west","api_address":"https://w:8200",
+        "cluster_address":"https://w:8201","connection_status":"connected","last_heartbeat":"2026-01-10T08:00:01Z",
+        "last_heartbeat_duration_ms":"2","clock_skew_ms":"-1","replication_primary_canary_age_ms":"454"}]}}`,
+    });
+    expect(await client.dr.status()).toEqual({
+      mode: 'primary',
+      state: 'running',
+      clusterId: 'set-1',
+      knownSecondaries: ['west'],
+      lastWal: BigInt(UINT64_MAX),
+      lastDrWal: 9007199254740993n,
+      merkleRoot: '9f1d',
+      lastReindexEpoch: 'never',
+      corruptedMerkleTree: false,
+      lastCorruptionCheckEpoch: 'never',
+      ssctGenerationCounter: 0,
+      secondaries: [
+        {
+          nodeId: 'west',
+          apiAddress: 'https://w:8200',
+          clusterAddress: 'https://w:8201',
+          connectionStatus: 'connected',
+          lastHeartbeat: '2026-01-10T08:00:01Z',
+          lastHeartbeatDurationMs: 2,
+          clockSkewMs: -1,
+          replicationPrimaryCanaryAgeMs: 454,
+        },
+      ],
+    });
+  });
+
+  it('status of a secondary: also bare, with progress, null lists and a small WAL', async () => {
+    node.on('GET sys/replication/performance/status', {
+      json: {
+        mode: 'secondary',
+        state: 'merkle-sync',
+        connection_state: 'ready',
+        secondary_id: 'west',
+        known_primary_cluster_addrs: null,
+        last_remote_wal: 0,
+        last_reindex_epoch: '1768030000',
+        merkle_sync_progress: { sync_total_keys: 10, sync_progress: 4 },
+        reindex_in_progress: true,
+        reindex_stage: 'building',
+        primaries: [{ connection_status: 'disconnected' }],
+      },
+    });
+    expect(await client.performance.status()).toEqual({
+      mode: 'secondary',
+      state: 'merkle-sync',
+      connectionState: 'ready',
+      secondaryId: 'west',
+      knownPrimaryClusterAddrs: [],
+      lastRemoteWal: 0n,
+      lastReindexEpoch: 1768030000,
+      merkleSyncProgress: { totalKeys: 10, progress: 4 },
+      reindexInProgress: true,
+      reindexStage: 'building',
+      primaries: [{ connectionStatus: 'disconnected' }],
+    });
+  });
+
+  it('status with a mode of the future is unknown, without a mode is refused, with an odd member is read', async () => {
+    node.on('GET sys/replication/dr/status', { json: { data: { mode: 'sleeping' } } });
+    expect(await client.dr.status()).toEqual({ mode: 'unknown' });
+    node.on('GET sys/replication/dr/status', { json: { data: { mode: 'primary', last_dr_wal: -4, secondaries: 7 } } });
+    expect(await client.dr.status()).toEqual({ mode: 'primary' });
+    expect(cluster.warnings.join()).toMatch(/last_dr_wal.*secondaries|secondaries.*last_dr_wal/s);
+    node.on('GET sys/replication/dr/status', { json: { data: {} } });
+    expect(await failureOf(client.dr.status())).toMatchObject({ code: 'RESPONSE_INVALID', outcomeKnown: true });
+  });
+
+  it('both kinds of status at once, or a bare mode for both', async () => {
+    const both = { dr: { mode: 'primary', last_dr_wal: 3 }, performance: { mode: 'disabled' } };
+    node.on('GET sys/replication/status', { json: { data: both } });
+    expect(await client.sys.replicationStatus()).toEqual({
+      dr: { mode: 'primary', lastDrWal: 3n },
+      performance: { mode: 'disabled' },
+    });
+    node.on('GET sys/replication/status', { json: { data: { mode: 'unsupported' } } });
+    expect(await client.sys.replicationStatus()).toEqual({
+      dr: { mode: 'unsupported' },
+      performance: { mode: 'unsupported' },
+    });
+  });
+
+  it.each([200, 429, 472, 473, 474, 501, 503, 530])('health with status %i is data', async (status) => {
+    const text = `{"initialized":true,"sealed":false,"standby":true,"last_wal":${UINT64_MAX},"license":{"state":"stored"}}`;
+    node.on('GET sys/health', { status, text });
+    expect(await client.sys.health()).toMatchObject({
+      status,
+      node: node.address,
+      standby: true,
+      lastWal: BigInt(UINT64_MAX),
+      licence: { state: 'stored' },
+    });
+  });
+
+  it('health that is an error is one: a quota, a bad override', async () => {
+    node.on('GET sys/health', { status: 429, json: { errors: ['rate limit quota exceeded'] } });
+    expect(await failureOf(client.sys.health())).toMatchObject({ code: 'RATE_LIMITED' });
+    node.on('GET sys/health', { status: 400, json: { errors: [] } });
+    expect(await failureOf(client.sys.health())).toMatchObject({ code: 'BAD_REQUEST' });
+  });
+
+  it('leader, seal and HA status', async () => {
+    expect(await client.sys.leader()).toMatchObject({ isSelf: true, haEnabled: true, leaderAddress: node.address });
+    node.on('GET sys/seal-status', { json: { initialized: true, sealed: true, t: 3, n: 5, recovery_seal: false } });
+    expect(await client.sys.sealStatus()).toMatchObject({ sealed: true, threshold: 3, shares: 5, recoverySeal: false });
+    node.on('GET sys/ha-status', { json: { data: { nodes: [{ active_node: true, version: '1.21.4' }] } } });
+    expect(await client.sys.haStatus()).toMatchObject([{ activeNode: true, version: '1.21.4' }]);
+  });
+
+  it('capabilities and a batch token', async () => {
+    node.on('POST sys/capabilities-self', { json: { data: { 'a/b': ['update', 'sudo'], capabilities: ['deny'] } } });
+    expect(await client.sys.capabilitiesSelf(['a/b', 'c'])).toEqual({ 'a/b': ['update', 'sudo'], c: [] });
+    const auth = {
+      client_token: 'hvb.CANARY',
+      token_type: 'batch',
+      lease_duration: 28800,
+      orphan: true,
+      policies: ['dr'],
+    };
+    node.on('POST auth/token/create/dr-role', { json: { data: null, auth } });
+    const created = await client.sys.createBatchToken({ role: 'dr-role', ttl: '8h' });
+    expect(created).toMatchObject({ tokenType: 'batch', leaseDurationSeconds: 28800, orphan: true, policies: ['dr'] });
+    expect(created.token.reveal()).toBe('hvb.CANARY');
+    expect(JSON.stringify(created)).not.toContain('CANARY');
+  });
+
+  it('key-value entries, absent ones, and writing', async () => {
+    node
+      .on('GET runbooks/marker', { json: { data: { at: '12', by: 'run' } } })
+      .on('POST runbooks/marker', { status: 204 });
+    expect(await client.keyValue.read('runbooks/marker')).toEqual({ at: '12', by: 'run' });
+    expect(await client.keyValue.read('runbooks/none')).toBeUndefined();
+    await client.keyValue.write('runbooks/marker', { at: '13' });
+    expect(node.requests.at(-1)?.body).toBe('{"at":"13"}');
+  });
+
+  it('filters that are not there', async () => {
+    expect(await client.performance.primary.pathsFilter.read('west')).toBeUndefined();
+    expect(await client.performance.primary.dynamicFilter('west')).toBeUndefined();
+    expect(await client.performance.secondary.dynamicFilter('west')).toBeUndefined();
+    node.on('GET sys/replication/performance/primary/paths-filter/west', {
+      json: { data: { mode: 'allow', paths: null } },
+    });
+    expect(await client.performance.primary.pathsFilter.read('west')).toEqual({ mode: 'allow', paths: [] });
+  });
+
+  const drOperationToken = new Secret('operation-token', 'dr-token');
+  const MERKLE = 'POST sys/replication/dr/secondary/merkle-check';
+
+  it.each([
+    ['2026-01-10T08:00:00.44956-07:00', Date.parse('2026-01-10T15:00:00.449Z') / 1000],
+    ['1768030000', 1768030000],
+    ['-62135596800', 'never'],
+    ['0001-01-01T00:00:00Z', 'never'],
+  ])('a Merkle report with damage, checked at %s', async (epoch, seconds) => {
+    const damage = {
+      '1': {
+        tree_type: 'replicated',
+        root_hash: 'DyG=',
+        corrupted_subtree_root: false,
+        corrupted_index_tuples_map: { '5': { corrupted: false, subpages: [28] } },
+      },
+      '2': { tree_type: 'local', corrupted_subtree_root: false, corrupted_index_tuples_map: null },
+    };
+    const report = { corrupted_root: false, corrupted_tree_map: damage, last_corruption_check_epoch: epoch };
+    node.on(MERKLE, { json: { data: { merkle_corruption_report: report } } });
+    expect(await client.dr.secondary.merkleCheck({ drOperationToken })).toMatchObject({
+      healthy: false,
+      subtrees: [{ id: '1', corruptedPages: [{ page: 5, corrupted: false, subpages: [28] }] }, { corruptedPages: [] }],
+      lastCorruptionCheckEpoch: seconds,
+    });
+  });
+
+  it('a Merkle check that wants its token in the header too', async () => {
+    const report = { corrupted_root: true, corrupted_tree_map: {} };
+    node.on(MERKLE, ({ headers }) =>
+      headers['x-vault-token'] === 'dr-token'
+        ? { json: { data: { merkle_corruption_report: report } } }
+        : { status: 403, json: { errors: ['permission denied'] } },
+    );
+    expect(await client.dr.secondary.merkleCheck({ drOperationToken })).toMatchObject({ healthy: false });
+    const withOther = client.dr.secondary.merkleCheck(
+      { drOperationToken },
+      { token: new Secret('service-token', 'x') },
+    );
+    expect(await failureOf(withOther)).toMatchObject({ code: 'PERMISSION_DENIED' });
+  });
+
+  it('an attempt gives its one-time password and encoded root token as secrets', async () => {
+    const fields = { started: true, nonce: 'n', progress: 0, required: 3, complete: false, otp_length: 28 };
+    node.on('POST sys/generate-root/attempt', {
+      json: { ...fields, otp: 'CANARYotp', encoded_root_token: 'CANARYenc' },
+    });
+    const attempt = await client.sys.generateRoot.startAttempt();
+    expect([attempt.otp?.reveal(), attempt.encodedToken?.reveal()]).toEqual(['CANARYotp', 'CANARYenc']);
+    expect(JSON.stringify(attempt)).not.toContain('CANARY');
+  });
+});
+
+describe('decodeOneTimePassword', () => {
+  const decode = (encoded: string, otp: string) =>
+    decodeOneTimePassword(new Secret('operation-token', encoded), new Secret('one-time-password', otp)).reveal();
+
+  it('decodes the published form, padded or not', () => {
+    expect(decode('CTRASgBtJwpnJA9cEy1cHSJWNQl0PwN7MWUIRA', 'aB3dE5fG7hJ9kL1mN3pQ5rS7tU9v')).toBe(
+      'hvs.EXAMPLEexampleEXAMPLE012',
+    );
+    expect(decode('CTRASgBtJwpnJA9cEy1cHSJWNQl0PwN7MWUIRA==', 'aB3dE5fG7hJ9kL1mN3pQ5rS7tU9v')).toMatch(/^hvs\./);
+  });
+
+  it('undoes the encoding for every token and password of one length', () => {
+    const base62 = fc.string({ unit: fc.constantFrom(...'abcXYZ0189'), minLength: 24, maxLength: 30 });
+    fc.assert(
+      fc.property(base62, base62, (token, password) => {
+        const length = Math.min(token.length, password.length);
+        const [clear, otp] = [token.slice(0, length), password.slice(0, length)];
+        const bytes = Buffer.from(clear).map((byte, position) => byte ^ otp.charCodeAt(position));
+        expect(decode(Buffer.from(bytes).toString('base64').replace(/=+$/, ''), otp)).toBe(clear);
+      }),
+      { seed: 1, numRuns: 100 },
+    );
+  });
+
+  it('decodes the form of before 1.0 to an UUID', () => {
+    const uuid = '6b0c2a5e-1f0d-4c6b-9f57-2f4c55a1b7aa';
+    const otp = Buffer.alloc(16, 7);
+    const encoded = Buffer.from(Buffer.from(uuid.replaceAll('-', ''), 'hex').map((byte) => byte ^ 7));
+    expect(decode(encoded.toString('base64'), otp.toString('base64'))).toBe(uuid);
+  });
+
+  it('refuses parts that do not fit', () => {
+    expect(() => decode('AAAA', 'CANARY')).toThrow('differ in length');
+    expect(() => decode('AAAA', 'CANARY')).not.toThrow(/CANARY/);
+    expect(() => decode('', '')).toThrow('differ in length');
+  });
+});
+
+describe('parseFirstDocument', () => {
+  const asNumber = (_: string, value: unknown) => (typeof value === 'bigint' ? Number(value) : value);
+
+  it('finds the end of any first document, and keeps every integer', () => {
+    fc.assert(
+      fc.property(fc.dictionary(fc.string(), fc.jsonValue()), fc.string(), (document, rest) => {
+        const text = JSON.stringify(document);
+        expect(JSON.stringify(parseFirstDocument(`${text}${rest}`).value, asNumber)).toBe(
+          JSON.stringify(JSON.parse(text)),
+        );
+        expect(parseFirstDocument(`${text}${rest}`).rest).toBe(rest.trim());
+      }),
+      { seed: 1, numRuns: 200 },
+    );
+    expect(parseFirstDocument(`{"w":${UINT64_MAX},"f":1.5,"n":-3}`).value).toEqual({
+      w: BigInt(UINT64_MAX),
+      f: 1.5,
+      n: -3,
+    });
+  });
+
+  it.each(['', 'ok', '{"a":', ']', '{"a":1'])('refuses what begins no document: %s', (text) => {
+    expect(() => parseFirstDocument(text)).toThrow();
+  });
+});
+
+describe('redactText', () => {
+  it.each([
+    'nonce for this operation is 6b0c2a5e-1f0d-4c6b-9f57-2f4c55a1b7aa',
+    'Nonce: 6b0c2a5e-1f0d-4c6b-9f57-2f4c55a1b7aa and',
+    'token hvs.CAESIJ6b0c2a5e1f0d4c6b',
+    'token hvb.AAAAAQLq',
+    's.4f3DXgQz7kP0aB3dE5fG7hJ9',
+    'eyJhbGciOiJFUzUxMiIsInR5cCI6IkpXVCJ9.eyJhZGRyIjoiaHR0cHM6Ly9hIn0.MIGHAkIB-_x',
+    'share 0f1e2d3c4b5a69788796a5b4c3d2e1f00f1e2d3c4b5a69788796a5b4c3d2e1f001',
+    'share NtbQ8yVnh3Ig7xE2vAq0ZmW5kR9oTjUcLsPdBfYwGeHx',
+    '-----BEGIN EC PRIVATE KEY-----\nabc\n-----END EC PRIVATE KEY-----',
+  ])('removes the secret of %s', (text) => {
+    const redacted = redactText(text);
+    expect(redacted).toContain('[redacted]');
+    expect(redacted).not.toMatch(/6b0c|CAES|AAAAAQ|4f3D|MIGH|eyJ|0f1e|NtbQ|abc/);
+  });
+
+  it.each([
+    'local node not active but active cluster node not found',
+    'error unwrapping secondary token: Post "https://10.0.0.1:8200/v1/sys/wrapping/unwrap": dial tcp: i/o timeout',
+    'no handler for route "sys/replication/dr/primary/secondary-token". route entry not found.',
+    'cluster 6b0c2a5e-1f0d-4c6b-9f57-2f4c55a1b7aa is not known',
+  ])('keeps the words of %s', (text) => {
+    expect(redactText(text)).toBe(text);
+  });
+
+  it('removes given values wherever they are, and keeps texts short and on one line', () => {
+    expect(redactText('key: short\n\tshort', ['short', ''])).toBe('key: [redacted] [redacted]');
+    expect(redactText('word '.repeat(1_000)).length).toBeLessThan(620);
+  });
+});

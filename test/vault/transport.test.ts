@@ -1,0 +1,202 @@
+/** Time-outs, cancellation, TLS, addresses and the shape of what is sent and read. */
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { ServiceClient } from '../../src/vault';
+import { Secret } from '../../src/secret';
+import { FOREIGN_CERTIFICATE, LOOPBACK_CERTIFICATE, LOOPBACK_KEY } from './support/loopback-certificate';
+import { ScriptedCluster, failureOf } from './support/scripted-cluster';
+import { ScriptedServer } from './support/scripted-server';
+
+const STATUS = 'GET sys/replication/dr/status';
+const DEMOTE = 'POST sys/replication/dr/primary/demote';
+const disabled = { json: { data: { mode: 'disabled' } } };
+
+describe('a request', () => {
+  const cluster = new ScriptedCluster();
+  let node: ScriptedServer;
+
+  beforeEach(async () => {
+    node = (await cluster.node()).active();
+  });
+  afterEach(() => cluster.release());
+
+  it('ends by the time-out of the client, or of the call', async () => {
+    node.on(STATUS, { action: 'hang' });
+    const client = cluster.client([node.address], { requestTimeoutMs: 100 });
+    expect(await failureOf(client.dr.status())).toMatchObject({ code: 'REQUEST_TIMEOUT', outcomeKnown: true });
+    const patient = cluster.client([node.address]);
+    expect(await failureOf(patient.dr.status({ timeoutMs: 100 }))).toMatchObject({ code: 'REQUEST_TIMEOUT' });
+  });
+
+  it('that is cancelled under way leaves the outcome of a change unknown', async () => {
+    const abort = new AbortController();
+    node.on(DEMOTE, () => {
+      abort.abort();
+      return { action: 'hang' };
+    });
+    const client = cluster.client([node.address]);
+    const failure = await failureOf(client.dr.primary.demote({ signal: abort.signal }));
+    expect(failure).toMatchObject({ code: 'REQUEST_CANCELLED', retryable: false, outcomeKnown: false });
+  });
+
+  it('that was cancelled before is not sent', async () => {
+    const client = cluster.client([node.address]);
+    const failure = await failureOf(client.dr.primary.demote({ signal: AbortSignal.abort() }));
+    expect(failure).toMatchObject({ code: 'REQUEST_CANCELLED', outcomeKnown: true });
+    expect(node.calls).toEqual([]);
+  });
+
+  it('that never got a connection was not sent, even if the time-out ended it', async () => {
+    // Accepts TCP and never speaks TLS: the connection is not made.
+    const silent = createServer(() => undefined);
+    await new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve));
+    const bound = silent.address();
+    const address = `https://127.0.0.1:${typeof bound === 'object' ? bound?.port : 0}`;
+    const sockets = new Set<{ destroy(): void }>();
+    silent.on('connection', (socket) => sockets.add(socket));
+    const client = cluster.client([address], { connectTimeoutMs: 5_000 });
+    const failure = await failureOf(client.dr.primary.demote({ timeoutMs: 200, node: address }));
+    expect(failure).toMatchObject({ code: 'REQUEST_TIMEOUT', outcomeKnown: true });
+    const quick = cluster.client([address], { connectTimeoutMs: 200 });
+    expect(await failureOf(quick.dr.status({ node: address }))).toMatchObject({ code: 'UNREACHABLE' });
+    sockets.forEach((socket) => socket.destroy());
+    silent.close();
+  });
+
+  it('does not read an answer without end', async () => {
+    node.on(STATUS, { text: JSON.stringify({ data: { mode: 'disabled', padding: 'x'.repeat(4_000) } }) });
+    const client = cluster.client([node.address], { maxResponseBytes: 1_000 });
+    expect(await failureOf(client.dr.status())).toMatchObject({ code: 'RESPONSE_INVALID' });
+  });
+
+  it('uses the first of two JSON documents and says so', async () => {
+    const text = JSON.stringify({
+      nonce: 'n',
+      started: true,
+      progress: 3,
+      required: 3,
+      complete: true,
+      encoded_token: 'AA',
+    });
+    node.on('POST sys/replication/dr/secondary/generate-operation-token/update', {
+      text: `${text}\n{"errors":["failed to audit response"]}\n`,
+    });
+    const key = new Secret('key-share', 'share');
+    const attempt = await cluster
+      .client([node.address])
+      .dr.secondary.generateOperationToken.update({ key, nonce: 'n' });
+    expect(attempt.complete).toBe(true);
+    expect(attempt.encodedToken?.reveal()).toBe('AA');
+    expect(cluster.warnings.join()).toContain('first JSON document');
+  });
+
+  it('takes a success without JSON where no data is needed, and refuses it where data is', async () => {
+    node.on(DEMOTE, { text: '<html>ok</html>' }).on(STATUS, { text: 'ok' });
+    const client = cluster.client([node.address]);
+    expect(await client.dr.primary.demote()).toEqual({ node: node.address, warnings: [] });
+    expect(await failureOf(client.dr.status())).toMatchObject({ code: 'RESPONSE_INVALID', outcomeKnown: true });
+  });
+
+  it('with a token that no header can carry is refused without repeating it', async () => {
+    const client = cluster.client([node.address]);
+    const failure = await failureOf(client.sys.lookupSelf({ token: new Secret('service-token', 'hvs.CANARY\n') }));
+    expect(failure).toMatchObject({ code: 'INVALID_INPUT' });
+    expect(failure.message).not.toContain('CANARY');
+  });
+
+  it('is refused once the client is closed', async () => {
+    const client = cluster.client([node.address]);
+    await client.close();
+    expect(await failureOf(client.dr.status())).toMatchObject({ code: 'INTERNAL' });
+  });
+});
+
+describe('addresses', () => {
+  const refusal = (...addresses: string[]): unknown => {
+    try {
+      return void new ServiceClient({ name: 'east', addresses });
+    } catch (error) {
+      return error;
+    }
+  };
+
+  it('may be plain HTTP on loopback only', () => {
+    expect(refusal('http://127.0.0.1:8200', 'http://[::1]:8200', 'http://localhost:8200')).toBeUndefined();
+    expect(refusal('https://vault.example.com:8200')).toBeUndefined();
+    expect(refusal('http://vault.example.com:8200')).toMatchObject({ code: 'INSECURE_ADDRESS' });
+    expect(refusal('http://127.0.0.1.example.com')).toMatchObject({ code: 'INSECURE_ADDRESS' });
+  });
+
+  it.each(['', 'vault:8200', 'ftp://vault', 'https://u:CANARY@vault', 'https://vault/path', 'https://vault/?a=CANARY'])(
+    'that are no bare origin are refused: %s',
+    (address) => {
+      expect(refusal(address)).toMatchObject({ code: 'INVALID_INPUT' });
+      expect(refusal(address)).not.toMatchObject({ message: expect.stringContaining('CANARY') as unknown });
+    },
+  );
+
+  it('must be there', () => {
+    expect(refusal()).toMatchObject({ code: 'INVALID_INPUT' });
+  });
+});
+
+describe('TLS', () => {
+  let folder: string;
+  let node: ScriptedServer;
+  const clients: ServiceClient[] = [];
+
+  beforeAll(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'client-tls-'));
+    node = await ScriptedServer.start({ cert: LOOPBACK_CERTIFICATE, key: LOOPBACK_KEY });
+    node.active().on(STATUS, disabled);
+  });
+  afterAll(async () => {
+    for (const client of clients) await client.close();
+    await node.stop();
+    await rm(folder, { recursive: true });
+  });
+
+  const withRoots = async (name: string, pem?: string) => {
+    const caFile = join(folder, name);
+    if (pem !== undefined) await writeFile(caFile, pem);
+    const client = new ServiceClient({ name: 'east', addresses: [node.address], caFile });
+    clients.push(client);
+    return client;
+  };
+
+  it('accepts the certificate that the CA file vouches for', async () => {
+    const client = await withRoots('good.pem', LOOPBACK_CERTIFICATE);
+    expect(await client.dr.status()).toEqual({ mode: 'disabled' });
+  });
+
+  it.each([
+    ['that vouches for another', FOREIGN_CERTIFICATE],
+    ['without a certificate', 'nothing here'],
+    ['with a damaged certificate', LOOPBACK_CERTIFICATE.replace('MII', 'XXX')],
+    ['that does not exist', undefined],
+  ])('is TLS_FAILED with a CA file %s', async (_, pem) => {
+    const client = await withRoots(`bad-${String(pem?.length)}.pem`, pem);
+    const failure = await failureOf(client.dr.primary.demote());
+    expect(failure).toMatchObject({ code: 'TLS_FAILED', retryable: false, outcomeKnown: true });
+  });
+
+  it('is TLS_FAILED without a CA file for a private certificate, and against a plain HTTP port', async () => {
+    const client = new ServiceClient({ name: 'east', addresses: [node.address] });
+    clients.push(client);
+    expect(await failureOf(client.dr.status())).toMatchObject({ code: 'TLS_FAILED' });
+    const plain = await ScriptedServer.start();
+    const wrong = new ServiceClient({ name: 'east', addresses: [plain.address.replace('http:', 'https:')] });
+    clients.push(wrong);
+    expect(await failureOf(wrong.dr.status())).toMatchObject({ code: 'TLS_FAILED' });
+    await plain.stop();
+  });
+
+  it('uses a CA file that was replaced at the next call', async () => {
+    const client = await withRoots('renewed.pem', FOREIGN_CERTIFICATE);
+    expect(await failureOf(client.dr.status())).toMatchObject({ code: 'TLS_FAILED' });
+    await writeFile(join(folder, 'renewed.pem'), LOOPBACK_CERTIFICATE);
+    expect(await client.dr.status()).toEqual({ mode: 'disabled' });
+  });
+});

@@ -1,0 +1,287 @@
+/** What becomes of an approval while time passes: windows that end, plans that change, holders who were asked for less. */
+import { ApplicationFailure } from '@temporalio/common';
+import type { Assessment } from '../../../src/contracts/activities';
+import type { CeremonyTarget } from '../../../src/contracts/ceremony';
+import { APPROVALS_TOO_OLD } from '../../../src/contracts/plan';
+import type { GateName } from '../../../src/contracts/plan';
+import { approvePlan } from '../../../workflows/procedures/approved-plan';
+import type { Approved, TokenNeed } from '../../../workflows/procedures/approved-plan';
+import { RunStopped } from '../../../workflows/engine/failures';
+import { passGate } from '../../../workflows/engine/gates';
+import type { Run } from '../../../workflows/engine/run';
+
+jest.mock('../../../workflows/engine/gates', () => ({ passGate: jest.fn() }));
+jest.mock('../../../workflows/procedures/ceremony', () => ({
+  Ceremony: class {
+    constructor(
+      _run: unknown,
+      readonly request: { readonly targets: readonly CeremonyTarget[] },
+    ) {}
+    readonly source = 'ceremony';
+    readonly fingerprint = 'own';
+    async ready(): Promise<void> {}
+    async collect(): Promise<void> {
+      collected.push(this.request.targets.map(({ cluster }) => cluster));
+    }
+    covers({ cluster, uses }: CeremonyTarget): boolean {
+      const target = this.request.targets.find((each) => each.cluster === cluster);
+      return target !== undefined && uses.every((use) => target.uses.includes(use));
+    }
+  },
+}));
+
+/** The route of these tests: which cluster the plan is about. */
+interface Route {
+  readonly heir: string;
+  readonly others?: readonly string[];
+}
+
+let collected: string[][] = [];
+const START = Date.parse('2026-03-01T12:00:00Z');
+const WINDOW = { notAfter: '2026-03-01T13:00:00Z' };
+const LATER = 2 * 3_600_000;
+const VALID_FOR = 4 * 3_600_000;
+const gate = jest.mocked(passGate);
+
+/** As much of a run as approving needs: steps are carried out at once, and nobody waits. */
+function fakeRun(reading: readonly ((step: string) => Route)[]) {
+  const readings = [...reading];
+  const findings: string[] = [];
+  const steps: string[] = [];
+  const nothing = () => undefined;
+  const state = {
+    enterPhase: nothing,
+    learnSite: nothing,
+    site: { searchAttributesRegistered: false },
+    wait: nothing,
+    waitOver: nothing,
+    runbook: 'drFailover',
+    finding: ({ code }: { readonly code: string }) => void findings.push(code),
+  };
+  const run = {
+    state,
+    tokens: undefined,
+    onEnd: nothing,
+    stop: (stopped: RunStopped) => stopped,
+    waitFor: (_until: unknown, milliseconds: number) => {
+      jest.advanceTimersByTime(milliseconds);
+      return Promise.resolve(false);
+    },
+    step: (name: string, body: (call: unknown) => unknown) => {
+      steps.push(name);
+      return body(undefined);
+    },
+  };
+  const assess = (): Promise<Assessment<Route>> => {
+    const route = (readings.length > 1 ? readings.shift() : readings[0])?.(steps.at(-1) ?? '') ?? { heir: 'west' };
+    const policy = { needed: true, approvals: 1, approvers: ['grace'], validForMs: VALID_FOR };
+    return Promise.resolve({
+      observations: [],
+      preconditions: [],
+      plan: { text: route.heir, digest: route.heir },
+      route,
+      site: {},
+      gates: { promote: policy, force: policy, wipe: policy },
+    } as unknown as Assessment<Route>);
+  };
+  return { run: run as unknown as Run, assess, findings, steps };
+}
+
+const input = (window?: { readonly notBefore?: string; readonly notAfter: string }) => ({
+  deployment: 'payments',
+  reason: 'a test',
+  dryRun: false,
+  window,
+});
+
+async function approve(
+  { run, assess }: ReturnType<typeof fakeRun>,
+  more: {
+    readonly window?: { readonly notBefore?: string; readonly notAfter: string };
+    readonly gate?: (assessed: Assessment<Route>) => GateName | undefined;
+    readonly tokens?: (route: Route) => TokenNeed;
+    readonly endsOutage?: boolean;
+    readonly go?: GateName;
+  } = {},
+): Promise<Approved<Route>> {
+  const approved = await approvePlan<Route>(run, {
+    input: input(more.window),
+    assess,
+    gate: more.gate ?? (() => 'promote'),
+    ...(more.tokens ? { tokens: more.tokens } : {}),
+    ...(more.endsOutage ? { endsOutage: true } : {}),
+    ...(more.go ? { go: more.go } : {}),
+  });
+  if ('outcome' in approved) throw new Error('not approved');
+  return approved;
+}
+
+const west = () => ({ heir: 'west' });
+const north = () => ({ heir: 'north' });
+const opened = () => gate.mock.calls.map(([, request]) => [request.gate, request.planDigest]);
+
+beforeEach(() => {
+  jest.useFakeTimers({ now: START });
+  collected = [];
+  gate.mockReset().mockResolvedValue([]);
+});
+afterEach(() => jest.useRealTimers());
+
+describe('a change window', () => {
+  const tooLate = ['reason', expect.stringContaining('the change window ended')] as const;
+
+  it('has ended for a changed plan that is approved after it', async () => {
+    gate.mockResolvedValueOnce([]).mockImplementationOnce(() => {
+      jest.advanceTimersByTime(LATER);
+      return Promise.resolve([]);
+    });
+    await expect(approve(fakeRun([west, north]), { window: WINDOW })).rejects.toHaveProperty(...tooLate);
+    expect(opened()).toHaveLength(2);
+  });
+
+  it('has ended where reading again took until after it', async () => {
+    const late = () => {
+      jest.advanceTimersByTime(LATER);
+      return { heir: 'west' };
+    };
+    await expect(approve(fakeRun([west, late]), { window: WINDOW })).rejects.toHaveProperty(...tooLate);
+  });
+
+  it('has ended for what a further gate allows after it', async () => {
+    const world = fakeRun([west]);
+    const approved = await approve(world, { window: WINDOW });
+    gate.mockImplementationOnce(() => {
+      jest.advanceTimersByTime(LATER);
+      return Promise.resolve([]);
+    });
+    await expect(approved.approvals.further('force')).rejects.toBeInstanceOf(RunStopped);
+  });
+
+  it('that was waited for makes what was read old, also where nobody was asked', async () => {
+    const world = fakeRun([west]);
+    await approve(world, { window: { notBefore: '2026-03-01T12:30:00Z', ...WINDOW }, gate: () => undefined });
+    expect(world.steps).toEqual(['Read and check the deployment', 'Read and check again']);
+    const open = fakeRun([west]);
+    await approve(open, { window: WINDOW, gate: () => undefined });
+    expect(open.steps).toEqual(['Read and check the deployment']);
+  });
+});
+
+describe('approvals that an activity judges too old right before a change', () => {
+  const tooOld = (about?: string, outcomeKnown = true) =>
+    ApplicationFailure.create({ type: 'NOT_APPROVED', message: 'too old', details: [{ about, outcomeKnown }] });
+
+  it('park their step; the next try asks the same gate again, and goes on with the new ones', async () => {
+    const world = fakeRun([west]);
+    gate.mockResolvedValueOnce(['old']).mockResolvedValueOnce(['new']);
+    const { approvals } = await approve(world, { gate: () => 'wipe' });
+    const seen: (readonly unknown[])[] = [];
+    const begin = () =>
+      approvals.begin('wipe', (authority) => {
+        seen.push(authority.approvals);
+        return authority.approvals.includes('new')
+          ? Promise.resolve('done')
+          : Promise.reject(tooOld(APPROVALS_TOO_OLD));
+      });
+    await expect(begin()).rejects.toThrow('too old');
+    expect(opened()).toEqual([['wipe', 'west']]);
+    expect(await begin()).toBe('done');
+    // A retry after something else failed asks nobody again.
+    expect(await begin()).toBe('done');
+    expect(seen).toEqual([['old'], ['old', 'new'], ['old', 'new']]);
+    expect(opened()).toEqual([
+      ['wipe', 'west'],
+      ['wipe', 'west'],
+    ]);
+  });
+
+  it('nobody is waited for while it is not known what an earlier try sent: the next one looks first', async () => {
+    const world = fakeRun([west]);
+    const { approvals } = await approve(world, { gate: () => 'wipe' });
+    const tries = [tooOld(APPROVALS_TOO_OLD, false), undefined];
+    const begin = () =>
+      approvals.begin('wipe', () => {
+        const failure = tries.shift();
+        return failure ? Promise.reject(failure) : Promise.resolve('was done');
+      });
+    await expect(begin()).rejects.toThrow('too old');
+    expect(await begin()).toBe('was done');
+    expect(opened()).toHaveLength(1);
+  });
+
+  it('nobody is asked again where new ones would not help', async () => {
+    const world = fakeRun([west]);
+    const { approvals } = await approve(world, { gate: () => 'wipe' });
+    const begin = () => approvals.begin('wipe', () => Promise.reject(tooOld()));
+    await expect(begin()).rejects.toThrow('too old');
+    await expect(begin()).rejects.toThrow('too old');
+    expect(opened()).toHaveLength(1);
+  });
+});
+
+describe('a go', () => {
+  it('is asked once everything was read again, and counts beside the approvals of the plan', async () => {
+    const world = fakeRun([west]);
+    gate.mockResolvedValueOnce(['plan']).mockResolvedValueOnce(['go']);
+    const { approvals } = await approve(world, { go: 'force' });
+    expect(approvals.authority.approvals).toEqual(['plan', 'go']);
+    expect(world.steps.at(-1)).toBe('Read and check again');
+    expect(opened()).toEqual([
+      ['promote', 'west'],
+      ['force', 'west'],
+    ]);
+  });
+});
+
+describe('a further gate inside an outage', () => {
+  it('is not followed by a window that has ended', async () => {
+    const world = fakeRun([west]);
+    const approved = await approve(world, { window: WINDOW });
+    Object.assign(world.run.state, { serviceIsOut: true });
+    gate.mockImplementationOnce(() => {
+      jest.advanceTimersByTime(LATER);
+      return Promise.resolve(['anew']);
+    });
+    await approved.approvals.further('force');
+    expect(approved.approvals.authority.approvals).toEqual(['anew']);
+  });
+});
+
+describe('a plan that changed while people were waited for', () => {
+  it('is approved at the gate that it needs, and not at the one that the first reading needed', async () => {
+    await approve(fakeRun([west, north]), {
+      gate: ({ route }) => (route?.heir === 'west' ? 'promote' : 'wipe'),
+    });
+    expect(opened()).toEqual([
+      ['promote', 'west'],
+      ['wipe', 'north'],
+    ]);
+  });
+
+  const need =
+    (all: boolean) =>
+    ({ heir, others = [] }: Route): TokenNeed => ({
+      source: 'ceremony',
+      targets: [heir, ...others].map((cluster) => ({
+        cluster,
+        uses: all || cluster === heir ? (['dr.promote'] as const) : (['dr.update-primary'] as const),
+      })),
+      essential: { cluster: heir, uses: ['dr.promote'] },
+    });
+  const changing = () => fakeRun([() => ({ heir: 'west', others: ['north'] }), north]);
+
+  it('asks the holders again where they were asked for other operations on its targets', async () => {
+    const world = changing();
+    const { tokens } = await approve(world, { tokens: need(false) });
+    expect(collected).toEqual([['west', 'north'], ['north']]);
+    expect(world.findings).toEqual(['plan-changed', 'shares-asked-again']);
+    expect(tokens?.covers({ cluster: 'north', uses: ['dr.promote'] })).toBe(true);
+  });
+
+  it('asks no holder again where they were asked for everybody who may become the target', async () => {
+    const world = changing();
+    const { tokens } = await approve(world, { tokens: need(true) });
+    expect(world.findings).toEqual(['plan-changed']);
+    expect(tokens?.covers({ cluster: 'north', uses: ['dr.promote'] })).toBe(true);
+  });
+});

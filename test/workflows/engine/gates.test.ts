@@ -1,0 +1,152 @@
+/** What meets a gate, what does not meet it a second time, and what becomes of one that nobody approves. */
+import type * as TemporalWorkflow from '@temporalio/workflow';
+import { checks } from '../../../workflows/engine/activity-calls';
+import { RunStopped } from '../../../workflows/engine/failures';
+import { passGate } from '../../../workflows/engine/gates';
+import type { Run } from '../../../workflows/engine/run';
+
+jest.mock('@temporalio/workflow', () => ({
+  ...jest.requireActual<typeof TemporalWorkflow>('@temporalio/workflow'),
+  workflowInfo: () => ({ workflowId: 'deployment:payments' }),
+}));
+jest.mock('../../../workflows/engine/activity-calls', () => ({ checks: { checkApprovals: jest.fn() } }));
+
+const START = Date.parse('2026-03-01T12:00:00Z');
+const VALID_FOR = 4 * 3_600_000;
+const policy = { needed: true, approvals: 1, approvers: ['grace'], validForMs: VALID_FOR };
+const nothing = () => undefined;
+
+beforeEach(() => jest.useFakeTimers({ now: START }));
+afterEach(() => jest.useRealTimers());
+
+describe('a gate that was met and opens again', () => {
+  const command = '`runbook approve deployment:payments --gate go --name YOUR-NAME`';
+
+  /** A run to which these contents are signalled at each opening; what `waiting` holds arrived before. */
+  function signalledRun(how: 'signed' | 'principal' | 'claimed', contents: readonly unknown[]) {
+    const receipts: object[] = [];
+    const waiting: { readonly arrival: number; readonly input: unknown; readonly receivedAt: number }[] = [];
+    let arrivals = 0;
+    let handle: ((items: readonly object[]) => Promise<void>) | undefined;
+    const arrive = (input: unknown) => {
+      arrivals += 1;
+      return { arrival: arrivals, input, receivedAt: Date.now() };
+    };
+    jest.mocked(checks.checkApprovals).mockImplementation(({ arrived }) =>
+      Promise.resolve({
+        verdicts: arrived.map((arrival) => ({
+          arrival,
+          accepted: true,
+          code: 'approve',
+          text: '',
+          by: { name: 'grace', how },
+        })),
+        ...{ satisfied: true, missing: [], approvedBy: [], rejectedBy: undefined },
+      } as never),
+    );
+    const run = {
+      state: {
+        fact: nothing,
+        wait: nothing,
+        waitOver: nothing,
+        receipt: nothing,
+        receiptsOf: (batch: readonly object[]) => void receipts.push(...batch),
+      },
+      signals: { on: (_name: string, to: typeof handle) => void (handle = to) },
+      waitFor: (ready: () => boolean) =>
+        Promise.resolve().then(async () => {
+          const before = waiting.splice(0);
+          if (before.length > 0) await handle?.(before);
+          for (const input of contents) {
+            jest.advanceTimersByTime(1);
+            if (!ready()) await handle?.([arrive(input)]);
+          }
+          return ready();
+        }),
+    } as unknown as Run;
+    const open = () => passGate(run, { gate: 'go', planDigest: 'digest', policy, requestedBy: 'olga' });
+    return { open, receipts, early: (input: unknown) => waiting.push(arrive(input)) };
+  }
+
+  it('a signed approval that met it does not meet it again, however it is wrapped', async () => {
+    const { open, receipts } = signalledRun('signed', [{ document: 'one' }, 'one', { document: 'one' }, 'two']);
+    expect(await open()).toEqual([{ document: 'one' }]);
+    expect(await open()).toEqual(['two']);
+    const repeated = expect.objectContaining({
+      verdict: 'refused',
+      code: 'repeated',
+      text: `gate go was met with this very document before. Next: approve or reject anew: ${command}`,
+    }) as unknown;
+    const accepted = expect.objectContaining({ verdict: 'accepted' }) as unknown;
+    expect(receipts).toEqual([accepted, repeated, repeated, repeated, accepted]);
+  });
+
+  it('a claim does, which nobody can tell from a new one', async () => {
+    const { open } = signalledRun('claimed', [{ claim: 'one' }]);
+    expect([await open(), await open()]).toEqual([[{ claim: 'one' }], [{ claim: 'one' }]]);
+  });
+
+  it.each(['signed', 'principal', 'claimed'] as const)(
+    'what was sent while it was closed does not meet it (%s), and says so; before its first opening it does',
+    async (how) => {
+      const { open, receipts, early } = signalledRun(how, ['asked again']);
+      early('of the first round');
+      expect(await open()).toEqual([
+        how === 'principal' ? { approval: 'of the first round', arrival: 1 } : 'of the first round',
+      ]);
+      early('late, and it met nothing');
+      jest.advanceTimersByTime(VALID_FOR / 2);
+      early('in the very turn in which it opens');
+      const [approval] = await open();
+      expect(approval).toEqual(how === 'principal' ? { approval: 'asked again', arrival: 4 } : 'asked again');
+      const sentBefore = {
+        ...{ signal: 'approve', verdict: 'refused', code: 'sent-before' },
+        text: `sent before gate go was opened again. Next: approve or reject anew: ${command}`,
+      };
+      expect(receipts.slice(1, 3)).toEqual([
+        { ...sentBefore, arrival: 2 },
+        { ...sentBefore, arrival: 3 },
+      ]);
+    },
+  );
+});
+
+describe('a gate that nobody approves', () => {
+  /** Nothing comes: where there is a limit, it passes. */
+  const open = async (serviceIsOut: boolean) => {
+    const waits: unknown[] = [];
+    const limits: unknown[] = [];
+    const state = {
+      serviceIsOut,
+      fact: nothing,
+      waitOver: nothing,
+      wait: (_: string, each: unknown) => waits.push(each),
+    };
+    const run = {
+      state,
+      signals: { on: nothing },
+      stop: (stopped: RunStopped) => stopped,
+      waitFor: (_ready: () => boolean, limit?: number) => {
+        limits.push(limit);
+        return limit === undefined ? Promise.reject(new RunStopped('grace', 'aborted')) : Promise.resolve(false);
+      },
+    } as unknown as Run;
+    const request = { gate: 'force', planDigest: 'digest', policy, requestedBy: 'olga', again: 'too old' } as const;
+    const by = await passGate(run, request).catch((error: unknown) => (error as RunStopped).by);
+    return { by, limits, waits };
+  };
+
+  it('ends the run when its time has passed', async () => {
+    const { by, waits } = await open(false);
+    expect([by, waits]).toEqual([
+      'the clock',
+      [expect.objectContaining({ until: START + VALID_FOR, again: 'too old' })],
+    ]);
+  });
+
+  it('never does so in an outage: people are waited for and reminded until they approve, reject or abort', async () => {
+    const { by, limits, waits } = await open(true);
+    expect([by, limits]).toEqual(['grace', [undefined]]);
+    expect(waits).toEqual([expect.not.objectContaining({ until: expect.anything() as unknown })]);
+  });
+});

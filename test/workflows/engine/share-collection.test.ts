@@ -1,0 +1,248 @@
+/** What becomes of shares and declines that are still being checked while the holders are asked anew. */
+import { ApplicationFailure } from '@temporalio/common';
+import type * as TemporalWorkflow from '@temporalio/workflow';
+import type { CeremonyHandle, EnvelopeVerdict } from '../../../src/contracts/ceremony';
+import type { Finding, Receipt } from '../../../src/contracts/run-facts';
+import type { Waiting } from '../../../src/contracts/run-status';
+import type { InboxItem, SignalName } from '../../../src/contracts/signals';
+import type * as ActivityCalls from '../../../workflows/engine/activity-calls';
+import { checks } from '../../../workflows/engine/activity-calls';
+import type { Run } from '../../../workflows/engine/run';
+import { ShareCollection } from '../../../workflows/procedures/share-collection';
+
+jest.mock('@temporalio/workflow', () => ({
+  ...jest.requireActual<typeof TemporalWorkflow>('@temporalio/workflow'),
+  uuid4: () => '8c4b7f52-0000-4000-8000-000000000000',
+  workflowInfo: () => ({ workflowId: 'deployment:payments' }),
+}));
+jest.mock('../../../workflows/engine/activity-calls', () => ({
+  ...jest.requireActual<typeof ActivityCalls>('../../../workflows/engine/activity-calls'),
+  checks: { checkDeclines: jest.fn() },
+}));
+
+type Checked = Awaited<ReturnType<typeof checks.checkDeclines>>;
+type Opened = { readonly verdicts: readonly EnvelopeVerdict[] };
+
+const HOLDERS = ['ada', 'bert', 'cleo'];
+const GONE = ApplicationFailure.nonRetryable('no worker holds the keys', 'WORKER_UNREACHABLE');
+const accepted = (arrival: number, name: string): Opened => ({
+  verdicts: [{ arrival, code: 'accepted', text: 'accepted', holder: { name, how: 'signed' }, seq: 1 }],
+});
+const item = (signal: SignalName, arrival: number): InboxItem => ({ signal, arrival, receivedAt: 0, input: 'sealed' });
+const settled = () => new Promise((resolve) => setImmediate(resolve));
+
+/** A check that ends when the test says so. */
+class Pending<T> {
+  end: (result: T) => void = () => undefined;
+  fail: (error: Error) => void = () => undefined;
+  readonly result = new Promise<T>((resolve, reject) => {
+    this.end = resolve;
+    this.fail = reject;
+  });
+}
+
+/** As much of a run as collecting needs. */
+function collecting({
+  threshold = 2,
+  timesUp = 0,
+  ...outage
+}: {
+  threshold?: number;
+  /** So many waits are ended by the clock. */
+  timesUp?: number;
+  outageSince?: number;
+  serviceBackAt?: number;
+}) {
+  const findings: Finding[] = [];
+  const receipts: Receipt[] = [];
+  const waiting = new Map<string, Waiting>();
+  const processors = new Map<SignalName, (items: readonly InboxItem[]) => Promise<void>>();
+  const nothing = () => undefined;
+  const run = {
+    inOutage: false,
+    state: {
+      ...outage,
+      serviceIsOut: outage.outageSince !== undefined && outage.serviceBackAt === undefined,
+      deployment: 'payments',
+      runbook: 'drFailover',
+      waiting,
+      fact: nothing,
+      finding: (finding: Finding) => void findings.push(finding),
+      receipt: (receipt: Receipt) => void receipts.push(receipt),
+      wait: (key: string, what: Waiting) => void waiting.set(key, what),
+      waitOver: (key: string) => void waiting.delete(key),
+      notifications: { ofWait: nothing },
+    },
+    signals: {
+      on: (name: SignalName, processor: (items: readonly InboxItem[]) => Promise<void>) =>
+        processors.set(name, processor),
+    },
+    step: (_name: string, body: (call: unknown) => unknown) => body(undefined),
+    stop: (stopped: Error) => stopped,
+    waitFor: async (done: () => boolean) => {
+      if (timesUp-- > 0) return false;
+      while (!done() && !over) await settled();
+      // Nobody goes on after the test.
+      return over ? new Promise<never>(() => undefined) : true;
+    },
+  };
+  let over = false;
+  let epochs = 0;
+  const opening: Pending<Opened>[] = [];
+  class Collection extends ShareCollection {
+    protected override create(_call: unknown, { epoch, cid }: { readonly epoch: number; readonly cid: string }) {
+      epochs = epoch;
+      const handle = { cid, epoch, holders: HOLDERS, threshold, collectUntil: Date.now() + 600_000 };
+      return Promise.resolve({ ...handle, fingerprint: 'own' } as unknown as CeremonyHandle & { fingerprint: string });
+    }
+    protected override check(): Promise<Opened> {
+      const pending = new Pending<Opened>();
+      opening.push(pending);
+      return pending.result;
+    }
+  }
+  const collection = new Collection(run as unknown as Run, 'payments');
+  return {
+    collection,
+    findings,
+    receipts,
+    opening,
+    epochs: () => epochs,
+    shares: () => waiting.get('shares') as Extract<Waiting, { for: 'shares' }> | undefined,
+    send: (signal: SignalName, arrival: number) => processors.get(signal)?.([item(signal, arrival)]),
+    /** Ends what waits, so that nothing goes on beside the next test. */
+    stop: () => {
+      over = true;
+    },
+  };
+}
+
+describe('a check that ends after the holders were asked anew', () => {
+  it('of a share: it is refused as one of another round, and is not in hand', async () => {
+    const { collection, send, opening, receipts, shares, stop } = collecting({ threshold: 1 });
+    await collection.invite();
+    const checked = send('share', 1);
+    await collection.invite();
+    void collection.collect();
+    opening[0]?.end(accepted(1, 'ada'));
+    await checked;
+    expect(receipts).toMatchObject([{ arrival: 1, verdict: 'refused', code: 'wrong-epoch' }]);
+    await settled();
+    expect(shares()).toMatchObject({ epoch: 2, held: [] });
+    const again = send('share', 2);
+    opening[1]?.end(accepted(2, 'ada'));
+    await again;
+    expect(receipts[1]).toMatchObject({ verdict: 'accepted' });
+    stop();
+  });
+
+  it('of a share that no worker could check: the keys of the present epoch are not given up', async () => {
+    const { collection, send, opening, receipts, epochs, shares, stop } = collecting({});
+    await collection.invite();
+    const checked = send('share', 1);
+    await collection.invite();
+    void collection.collect();
+    opening[0]?.fail(GONE);
+    await checked;
+    for (let turns = 0; turns < 5; turns += 1) await settled();
+    expect(epochs()).toBe(2);
+    expect(shares()?.epoch).toBe(2);
+    expect(receipts).toMatchObject([{ arrival: 1, verdict: 'refused', code: 'wrong-epoch' }]);
+    stop();
+  });
+
+  it('of a decline: it is refused as one of another round, and the receipt says to send it again', async () => {
+    const { collection, send, receipts, shares, stop } = collecting({});
+    const pending = new Pending<Checked>();
+    jest.mocked(checks.checkDeclines).mockReturnValueOnce(pending.result);
+    await collection.invite();
+    const checked = send('decline', 1);
+    await collection.invite();
+    void collection.collect();
+    const by = { name: 'ada', how: 'signed' } as const;
+    pending.end({
+      verdicts: [{ arrival: 1, accepted: true, code: 'accepted', text: 'cannot give', by, reason: 'ill' }],
+    });
+    await checked;
+    expect(receipts).toMatchObject([
+      { signal: 'decline', verdict: 'refused', text: expect.stringContaining('another round') as string, from: by },
+    ]);
+    expect(shares()).toMatchObject({ epoch: 2, missingHolders: HOLDERS });
+    stop();
+  });
+});
+
+it('keys that a later check opens are not given up for a check that failed while nothing was collected', async () => {
+  const { collection, send, opening, epochs, findings, shares, stop } = collecting({});
+  await collection.invite();
+  const failed = send('share', 1);
+  opening[0]?.fail(GONE);
+  await failed;
+  const good = send('share', 2);
+  opening[1]?.end(accepted(2, 'ada'));
+  await good;
+  void collection.collect();
+  for (let turns = 0; turns < 5; turns += 1) await settled();
+  expect([epochs(), findings]).toEqual([1, []]);
+  expect(shares()?.held).toEqual(['ada']);
+  stop();
+});
+
+it('where enough shares are in hand, a check that fails gives up no keys: the burst finds out', async () => {
+  const { collection, send, opening, receipts, epochs } = collecting({ threshold: 1 });
+  await collection.invite();
+  const good = send('share', 1);
+  opening[0]?.end(accepted(1, 'ada'));
+  await good;
+  const failed = send('share', 2);
+  opening[1]?.fail(GONE);
+  await failed;
+  await collection.collect();
+  expect(epochs()).toBe(1);
+  expect(receipts[1]).toMatchObject({ code: 'not-checked', text: expect.stringContaining('send it again') as string });
+});
+
+describe('the clock, before enough shares are in hand', () => {
+  it('ends no failover: clients have no primary, and the holders are asked again with new keys', async () => {
+    const { collection, epochs, findings, shares, stop } = collecting({ timesUp: 2, outageSince: 1 });
+    await collection.invite();
+    void collection.collect();
+    for (let turns = 0; turns < 5; turns += 1) await settled();
+    expect([epochs(), shares()?.epoch]).toEqual([3, 3]);
+    expect(findings.map(({ code }) => code)).toEqual(['ceremony-keys-lost', 'ceremony-keys-lost']);
+    stop();
+  });
+
+  it.each([{}, { outageSince: 1, serviceBackAt: 2 }])('ends the run where clients are served: %j', async (outage) => {
+    const { collection } = collecting({ timesUp: 1, ...outage });
+    await collection.invite();
+    await expect(collection.collect()).rejects.toMatchObject({ by: 'the clock' });
+  });
+});
+
+describe('too few holders', () => {
+  const declineAll = async (outage: { outageSince?: number; serviceBackAt?: number }) => {
+    const { collection, send, findings } = collecting(outage);
+    const by = (name: string) => ({ name, how: 'signed' }) as const;
+    const verdicts = ['ada', 'bert'].map((name, index) => ({
+      ...{ arrival: index + 1, accepted: true, code: 'accepted', text: 'cannot give', by: by(name), reason: 'ill' },
+    }));
+    jest.mocked(checks.checkDeclines).mockResolvedValueOnce({ verdicts });
+    await collection.invite();
+    await send('decline', 1);
+    return findings;
+  };
+
+  it('is critical in the outage from its beginning, although nothing is promoted yet', async () => {
+    const [finding] = await declineAll({ outageSince: 1 });
+    expect(finding).toMatchObject({ code: 'holders-too-few', severity: 'critical' });
+    expect(finding?.next).toContain('No cluster serves clients until then');
+    expect(finding?.next).toContain('ends the run');
+  });
+
+  it.each([{}, { outageSince: 1, serviceBackAt: 2 }])('is a warning where clients are served: %j', async (outage) => {
+    const [finding] = await declineAll(outage);
+    expect(finding).toMatchObject({ code: 'holders-too-few', severity: 'warning' });
+    expect(finding?.next).not.toContain('serves clients');
+  });
+});

@@ -1,0 +1,416 @@
+import { CancellationScope, condition, workflowInfo } from '@temporalio/workflow';
+import type { ChangeResult } from '../../src/contracts/activities';
+import type { RunbookName } from '../../src/contracts/names';
+import { nextCommandOf } from '../../src/contracts/next-commands';
+import type { Attested } from '../../src/contracts/run-facts';
+import type { InboxItem } from '../../src/contracts/signals';
+import { stepCalls } from './activity-calls';
+import type { StepCalls } from './activity-calls';
+import { OutageDecision, RunStopped, StepFailed, TakenOver, failureFacts, isStop } from './failures';
+import type { FailureFacts } from './failures';
+import type { OperationTokens } from '../procedures/operation-tokens';
+import type { Choice, Decision } from './parking';
+import { ABORT, LEAVE, Parking, RETRY } from './parking';
+import type { Control } from './run-controls';
+import { Pauses, checkControls, heldBefore, noteControl } from './run-controls';
+import type { RunState, StepRecord } from './run-state';
+import type { StepOptions } from './step-options';
+import { readTakeOver } from './take-over';
+import type { SignalInbox } from './signal-inbox';
+import { SignalPump } from './signal-pump';
+import { said } from '../../src/contracts/words';
+
+export { StepFailed } from './failures';
+export type { StepOptions } from './step-options';
+
+/** One execution of a runbook: its steps, what people tell it, and how it stops. */
+export class Run {
+  /** Who looks at the signals. */
+  readonly signals: SignalPump;
+  /** The operation tokens of this run, and the key shares that make more of them. A failover goes on with them. */
+  tokens: OperationTokens | undefined;
+  /** Clients were told to hold off: whoever ends with a primary lets them through. */
+  clientsHeld = false;
+  readonly #parking: Parking;
+  #scope: CancellationScope | undefined;
+  #stop: RunStopped | undefined;
+  readonly #pauses = new Pauses();
+  readonly #cleanUps: (() => Promise<void>)[] = [];
+  #shielded = false;
+  /** Documents of orders that counted. */
+  readonly #used = new Set<string>();
+  /** Who ordered the take-over that is asked for, and who else must before it counts inside an outage. */
+  #takeOver: { readonly by: readonly Attested[]; readonly missing: readonly string[] } = { by: [], missing: [] };
+
+  constructor(
+    readonly state: RunState,
+    inbox: SignalInbox,
+  ) {
+    this.signals = new SignalPump(state, inbox);
+    this.#parking = new Parking(state);
+    this.signals.on('decide', (items) => this.#parking.decide(items));
+    this.signals.on('takeOver', (items) => this.#orderTakeOver(items));
+    for (const name of ['pause', 'resume', 'abort'] as const) {
+      this.signals.on(name, (items) => this.#control(name, items));
+    }
+    CancellationScope.current().cancelRequested.catch(() => {
+      state.fact({ kind: 'control', control: 'cancel', by: 'a cancel request', reason: '' });
+      this.#noteInOutage('A cancel request came', 'stop-noted', ENDS_LATER);
+      this.#requestStop(new RunStopped('a cancel request', 'cancelled through Temporal'));
+    });
+  }
+
+  /**
+   * Stops the whole run: branches that wait beside the caller's stop too.
+   * @returns the stop, for the caller to throw
+   */
+  stop(stop: RunStopped): RunStopped {
+    this.#requestStop(stop);
+    return stop;
+  }
+
+  /** The run goes on as the failover that took it over: what it was told before does not count any more. */
+  become(runbook: RunbookName): void {
+    this.#stop = undefined;
+    this.#pauses.end();
+    this.#shielded = false;
+    this.#takeOver = { by: [], missing: [] };
+    this.state.become(runbook);
+  }
+
+  /** Runs one named step; where it fails for good the run parks until a person decides. */
+  async step<T>(name: string, body: (call: StepCalls) => Promise<T>, options: StepOptions<T> = {}): Promise<T> {
+    const outcome = await this.#runStep(name, body, options, [...(options.choices ?? [this.#wayOut])]);
+    if (outcome === SKIPPED) throw new TypeError(`step ${name} cannot be skipped`);
+    return outcome;
+  }
+
+  /** As {@link step}, but people may skip it; `undefined` then. `effect` says what skipping leaves behind. */
+  async skippableStep<T>(
+    name: string,
+    effect: string,
+    body: (call: StepCalls) => Promise<T>,
+    options: StepOptions<T> = {},
+  ): Promise<T | undefined> {
+    const skip: Choice = options.skipNeedsTwo
+      ? { action: 'skip', effect: `${effect}; a second person must decide it too`, needsTwo: true }
+      : { action: 'skip', effect };
+    const choices = [skip, ...(options.choices ?? [this.#wayOut])];
+    const outcome = await this.#runStep(name, body, options, choices);
+    if (outcome !== SKIPPED) return outcome;
+    this.state.leftToDo.push(`"${name}" was skipped: ${effect}.`);
+    return undefined;
+  }
+
+  /** Whether stopping now would leave the deployment without a primary. */
+  get inOutage(): boolean {
+    return this.#shielded;
+  }
+
+  /**
+   * Offers a decision while something else is waited for.
+   *
+   * @returns undefined where `done` came first, or `timeoutMs` passed
+   */
+  async decisionWhile(
+    step: string,
+    failure: FailureFacts,
+    choices: readonly Choice[],
+    done: () => boolean,
+    timeoutMs?: number,
+  ): Promise<Decision | undefined> {
+    return this.#parking.park(step, failure, choices, (decided) => this.waitFor(() => decided() || done(), timeoutMs));
+  }
+
+  /** Parks beside a step, which has ended: says what failed and what each choice does, until a decision or a stop. */
+  async park(step: string, failure: FailureFacts, choices: readonly Choice[]): Promise<Decision> {
+    const decision = await this.#parking.park(step, failure, choices, (ready) => this.waitFor(ready));
+    if (!decision) throw new TypeError('parking ended without a decision');
+    return decision;
+  }
+
+  /** Gives the failover that asked for this run and was not heard yet, because nothing was left to stop. */
+  get pendingTakeOver(): TakenOver | undefined {
+    return this.#stop instanceof TakenOver ? this.#stop : undefined;
+  }
+
+  /** Waits until `ready`, or until the run is stopped. Gives false when `timeoutMs` passed first. */
+  async waitFor(ready: () => boolean, timeoutMs?: number): Promise<boolean> {
+    const done = () => ready() || this.#stopNow() !== undefined;
+    const inTime = timeoutMs === undefined ? (await condition(done), true) : await condition(done, timeoutMs);
+    const stop = this.#stopNow();
+    if (stop && !ready()) throw stop;
+    return inTime;
+  }
+
+  /** Runs `body` so that a stop cancels it. Outside of such a part a stop waits. */
+  async stoppable<T>(body: () => Promise<T>): Promise<T> {
+    this.#throwIfStopped();
+    const scope = new CancellationScope({ cancellable: true });
+    this.#scope = scope;
+    try {
+      return await scope.run(body);
+    } catch (error) {
+      throw isStop(error) ? (this.#stop ?? error) : error;
+    } finally {
+      this.#scope = undefined;
+    }
+  }
+
+  /**
+   * Runs `body`, in which stopping would leave the deployment without a primary. A stop or a pause that comes is noted and
+   * counts afterwards; only a step that parked by itself has choices.
+   */
+  async shielded<T>(body: () => Promise<T>): Promise<T> {
+    this.#throwIfStopped();
+    this.#shielded = true;
+    try {
+      const result = await CancellationScope.nonCancellable(body);
+      this.#dropTakeOver();
+      return result;
+    } finally {
+      this.#shielded = false;
+    }
+  }
+
+  /** Registers what must be undone however the run ends. Register it before the call that it cleans after. */
+  onEnd(cleanUp: () => Promise<void>): void {
+    this.#cleanUps.push(cleanUp);
+  }
+
+  /** Runs the clean-ups, last registered first. */
+  async cleanUpAll(): Promise<void> {
+    this.#pauses.tellThoseThatNeverCame(this.state);
+    for (const cleanUp of this.#cleanUps.splice(0).reverse()) await cleanUp();
+  }
+
+  /** A clean-up as a step of its own: what fails becomes a finding, because a clean-up must never hold the lock. */
+  async cleanUp(name: string, body: (call: StepCalls) => Promise<void>): Promise<void> {
+    const record = this.beginStep(name);
+    try {
+      await body(stepCalls(`${record.number} ${name}`, () => this.state.stepContext(record)));
+      this.#end(record, 'done');
+    } catch (error) {
+      const failure = failureFacts(error);
+      if (!failure) throw error;
+      this.#end(record, 'failed', failure.code);
+      this.state.finding({
+        severity: 'warning',
+        code: 'clean-up-failed',
+        text: `${name}: ${failure.message}`,
+        next: failure.next,
+      });
+    }
+  }
+
+  /** How a person ends the run at a parked step, where the runbook gives no choices of its own. */
+  get #wayOut(): Choice {
+    return this.#shielded ? LEAVE : ABORT;
+  }
+
+  async #runStep<T>(
+    name: string,
+    body: (call: StepCalls) => Promise<T>,
+    options: StepOptions<T>,
+    choices: readonly Choice[],
+  ): Promise<T | typeof SKIPPED> {
+    await this.#holdBefore(name);
+    const record = this.beginStep(name);
+    const call = stepCalls(`${record.number} ${name}`, () => this.state.stepContext(record));
+    let carryOut: ((call: StepCalls) => Promise<void>) | undefined;
+    for (;;) {
+      try {
+        await carryOut?.(call);
+        const result = await body(call);
+        this.#end(record, outcomeOf(result), options.note?.(result));
+        this.#throwBetweenSteps();
+        return result;
+      } catch (error) {
+        if (error instanceof OutageDecision) throw error;
+        const failure = failureFacts(error);
+        if (isStop(error) || !failure) {
+          this.#end(record, 'failed', 'stopped');
+          throw error;
+        }
+        for (const finding of failure.findings ?? []) this.state.finding(finding);
+        if (options.leaveToRunbook?.(failure)) {
+          this.#end(record, 'failed', `${failure.code}: ${failure.message}`);
+          throw new StepFailed(name, failure);
+        }
+        record.state = 'parked';
+        const remedy = options.remedy?.(failure);
+        const offered = remedy ? [RETRY, remedy.choice, ...choices] : [RETRY, ...choices];
+        const decision = await this.#parking.park(remedy?.step ?? name, failure, offered, (ready) =>
+          this.waitFor(ready),
+        );
+        if (!decision) throw new TypeError('parking ended without a decision', { cause: error });
+        carryOut = decision.action === remedy?.choice.action ? remedy.carryOut : undefined;
+        switch (decision.action) {
+          case 'cancel-attempt':
+          case 'retry':
+            if (failure.code === 'RUN_WAS_RESET') this.state.acknowledgedRunId = workflowInfo().runId;
+            record.attempt += 1;
+            record.state = 'running';
+            this.state.show();
+            continue;
+          case 'skip':
+            this.#end(record, 'skipped', `skipped by ${said(decision.by.name)}: ${said(decision.reason)}`);
+            return SKIPPED;
+          case 'abort':
+            this.#end(record, 'failed', failure.code);
+            throw this.stop(new RunStopped(decision.by.name, decision.reason));
+          case 'promote-secondary':
+          case 'promote-back':
+          case 'leave':
+            this.#end(record, 'failed', failure.code);
+            throw new OutageDecision(decision.action);
+          case 'force':
+            throw new TypeError(`step ${name} offers no ${decision.action}`, { cause: error });
+        }
+      }
+    }
+  }
+
+  /** Puts a new line into the timeline. */
+  beginStep(name: string): StepRecord {
+    const record: StepRecord = {
+      number: this.state.steps.length + 1,
+      name,
+      state: 'running',
+      attempt: 1,
+      startedAt: Date.now(),
+    };
+    this.state.steps.push(record);
+    this.state.show();
+    return record;
+  }
+
+  #end(record: StepRecord, state: 'done' | 'already' | 'skipped' | 'failed', note?: string): void {
+    record.state = state;
+    record.endedAt = Date.now();
+    record.note = note;
+    this.state.fact({ kind: 'step-ended', step: record.name, outcome: state });
+    this.state.show();
+  }
+
+  async #holdBefore(name: string): Promise<void> {
+    this.#throwBetweenSteps();
+    // Also where it is not held: what was to be held inside the outage is held after it.
+    const pause = this.#pauses.before(name);
+    if (!pause || this.#shielded) return;
+    this.state.paused = true;
+    this.state.wait('resume', { for: 'resume', by: pause.by.name, reason: pause.reason });
+    await this.waitFor(() => !this.#pauses.holds);
+    this.state.paused = false;
+    this.state.waitOver('resume');
+  }
+
+  async #control(action: 'pause' | 'resume' | 'abort', items: readonly InboxItem[]): Promise<void> {
+    const { orders } = await checkControls(this.state, { action, used: this.#used }, items);
+    for (const order of orders) {
+      if (action === 'abort') this.#abort(order);
+      else if (action === 'resume') {
+        noteControl(this.state, action, order, 'nothing holds the run any more');
+        this.#pauses.end();
+      } else {
+        const now = order.before === undefined ? 'at the next step' : heldBefore(this.state, order.before);
+        noteControl(this.state, action, order, this.#shielded ? 'noted: the run is held once a cluster serves' : now);
+        this.#pauses.ask(order);
+      }
+    }
+  }
+
+  #abort(order: Control): void {
+    const { arrival, by, reason } = order;
+    if (this.#stop) {
+      const text = 'a stop was asked for already and is under way';
+      const refused = { signal: 'abort', arrival, verdict: 'refused', code: 'already-stopping', from: by } as const;
+      this.state.receipt({ ...refused, text });
+      return;
+    }
+    noteControl(this.state, 'abort', order, this.#shielded ? ENDS_LATER : 'at the next safe point');
+    this.#noteInOutage(`${said(by.name)} asked to end the run: ${said(reason)}`, 'stop-noted', ENDS_LATER);
+    this.#requestStop(new RunStopped(by.name, reason || 'no reason given'));
+  }
+
+  /** A failover asks for the run: at its next safe point, or inside an outage as {@link #stopNow} says. */
+  async #orderTakeOver(items: readonly InboxItem[]): Promise<void> {
+    const asked = items.flatMap((item) => {
+      const input = readTakeOver(this.state, item);
+      return input ? [{ item, input }] : [];
+    });
+    const [first] = asked;
+    if (!first) return;
+    const { requestedBy } = this.pendingTakeOver?.input ?? first.input;
+    const { by: before } = this.#takeOver;
+    const ordered = { action: 'takeOver', used: this.#used, before, requestedBy } as const;
+    const { orders, missing } = await checkControls(
+      this.state,
+      ordered,
+      asked.map(({ item }) => item),
+    );
+    for (const order of orders) {
+      const input = asked.find(({ item }) => item.arrival === order.arrival)?.input ?? first.input;
+      this.#takeOver = { by: [...this.#takeOver.by, order.by], missing };
+      const command = nextCommandOf.control('takeOver', workflowInfo().workflowId);
+      const more =
+        missing.length === 0 ? '' : `, after further people ordered it (\`${command}\`): ${missing.join('; ')}`;
+      const later = `noted: it counts where a step parks${more}; the run goes on until a cluster serves`;
+      const now = `${this.state.runbook} becomes a failover at its next safe point`;
+      noteControl(this.state, 'takeOver', order, this.#shielded ? later : now);
+      this.#noteInOutage(`${said(order.by.name)} asked for a failover`, 'take-over-noted', later);
+      // More than an abort that waits: no cluster may be primary for good.
+      if (!this.pendingTakeOver) this.#stop = undefined;
+      this.#requestStop(new TakenOver(input, order.by.name));
+    }
+  }
+
+  #noteInOutage(what: string, code: string, text: string): void {
+    if (this.#shielded) this.state.finding({ severity: 'warning', code, text: `${what}; ${text}.` });
+  }
+
+  #requestStop(stop: RunStopped): void {
+    this.#stop ??= stop;
+    this.#scope?.cancel();
+  }
+
+  /**
+   * Inside an outage nothing ends a wait but a failover that as many people ordered as gate promote needs: it goes on with
+   * what the run holds, until a cluster serves. Waits there are for people alone: of steps that parked, and for shares.
+   */
+  #stopNow(): RunStopped | undefined {
+    if (!this.#shielded) return this.#stop;
+    return this.#takeOver.missing.length === 0 ? this.pendingTakeOver : undefined;
+  }
+
+  #throwBetweenSteps(): void {
+    if (!this.#shielded) this.#throwIfStopped();
+  }
+
+  /** A failover that was asked for while a cluster became primary: it was seen to serve, there is nothing to fail over. */
+  #dropTakeOver(): void {
+    if (!(this.#stop instanceof TakenOver) || this.state.serviceBackAt === undefined) return;
+    this.state.finding({
+      severity: 'warning',
+      code: 'take-over-not-needed',
+      text: `${said(this.#stop.by)} asked for a failover while a cluster was being promoted; that one was seen to serve, and the run went on.`,
+      next: 'Where it does not serve any more, start drFailover with {"takeOver": true} again.',
+    });
+    this.#stop = undefined;
+  }
+
+  #throwIfStopped(): void {
+    const stop = this.#stopNow();
+    if (stop) throw stop;
+  }
+}
+
+const SKIPPED = Symbol('skipped');
+
+const ENDS_LATER = 'noted: the run ends once a cluster serves, and until then only a step that parks has choices';
+
+function outcomeOf(result: unknown): 'done' | 'already' {
+  return typeof result === 'object' && result !== null && (result as Partial<ChangeResult>).outcome === 'already'
+    ? 'already'
+    : 'done';
+}

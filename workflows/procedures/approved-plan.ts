@@ -1,0 +1,219 @@
+import type { Assessment } from '../../src/contracts/activities';
+import type { CeremonyTarget } from '../../src/contracts/ceremony';
+import type { GateName, PlanDocument } from '../../src/contracts/plan';
+import type { ChangeWindow, TokenSource } from '../../src/contracts/runbook-inputs';
+import type { StepCalls } from '../engine/activity-calls';
+import { Approvals, awaitWindow, openGate } from '../engine/approvals';
+import { planned, refusalOf, verdictsInWords } from '../engine/assessment';
+import { ceremonyFor } from './ceremony-for';
+import { stepFailure } from '../engine/failures';
+import { OperationTokens } from './operation-tokens';
+import { inParallel } from '../engine/parallel';
+import type { Run } from '../engine/run';
+import type { Ending } from '../engine/runbook';
+import type { TokenCeremony } from './token-ceremony';
+
+/** What every input of a changing runbook has. */
+export interface Asking {
+  readonly deployment: string;
+  readonly reason: string;
+  readonly requestedBy?: string | undefined;
+  readonly dryRun: boolean;
+  readonly window?: ChangeWindow | undefined;
+}
+
+/** Beside its own input, what an assessment is told. */
+export interface Again {
+  /** The fingerprint of our own ceremony, whose attempt is not foreign. */
+  readonly ownFingerprint?: string | undefined;
+}
+
+export interface PlanRequest<R> {
+  readonly input: Asking;
+  readonly assess: (call: StepCalls, again: Again) => Promise<Assessment<R>>;
+  /** The gate that approves the plan; undefined where this plan needs none. */
+  readonly gate: (assessed: Assessment<R>) => GateName | undefined;
+  /** What must be known before the gate opens and may take its time; the key holders are asked meanwhile. */
+  readonly beforeGate?: (assessed: Assessment<R>) => Promise<void>;
+  /** The tokens for DR operations that the run will need, or may need; undefined where it needs none. */
+  readonly tokens?: (route: R) => TokenNeed | undefined;
+  /** The gate that is asked once everything was read again, right before what begins an outage; undefined where none is. */
+  readonly go?: GateName | undefined;
+  /** The plan ends an outage: no clock ends its gate. */
+  readonly endsOutage?: boolean;
+}
+
+export interface TokenNeed {
+  readonly source: TokenSource;
+  readonly targets: readonly CeremonyTarget[];
+  /** What the run is pointless without, where that is not every target: holders are not asked again for the rest. */
+  readonly essential?: CeremonyTarget;
+  /** The cluster whose token must be in hand before anything is begun. */
+  readonly first?: string;
+  /** For how long the key shares must serve from then on, ms: holders are asked again where they would not. */
+  readonly lastingMs?: number;
+}
+
+/** A plan that people approved, with what is needed to carry it out. */
+export interface Approved<R> {
+  readonly route: R;
+  readonly assessed: Assessment<R>;
+  /** Plan and approvals, for the activities that verify them. */
+  readonly approvals: Approvals;
+  /** Absent where the runbook asked for none. */
+  readonly tokens: OperationTokens | undefined;
+}
+
+/**
+ * What every runbook begins with: read and judge; refuse with what was observed and needed; open the gate while the key
+ * holders are asked; wait for the window; read and judge again. A plan that changed meanwhile is asked for again. How
+ * old an approval may be is judged where it is acted upon.
+ *
+ * @returns how the run ends already: a dry run, or a refusal; else the approved plan
+ */
+export async function approvePlan<R>(
+  run: Run,
+  request: PlanRequest<R> & { readonly tokens: (route: R) => TokenNeed },
+): Promise<(Approved<R> & { readonly tokens: OperationTokens }) | Ending>;
+export async function approvePlan<R>(run: Run, request: PlanRequest<R>): Promise<Approved<R> | Ending>;
+export async function approvePlan<R>(run: Run, request: PlanRequest<R>): Promise<Approved<R> | Ending> {
+  const { input } = request;
+  // A run that was taken over may hold a ceremony: its attempt is ours.
+  const ownFingerprint = run.tokens?.ceremony?.fingerprint;
+  let assessed = await run.step(
+    'Read and check the deployment',
+    (call) => request.assess(call, ownFingerprint === undefined ? {} : { ownFingerprint }),
+    {
+      note: verdictsInWords,
+      // Nothing was touched: refused at once, so that the lock is free for the next try.
+      leaveToRunbook: () => true,
+    },
+  );
+  run.state.learnSite(assessed.site);
+  run.state.plan = assessed.plan;
+  if (input.dryRun) return { outcome: 'planned' };
+  const refusal = refusalOf(assessed);
+  if (refusal) return { outcome: 'refused', failure: refusal };
+
+  let answered = await askPeople(run, request, assessed);
+  // Nobody was waited for: what was read a moment ago still holds, and the activities read again before they act.
+  while (answered.waited) {
+    const { tokens } = answered;
+    const [before, need] = [planned(assessed), request.tokens?.(planned(assessed).route)];
+    if (need?.first !== undefined) await tokens?.proven(need.first);
+    assessed = await run.step(
+      'Read and check again',
+      async (call) => {
+        const again = await request.assess(call, { ownFingerprint: tokens?.ceremony?.fingerprint });
+        const stands = refusalOf(again);
+        if (stands) throw stands;
+        return again;
+      },
+      { note: verdictsInWords },
+    );
+    const now = planned(assessed);
+    if (now.plan.digest === before.plan.digest) break;
+    if (request.tokens?.(now.route)?.source !== need?.source) {
+      throw stepFailure(
+        'PRECONDITION_FAILED',
+        'The source of the operation tokens changed while people were waited for.',
+        {
+          observed: request.tokens?.(now.route)?.source ?? 'none',
+          needed: need?.source ?? 'none',
+          next: 'Nothing was changed. Start again; the new plan says where the tokens come from.',
+        },
+      );
+    }
+    run.state.finding({
+      severity: 'warning',
+      code: 'plan-changed',
+      text: 'The deployment changed after the plan was approved; the new plan needs an approval of its own.',
+    });
+    run.state.plan = now.plan;
+    answered = await askPeople(run, request, assessed);
+  }
+  // The step may have parked until after the window.
+  await awaitWindow(run, input.window);
+  const { plan, route } = planned(assessed);
+  const { tokens } = answered;
+  const approvals = new Approvals(run, input, assessed.gates, { plan, approvals: answered.approvals });
+  if (request.go !== undefined) await approvals.further(request.go);
+  await collectAgainWhereShort(run, request.tokens?.(route)?.lastingMs, tokens);
+  return { route, assessed, approvals, tokens };
+}
+
+/** What came of asking for one plan. */
+interface Answered {
+  readonly approvals: readonly unknown[];
+  readonly tokens: OperationTokens | undefined;
+  /** Whether anybody, or the window, may have been waited for: what was read before is old then. */
+  readonly waited: boolean;
+}
+
+/** Opens the gate of this plan while the key holders are asked, where they were not yet; then waits for the window. */
+async function askPeople<R>(run: Run, request: PlanRequest<R>, assessed: Assessment<R>): Promise<Answered> {
+  const { input } = request;
+  const { plan, route } = planned(assessed);
+  const gate = request.gate(assessed);
+  const need = request.tokens?.(route);
+  if (gate !== undefined || (need && need.source !== 'batch')) run.state.enterPhase('waiting-for-people');
+  const tokens = need && tokensFor(run, input, need, plan);
+  await tokens?.ceremony?.ready();
+  const open = async (): Promise<readonly unknown[]> => {
+    await request.beforeGate?.(assessed);
+    if (gate === undefined) return [];
+    const { endsOutage } = request;
+    return openGate(run, input, assessed.gates, { gate, planDigest: plan.digest, endsOutage });
+  };
+  const [approvals = []] = await inParallel<readonly unknown[]>([open(), collectShares(tokens?.ceremony, need)]);
+  const waitedForWindow = await awaitWindow(run, input.window);
+  run.state.enterPhase('preparing');
+  return { approvals, tokens, waited: gate !== undefined || tokens?.ceremony !== undefined || waitedForWindow };
+}
+
+/** Once something is begun nobody is asked for key shares any more: those in hand must last until its end. */
+export async function collectAgainWhereShort(run: Run, lastingMs?: number, tokens?: OperationTokens): Promise<void> {
+  if (lastingMs === undefined || !tokens || tokens.lastsFor(lastingMs)) return;
+  run.state.finding({
+    severity: 'warning',
+    code: 'shares-asked-again',
+    text: 'The key shares in hand would not last until the end of what is about to begin: the holders are asked again.',
+  });
+  await tokens.ceremony?.collectAnew();
+}
+
+async function collectShares(ceremony?: TokenCeremony, need?: TokenNeed): Promise<readonly unknown[]> {
+  await ceremony?.collect((need?.essential ?? need?.targets[0])?.cluster);
+  return [];
+}
+
+/**
+ * New tokens; or those that the run holds already, from before it was taken over or before its plan changed, where the
+ * holders were asked for what is needed now.
+ */
+function tokensFor(run: Run, input: Asking, need: TokenNeed, plan: PlanDocument): OperationTokens {
+  const { source, targets, essential } = need;
+  const held = run.tokens;
+  const covered = (essential ? [essential] : targets).every((target) => held?.covers(target) === true);
+  const sameSource = held !== undefined && (held.ceremony?.source ?? 'batch') === source;
+  if (covered && sameSource) return held;
+  if (held?.ceremony && source !== 'batch') {
+    run.state.finding({
+      severity: 'warning',
+      code: 'shares-asked-again',
+      text: 'The key holders were asked for tokens of other clusters or operations than this plan needs; they are asked again.',
+    });
+  }
+  const ceremony =
+    source !== 'batch'
+      ? ceremonyFor(run, source, {
+          deployment: input.deployment,
+          runbook: run.state.runbook,
+          reason: input.reason,
+          requestedBy: input.requestedBy ?? 'unknown',
+          targets,
+          inputDigest: plan.digest,
+        })
+      : undefined;
+  return new OperationTokens(run, input.deployment, targets, ceremony);
+}

@@ -1,0 +1,142 @@
+import type { MerkleCheckResult, ReindexResult, ReindexRoute } from '../../src/contracts/activities';
+import type { DrReindexInput } from '../../src/contracts/runbook-inputs';
+import { drReindexInput } from '../../src/contracts/runbook-inputs';
+import { approvePlan } from '../procedures/approved-plan';
+import { failureFacts, stepFailure } from '../engine/failures';
+import { checkMerkle, merkleFacts } from '../procedures/merkle';
+import type { OperationTokens } from '../procedures/operation-tokens';
+import type { Approvals } from '../engine/approvals';
+import type { Run } from '../engine/run';
+import type { Ending, RunbookResult } from '../engine/runbook';
+import { executeRunbook } from '../engine/runbook';
+import { failOver } from './dr-failover';
+
+/**
+ * The Merkle tree of a DR secondary is made anew. Checked first, because a reindex of a sound tree costs and mends
+ * nothing, and checked again afterwards. Never of a primary, and never while the primary changes.
+ */
+export async function drReindex(input: unknown): Promise<RunbookResult> {
+  return executeRunbook<DrReindexInput>({ name: 'drReindex', input: drReindexInput, body: reindex, failOver }, input);
+}
+
+async function reindex(run: Run, input: DrReindexInput): Promise<Ending> {
+  const { deployment, cluster } = input;
+  return run.stoppable(async () => {
+    // 1. Read and judge; the gate is open while the key holders are asked.
+    const approved = await approvePlan(run, {
+      input,
+      assess: (call, again) => call.assessDrReindex({ input, ...again }),
+      gate: () => 'reindex',
+      tokens: ({ tokenSource }) => ({
+        source: tokenSource,
+        targets: [{ cluster, uses: ['dr.merkle-check', 'dr.reindex', 'dr.operation-token.delete'] }],
+      }),
+    });
+    if ('outcome' in approved) return approved;
+    const { tokens, route } = approved;
+
+    // 2. Would it help?
+    const before = await checkMerkle(run, tokens, deployment, cluster, { when: 'before' });
+    const refusal = before && refusalOf(input, route, before);
+    if (refusal) {
+      run.state.enterPhase('finishing');
+      await tokens.dispose();
+      return { outcome: 'refused', failure: refusal, result: { before: merkleFacts(before) } };
+    }
+
+    // 3. Start it, and follow it to its end however long it takes.
+    run.state.enterPhase('working');
+    const reindexed = await carryOut(run, input, route, approved.approvals, tokens);
+
+    // 4. Did it help?
+    const after = await checkMerkle(run, tokens, deployment, cluster, {
+      when: 'after',
+      skipEffect: 'whether the reindex helped is not known',
+    });
+
+    // 5. Nothing of ours stays behind, and the last look is in the report.
+    run.state.enterPhase('finishing');
+    await tokens.dispose();
+    return {
+      outcome: 'completed',
+      leftToDo: leftToDo(input, after),
+      result: { before: merkleFacts(before), reindex: reindexed, after: merkleFacts(after) },
+    };
+  });
+}
+
+/** A sound tree is left alone, and so is one that cannot be checked and is not said to be corrupted. */
+function refusalOf({ cluster, force }: DrReindexInput, route: ReindexRoute, { verdict, text }: MerkleCheckResult) {
+  if (force || verdict === 'corrupted' || route.corruptedByStatus) return undefined;
+  const next = 'Start again with {"force": true} to reindex all the same.';
+  return verdict === 'sound'
+    ? stepFailure('PRECONDITION_FAILED', `${text} A reindex would mend nothing; none was started.`, {
+        observed: 'sound',
+        needed: 'a corrupted tree, or "force": true',
+        next: `Lag and a broken connection are not mended by a reindex. ${next}`,
+      })
+    : stepFailure('PRECONDITION_FAILED', `${text} Whether a reindex would help is not known; none was started.`, {
+        observed: `not available, and the status of ${cluster} does not say corrupted_merkle_tree`,
+        needed: 'a corrupted tree, or "force": true',
+        next,
+      });
+}
+
+/** One step: where it parks, `retry` reads the state first, follows what is under way, and starts what was lost. */
+async function carryOut(
+  run: Run,
+  { deployment, cluster, diff, force, skipFlush }: DrReindexInput,
+  { epochBefore }: ReindexRoute,
+  approvals: Approvals,
+  tokens: OperationTokens,
+): Promise<ReindexResult> {
+  let begun: 'may have been started' | 'was started' | undefined;
+  run.onEnd(() => {
+    if (begun !== undefined) {
+      run.state.leftToDo.push(
+        `A reindex of ${cluster} ${begun} and was not seen to end: it cannot be cancelled. Watch reindex_in_progress in its DR status, kill no node of it meanwhile, and check it with merkleCheck afterwards.`,
+      );
+    }
+    return Promise.resolve();
+  });
+  await tokens.of(cluster);
+  const result = await run.step(
+    `Reindex ${cluster}`,
+    async (call) => {
+      const before = begun;
+      begun ??= 'may have been started';
+      const options = { diff, force, skipFlush };
+      // The check before it may have taken hours.
+      const started = await approvals.begin('reindex', async (authority) => {
+        const token = await tokens.of(cluster);
+        try {
+          return await call.startDrReindex({ deployment, cluster, token, authority, options, epochBefore });
+        } catch (error) {
+          if (failureFacts(error)?.outcomeKnown === true) begun = before;
+          throw error;
+        }
+      });
+      begun = 'was started';
+      run.state.noteFindings(started.findings);
+      return call.followDrReindex({ deployment, cluster, epochBefore });
+    },
+    { note: ({ observed }) => observed },
+  );
+  begun = undefined;
+  return result;
+}
+
+function leftToDo({ cluster, skipFlush }: DrReindexInput, after: MerkleCheckResult | undefined): string[] {
+  return [
+    ...(skipFlush
+      ? [
+          `Kill no node of ${cluster} until the flush is done, which its server log tells and its status does not; a clean shutdown flushes.`,
+        ]
+      : []),
+    ...(after?.verdict === 'corrupted'
+      ? [
+          `The tree of ${cluster} is still corrupted. Reindex with {"diff": true} to find out what is wrong, or set ${cluster} up anew; ask the vendor before the primary is reindexed.`,
+        ]
+      : []),
+  ];
+}

@@ -1,0 +1,108 @@
+import type { SwitchoverRoute } from '../../src/contracts/activities';
+import type { DrSwitchoverInput } from '../../src/contracts/runbook-inputs';
+import { drSwitchoverInput } from '../../src/contracts/runbook-inputs';
+import { awaitWindow } from '../engine/approvals';
+import type { TokenNeed } from '../procedures/approved-plan';
+import { approvePlan, collectAgainWhereShort } from '../procedures/approved-plan';
+import { restoreProtection } from '../procedures/re-protection';
+import type { Run } from '../engine/run';
+import type { Ending, RunbookResult } from '../engine/runbook';
+import { executeRunbook } from '../engine/runbook';
+import { failOver } from './dr-failover';
+import type { PrimaryChange, Side } from '../procedures/change-primary';
+import { changePrimary, endingOf, proveCaughtUp } from '../procedures/change-primary';
+import { holdClients } from '../procedures/held-clients';
+import { readFinalState } from '../procedures/roles';
+
+/**
+ * Planned DR switchover: A, the DR primary, and B, one of its DR secondaries, change roles. Both answer, nothing may be
+ * lost. People are waited for before A is demoted and never between that and service being back.
+ */
+export async function drSwitchover(input: unknown): Promise<RunbookResult> {
+  return executeRunbook<DrSwitchoverInput>(
+    { name: 'drSwitchover', input: drSwitchoverInput, body: switchOver, failOver },
+    input,
+  );
+}
+
+async function switchOver(run: Run, input: DrSwitchoverInput): Promise<Ending> {
+  const { deployment, acceptLoss, onStuck } = input;
+  const go = input.go === 'required' ? 'go' : undefined;
+
+  // 0. Read everything; refuse unless everything needed was observed.
+  // 1. People: the plan gate, the key holders in parallel, B's token, everything once more, the go.
+  const approved = await run.stoppable(() =>
+    approvePlan<SwitchoverRoute>(run, {
+      input,
+      assess: (call, again) => call.assessDrSwitchover({ input, ...again }),
+      gate: () => 'plan',
+      go,
+      tokens: operationTokensOf,
+    }),
+  );
+  if ('outcome' in approved) return approved;
+  const { route, approvals, tokens } = approved;
+
+  // 2. Hold the clients; every write up to a marker is on B. Until the demotion a stop or a failure leaves A serving.
+  const marker = await run.stoppable(async () => {
+    await holdClients(run, { deployment, ...route });
+    const written = await proveCaughtUp(run, 'dr', deployment, route);
+    // A step may have parked for long since: shares and token must be fit for what is about to begin.
+    await collectAgainWhereShort(run, WAY_BACK_MS.change, tokens);
+    await tokens.of(route.to);
+    // From here on nothing stops the run: after the window's end A stays primary.
+    await awaitWindow(run, input.window);
+    return written;
+  });
+
+  // 2.-4. The outage: demote A, compare, promote B, see that it serves. A stop waits, or is offered as a choice.
+  const means = { route, marker, approvals, gate: go ?? 'plan', tokens, acceptLoss, onStuck } as const;
+  const change: PrimaryChange = { kind: 'dr', deployment, ...means };
+  const primary = await run.shielded(() => changePrimary(run, change));
+  if (primary === 'nowhere') return { outcome: 'aborted' };
+
+  // 5., 6. Every other secondary and the former primary follow. 7. Tokens and keys deleted, the final state read.
+  return run.stoppable(async () => {
+    const left = await protect(run, change, route, primary);
+    run.state.enterPhase('finishing');
+    await tokens.dispose();
+    await readFinalState(run, deployment);
+    return endingOf(change, primary, left);
+  });
+}
+
+/** What is in hand must last for the way back too, looked at after the go and right before the change: nobody is asked for key shares in the outage. */
+const WAY_BACK_MS = { asked: 5 * 60_000, change: 60_000 };
+
+/** Both sides may have to be promoted and re-pointed; B's token is in hand before anything is begun. */
+function operationTokensOf({ from, to, otherDrSecondaries, tokenSource }: SwitchoverRoute): TokenNeed {
+  const follow = ['dr.update-primary', 'dr.operation-token.delete'] as const;
+  return {
+    source: tokenSource,
+    targets: [
+      ...[to, from].map((cluster) => ({ cluster, uses: ['dr.promote', ...follow] as const })),
+      ...otherDrSecondaries.map((cluster) => ({ cluster, uses: follow })),
+    ],
+    first: to,
+    lastingMs: WAY_BACK_MS.asked,
+  };
+}
+
+/** The former primary, where its version lets it, and every other secondary follow the new one. */
+async function protect(
+  run: Run,
+  { deployment, tokens, approvals: { authority } }: PrimaryChange & { readonly kind: 'dr' },
+  { from, to, rejoin, otherDrSecondaries, performanceSecondaries }: SwitchoverRoute,
+  side: Side,
+): Promise<string[]> {
+  const [primary, former] = side === 'new' ? [to, from] : [from, to];
+  const rejoins = side === 'old' || rejoin;
+  const drSecondaries = [...(rejoins ? [former] : []), ...otherDrSecondaries];
+  const means = { tokens, authority };
+  const left = await restoreProtection(run, { deployment, primary, drSecondaries, performanceSecondaries, ...means });
+  if (rejoins) return left;
+  return [
+    ...left,
+    `${former} stays out until it is upgraded to the version of ${primary}; then give it an activation token from ${primary}.`,
+  ];
+}

@@ -1,0 +1,161 @@
+import { approvePlan } from '../procedures/approved-plan';
+import { stepFailure } from '../engine/failures';
+import type { Approvals } from '../engine/approvals';
+import type { Run } from '../engine/run';
+import type { Ending, RunbookResult } from '../engine/runbook';
+import { executeRunbook } from '../engine/runbook';
+import type { FilterChange, FilterRoute, FilterState, SecondaryFilters } from '../../src/contracts/activities';
+import type { FilterReconciliationInput } from '../../src/contracts/runbook-inputs';
+import { filterReconciliationInput } from '../../src/contracts/runbook-inputs';
+import { failOver } from './dr-failover';
+
+/**
+ * The paths filters of a performance primary become what the inventory, or the input, wants. People are asked where a
+ * secondary may see more afterwards or its filter is deleted; what only narrows needs nobody.
+ */
+export async function filterReconciliation(input: unknown): Promise<RunbookResult> {
+  return executeRunbook<FilterReconciliationInput>(
+    { name: 'filterReconciliation', input: filterReconciliationInput, body: carryOut, failOver },
+    input,
+  );
+}
+
+function carryOut(run: Run, input: FilterReconciliationInput): Promise<Ending> {
+  return run.stoppable(() => reconcile(run, input));
+}
+
+async function reconcile(run: Run, input: FilterReconciliationInput): Promise<Ending> {
+  // 0./1. Read every filter; say what would be newly sent and what deleted; gate `filter` only where it is needed.
+  const approved = await approvePlan<FilterRoute>(run, {
+    input,
+    assess: (call) => call.assessFilterReconciliation({ input }),
+    gate: ({ gates }) => (gates.filter?.needed === true ? 'filter' : undefined),
+  });
+  if ('outcome' in approved) return approved;
+  const { route } = approved;
+  const undo = undoOf(input, route);
+
+  // 2. Create, replace or delete, one filter after the other; what narrows comes first.
+  if (route.changes.length > 0) {
+    run.state.enterPhase('working');
+    run.state.finding({
+      severity: 'info',
+      code: 'filters-before',
+      text: `The filters before this run: ${route.changes.map(({ secondary, before }) => `${secondary} ${inWords(before)}`).join('; ')}.`,
+      next: undo
+        ? `To undo it, start filterReconciliation with ${JSON.stringify(undo)}.`
+        : 'One of them lists no path at all and cannot be asked for: write it by hand.',
+    });
+    for (const change of route.changes) await changeFilter(run, input, route, approved.approvals, change);
+  }
+
+  // 3. Both sides filter the same.
+  for (const each of route.secondaries)
+    if (each.wanted !== undefined && each.attached) await compare(run, input, route, each);
+
+  // 4. What is there now.
+  run.state.enterPhase('finishing');
+  const after = await run.skippableStep(
+    'Read the filters back',
+    'the report does not say what the filters are now',
+    (call) =>
+      call.readPathsFilters({
+        deployment: input.deployment,
+        primary: route.primary,
+        secondaries: route.secondaries.map(({ secondary }) => secondary),
+      }),
+    {
+      note: ({ secondaries }) => secondaries.map((each) => `${each.secondary} ${inWords(countingOf(each))}`).join('; '),
+    },
+  );
+  return {
+    outcome: 'completed',
+    leftToDo: [],
+    result: {
+      primary: route.primary,
+      before: snapshot(route.secondaries),
+      ...(after ? { after: snapshot(after.secondaries) } : {}),
+      ...(undo && route.changes.length > 0 ? { undo: { runbook: 'filterReconciliation', input: undo } } : {}),
+    },
+  };
+}
+
+/** Step 2 for one filter. The activity works out itself whether it widens, and looks at the approval then. */
+async function changeFilter(
+  run: Run,
+  { deployment }: FilterReconciliationInput,
+  { primary: cluster }: FilterRoute,
+  approvals: Approvals,
+  { secondary, id, before, wanted }: FilterChange,
+): Promise<void> {
+  const verb = wanted === 'none' ? 'Delete' : before === 'none' ? 'Create' : 'Replace';
+  await run.skippableStep(
+    `${verb} the paths filter of ${secondary} (id ${id})`,
+    `the filter of ${secondary} stays: ${inWords(before)}`,
+    (call) =>
+      approvals.begin('filter', (authority) =>
+        wanted === 'none'
+          ? call.deletePathsFilter({ deployment, cluster, id, secondary, authority })
+          : call.writePathsFilter({ deployment, cluster, id, filter: wanted, secondary, authority }),
+      ),
+    { note: ({ observed }) => observed, skipNeedsTwo: true },
+  );
+}
+
+/** Step 3 for one secondary: its own view needs its own credential, so people may skip it. */
+async function compare(
+  run: Run,
+  { deployment }: FilterReconciliationInput,
+  { primary }: FilterRoute,
+  { secondary, id, wanted }: FilterRoute['secondaries'][number],
+): Promise<void> {
+  await run.skippableStep(
+    `Compare the dynamic filter of ${secondary} on both sides`,
+    'whether both sides filter the same is not known',
+    async (call) => {
+      const expected = wanted === 'none' ? undefined : wanted;
+      const compared = await call.compareDynamicFilters({ deployment, primary, secondary, id, expected });
+      if (compared.equal) return compared;
+      throw stepFailure('STATE_DIVERGED', `The dynamic filter of ${secondary} is not the same on both sides.`, {
+        observed: compared.observed,
+        needed: 'the wanted filter, and the same dynamic filter on both sides',
+        next: `See that ${secondary} is connected and streams, then retry.`,
+      });
+    },
+    { note: ({ observed }) => observed, skipNeedsTwo: true },
+  );
+}
+
+/** The input that brings the filters back; undefined where one of them cannot be asked for. */
+function undoOf(
+  { deployment }: FilterReconciliationInput,
+  { primary, secondaries, changes }: FilterRoute,
+): Readonly<Record<string, unknown>> | undefined {
+  const changed = secondaries.filter(({ secondary }) => changes.some((change) => change.secondary === secondary));
+  const filters: Record<string, FilterState> = {};
+  for (const each of changed) {
+    const before = countingOf(each);
+    if (before === 'none' || before.paths.length > 0) filters[each.secondary] = before;
+    // To deny nothing is to have no filter; to allow nothing cannot be asked for.
+    else if (before.mode === 'deny') filters[each.secondary] = 'none';
+    else return undefined;
+  }
+  return { deployment, primary, filters, reason: 'undo of a filter reconciliation' };
+}
+
+/** The filter under the id that counts. */
+function countingOf({ id, filters }: SecondaryFilters): FilterState {
+  return filters.find((each) => each.id === id)?.filter ?? 'none';
+}
+
+function snapshot(secondaries: readonly SecondaryFilters[]): Readonly<Record<string, FilterState>> {
+  return Object.fromEntries(
+    secondaries.flatMap(({ secondary, id, filters }) =>
+      filters.map((each) => [each.id === id ? secondary : `${secondary} (id ${each.id})`, each.filter] as const),
+    ),
+  );
+}
+
+function inWords(filter: FilterState): string {
+  return filter === 'none' ? 'no paths filter' : `${filter.mode} ${filter.paths.join(', ') || 'nothing'}`;
+}

@@ -1,0 +1,84 @@
+import type { LedgerDisposal, LedgerToken } from '../../src/contracts/activities';
+import type { OperationTokenDisposalInput } from '../../src/contracts/runbook-inputs';
+import { operationTokenDisposalInput } from '../../src/contracts/runbook-inputs';
+import { approvePlan } from '../procedures/approved-plan';
+import type { Run } from '../engine/run';
+import type { Ending, RunbookResult } from '../engine/runbook';
+import { executeRunbook } from '../engine/runbook';
+import { failOver } from './dr-failover';
+
+/**
+ * Works through the ledger of generated tokens: each is deleted and proven to be refused. What cannot be deleted now, and
+ * what nobody holds, is named with who can end it and when.
+ */
+export async function operationTokenDisposal(input: unknown): Promise<RunbookResult> {
+  return executeRunbook<OperationTokenDisposalInput>(
+    { name: 'operationTokenDisposal', input: operationTokenDisposalInput, body: dispose, failOver },
+    input,
+  );
+}
+
+type Disposed = LedgerToken &
+  Pick<LedgerDisposal, 'text' | 'next'> & { readonly outcome: LedgerDisposal['state'] | 'skipped' };
+
+async function dispose(run: Run, input: OperationTokenDisposalInput): Promise<Ending> {
+  const { deployment } = input;
+  return run.stoppable(async () => {
+    // 1. What does the ledger hold, and which clusters can delete now?
+    const approved = await approvePlan(run, {
+      input,
+      assess: (call) => call.assessTokenDisposal({ input }),
+      gate: () => undefined,
+    });
+    if ('outcome' in approved) return approved;
+
+    // 2. One cluster after the other: what one refuses does not stop the rest.
+    run.state.enterPhase('working');
+    const { tokens } = approved.route;
+    const disposed: Disposed[] = [];
+    for (const cluster of new Set(tokens.map((token) => token.cluster))) {
+      const ofCluster = tokens.filter((token) => token.cluster === cluster);
+      disposed.push(...(await disposeOn(run, deployment, cluster, ofCluster)));
+    }
+
+    // 3. What is left, and to whom.
+    run.state.enterPhase('finishing');
+    return {
+      outcome: 'completed',
+      leftToDo: disposed
+        .filter(({ outcome }) => outcome !== 'deleted')
+        .map(({ cluster, workflowId, runId, text, next }) =>
+          `The token of ${cluster} made by ${workflowId} (run ${runId}): ${text}. ${next ?? ''}`.trim(),
+        ),
+      result: { deleted: disposed.filter(({ outcome }) => outcome === 'deleted').length, tokens: disposed },
+    };
+  });
+}
+
+async function disposeOn(
+  run: Run,
+  deployment: string,
+  cluster: string,
+  tokens: readonly LedgerToken[],
+): Promise<Disposed[]> {
+  const results = new Map<string, LedgerDisposal>();
+  await run.skippableStep(
+    `Delete the tokens of ${cluster}`,
+    'they stay alive, sealed in the ledger for the next start',
+    async (call) => {
+      for (const { id } of tokens) {
+        // After a retry only what is not settled yet.
+        if (results.has(id)) continue;
+        const result = await call.disposeLedgerToken({ deployment, cluster, entry: id });
+        results.set(id, result);
+        run.state.noteFindings(result.findings);
+      }
+      return [...results.values()].map(({ state }) => state);
+    },
+    { note: (states) => states.join(', ') },
+  );
+  return tokens.map((token) => {
+    const { state, text, next } = results.get(token.id) ?? { state: 'skipped', text: 'skipped' };
+    return { ...token, outcome: state, text, ...(next === undefined ? {} : { next }) };
+  });
+}

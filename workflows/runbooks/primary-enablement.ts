@@ -1,0 +1,53 @@
+import type { PrimaryEnablementInput } from '../../src/contracts/runbook-inputs';
+import { primaryEnablementInput } from '../../src/contracts/runbook-inputs';
+import { approvePlan } from '../procedures/approved-plan';
+import type { Run } from '../engine/run';
+import type { Ending, RunbookResult } from '../engine/runbook';
+import { executeRunbook } from '../engine/runbook';
+import { failOver } from './dr-failover';
+import { enablePrimary } from './onboarding';
+import { readFinalState } from '../procedures/roles';
+
+/**
+ * A cluster without replication of a kind becomes primary of it. Nothing is wiped and nobody is cut off;
+ * `replicationTeardown` undoes it.
+ */
+export async function primaryEnablement(input: unknown): Promise<RunbookResult> {
+  return executeRunbook<PrimaryEnablementInput>(
+    { name: 'primaryEnablement', input: primaryEnablementInput, body: carryOut, failOver },
+    input,
+  );
+}
+
+function carryOut(run: Run, input: PrimaryEnablementInput): Promise<Ending> {
+  const { deployment, kind, cluster } = input;
+  return run.stoppable(async () => {
+    // 1. Read and judge: disabled for this kind, no DR secondary, no other primary.
+    const approved = await approvePlan(run, {
+      input,
+      assess: (call) => call.assessPrimaryEnablement({ input }),
+      gate: ({ gates }) => (gates.plan?.needed === true ? 'plan' : undefined),
+    });
+    if ('outcome' in approved) return approved;
+    const { approvals } = approved;
+
+    // 2. Enable.
+    run.state.enterPhase('working');
+    await enablePrimary(run, kind, cluster, (call) =>
+      approvals.begin('plan', (authority) => call.enablePrimary({ deployment, kind, cluster, authority })),
+    );
+
+    // 3. Service is back after the restart that this brings.
+    await run.skippableStep(
+      `See that ${cluster} takes a write`,
+      `whether ${cluster} serves again after its restart was not seen`,
+      (call) => call.writeMarker({ deployment, cluster, kind }),
+      { note: ({ wal }) => `last WAL ${wal}` },
+    );
+
+    // 4. The last look is in the report.
+    run.state.enterPhase('finishing');
+    await readFinalState(run, deployment);
+    return { outcome: 'completed', leftToDo: [] };
+  });
+}

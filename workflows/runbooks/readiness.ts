@@ -1,0 +1,32 @@
+import type { ReadinessInput } from '../../src/contracts/runbook-inputs';
+import { readinessInput } from '../../src/contracts/runbook-inputs';
+import { readinessLines, verdictWords } from '../../src/contracts/readiness';
+import type { Run } from '../engine/run';
+import type { Ending, RunbookResult } from '../engine/runbook';
+import { executeRunbook } from '../engine/runbook';
+
+/** Would a switchover and a failover start now? Changes nothing, opens no gate, and runs beside every other run. */
+export async function readiness(input: unknown): Promise<RunbookResult> {
+  return executeRunbook<ReadinessInput>(
+    { name: 'readiness', input: readinessInput, body: carryOut, quiet: true },
+    input,
+  );
+}
+
+function carryOut(run: Run, { deployment }: ReadinessInput): Promise<Ending> {
+  return run.stoppable(async () => {
+    const { site, readiness: found } = await run.step(
+      'Check readiness',
+      (call) => call.assessReadiness({ deployment }),
+      {
+        note: ({ readiness: { switchover, failover, score } }) =>
+          `switchover ${verdictWords(switchover)}, failover ${verdictWords(failover)}, score ${score}`,
+        // Nothing was touched: a check that cannot be made ends at once, so that the next one of the schedule can begin.
+        leaveToRunbook: () => true,
+      },
+    );
+    run.state.learnSite(site);
+    run.state.summarise(readinessLines(found));
+    return { outcome: 'completed', result: { ...found } };
+  });
+}

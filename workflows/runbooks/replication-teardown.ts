@@ -1,0 +1,122 @@
+import type { TeardownRoute } from '../../src/contracts/activities';
+import type { ReplicationTeardownInput } from '../../src/contracts/runbook-inputs';
+import { replicationTeardownInput } from '../../src/contracts/runbook-inputs';
+import type { TokenNeed } from '../procedures/approved-plan';
+import { approvePlan } from '../procedures/approved-plan';
+import type { OperationTokens } from '../procedures/operation-tokens';
+import type { Approvals } from '../engine/approvals';
+import type { Run } from '../engine/run';
+import type { Ending, RunbookResult } from '../engine/runbook';
+import { executeRunbook } from '../engine/runbook';
+import { failOver } from './dr-failover';
+import { readFinalState } from '../procedures/roles';
+
+/**
+ * One kind of replication ends on one cluster, primary or secondary. The other kind stays as it is, and no data is
+ * wiped; but what replicated with it can do so again only after a wipe, which the plan names secondary by secondary.
+ */
+export async function replicationTeardown(input: unknown): Promise<RunbookResult> {
+  return executeRunbook<ReplicationTeardownInput>(
+    { name: 'replicationTeardown', input: replicationTeardownInput, body: carryOut, failOver },
+    input,
+  );
+}
+
+function carryOut(run: Run, input: ReplicationTeardownInput): Promise<Ending> {
+  return run.stoppable(() => tearDown(run, input));
+}
+
+async function tearDown(run: Run, input: ReplicationTeardownInput): Promise<Ending> {
+  const { deployment, kind, cluster } = input;
+
+  // 0./1. Read the role and who is cut off; gate `disable` while the key holders are asked.
+  const approved = await approvePlan<TeardownRoute>(run, {
+    input,
+    assess: (call, again) => call.assessReplicationTeardown({ input, ...again }),
+    gate: ({ gates }) => (gates.disable?.needed === true ? 'disable' : undefined),
+    tokens: tokenNeed,
+  });
+  if ('outcome' in approved) return approved;
+  const { route, tokens, approvals } = approved;
+
+  // 2. The role ends. A run that is stopped afterwards says what is left all the same.
+  if (route.role !== 'disabled') {
+    await disable(run, input, route, tokens, approvals);
+    run.state.leftToDo.push(...leftToDo(input, route));
+  }
+
+  // 3. Every node says so; nothing of ours stays behind; the last look is in the report.
+  await run.skippableStep(
+    `See on every node of ${cluster} that it is disabled`,
+    `whether every node of ${cluster} ended its replication is not known`,
+    (call) => call.awaitReplicationDisabled({ deployment, cluster, kind }),
+    { note: ({ observed }) => observed },
+  );
+  run.state.enterPhase('finishing');
+  await tokens?.dispose();
+  await readFinalState(run, deployment);
+  return {
+    outcome: 'completed',
+    result: {
+      cluster,
+      kind,
+      was: route.role,
+      cutOff: route.cutOff,
+      undo: undoInWords(input, route),
+    },
+  };
+}
+
+/** A DR secondary does nothing without an operation token. */
+function tokenNeed({ tokenSource, cluster }: TeardownRoute): TokenNeed | undefined {
+  if (tokenSource === undefined) return undefined;
+  return { source: tokenSource, targets: [{ cluster, uses: ['dr.disable', 'dr.operation-token.delete'] }] };
+}
+
+/** Step 2. */
+async function disable(
+  run: Run,
+  { deployment, kind, cluster }: ReplicationTeardownInput,
+  route: TeardownRoute,
+  tokens: OperationTokens | undefined,
+  approvals: Approvals,
+): Promise<void> {
+  await tokens?.of(cluster);
+  run.state.enterPhase('working');
+  await run.step(
+    `Disable ${kind === 'dr' ? 'DR' : 'performance'} replication on ${cluster}`,
+    (call) =>
+      approvals.begin('disable', async (authority) => {
+        const token = await tokens?.of(cluster);
+        const ending = { deployment, kind, cluster, authority };
+        return route.role === 'primary' ? call.disablePrimary(ending) : call.disableSecondary({ ...ending, token });
+      }),
+    { note: ({ observed }) => observed },
+  );
+}
+
+/** What the others still believe, and how to end that. */
+function leftToDo({ kind, cluster }: ReplicationTeardownInput, { cutOff, knownBy }: TeardownRoute): string[] {
+  return [
+    ...cutOff.map(({ id, cluster: name }) =>
+      name === undefined
+        ? `The secondary with the id ${id} is not in the inventory: disable its replication, or wipe it and onboard it elsewhere.`
+        : `${name} is still a secondary and looks for ${cluster}: end that with replicationTeardown {"kind": "${kind}", "cluster": "${name}"}, or wipe it and onboard it to another primary.`,
+    ),
+    ...(knownBy
+      ? [
+          `${knownBy.primary} still knows ${cluster}: revoke it with secondaryDecommission {"kind": "${kind}", "primary": "${knownBy.primary}", "id": "${knownBy.id}", "afterwards": "nothing"}${kind === 'dr' ? ', with "acknowledgeLastSecondary": true where no other DR secondary is connected' : ''}.`,
+        ]
+      : []),
+  ];
+}
+
+function undoInWords({ kind, cluster }: ReplicationTeardownInput, { role, cutOff }: TeardownRoute): string {
+  if (role === 'disabled') return 'Nothing was changed.';
+  const onboarding = kind === 'dr' ? 'drSecondaryOnboarding' : 'performanceSecondaryOnboarding';
+  if (role === 'secondary') return `There is no way back but ${onboarding}, which wipes ${cluster}.`;
+  const again = `primaryEnablement makes ${cluster} a primary again, of a new replication set`;
+  return cutOff.length === 0
+    ? `${again}.`
+    : `${again}; each of its ${cutOff.length} former secondaries then needs ${onboarding}, which wipes it.`;
+}

@@ -1,0 +1,71 @@
+import type { RootTokenCeremonyInput } from '../../src/contracts/runbook-inputs';
+import { rootTokenCeremonyInput } from '../../src/contracts/runbook-inputs';
+import { approvePlan } from '../procedures/approved-plan';
+import { RunStopped } from '../engine/failures';
+import { RootTokenShares } from '../procedures/root-token-shares';
+import type { Run } from '../engine/run';
+import type { Ending, RunbookResult } from '../engine/runbook';
+import { executeRunbook } from '../engine/runbook';
+import { said } from '../../src/contracts/words';
+
+/** A root token of one cluster from the holders' key shares, encrypted to one person: nobody here can read it. */
+export async function rootTokenCeremony(input: unknown): Promise<RunbookResult> {
+  return executeRunbook<RootTokenCeremonyInput>(
+    { name: 'rootTokenCeremony', input: rootTokenCeremonyInput, body: (run, checked) => carryOut(run, checked) },
+    input,
+  );
+}
+
+async function carryOut(run: Run, input: RootTokenCeremonyInput): Promise<Ending> {
+  const { deployment, cluster } = input;
+  let fingerprint = '';
+  let ceremony: RootTokenShares | undefined;
+  const handedOn = (encryptedToken: string) => ({
+    result: { cluster, recipientKey: fingerprint, encryptedToken },
+    leftToDo: [
+      `Give the encrypted token (encryptedToken in the result of ${deployment}/${cluster}) to the recipient, who decrypts it: \`base64 -d token.txt | gpg --decrypt\`.`,
+    ],
+  });
+  try {
+    return await run.stoppable(async () => {
+      // 1. Is its slot free, do the holders suffice, can the recipient's key encrypt? Who approves sees the fingerprint.
+      const approved = await approvePlan(run, {
+        input,
+        assess: (call) => call.assessRootTokenCeremony({ input }),
+        gate: () => 'ceremony',
+      });
+      if ('outcome' in approved) return approved;
+      ({ fingerprint } = approved.route);
+
+      // 2. Ask the holders.
+      const asked = new RootTokenShares(run, input, approved.approvals);
+      ceremony = asked;
+      run.state.asked = {
+        kind: 'root-token',
+        targets: [{ cluster, uses: ['root-token.generate'] }],
+        requestedBy: { name: input.requestedBy ?? 'unknown', how: 'claimed' },
+        reason: input.reason,
+      };
+      run.onEnd(() => asked.abandon());
+      run.state.enterPhase('waiting-for-people');
+      await asked.ready();
+      await asked.collect();
+
+      // 3. DANGER: one burst. The token has no lifetime, and only the recipient can read and revoke it.
+      run.state.enterPhase('working');
+      const token = await asked.generate();
+
+      // 4. The keys are not needed any more.
+      run.state.enterPhase('finishing');
+      await asked.close();
+      return { outcome: 'completed', ...handedOn(token) };
+    });
+  } catch (error) {
+    // A token that is in hand reaches its recipient however the run ends: nobody else can end it.
+    const [token] = ceremony?.inHand ?? [];
+    if (token === undefined || !(error instanceof RunStopped)) throw error;
+    const { result, leftToDo } = handedOn(token);
+    const stopped = `The run was stopped by ${said(error.by)}: ${said(error.reason)}`;
+    return { outcome: 'aborted', result, leftToDo: [stopped, ...leftToDo] };
+  }
+}

@@ -1,0 +1,169 @@
+import type { DecommissionRoute } from '../../src/contracts/activities';
+import type { SecondaryDecommissionInput } from '../../src/contracts/runbook-inputs';
+import { secondaryDecommissionInput } from '../../src/contracts/runbook-inputs';
+import type { TokenNeed } from '../procedures/approved-plan';
+import { approvePlan } from '../procedures/approved-plan';
+import type { OperationTokens } from '../procedures/operation-tokens';
+import type { Approvals } from '../engine/approvals';
+import type { Run } from '../engine/run';
+import type { Ending, RunbookResult } from '../engine/runbook';
+import { executeRunbook } from '../engine/runbook';
+import { failOver } from './dr-failover';
+import { readFinalState } from '../procedures/roles';
+
+/**
+ * A secondary is cut off for good: revoked on its primary, then made to forget the primary, or its replication disabled.
+ * The secondary keeps its data; nothing is wiped.
+ */
+export async function secondaryDecommission(input: unknown): Promise<RunbookResult> {
+  return executeRunbook<SecondaryDecommissionInput>(
+    { name: 'secondaryDecommission', input: secondaryDecommissionInput, body: carryOut, failOver },
+    input,
+  );
+}
+
+function carryOut(run: Run, input: SecondaryDecommissionInput): Promise<Ending> {
+  return run.stoppable(() => decommission(run, input));
+}
+
+async function decommission(run: Run, input: SecondaryDecommissionInput): Promise<Ending> {
+  // 0./1. Read and judge; gate `revoke` while the key holders are asked; then gate `disable`, where that is to follow.
+  const approved = await approvePlan<DecommissionRoute>(run, {
+    input,
+    assess: (call, again) => call.assessSecondaryDecommission({ input, ...again }),
+    gate: ({ route }) => (route && !route.known && route.afterwards === 'disable' ? 'disable' : 'revoke'),
+    tokens: tokenNeed,
+  });
+  if ('outcome' in approved) return approved;
+  const { route, tokens, approvals } = approved;
+  // Both approvals before the first change: a rejection of the second leaves nothing half done.
+  if (route.afterwards === 'disable' && route.known) {
+    run.state.enterPhase('waiting-for-people');
+    await approvals.further('disable');
+  }
+  // The token is in hand before anything is changed: without it the secondary would be left half done.
+  if (route.secondary !== undefined) await tokens?.of(route.secondary);
+
+  // 2. The primary's side. From here on a run that is stopped says what is left.
+  run.state.enterPhase('working');
+  if (route.known) await cutOff(run, input, route, approvals);
+
+  // 3. The secondary's side.
+  await settle(run, input, route, approvals, tokens);
+
+  // 4. Nothing of ours stays behind, and the last look is in the report.
+  run.state.enterPhase('finishing');
+  await tokens?.dispose();
+  await readFinalState(run, input.deployment);
+  return { outcome: 'completed' };
+}
+
+/** A DR secondary does nothing without an operation token. */
+function tokenNeed({ tokenSource, secondary, afterwards }: DecommissionRoute): TokenNeed | undefined {
+  if (tokenSource === undefined || secondary === undefined) return undefined;
+  const use = afterwards === 'disable' ? 'dr.disable' : 'dr.update-primary';
+  return { source: tokenSource, targets: [{ cluster: secondary, uses: [use, 'dr.operation-token.delete'] }] };
+}
+
+/** Step 2: revoked, and seen to be gone. */
+async function cutOff(
+  run: Run,
+  input: SecondaryDecommissionInput,
+  route: DecommissionRoute,
+  approvals: Approvals,
+): Promise<void> {
+  const { deployment, kind } = input;
+  const { primary: cluster, id, secondary } = route;
+  await run.step(
+    `Revoke ${secondary ?? id} on ${cluster}`,
+    (call) =>
+      approvals.begin('revoke', (authority) =>
+        call.revokeSecondary({ deployment, kind, cluster, id, secondary, authority }),
+      ),
+    { note: ({ observed }) => observed },
+  );
+  run.state.leftToDo.push(secondarySide(input, route), ...filterLeft(input, route));
+  await run.skippableStep(
+    `See that ${secondary ?? id} is gone`,
+    `whether ${secondary ?? id} is disconnected from ${cluster} is not known`,
+    (call) => call.awaitSecondaryGone({ deployment, cluster, kind, id, secondary }),
+    { note: ({ observed }) => observed },
+  );
+}
+
+/** Step 3: what is done on the secondary is not left to people any more. */
+async function settle(
+  run: Run,
+  input: SecondaryDecommissionInput,
+  route: DecommissionRoute,
+  approvals: Approvals,
+  tokens: OperationTokens | undefined,
+): Promise<void> {
+  const { deployment, kind } = input;
+  const { secondary: cluster, afterwards } = route;
+  if (cluster === undefined || afterwards === 'nothing') return;
+  const ending = { deployment, kind, cluster };
+  const done = () => {
+    const at = run.state.leftToDo.indexOf(secondarySide(input, route));
+    if (at >= 0) run.state.leftToDo.splice(at, 1);
+  };
+  if (afterwards === 'forget-primary') {
+    const forgotten = await run.skippableStep(
+      `Make ${cluster} forget its primary`,
+      `${cluster} goes on looking for a primary that refuses it`,
+      (call) =>
+        approvals.begin('revoke', async (authority) =>
+          call.forgetPrimary({ ...ending, authority, token: await tokens?.of(cluster) }),
+        ),
+      { note: ({ observed }) => observed },
+    );
+    if (forgotten) done();
+    return;
+  }
+  const disabled = await run.skippableStep(
+    `Disable ${inWords(kind)} replication on ${cluster}`,
+    `${cluster} stays a ${inWords(kind)} secondary and looks for a primary that refuses it`,
+    (call) =>
+      approvals.begin('disable', async (authority) =>
+        call.disableSecondary({ ...ending, authority, token: await tokens?.of(cluster) }),
+      ),
+    { note: ({ observed }) => observed },
+  );
+  if (!disabled) return;
+  done();
+  await run.skippableStep(
+    `See on every node of ${cluster} that it is disabled`,
+    `whether every node of ${cluster} ended its replication is not known`,
+    (call) => call.awaitReplicationDisabled({ deployment, cluster, kind }),
+    { note: ({ observed }) => observed },
+  );
+}
+
+const inWords = (kind: SecondaryDecommissionInput['kind']) => (kind === 'dr' ? 'DR' : 'performance');
+
+/** What is left to do on the secondary once its primary has revoked it. */
+function secondarySide(
+  { kind, secondary: named }: SecondaryDecommissionInput,
+  { id, secondary: cluster }: DecommissionRoute,
+): string {
+  if (cluster === undefined) {
+    const name = named ?? `the secondary with the id ${id}`;
+    return `Nothing was done on ${name}: on it, send update-primary with "token": "" so that it forgets its primary, or disable its ${inWords(kind)} replication. It keeps a copy of the data either way: erase it where it is not wanted.`;
+  }
+  return `${cluster} is still a ${inWords(kind)} secondary with a copy of the data and looks for its primary: start secondaryDecommission for it again, or disable it with replicationTeardown {"kind": "${kind}", "cluster": "${cluster}"}.`;
+}
+
+/** The filter of a revoked performance secondary is not touched: it keeps data away should the id be used again. */
+function filterLeft(
+  { deployment }: SecondaryDecommissionInput,
+  { primary, id, secondary, filterLeft: filter }: DecommissionRoute,
+): string[] {
+  if (filter === undefined) return [];
+  const how =
+    secondary === undefined
+      ? `DELETE sys/replication/performance/primary/paths-filter/${id} on ${primary}`
+      : `start filterReconciliation with ${JSON.stringify({ deployment, primary, filters: { [secondary]: 'none' }, reason: `${secondary} was decommissioned` })}`;
+  return [
+    `The paths filter of ${id} is still on ${primary} (${filter}), so that nothing more is sent should the id be used again. To delete it, ${how}.`,
+  ];
+}

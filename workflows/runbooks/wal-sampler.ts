@@ -1,0 +1,26 @@
+import type { WalSamplerInput } from '../../src/contracts/runbook-inputs';
+import { walSamplerInput } from '../../src/contracts/runbook-inputs';
+import type { Run } from '../engine/run';
+import type { Ending, RunbookResult } from '../engine/runbook';
+import { executeRunbook } from '../engine/runbook';
+
+/**
+ * Records WAL indexes, lag, heartbeats and canaries of every cluster of a deployment, and the times in which one did not
+ * answer. Meant for a Temporal Schedule: one activity and no report, so that a run costs eleven events. Its result is
+ * read by the failover (loss bound), by readiness (lag trend) and by people.
+ */
+export async function walSampler(input: unknown): Promise<RunbookResult> {
+  return executeRunbook<WalSamplerInput>({ name: 'walSampler', input: walSamplerInput, body: sample }, input);
+}
+
+async function sample(run: Run, { deployment, samples, everySeconds }: WalSamplerInput): Promise<Ending> {
+  return run.stoppable(async () => {
+    const result = await run.step(
+      'Sample the WAL of every cluster',
+      (call) => call.sampleWal({ deployment, samples, everyMs: everySeconds * 1_000 }),
+      // Nobody waits for a scheduled run: it ends, and the next one begins, instead of parking.
+      { leaveToRunbook: () => true },
+    );
+    return { outcome: 'completed', result: { ...result }, withoutReport: true };
+  });
+}
