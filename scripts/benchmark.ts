@@ -50,7 +50,7 @@ async function main(): Promise<void> {
   console.log(machine());
 
   const stolen = stolenSeconds();
-  const server = await obtainTemporalServer({ persistence: 'memory', onProgress: (line) => console.log(line) });
+  const server = await obtainTemporalServer({ onProgress: (line) => console.log(line) });
   try {
     const laboratory = await startLaboratory(server);
     const connection = await Connection.connect({ address: server.address });

@@ -1,11 +1,10 @@
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { stringify } from 'yaml';
-import { Children } from '../../src/demo/children';
-import type { Child } from '../../src/demo/children';
-import { runbookCommand } from '../../src/demo/programs';
+import { inventoryText } from '../../src/demo/inventory-file';
+import { startWorkerProcess } from '../../src/demo/programs';
 import type { TemporalServer } from '../../src/dev-server';
+import type { OwnProcess } from '../../src/dev-server/child-process';
 import { formatPublicKey, newSealKey, newSigningKey } from '../../src/keys';
 import type { SigningKey } from '../../src/keys';
 import { startSimulatedService } from '../../src/simulator';
@@ -25,7 +24,6 @@ const NO_WAITS = {
   merkleDiffMs: 0,
   merkleSyncMs: 0,
 };
-const WORKER_READY_MS = 60_000;
 
 /** One DR primary and one DR secondary of three nodes each, the keys of their people, and a worker process. */
 export interface Laboratory {
@@ -45,7 +43,6 @@ export function secondaryOf({ service }: Laboratory): 'east' | 'west' {
 
 /** Starts the laboratory; nothing of it stays behind after {@link Laboratory.stop}. */
 export async function startLaboratory(server: TemporalServer): Promise<Laboratory> {
-  const children = new Children();
   const directory = await mkdtemp(join(tmpdir(), 'replication-runbooks-bench-'));
   const seal = { shares: HOLDERS.length, threshold: 3 };
   const service = await startSimulatedService({
@@ -57,8 +54,9 @@ export async function startLaboratory(server: TemporalServer): Promise<Laborator
     ],
     dr: [{ primary: 'east', secondaries: ['west'] }],
   });
+  let worker: OwnProcess | undefined;
   const stop = async (): Promise<void> => {
-    await children.stopAll();
+    await worker?.stop();
     await service.stop();
     await rm(directory, { recursive: true, force: true });
   };
@@ -72,8 +70,20 @@ export async function startLaboratory(server: TemporalServer): Promise<Laborator
     };
     const signingKeyFile = await file('workers.key', workers.jwk.reveal());
     const credentialFile = await file('token', service.cluster('east').rootToken);
-    const inventory = inventoryText(service, people, server.namespace, { signingKeyFile, credentialFile });
-    const worker = await startWorkerProcess(children, {
+    const inventory = inventoryText({
+      name: DEPLOYMENT,
+      clusters: [...service.clusters.values()].map(({ name, addresses }) => ({ name, addresses, credentialFile })),
+      people: [...people].map(([name, key]) => ({
+        name,
+        groups: [name === APPROVER ? 'approvers' : 'holders'],
+        publicKey: formatPublicKey(key),
+      })),
+      signingKeyFile,
+      temporal: { namespace: server.namespace },
+      // Switched over and back without a pause.
+      members: { drSets: { main: ['east', 'west'] }, limits: { coolDown: '1ms' } },
+    });
+    const environment = {
       TEMPORAL_ADDRESS: server.address,
       TEMPORAL_NAMESPACE: server.namespace,
       RUNBOOKS_INVENTORY: await file('inventory.yaml', inventory),
@@ -84,75 +94,14 @@ export async function startLaboratory(server: TemporalServer): Promise<Laborator
       RUNBOOKS_LEDGER_DIR: join(directory, 'ledger'),
       RUNBOOKS_TASK_QUEUE: taskQueue,
       RUNBOOKS_LOG_LEVEL: 'warn',
-    });
-    return { service, taskQueue, workersKey: workers.key, people, workerPeakBytes: () => peakBytes(worker.pid), stop };
+    };
+    worker = await startWorkerProcess(environment, () => undefined);
+    const { pid } = worker;
+    return { service, taskQueue, workersKey: workers.key, people, workerPeakBytes: () => peakBytes(pid), stop };
   } catch (error) {
     await stop();
     throw error;
   }
-}
-
-function inventoryText(
-  service: SimulatedService,
-  people: ReadonlyMap<string, SigningKey>,
-  namespace: string,
-  files: { readonly signingKeyFile: string; readonly credentialFile: string },
-): string {
-  const gate = { approvals: 1, groups: ['approvers'], validFor: '1h' };
-  return stringify({
-    version: 1,
-    temporal: { namespace },
-    workers: { signingKey: { file: files.signingKeyFile } },
-    people: Object.fromEntries(
-      [...people].map(([name, key]) => [
-        name,
-        {
-          groups: [name === APPROVER ? 'approvers' : 'holders'],
-          attestation: 'signed',
-          publicKeys: [formatPublicKey(key)],
-        },
-      ]),
-    ),
-    deployments: {
-      [DEPLOYMENT]: {
-        clusters: Object.fromEntries(
-          [...service.clusters.values()].map(({ name, addresses }) => [
-            name,
-            {
-              addresses: [...addresses],
-              advertisedClusterAddress: 'node-address',
-              credential: { file: files.credentialFile },
-            },
-          ]),
-        ),
-        drSets: { main: ['east', 'west'] },
-        ceremony: { holders: [...HOLDERS], collectFor: '30m', useFor: '30m', tokenSource: 'ceremony' },
-        gates: { plan: gate, go: gate },
-        // Switched over and back without a pause.
-        limits: { coolDown: '1ms' },
-      },
-    },
-  });
-}
-
-async function startWorkerProcess(children: Children, env: Readonly<Record<string, string>>): Promise<Child> {
-  let ready: () => void = () => undefined;
-  const readiness = new Promise<'ready'>((resolve) => (ready = () => resolve('ready')));
-  const said: string[] = [];
-  const [program, ...words] = runbookCommand();
-  const worker = children.start('worker', [program, ...words, 'worker'], {
-    env,
-    onLine: (line) => (line.startsWith('Worker ready') ? ready() : void said.push(line)),
-  });
-  let timer: NodeJS.Timeout | undefined;
-  const outcome = await Promise.race([
-    readiness,
-    worker.ended.then((code) => `it ended with ${code}`),
-    new Promise<string>((resolve) => (timer = setTimeout(() => resolve('it took too long'), WORKER_READY_MS))),
-  ]);
-  clearTimeout(timer);
-  if (outcome !== 'ready') throw new Error(`The worker did not become ready: ${outcome}.\n${said.join('\n')}`);
-  return worker;
 }
 
 async function peakBytes(pid: number | undefined): Promise<number | undefined> {

@@ -6,7 +6,6 @@ import type { TemporalSession } from '../cli/temporal';
 import type { RunStatus, Waiting } from '../contracts/run-status';
 import { approveWords, rehearsalWords, shareWords } from './guide';
 import type { DemoPerson } from './people';
-import { runbookCommand } from './programs';
 import type { Stage } from './stage';
 
 const POLL_MS = 250;
@@ -101,14 +100,10 @@ export class Cast {
 
   /** Runs `runbook` as this person and gives its exit code. */
   async play(name: string, words: readonly string[], showAll = true): Promise<number | string> {
-    const [program, ...args] = runbookCommand();
-    const child = this.#stage.children.start(name, [program, ...args, ...words], {
-      env: this.#stage.environment,
-      onLine: (line, stream) => {
-        if (this.#showAll && (showAll || stream === 'out')) this.#say(`      ${name}> ${line}`);
-      },
+    const { ended } = this.#stage.runbook(words, (line, stream) => {
+      if (this.#showAll && (showAll || stream === 'out')) this.#say(`      ${name}> ${line}`);
     });
-    const code = await child.ended;
+    const code = await ended;
     if (code !== 0) this.#say(`      ${name}> ended with ${code}`);
     return code;
   }

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { formatPublicKey, addPin, newSealKey, newSigningKey } from '../keys';
 import { ControlEndpoint, startSimulatedService } from '../simulator';
-import type { SimulatedService } from '../simulator';
+import type { SimulatedService, Topology } from '../simulator';
 import { ClientsAddress } from './clients-address';
 import type { ClientsFiles } from './clients-address';
 import { inventoryText } from './inventory-file';
@@ -12,7 +12,6 @@ import { makePeople } from './people';
 import type { DemoPerson } from './people';
 import { demoCommand } from './programs';
 import type { ControlFile } from './simulated';
-import { paymentsTopology } from './topology';
 
 /** The name of the simulated deployment. */
 export const DEPLOYMENT = 'payments';
@@ -22,6 +21,36 @@ const DR_SETS = { main: ['east', 'west', 'north', 'spare'], europe: ['europe', '
 /** Clusters without replication: what an onboarding may wipe. */
 const UNUSED = ['spare', 'asia'] as const;
 const TOKEN_LIFE_MS = 24 * 3_600_000;
+const HOOKS = ['quiesce', 'release', 'traffic', 'fence', 'unfence', 'dump'] as const;
+
+/** Key shares of the main set, and how many of them the service requires. */
+const SEAL = { shares: 5, threshold: 3 } as const;
+/**
+ * `east` primary with the DR secondaries `west` and `north`; `europe`, a performance secondary of `east` with a paths
+ * filter, and `europe-dr`, its DR secondary; `spare` and `asia` without replication.
+ */
+const TOPOLOGY: Topology = {
+  seed: 7,
+  // `us-customers` must not leave its region.
+  mounts: ['kv/', 'secret/', 'us-customers/'],
+  clusters: [
+    { name: 'east', nodes: 3, seal: SEAL },
+    { name: 'west', nodes: 3, seal: SEAL },
+    { name: 'north', nodes: 1, seal: SEAL },
+    { name: 'europe', nodes: 1, seal: SEAL },
+    { name: 'europe-dr', nodes: 1, seal: SEAL },
+    { name: 'spare', nodes: 3, seal: SEAL },
+    { name: 'asia', nodes: 1, seal: SEAL },
+  ],
+  performance: {
+    primary: 'east',
+    secondaries: [{ name: 'europe', filter: { mode: 'deny', paths: ['us-customers/'] } }],
+  },
+  dr: [
+    { primary: 'east', secondaries: ['west', 'north'] },
+    { primary: 'europe', secondaries: ['europe-dr'] },
+  ],
+};
 
 interface PaymentsOptions {
   /** Where finished reports go; it is left in place. */
@@ -29,7 +58,6 @@ interface PaymentsOptions {
   readonly taskQueue: string;
   readonly namespace: string;
   readonly uiAddress?: string;
-  readonly seed?: number;
   /** `realistic` (default) restarts for seconds after a role change, `quick` is for tests. */
   readonly pace?: 'quick' | 'realistic';
 }
@@ -64,7 +92,7 @@ export async function startPayments(options: PaymentsOptions): Promise<Payments>
     for (const step of undo.splice(0).reverse()) await step();
   };
   try {
-    const service = await startSimulatedService(paymentsTopology(options));
+    const service = await startSimulatedService({ ...TOPOLOGY, pace: options.pace ?? 'realistic' });
     undo.push(() => service.stop());
     const simulatedCommand = await startControl(directory, service, undo);
     const credentials = await writeCredentials(directory, service);
@@ -77,26 +105,31 @@ export async function startPayments(options: PaymentsOptions): Promise<Payments>
       writer: join(directory, 'clients-writer.json'),
     };
     await writeFile(clientsFiles.target, 'east', { mode: 0o600 });
-    const nodes = new Map([...service.clusters.values()].map(({ name, addresses }) => [name, addresses]));
+    const clusters = [...service.clusters.values()];
+    const nodes = new Map(clusters.map(({ name, addresses }) => [name, addresses]));
     const clients = new ClientsAddress(nodes, clientsFiles, credentials.clientsToken);
     const clientsAddress = await clients.start();
     undo.push(() => clients.stop());
 
-    const hook = [...demoCommand('hook'), clientsFiles.target, clientsFiles.quiesce, clientsFiles.writer];
+    const command = [...demoCommand('hook'), clientsFiles.target, clientsFiles.quiesce, clientsFiles.writer];
     const inventoryFile = join(directory, 'inventory.yaml');
     const text = inventoryText({
-      deployment: DEPLOYMENT,
-      clusters: new Map(
-        [...nodes].map(([name, addresses]) => [name, { addresses, credentialFile: credentials.fileOf(name) }]),
-      ),
-      drSets: DR_SETS,
-      people,
+      name: DEPLOYMENT,
+      clusters: clusters.map(({ name, addresses }) => ({ name, addresses, credentialFile: credentials.fileOf(name) })),
+      people: people.values(),
       signingKeyFile,
-      namespace: options.namespace,
-      ...(options.uiAddress === undefined ? {} : { uiAddress: options.uiAddress }),
-      batchTokens: { main: { sink: { file: join(directory, 'main-batch-token') } } },
-      pathsFilters: { europe: { mode: 'deny', paths: ['us-customers/'] }, asia: 'none' },
-      hooks: { command: hook, probe: `${clientsAddress}/probe` },
+      temporal: { namespace: options.namespace, ...(options.uiAddress && { uiAddress: options.uiAddress }) },
+      members: {
+        drSets: DR_SETS,
+        batchTokens: { main: { sink: { file: join(directory, 'main-batch-token') } } },
+        pathsFilters: { europe: { mode: 'deny', paths: ['us-customers/'] }, asia: 'none' },
+        // A deployment of a demonstration is switched over and back within minutes.
+        limits: { coolDown: '1s', primaryGone: '10s', heartbeatAge: '5s' },
+        hooks: {
+          ...Object.fromEntries(HOOKS.map((name) => [name, { command, timeout: '15s', idempotent: true }])),
+          probe: { url: `${clientsAddress}/probe`, expectStatus: [200] },
+        },
+      },
     });
     await writeFile(inventoryFile, text, { mode: 0o600 });
     const environment = {
@@ -110,15 +143,9 @@ export async function startPayments(options: PaymentsOptions): Promise<Payments>
       RUNBOOKS_PINS: pinsFile,
     };
     return {
-      service,
-      directory,
-      inventoryFile,
-      people,
-      clientsAddress,
+      ...{ service, directory, inventoryFile, people, clientsAddress, clientsFiles, simulatedCommand },
       clientsTokenFile: credentials.clientsTokenFile,
-      clientsFiles,
-      simulatedCommand,
-      newCredential: (cluster) => credentials.renew(cluster),
+      newCredential: credentials.renew,
       environment,
       stop,
     };
@@ -173,15 +200,7 @@ async function writeWorkersKeys(
 const ALL = ['create', 'read', 'update', 'delete', 'list'];
 
 /** Tokens that may do what runbooks and clients need, and no more. A DR secondary has those of its primary. */
-async function writeCredentials(
-  directory: string,
-  service: SimulatedService,
-): Promise<{
-  fileOf: (cluster: string) => string;
-  renew: (cluster: string) => Promise<void>;
-  clientsToken: string;
-  clientsTokenFile: string;
-}> {
+async function writeCredentials(directory: string, service: SimulatedService) {
   const folder = join(directory, 'tokens');
   await mkdir(folder, { mode: 0o700 });
   const east = service.cluster('east');
@@ -202,30 +221,19 @@ async function writeCredentials(
     { path: 'secret/*', capabilities: ALL },
     { path: 'kv/*', capabilities: ALL },
   ]);
-  const write = async (name: string, token: string): Promise<string> => {
-    const file = join(folder, name);
+  const fileOf = (cluster: string): string => {
+    if (UNUSED.some((name) => name === cluster)) return join(folder, cluster);
+    return join(folder, cluster.startsWith('europe') ? 'europe' : 'main');
+  };
+  const issue = async (cluster: string, policies: string[], file = fileOf(cluster)): Promise<string> => {
+    const token = service.cluster(cluster).createToken({ policies, ttlMs: TOKEN_LIFE_MS });
     await writeFile(file, token, { mode: 0o600 });
-    return file;
+    return token;
   };
-  const mainPolicies = ['runbooks', 'batch-tokens'];
-  const main = await write('main', east.createToken({ policies: mainPolicies, ttlMs: TOKEN_LIFE_MS }));
-  const europe = await write(
-    'europe',
-    service.cluster('europe').createToken({ policies: ['runbooks'], ttlMs: TOKEN_LIFE_MS }),
-  );
-  const unused = new Map<string, string>();
-  for (const name of UNUSED) {
-    const token = service.cluster(name).createToken({ policies: ['runbooks'], ttlMs: TOKEN_LIFE_MS });
-    unused.set(name, await write(name, token));
-  }
-  const clientsToken = east.createToken({ policies: ['clients'], ttlMs: TOKEN_LIFE_MS });
-  const clientsTokenFile = await write('clients', clientsToken);
-  const fileOf = (cluster: string): string => unused.get(cluster) ?? (cluster.startsWith('europe') ? europe : main);
-  const renew = async (cluster: string): Promise<void> => {
-    await writeFile(
-      fileOf(cluster),
-      service.cluster(cluster).createToken({ policies: ['runbooks'], ttlMs: TOKEN_LIFE_MS }),
-    );
-  };
+  const renew = async (cluster: string): Promise<void> => void (await issue(cluster, ['runbooks']));
+  await issue('east', ['runbooks', 'batch-tokens']);
+  for (const name of ['europe', ...UNUSED]) await renew(name);
+  const clientsTokenFile = join(folder, 'clients');
+  const clientsToken = await issue('east', ['clients'], clientsTokenFile);
   return { fileOf, renew, clientsToken, clientsTokenFile };
 }

@@ -1,5 +1,8 @@
 import { join } from 'node:path';
+import { startProcess } from '../dev-server/child-process';
+import type { OwnProcess } from '../dev-server/child-process';
 import { projectRoot } from '../dev-server/locations';
+import { RunbookError } from '../errors';
 
 /** How one of our programs is started as a process of its own: compiled as `.js`, or from its source. */
 function programCommand(modulePath: string): readonly [string, ...string[]] {
@@ -15,4 +18,32 @@ export function runbookCommand(): readonly [string, ...string[]] {
 /** A program of this folder. */
 export function demoCommand(name: 'hook' | 'simulated' | 'writer'): readonly [string, ...string[]] {
   return programCommand(join(__dirname, name));
+}
+
+const WORKER_READY_MS = 60_000;
+
+/**
+ * Starts a worker as a process of its own; resolves when it is ready to poll.
+ *
+ * @param say takes each further line that it writes.
+ * @throws RunbookError `INTERNAL` where it ends, or takes too long.
+ */
+export async function startWorkerProcess(
+  env: Readonly<Record<string, string>>,
+  say: (line: string) => void,
+): Promise<OwnProcess> {
+  let ready: (answer: string) => void = () => undefined;
+  const answered = new Promise<string>((resolve) => (ready = resolve));
+  const output: string[] = [];
+  const worker = startProcess([...runbookCommand(), 'worker'], { ...process.env, ...env }, (line) => {
+    if (line.startsWith('Worker ready')) return ready('ready');
+    output.push(line);
+    say(line);
+  });
+  const timer = setTimeout(() => ready('it took too long'), WORKER_READY_MS);
+  const outcome = await Promise.race([answered, worker.ended.then((code) => `it ended with ${code}`)]);
+  clearTimeout(timer);
+  if (outcome === 'ready') return worker;
+  await worker.stop();
+  throw new RunbookError('INTERNAL', `The worker did not become ready: ${outcome}.`, { observed: output.join('\n') });
 }

@@ -38,8 +38,8 @@ export async function rehearse(stage: Stage, say: (line: string) => void, stop: 
 }
 
 /** Compares what clients were told with what the new primary has. */
-async function clientsSawEverything({ payments, children }: Stage, say: (line: string) => void): Promise<boolean> {
-  await children.stop('writer');
+async function clientsSawEverything({ payments, writer }: Stage, say: (line: string) => void): Promise<boolean> {
+  await writer.stop();
   const seen = writerState.parse(JSON.parse(await readFile(payments.clientsFiles.writer, 'utf8')));
   const primary = primaryOf(payments);
   const lost = Object.entries(seen.slots).filter(

@@ -2,12 +2,11 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { obtainTemporalServer } from '../dev-server';
 import type { TemporalServer } from '../dev-server';
-import { RunbookError } from '../errors';
-import { Children } from './children';
-import type { Child } from './children';
+import { startProcess } from '../dev-server/child-process';
+import type { OwnProcess } from '../dev-server/child-process';
 import { startPayments } from './payments';
 import type { Payments } from './payments';
-import { demoCommand, runbookCommand } from './programs';
+import { demoCommand, runbookCommand, startWorkerProcess } from './programs';
 
 export interface StageOptions {
   readonly reportDirectory: string;
@@ -19,27 +18,29 @@ export interface StageOptions {
 export interface Stage {
   readonly server: TemporalServer;
   readonly payments: Payments;
-  readonly children: Children;
-  readonly worker: Child;
+  readonly worker: OwnProcess;
+  readonly writer: OwnProcess;
   /** Environment for the command line and the worker. */
   readonly environment: Readonly<Record<string, string>>;
   /** Shell file that sets this environment and puts `runbook` and `simulated` on the PATH. */
   readonly environmentFile: string;
+  /** Runs `runbook` with this environment; it ends with the stage. */
+  runbook(words: readonly string[], onLine: (line: string, stream: 'out' | 'err') => void): OwnProcess;
   stop(): Promise<void>;
 }
 
-const WORKER_READY_MS = 60_000;
-
 /** Starts all of it; what was started is ended where a later part fails. */
 export async function startStage({ reportDirectory, say }: StageOptions): Promise<Stage> {
-  const children = new Children();
   const undo: (() => Promise<void>)[] = [];
   const stop = async (): Promise<void> => {
-    await children.stopAll();
     for (const step of undo.splice(0).reverse()) await step();
   };
+  const owned = (started: OwnProcess): OwnProcess => {
+    undo.push(() => started.stop());
+    return started;
+  };
   try {
-    const server = await obtainTemporalServer({ persistence: 'memory', onProgress: say });
+    const server = await obtainTemporalServer({ onProgress: say });
     undo.push(() => server.stop());
     say(`Temporal server   ${server.address}, HTTP API ${server.httpAddress}, Web UI ${server.uiAddress}`);
     const payments = await startPayments({
@@ -64,56 +65,25 @@ export async function startStage({ reportDirectory, say }: StageOptions): Promis
     say(
       'Simulated service east (primary), west and north (DR secondaries), europe (performance secondary), europe-dr, spare, asia',
     );
-    children.start('writer', demoCommand('writer'), {
-      env: {
-        WRITER_ADDRESS: payments.clientsAddress,
-        WRITER_TOKEN_FILE: payments.clientsTokenFile,
-        WRITER_FILE: payments.clientsFiles.writer,
-        WRITER_QUIESCE_FILE: payments.clientsFiles.quiesce,
-      },
-      onLine: (line) => say(`writer: ${line}`),
-    });
+    const writing = {
+      ...process.env,
+      WRITER_ADDRESS: payments.clientsAddress,
+      WRITER_TOKEN_FILE: payments.clientsTokenFile,
+      WRITER_FILE: payments.clientsFiles.writer,
+      WRITER_QUIESCE_FILE: payments.clientsFiles.quiesce,
+    };
+    const writer = owned(startProcess(demoCommand('writer'), writing, (line) => say(`writer: ${line}`)));
     say(`Clients           write all the time through ${payments.clientsAddress}`);
-    const worker = await startWorkerProcess(children, environment, say);
+    const workerEnvironment = { ...environment, RUNBOOKS_LOG_LEVEL: 'warn' };
+    const worker = owned(await startWorkerProcess(workerEnvironment, (line) => say(`worker: ${line}`)));
     say('Worker            ready, a process of its own');
-    return { server, payments, children, worker, environment, environmentFile, stop };
+    const runbook: Stage['runbook'] = (words, onLine) =>
+      owned(startProcess([...runbookCommand(), ...words], { ...process.env, ...environment }, onLine));
+    return { server, payments, writer, worker, environment, environmentFile, runbook, stop };
   } catch (error) {
     await stop();
     throw error;
   }
-}
-
-async function startWorkerProcess(
-  children: Children,
-  env: Readonly<Record<string, string>>,
-  say: (line: string) => void,
-): Promise<Child> {
-  let ready: () => void = () => undefined;
-  const readiness = new Promise<void>((resolve) => (ready = resolve));
-  const said: string[] = [];
-  const [program, ...args] = runbookCommand();
-  const worker = children.start('worker', [program, ...args, 'worker'], {
-    env: { ...env, RUNBOOKS_LOG_LEVEL: 'warn' },
-    onLine: (line) => {
-      if (line.startsWith('Worker ready')) ready();
-      else {
-        said.push(line);
-        if (said.length > 20) said.shift();
-        say(`worker: ${line}`);
-      }
-    },
-  });
-  const timer = new AbortController();
-  const deadline = AbortSignal.any([timer.signal, AbortSignal.timeout(WORKER_READY_MS)]);
-  const outcome = await Promise.race([
-    readiness.then(() => 'ready' as const),
-    worker.ended.then((code) => `it ended with ${code}`),
-    new Promise<string>((resolve) =>
-      deadline.addEventListener('abort', () => resolve('it took too long'), { once: true }),
-    ),
-  ]);
-  if (outcome === 'ready') return worker;
-  throw new RunbookError('INTERNAL', `The worker did not become ready: ${outcome}.`, { observed: said.join('\n') });
 }
 
 /** A shell file to source in other terminals. */

@@ -1,23 +1,21 @@
 import { execFile, spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
-import { mkdir, readdir, rename, rm, stat } from 'node:fs/promises';
+import { mkdir, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { withBuildLock } from './build-lock';
-import { errorMessage } from './error-message';
-import { examineExecutable, isExecutable } from './executable';
+import { endWithThisProcess } from './child-process';
+import { errorMessage, examineExecutable } from './executable';
 import type { Finding } from './executable';
 import type { OnProgress } from './find-temporal-server';
 import type { TemporalRecipe } from './locations';
-import { endWithThisProcess } from './process-guard';
 
 const PACKAGE = 'github.com/temporalio/cli/cmd/temporal';
 const REPORT_EVERY_MS = 5_000;
 const KEPT_OUTPUT_LINES = 12;
 
 /**
- * Builds the Temporal CLI with Go from the recipe into the user's cache, or waits for another process that does.
- * The binary gets its name only when it is complete, so an interrupted build leaves nothing that could be used.
+ * Builds the Temporal CLI with Go from the recipe into the user's cache. The binary gets its name only when it is
+ * complete: an interrupted build leaves nothing that could be used, and two at once are slower, not wrong.
  */
 export async function buildTemporal(
   recipe: TemporalRecipe,
@@ -26,60 +24,40 @@ export async function buildTemporal(
 ): Promise<Finding> {
   const go = await goVersion(environment);
   if (go === undefined) return { reason: 'no go on the PATH' };
-  try {
-    await mkdir(recipe.cacheDirectory, { recursive: true });
-    const waiting = (seconds: number, holder: string): void =>
-      onProgress(`Waiting for the build of the Temporal server by ${holder}: ${seconds} s so far.`);
-    const failure = await withBuildLock(join(recipe.cacheDirectory, 'build.lock'), waiting, async () => {
-      if (await isExecutable(recipe.binary)) return undefined;
-      onProgress(`Building the Temporal server ${recipe.version} with ${go}: once per user, usually 3 to 6 minutes.`);
-      return build(recipe, environment, onProgress);
-    });
-    return failure === undefined ? await examineExecutable(recipe.binary) : { reason: failure };
-  } catch (error) {
-    return { reason: errorMessage(error) };
-  }
-}
-
-/** @returns why it failed, or undefined. */
-async function build(
-  recipe: TemporalRecipe,
-  environment: NodeJS.ProcessEnv,
-  onProgress: OnProgress,
-): Promise<string | undefined> {
-  await removeUnfinished(recipe.cacheDirectory);
   const unfinished = join(recipe.cacheDirectory, `unfinished-${randomUUID()}`);
   const begin = Date.now();
+  const seconds = () => Math.round((Date.now() - begin) / 1000);
   try {
-    const failure = await runGo(goBuildParameters(recipe, unfinished), recipe, environment, (downloaded, compiled) => {
-      const seconds = Math.round((Date.now() - begin) / 1000);
+    await mkdir(recipe.cacheDirectory, { recursive: true });
+    onProgress(`Building the Temporal server ${recipe.version} with ${go}: once per user, usually 3 to 6 minutes.`);
+    const failure = await runGo(recipe, unfinished, environment, (downloaded, compiled) =>
       onProgress(
-        `Building the Temporal server: ${downloaded} modules downloaded, ${compiled} packages compiled, ${seconds} s so far.`,
-      );
-    });
-    if (failure !== undefined) return failure;
+        `Building the Temporal server: ${downloaded} modules downloaded, ${compiled} packages compiled, ${seconds()} s so far.`,
+      ),
+    );
+    if (failure !== undefined) return { reason: failure };
     const examined = await examineExecutable(unfinished);
-    if ('reason' in examined) return examined.reason;
+    if ('reason' in examined) return examined;
     await rename(unfinished, recipe.binary);
-    onProgress(`Built the Temporal server in ${Math.round((Date.now() - begin) / 1000)} s: ${recipe.binary}`);
-    return undefined;
+    onProgress(`Built the Temporal server in ${seconds()} s: ${recipe.binary}`);
+    return { executable: { ...examined.executable, path: recipe.binary } };
+  } catch (error) {
+    return { reason: errorMessage(error) };
   } finally {
     await rm(unfinished, { force: true });
   }
 }
 
-function goBuildParameters(recipe: TemporalRecipe, output: string): string[] {
-  const version = `-X github.com/temporalio/cli/internal/temporalcli.Version=${recipe.version}`;
-  // -v names each package once it is compiled: the only progress that the go command shows.
-  return ['build', '-v', '-mod=readonly', '-ldflags', `-s -w ${version}`, '-o', output, PACKAGE];
-}
-
+/** @returns why it failed, or undefined. */
 function runGo(
-  parameters: readonly string[],
   recipe: TemporalRecipe,
+  output: string,
   environment: NodeJS.ProcessEnv,
   report: (downloaded: number, compiled: number) => void,
 ): Promise<string | undefined> {
+  const version = `-X github.com/temporalio/cli/internal/temporalcli.Version=${recipe.version}`;
+  // -v names each package once it is compiled: the only progress that the go command shows.
+  const parameters = ['build', '-v', '-mod=readonly', '-ldflags', `-s -w ${version}`, '-o', output, PACKAGE];
   return new Promise((resolve) => {
     const child = spawn('go', parameters, {
       cwd: recipe.directory,
@@ -117,14 +95,4 @@ function goVersion(environment: NodeJS.ProcessEnv): Promise<string | undefined> 
       resolve(error === null ? (/go version (\S+)/.exec(stdout)?.[1] ?? 'go') : undefined);
     });
   });
-}
-
-/** Removes what builds of killed processes left; a build that runs now is at most some minutes old. */
-async function removeUnfinished(directory: string): Promise<void> {
-  for (const name of await readdir(directory)) {
-    if (!name.startsWith('unfinished-')) continue;
-    const path = join(directory, name);
-    const facts = await stat(path).catch(() => undefined);
-    if (facts !== undefined && Date.now() - facts.mtimeMs > 3_600_000) await rm(path, { force: true });
-  }
 }

@@ -2,7 +2,6 @@ import { execFile } from 'node:child_process';
 import { constants } from 'node:fs';
 import { access } from 'node:fs/promises';
 import { delimiter, join } from 'node:path';
-import { errorMessage } from './error-message';
 import { executableName } from './locations';
 
 /** What a Temporal CLI says of itself. */
@@ -15,14 +14,7 @@ export interface TemporalExecutable {
 }
 
 /** Options of `temporal server start-dev` without which this project cannot use a Temporal CLI. */
-const NEEDED_FLAGS = [
-  '--http-port',
-  '--ui-port',
-  '--search-attribute',
-  '--dynamic-config-value',
-  '--db-filename',
-  '--headless',
-];
+const NEEDED_FLAGS = ['--http-port', '--ui-port', '--search-attribute', '--dynamic-config-value'];
 
 /** Answer of a way to a Temporal CLI: the executable, or why there is none. */
 export type Finding = { readonly executable: TemporalExecutable } | { readonly reason: string };
@@ -37,9 +29,7 @@ export async function examineExecutable(path: string): Promise<Finding> {
     const flags = { disableNewsFetch: help.includes('--ui-disable-news-fetch') };
     return { executable: { path, version: firstLine, flags } };
   } catch (error) {
-    return {
-      reason: `${path} does not run: ${errorMessage(error).split('\n', 1)[0]}`,
-    };
+    return { reason: `${path} does not run: ${errorMessage(error).split('\n', 1)[0]}` };
   }
 }
 
@@ -73,4 +63,9 @@ function run(path: string, parameters: readonly string[]): Promise<string> {
 /** The environment without `TEMPORAL_*`, which are meant for clients and must not reach a server that we start. */
 export function withoutTemporalVariables(environment: NodeJS.ProcessEnv = process.env): NodeJS.ProcessEnv {
   return Object.fromEntries(Object.entries(environment).filter(([name]) => !name.startsWith('TEMPORAL_')));
+}
+
+/** The message of whatever was thrown. (`instanceof` fails for system errors where modules run in their own context.) */
+export function errorMessage(error: unknown): string {
+  return typeof error === 'object' && error !== null && 'message' in error ? String(error.message) : String(error);
 }

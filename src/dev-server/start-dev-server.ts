@@ -1,33 +1,18 @@
-import { mkdir } from 'node:fs/promises';
-import { dirname } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { Connection } from '@temporalio/client';
 import { RunbookError } from '../errors';
-import { examineExecutable } from './executable';
+import { startProcess } from './child-process';
+import { errorMessage, withoutTemporalVariables } from './executable';
 import type { TemporalExecutable } from './executable';
-import { findTemporalExecutable } from './find-temporal-server';
+import { findTemporalExecutable, findTemporalServer } from './find-temporal-server';
 import type { OnProgress } from './find-temporal-server';
 import { freePorts } from './ports';
-import { isServing } from './readiness';
-import { startServerProcess } from './server-process';
 import { DEFAULT_NAMESPACE, DYNAMIC_CONFIG, SEARCH_ATTRIBUTES } from './settings';
 
-/** How a dev server is started. */
-export interface DevServerOptions {
-  /** `memory` forgets everything when the server ends; a file is created when it is not there. */
-  readonly persistence: 'memory' | { readonly file: string };
-  /** Created at the start when it is not there. Default: `default`. */
-  readonly namespace?: string;
-  /** Created beside it, with the same search attributes. */
+/** How a dev server is started. It keeps everything in memory, and forgets it when it ends. */
+interface DevServerOptions {
+  /** Created beside `default`, with the same search attributes. */
   readonly moreNamespaces?: readonly string[];
-  /** Search attributes to register, name to type. Default: those of the runbooks. */
-  readonly searchAttributes?: Readonly<Record<string, string>>;
-  /** Whether the Web UI runs too. Default: true. */
-  readonly ui?: boolean;
-  /** Fixed ports, for people who keep addresses in bookmarks. Default: free ones. */
-  readonly ports?: { readonly grpc?: number; readonly http?: number; readonly ui?: number };
-  /** The Temporal CLI, or its path. Default: what `findTemporalExecutable` finds. */
-  readonly executable?: TemporalExecutable | string;
-  /** Takes each line that the server writes. */
-  readonly log?: (line: string) => void;
   /** Takes a line for people while the server is looked for or built. */
   readonly onProgress?: OnProgress;
 }
@@ -38,7 +23,7 @@ export interface TemporalServerAddresses {
   readonly address: string;
   /** Base URL of the HTTP API, without a trailing slash. */
   readonly httpAddress: string;
-  /** Base URL of the Web UI, without a trailing slash. Nobody answers there where it was not asked for. */
+  /** Base URL of the Web UI, without a trailing slash. */
   readonly uiAddress: string;
   readonly namespace: string;
 }
@@ -52,120 +37,160 @@ interface DevServer extends TemporalServerAddresses {
   stop(): Promise<void>;
 }
 
+/** A server to work with: one that this process started, or the one that `TEMPORAL_ADDRESS` names. */
+export interface TemporalServer extends TemporalServerAddresses {
+  /** Whether this process started it. */
+  readonly started: boolean;
+  /** Ends the server where this process started it, and does nothing where somebody else runs it. */
+  stop(): Promise<void>;
+}
+
 const LOOPBACK = '127.0.0.1';
 const START_ATTEMPTS = 5;
 /** From the start of the process to the first answer; half a second is usual. */
 const START_DEADLINE_MS = 60_000;
+const POLL_MS = 50;
+const CALL_DEADLINE_MS = 2_000;
+const KEPT_OUTPUT_LINES = 40;
 
 /**
- * Starts a Temporal dev server with the settings of this project and waits until it serves the namespace with its
- * search attributes.
+ * Gives a server that serves: the one that `TEMPORAL_ADDRESS` names, with the namespace of `TEMPORAL_NAMESPACE`, else a
+ * dev server. For a named server the HTTP API and the Web UI are taken to be on the ports 7243 and 8233 of the same host,
+ * unless `RUNBOOKS_TEMPORAL_HTTP` and `RUNBOOKS_TEMPORAL_UI` give their base URLs.
+ *
+ * @throws RunbookError `TEMPORAL_UNAVAILABLE` where there is none, or the named one does not answer.
+ */
+export async function obtainTemporalServer(options: DevServerOptions): Promise<TemporalServer> {
+  const found = await findTemporalServer(options);
+  if (found.kind === 'executable') return { ...(await start(found.executable, options)), started: true };
+  const { address } = found;
+  const namespace = process.env['TEMPORAL_NAMESPACE'] ?? DEFAULT_NAMESPACE;
+  const answer = await isServing(address, namespace, []);
+  if (answer !== 'serving') {
+    throw new RunbookError(
+      'TEMPORAL_UNAVAILABLE',
+      `The server of TEMPORAL_ADDRESS, ${address}, does not serve namespace ${namespace}: ${answer}`,
+      {
+        observed: answer,
+        next: 'Start it or correct the address; without TEMPORAL_ADDRESS a dev server is started.',
+      },
+    );
+  }
+  const host = address.slice(0, address.lastIndexOf(':'));
+  return {
+    address,
+    httpAddress: process.env['RUNBOOKS_TEMPORAL_HTTP'] ?? `http://${host}:7243`,
+    uiAddress: process.env['RUNBOOKS_TEMPORAL_UI'] ?? `http://${host}:8233`,
+    namespace,
+    started: false,
+    stop: () => Promise.resolve(),
+  };
+}
+
+/**
+ * Starts a Temporal dev server with the settings of this project and waits until it serves its namespaces with the search
+ * attributes of the runbooks.
  *
  * @throws RunbookError `TEMPORAL_UNAVAILABLE` where no executable can be had, or the server ends or does not answer.
  */
-export async function startDevServer(options: DevServerOptions): Promise<DevServer> {
-  const executable = await chooseExecutable(options);
-  if (options.persistence !== 'memory') await mkdir(dirname(options.persistence.file), { recursive: true });
-  let failure: StartFailure = { portTaken: false, text: 'not tried' };
-  for (let attempt = 1; attempt <= START_ATTEMPTS; attempt += 1) {
-    const outcome = await startOnce(executable, options);
+export async function startDevServer(options: DevServerOptions = {}): Promise<DevServer> {
+  return start((await findTemporalExecutable(options)).executable, options);
+}
+
+async function start(executable: TemporalExecutable, options: DevServerOptions): Promise<DevServer> {
+  for (let attempt = 1; ; attempt += 1) {
+    const outcome = await startOnce(executable, [DEFAULT_NAMESPACE, ...(options.moreNamespaces ?? [])]);
     if ('server' in outcome) return outcome.server;
-    failure = outcome.failure;
     // Between choosing a free port and listening on it another process may take it: choose again.
-    if (!failure.portTaken) break;
+    const portTaken = /address already in use/i.test(outcome.failure);
+    if (portTaken && attempt < START_ATTEMPTS) continue;
+    throw new RunbookError(
+      'TEMPORAL_UNAVAILABLE',
+      `The Temporal dev server ${executable.path} did not start: ${outcome.failure}`,
+    );
   }
-  throw new RunbookError(
-    'TEMPORAL_UNAVAILABLE',
-    `The Temporal dev server ${executable.path} did not start: ${failure.text}`,
-  );
-}
-
-async function chooseExecutable(options: DevServerOptions): Promise<TemporalExecutable> {
-  if (options.executable === undefined) {
-    return (await findTemporalExecutable(options.onProgress === undefined ? {} : { onProgress: options.onProgress }))
-      .executable;
-  }
-  if (typeof options.executable !== 'string') return options.executable;
-  const finding = await examineExecutable(options.executable);
-  if ('executable' in finding) return finding.executable;
-  throw new RunbookError('TEMPORAL_UNAVAILABLE', finding.reason);
-}
-
-interface StartFailure {
-  readonly portTaken: boolean;
-  readonly text: string;
 }
 
 async function startOnce(
   executable: TemporalExecutable,
-  options: DevServerOptions,
-): Promise<{ server: DevServer } | { failure: StartFailure }> {
-  const namespace = options.namespace ?? DEFAULT_NAMESPACE;
-  const searchAttributes = Object.keys(options.searchAttributes ?? SEARCH_ATTRIBUTES);
-  const ports = await choosePorts(options);
-  const address = `${LOOPBACK}:${ports.grpc}`;
-  const server = startServerProcess(executable.path, startParameters(executable, options, ports), options.log);
+  namespaces: readonly string[],
+): Promise<{ readonly server: DevServer } | { readonly failure: string }> {
+  const [grpc = 0, http = 0, ui = 0, metrics = 0] = await freePorts(4);
+  const address = `${LOOPBACK}:${grpc}`;
+  const output: string[] = [];
+  let ended: number | string | undefined;
+  let listens = false;
+  const command = [executable.path, ...startParameters(executable, namespaces, { grpc, http, ui, metrics })] as const;
+  // A soft limit: without one the server's memory grows with each run that it has seen.
+  const env = { GOMEMLIMIT: '384MiB', ...withoutTemporalVariables() };
+  const server = startProcess(command, env, (line, stream) => {
+    output.push(line);
+    if (output.length > KEPT_OUTPUT_LINES) output.shift();
+    // Another server may have taken our port: an answer counts only once our own process has said that it listens.
+    listens ||= stream === 'out' && line.includes(`:${grpc}`);
+  });
+  void server.ended.then((how) => (ended = how));
   const deadline = Date.now() + START_DEADLINE_MS;
   let answer = 'it has not said that it listens';
-  while (server.ended() === undefined && Date.now() < deadline) {
-    // Another server may have taken our port: an answer counts only once our own process has said that it listens.
-    if (server.announced(`:${ports.grpc}`)) {
-      for (const each of [namespace, ...(options.moreNamespaces ?? [])]) {
-        answer = await isServing(address, each, searchAttributes);
-        if (answer !== 'serving') break;
-      }
-      if (answer === 'serving' && server.ended() === undefined && server.pid !== undefined) {
-        // A program that forgets to stop the server must still be able to end; the server then ends too.
-        server.unref();
-        // An orderly end takes the server more than a second, which only a file on disk is worth.
-        const signal = options.persistence === 'memory' ? 'SIGKILL' : 'SIGTERM';
-        const [httpAddress, uiAddress] = [`http://${LOOPBACK}:${ports.http}`, `http://${LOOPBACK}:${ports.ui}`];
-        const { version } = executable;
-        const { pid } = server;
-        return { server: { address, httpAddress, uiAddress, namespace, pid, version, stop: () => server.end(signal) } };
-      }
+  while (ended === undefined && Date.now() < deadline) {
+    if (listens) answer = await areServing(address, namespaces);
+    if (answer === 'serving' && server.pid !== undefined) {
+      // A program that forgets to stop the server must still be able to end; the server then ends too.
+      server.unref();
+      const [httpAddress, uiAddress] = [`http://${LOOPBACK}:${http}`, `http://${LOOPBACK}:${ui}`];
+      const { version } = executable;
+      // An orderly end takes the server more than a second, and it has nothing to keep.
+      const stop = () => server.stop('SIGKILL');
+      return { server: { address, httpAddress, uiAddress, namespace: DEFAULT_NAMESPACE, pid: server.pid, version, stop } };
     }
-    await Promise.race([server.changed(), delay(50)]);
+    await delay(POLL_MS);
   }
-  await server.end('SIGKILL');
-  const ended = server.ended() ?? `no service within ${START_DEADLINE_MS / 1000} s: ${answer}`;
-  const text = [ended, ...server.output].join('\n  ');
-  return { failure: { portTaken: options.ports === undefined && /address already in use/i.test(text), text } };
+  const how = ended === undefined ? `no service within ${START_DEADLINE_MS / 1000} s: ${answer}` : `it ended with ${ended}`;
+  await server.stop('SIGKILL');
+  return { failure: [how, ...output].join('\n  ') };
 }
 
-interface Ports {
-  readonly grpc: number;
-  readonly http: number;
-  readonly ui: number;
-  readonly metrics: number;
+function startParameters(
+  { flags }: TemporalExecutable,
+  namespaces: readonly string[],
+  ports: Readonly<Record<'grpc' | 'http' | 'ui' | 'metrics', number>>,
+): string[] {
+  return [
+    ...['server', 'start-dev', '--ip', LOOPBACK, '--log-level', 'warn', '--color', 'never'],
+    ...['--port', String(ports.grpc), '--http-port', String(ports.http), '--ui-port', String(ports.ui)],
+    ...['--metrics-port', String(ports.metrics), ...(flags.disableNewsFetch ? ['--ui-disable-news-fetch'] : [])],
+    ...namespaces.flatMap((each) => ['--namespace', each]),
+    ...Object.entries(DYNAMIC_CONFIG).flatMap(([key, value]) => ['--dynamic-config-value', `${key}=${value}`]),
+    ...Object.entries(SEARCH_ATTRIBUTES).flatMap(([name, type]) => ['--search-attribute', `${name}=${type}`]),
+  ];
 }
 
-async function choosePorts({ ports = {} }: DevServerOptions): Promise<Ports> {
-  const [grpc = 0, http = 0, ui = 0, metrics = 0] = await freePorts(4);
-  return { grpc: ports.grpc ?? grpc, http: ports.http ?? http, ui: ports.ui ?? ui, metrics };
+async function areServing(address: string, namespaces: readonly string[]): Promise<string> {
+  for (const namespace of namespaces) {
+    const answer = await isServing(address, namespace, Object.keys(SEARCH_ATTRIBUTES));
+    if (answer !== 'serving') return answer;
+  }
+  return 'serving';
 }
 
-function startParameters(executable: TemporalExecutable, options: DevServerOptions, ports: Ports): string[] {
-  const parameters = ['server', 'start-dev', '--ip', LOOPBACK, '--log-level', 'warn', '--color', 'never'];
-  parameters.push('--port', String(ports.grpc), '--http-port', String(ports.http));
-  parameters.push('--metrics-port', String(ports.metrics), '--namespace', options.namespace ?? DEFAULT_NAMESPACE);
-  for (const each of options.moreNamespaces ?? []) parameters.push('--namespace', each);
-  if (options.ui ?? true) {
-    parameters.push('--ui-port', String(ports.ui));
-    if (executable.flags.disableNewsFetch) parameters.push('--ui-disable-news-fetch');
-  } else {
-    parameters.push('--headless');
+/**
+ * Whether the server at `address` serves: it is healthy, knows the namespace, and has the search attributes registered.
+ *
+ * @returns `serving`, or what is missing, in words.
+ */
+async function isServing(address: string, namespace: string, searchAttributes: readonly string[]): Promise<string> {
+  const connection = Connection.lazy({ address, connectTimeout: CALL_DEADLINE_MS });
+  try {
+    return await connection.withDeadline(Date.now() + CALL_DEADLINE_MS, async () => {
+      await connection.workflowService.describeNamespace({ namespace });
+      if (searchAttributes.length === 0) return 'serving';
+      const { customAttributes } = await connection.operatorService.listSearchAttributes({ namespace });
+      const missing = searchAttributes.filter((name) => customAttributes?.[name] === undefined);
+      return missing.length === 0 ? 'serving' : `search attributes are not registered yet: ${missing.join(', ')}`;
+    });
+  } catch (error) {
+    return errorMessage(error);
+  } finally {
+    await connection.close();
   }
-  if (options.persistence !== 'memory') parameters.push('--db-filename', options.persistence.file);
-  for (const [key, value] of Object.entries(DYNAMIC_CONFIG)) {
-    parameters.push('--dynamic-config-value', `${key}=${JSON.stringify(value)}`);
-  }
-  for (const [name, type] of Object.entries(options.searchAttributes ?? SEARCH_ATTRIBUTES)) {
-    parameters.push('--search-attribute', `${name}=${type}`);
-  }
-  return parameters;
-}
-
-function delay(milliseconds: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, milliseconds));
 }

@@ -8,7 +8,8 @@ import { once } from 'node:events';
 import { mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { Children } from '../../src/demo/children';
+import { startProcess } from '../../src/dev-server/child-process';
+import type { OwnProcess } from '../../src/dev-server/child-process';
 import { freePorts } from '../../src/dev-server/ports';
 import { until } from './conditions';
 import type { NodeProcess } from './real-service';
@@ -25,7 +26,7 @@ const SHARES = 5;
 const THRESHOLD = 3;
 
 class Cluster {
-  readonly #children = new Children();
+  readonly #processes = new Map<Node, OwnProcess>();
   #stopping = false;
 
   constructor(
@@ -93,14 +94,14 @@ class Cluster {
 
   async stop(): Promise<void> {
     this.#stopping = true;
-    await this.#children.stopAll();
+    for (const each of this.#processes.values()) await each.stop();
   }
 
   /** Starts a node, and again whenever its process ends. */
   async #run(node: Node): Promise<void> {
-    const child = this.#children.start(node.name, [this.vault, 'server', `-config=${node.configuration}`], {
-      onLine: (line) => console.error(`${node.name}: ${line}`),
-    });
+    const command = [this.vault, 'server', `-config=${node.configuration}`] as const;
+    const child = startProcess(command, process.env, (line) => console.error(`${node.name}: ${line}`));
+    this.#processes.set(node, child);
     node.pid = child.pid;
     void child.ended.then((how) => {
       if (this.#stopping) return;

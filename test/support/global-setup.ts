@@ -9,7 +9,6 @@ import { keepForTeardown, processNamespace, SERVER_VARIABLE } from './global-ser
 export default async function globalSetup({ maxWorkers }: { readonly maxWorkers: number }): Promise<void> {
   const namespaces = Array.from({ length: Math.max(1, maxWorkers) }, (_, index) => processNamespace(index + 1));
   const server: TemporalServer = await obtainTemporalServer({
-    persistence: 'memory',
     moreNamespaces: namespaces,
     onProgress: (line) => void process.stderr.write(`${line}\n`),
   });

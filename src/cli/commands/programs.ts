@@ -1,6 +1,7 @@
 import { resolve } from 'node:path';
 import type { Command } from 'commander';
-import { startDevelopment } from '../../demo/development';
+import { guideLines } from '../../demo/guide';
+import { startStage } from '../../demo/stage';
 import { runSimulatorProgram } from '../../simulator';
 import { checkProcess, processFacts } from '../../process-guard';
 import { startWorker } from '../../worker';
@@ -62,16 +63,14 @@ export function devCommand({ context }: CommandHost): Command {
   ])
     .option('--reports <directory>', 'where reports go', 'reports')
     .action(async (options: CommonOptions & { readonly reports: string }) => {
-      const development = await startDevelopment({
-        reportDirectory: resolve(options.reports),
-        say: (line) => context.err(line),
-      });
+      const say = (line: string): void => context.err(line);
+      const stage = await startStage({ reportDirectory: resolve(options.reports), say });
       try {
-        for (const line of development.guide) context.out(line);
-        await Promise.race([stopped(context), development.ended]);
+        for (const line of guideLines(stage)) context.out(line);
+        await Promise.race([stopped(context), stage.worker.ended.then((code) => say(`The worker ended with ${code}.`))]);
       } finally {
-        context.err('Stopping ...');
-        await development.stop();
+        say('Stopping ...');
+        await stage.stop();
       }
     });
 }
