@@ -141,11 +141,14 @@ async function startOnce(
       const { version } = executable;
       // An orderly end takes the server more than a second, and it has nothing to keep.
       const stop = () => server.stop('SIGKILL');
-      return { server: { address, httpAddress, uiAddress, namespace: DEFAULT_NAMESPACE, pid: server.pid, version, stop } };
+      return {
+        server: { address, httpAddress, uiAddress, namespace: DEFAULT_NAMESPACE, pid: server.pid, version, stop },
+      };
     }
     await delay(POLL_MS);
   }
-  const how = ended === undefined ? `no service within ${START_DEADLINE_MS / 1000} s: ${answer}` : `it ended with ${ended}`;
+  const how =
+    ended === undefined ? `no service within ${START_DEADLINE_MS / 1000} s: ${answer}` : `it ended with ${ended}`;
   await server.stop('SIGKILL');
   return { failure: [how, ...output].join('\n  ') };
 }

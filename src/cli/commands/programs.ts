@@ -67,7 +67,10 @@ export function devCommand({ context }: CommandHost): Command {
       const stage = await startStage({ reportDirectory: resolve(options.reports), say });
       try {
         for (const line of guideLines(stage)) context.out(line);
-        await Promise.race([stopped(context), stage.worker.ended.then((code) => say(`The worker ended with ${code}.`))]);
+        await Promise.race([
+          stopped(context),
+          stage.worker.ended.then((code) => say(`The worker ended with ${code}.`)),
+        ]);
       } finally {
         say('Stopping ...');
         await stage.stop();
