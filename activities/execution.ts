@@ -110,7 +110,7 @@ export function executeChange<I extends { readonly step: StepContext }, R>(
       );
     }
     return body(input, execution).catch((error: unknown) => {
-      throw execution.doubt.mayHaveSent && isRunbookError(error) ? inDoubt(error) : error;
+      throw execution.doubt.mayHaveSent && isRunbookError(error) ? error.with({ outcomeKnown: false }) : error;
     });
   });
 }
@@ -121,15 +121,6 @@ function startedAlone(): RunbookError {
     observed: 'no workflow execution',
     needed: 'an activity of a run',
     next: 'Start the runbook. Whoever started this activity may do more in this namespace than anybody needs to.',
-  });
-}
-
-/** The same error, for where an earlier request may still take effect. */
-function inDoubt(error: RunbookError): RunbookError {
-  const { retryable, httpStatus, retryAfterMs, cluster, about, findings, observed, needed, next } = error;
-  return new RunbookError(error.code, error.message, {
-    ...{ retryable, httpStatus, retryAfterMs, cluster, about, findings, observed, needed, next },
-    outcomeKnown: false,
   });
 }
 

@@ -29,7 +29,6 @@ import { createWalSampleActivities } from './evidence/wal-samples';
 import { createTokenActivities } from './tokens/tokens';
 import { createReadinessActivities } from './readiness/readiness';
 import { createRehearsalActivities } from './ceremony/rehearsal';
-import { createRosterActivities } from './approvals/roster';
 import { Clusters } from './clusters';
 
 export type { ActivityDependencies } from './dependencies';
@@ -66,7 +65,6 @@ export function createActivities(dependencies: ActivityDependencies): RunbookAct
     ...createForeignAttemptActivities(dependencies, clusters),
     ...createReadinessActivities(dependencies, clusters),
     ...createRehearsalActivities(dependencies, clusters),
-    ...createRosterActivities(dependencies),
     ...createServiceReadinessActivities(clusters),
     ...createHookActivities(clusters),
   };

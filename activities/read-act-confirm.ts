@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { RunbookError, isRunbookError } from '../src/errors';
-import { Budget } from './budget';
+import { Deadline } from './deadline';
 import type { ClusterAccess } from './clusters';
 import type { Doubt, Execution } from './execution';
 
@@ -23,10 +23,8 @@ export const READ_TIMEOUT_MS = 4_000;
 interface Polling<S> {
   readonly read: () => Promise<S>;
   readonly until: (state: S) => boolean;
-  /** Time of this process, not of the clock, and never fewer than a few looks: see {@link Budget}. */
+  /** And never fewer than a few polls: see {@link Deadline}. */
   readonly budgetMs: number;
-  /** A budget that goes on over several awaited states, instead of one of its own. */
-  readonly budget?: Budget;
   readonly describe: (state: S) => string;
   /** What is awaited, for the error. */
   readonly needed: string;
@@ -40,17 +38,16 @@ interface Polling<S> {
  * @throws RunbookError CONFIRMATION_TIMEOUT with the last observed state; AUDIT_DEVICE_BLOCKED where that was the last
  */
 export function awaitState<S>(execution: Execution, polling: Polling<S>): Promise<S> {
-  const { budget = new Budget(polling.budgetMs) } = polling;
-  return budget.during(() => awaitWithin(execution, polling, budget));
+  return awaitWithin(execution, polling, new Deadline(polling.budgetMs));
 }
 
-async function awaitWithin<S>(execution: Execution, polling: Polling<S>, budget: Budget): Promise<S> {
+async function awaitWithin<S>(execution: Execution, polling: Polling<S>, deadline: Deadline): Promise<S> {
   for (;;) {
     execution.throwIfCancelled();
     let last: string;
     let named: RunbookError | undefined;
     try {
-      const state = await budget.look(polling.read);
+      const state = await deadline.poll(polling.read);
       if (polling.until(state)) return state;
       last = polling.describe(state);
     } catch (error) {
@@ -59,9 +56,9 @@ async function awaitWithin<S>(execution: Execution, polling: Polling<S>, budget:
       if (error.code === 'AUDIT_DEVICE_BLOCKED') named = error;
     }
     execution.progress(`waiting for ${polling.needed}; observed ${last}`);
-    if (budget.isOver) {
+    if (deadline.isOver) {
       if (named) throw lastError(named, { outcomeKnown: named.outcomeKnown });
-      throw new RunbookError('CONFIRMATION_TIMEOUT', `Not seen within ${budget.inWords}: ${polling.needed}.`, {
+      throw new RunbookError('CONFIRMATION_TIMEOUT', `Not seen within ${deadline.inWords}: ${polling.needed}.`, {
         retryable: false,
         observed: last,
         needed: polling.needed,
@@ -103,14 +100,13 @@ export interface Changed<S> {
  * which that request can be under way end the doubt. `read` must throw where it does not know: it asks the active node.
  */
 export function readActConfirm<S>(execution: Execution, asked: Change<S>): Promise<Changed<S>> {
-  const budget = new Budget(asked.budgetMs);
-  return budget.during(() => changeWithin(execution, asked, budget));
+  return changeWithin(execution, asked, new Deadline(asked.budgetMs));
 }
 
-async function changeWithin<S>(execution: Execution, asked: Change<S>, budget: Budget): Promise<Changed<S>> {
+async function changeWithin<S>(execution: Execution, asked: Change<S>, deadline: Deadline): Promise<Changed<S>> {
   const { doubt } = execution;
   const change: Change<S> = { ...asked, read: settlingDoubt(doubt, asked, asked.underWayMs) };
-  const readOnce = (): Promise<S> => awaitWithin<S>(execution, { ...change, until: () => true }, budget);
+  const readOnce = (): Promise<S> => awaitWithin<S>(execution, { ...change, until: () => true }, deadline);
   let state: S = await readOnce();
   if (change.until(state)) return { outcome: 'already', state, calls: 0 };
   let calledAt: number | undefined;
@@ -124,12 +120,12 @@ async function changeWithin<S>(execution: Execution, asked: Change<S>, budget: B
       state = await readOnce();
       if (change.until(state)) return { outcome: 'done', state, calls: calls + refusals, calledAt };
       const again = change.notYet?.(error) ?? (error.retryable && refusals < MAX_CALLS * 4);
-      if (!again || budget.isOver) throw lastError(error, { outcomeKnown: !doubt.mayHaveSent });
+      if (!again || deadline.isOver) throw lastError(error, { outcomeKnown: !doubt.mayHaveSent });
       refusals += 1;
       execution.progress(`${error.code}; tried again until the budget ends`);
       const pause = error.retryAfterMs ?? POLL_MS * 2;
       // The last calls of a budget that is over by the clock do not wait for long.
-      await delay(Math.min(pause, Math.max(change.pollMs ?? POLL_MS, budget.leftMs)), undefined, {
+      await delay(Math.min(pause, Math.max(change.pollMs ?? POLL_MS, deadline.leftMs)), undefined, {
         signal: execution.signal,
       });
       continue;
@@ -137,7 +133,7 @@ async function changeWithin<S>(execution: Execution, asked: Change<S>, budget: B
     // Taken, or without an answer: it may take effect late, and no refusal of another one settles that.
     doubt.mayHaveSent = true;
     doubt.since = performance.now();
-    const confirmed = await confirm(execution, change, budget, error !== undefined);
+    const confirmed = await confirm(execution, change, deadline, error !== undefined);
     if (confirmed.there) return { outcome: 'done', state: confirmed.state, calls: calls + refusals, calledAt };
     if (calls === MAX_CALLS) {
       throw new RunbookError(
@@ -200,17 +196,7 @@ export async function awaitSettled<S>(execution: Execution, polling: Polling<S>,
 
 /** What ends the activity: Temporal must not try on with another budget. */
 function lastError(error: RunbookError, { outcomeKnown }: { readonly outcomeKnown: boolean }): RunbookError {
-  const { httpStatus, cluster, about, observed, needed, next } = error;
-  return new RunbookError(error.code, error.message, {
-    retryable: false,
-    outcomeKnown,
-    httpStatus,
-    cluster,
-    about,
-    observed,
-    needed,
-    next,
-  });
+  return error.with({ retryable: false, outcomeKnown });
 }
 
 /**
@@ -222,11 +208,7 @@ export async function beforeSending<T>(look: () => Promise<T>): Promise<T> {
     return await look();
   } catch (error) {
     if (!isRunbookError(error) || error.outcomeKnown || error.code === 'REQUEST_CANCELLED') throw error;
-    const { retryable, httpStatus, retryAfterMs, cluster, about, observed, needed, next } = error;
-    throw new RunbookError(error.code, error.message, {
-      ...{ retryable, httpStatus, retryAfterMs, cluster, about, observed, needed, next },
-      outcomeKnown: true,
-    });
+    throw error.with({ outcomeKnown: true });
   }
 }
 
@@ -246,7 +228,7 @@ type Confirmed<S> = { readonly there: true; readonly state: S } | { readonly the
 async function confirm<S>(
   execution: Execution,
   change: Change<S>,
-  budget: Budget,
+  deadline: Deadline,
   answerLost: boolean,
 ): Promise<Confirmed<S>> {
   let notThere = 0;
@@ -256,7 +238,7 @@ async function confirm<S>(
   const state = await awaitState<S>(execution, {
     ...change,
     // What was taken late has time to be seen too.
-    budgetMs: Math.max((change.pollMs ?? POLL_MS) * STABLE_READS * 2 + underWayMs, budget.ms / 2, budget.leftMs),
+    budgetMs: Math.max((change.pollMs ?? POLL_MS) * STABLE_READS * 2 + underWayMs, deadline.ms / 2, deadline.leftMs),
     read: () => {
       began = performance.now();
       return change.read().catch((error: unknown): never => {

@@ -99,22 +99,22 @@ export type ErrorCode = keyof typeof ERROR_CODES;
 
 /** What an error may carry beside its message. No member may hold a secret. */
 export interface RunbookErrorOptions {
-  readonly retryable?: boolean;
-  readonly outcomeKnown?: boolean;
-  readonly httpStatus?: number;
+  readonly retryable?: boolean | undefined;
+  readonly outcomeKnown?: boolean | undefined;
+  readonly httpStatus?: number | undefined;
   /** Milliseconds to wait before the next try, from `Retry-After`. */
-  readonly retryAfterMs?: number;
-  readonly cluster?: string;
+  readonly retryAfterMs?: number | undefined;
+  readonly cluster?: string | undefined;
   /** What exactly the error is about, as a decision names it. */
-  readonly about?: string;
+  readonly about?: string | undefined;
   /** What people must know beside the error: such as a token that nobody holds. Never holds a secret. */
   readonly findings?: readonly Finding[] | undefined;
   /** What was observed. */
-  readonly observed?: string;
+  readonly observed?: string | undefined;
   /** What would have been needed. */
-  readonly needed?: string;
+  readonly needed?: string | undefined;
   /** Who can do what next. */
-  readonly next?: string;
+  readonly next?: string | undefined;
   readonly cause?: unknown;
 }
 
@@ -146,6 +146,11 @@ export class RunbookError extends Error {
     this.observed = options.observed;
     this.needed = options.needed;
     this.next = options.next;
+  }
+
+  /** The same error with some of its members changed. */
+  with(changed: RunbookErrorOptions & { readonly message?: string }): RunbookError {
+    return new RunbookError(this.code, changed.message ?? this.message, { ...this, cause: this.cause, ...changed });
   }
 }
 

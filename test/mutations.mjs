@@ -280,8 +280,8 @@ export const MUTATIONS = [
   {
     name: 'take-over: a run is taken over without a document',
     file: 'activities/approvals/controls.ts',
-    text: 'if (laboratory) accept(',
-    replacement: 'if (true) accept(',
+    text: 'if (!laboratory) return',
+    replacement: 'if (false) return',
     test: 'test/activities/controls.test.ts',
     named: 'by nothing but a name',
   },

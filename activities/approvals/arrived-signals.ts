@@ -3,10 +3,10 @@ import { getClient } from '@temporalio/activity';
 import type { Client } from '@temporalio/client';
 import type { temporal } from '@temporalio/proto';
 import { changeWindow } from '../../src/contracts/runbook-inputs';
-import type { Principal } from '../../src/contracts/run-facts';
-import { SIGNALS, UPDATES_FROM, unwrapDocument } from '../../src/contracts/signals';
+import type { Attested, Principal } from '../../src/contracts/run-facts';
+import { SIGNALS, UPDATES_FROM, isUndecodable, unwrapDocument } from '../../src/contracts/signals';
 import type { SignalName } from '../../src/contracts/signals';
-import { RunbookError } from '../../src/errors';
+import { RunbookError, isRunbookError } from '../../src/errors';
 import { firstValue, textOf, timestampMs } from '../../src/report/history-values';
 import type { RunContext } from '../../src/keys';
 
@@ -172,4 +172,41 @@ function noSuchSignal(): RunbookError {
     'DOCUMENT_INVALID',
     'The document is refused: the history of this run holds no such signal with this content.',
   );
+}
+
+/** What becomes of something that a person sent, as its receipt says it. */
+export interface Verdict {
+  readonly accepted: boolean;
+  readonly code: string;
+  readonly text: string;
+  readonly by?: Attested;
+}
+
+/**
+ * Judges what people sent, each where it arrived. What cannot be read, or is no valid document, is refused with the
+ * reason.
+ *
+ * @param judge - throws RunbookError where a document does not verify
+ */
+export async function judgeArrived<More>(
+  signals: readonly ArrivedSignal[],
+  judge: (signal: ArrivedSignal) => Promise<Verdict & More>,
+): Promise<(Verdict & Partial<More> & { readonly arrival: number })[]> {
+  const verdicts: (Verdict & Partial<More> & { readonly arrival: number })[] = [];
+  for (const signal of signals) {
+    const { arrival, content } = signal;
+    const refuse = (code: string, text: string) =>
+      verdicts.push({ arrival, accepted: false, code, text } as Verdict & Partial<More> & { arrival: number });
+    if (isUndecodable(content)) {
+      refuse('undecodable', `the payload could not be read (encoding ${content.undecodable}); send JSON`);
+      continue;
+    }
+    try {
+      verdicts.push({ arrival, ...(await judge(signal)) });
+    } catch (error) {
+      if (!isRunbookError(error)) throw error;
+      refuse('refused', error.message);
+    }
+  }
+  return verdicts;
 }

@@ -7,7 +7,7 @@ import type { Inventory } from '../../src/inventory';
 import type { RunContext } from '../../src/keys';
 import { demandInTime } from './approval-age';
 import { judgeGate, verifiedApprovals } from './person-lookup';
-import { planDigest } from './plan-digest';
+import { planDigest } from './planning';
 
 /** What a dangerous activity is about to do; `on` and `with` are as it read them from the service. */
 type Doing = AllowedOperation;

@@ -2,18 +2,21 @@ import type { RunbookActivities } from '../../src/contracts/activities';
 import { nextCommandOf } from '../../src/contracts/next-commands';
 import { withNext } from '../../src/contracts/receipts';
 import type { Attested } from '../../src/contracts/run-facts';
-import { isUndecodable } from '../../src/contracts/signals';
 import type { ControlAction } from '../../src/contracts/signals';
 import { RunbookError, isRunbookError } from '../../src/errors';
 import { countsIn, decidersOf, findDeployment } from '../../src/inventory';
 import type { Inventory } from '../../src/inventory';
 import { verifyControl } from '../../src/keys';
 import type { DocumentContext, RunContext, VerifiedControl } from '../../src/keys';
-import { ArrivedSignals } from './arrived-signals';
+import { ArrivedSignals, judgeArrived } from './arrived-signals';
 import { judgeGate, onlyClaimed, personLookup } from './person-lookup';
 
-type Checked = Awaited<ReturnType<RunbookActivities['checkControls']>>;
-type Asked = Parameters<RunbookActivities['checkControls']>[0];
+interface Ordered {
+  readonly reason: string;
+  readonly before?: string;
+  /** Tells documents apart: each counts once. */
+  readonly digest?: string;
+}
 
 /** Who must give such an order, and with what: the command that makes it. */
 function howTo(action: ControlAction, { wid }: RunContext): string {
@@ -48,38 +51,31 @@ export async function demandControl(
 }
 
 /** What `checkControls` answers: each order is read where it arrived. */
-export async function judgeControls(inventory: Inventory, run: RunContext, asked: Asked): Promise<Checked> {
-  const { deployment, action, arrived, before, requestedBy } = asked;
+export async function judgeControls(
+  inventory: Inventory,
+  run: RunContext,
+  { deployment, action, arrived, before, requestedBy }: Parameters<RunbookActivities['checkControls']>[0],
+) {
   const { laboratory } = findDeployment(inventory, deployment);
-  const verdicts: Checked['verdicts'][number][] = [];
-  const accept = (arrival: number, order: Pick<Checked['verdicts'][number], 'by' | 'control'>) =>
-    verdicts.push({ arrival, accepted: true, code: 'accepted', text: 'accepted', ...order });
-  for (const { arrival, content, principal } of await new ArrivedSignals(run).all(action, arrived)) {
-    const refuse = (code: string, text: string) => verdicts.push({ arrival, accepted: false, code, text });
-    if (isUndecodable(content)) {
-      refuse('undecodable', `the payload could not be read (encoding ${content.undecodable}); send JSON`);
-      continue;
-    }
+  const accepted = { accepted: true, code: 'accepted', text: 'accepted' };
+  const signals = await new ArrivedSignals(run).all(action, arrived);
+  const verdicts = await judgeArrived<{ control?: Ordered }>(signals, async ({ content, principal }) => {
     const { document, asker } = action === 'takeOver' ? ofTakeOver(content) : { document: content };
     if (document === undefined) {
-      const text = 'a take-over needs a document of who orders it';
-      if (laboratory) accept(arrival, { by: { name: asker ?? 'unknown', how: 'claimed' }, control: { reason: '' } });
-      else refuse('not-signed', withNext(text, howTo(action, run)));
-      continue;
+      const text = withNext('a take-over needs a document of who orders it', howTo(action, run));
+      if (!laboratory) return { accepted: false, code: 'not-signed', text };
+      return { ...accepted, by: { name: asker ?? 'unknown', how: 'claimed' }, control: { reason: '' } };
     }
-    try {
-      const control = await demandControl(inventory, deployment, document, { run, action, principal });
-      const { name, how, reason, digest, before: step } = control;
-      accept(arrival, {
-        by: { name, how },
-        control: { reason, ...(step === undefined ? {} : { before: step }), ...(how === 'signed' ? { digest } : {}) },
-      });
-    } catch (error) {
-      if (!isRunbookError(error)) throw error;
-      const told = error.code === 'NOT_APPROVED';
-      refuse('refused', told ? error.message : withNext(error.message, howTo(action, run)));
-    }
-  }
+    const control = await demandControl(inventory, deployment, document, { run, action, principal }).catch(
+      (error: unknown) => {
+        if (!isRunbookError(error) || error.code === 'NOT_APPROVED') throw error;
+        throw error.with({ message: withNext(error.message, howTo(action, run)) });
+      },
+    );
+    const { name, how, reason, digest, before: step } = control;
+    const order = { reason, ...(step === undefined ? {} : { before: step }), ...(how === 'signed' ? { digest } : {}) };
+    return { ...accepted, by: { name, how }, control: order };
+  });
   const by = [...before, ...verdicts.flatMap((each) => (each.accepted && each.by ? [each.by] : []))];
   return { verdicts, missing: action === 'takeOver' ? missingFor(inventory, deployment, requestedBy, by) : [] };
 }

@@ -1,122 +1,151 @@
-import type { RunbookActivities } from '../../src/contracts/activities';
-import { isUndecodable } from '../../src/contracts/signals';
+import type { RosterActivities, RunbookActivities } from '../../src/contracts/activities';
 import { nextCommandOf } from '../../src/contracts/next-commands';
 import { GATE_NAMES } from '../../src/contracts/plan';
 import type { GateName } from '../../src/contracts/plan';
+import type { Attested } from '../../src/contracts/run-facts';
+import { said } from '../../src/contracts/words';
 import { RunbookError, isRunbookError } from '../../src/errors';
 import { countsIn, findDeployment } from '../../src/inventory';
-import { verifyApproval, verifyDecision } from '../../src/keys';
-import type { VerifiedApproval } from '../../src/keys';
+import type { Inventory } from '../../src/inventory';
+import { holdsPlainShare, verifyApproval, verifyDecision, verifyDecline } from '../../src/keys';
+import type { PersonLookup, RunContext, VerifiedApproval, VerifiedDecision } from '../../src/keys';
 import type { ActivityDependencies } from '../dependencies';
 import { execute } from '../execution';
-import { ArrivedSignals } from './arrived-signals';
+import { ArrivedSignals, judgeArrived } from './arrived-signals';
+import type { ArrivedSignal, Verdict } from './arrived-signals';
 import { judgeControls } from './controls';
 import { judgeGate, mayNotDecide, onlyClaimed, personLookup, verifiedApprovals } from './person-lookup';
 
+type InputOf<A extends keyof RunbookActivities> = Parameters<RunbookActivities[A]>[0];
+
 /** What people sent, checked against the inventory (protocol: "Approvals and decisions"), read where it arrived. */
-export function createPeopleActivities(
-  dependencies: ActivityDependencies,
-): Pick<RunbookActivities, 'checkApprovals' | 'checkControls' | 'checkDecisions'> {
-  const { inventory } = dependencies;
-  const person = personLookup(inventory);
+export function createPeopleActivities({
+  inventory,
+}: ActivityDependencies): Pick<
+  RunbookActivities,
+  'checkApprovals' | 'checkControls' | 'checkDecisions' | 'checkDeclines'
+> {
   return {
-    checkApprovals: execute(async ({ deployment, gate, planDigest, requestedBy, accepted, arrived }, { run }) => {
-      const name = gateName(gate);
-      const signals = new ArrivedSignals(run);
-      // As numbers, so that no document stands in an input once more.
-      const before = (await signals.all('approve', accepted)).map(({ content, arrival }) => ({
-        approval: content,
-        arrival,
-      }));
-      const approvals: VerifiedApproval[] = await verifiedApprovals(inventory, run, name, planDigest, before);
-      const verdicts: Awaited<ReturnType<RunbookActivities['checkApprovals']>>['verdicts'][number][] = [];
-      for (const { arrival, content, principal } of await signals.all('approve', arrived)) {
-        const refuse = (code: string, text: string) => verdicts.push({ arrival, accepted: false, code, text });
-        if (isUndecodable(content)) {
-          refuse('undecodable', `the payload could not be read (encoding ${content.undecodable}); send JSON`);
-          continue;
-        }
-        try {
-          const approval = await verifyApproval(content, { run, person, gate, planDigest, principal });
-          const by = { name: approval.name, how: approval.how };
-          if (approvals.some((each) => each.digest === approval.digest)) {
-            verdicts.push({ arrival, accepted: false, code: 'repeated', text: 'this very document is in hand', by });
-            continue;
-          }
-          approvals.push(approval);
-          if (!countsIn(findDeployment(inventory, deployment), approval.how)) {
-            const text = onlyClaimed(approval.name, nextCommandOf.approve(run.wid, name, approval.name));
-            verdicts.push({ arrival, accepted: false, code: 'only-claimed', text, by });
-            continue;
-          }
-          verdicts.push({
-            arrival,
-            accepted: true,
-            code: approval.verdict,
-            text: approval.verdict === 'approve' ? `approves gate ${gate}` : `rejects gate ${gate}`,
-            by,
-          });
-        } catch (error) {
-          if (!isRunbookError(error)) throw error;
-          refuse('refused', error.message);
-        }
-      }
-      return { verdicts, ...judgeGate(inventory, deployment, name, requestedBy, approvals) };
-    }),
-
+    checkApprovals: execute((input, { run }) => checkApprovals(inventory, run, input)),
     checkControls: execute((input, { run }) => judgeControls(inventory, run, input)),
-
-    checkDecisions: execute(async ({ deployment, parked, arrived }, { run }) => {
-      const signals = new ArrivedSignals(run);
-      const verdicts: Awaited<ReturnType<RunbookActivities['checkDecisions']>>['verdicts'][number][] = [];
-      for (const { arrival, content, principal } of await signals.all('decide', arrived)) {
-        const refuse = (code: string, text: string) => verdicts.push({ arrival, accepted: false, code, text });
-        if (isUndecodable(content)) {
-          refuse('undecodable', `the payload could not be read (encoding ${content.undecodable}); send JSON`);
-          continue;
-        }
-        try {
-          const verified = await verifyDecision(content, { run, person, principal });
-          const { name, how, action, reason, step, parkingNo } = verified;
-          const by = { name, how };
-          const mayNot = mayNotDecide(inventory, deployment, run, verified);
-          const waiting = parked.find((each) => each.step === step && each.parkingNo === parkingNo);
-          if (!waiting)
-            verdicts.push({
-              arrival,
-              accepted: false,
-              code: 'not-parked',
-              text: 'no step waits for this decision: another step, another parking, or decided already',
-              by,
-            });
-          else if (!waiting.choices.includes(action)) {
-            verdicts.push({
-              arrival,
-              accepted: false,
-              code: 'no-such-choice',
-              text: `"${action}" is not a choice here; choices: ${waiting.choices.join(', ')}`,
-              by,
-            });
-          } else if (mayNot !== undefined) {
-            verdicts.push({ arrival, accepted: false, ...mayNot, by });
-          } else {
-            verdicts.push({
-              arrival,
-              accepted: true,
-              code: 'accepted',
-              text: `${action} "${step}"`,
-              by,
-              decision: { step, parkingNo, action, reason, rid: run.rid },
-            });
-          }
-        } catch (error) {
-          if (!isRunbookError(error)) throw error;
-          refuse('refused', error.message);
-        }
-      }
-      return { verdicts };
-    }),
+    checkDecisions: execute((input, { run }) => checkDecisions(inventory, run, input)),
+    checkDeclines: execute(async ({ ceremony, arrived }, { run }) => ({
+      verdicts: (await judgeDeclines(run, personLookup(inventory), ceremony, arrived)).map(
+        ({ at: _at, ...verdict }) => verdict,
+      ),
+    })),
   };
+}
+
+async function checkApprovals(
+  inventory: Inventory,
+  run: RunContext,
+  { deployment, gate: name, planDigest, requestedBy, accepted, arrived }: InputOf<'checkApprovals'>,
+) {
+  const gate = gateName(name);
+  const signals = new ArrivedSignals(run);
+  // As numbers, so that no document stands in an input once more.
+  const before = (await signals.all('approve', accepted)).map(({ content: approval, arrival }) => ({
+    approval,
+    arrival,
+  }));
+  const approvals: VerifiedApproval[] = await verifiedApprovals(inventory, run, gate, planDigest, before);
+  const person = personLookup(inventory);
+  const verdicts = await judgeArrived(
+    await signals.all('approve', arrived),
+    async ({ content, principal }): Promise<Verdict> => {
+      const approval = await verifyApproval(content, { run, person, gate, planDigest, principal });
+      const by: Attested = { name: approval.name, how: approval.how };
+      if (approvals.some((each) => each.digest === approval.digest))
+        return { accepted: false, code: 'repeated', text: 'this very document is in hand', by };
+      approvals.push(approval);
+      if (!countsIn(findDeployment(inventory, deployment), approval.how)) {
+        const text = onlyClaimed(approval.name, nextCommandOf.approve(run.wid, gate, approval.name));
+        return { accepted: false, code: 'only-claimed', text, by };
+      }
+      const text = approval.verdict === 'approve' ? `approves gate ${gate}` : `rejects gate ${gate}`;
+      return { accepted: true, code: approval.verdict, text, by };
+    },
+  );
+  return { verdicts, ...judgeGate(inventory, deployment, gate, requestedBy, approvals) };
+}
+
+async function checkDecisions(
+  inventory: Inventory,
+  run: RunContext,
+  { deployment, parked, arrived }: InputOf<'checkDecisions'>,
+) {
+  const person = personLookup(inventory);
+  const judge = async ({ content, principal }: ArrivedSignal) => {
+    const verified = await verifyDecision(content, { run, person, principal });
+    const { name, how, action, reason, step, parkingNo } = verified;
+    const by: Attested = { name, how };
+    const waiting = parked.find((each) => each.step === step && each.parkingNo === parkingNo);
+    if (!waiting) {
+      const text = 'no step waits for this decision: another step, another parking, or decided already';
+      return { accepted: false, code: 'not-parked', text, by };
+    }
+    if (!waiting.choices.includes(action)) {
+      const text = `"${action}" is not a choice here; choices: ${waiting.choices.join(', ')}`;
+      return { accepted: false, code: 'no-such-choice', text, by };
+    }
+    const mayNot = mayNotDecide(inventory, deployment, run, verified);
+    if (mayNot !== undefined) return { accepted: false, ...mayNot, by };
+    const decision = { step, parkingNo, action, reason, rid: run.rid };
+    return { accepted: true, code: 'accepted', text: `${action} "${step}"`, by, decision };
+  };
+  return { verdicts: await judgeArrived(await new ArrivedSignals(run).all('decide', arrived), judge) };
+}
+
+/** The decisions that people sent to this run, verified here: those that count in this deployment. */
+export async function decisionsOf(
+  inventory: Inventory,
+  run: RunContext,
+  deployment: string,
+): Promise<readonly VerifiedDecision[]> {
+  const person = personLookup(inventory);
+  const decisions: VerifiedDecision[] = [];
+  for (const { content, principal } of await new ArrivedSignals(run).every('decide')) {
+    const decision = await verifyDecision(content, { run, person, principal }).catch((error: unknown) => {
+      if (isRunbookError(error)) return undefined;
+      throw error;
+    });
+    if (decision && mayNotDecide(inventory, deployment, run, decision) === undefined) decisions.push(decision);
+  }
+  return decisions;
+}
+
+/**
+ * Verifies declines of one ceremony, or of one rehearsal (protocol: "Decline").
+ *
+ * @param arrived numbers of the signals of this run.
+ * @returns a verdict for each, with the time of the signal's event in milliseconds.
+ */
+export async function judgeDeclines(
+  run: RunContext,
+  person: PersonLookup,
+  ceremony: Parameters<RosterActivities['checkDeclines']>[0]['ceremony'],
+  arrived: readonly number[],
+) {
+  const signals = await new ArrivedSignals(run).all('decline', arrived);
+  const verdicts = await judgeArrived(signals, async ({ eventId, content, principal }) => {
+    if (holdsPlainShare(ownWords(content))) {
+      const text = 'refused: it seems to hold a key share in plain text. Treat that share as exposed';
+      return { accepted: false, code: 'plain-text-share', text, eventId };
+    }
+    const { name, how, reason } = await verifyDecline(content, { run, person, principal, ceremony });
+    const why = reason === '' ? 'no reason given' : reason;
+    const by: Attested = { name, how };
+    return { accepted: true, code: 'accepted', text: `cannot give a share: ${said(why)}`, by, reason: why };
+  });
+  return verdicts.map((verdict, index) => ({ ...verdict, at: signals[index]?.at ?? 0 }));
+}
+
+/** What a decline says beside names that are ours: long ones may look like a key share. A signed one is not looked into. */
+function ownWords(content: unknown): unknown {
+  if (typeof content !== 'object' || content === null) return content;
+  const ours = new Set(['ns', 'wid', 'rid', 'cid', 'name', 'document']);
+  return Object.fromEntries(Object.entries(content).filter(([key]) => !ours.has(key)));
 }
 
 function gateName(gate: string): GateName {

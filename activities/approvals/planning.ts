@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import type { GatePolicyFacts, SiteFacts } from '../../src/contracts/activities';
 import { NOTIFICATION_EVENTS } from '../../src/contracts/notifications';
 import type { ClusterObservation } from '../../src/contracts/observations';
@@ -9,7 +10,6 @@ import type { ActivityDependencies } from '../dependencies';
 import type { Clusters } from '../clusters';
 import { observeCluster } from '../observe';
 import { groupRule } from '../../src/contracts/share-groups';
-import { planDigest } from './plan-digest';
 
 /** Reads every cluster of a deployment at once; one that does not answer is an observation too. */
 export function observeDeployment(
@@ -97,4 +97,9 @@ export function planDocument({
   };
   const text = JSON.stringify(plan);
   return { text, digest: planDigest(text) };
+}
+
+/** The digest that approvers sign: base64url(SHA-256) of the plan's text as it is. */
+export function planDigest(text: string): string {
+  return createHash('sha256').update(text, 'utf8').digest('base64url');
 }

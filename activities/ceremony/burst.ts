@@ -159,17 +159,11 @@ function withOrphans(error: unknown, findings: readonly Finding[]): unknown {
       next: orphaned.next,
     });
   }
-  const { outcomeKnown, httpStatus, cluster, about, observed, needed, next } = error;
-  return new RunbookError(error.code, `${error.message} ${orphaned.text}`, {
+  return error.with({
+    message: `${error.message} ${orphaned.text}`,
     retryable: false,
-    outcomeKnown,
-    httpStatus,
-    cluster,
-    about,
     findings,
-    observed,
-    needed,
-    next: [next, orphaned.next].filter((each) => each !== undefined).join(' '),
+    next: [error.next, orphaned.next].filter((each) => each !== undefined).join(' '),
   });
 }
 

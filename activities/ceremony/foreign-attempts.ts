@@ -5,7 +5,7 @@ import type { Finding } from '../../src/contracts/run-facts';
 import { RunbookError } from '../../src/errors';
 import type { RunContext } from '../../src/keys';
 import type { ActivityDependencies } from '../dependencies';
-import { decisionsOf } from '../approvals/decisions';
+import { decisionsOf } from '../approvals/people';
 import type { Clusters } from '../clusters';
 import { ceremonyToken } from '../clusters';
 import { executeChange } from '../execution';

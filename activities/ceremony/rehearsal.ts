@@ -13,7 +13,7 @@ import type { ActivityDependencies } from '../dependencies';
 import { ArrivedSignals } from '../approvals/arrived-signals';
 import type { ArrivedSignal } from '../approvals/arrived-signals';
 import type { Clusters } from '../clusters';
-import { judgeDeclines } from '../approvals/declines';
+import { judgeDeclines } from '../approvals/people';
 import { execute, executeChange } from '../execution';
 import { personLookup } from '../approvals/person-lookup';
 import { siteFacts } from '../approvals/planning';

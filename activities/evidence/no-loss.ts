@@ -6,7 +6,7 @@ import type { ActivityRecord } from '../../src/report/activity-records';
 import { readHistory } from '../../src/report/history-events';
 import { clusterOf } from '../../src/report/steps';
 import type { ActivityDependencies } from '../dependencies';
-import { decisionsOf } from '../approvals/decisions';
+import { decisionsOf } from '../approvals/people';
 import { historyOf } from '../approvals/arrived-signals';
 import type { ClusterAccess, Clusters } from '../clusters';
 import type { Execution } from '../execution';

@@ -128,12 +128,7 @@ async function demandPrimary(
 
 /** What was wrong before anything was begun: a credential, a CA file. */
 function beforeItBegan(error: RunbookError, entry: HookEntry): RunbookError {
-  const { code, message, observed, needed, next, retryable } = error;
-  return new RunbookError(code, message, {
-    ...{ observed, needed, next },
-    outcomeKnown: true,
-    retryable: retryable && entry.idempotent,
-  });
+  return error.with({ outcomeKnown: true, retryable: error.retryable && entry.idempotent });
 }
 
 function failed(hook: HookName, entry: HookEntry, { how, begun, output }: HookEnd, again: boolean): RunbookError {

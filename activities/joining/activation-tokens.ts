@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { ActivationToken } from '../../src/vault';
 import type { ReplicationObservation } from '../../src/contracts/observations';
 import { RunbookError, isRunbookError } from '../../src/errors';
-import { Budget } from '../budget';
+import { Deadline } from '../deadline';
 import type { Execution } from '../execution';
 
 interface Issuing {
@@ -27,16 +27,16 @@ interface Issued {
  * @throws RunbookError PRECONDITION_FAILED where the id is taken by a cluster that is connected
  */
 export function issueActivationToken(execution: Execution, issuing: Issuing): Promise<Issued> {
-  const budget = new Budget(issuing.budgetMs);
-  return budget.during(() => issueWithin(execution, issuing, budget));
+  const deadline = new Deadline(issuing.budgetMs);
+  return issueWithin(execution, issuing, deadline);
 }
 
-async function issueWithin(execution: Execution, issuing: Issuing, budget: Budget): Promise<Issued> {
+async function issueWithin(execution: Execution, issuing: Issuing, deadline: Deadline): Promise<Issued> {
   let revokedBefore = false;
   for (;;) {
     execution.throwIfCancelled();
     try {
-      return await budget.look(async () => {
+      return await deadline.poll(async () => {
         const primary = await issuing.readPrimary();
         refuseConnected(issuing, primary);
         if (primary.knownSecondaries?.includes(issuing.id)) {
@@ -50,10 +50,10 @@ async function issueWithin(execution: Execution, issuing: Issuing, budget: Budge
       // 412 and 500 for some seconds after a promotion are normal; a lost answer is read at the next turn.
       const again = error.retryable || !error.outcomeKnown;
       if (!again) throw error;
-      if (budget.isOver) {
+      if (deadline.isOver) {
         throw new RunbookError(
           error.code,
-          `${issuing.cluster} issued no activation token within ${budget.inWords}: ${error.message}`,
+          `${issuing.cluster} issued no activation token within ${deadline.inWords}: ${error.message}`,
           {
             retryable: false,
             cluster: issuing.cluster,

@@ -6,7 +6,7 @@ import { drSetOf, findCluster } from '../../src/inventory';
 import type { ActivityDependencies } from '../dependencies';
 import { readDr } from '../roles/dr-roles';
 import { verifyBeginning, verifyOperation } from '../approvals/authority';
-import { Budget } from '../budget';
+import { Deadline } from '../deadline';
 import type { ClusterAccess, Clusters } from '../clusters';
 import type { Execution } from '../execution';
 import { execute, executeChange } from '../execution';
@@ -195,17 +195,15 @@ function opinionsText({ active, nodes }: RoleOpinions): string {
 /** Standby nodes tell their old mode for a while: what they say counts when that is over. */
 async function noNodeIsPrimary(access: ClusterAccess, execution: Execution, budgetMs: number): Promise<RoleOpinions> {
   const { name } = access.entry;
-  const budget = new Budget(budgetMs);
-  const ask = () => budget.look(() => askRole(access, execution.signal));
-  const said = await budget.during(async () => {
-    for (;;) {
-      const each = await ask();
-      // The active node is known at once; it does not lag.
-      if (!each.nodes.includes('primary') || each.active === 'primary' || budget.isOver) return each;
-      execution.progress(`waiting until no node of ${name} says primary; observed ${each.nodes.join(', ')}`);
-      await delay(POLL_MS, undefined, { signal: execution.signal });
-    }
-  });
+  const deadline = new Deadline(budgetMs);
+  const ask = () => deadline.poll(() => askRole(access, execution.signal));
+  let said = await ask();
+  // The active node is known at once; it does not lag.
+  while (said.nodes.includes('primary') && said.active !== 'primary' && !deadline.isOver) {
+    execution.progress(`waiting until no node of ${name} says primary; observed ${said.nodes.join(', ')}`);
+    await delay(POLL_MS, undefined, { signal: execution.signal });
+    said = await ask();
+  }
   if (!said.nodes.includes('primary')) return said;
   throw new RunbookError('STATE_DIVERGED', `A node of ${name} still says that it is DR primary.`, {
     cluster: name,

@@ -1,7 +1,6 @@
 import type { BootstrapResult, OnboardingActivities } from '../../src/contracts/activities';
 import type { ReplicationObservation } from '../../src/contracts/observations';
 import { RunbookError, isRunbookError } from '../../src/errors';
-import { Budget } from '../budget';
 import type { Clusters } from '../clusters';
 import { execute } from '../execution';
 import { describeReplication, isAlive } from '../observe';
@@ -95,7 +94,8 @@ class BootstrapWatch {
   verdict: BootstrapResult['verdict'] | undefined;
   #sealedInARow = 0;
   #disabledInARow = 0;
-  #stuck: Budget | undefined;
+  #stuckSince: number | undefined;
+  #stuckInARow = 0;
 
   constructor(
     private readonly heartbeatAgeMs: number,
@@ -123,9 +123,10 @@ class BootstrapWatch {
     if (streams && sealed.length === 0) return (this.verdict = 'streaming');
     // A cluster that copies may be silent for hours; one that is told to be idle or cut off does not copy.
     const stuck = !streams && (phase === 'stream-wals' || phase === 'idle');
-    this.#stuck = stuck ? (this.#stuck ?? new Budget(this.stuckMs)) : undefined;
-    this.#stuck?.looked();
-    if (this.#stuck?.isOver === true) throw stuckFor(this.#stuck, cluster, replication);
+    this.#stuckInARow = stuck ? this.#stuckInARow + 1 : 0;
+    this.#stuckSince = stuck ? (this.#stuckSince ?? performance.now()) : undefined;
+    const forMs = performance.now() - (this.#stuckSince ?? Infinity);
+    if (this.#stuckInARow > STABLE_READS && forMs > this.stuckMs) throw stuckFor(this.stuckMs, cluster, replication);
     return undefined;
   }
 }
@@ -153,10 +154,10 @@ function notJoined(
   );
 }
 
-function stuckFor(budget: Budget, cluster: string, replication: ReplicationObservation | undefined): RunbookError {
+function stuckFor(ms: number, cluster: string, replication: ReplicationObservation | undefined): RunbookError {
   return new RunbookError(
     'CONFIRMATION_TIMEOUT',
-    `${cluster} has no live connection to its primary for ${budget.inWords}.`,
+    `${cluster} has no live connection to its primary for ${ms / 1000} s.`,
     {
       cluster,
       retryable: false,

@@ -12,7 +12,7 @@ import type { RunContext } from '../../src/keys';
 import type { ActivityDependencies } from '../dependencies';
 import { STEPS_MS } from '../approvals/approval-age';
 import { historyOf } from '../approvals/arrived-signals';
-import { Budget } from '../budget';
+import { Deadline } from '../deadline';
 import type { ClusterAccess } from '../clusters';
 import { heartbeatAge } from '../observe';
 import { readKind } from '../joining/onboarding-read';
@@ -24,7 +24,7 @@ const SETTLE_POLL_MS = 500;
 /** Standbys mirror the active node and lag behind it right after a role change. */
 const LAG_MS = 5_000;
 /** A look at a cluster that does not answer takes seconds, and clients wait. */
-const LAG_LOOKS = 2;
+const LAG_POLLS = 2;
 /** How far the clocks of a node and of Temporal, both in whole seconds, may be apart. */
 const CLOCKS_MS = 5_000;
 
@@ -182,14 +182,12 @@ async function askOnceSettled(
   kind: ReplicationKind,
   lagMs: number,
 ): Promise<RoleOpinions> {
-  const budget = new Budget(lagMs, LAG_LOOKS);
-  return budget.during(async () => {
-    for (;;) {
-      const said = await budget.look(() => askRole(other, signal, kind));
-      if (!saysSecondary(said) || !said.nodes.includes('primary') || budget.isOver) return said;
-      await delay(Math.min(SETTLE_POLL_MS, lagMs), undefined, { signal });
-    }
-  });
+  const deadline = new Deadline(lagMs, LAG_POLLS);
+  for (;;) {
+    const said = await deadline.poll(() => askRole(other, signal, kind));
+    if (!saysSecondary(said) || !said.nodes.includes('primary') || deadline.isOver) return said;
+    await delay(Math.min(SETTLE_POLL_MS, lagMs), undefined, { signal });
+  }
 }
 
 /** A promotion whose outcome is not known may take effect late: its target must stay a secondary for longer than that. */

@@ -2,7 +2,7 @@
 import type { ActivationTokenResult, Authority } from '../../src/contracts/activities';
 import type { OperationTokenReference } from '../../src/contracts/ceremony';
 import type { SimulatedCluster } from '../../src/simulator';
-import { planDigest } from '../../activities/approvals/plan-digest';
+import { planDigest } from '../../activities/approvals/planning';
 import { planDocument } from '../../activities/approvals/planning';
 import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
 

@@ -1,5 +1,5 @@
 /** The pure rules of step 0: each says yes and no, with what was observed and what is needed. */
-import { planDigest } from '../../../activities/approvals/plan-digest';
+import { planDigest } from '../../../activities/approvals/planning';
 import { judgeSwitchover } from '../../../activities/checks/switchover-rules';
 import type { SwitchoverWorld } from '../../../activities/checks/switchover-rule';
 import type { CredentialFacts } from '../../../activities/checks/switchover-facts';

@@ -1,0 +1,42 @@
+/** Polls that must have said "not there" or failed before a deadline ends, where nothing else is given. */
+const MIN_POLLS = 4;
+
+/**
+ * Time to wait for a state, on the monotonic clock. It never ends on the strength of the clock alone: some polls must
+ * have failed, and the last of them must have begun after the end. So a worker that stood still looks once more.
+ */
+export class Deadline {
+  readonly #began = performance.now();
+  #polls = 0;
+  #polledAfter = false;
+
+  constructor(
+    readonly ms: number,
+    readonly minPolls = MIN_POLLS,
+  ) {}
+
+  /** One look at the state. */
+  async poll<T>(read: () => Promise<T>): Promise<T> {
+    const after = this.leftMs === 0;
+    try {
+      return await read();
+    } finally {
+      this.#polls += 1;
+      this.#polledAfter = after;
+    }
+  }
+
+  /** Time that is left, ms. */
+  get leftMs(): number {
+    return Math.max(0, this.ms - (performance.now() - this.#began));
+  }
+
+  get isOver(): boolean {
+    return this.#polledAfter && this.#polls >= this.minPolls;
+  }
+
+  /** For errors: `60 s`. */
+  get inWords(): string {
+    return `${this.ms / 1000} s`;
+  }
+}
