@@ -250,18 +250,17 @@ describe('SECURITY.md', () => {
 });
 
 describe('decisions', () => {
-  it('each have context, decision and consequence, or say what replaced them, and stand in the list', () => {
-    const list = page('docs/decisions/README.md').text;
-    const files = readdirSync(join(ROOT, 'docs/decisions')).filter((name) => /^\d\d-.*\.md$/.test(name));
-    expect(files.length).toBeGreaterThan(15);
-    for (const file of files) {
-      expect(list).toContain(`(${file})`);
-      const { text } = page(join('docs/decisions', file));
-      // What is replaced is shortened to a line.
-      if (/^Replaced: /m.test(text)) continue;
-      const headings = [...text.matchAll(/^## (.*)$/gm)].map(([, heading]) => heading);
-      expect([file, headings]).toEqual([file, ['Context', 'Decision', 'Consequence']]);
-    }
+  it('that code and pages name stand on their page', () => {
+    const decided = [...page('docs/decisions.md').text.matchAll(/^\*\*(\d+)\. [^*]+\*\*/gm)].map(
+      ([, number]) => number,
+    );
+    expect(decided.length).toBeGreaterThan(15);
+    const text = [...allPages().map((each) => each.text), ...['src', 'workflows', 'activities'].map(sources)].join(
+      '\n',
+    );
+    const named = [...text.matchAll(/\bdecision (\d+)\b/g)].map(([, number]) => number);
+    expect(named.length).toBeGreaterThan(3);
+    expect(named.filter((number) => !decided.includes(number))).toEqual([]);
   });
 });
 

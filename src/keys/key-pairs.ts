@@ -6,7 +6,7 @@ const ED25519_PKCS8 = Buffer.from('302e020100300506032b657004220420', 'hex');
 
 /**
  * A new Ed25519 private key, from 32 random bytes. Not by `generateKeyPair`: Node.js 20 hangs for ever where the garbage
- * collector meets that job while its key is exported as a JWK (docs/decisions/33-no-generated-key-pairs.md).
+ * collector meets that job while its key is exported as a JWK (docs/decisions.md, decision 33).
  */
 export function newEd25519PrivateKey(): KeyObject {
   const seed = randomBytes(32);

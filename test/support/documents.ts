@@ -20,7 +20,7 @@ export function allPages(): Page[] {
     readdirSync(join(ROOT, folder))
       .filter((name) => name.endsWith('.md'))
       .map((name) => join(folder, name));
-  return ['.', 'docs', 'docs/decisions', 'docs/runbooks'].flatMap(inFolder).map(page);
+  return ['.', 'docs', 'docs/runbooks'].flatMap(inFolder).map(page);
 }
 
 /** Contents of the fenced blocks in one language. */
