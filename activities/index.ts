@@ -4,7 +4,7 @@ import { createBatchTokenActivities } from './tokens/batch-tokens';
 import { createCeremonyActivities } from './ceremony/ceremony';
 import { createDataEvidenceActivities } from './evidence/data-evidence';
 import type { ActivityDependencies } from './dependencies';
-import { createDrRoleActivities } from './roles/dr-roles';
+import { createRoleActivities } from './roles/role-changes';
 import { createSecondaryJoiningActivities } from './joining/secondary-joining';
 import { createNotificationActivities } from './notifications/notifications';
 import { createProvidedTokenActivities } from './ceremony/provided-tokens';
@@ -42,7 +42,7 @@ export function createActivities(dependencies: ActivityDependencies): RunbookAct
     ...createBatchTokenActivities(dependencies, clusters),
     ...createCeremonyActivities(dependencies, clusters),
     ...createDataEvidenceActivities(clusters),
-    ...createDrRoleActivities(dependencies, clusters),
+    ...createRoleActivities(dependencies, clusters),
     ...createSecondaryJoiningActivities(dependencies, clusters),
     ...createOperationTokenDisposalActivities(dependencies, clusters),
     ...createProvidedTokenActivities(dependencies, clusters),

@@ -1,4 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import type { ChangeResult } from '../src/contracts/activities';
 import { RunbookError, isRunbookError } from '../src/errors';
 import { Deadline } from './deadline';
 import type { ClusterAccess } from './clusters';
@@ -89,6 +90,14 @@ export interface Changed<S> {
   readonly state: S;
   readonly calls: number;
   readonly calledAt?: number;
+}
+
+/** What a change found out, as its activity gives it. */
+export function resultOf(
+  { outcome, calledAt, calls }: Omit<Changed<unknown>, 'state'>,
+  observed: string,
+): ChangeResult {
+  return { outcome, observed, calledAt, confirmedAt: Date.now(), calls };
 }
 
 /**

@@ -3,6 +3,8 @@
  * is missing) must fail then. `text` stands in `file` exactly once. Run by `npm run test:mutations`.
  */
 const authority = 'activities/approvals/authority.ts';
+const changes = 'activities/roles/role-changes.ts';
+const otherSide = 'activities/roles/other-side.ts';
 const roles = 'test/activities/dr-roles.test.ts';
 const claims = 'test/activities/claims.test.ts';
 const noLoss = 'test/activities/no-loss.test.ts';
@@ -16,19 +18,35 @@ export const MUTATIONS = [
   // Never two primaries.
   {
     name: 'DR promotion: the other side is not looked at',
-    file: 'activities/roles/dr-roles.ts',
-    text: 'await proveNotPrimary(dependencies, run, proof, signal, memory);',
+    file: changes,
+    text: 'await proveNotPrimary(dependencies, execution.run, proof, execution.signal, memory);',
     replacement: '',
     test: roles,
     named: 'a secondary is not promoted while the other cluster says that it is primary',
   },
   {
     name: 'DR promotion: a third member may be primary',
-    file: 'activities/roles/dr-roles.ts',
-    text: 'refusePrimary(name, said);',
+    file: otherSide,
+    text: 'for (const each of said) refusePrimary(each.name, each);',
     replacement: '',
     test: roles,
     named: 'that says primary: nobody else is promoted',
+  },
+  {
+    name: 'rejoin: a former primary is demoted while no other cluster serves',
+    file: otherSide,
+    text: "if (state.mode === 'primary' && state.state !== 'idle') return;",
+    replacement: 'return;',
+    test: 'test/activities/dr-rejoin.test.ts',
+    named: 'nothing is planned, and an approved demotion is refused',
+  },
+  {
+    name: 'performance promotion: a planned one is carried out as an unplanned one',
+    file: changes,
+    text: "if (planned !== (mode === 'planned')) throw",
+    replacement: 'if (false) throw',
+    test: performance,
+    named: 'nothing is demoted or promoted without approval',
   },
   {
     name: 'proof: a node that says primary is not believed',
@@ -55,31 +73,31 @@ export const MUTATIONS = [
   },
   {
     name: 'failover: a lost primary that says primary is passed over',
-    file: 'activities/roles/dr-failover-promotion.ts',
-    text: 'refusePrimary(from, said);',
+    file: otherSide,
+    text: 'refusePrimary(otherCluster, said, kind);',
     replacement: '',
     test: failover,
   },
   {
     name: 'failover: the signs that the primary is gone need not be there any more',
-    file: 'activities/roles/dr-failover-promotion.ts',
-    text: 'if (!signsAgree(signs)) throw',
-    replacement: 'if (false) throw',
+    file: otherSide,
+    text: 'return signsAgree(signs) ? []',
+    replacement: 'return true ? []',
     test: failover,
   },
   {
     name: 'performance promotion: it is not proven that the other side is no primary',
-    file: 'activities/roles/performance-roles.ts',
-    text: 'await proveNotPrimary(dependencies, run, proof, signal, memory);',
+    file: changes,
+    text: 'await proveNotPrimary(dependencies, execution.run, proof, execution.signal, memory);',
     replacement: '',
     test: performance,
     named: 'a silent primary that this run did not demote',
   },
   {
     name: 'unplanned performance promotion: the signs need not be there any more',
-    file: 'activities/roles/performance-roles.ts',
-    text: 'if (!first) return;',
-    replacement: 'return;',
+    file: otherSide,
+    text: "return signs.filter(({ verdict }) => verdict === 'fail');",
+    replacement: 'return [];',
     test: performance,
     named: 'an unplanned promotion looks again',
   },
@@ -87,23 +105,23 @@ export const MUTATIONS = [
   // No loss.
   {
     name: 'DR demotion: the successor need not have what was caught up with',
-    file: 'activities/roles/dr-roles.ts',
-    text: "(reached === undefined || BigInt(dr.lastRemoteWal ?? '0') >= BigInt(reached))",
+    file: changes,
+    text: "(wal === undefined || BigInt(seen.lastRemoteWal ?? '0') >= BigInt(wal))",
     replacement: 'true',
     test: roles,
     named: 'a primary is not demoted while its successor',
   },
   {
     name: 'DR demotion: the successor need not stream',
-    file: 'activities/roles/dr-roles.ts',
-    text: "dr.state === 'stream-wals' &&",
+    file: changes,
+    text: "seen.state === 'stream-wals' &&",
     replacement: '',
     test: roles,
     named: 'a primary is not demoted while its successor',
   },
   {
     name: 'performance demotion: the successor need not have what was caught up with',
-    file: 'activities/roles/performance-roles.ts',
+    file: changes,
     text: "(wal === undefined || BigInt(seen.lastRemoteWal ?? '0') >= BigInt(wal))",
     replacement: 'true',
     test: performance,
@@ -111,17 +129,17 @@ export const MUTATIONS = [
   },
   {
     name: 'DR demotion: what the primary wrote last is not read',
-    file: 'activities/roles/dr-roles.ts',
-    text: "plan.choices['acceptLoss'] === 'none'\n                ? await",
-    replacement: 'false\n                ? await',
+    file: changes,
+    text: "const mayLose = former || choices['acceptLoss'] === 'bounded';",
+    replacement: 'const mayLose = true;',
     test: noLoss,
     named: 'is not sent while the successor lacks a write',
   },
   {
     name: 'DR promotion: no evidence of no loss is asked for',
-    file: 'activities/roles/dr-roles.ts',
-    text: 'if (asked) await demandNoLoss',
-    replacement: 'if (false) await demandNoLoss',
+    file: changes,
+    text: "if (back || plan.choices['acceptLoss'] === 'bounded') return;",
+    replacement: 'return;',
     test: noLoss,
     named: 'is refused where the roots differ',
   },

@@ -10,7 +10,7 @@ import type { Secret } from '../../src/secret';
 import type { InvitationTarget, KeyRecord } from '../../src/keys';
 import { openProvidedToken, readOwnInvitation, sealValue } from '../../src/keys';
 import type { ActivityDependencies } from '../dependencies';
-import { readDr } from '../roles/dr-roles';
+import { readKind } from '../joining/onboarding-read';
 import { ArrivedSignals } from '../approvals/arrived-signals';
 import type { ArrivedSignal } from '../approvals/arrived-signals';
 import { personLookup } from '../approvals/person-lookup';
@@ -69,7 +69,7 @@ export function createProvidedTokenActivities(
       let tries = 0;
       const probed = await awaitState(execution, {
         read: async () => {
-          const { mode } = await readDr(access, signal);
+          const { mode } = await readKind(access, 'dr', signal);
           if (mode !== 'secondary')
             throw new RunbookError('PRECONDITION_FAILED', `${cluster} takes no operation token now.`, {
               ...{ cluster, observed: mode, needed: 'a DR secondary' },
@@ -186,7 +186,7 @@ async function isOrdinary(
   const known = await Promise.all(
     others.map(async (access) => {
       try {
-        if ((await readDr(access, signal)).mode !== 'primary') return false;
+        if ((await readKind(access, 'dr', signal)).mode !== 'primary') return false;
         await access.client.sys.lookupSelf({ token, signal, timeoutMs: LOOKUP_TIMEOUT_MS });
         return true;
       } catch (error) {

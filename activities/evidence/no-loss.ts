@@ -95,7 +95,7 @@ export async function demandNoLoss(
   if (former !== undefined && former === next) return;
   if (former === undefined || next === undefined) {
     const { activities } = readHistory(await historyOf(temporal, run));
-    if (comparedSinceDemotion(activities, from, to)) return;
+    if (comparedSinceDemotion(activities, kind, from, to)) return;
   }
   const decisions = await decisionsOf(inventory, run, deployment);
   const goesOn = decisions.some(
@@ -111,8 +111,13 @@ export async function demandNoLoss(
 }
 
 /** The comparison belongs to the last demotion of the old primary, whoever it was that demoted it. */
-function comparedSinceDemotion(activities: readonly ActivityRecord[], from: string, to: string): boolean {
-  const demotions = activities.filter(({ type }) => type === 'demoteDrPrimary' || type === 'demotePerformancePrimary');
+function comparedSinceDemotion(
+  activities: readonly ActivityRecord[],
+  kind: ReplicationKind,
+  from: string,
+  to: string,
+): boolean {
+  const demotions = activities.filter(({ type, input }) => type === 'demotePrimary' && input['kind'] === kind);
   const demoted = demotions.findLast((each) => clusterOf(each) === from)?.scheduledEventId;
   const compared = activities.findLast(
     ({ type, input, state }) =>

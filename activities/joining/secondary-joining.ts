@@ -2,7 +2,6 @@ import type { ExpectedFilter, RunbookActivities } from '../../src/contracts/acti
 import { RunbookError, isRunbookError } from '../../src/errors';
 import type { Secret } from '../../src/secret';
 import type { ActivityDependencies } from '../dependencies';
-import { readDr } from '../roles/dr-roles';
 import type { Clusters } from '../clusters';
 import type { Execution } from '../execution';
 import { execute, executeChange } from '../execution';
@@ -97,8 +96,8 @@ export function createSecondaryJoiningActivities(
       let needed: bigint | undefined;
       const state = await awaitState(execution, {
         read: async () => {
-          const dr = await readDr(target, signal);
-          const from = await readDr(source, signal);
+          const dr = await readKind(target, 'dr', signal);
+          const from = await readKind(source, 'dr', signal);
           needed ??= from.lastWal === undefined ? undefined : BigInt(from.lastWal);
           return { dr, from };
         },

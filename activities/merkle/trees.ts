@@ -2,7 +2,7 @@ import type { TreeActivities } from '../../src/contracts/activities';
 import { RunbookError, isRunbookError } from '../../src/errors';
 import { findCluster } from '../../src/inventory';
 import type { ActivityDependencies } from '../dependencies';
-import { readDr } from '../roles/dr-roles';
+import { readKind } from '../joining/onboarding-read';
 import { verifyBeginning, verifyOperation } from '../approvals/authority';
 import type { ClusterAccess, Clusters } from '../clusters';
 import { execute, executeChange } from '../execution';
@@ -177,7 +177,7 @@ async function demandOnePrimary(others: readonly ClusterAccess[], cluster: strin
     others.map(async (access) => {
       const name = access.entry.name;
       try {
-        return { name, mode: (await readDr(access, signal)).mode };
+        return { name, mode: (await readKind(access, 'dr', signal)).mode };
       } catch (error) {
         if (!isRunbookError(error) || error.code === 'REQUEST_CANCELLED') throw error;
         return { name, mode: `not read (${error.code})` };

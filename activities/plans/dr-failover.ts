@@ -5,7 +5,6 @@ import type { Finding } from '../../src/contracts/run-facts';
 import { findCluster, findDeployment } from '../../src/inventory';
 import type { ActivityDependencies } from '../dependencies';
 import { fenceLostPrimary } from '../roles/dr-failover-fence';
-import { promoteLostPrimarysHeir } from '../roles/dr-failover-promotion';
 import type { Clusters } from '../clusters';
 import { execute, executeChange } from '../execution';
 import { readSigns, signsText, spokeAgainst, witnesses } from '../evidence/failover-evidence';
@@ -27,7 +26,6 @@ const SIGNS_BUDGET_MS = 30_000;
 /** Unplanned change of the DR primary: the evidence, and the promotion of a secondary (interface 4.1: `dr/secondary/promote`). */
 export function createFailoverActivities(dependencies: ActivityDependencies, clusters: Clusters): FailoverActivities {
   const { inventory } = dependencies;
-  const promoteHeir = promoteLostPrimarysHeir(dependencies, clusters);
   return {
     assessDrFailover: execute(async ({ input, ownFingerprint }, { signal }): Promise<Assessment<FailoverRoute>> => {
       const deployment = findDeployment(inventory, input.deployment);
@@ -111,9 +109,9 @@ export function createFailoverActivities(dependencies: ActivityDependencies, clu
       return { observed: signsText(signs), at: Date.now() };
     }),
 
-    fenceLostPrimary: executeChange(fenceLostPrimary(dependencies, clusters)),
-    promoteAfterFailover: executeChange((input, execution) => promoteHeir(input, execution, false)),
-    forcePromoteAfterFailover: executeChange((input, execution) => promoteHeir(input, execution, true)),
+    fenceLostPrimary: executeChange((input, execution) =>
+      fenceLostPrimary({ dependencies, clusters, execution }, input),
+    ),
   };
 }
 

@@ -5,7 +5,6 @@ import type { PerformancePromotionInput } from '../../src/contracts/runbook-inpu
 import { findCluster, findDeployment } from '../../src/inventory';
 import type { Deployment } from '../../src/inventory';
 import type { ActivityDependencies } from '../dependencies';
-import { createPerformanceRoleActivities } from './performance-roles';
 import { createSecondaryRepointingActivities } from '../joining/secondary-repointing';
 import type { Clusters } from '../clusters';
 import { execute } from '../execution';
@@ -28,7 +27,6 @@ export function createPerformancePromotionActivities(
   const { inventory } = dependencies;
   return {
     ...createSecondaryRepointingActivities(dependencies, clusters),
-    ...createPerformanceRoleActivities(dependencies, clusters),
 
     assessPerformancePromotion: execute(async ({ input }, { signal }) => {
       const deployment = findDeployment(inventory, input.deployment);

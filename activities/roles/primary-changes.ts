@@ -26,13 +26,6 @@ interface AttestedChange extends ChangeResult {
 }
 
 const CHANGERS: ReadonlySet<string> = new Set(['drSwitchover', 'drFailover', 'performancePromotion']);
-/** The activities that promote, by the names under which a history has them. */
-const PROMOTIONS: ReadonlySet<string> = new Set([
-  'promoteDrSecondary',
-  'promoteAfterFailover',
-  'forcePromoteAfterFailover',
-  'promotePerformanceSecondary',
-]);
 /** The histories of more are not read. */
 const HISTORIES_READ = 50;
 const DEADLINE_MS = 5_000;
@@ -111,7 +104,7 @@ async function promotionsIn(temporal: ActivityDependencies['temporal'], wid: str
   const { events } = await temporal.workflow.getHandle(wid, rid).fetchHistory();
   const collector = new ActivityCollector();
   for (const event of events ?? []) collector.add(event);
-  return collector.activities().filter(({ type, state }) => PROMOTIONS.has(type) && state === 'completed');
+  return collector.activities().filter(({ type, state }) => type === 'promoteSecondary' && state === 'completed');
 }
 
 function attestedTime(

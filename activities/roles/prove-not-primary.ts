@@ -28,17 +28,6 @@ const LAG_POLLS = 2;
 /** How far the clocks of a node and of Temporal, both in whole seconds, may be apart. */
 const CLOCKS_MS = 5_000;
 
-/** The activities that demote and promote, by the kind of replication. */
-const ROLE_CHANGES: Readonly<
-  Record<ReplicationKind, { readonly demote: string; readonly promote: readonly string[] }>
-> = {
-  dr: {
-    demote: 'demoteDrPrimary',
-    promote: ['promoteDrSecondary', 'promoteAfterFailover', 'forcePromoteAfterFailover'],
-  },
-  performance: { demote: 'demotePerformancePrimary', promote: ['promotePerformanceSecondary'] },
-};
-
 /** A promotion, and the cluster that must not be primary for it. */
 interface Promotion {
   readonly deployment: string;
@@ -106,7 +95,35 @@ export async function proveNotPrimary(
 }
 
 function promotionsIn({ activities }: RunRecord, kind: ReplicationKind): readonly ActivityRecord[] {
-  return activities.filter(({ type }) => ROLE_CHANGES[kind].promote.includes(type));
+  return activities.filter(({ type, input }) => type === 'promoteSecondary' && input['kind'] === kind);
+}
+
+/** Whether it is certain that an activity changed nothing. */
+function wasRefused({ state, failure }: ActivityRecord): boolean {
+  return state === 'failed' && failure?.outcomeKnown === true;
+}
+
+/**
+ * A DR member that says nothing, and that this very run may have promoted before a failover took it over, may be primary.
+ *
+ * @throws RunbookError STATE_DIVERGED
+ */
+export async function refuseDoubtful(
+  { temporal }: Pick<ActivityDependencies, 'temporal'>,
+  run: RunContext,
+  silent: readonly { readonly name: string }[],
+): Promise<void> {
+  if (silent.length === 0) return;
+  const promotions = promotionsIn(readHistory(await historyOf(temporal, run)), 'dr');
+  const doubtful = silent.find(({ name }) => promotions.some((each) => clusterOf(each) === name && !wasRefused(each)));
+  if (!doubtful) return;
+  const { name } = doubtful;
+  throw new RunbookError('STATE_DIVERGED', `${name} says nothing, and this run may have promoted it.`, {
+    cluster: name,
+    observed: `a promotion of ${name} that is not known to have failed`,
+    needed: `${name} answers as a secondary`,
+    next: `Bring ${name} back; or, where it is gone, start a failover from it: {"from": "${name}"}.`,
+  });
 }
 
 /**
@@ -125,10 +142,12 @@ async function againstDemotion(
   const pair = [candidate.entry.name, other.entry.name];
   const [candidateName = '', name = ''] = pair;
   // Whichever side was demoted: a demotion also looks at the other side, which must be a live secondary then. One that was
-  // there already looked at nothing, and needed no approval.
+  // there already looked at nothing, and needed no approval; one of a former primary looked at a primary.
   const demotion = record.activities.findLast(
     (each) =>
-      each.type === ROLE_CHANGES[kind].demote &&
+      each.type === 'demotePrimary' &&
+      each.input['kind'] === kind &&
+      each.input['former'] !== true &&
       each.state === 'completed' &&
       each.result['outcome'] === 'done' &&
       pair.includes(clusterOf(each) ?? ''),
@@ -138,9 +157,8 @@ async function againstDemotion(
   const { closedAt = 0 } = demotion;
   const at = new Date(closedAt).toISOString();
 
-  const refused = ({ state, failure }: ActivityRecord) => state === 'failed' && failure?.outcomeKnown === true;
   const promotions = promotionsIn(record, kind);
-  if (promotions.some((each) => clusterOf(each) === name && !refused(each)))
+  if (promotions.some((each) => clusterOf(each) === name && !wasRefused(each)))
     return `this run promoted it, or may have done so`;
   const since = record.activities.filter(({ scheduledEventId }) => scheduledEventId > demotion.scheduledEventId);
   if (since.some((each) => promotions.includes(each) && each.state === 'completed'))

@@ -2,7 +2,7 @@ import type { BatchTokenActivities } from '../../src/contracts/activities';
 import type { Finding } from '../../src/contracts/run-facts';
 import { RunbookError } from '../../src/errors';
 import type { ActivityDependencies } from '../dependencies';
-import { readDr } from '../roles/dr-roles';
+import { readKind } from '../joining/onboarding-read';
 import { assessRotation, chooseSet, opensCeremonies } from '../plans/batch-token-assessment';
 import { makeToken, proveToken, replacedToken } from './batch-token-making';
 import { BATCH_TOKEN_GRANTS, hclOf, neededGrants } from './batch-token-policy';
@@ -110,7 +110,7 @@ export function createBatchTokenActivities(
 /** A DR secondary or a lost primary must not be asked: what it makes would not be of its set's present data. */
 async function mustBePrimary(access: ClusterAccess, signal: AbortSignal): Promise<void> {
   await readClusterId(access, signal);
-  const { mode } = await readDr(access, signal);
+  const { mode } = await readKind(access, 'dr', signal);
   if (mode === 'primary') return;
   throw new RunbookError('PRECONDITION_FAILED', `${access.entry.name} is not the DR primary now.`, {
     cluster: access.entry.name,

@@ -5,7 +5,7 @@ import { isRunbookError } from '../../src/errors';
 import type { RunContext } from '../../src/keys';
 import { openValue } from '../../src/keys';
 import type { ActivityDependencies } from '../dependencies';
-import { readDr } from '../roles/dr-roles';
+import { readKind } from '../joining/onboarding-read';
 import type { ClusterAccess, Clusters } from '../clusters';
 import type { Execution } from '../execution';
 import { readClusterId } from './operation-token';
@@ -93,7 +93,7 @@ export async function deleteToken(
 /** The cluster's DR mode; undefined where it cannot be read now. */
 async function modeOf(access: ClusterAccess, signal: AbortSignal): Promise<string | undefined> {
   try {
-    return (await readDr(access, signal)).mode;
+    return (await readKind(access, 'dr', signal)).mode;
   } catch (error) {
     if (!isRunbookError(error) || !error.retryable) throw error;
     return undefined;

@@ -1,4 +1,3 @@
-export { activityRecords } from './activity-outcomes';
 export { ActivityCollector } from './activity-records';
 export { renderHtml } from './render-html';
 export { renderMarkdown } from './render-markdown';

@@ -15,7 +15,6 @@ import { cutOffAndLeft, isUndecided, preparedInVain, unsettledChanges } from './
  */
 
 const STATUS = 'sys/replication/dr/status';
-const FAILOVER_PROMOTIONS: readonly string[] = ['promoteAfterFailover', 'forcePromoteAfterFailover'];
 
 function ofType(run: RunRecord, type: string): readonly ActivityRecord[] {
   return run.activities.filter((activity) => activity.type === type);
@@ -35,13 +34,20 @@ function undecided(activities: readonly ActivityRecord[]): readonly ActivityReco
   return activities.filter(isUndecided);
 }
 
+/** Promotions of DR secondaries, after a demotion or because the primary was gone. */
+function drPromotions(run: RunRecord, planned: boolean): readonly ActivityRecord[] {
+  return ofType(run, 'promoteSecondary').filter(
+    (each) => kindOf(each) === 'dr' && (each.input['mode'] === 'planned') === planned,
+  );
+}
+
 function inputText(activity: ActivityRecord, member: string): string {
   return textOf(activity.input[member]) ?? 'unknown cluster';
 }
 
 /** What a failover promoted, and whether that is known. Of a run that ended by itself its own word is enough. */
 function failedOver(run: RunRecord): readonly string[] {
-  const promotions = run.activities.filter(({ type }) => FAILOVER_PROMOTIONS.includes(type));
+  const promotions = drPromotions(run, false);
   const last = promotions.at(-1);
   if (!last) return [];
   const [cluster, lost] = [inputText(last, 'cluster'), inputText(last, 'otherCluster')];
@@ -68,7 +74,7 @@ function roles(run: RunRecord, plan: RunbookPlan | undefined): readonly string[]
   const sides = sidesOfSwitchover(plan);
   const from = demotion.cluster ?? sides?.from ?? 'the old primary';
   const to = sides?.to ?? 'the DR secondary';
-  const promotions = ofType(run, 'promoteDrSecondary').filter(({ scheduledAt }) => scheduledAt >= demotion.at);
+  const promotions = drPromotions(run, true).filter(({ scheduledAt }) => scheduledAt >= demotion.at);
   const promoted = promotions.filter(({ state }) => state === 'completed').at(-1);
   if (promoted) {
     const cluster = inputText(promoted, 'cluster');
@@ -93,7 +99,7 @@ function roles(run: RunRecord, plan: RunbookPlan | undefined): readonly string[]
 }
 
 function protection(run: RunRecord, plan: RunbookPlan | undefined): readonly string[] {
-  const promoted = completed(run, 'promoteDrSecondary').at(-1);
+  const promoted = drPromotions(run, true).findLast(({ state }) => state === 'completed');
   if (!promoted || !sidesOfSwitchover(plan)) return [];
   const primary = inputText(promoted, 'cluster');
   const toFollow = (kind: string) =>

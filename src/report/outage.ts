@@ -21,12 +21,12 @@ function measuredAt(activity: ActivityRecord, member: string): number | undefine
   return Math.min(Math.max(at, activity.scheduledAt), activity.closedAt ?? Infinity);
 }
 
-/** The activities that leave clients without a primary. */
-const DEMOTIONS: readonly string[] = ['demoteDrPrimary', 'demotePerformancePrimary'];
+/** Whether an activity leaves clients without a primary. */
+const demotes = ({ type, input }: ActivityRecord) => type === 'demotePrimary' && input['former'] !== true;
 
 /** When the primary was demoted; `undefined` where the history proves that this run demoted nothing. */
 export function demotionOf(run: RunRecord): Demotion | undefined {
-  const tries = run.activities.filter(({ type }) => DEMOTIONS.includes(type));
+  const tries = run.activities.filter(demotes);
   const done = tries.find(
     (activity) => activity.state === 'completed' && measuredAt(activity, 'calledAt') !== undefined,
   );

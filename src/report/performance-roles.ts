@@ -1,20 +1,23 @@
 import type { ActivityRecord } from './activity-records';
+import { kindOf } from './activity-records';
 import type { RunRecord } from './history-events';
 import { textOf } from './history-values';
 import { demotionOf } from './outage';
 
 const STATUS = 'sys/replication/performance/status';
-const PROMOTE = 'promotePerformanceSecondary';
+const PROMOTE = 'promoteSecondary';
 
 /** Whether the run is about the performance primary, which no DR operation token promotes. */
 export function changesPerformancePrimary(run: RunRecord): boolean {
-  return run.activities.some(({ type }) => type === PROMOTE || type === 'demotePerformancePrimary');
+  return run.activities.some(
+    (each) => (each.type === PROMOTE || each.type === 'demotePrimary') && kindOf(each) === 'performance',
+  );
 }
 
 /** Which cluster is the performance primary now, as far as the history proves it, and what follows for people. */
 export function performanceRoles(run: RunRecord): readonly string[] {
   const demotion = demotionOf(run);
-  const promotions = run.activities.filter(({ type }) => type === PROMOTE);
+  const promotions = run.activities.filter((each) => each.type === PROMOTE && kindOf(each) === 'performance');
   const promoted = promotions.filter(({ state }) => state === 'completed').at(-1);
   if (promoted) return servesUnproven(run, promoted);
   const open = promotions

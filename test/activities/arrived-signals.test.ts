@@ -155,7 +155,9 @@ describe("the server's record of who sent a signal", () => {
     const own = approval('olga');
     const longAgo = Date.now() - 9 * 3_600_000;
     const demote = () =>
-      bench.failure('demoteDrPrimary', {
+      bench.failure('demotePrimary', {
+        kind: 'dr',
+        otherCluster: 'west',
         deployment: DEPLOYMENT,
         cluster: 'east',
         authority: { plan, approvals: [own] },
@@ -173,7 +175,13 @@ describe("the server's record of who sent a signal", () => {
   it('is read again by the activity that demotes: what arrives in its input proves nothing', async () => {
     const own = approval('grace');
     const demote = (approvals: readonly unknown[]) =>
-      bench.failure('demoteDrPrimary', { deployment: DEPLOYMENT, cluster: 'east', authority: { plan, approvals } });
+      bench.failure('demotePrimary', {
+        kind: 'dr',
+        otherCluster: 'west',
+        deployment: DEPLOYMENT,
+        cluster: 'east',
+        authority: { plan, approvals },
+      });
     // The bare document, a number without such a signal, and another person's signal.
     expect((await demote([own])).code).toBe('NOT_APPROVED');
     expect((await demote([{ approval: own, arrival: 1 }])).code).toBe('NOT_APPROVED');
@@ -196,7 +204,13 @@ describe("the server's record of who sent a signal", () => {
     };
     expect((await demote([{ approval: own, arrival: 1 }])).code).toBe('NOT_APPROVED');
     const authority = { plan, approvals: [{ approval: own, arrival: 2 }] };
-    const done = await bench.call('demoteDrPrimary', { deployment: DEPLOYMENT, cluster: 'east', authority });
+    const done = await bench.call('demotePrimary', {
+      kind: 'dr',
+      otherCluster: 'west',
+      deployment: DEPLOYMENT,
+      cluster: 'east',
+      authority,
+    });
     expect(done.outcome).toBe('done');
   });
 });

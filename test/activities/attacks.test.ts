@@ -54,6 +54,13 @@ afterAll(async () => {
   await rm(directory, { recursive: true });
 });
 
+/** Changes of a role that look at other things before they are made. */
+const WAYS: Readonly<Record<string, readonly string[]>> = {
+  'demotePrimary dr': ['', ' former'],
+  'promoteSecondary dr': [' planned', ' unplanned', ' forced'],
+  'promoteSecondary performance': [' planned', ' forced'],
+};
+
 /** What changed anything: asking for one's own rights does not. */
 const changes = () => bench.changes().filter((call) => !call.endsWith('/sys/capabilities-self'));
 
@@ -82,12 +89,14 @@ describe('every activity', () => {
 
 /** Activities that are told one of both kinds of replication. */
 const OF_BOTH: readonly string[] = [
+  'demotePrimary',
   'disablePrimary',
   'disableSecondary',
   'enablePrimary',
   'enableSecondary',
   'forgetPrimary',
   'issueActivationToken',
+  'promoteSecondary',
   'revokeSecondary',
   'updatePrimary',
 ];
@@ -101,8 +110,14 @@ async function inputs(): Promise<Readonly<Record<string, object>>> {
   const id = bench.cluster('europe').clusterId;
   const onWest = { cluster: 'west', token };
   return {
-    demoteDrPrimary: { cluster: 'east' },
-    promoteDrSecondary: { ...onWest, otherCluster: 'east' },
+    'demotePrimary dr': { cluster: 'east', otherCluster: 'west' },
+    'demotePrimary performance': { cluster: 'east', otherCluster: 'europe' },
+    'demotePrimary dr former': { cluster: 'east', otherCluster: 'west', former: true },
+    'promoteSecondary dr planned': { ...onWest, otherCluster: 'east', mode: 'planned' },
+    'promoteSecondary dr unplanned': { ...onWest, otherCluster: 'east', mode: 'unplanned' },
+    'promoteSecondary dr forced': { ...onWest, otherCluster: 'east', mode: 'forced' },
+    'promoteSecondary performance planned': { cluster: 'europe', otherCluster: 'east', mode: 'planned' },
+    'promoteSecondary performance forced': { cluster: 'europe', otherCluster: 'east', mode: 'forced' },
     'issueActivationToken dr': dr,
     'updatePrimary dr': { ...dr, activation },
     'issueActivationToken performance': europe,
@@ -123,12 +138,7 @@ async function inputs(): Promise<Readonly<Record<string, object>>> {
     'enableSecondary dr': { primary: 'east', secondary: 'spare', activation },
     'enableSecondary performance': { primary: 'east', secondary: 'spare', activation },
     fenceLostPrimary: { from: 'east', to: 'west' },
-    promoteAfterFailover: { ...onWest, otherCluster: 'east' },
-    forcePromoteAfterFailover: { ...onWest, otherCluster: 'east' },
-    demoteFormerPrimary: { primary: 'west', secondary: 'east' },
     unfenceFormerPrimary: { primary: 'west', secondary: 'east' },
-    demotePerformancePrimary: { cluster: 'east', successor: 'europe' },
-    promotePerformanceSecondary: { cluster: 'europe', otherCluster: 'east' },
     startDrReindex: { ...onWest, options: { diff: false, force: false, skipFlush: false } },
   };
 }
@@ -226,7 +236,8 @@ describe('an activity that needs an approval', () => {
   const plans = new Map<string, Authority['plan']>();
   const names = guardedBy('approval')
     .filter((name) => !ELSEWHERE.includes(name))
-    .flatMap((name) => (OF_BOTH.includes(name) ? [`${name} dr`, `${name} performance`] : [name]));
+    .flatMap((name) => (OF_BOTH.includes(name) ? [`${name} dr`, `${name} performance`] : [name]))
+    .flatMap((name) => WAYS[name]?.map((way) => `${name}${way}`) ?? [name]);
   names.sort((a, b) => Number(CUT_OFF.includes(a)) - Number(CUT_OFF.includes(b)));
 
   /** The activity, and what it is given. */
@@ -253,7 +264,7 @@ describe('an activity that needs an approval', () => {
       bench.failure(name as never, { deployment: DEPLOYMENT, ...input, authority } as never);
 
     // The plan is the attacker's own, and says exactly what he is about to do.
-    let plan = name === 'demoteDrPrimary' || name === 'promoteDrSecondary' ? (await bench.authority()).plan : undefined;
+    let plan = tried === 'promoteSecondary dr planned' ? (await bench.authority()).plan : undefined;
     const operations: AllowedOperation[] = [];
     while (plan === undefined) {
       const made = documentOf(operations);
@@ -329,7 +340,7 @@ describe('an activity that needs an approval', () => {
   }
 
   it('takes the same plan with true approvals: it was the approvals that were missing', async () => {
-    for (const tried of ['demoteFormerPrimary', 'startDrReindex', 'disableSecondary dr', 'fenceLostPrimary']) {
+    for (const tried of ['demotePrimary dr former', 'startDrReindex', 'disableSecondary dr', 'fenceLostPrimary']) {
       const [name, given] = await attempt(tried);
       const plan = plans.get(tried);
       const gate = gates.get(tried) ?? '';

@@ -91,7 +91,7 @@ describe('the last change of the primary', () => {
       {
         eventId: 5 as never,
         activityTaskScheduledEventAttributes: {
-          activityType: { name: 'promoteDrSecondary' },
+          activityType: { name: 'promoteSecondary' },
           input: { payloads: [defaultPayloadConverter.toPayload({ deployment: DEPLOYMENT, cluster })] },
         },
       },
@@ -121,8 +121,16 @@ describe('the last change of the primary', () => {
   it('is believed where the activity that promoted attested it, for this run and cluster alone', async () => {
     const authority = await bench.authority();
     const token = await bench.operationToken('west');
-    await bench.call('demoteDrPrimary', { deployment: DEPLOYMENT, cluster: 'east', authority });
-    const promoted = await bench.call('promoteDrSecondary', {
+    await bench.call('demotePrimary', {
+      kind: 'dr',
+      otherCluster: 'west',
+      deployment: DEPLOYMENT,
+      cluster: 'east',
+      authority,
+    });
+    const promoted = await bench.call('promoteSecondary', {
+      kind: 'dr',
+      mode: 'planned',
       ...{ deployment: DEPLOYMENT, cluster: 'west', otherCluster: 'east', token, authority },
     });
     const judged = (runId: string, cluster = 'west') => {

@@ -41,7 +41,13 @@ describe('an approval that no signal of this run brought', () => {
     if (!plan) throw new Error('no plan');
     const about = { ...bench.run, gate: 'plan', planDigest: plan.digest, iat: 4_102_444_800 };
     const authority = { plan, approvals: [await approvalOf(bench.person('grace'), about)] };
-    const failure = await bench.failure('demoteDrPrimary', { deployment: DEPLOYMENT, cluster: 'east', authority });
+    const failure = await bench.failure('demotePrimary', {
+      kind: 'dr',
+      otherCluster: 'west',
+      deployment: DEPLOYMENT,
+      cluster: 'east',
+      authority,
+    });
     expect(failure).toMatchObject({ code: 'NOT_APPROVED', details: { outcomeKnown: true } });
     expect(failure.details['observed']).toContain('no signal of this run brought');
     expect(bench.calls('east', 'primary/demote')).toBe(0);
@@ -88,16 +94,22 @@ describe('two claims', () => {
     if (!plan) throw new Error('no plan');
     const authority: Authority = { plan, approvals: claimsAt(['plan', 'go'], plan.digest) };
     bench.signaled('approve', authority.approvals);
-    const failure = await bench.failure('demoteDrPrimary', { deployment: DEPLOYMENT, cluster: 'east', authority });
+    const failure = await bench.failure('demotePrimary', {
+      kind: 'dr',
+      otherCluster: 'west',
+      deployment: DEPLOYMENT,
+      cluster: 'east',
+      authority,
+    });
     expect(failure.code).toBe('NOT_APPROVED');
     expect(failure.details['observed']).toContain('ada and bert are only claimed');
     expect(bench.calls('east', 'primary/demote')).toBe(0);
   });
 
   it.each([
-    ['promoteAfterFailover', 'attested fencing'],
-    ['forcePromoteAfterFailover', 'force'],
-  ] as const)('%s: they do not carry %s', async (activity, _what) => {
+    ['unplanned', 'attested fencing'],
+    ['forced', 'force'],
+  ] as const)('%s: they do not carry %s', async (mode, _what) => {
     const gone = bench.service.faults.add({ cluster: 'east', endpoint: /./, action: 'reset', times: Infinity });
     bench.service.advanceClock(60_000);
     const input = drFailoverInput.parse({ deployment: DEPLOYMENT, reason: 'a test', fencing: 'attested' });
@@ -105,8 +117,8 @@ describe('two claims', () => {
     if (!plan) throw new Error('no plan');
     const authority: Authority = { plan, approvals: claimsAt(['promote', 'force'], plan.digest) };
     bench.signaled('approve', authority.approvals);
-    const failure = await bench.failure(activity, {
-      ...{ deployment: DEPLOYMENT, cluster: 'west', otherCluster: 'east', authority },
+    const failure = await bench.failure('promoteSecondary', {
+      ...{ kind: 'dr', mode, deployment: DEPLOYMENT, cluster: 'west', otherCluster: 'east', authority },
       token: await bench.operationToken('west'),
     });
     gone.remove();

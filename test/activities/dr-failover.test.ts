@@ -18,6 +18,8 @@ const assess = async (more: Readonly<Record<string, unknown>> = {}) =>
 const verdicts = async (more: Readonly<Record<string, unknown>> = {}) =>
   Object.fromEntries((await assess(more)).preconditions.map(({ name, verdict }) => [name, verdict]));
 const promotion = (more: Partial<{ authority: Authority; cluster: string; otherCluster: string }> = {}) => ({
+  kind: 'dr' as const,
+  mode: 'unplanned' as const,
   deployment: DEPLOYMENT,
   cluster: 'north',
   otherCluster: 'east',
@@ -69,7 +71,7 @@ it('a wrong `from` is refused while another member, which secondaries follow, sa
 
   // West is back, and follows a primary: it never was the one that is gone.
   cutOff[1]?.remove();
-  const refused = await bench.failure('promoteAfterFailover', promotion({ otherCluster: 'west', authority: attested }));
+  const refused = await bench.failure('promoteSecondary', promotion({ otherCluster: 'west', authority: attested }));
   expect(refused).toMatchObject({ code: 'PRECONDITION_FAILED', details: { cluster: 'west' } });
   expect(refused.details['next']).toContain('west follows another primary');
   expect(promoted()).toBe(0);
@@ -128,15 +130,17 @@ it.each([
   ],
   ['about another lost primary', () => Promise.resolve(promotion({ otherCluster: 'west' }))],
 ] as const)('nothing is promoted %s', async (_what, asked) => {
-  expect((await bench.failure('promoteAfterFailover', await asked())).code).toBe('NOT_APPROVED');
+  expect((await bench.failure('promoteSecondary', await asked())).code).toBe('NOT_APPROVED');
   expect(promoted()).toBe(0);
 });
 
 it('force needs gate force and its two approvers', async () => {
-  expect((await bench.failure('forcePromoteAfterFailover', promotion())).code).toBe('NOT_APPROVED');
+  expect((await bench.failure('promoteSecondary', { ...promotion(), mode: 'forced' })).code).toBe('NOT_APPROVED');
   const { plan, approvals } = authority;
   const one = { plan, approvals: [...approvals, await bench.approval('force', plan.digest)] };
-  expect((await bench.failure('forcePromoteAfterFailover', promotion({ authority: one }))).code).toBe('NOT_APPROVED');
+  expect((await bench.failure('promoteSecondary', { ...promotion({ authority: one }), mode: 'forced' })).code).toBe(
+    'NOT_APPROVED',
+  );
   expect(promoted()).toBe(0);
 });
 
@@ -166,7 +170,7 @@ it('nothing is promoted while an observer hears the primary, or while its silenc
   const heard = streams.dr.lastHeartbeatAt;
   streams.dr.lastHeartbeatAt = now;
   bench.limit({ primaryGoneMs: 120_000 });
-  const refused = await bench.failure('promoteAfterFailover', promotion());
+  const refused = await bench.failure('promoteSecondary', promotion());
   expect(refused).toMatchObject({ code: 'PRECONDITION_FAILED', details: { outcomeKnown: true } });
   expect((await bench.failure('fenceLostPrimary', fencing())).code).toBe('PRECONDITION_FAILED');
   expect(promoted()).toBe(0);
@@ -177,7 +181,7 @@ it('nothing is promoted while an observer hears the primary, or while its silenc
 it('nothing is promoted once the primary answers again, or another member is primary', async () => {
   for (const index of [0, 1]) bench.cluster('east').unsealNode(index);
   await new Promise((resolve) => setTimeout(resolve, 200));
-  expect((await bench.failure('promoteAfterFailover', promotion())).code).toBe('STATE_DIVERGED');
+  expect((await bench.failure('promoteSecondary', promotion())).code).toBe('STATE_DIVERGED');
   // Approved an hour ago, and it serves again: it is not cut off.
   expect(await bench.failure('fenceLostPrimary', fencing())).toMatchObject({
     code: 'STATE_DIVERGED',
@@ -190,7 +194,7 @@ it('nothing is promoted once the primary answers again, or another member is pri
   bench
     .cluster('west')
     .setRole('dr', { mode: 'primary', setId, advertisedAddress: '', knownSecondaries: [] }, bench.service.now());
-  expect((await bench.failure('promoteAfterFailover', promotion())).code).toBe('STATE_DIVERGED');
+  expect((await bench.failure('promoteSecondary', promotion())).code).toBe('STATE_DIVERGED');
   bench.cluster('west').setRole('dr', role, bench.service.now());
   expect(promoted()).toBe(0);
 });
@@ -202,7 +206,7 @@ it('nothing is promoted while a node of the lost primary says that it is primary
     ...{ cluster: 'east', endpoint: 'GET /v1/sys/replication/dr/status', times: Infinity },
     action: { status: 200, body: { data: { mode: 'primary' } } },
   });
-  expect((await bench.failure('promoteAfterFailover', promotion())).code).toBe('STATE_DIVERGED');
+  expect((await bench.failure('promoteSecondary', promotion())).code).toBe('STATE_DIVERGED');
   fault.remove();
   expect(promoted()).toBe(0);
 });
@@ -211,7 +215,7 @@ it('old approvals do not end another outage than the one that they were given in
   silence();
   const HOUR = 3_600_000;
   bench.signaled('approve', authority.approvals, undefined, Date.now() - 9 * HOUR);
-  const old = await bench.failure('promoteAfterFailover', promotion());
+  const old = await bench.failure('promoteSecondary', promotion());
   expect(old).toMatchObject({ code: 'NOT_APPROVED', details: { outcomeKnown: true } });
   expect(old.details['observed']).toContain('gate promote was met at');
   // What the run knows it by, to ask for gate promote again; nobody is sent back to a primary that is gone.
@@ -253,7 +257,7 @@ it('where Temporal does not answer right before the promotion nothing was sent, 
   silence();
   bench.limit({ promoteMs: 900 });
   bench.historyError = new Error('14 UNAVAILABLE');
-  const failure = await bench.failure('promoteAfterFailover', promotion());
+  const failure = await bench.failure('promoteSecondary', promotion());
   expect(failure).toMatchObject({ code: 'TEMPORAL_UNAVAILABLE', details: { outcomeKnown: true } });
   expect(failure.details['next']).toContain('Look at Temporal, then retry');
   expect(promoted()).toBe(0);
@@ -263,7 +267,7 @@ it('where Temporal does not answer right before the promotion nothing was sent, 
 
 it('with every sign there it is promoted once, and found there already', async () => {
   silence();
-  expect(await bench.call('promoteAfterFailover', promotion())).toMatchObject({ outcome: 'done', calls: 1 });
-  expect(await bench.call('promoteAfterFailover', promotion())).toMatchObject({ outcome: 'already', calls: 0 });
+  expect(await bench.call('promoteSecondary', promotion())).toMatchObject({ outcome: 'done', calls: 1 });
+  expect(await bench.call('promoteSecondary', promotion())).toMatchObject({ outcome: 'already', calls: 0 });
   expect(promoted()).toBe(1);
 });

@@ -11,6 +11,7 @@ import { splitPrimaries } from '../support/split';
 
 const hooks = { unfence: { command: ['/bin/true'] } };
 const between = { deployment: DEPLOYMENT, primary: 'west', secondary: 'east' };
+const former = { deployment: DEPLOYMENT, kind: 'dr', cluster: 'east', otherCluster: 'west', former: true } as const;
 const input = drRejoinInput.parse({ deployment: DEPLOYMENT, cluster: 'east', reason: 'a test' });
 
 let bench: ActivityBench;
@@ -43,7 +44,7 @@ describe('while the other cluster is no primary', () => {
       steps: [],
     });
     const approved = { plan, approvals: [await bench.approval('plan', plan.digest)] };
-    expect(await bench.failure('demoteFormerPrimary', { ...between, authority: approved })).toMatchObject({
+    expect(await bench.failure('demotePrimary', { ...former, authority: approved })).toMatchObject({
       code: 'PRECONDITION_FAILED',
       message: 'west does not serve as DR primary; east was not demoted.',
       retryable: false,
@@ -61,9 +62,9 @@ describe('while both clusters take themselves for the primary', () => {
     const none = await authority();
     const other = await authority('unfence');
     const plan = await authority('plan');
-    const swapped = { ...between, primary: 'east', secondary: 'west', authority: plan };
-    for (const refused of [{ ...between, authority: none }, { ...between, authority: other }, swapped])
-      expect(await bench.failure('demoteFormerPrimary', refused)).toMatchObject({ code: 'NOT_APPROVED' });
+    const swapped = { ...former, cluster: 'west', otherCluster: 'east', authority: plan };
+    for (const refused of [{ ...former, authority: none }, { ...former, authority: other }, swapped])
+      expect(await bench.failure('demotePrimary', refused)).toMatchObject({ code: 'NOT_APPROVED' });
     expect(demotions()).toEqual([]);
   });
 
@@ -85,9 +86,9 @@ describe('while both clusters take themselves for the primary', () => {
 
   it('approved, it is demoted once and then let out', async () => {
     const both = await authority('plan', 'unfence');
-    const demoted = await bench.call('demoteFormerPrimary', { ...between, authority: both });
+    const demoted = await bench.call('demotePrimary', { ...former, authority: both });
     expect(demoted).toMatchObject({ outcome: 'done', calls: 1 });
-    const again = await bench.call('demoteFormerPrimary', { ...between, authority: both });
+    const again = await bench.call('demotePrimary', { ...former, authority: both });
     expect(again).toMatchObject({ outcome: 'already', calls: 0 });
     expect(demotions()).toEqual([200]);
     expect(await bench.call('unfenceFormerPrimary', { ...between, authority: both })).toMatchObject({

@@ -40,16 +40,25 @@ const calls = () => ({
   promote: bench.calls('west', 'dr/secondary/promote'),
 });
 const made = (which: keyof typeof before) => calls()[which] - before[which];
-const demote = () => bench.call('demoteDrPrimary', { deployment: DEPLOYMENT, cluster: 'east', authority });
+const demote = () =>
+  bench.call('demotePrimary', { kind: 'dr', otherCluster: 'west', deployment: DEPLOYMENT, cluster: 'east', authority });
 const promotion = (reference = token) =>
-  ({ deployment: DEPLOYMENT, cluster: 'west', otherCluster: 'east', token: reference, authority }) as const;
+  ({
+    kind: 'dr',
+    mode: 'planned',
+    deployment: DEPLOYMENT,
+    cluster: 'west',
+    otherCluster: 'east',
+    token: reference,
+    authority,
+  }) as const;
 const mode = (cluster: string) => bench.cluster(cluster).snapshotState().dr.mode;
 
 it('a demotion and a promotion are made once, and made again they are there already', async () => {
   expect(await demote()).toMatchObject({ outcome: 'done', calls: 1, walBefore: expect.any(String) as string });
   expect(await demote()).toMatchObject({ outcome: 'already', calls: 0 });
-  expect(await bench.call('promoteDrSecondary', promotion())).toMatchObject({ outcome: 'done', calls: 1 });
-  expect(await bench.call('promoteDrSecondary', promotion())).toMatchObject({ outcome: 'already', calls: 0 });
+  expect(await bench.call('promoteSecondary', promotion())).toMatchObject({ outcome: 'done', calls: 1 });
+  expect(await bench.call('promoteSecondary', promotion())).toMatchObject({ outcome: 'already', calls: 0 });
   expect([mode('east'), mode('west'), made('demote'), made('promote')]).toEqual(['secondary', 'primary', 1, 1]);
 });
 
@@ -61,7 +70,7 @@ it('a promotion goes on where the worker stood still for longer than its budget'
   };
   bench.service.faults.add({ endpoint: PROMOTE, action: standStill });
   bench.service.faults.add({ endpoint: PROMOTE, action: { status: 503 }, times: 2 });
-  expect(await bench.call('promoteDrSecondary', promotion())).toMatchObject({ outcome: 'done', calls: 3 });
+  expect(await bench.call('promoteSecondary', promotion())).toMatchObject({ outcome: 'done', calls: 3 });
   expect([mode('west'), made('promote')]).toEqual(['primary', 3]);
 });
 
@@ -71,7 +80,7 @@ it.each(['lose-answer', 'glue-documents'] as const)(
     bench.service.faults.add({ endpoint: DEMOTE, action });
     bench.service.faults.add({ endpoint: PROMOTE, action });
     expect(await demote()).toMatchObject({ outcome: 'done', calls: 1 });
-    expect(await bench.call('promoteDrSecondary', promotion())).toMatchObject({ outcome: 'done', calls: 1 });
+    expect(await bench.call('promoteSecondary', promotion())).toMatchObject({ outcome: 'done', calls: 1 });
     expect([made('demote'), made('promote')]).toEqual([1, 1]);
   },
 );
@@ -80,13 +89,13 @@ it('a connection that broke before the effect: called again after reads proved t
   bench.service.faults.add({ endpoint: DEMOTE, action: 'reset' });
   bench.service.faults.add({ endpoint: PROMOTE, action: 'reset' });
   expect(await demote()).toMatchObject({ outcome: 'done', calls: 2 });
-  expect(await bench.call('promoteDrSecondary', promotion())).toMatchObject({ outcome: 'done', calls: 2 });
+  expect(await bench.call('promoteSecondary', promotion())).toMatchObject({ outcome: 'done', calls: 2 });
 });
 
 it('503 of a promotion is waited out, never forced', async () => {
   await demote();
   bench.service.faults.add({ endpoint: PROMOTE, action: { status: 503 } });
-  expect(await bench.call('promoteDrSecondary', promotion())).toMatchObject({ outcome: 'done', calls: 2 });
+  expect(await bench.call('promoteSecondary', promotion())).toMatchObject({ outcome: 'done', calls: 2 });
   const bodies = bench.service.calls
     .filter(({ path }) => path.endsWith('dr/secondary/promote'))
     .map(({ body }) => body);
@@ -97,7 +106,7 @@ it('503 until the budget ends: refused with a known outcome, and no one is prima
   await demote();
   bench.limit({ promoteMs: 900 });
   bench.service.faults.add({ endpoint: PROMOTE, action: { status: 503 }, times: Infinity });
-  expect(await bench.failure('promoteDrSecondary', promotion())).toMatchObject({
+  expect(await bench.failure('promoteSecondary', promotion())).toMatchObject({
     code: 'NOT_CAUGHT_UP',
     retryable: false,
     details: { outcomeKnown: true },
@@ -116,7 +125,7 @@ it('a promotion that was taken but is not seen in time leaves its outcome open',
     action: { status: 503 },
     times: Infinity,
   });
-  const failure = await bench.failure('promoteDrSecondary', promotion());
+  const failure = await bench.failure('promoteSecondary', promotion());
   expect(failure).toMatchObject({ code: 'CONFIRMATION_TIMEOUT', retryable: false, details: { outcomeKnown: false } });
   expect([mode('west'), made('promote')]).toEqual(['primary', 1]);
 });
@@ -131,11 +140,11 @@ it('tokens of another run, cluster or use do not promote, and no call is made', 
     { source: 'sealed', cluster: 'east', value: await bench.sealOperationToken('east', 'x', ['dr.promote']) },
   ];
   for (const reference of references)
-    expect(await bench.failure('promoteDrSecondary', promotion(reference))).toMatchObject({
+    expect(await bench.failure('promoteSecondary', promotion(reference))).toMatchObject({
       code: 'SEALED_VALUE_INVALID',
       retryable: false,
     });
-  expect((await bench.failure('promoteDrSecondary', promotion({ source: 'batch', cluster: 'west' }))).code).toBe(
+  expect((await bench.failure('promoteSecondary', promotion({ source: 'batch', cluster: 'west' }))).code).toBe(
     'TOKEN_SOURCE_UNAVAILABLE',
   );
   expect(made('promote')).toBe(0);
@@ -148,7 +157,7 @@ it('a token that the service refuses does not promote, and the refusal is certai
     cluster: 'west',
     value: await bench.sealOperationToken('west', 'hvs.notATokenOfThisCluster00', ['dr.promote']),
   };
-  expect(await bench.failure('promoteDrSecondary', promotion(wrong))).toMatchObject({
+  expect(await bench.failure('promoteSecondary', promotion(wrong))).toMatchObject({
     code: 'PERMISSION_DENIED',
     retryable: false,
     details: { outcomeKnown: true },
@@ -176,7 +185,15 @@ it('a last look without an answer leaves no doubt: nothing was sent', async () =
     action: 'reset',
     times: Infinity,
   });
-  expect(await bench.failure('demoteDrPrimary', { deployment: DEPLOYMENT, cluster: 'east', authority })).toMatchObject({
+  expect(
+    await bench.failure('demotePrimary', {
+      kind: 'dr',
+      otherCluster: 'west',
+      deployment: DEPLOYMENT,
+      cluster: 'east',
+      authority,
+    }),
+  ).toMatchObject({
     retryable: false,
     details: { outcomeKnown: true },
   });

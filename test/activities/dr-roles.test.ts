@@ -120,12 +120,16 @@ describe('demote and promote without a valid approval', () => {
   it.each(CASES)('%s: NOT_APPROVED, and nothing reaches the service', async (_name, make) => {
     const forged = await make();
     const before = bench.changes();
-    const demoted = await bench.failure('demoteDrPrimary', {
+    const demoted = await bench.failure('demotePrimary', {
+      kind: 'dr',
+      otherCluster: 'west',
       deployment: DEPLOYMENT,
       cluster: 'east',
       authority: forged,
     });
-    const promoted = await bench.failure('promoteDrSecondary', {
+    const promoted = await bench.failure('promoteSecondary', {
+      kind: 'dr',
+      mode: 'planned',
       deployment: DEPLOYMENT,
       cluster: 'west',
       otherCluster: 'east',
@@ -143,8 +147,16 @@ describe('demote and promote without a valid approval', () => {
   it('a cluster that the approved plan does not change is not touched', async () => {
     const before = bench.changes();
     const failures = [
-      await bench.failure('demoteDrPrimary', { deployment: DEPLOYMENT, cluster: 'west', authority }),
-      await bench.failure('promoteDrSecondary', {
+      await bench.failure('demotePrimary', {
+        kind: 'dr',
+        otherCluster: 'east',
+        deployment: DEPLOYMENT,
+        cluster: 'west',
+        authority,
+      }),
+      await bench.failure('promoteSecondary', {
+        kind: 'dr',
+        mode: 'planned',
         deployment: DEPLOYMENT,
         cluster: 'west',
         otherCluster: 'west',
@@ -158,8 +170,15 @@ describe('demote and promote without a valid approval', () => {
       const digest = createHash('sha256').update(text).digest('base64url');
       const swapped = { deployment: DEPLOYMENT, authority: await approved({ text, digest }) };
       failures.push(
-        await bench.failure('demoteDrPrimary', { ...swapped, cluster: 'east' }),
-        await bench.failure('promoteDrSecondary', { ...swapped, cluster: 'west', otherCluster: 'east', token }),
+        await bench.failure('demotePrimary', { kind: 'dr', otherCluster: 'west', ...swapped, cluster: 'east' }),
+        await bench.failure('promoteSecondary', {
+          kind: 'dr',
+          mode: 'planned',
+          ...swapped,
+          cluster: 'west',
+          otherCluster: 'east',
+          token,
+        }),
       );
     }
     for (const { details } of failures) expect(details['observed']).toContain('the plan does not allow');
@@ -170,7 +189,13 @@ describe('demote and promote without a valid approval', () => {
   it('a cluster with another ID than the inventory pins is not changed, whatever was approved', async () => {
     const pinned = findDeployment(bench.inventory, DEPLOYMENT).clusters.get('east') ?? {};
     Object.assign(pinned, { clusterId: 'another-cluster' });
-    const failure = await bench.failure('demoteDrPrimary', { deployment: DEPLOYMENT, cluster: 'east', authority });
+    const failure = await bench.failure('demotePrimary', {
+      kind: 'dr',
+      otherCluster: 'west',
+      deployment: DEPLOYMENT,
+      cluster: 'east',
+      authority,
+    });
     Object.assign(pinned, { clusterId: undefined });
     expect(failure).toMatchObject({ code: 'STATE_DIVERGED', details: { cluster: 'east', outcomeKnown: true } });
     expect(bench.calls('east', DEMOTE)).toBe(0);
@@ -179,16 +204,16 @@ describe('demote and promote without a valid approval', () => {
   it('a run that was reset changes nothing until a decision acknowledges it', async () => {
     const before = bench.changes();
     const step = { originalRunId: 'the run before the reset' };
-    const input = { deployment: DEPLOYMENT, cluster: 'east', authority };
-    const refused = await bench.failure('demoteDrPrimary', input, { step });
+    const input = { kind: 'dr', deployment: DEPLOYMENT, cluster: 'east', otherCluster: 'west', authority } as const;
+    const refused = await bench.failure('demotePrimary', input, { step });
     expect(refused).toMatchObject({ code: 'RUN_WAS_RESET', retryable: false });
     expect(refused.details['next']).toMatch(/decide retry/);
-    const wrongRun = await bench.failure('demoteDrPrimary', input, { step: { ...step, acknowledgedRunId: 'another' } });
+    const wrongRun = await bench.failure('demotePrimary', input, { step: { ...step, acknowledgedRunId: 'another' } });
     expect(wrongRun.code).toBe('RUN_WAS_RESET');
     expect(bench.changes()).toEqual(before);
     // Acknowledged, it gets as far as any other run: here to the missing approval.
     const acknowledged = await bench.failure(
-      'demoteDrPrimary',
+      'demotePrimary',
       { ...input, authority: withDocuments([]) },
       { step: { ...step, acknowledgedRunId: bench.run.rid } },
     );
@@ -198,7 +223,13 @@ describe('demote and promote without a valid approval', () => {
   it('a primary is not demoted while its successor hears nothing from it', async () => {
     bench.service.partition('east', 'west');
     bench.service.advanceClock(6_000);
-    const failure = await bench.failure('demoteDrPrimary', { deployment: DEPLOYMENT, cluster: 'east', authority });
+    const failure = await bench.failure('demotePrimary', {
+      kind: 'dr',
+      otherCluster: 'west',
+      deployment: DEPLOYMENT,
+      cluster: 'east',
+      authority,
+    });
     expect(failure).toMatchObject({ code: 'PRECONDITION_FAILED', details: { outcomeKnown: true } });
     expect(bench.calls('east', DEMOTE)).toBe(0);
     bench.service.heal();
@@ -207,7 +238,9 @@ describe('demote and promote without a valid approval', () => {
   describe('whose approvals are older than they count', () => {
     const HOUR = 3_600_000;
     const demotion = (more: Partial<Authority> = {}) =>
-      bench.failure('demoteDrPrimary', {
+      bench.failure('demotePrimary', {
+        kind: 'dr',
+        otherCluster: 'west',
         deployment: DEPLOYMENT,
         cluster: 'east',
         authority: { ...authority, ...more },
@@ -315,9 +348,16 @@ describe('demote and promote without a valid approval', () => {
       action: { status: 200, body: { data: { mode: 'secondary', state: 'stream-wals', primaries, ...said } } },
       times: Infinity,
     });
-    const input = { deployment: DEPLOYMENT, cluster: 'east', authority, ...(reached && { reached }) };
+    const input = {
+      kind: 'dr',
+      deployment: DEPLOYMENT,
+      cluster: 'east',
+      otherCluster: 'west',
+      authority,
+      ...(reached && { reached }),
+    } as const;
     bench.limit({ catchUpMs: 500 });
-    const failure = await bench.failure('demoteDrPrimary', input);
+    const failure = await bench.failure('demotePrimary', input);
     bench.limit();
     fault.remove();
     expect(failure).toMatchObject({ code: 'PRECONDITION_FAILED', details: { outcomeKnown: true } });
@@ -325,7 +365,9 @@ describe('demote and promote without a valid approval', () => {
   });
 
   it('a secondary is not promoted while the other cluster says that it is primary', async () => {
-    const failure = await bench.failure('promoteDrSecondary', {
+    const failure = await bench.failure('promoteSecondary', {
+      kind: 'dr',
+      mode: 'planned',
       deployment: DEPLOYMENT,
       cluster: 'west',
       otherCluster: 'east',
@@ -350,11 +392,19 @@ describe('a DR set with a third member', () => {
       },
     });
     authority = await bench.authority();
-    await bench.call('demoteDrPrimary', { deployment: DEPLOYMENT, cluster: 'east', authority });
+    await bench.call('demotePrimary', {
+      kind: 'dr',
+      otherCluster: 'west',
+      deployment: DEPLOYMENT,
+      cluster: 'east',
+      authority,
+    });
   });
   afterEach(() => bench.stop());
   const promotion = async () =>
     ({
+      kind: 'dr',
+      mode: 'planned',
       deployment: DEPLOYMENT,
       cluster: 'west',
       otherCluster: 'east',
@@ -364,9 +414,9 @@ describe('a DR set with a third member', () => {
 
   it('an outage that has begun is ended, however old the approvals are by then', async () => {
     bench.signaled('approve', authority.approvals, undefined, Date.now() - 48 * 3_600_000);
-    const demotion = { deployment: DEPLOYMENT, cluster: 'east', authority };
-    expect(await bench.call('demoteDrPrimary', demotion)).toMatchObject({ outcome: 'already' });
-    expect(await bench.call('promoteDrSecondary', await promotion())).toMatchObject({ outcome: 'done' });
+    const demotion = { kind: 'dr', deployment: DEPLOYMENT, cluster: 'east', otherCluster: 'west', authority } as const;
+    expect(await bench.call('demotePrimary', demotion)).toMatchObject({ outcome: 'already' });
+    expect(await bench.call('promoteSecondary', await promotion())).toMatchObject({ outcome: 'done' });
   });
 
   it('that says primary: nobody else is promoted', async () => {
@@ -376,14 +426,14 @@ describe('a DR set with a third member', () => {
       action: { status: 200, body: { data: { mode: 'primary' } } },
       times: Infinity,
     });
-    const failure = await bench.failure('promoteDrSecondary', await promotion());
+    const failure = await bench.failure('promoteSecondary', await promotion());
     expect(failure).toMatchObject({ code: 'STATE_DIVERGED', details: { cluster: 'north' } });
     expect(bench.calls('west', PROMOTE)).toBe(0);
   });
 
   it('that is silent: promoted, with a warning', async () => {
     await bench.cluster('north').kill();
-    expect(await bench.call('promoteDrSecondary', await promotion())).toMatchObject({
+    expect(await bench.call('promoteSecondary', await promotion())).toMatchObject({
       outcome: 'done',
       findings: [expect.objectContaining({ severity: 'warning', code: 'dr-member-silent' })],
     });

@@ -32,8 +32,16 @@ beforeAll(async () => {
   });
   authority = await bench.authority();
   const west = await bench.operationToken('west');
-  await bench.call('demoteDrPrimary', { deployment: DEPLOYMENT, cluster: 'east', authority });
-  await bench.call('promoteDrSecondary', {
+  await bench.call('demotePrimary', {
+    kind: 'dr',
+    otherCluster: 'west',
+    deployment: DEPLOYMENT,
+    cluster: 'east',
+    authority,
+  });
+  await bench.call('promoteSecondary', {
+    kind: 'dr',
+    mode: 'planned',
     deployment: DEPLOYMENT,
     cluster: 'west',
     otherCluster: 'east',

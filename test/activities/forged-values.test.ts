@@ -37,7 +37,13 @@ describe('a sealed operation token', () => {
     bench = await ActivityBench.start();
     authority = await bench.authority();
     // Both are secondaries now: what stops a promotion from here on is the token alone.
-    await bench.call('demoteDrPrimary', { deployment: DEPLOYMENT, cluster: 'east', authority });
+    await bench.call('demotePrimary', {
+      kind: 'dr',
+      otherCluster: 'west',
+      deployment: DEPLOYMENT,
+      cluster: 'east',
+      authority,
+    });
   });
   afterAll(async () => {
     expect(bench.leaks()).toEqual([]);
@@ -80,15 +86,22 @@ describe('a sealed operation token', () => {
   ])('%s does not promote', async (which, make) => {
     const value = await make();
     const before = bench.changes();
-    const promotion = { deployment: DEPLOYMENT, cluster: 'west', otherCluster: 'east', authority } as const;
+    const promotion = {
+      kind: 'dr',
+      mode: 'planned',
+      deployment: DEPLOYMENT,
+      cluster: 'west',
+      otherCluster: 'east',
+      authority,
+    } as const;
     for (const reference of [
       { source: 'sealed', cluster: 'west', value } as const,
       { source: 'sealed', cluster: 'east', value } as const,
     ]) {
-      const { code } = await bench.failure('promoteDrSecondary', { ...promotion, token: reference });
+      const { code } = await bench.failure('promoteSecondary', { ...promotion, token: reference });
       expect(code).toBe('SEALED_VALUE_INVALID');
     }
-    const batch = await bench.failure('promoteDrSecondary', {
+    const batch = await bench.failure('promoteSecondary', {
       ...promotion,
       token: { source: 'batch', cluster: 'west' },
     });

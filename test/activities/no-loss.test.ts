@@ -45,9 +45,18 @@ beforeEach(async () => {
 const happened = (type: string, input: object, end: ActivityEnd) => {
   bench.history = { events: [...(bench.history.events ?? []), ...activityEvents(type, input, end)] };
 };
-const demotion = (authority: Authority) => ({ deployment: DEPLOYMENT, cluster: 'east', authority });
+const demotion = (authority: Authority) =>
+  ({ kind: 'dr', deployment: DEPLOYMENT, cluster: 'east', otherCluster: 'west', authority }) as const;
 const promotion = (authority = none) =>
-  ({ deployment: DEPLOYMENT, cluster: 'west', otherCluster: 'east', token, authority }) as const;
+  ({
+    kind: 'dr',
+    mode: 'planned',
+    deployment: DEPLOYMENT,
+    cluster: 'west',
+    otherCluster: 'east',
+    token,
+    authority,
+  }) as const;
 const mode = (name: string) => bench.cluster(name).snapshotState().dr.mode;
 
 /** The primary takes a write that its secondary does not get. */
@@ -58,8 +67,8 @@ function writeAlone(): void {
 /** Demoted with a write that only the old primary has. */
 async function demotedWithLoss(): Promise<void> {
   writeAlone();
-  await bench.call('demoteDrPrimary', demotion(bounded));
-  happened('demoteDrPrimary', { cluster: 'east' }, { result: { outcome: 'done' } });
+  await bench.call('demotePrimary', demotion(bounded));
+  happened('demotePrimary', { kind: 'dr', cluster: 'east' }, { result: { outcome: 'done' } });
 }
 /** A result that says that nothing is lost, true or not. */
 const compared = (loss = 'none', newPrimary = 'west') =>
@@ -72,7 +81,7 @@ async function decided(name: string, action: DecisionAction, step: string): Prom
 }
 const isNotPromoted = async () => {
   const before = bench.calls('west', 'dr/secondary/promote');
-  const failed = await bench.failure('promoteDrSecondary', promotion());
+  const failed = await bench.failure('promoteSecondary', promotion());
   expect(failed).toMatchObject({ code: 'PRECONDITION_FAILED', details: { outcomeKnown: true } });
   expect([mode('west'), bench.calls('west', 'dr/secondary/promote') - before]).toEqual(['secondary', 0]);
   return failed;
@@ -84,7 +93,7 @@ describe('a demotion whose plan accepts no loss', () => {
     const before = bench.calls('east', 'dr/primary/demote');
     for (const reached of [undefined, '1'])
       expect(
-        await bench.failure('demoteDrPrimary', { ...demotion(none), ...(reached === undefined ? {} : { reached }) }),
+        await bench.failure('demotePrimary', { ...demotion(none), ...(reached === undefined ? {} : { reached }) }),
       ).toMatchObject({
         code: 'PRECONDITION_FAILED',
         details: { outcomeKnown: true, observed: expect.stringContaining('last remote WAL') as string },
@@ -94,14 +103,14 @@ describe('a demotion whose plan accepts no loss', () => {
 
   it('is sent once the successor has it', async () => {
     bench.cluster('east').write('kv/early', { at: bench.service.now() });
-    expect(await bench.call('demoteDrPrimary', demotion(none))).toMatchObject({ outcome: 'done' });
+    expect(await bench.call('demotePrimary', demotion(none))).toMatchObject({ outcome: 'done' });
   });
 });
 
 describe('a promotion whose plan accepts no loss', () => {
   it('is made where both have the same Merkle root', async () => {
-    await bench.call('demoteDrPrimary', demotion(none));
-    expect(await bench.call('promoteDrSecondary', promotion())).toMatchObject({ outcome: 'done' });
+    await bench.call('demotePrimary', demotion(none));
+    expect(await bench.call('promoteSecondary', promotion())).toMatchObject({ outcome: 'done' });
   });
 
   it('is refused where the roots differ, compared or not, and whatever a result in the history says', async () => {
@@ -110,7 +119,7 @@ describe('a promotion whose plan accepts no loss', () => {
     compared();
     await isNotPromoted();
     // A plan that accepts it goes on.
-    expect(await bench.call('promoteDrSecondary', promotion(bounded))).toMatchObject({ outcome: 'done' });
+    expect(await bench.call('promoteSecondary', promotion(bounded))).toMatchObject({ outcome: 'done' });
   });
 
   it('is made where a person who signs decided to go on, and not on a claim', async () => {
@@ -120,25 +129,25 @@ describe('a promotion whose plan accepts no loss', () => {
     await decided('emil', 'skip', 'Compare the data of both clusters');
     await isNotPromoted();
     await decided('grace', 'skip', 'Compare the data of both clusters');
-    expect(await bench.call('promoteDrSecondary', promotion())).toMatchObject({ outcome: 'done' });
+    expect(await bench.call('promoteSecondary', promotion())).toMatchObject({ outcome: 'done' });
   });
 
   it('needs the comparison of this demotion where the old primary is silent', async () => {
     compared();
     demotePrimary(bench.cluster('east'), 'dr');
-    happened('demoteDrPrimary', { cluster: 'east' }, { result: { outcome: 'done' } });
+    happened('demotePrimary', { kind: 'dr', cluster: 'east' }, { result: { outcome: 'done' } });
     await bench.cluster('east').kill();
     await isNotPromoted();
     compared('bounded');
     compared('none', 'another');
     await isNotPromoted();
     compared();
-    expect(await bench.call('promoteDrSecondary', promotion())).toMatchObject({ outcome: 'done' });
+    expect(await bench.call('promoteSecondary', promotion())).toMatchObject({ outcome: 'done' });
   });
 
   it('back to the old primary needs no evidence: it has every write', async () => {
     await demotedWithLoss();
     const back = { ...promotion(), cluster: 'east', otherCluster: 'west', token: await bench.operationToken('east') };
-    expect(await bench.call('promoteDrSecondary', back)).toMatchObject({ outcome: 'done' });
+    expect(await bench.call('promoteSecondary', back)).toMatchObject({ outcome: 'done' });
   });
 });

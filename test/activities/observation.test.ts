@@ -223,12 +223,12 @@ describe('the proof that a cluster is not primary', () => {
   const activity = (type: string, cluster: string, end: 'completed' | Exclude<ActivityEnd, object> | typeof refused) =>
     activityEvents(
       type,
-      { deployment: DEPLOYMENT, cluster },
+      { deployment: DEPLOYMENT, kind: 'dr', cluster },
       end === 'completed' ? { result: { outcome: 'done' } } : end,
     );
   const refused = { code: 'NOT_CAUGHT_UP', outcomeKnown: true };
   const doubtful = { code: 'CONFIRMATION_TIMEOUT', outcomeKnown: false };
-  const demoted = () => activity('demoteDrPrimary', 'east', 'completed');
+  const demoted = () => activity('demotePrimary', 'east', 'completed');
 
   it('a cluster that says that it is primary is believed, whatever the history says', async () => {
     expect(await prove(demoted())).toBe('STATE_DIVERGED');
@@ -241,33 +241,33 @@ describe('the proof that a cluster is not primary', () => {
       ['demoted by this run', demoted(), 'proven'],
       [
         'the other side was demoted, which looked at this one',
-        activity('demoteDrPrimary', 'west', 'completed'),
+        activity('demotePrimary', 'west', 'completed'),
         'proven',
       ],
-      ['a demotion that failed', activity('demoteDrPrimary', 'east', doubtful), 'PRECONDITION_FAILED'],
+      ['a demotion that failed', activity('demotePrimary', 'east', doubtful), 'PRECONDITION_FAILED'],
       [
         'demoted, promotion refused for certain',
-        [...demoted(), ...activity('promoteDrSecondary', 'east', refused)],
+        [...demoted(), ...activity('promoteSecondary', 'east', refused)],
         'proven',
       ],
       [
         'a promotion that was refused, and no demotion',
-        activity('promoteDrSecondary', 'east', refused),
+        activity('promoteSecondary', 'east', refused),
         'PRECONDITION_FAILED',
       ],
       [
         'a promotion in doubt',
-        [...demoted(), ...activity('promoteDrSecondary', 'east', doubtful)],
+        [...demoted(), ...activity('promoteSecondary', 'east', doubtful)],
         'PRECONDITION_FAILED',
       ],
       [
         'a promotion that worked',
-        [...demoted(), ...activity('promoteDrSecondary', 'east', 'completed')],
+        [...demoted(), ...activity('promoteSecondary', 'east', 'completed')],
         'PRECONDITION_FAILED',
       ],
       [
         'a promotion under way',
-        [...demoted(), ...activity('promoteDrSecondary', 'east', 'running')],
+        [...demoted(), ...activity('promoteSecondary', 'east', 'running')],
         'PRECONDITION_FAILED',
       ],
     ];
@@ -300,7 +300,7 @@ describe('the proof that a cluster is not primary', () => {
       const { now } = Date;
       const clock = jest.spyOn(Date, 'now').mockImplementation(() => now() + 60_000 * asked().length);
       const began = performance.now();
-      expect(await prove(activity('promoteDrSecondary', 'east', doubtful), 1_200)).toBe('proven');
+      expect(await prove(activity('promoteSecondary', 'east', doubtful), 1_200)).toBe('proven');
       clock.mockRestore();
       expect(performance.now() - began).toBeGreaterThan(1_200);
     });
@@ -353,19 +353,19 @@ describe('the proof that a cluster is not primary', () => {
     it('a promotion in doubt must stay without effect for longer than its request can be under way', async () => {
       says('secondary');
       const before = asked().length;
-      expect(await prove([...demoted(), ...activity('promoteDrSecondary', 'east', doubtful)])).toBe('proven');
+      expect(await prove([...demoted(), ...activity('promoteSecondary', 'east', doubtful)])).toBe('proven');
       expect(asked().length - before).toBeGreaterThanOrEqual(6);
     });
 
     it('a promotion in doubt that takes effect late is seen', async () => {
       says('secondary', { times: 5 });
       says('primary', { skip: 5 });
-      expect(await prove([...demoted(), ...activity('promoteDrSecondary', 'east', doubtful)])).toBe('STATE_DIVERGED');
+      expect(await prove([...demoted(), ...activity('promoteSecondary', 'east', doubtful)])).toBe('STATE_DIVERGED');
     });
 
     it('a promotion under way refuses, whatever it says', async () => {
       says('secondary');
-      expect(await prove([...demoted(), ...activity('promoteDrSecondary', 'east', 'running')])).toBe(
+      expect(await prove([...demoted(), ...activity('promoteSecondary', 'east', 'running')])).toBe(
         'PRECONDITION_FAILED',
       );
     });

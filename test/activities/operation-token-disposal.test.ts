@@ -92,8 +92,16 @@ it('a token of a cluster that is primary by now is kept sealed in the ledger, wi
   const token = await bench.operationToken('west', USES);
   await note(token.value);
   const authority = await bench.authority();
-  await bench.call('demoteDrPrimary', { deployment: DEPLOYMENT, cluster: 'east', authority });
-  await bench.call('promoteDrSecondary', {
+  await bench.call('demotePrimary', {
+    kind: 'dr',
+    otherCluster: 'west',
+    deployment: DEPLOYMENT,
+    cluster: 'east',
+    authority,
+  });
+  await bench.call('promoteSecondary', {
+    kind: 'dr',
+    mode: 'planned',
     deployment: DEPLOYMENT,
     cluster: 'west',
     otherCluster: 'east',

@@ -63,9 +63,14 @@ const assessRepointing = (more: Readonly<Record<string, unknown>>) =>
     input: secondaryRepointingInput.parse({ deployment: DEPLOYMENT, reason: 'a test', ...more }),
   });
 const demotion = (authority: Authority) =>
-  ({ deployment: DEPLOYMENT, cluster: 'east', successor: 'europe', authority }) as const;
-const promotion = (authority: Authority, more: { readonly cluster?: string; readonly force?: boolean } = {}) =>
-  ({ deployment: DEPLOYMENT, cluster: 'europe', otherCluster: 'east', authority, ...more }) as const;
+  ({ kind: 'performance', deployment: DEPLOYMENT, cluster: 'east', otherCluster: 'europe', authority }) as const;
+const promotion = (
+  authority: Authority,
+  more: { readonly cluster?: string; readonly mode?: 'unplanned' | 'forced' } = {},
+) => {
+  const sides = { kind: 'performance', cluster: 'europe', otherCluster: 'east' } as const;
+  return { deployment: DEPLOYMENT, ...sides, mode: 'planned', authority, ...more } as const;
+};
 /** A plan that gives addresses, as no assessment would give it for these. */
 async function byAddresses(...pairs: (readonly [on: string, to: string, filter?: string])[]): Promise<Authority> {
   const identity = (cluster: string) => ({ cluster, clusterId: bench.cluster(cluster).clusterId });
@@ -101,16 +106,14 @@ const refused = (code: string) => expect.objectContaining({ code }) as unknown;
 it('nothing is demoted or promoted without approval, on other clusters than the plan names, or by a plan that says less', async () => {
   const plan = await assess();
   const without = await authorityOf(plan);
-  expect(await bench.failure('demotePerformancePrimary', demotion(without))).toEqual(refused('NOT_APPROVED'));
-  expect(await bench.failure('promotePerformanceSecondary', promotion(without))).toEqual(refused('NOT_APPROVED'));
+  expect(await bench.failure('demotePrimary', demotion(without))).toEqual(refused('NOT_APPROVED'));
+  expect(await bench.failure('promoteSecondary', promotion(without))).toEqual(refused('NOT_APPROVED'));
 
   const approved = await authorityOf(plan, ['promote', 'grace']);
-  // A plan for europe promotes no other cluster, and says nothing of force.
-  for (const more of [{ cluster: 'asia' }, { force: true }])
-    expect(await bench.failure('promotePerformanceSecondary', promotion(approved, more))).toEqual(
-      refused('NOT_APPROVED'),
-    );
-  expect(await bench.failure('demotePerformancePrimary', { ...demotion(approved), successor: 'asia' })).toEqual(
+  // A plan for europe promotes no other cluster, says nothing of force, and lets nobody pass over the proof.
+  for (const more of [{ cluster: 'asia' }, { mode: 'forced' }, { mode: 'unplanned' }] as const)
+    expect(await bench.failure('promoteSecondary', promotion(approved, more))).toEqual(refused('NOT_APPROVED'));
+  expect(await bench.failure('demotePrimary', { ...demotion(approved), otherCluster: 'asia' })).toEqual(
     refused('NOT_APPROVED'),
   );
   // Another cluster behind the same name, in a plan that is approved as a whole.
@@ -118,7 +121,7 @@ it('nothing is demoted or promoted without approval, on other clusters than the 
     const text = plan.plan?.text.replaceAll(bench.cluster(name).clusterId, 'another-id') ?? '';
     const digest = createHash('sha256').update(text).digest('base64url');
     const other = { plan: { text, digest }, approvals: [await bench.approval('promote', digest)] };
-    expect(await bench.failure('demotePerformancePrimary', demotion(other))).toMatchObject({
+    expect(await bench.failure('demotePrimary', demotion(other))).toMatchObject({
       code: 'NOT_APPROVED',
       details: { observed: expect.stringContaining('the plan does not allow') as string },
     });
@@ -128,12 +131,12 @@ it('nothing is demoted or promoted without approval, on other clusters than the 
 
 it('no cluster is promoted while the primary is one, and none is demoted whose successor is not ready', async () => {
   const approved = await authorityOf(await assess(), ['promote', 'grace']);
-  expect(await bench.failure('promotePerformanceSecondary', promotion(approved))).toEqual(refused('STATE_DIVERGED'));
+  expect(await bench.failure('promoteSecondary', promotion(approved))).toEqual(refused('STATE_DIVERGED'));
 
   bench.cluster('europe').holdStream('performance', true);
   bench.cluster('east').write('secret/late', { value: 'late' });
   const wal = bench.cluster('east').snapshotState().performance.lastWal.toString();
-  expect(await bench.failure('demotePerformancePrimary', { ...demotion(approved), reached: wal })).toEqual(
+  expect(await bench.failure('demotePrimary', { ...demotion(approved), reached: wal })).toEqual(
     refused('PRECONDITION_FAILED'),
   );
   expect(bench.changes().filter((call) => call.includes('/replication/'))).toEqual([]);
@@ -143,7 +146,7 @@ it('no cluster is promoted while the primary is one, and none is demoted whose s
 it('a silent primary that this run did not demote may be one still: nobody is promoted in its place', async () => {
   const approved = await authorityOf(await assess({ acceptLoss: 'bounded' }), ['promote', 'grace']);
   await bench.cluster('east').kill();
-  expect(await bench.failure('promotePerformanceSecondary', promotion(approved))).toMatchObject({
+  expect(await bench.failure('promoteSecondary', promotion(approved))).toMatchObject({
     code: 'PRECONDITION_FAILED',
     details: { observed: expect.stringContaining('east: active node silent') as string, outcomeKnown: true },
   });
@@ -166,13 +169,15 @@ it('an unplanned promotion looks again right before the call: a primary or a DR 
   const approved = await authorityOf(unknown, ['promote', 'grace']);
 
   await pair[1].restart();
-  expect(await bench.failure('promotePerformanceSecondary', promotion(approved))).toMatchObject({
+  expect(await bench.failure('promoteSecondary', promotion(approved, { mode: 'unplanned' }))).toMatchObject({
     code: 'PRECONDITION_FAILED',
     details: { observed: expect.stringContaining('west could be promoted') as string },
   });
   await pair[1].kill();
   await pair[0].restart();
-  expect(await bench.failure('promotePerformanceSecondary', promotion(approved))).toEqual(refused('STATE_DIVERGED'));
+  expect(await bench.failure('promoteSecondary', promotion(approved, { mode: 'unplanned' }))).toEqual(
+    refused('STATE_DIVERGED'),
+  );
   await pair[0].kill();
   bench.service.advanceClock(3_000);
   expect(bench.calls('europe', 'secondary/promote')).toBe(0);
@@ -182,7 +187,7 @@ it('an unplanned promotion looks again right before the call: a primary or a DR 
   demotePrimary(pair[0], 'performance');
   await until(() => mode('east') === 'secondary');
   bench.service.advanceClock(3_000);
-  expect(await bench.failure('promotePerformanceSecondary', promotion(approved))).toMatchObject({
+  expect(await bench.failure('promoteSecondary', promotion(approved, { mode: 'unplanned' }))).toMatchObject({
     code: 'PRECONDITION_FAILED',
     details: { observed: expect.stringContaining('west could be promoted') as string },
   });
@@ -191,11 +196,9 @@ it('an unplanned promotion looks again right before the call: a primary or a DR 
 
   // Two people for force, even where the promotion was approved.
   const one = await authorityOf(unknown, ['promote', 'grace'], ['force', 'grace']);
-  expect(await bench.failure('promotePerformanceSecondary', promotion(one, { force: true }))).toEqual(
-    refused('NOT_APPROVED'),
-  );
+  expect(await bench.failure('promoteSecondary', promotion(one, { mode: 'forced' }))).toEqual(refused('NOT_APPROVED'));
   bench.service.faults.add({ cluster: 'europe', endpoint: PROMOTE, action: { status: 400 } });
-  expect(await bench.call('promotePerformanceSecondary', promotion(approved))).toMatchObject({
+  expect(await bench.call('promoteSecondary', promotion(approved, { mode: 'unplanned' }))).toMatchObject({
     outcome: 'done',
     calls: 2,
   });
@@ -204,8 +207,8 @@ it('an unplanned promotion looks again right before the call: a primary or a DR 
 
 it('update-primary by token serves the secondary and the primary of the approved plan, and no other', async () => {
   const approved = await authorityOf(await assess(), ['promote', 'grace']);
-  await bench.call('demotePerformancePrimary', demotion(approved));
-  await bench.call('promotePerformanceSecondary', promotion(approved));
+  await bench.call('demotePrimary', demotion(approved));
+  await bench.call('promoteSecondary', promotion(approved));
   bench.service.advanceClock(1_000);
   const asia = { kind: 'performance', primary: 'europe', secondary: 'asia' };
 

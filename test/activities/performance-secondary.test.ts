@@ -34,9 +34,15 @@ beforeEach(async () => {
   await writeFile(join(directory, 'token'), europe.rootToken, { mode: 0o600 });
   authority = await bench.authority();
   const token = await bench.operationToken('west');
-  await bench.call('demoteDrPrimary', { deployment: DEPLOYMENT, cluster: 'east', authority });
+  await bench.call('demotePrimary', {
+    kind: 'dr',
+    otherCluster: 'west',
+    deployment: DEPLOYMENT,
+    cluster: 'east',
+    authority,
+  });
   const promotion = { deployment: DEPLOYMENT, cluster: 'west', otherCluster: 'east', token, authority };
-  await bench.call('promoteDrSecondary', promotion);
+  await bench.call('promoteSecondary', { kind: 'dr', mode: 'planned', ...promotion });
   bench.service.advanceClock(1_000);
 });
 afterEach(async () => {

@@ -43,11 +43,20 @@ const happened = (type: string, input: object, end: ActivityEnd, at = Date.now()
   bench.history = { events: [...(bench.history.events ?? []), ...activityEvents(type, input, end, at)] };
 };
 const demoted = (at = Date.now(), outcome = 'done', cluster = 'east') =>
-  happened('demoteDrPrimary', { deployment: DEPLOYMENT, cluster }, { result: { outcome } }, at);
-const promotion = () => ({ deployment: DEPLOYMENT, cluster: 'west', otherCluster: 'east', token, authority }) as const;
+  happened('demotePrimary', { kind: 'dr', deployment: DEPLOYMENT, cluster }, { result: { outcome } }, at);
+const promotion = () =>
+  ({
+    kind: 'dr',
+    mode: 'planned',
+    deployment: DEPLOYMENT,
+    cluster: 'west',
+    otherCluster: 'east',
+    token,
+    authority,
+  }) as const;
 const promotes = async () => {
   const before = bench.calls('west', 'dr/secondary/promote');
-  const failed = await bench.failure('promoteDrSecondary', promotion());
+  const failed = await bench.failure('promoteSecondary', promotion());
   expect([failed.code, bench.calls('west', 'dr/secondary/promote') - before]).toEqual(['PRECONDITION_FAILED', 0]);
   return failed;
 };
@@ -64,16 +73,22 @@ describe('a silent cluster that this run demoted', () => {
   it('is no primary where the demotion is of this hour and nobody was heard since: the other one is promoted', async () => {
     await demoteAndKill();
     demoted();
-    expect(await bench.call('promoteDrSecondary', promotion())).toMatchObject({ outcome: 'done' });
+    expect(await bench.call('promoteSecondary', promotion())).toMatchObject({ outcome: 'done' });
   });
 
   it('and that was to take its place is no primary either: a demoted cluster, which hears nobody, is promoted back', async () => {
-    await bench.call('demoteDrPrimary', { deployment: DEPLOYMENT, cluster: 'east', authority });
+    await bench.call('demotePrimary', {
+      kind: 'dr',
+      otherCluster: 'west',
+      deployment: DEPLOYMENT,
+      cluster: 'east',
+      authority,
+    });
     await bench.cluster('west').kill();
     const back = { ...promotion(), cluster: 'east', otherCluster: 'west', token: await bench.operationToken('east') };
-    expect((await bench.failure('promoteDrSecondary', back)).code).toBe('PRECONDITION_FAILED');
+    expect((await bench.failure('promoteSecondary', back)).code).toBe('PRECONDITION_FAILED');
     demoted();
-    expect(await bench.call('promoteDrSecondary', back)).toMatchObject({ outcome: 'done' });
+    expect(await bench.call('promoteSecondary', back)).toMatchObject({ outcome: 'done' });
     await bench.cluster('west').restart();
   });
 
@@ -123,16 +138,20 @@ describe('a silent cluster that this run demoted', () => {
   it.each([
     [
       'was promoted since, and the run says so',
-      () => happened('promoteDrSecondary', { cluster: 'east' }, { result: { outcome: 'done' } }),
+      () => happened('promoteSecondary', { kind: 'dr', cluster: 'east' }, { result: { outcome: 'done' } }),
     ],
     [
       'may have been promoted since, by a failover',
       () =>
-        happened('promoteAfterFailover', { cluster: 'east' }, { code: 'CONFIRMATION_TIMEOUT', outcomeKnown: false }),
+        happened(
+          'promoteSecondary',
+          { kind: 'dr', mode: 'unplanned', cluster: 'east' },
+          { code: 'CONFIRMATION_TIMEOUT', outcomeKnown: false },
+        ),
     ],
     [
       'gave its place to the candidate, which is a secondary again',
-      () => happened('promoteDrSecondary', { cluster: 'west' }, { result: { outcome: 'done' } }),
+      () => happened('promoteSecondary', { kind: 'dr', cluster: 'west' }, { result: { outcome: 'done' } }),
     ],
     [
       'was seen as primary since',

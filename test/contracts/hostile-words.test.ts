@@ -145,7 +145,7 @@ const VIEW: RunView = {
   state: 'running',
   startedAt: '2026-03-01T10:00:00Z',
   asOfEvent: 7,
-  pendingActivities: [{ type: 'promoteDrSecondary', attempt: 3, started: true, lastFailure: OTHERS }],
+  pendingActivities: [{ type: 'promoteSecondary', attempt: 3, started: true, lastFailure: OTHERS }],
   memo: { runbook: 'drSwitchover', deployment: 'payments', phase: 'outage', step: OTHERS, waitingFor: said(THEIRS) },
 };
 

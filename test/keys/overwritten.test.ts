@@ -122,7 +122,15 @@ describe('errors and prints', () => {
     const failures = await Promise.all(
       [
         () => bench.call('generateOperationToken', { ...input, ceremony, uses: ['dr.promote'], envelopes }),
-        () => bench.call('promoteDrSecondary', { ...input, otherCluster: 'east', token, authority }),
+        () =>
+          bench.call('promoteSecondary', {
+            kind: 'dr',
+            mode: 'planned',
+            ...input,
+            otherCluster: 'east',
+            token,
+            authority,
+          }),
         () => bench.call('probeMerkleTree', { ...input, token }),
         () => Promise.resolve(parseShare(`${wrong}zz`)),
         () => Promise.resolve(SealKeyring.parse(`k1:${wrong}`)),

@@ -100,9 +100,9 @@ describe('a failover that was terminated', () => {
     const builder = new HistoryBuilder()
       .started('drFailover', { deployment: 'payments', reason: 'east is gone' })
       .activity({
-        type: 'promoteAfterFailover',
+        type: 'promoteSecondary',
         step: { name: 'Promote west', number: 7 },
-        input: { deployment: 'payments', cluster: 'west', otherCluster: 'east' },
+        input: { kind: 'dr', mode: 'unplanned', deployment: 'payments', cluster: 'west', otherCluster: 'east' },
         scheduledAt: 10_000,
         endedAt: 12_000,
         result: {

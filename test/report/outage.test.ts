@@ -17,7 +17,7 @@ function outageOf(
   demotion: Partial<ActivitySpecification> = {},
 ) {
   const history = new HistoryBuilder().started('drSwitchover', INPUT).activity({
-    type: 'demoteDrPrimary',
+    type: 'demotePrimary',
     step: { name: 'Demote east', number: 1 },
     input: { cluster: 'east' },
     scheduledAt: 900,
@@ -123,7 +123,7 @@ describe('the outage', () => {
 
   it('counts the time before a retry as the service’s, and as the machine’s where the worker was lost', () => {
     const promote: ActivitySpecification = {
-      type: 'promoteDrSecondary',
+      type: 'promoteSecondary',
       step: { name: 'Promote west', number: 2 },
       scheduledAt: 2_000,
       startedAt: 5_000,
@@ -143,7 +143,7 @@ describe('the outage', () => {
 
   it('begins with the try whose answer was lost, where a later try found the cluster demoted', () => {
     const again: ActivitySpecification = {
-      type: 'demoteDrPrimary',
+      type: 'demotePrimary',
       step: { name: 'Demote east', number: 1, attempt: 2 },
       input: { cluster: 'east' },
       scheduledAt: 3_000,
@@ -156,7 +156,7 @@ describe('the outage', () => {
 
   it('begins with the last try where the earlier ones are known to have had no effect', () => {
     const again: ActivitySpecification = {
-      type: 'demoteDrPrimary',
+      type: 'demotePrimary',
       step: { name: 'Demote east', number: 1, attempt: 2 },
       scheduledAt: 3_000,
       endedAt: 3_500,
@@ -278,7 +278,7 @@ describe('what a failover says that it may lose', () => {
   it('counts once a promotion was tried, and not before', () => {
     expect(failover()).toBeUndefined();
     const step = { name: 'Promote west', number: 3 };
-    expect(failover({ type: 'promoteAfterFailover', step, scheduledAt: 800, endedAt: 900 })).toEqual({
+    expect(failover({ type: 'promoteSecondary', step, scheduledAt: 800, endedAt: 900 })).toEqual({
       loss: 'unknown',
       why: 'there is no sample',
     });

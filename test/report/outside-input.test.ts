@@ -1,4 +1,5 @@
-import { activityRecords, reportFromHistory } from '../../src/report';
+import { reportFromHistory } from '../../src/report';
+import { readHistory } from '../../src/report/history-events';
 import { HistoryBuilder, undecodablePayload } from './support/history-builder';
 import { finishedSwitchover } from './support/switchover';
 import { IDENTITY, INPUT, when } from './support/switchover-data';
@@ -97,17 +98,18 @@ describe('outcomes of activities', () => {
   it('say of a failed one whether its effect is known, and never guess it', () => {
     const promote = (failure?: { code: string; message: string; details?: unknown }, timedOut?: { type: number }) => {
       const history = new HistoryBuilder().started('drSwitchover', INPUT).activity({
-        type: 'promoteDrSecondary',
+        type: 'promoteSecondary',
         input: { cluster: 'west' },
         scheduledAt: 10,
         endedAt: 20,
         ...(failure && { failure }),
         ...(timedOut && { timedOut }),
       });
-      return activityRecords(history.build())[0];
+      const { type, state, failure } = readHistory(history.build()).activities[0] ?? {};
+      return { type, state, outcomeKnown: failure?.outcomeKnown };
     };
-    const failed = { type: 'promoteDrSecondary', cluster: 'west', outcome: 'failed' };
-    expect(promote()).toEqual({ type: 'promoteDrSecondary', cluster: 'west', outcome: 'completed' });
+    const failed = { type: 'promoteSecondary', state: 'failed' };
+    expect(promote()).toEqual({ type: 'promoteSecondary', state: 'completed' });
     expect(promote({ code: 'NOT_CAUGHT_UP', message: '' })).toEqual({ ...failed, outcomeKnown: true });
     expect(promote({ code: 'NOT_CAUGHT_UP', message: '', details: { outcomeKnown: false } })).toEqual({
       ...failed,

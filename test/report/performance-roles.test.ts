@@ -13,15 +13,15 @@ function leftToDo(...activities: Parameters<HistoryBuilder['activity']>[0][]): s
 }
 
 const demotion = (endedAt?: number) => ({
-  type: 'demotePerformancePrimary',
-  input: { cluster: 'east' },
+  type: 'demotePrimary',
+  input: { kind: 'performance', cluster: 'east' },
   scheduledAt: 1_000,
   startedAt: 1_001,
   ...(endedAt === undefined ? {} : { endedAt, result: DEMOTED }),
 });
 const promotion = (endedAt?: number) => ({
-  type: 'promotePerformanceSecondary',
-  input: { cluster: 'europe', otherCluster: 'east' },
+  type: 'promoteSecondary',
+  input: { kind: 'performance', cluster: 'europe', otherCluster: 'east' },
   scheduledAt: 3_000,
   startedAt: 3_001,
   ...(endedAt === undefined ? {} : { endedAt, result: DEMOTED }),

@@ -41,7 +41,7 @@ describe('Markdown', () => {
       .started('drSwitchover', { ...INPUT, requestedBy: undefined }, { principal: 'olga' })
       .signal('approve', 500, {}, { principal: 'eve' })
       .activity({
-        type: 'demoteDrPrimary',
+        type: 'demotePrimary',
         step: { name: 'Demote east', number: 1 },
         facts: [
           { kind: 'gate', gate: 'plan', state: 'opened', at: when(100), planDigest: DIGEST, by: [] },
@@ -162,7 +162,7 @@ describe('no rendering', () => {
                 },
               };
             }
-            if (place === 'approvals' && type === 'demoteDrPrimary')
+            if (place === 'approvals' && type === 'demotePrimary')
               return { ...specification, input: { ...input, authority: { approvals: [secret] } } };
             if (place === 'failure' && type === 'openEnvelopes')
               return {

@@ -99,7 +99,7 @@ describe('a finished switchover', () => {
 describe('retries', () => {
   it('are counted, and shown as one activity with the observed value of the last', () => {
     const history = finishedSwitchover((same) =>
-      same.type === 'promoteDrSecondary' ? { ...same, tries: 3, lastFailure: 'application', startedAt: 69_000 } : same,
+      same.type === 'promoteSecondary' ? { ...same, tries: 3, lastFailure: 'application', startedAt: 69_000 } : same,
     );
     const promote = reportFromHistory(history.build(), IDENTITY).steps.find(({ name }) => name === 'Promote west');
     expect(promote?.activities).toEqual([

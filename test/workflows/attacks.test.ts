@@ -128,11 +128,15 @@ describe('a writer to the namespace', () => {
     };
     const reference = { source: 'sealed', cluster: 'west', value: token };
     const made: Call[] = [
-      { name: 'demoteDrPrimary', taskQueue: scenario.taskQueue, input: { ...base, cluster: 'east' } },
       {
-        name: 'promoteDrSecondary',
+        name: 'demotePrimary',
         taskQueue: scenario.taskQueue,
-        input: { ...base, cluster: 'west', otherCluster: 'east', token: reference },
+        input: { ...base, kind: 'dr', cluster: 'east', otherCluster: 'west' },
+      },
+      {
+        name: 'promoteSecondary',
+        taskQueue: scenario.taskQueue,
+        input: { ...base, kind: 'dr', mode: 'planned', cluster: 'west', otherCluster: 'east', token: reference },
       },
     ];
     expect([typeof token, approvals.length, typeof plan]).toEqual(['string', 1, 'object']);
@@ -177,8 +181,8 @@ describe('a writer to the namespace', () => {
     );
     const names = new Set(tried.map(({ name }) => name));
     for (const name of [
-      'demoteDrPrimary',
-      'promoteDrSecondary',
+      'demotePrimary',
+      'promoteSecondary',
       'issueActivationToken',
       'updatePrimary',
       'generateOperationToken',

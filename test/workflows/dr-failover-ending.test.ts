@@ -43,7 +43,7 @@ async function endsEarly(
   const call = {
     awaitPrimaryGone: () => Promise.resolve({ observed: 'gone', at: 0 }),
     fenceLostPrimary: fence,
-    promoteAfterFailover: promote,
+    promoteSecondary: promote,
     readDeployment: () =>
       Promise.resolve({
         observations: ['east', 'west', 'north', 'south', 'europe'].map((cluster) => ({

@@ -35,9 +35,9 @@ describe('recorded histories', () => {
     const scheduled = history.events.flatMap(
       ({ activityTaskScheduledEventAttributes: attributes }) => attributes ?? [],
     );
-    const demotion = scheduled.find(({ activityType }) => activityType.name === 'demoteDrPrimary');
+    const demotion = scheduled.find(({ activityType }) => activityType.name === 'demotePrimary');
     if (!demotion) throw new Error('no demotion in the history');
-    demotion.activityType.name = 'promoteDrSecondary';
+    demotion.activityType.name = 'promoteSecondary';
     await expect(replay(bundle, history)).rejects.toThrow(/determinism/i);
   });
 });

@@ -126,10 +126,8 @@ async function demote(outage: Outage): Promise<Next> {
     `Demote ${oldPrimary}`,
     (call) =>
       approvals.begin(gate, (authority) => {
-        const asked = { deployment, cluster: oldPrimary, authority, reached: outage.marker.wal };
-        return kind === 'dr'
-          ? call.demoteDrPrimary(asked)
-          : call.demotePerformancePrimary({ ...asked, successor: newPrimary });
+        const sides = { deployment, kind, cluster: oldPrimary, otherCluster: newPrimary };
+        return call.demotePrimary({ ...sides, authority, reached: outage.marker.wal });
       }),
     { note: ({ observed }) => observed, choices: [PROMOTE_BACK, LEAVE] },
   );
@@ -185,16 +183,16 @@ interface Promotion {
 }
 
 async function promote(outage: Outage, { step, choices, leaveToRunbook, ...pair }: Promotion): Promise<void> {
-  const { run, deployment, approvals } = outage;
-  const asked = { deployment, ...pair, authority: approvals.authority };
+  const { run, kind, deployment, approvals } = outage;
+  const tokenOf = async () => (outage.kind === 'dr' ? outage.tokens.of(pair.cluster, choices) : undefined);
   // A token that has to be generated is generated in a step of its own.
-  if (outage.kind === 'dr') await outage.tokens.of(pair.cluster, choices);
+  await tokenOf();
   await run.step(
     step,
-    async (call) =>
-      outage.kind === 'dr'
-        ? call.promoteDrSecondary({ ...asked, token: await outage.tokens.of(pair.cluster, choices) })
-        : call.promotePerformanceSecondary(asked),
+    async (call) => {
+      const sides = { deployment, kind, ...pair, authority: approvals.authority };
+      return call.promoteSecondary({ ...sides, mode: 'planned', token: await tokenOf() });
+    },
     { note: ({ observed }) => observed, choices, ...(leaveToRunbook && { leaveToRunbook }) },
   );
 }

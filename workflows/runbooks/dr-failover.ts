@@ -183,12 +183,12 @@ async function promoteAndServe(
   { token, authority, force }: Promotion,
 ): Promise<FailureFacts | undefined> {
   const { from, to, hooks } = route;
-  const asked = { deployment, cluster: to, otherCluster: from, token, authority };
+  const sides = { deployment, kind: 'dr', cluster: to, otherCluster: from, authority } as const;
   try {
     // DANGER: should the old primary still serve somebody, there are two primaries from here on.
     const promoted = await run.step(
       force ? `Promote ${to} by force` : `Promote ${to}`,
-      (call) => (force ? call.forcePromoteAfterFailover(asked) : call.promoteAfterFailover(asked)),
+      (call) => call.promoteSecondary({ ...sides, token, mode: force ? 'forced' : 'unplanned' }),
       { note: ({ observed }) => observed, leaveToRunbook: ({ outcomeKnown }) => outcomeKnown },
     );
     run.state.noteFindings(promoted.findings);

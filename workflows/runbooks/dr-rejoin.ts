@@ -109,7 +109,10 @@ async function demote(
     `Demote ${secondary}`,
     (call) =>
       // A dump may have taken hours.
-      approvals.begin('plan', (authority) => call.demoteFormerPrimary({ deployment, primary, secondary, authority })),
+      approvals.begin('plan', (authority) => {
+        const sides = { deployment, kind: 'dr', cluster: secondary, otherCluster: primary } as const;
+        return call.demotePrimary({ ...sides, former: true, authority });
+      }),
     { note: ({ observed }) => observed },
   );
   run.state.noteFindings(demoted.findings);

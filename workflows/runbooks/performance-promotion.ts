@@ -111,12 +111,13 @@ async function promoteLost(
   { to: cluster, from: otherCluster }: PromotionRoute,
   approvals: Approvals,
 ): Promise<Authority> {
-  const pair = { deployment, cluster, otherCluster };
+  const sides = { deployment, kind: 'performance', cluster, otherCluster } as const;
   try {
     await run.step(
       `Promote ${cluster}`,
       // Too old only where the primary was heard since its gate was met: who approves looks once more.
-      (call) => approvals.begin('promote', (authority) => call.promotePerformanceSecondary({ ...pair, authority })),
+      (call) =>
+        approvals.begin('promote', (authority) => call.promoteSecondary({ ...sides, mode: 'unplanned', authority })),
       {
         note: ({ observed }) => observed,
         choices: [ABORT],
@@ -137,8 +138,7 @@ async function promoteLost(
   // DANGER: what the secondary lacks is lost.
   await run.step(
     `Promote ${cluster} by force`,
-    (call) =>
-      approvals.begin('force', (authority) => call.promotePerformanceSecondary({ ...pair, authority, force: true })),
+    (call) => approvals.begin('force', (authority) => call.promoteSecondary({ ...sides, mode: 'forced', authority })),
     { note: ({ observed }) => observed, choices: [ABORT] },
   );
   return approvals.authority;

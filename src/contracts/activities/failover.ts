@@ -1,8 +1,7 @@
-import type { OperationTokenReference } from '../ceremony';
 import type { WalIndex } from '../observations';
 import type { Finding } from '../run-facts';
 import type { DrFailoverInput, TokenSource } from '../runbook-inputs';
-import type { OnCluster, OnDeployment, StepInput } from './inputs';
+import type { OnDeployment, StepInput } from './inputs';
 import type { Assessment, Authority, ChangeResult } from './results';
 
 /** What is known beforehand of what a failover loses. Changes by itself: never in a plan. */
@@ -35,13 +34,6 @@ export interface FailoverRoute {
   readonly findings: readonly Finding[];
 }
 
-interface AfterFailover extends OnCluster {
-  /** The primary that is gone: the activity looks for its signs again itself. */
-  readonly otherCluster: string;
-  readonly token: OperationTokenReference;
-  readonly authority: Authority;
-}
-
 /** Unplanned change of the DR primary: evidence that it is gone, loss bound, promotion, force (design 8). */
 export interface FailoverActivities {
   assessDrFailover(
@@ -64,7 +56,4 @@ export interface FailoverActivities {
   fenceLostPrimary(
     input: OnDeployment & { readonly from: string; readonly to: string; readonly authority: Authority },
   ): Promise<ChangeResult>;
-  promoteAfterFailover(input: AfterFailover): Promise<ChangeResult>;
-  /** As {@link promoteAfterFailover}, but the service's own safety checks are left out: what is not there is lost. */
-  forcePromoteAfterFailover(input: AfterFailover): Promise<ChangeResult>;
 }

@@ -107,6 +107,12 @@ export interface LockHolder {
   readonly link?: string;
 }
 
+/** A cluster whose role changes, and the one on the other side: never are both primary. */
+export interface RoleChange extends OnCluster, OfKind {
+  readonly otherCluster: string;
+  readonly authority: Authority;
+}
+
 /** A secondary that is to follow a primary by token. */
 export interface Repointing extends BetweenClusters, OfKind, SecondaryToken {
   readonly authority: Authority;
@@ -336,13 +342,11 @@ export interface SwitchoverActivities {
       readonly kind?: ReplicationKind;
     },
   ): Promise<CatchUpResult>;
-  demoteDrPrimary(
-    input: OnCluster & {
-      readonly authority: Authority;
-      /** What it must have received at that last look: its `last_remote_wal`. */
-      readonly reached?: WalIndex;
-    },
-  ): Promise<DemoteResult>;
+  /**
+   * Makes a primary an unconnected secondary (interface 4.1, 4.2). Right before the call the other cluster must be a live
+   * secondary that has every write up to `reached`; of a `former` primary, it must serve as the primary.
+   */
+  demotePrimary(input: RoleChange & { readonly former?: boolean; readonly reached?: WalIndex }): Promise<DemoteResult>;
   compareAfterDemotion(
     input: StepInput & {
       readonly deployment: string;
@@ -352,13 +356,13 @@ export interface SwitchoverActivities {
       readonly kind?: ReplicationKind;
     },
   ): Promise<LossEvidence>;
-  promoteDrSecondary(
-    input: OnCluster & {
-      readonly token: OperationTokenReference;
-      readonly authority: Authority;
-      /** The cluster that must be proven not to be primary before this one is promoted. */
-      readonly otherCluster: string;
-    },
+  /**
+   * Makes a secondary the primary (interface 4.1, 4.2). `planned`: the other cluster must be proven to be none; else the
+   * signs that it is gone are looked for again. `forced`: the service's own safety checks are left out, and what is not
+   * there is lost.
+   */
+  promoteSecondary(
+    input: RoleChange & SecondaryToken & { readonly mode: 'planned' | 'unplanned' | 'forced' },
   ): Promise<ChangeResult>;
   awaitServiceReady(
     input: OnCluster &

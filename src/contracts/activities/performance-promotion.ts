@@ -1,7 +1,6 @@
-import type { StepInput, OnCluster, BetweenClusters } from './inputs';
-import type { Assessment, Authority, ChangeResult, DemoteResult, PathsFilterFacts } from './results';
+import type { StepInput, BetweenClusters } from './inputs';
+import type { Assessment, Authority, ChangeResult, PathsFilterFacts } from './results';
 import type { ExpectedFilter } from './filters';
-import type { WalIndex } from '../observations';
 import type {
   PerformancePromotionInput,
   ReplicationKind,
@@ -87,18 +86,4 @@ export interface PerformancePromotionActivities {
   compareMerkleRoots(
     input: BetweenClusters & { readonly kind: ReplicationKind; readonly filtered: boolean },
   ): Promise<RootsVerdict>;
-
-  /** Demotes the performance primary once `successor` has every write up to `reached`. */
-  demotePerformancePrimary(
-    input: OnCluster & { readonly authority: Authority; readonly successor: string; readonly reached?: WalIndex },
-  ): Promise<DemoteResult>;
-  promotePerformanceSecondary(
-    input: OnCluster & {
-      readonly authority: Authority;
-      /** The cluster that must not be primary, in whose place this one is promoted. */
-      readonly otherCluster: string;
-      /** Promotes although the service refuses. Needs the `force` gate. */
-      readonly force?: boolean;
-    },
-  ): Promise<ChangeResult>;
 }

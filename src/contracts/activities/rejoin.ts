@@ -36,8 +36,6 @@ export interface RejoinActivities {
   ): Promise<Assessment<RejoinRoute>>;
   /** Bounds what is lost by its joining with the samples of `walSampler`, where there are some. */
   describeSplit(input: BetweenClusters): Promise<SplitFacts>;
-  /** Demotes the former primary (interface 4.1); refuses unless the other one serves as primary right before the call. */
-  demoteFormerPrimary(input: BetweenClusters & { readonly authority: Authority }): Promise<ChangeResult>;
   /**
    * Reads what must hold before the former primary is let out, and after people did it: none of its nodes says primary,
    * its active node says secondary, and the other cluster serves as primary.

@@ -161,7 +161,7 @@ export function finishedSwitchover(adjust: Adjust = (same) => same): HistoryBuil
   });
   history.memo(65_000, { phase: 'outage', waitingFor: null, outageSince: new Date(when(65_000)).toISOString() });
   add({
-    type: 'demoteDrPrimary',
+    type: 'demotePrimary',
     step: { name: 'Demote east', number: 7 },
     facts: [ended('Wait until west has it', 64_900), { kind: 'phase', at: when(65_000), phase: 'outage' }],
     input: { ...onPayments, cluster: 'east', authority: { approvals: [{ document: 'eyJ.approval' }] } },
@@ -191,10 +191,10 @@ export function finishedSwitchover(adjust: Adjust = (same) => same): HistoryBuil
     },
   });
   add({
-    type: 'promoteDrSecondary',
+    type: 'promoteSecondary',
     step: { name: 'Promote west', number: 9 },
     facts: [ended('Compare the data of both clusters', 67_410)],
-    input: { ...onPayments, cluster: 'west', otherCluster: 'east' },
+    input: { ...onPayments, kind: 'dr', mode: 'planned', cluster: 'west', otherCluster: 'east' },
     scheduledAt: 67_450,
     endedAt: 70_000,
     result: {

@@ -8,7 +8,7 @@ const NAMES = [
   'awaitServiceReady',
   'probeService',
   'generateOperationToken',
-  'demoteDrPrimary',
+  'demotePrimary',
 ] as const;
 
 it.each(NAMES)('%s has few attempts and a bounded time, and a lost worker is noticed within seconds', (name) => {
@@ -23,7 +23,7 @@ it.each(NAMES)('%s has few attempts and a bounded time, and a lost worker is not
 it('a change ends by its own budget, and tells why, before Temporal ends its attempt', () => {
   const longest = 5 * 60_000;
   // A call that was taken last has half of the budget to be seen; then a look that its time-outs end.
-  expect(msToNumber(activityOptions('promoteDrSecondary').startToCloseTimeout ?? 0)).toBeGreaterThan(
+  expect(msToNumber(activityOptions('promoteSecondary').startToCloseTimeout ?? 0)).toBeGreaterThan(
     1.5 * longest + 8_000 + 30_000,
   );
 });

@@ -3,8 +3,7 @@ import { ActivityFailure, ApplicationFailure, CancelledFailure, TimeoutFailure }
 import { failureFacts, isStop, RunStopped, stepFailure } from '../../../workflows/engine/failures';
 import { inParallel } from '../../../workflows/engine/parallel';
 
-const activityFailure = (cause: Error) =>
-  new ActivityFailure('activity', 'demoteDrPrimary', '1', 'TIMEOUT', 'w', cause);
+const activityFailure = (cause: Error) => new ActivityFailure('activity', 'demotePrimary', '1', 'TIMEOUT', 'w', cause);
 
 it('an activity that failed tells code, message and details of its cause', () => {
   const details = { observed: 'a', needed: 'b', next: 'c', cluster: 'east', outcomeKnown: false };

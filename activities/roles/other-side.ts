@@ -1,0 +1,195 @@
+import type { RoleChange } from '../../src/contracts/activities';
+import type { ReplicationObservation } from '../../src/contracts/observations';
+import type { Precondition, RunbookPlan } from '../../src/contracts/plan';
+import type { Finding } from '../../src/contracts/run-facts';
+import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
+import { RunbookError, isRunbookError } from '../../src/errors';
+import { observeDeployment } from '../approvals/planning';
+import { signsAgree } from '../checks/failover-signs';
+import { mayBeOneSet } from '../checks/follow-rules';
+import type { ClusterAccess, Clusters } from '../clusters';
+import type { ActivityDependencies } from '../dependencies';
+import { alsoGoneIn, readSigns, spokeAgainst } from '../evidence/failover-evidence';
+import type { Execution } from '../execution';
+import { kindName, readKind } from '../joining/onboarding-read';
+import { judgeGone } from '../joining/performance-gone';
+import { describeReplication } from '../observe';
+import { awaitState } from '../read-act-confirm';
+import type { ProofMemory, RoleOpinions } from './prove-not-primary';
+import { askRole, proveNotPrimary, refuseDoubtful, refusePrimary } from './prove-not-primary';
+
+/** What a change of a role works with. */
+export interface Means {
+  readonly dependencies: ActivityDependencies;
+  readonly clusters: Clusters;
+  readonly execution: Execution;
+}
+
+/** The cluster whose role changes, and the one on the other side of the change. */
+export type Sides = Omit<RoleChange, 'step' | 'authority'>;
+
+/** The DR status of a cluster, which need not answer at once. */
+export function awaitTold({ clusters, execution }: Means, access: ClusterAccess): Promise<ReplicationObservation> {
+  const { name, deployment } = access.entry;
+  return awaitState(execution, {
+    read: () => readKind(access, 'dr', execution.signal),
+    until: () => true,
+    budgetMs: clusters.deployment(deployment).limits.promoteMs,
+    describe: describeReplication,
+    needed: `${name} tells its DR set`,
+    cluster: name,
+  });
+}
+
+/** No node of the lost primary says that it is primary, and every sign that it is gone is still there. */
+export async function demandGone(means: Means, sides: Sides, plan: RunbookPlan, memory: ProofMemory): Promise<void> {
+  const { dependencies, clusters, execution } = means;
+  const { deployment, kind, cluster, otherCluster } = sides;
+  const { signal, run } = execution;
+  const [candidate, lost] = [clusters.of(deployment, cluster), clusters.of(deployment, otherCluster)];
+  const said = await askRole(lost, signal, kind);
+  refusePrimary(otherCluster, said, kind);
+  // One that answers was demoted, or was never the primary, which the signs tell; a promotion of it by this run whose answer was lost must not come late.
+  const proof = { deployment, gate: 'promote', candidate, other: lost } as const;
+  if (said.active !== undefined) await proveNotPrimary(dependencies, run, proof, signal, memory);
+  const against = await (kind === 'dr' ? signsAgainst : performanceSignsAgainst)(means, sides, plan);
+  if (against.length > 0) throw spokeAgainst(against);
+}
+
+async function signsAgainst(
+  { clusters, execution }: Means,
+  { deployment, cluster: to, otherCluster: from }: Sides,
+  plan: RunbookPlan,
+): Promise<readonly Precondition[]> {
+  const signs = await readSigns(clusters, deployment, { from, to, alsoGone: alsoGoneIn(plan) }, execution.signal);
+  return signsAgree(signs) ? [] : signs.filter(({ verdict }) => verdict === 'fail' || verdict === 'warn');
+}
+
+async function performanceSignsAgainst(
+  { clusters, execution }: Means,
+  { deployment: name, cluster, otherCluster }: Sides,
+  { choices }: RunbookPlan,
+): Promise<readonly Precondition[]> {
+  const observations = await observeDeployment(clusters, name, execution.signal);
+  const [from, to] = [otherCluster, cluster].map((each) => observations.find((seen) => seen.cluster === each));
+  if (!from || !to) throw new TypeError('a cluster of the deployment was not read');
+  const overrideDrSecondary = choices['overrideDrSecondary'] === true;
+  const signs = judgeGone({ deployment: clusters.deployment(name), from, to, observations, overrideDrSecondary });
+  return signs.filter(({ verdict }) => verdict === 'fail');
+}
+
+/** Members of the DR set that a promotion is not about: none may be primary; one that says nothing is told. */
+export async function refusePrimaryMember(
+  { dependencies, clusters, execution }: Means,
+  { deployment, cluster, otherCluster }: Sides,
+): Promise<Finding[]> {
+  const { entry } = clusters.of(deployment, cluster);
+  const members = clusters.deployment(deployment).drSets.get(entry.drSet) ?? [];
+  const others = members.filter((name) => name !== cluster && name !== otherCluster);
+  const said = await Promise.all(
+    others.map(async (name) => ({ name, ...(await askRole(clusters.of(deployment, name), execution.signal)) })),
+  );
+  for (const each of said) refusePrimary(each.name, each);
+  const silent = said.filter(({ active }) => active === undefined);
+  await refuseDoubtful(dependencies, execution.run, silent);
+  return silent.map(({ name, nodes }) => ({
+    severity: 'warning',
+    code: 'dr-member-silent',
+    text: `${name}, a member of the DR set, did not say its role before the promotion (${nodes.join(', ')}).`,
+    next: `Make sure that ${name} does not come back as a primary.`,
+  }));
+}
+
+/** No other cluster of the set says that it is primary. One that cannot be read was shown in the plan. */
+export async function refuseSecondPrimary(
+  { clusters, execution }: Means,
+  { deployment, kind, cluster }: Sides,
+  setId: string | undefined,
+): Promise<void> {
+  const { entry } = clusters.of(deployment, cluster);
+  const inDrSet = clusters.deployment(deployment).drSets.get(entry.drSet) ?? [];
+  const others = clusters
+    .all(deployment)
+    .filter(({ entry: { name } }) => name !== cluster && (kind === 'performance' || inDrSet.includes(name)));
+  await Promise.all(
+    others.map(async (other) => {
+      const state = await readIfTold(other, kind, execution.signal);
+      if (state?.mode !== 'primary' || (kind === 'performance' && !mayBeOneSet(state.setId, setId))) return;
+      const { name } = other.entry;
+      throw new RunbookError('STATE_DIVERGED', `${name} is ${kindName(kind)} primary of the same set.`, {
+        cluster: name,
+        observed: 'primary',
+        needed: `no ${kindName(kind)} primary beside ${cluster}`,
+        next: 'Do not promote anything. Find out which of them clients write to.',
+      });
+    }),
+  );
+}
+
+async function readIfTold(
+  access: ClusterAccess,
+  kind: ReplicationKind,
+  signal: AbortSignal,
+): Promise<ReplicationObservation | undefined> {
+  try {
+    return await readKind(access, kind, signal);
+  } catch (error) {
+    if (!isRunbookError(error) || error.code === 'REQUEST_CANCELLED') throw error;
+    return undefined;
+  }
+}
+
+/** The cluster must serve as primary now: demoting the only primary would leave clients without one. */
+export async function demandServing(
+  access: ClusterAccess,
+  kind: ReplicationKind,
+  signal: AbortSignal,
+  consequence: string,
+): Promise<void> {
+  const state = await readKind(access, kind, signal);
+  if (state.mode === 'primary' && state.state !== 'idle') return;
+  const { name } = access.entry;
+  throw new RunbookError(
+    'PRECONDITION_FAILED',
+    `${name} does not serve as ${kindName(kind)} primary; ${consequence}.`,
+    {
+      cluster: name,
+      observed: describeReplication(state),
+      needed: 'primary, running',
+      next: `Find out which cluster clients write to. Retry only where ${name} serves again.`,
+    },
+  );
+}
+
+/** Standby nodes tell their old mode for a while: what they say counts when that is over. */
+export async function demandNoNodePrimary(
+  access: ClusterAccess,
+  kind: ReplicationKind,
+  execution: Execution,
+  budgetMs: number,
+): Promise<RoleOpinions> {
+  const { name } = access.entry;
+  let said: RoleOpinions = { active: undefined, nodes: [] };
+  await awaitState(execution, {
+    read: async () => (said = await askRole(access, execution.signal, kind)),
+    // The active node is known at once; it does not lag.
+    until: ({ active, nodes }) => active === 'primary' || !nodes.includes('primary'),
+    budgetMs,
+    describe: opinionsText,
+    needed: `no node of ${name} says primary`,
+    cluster: name,
+  }).catch((error: unknown) => {
+    if (!isRunbookError(error, 'CONFIRMATION_TIMEOUT')) throw error;
+  });
+  if (!said.nodes.includes('primary')) return said;
+  throw new RunbookError('STATE_DIVERGED', `A node of ${name} still says that it is ${kindName(kind)} primary.`, {
+    cluster: name,
+    observed: opinionsText(said),
+    needed: 'no node says primary',
+    next: `Keep ${name} fenced, and fence it again where it is let out. Look at the node that says primary; retry once it has heard of the demotion.`,
+  });
+}
+
+export function opinionsText({ active, nodes }: RoleOpinions): string {
+  return `active node ${active ?? 'silent'}; nodes ${nodes.join(', ')}`;
+}

@@ -1,0 +1,284 @@
+import type { ChangeResult, DemoteResult, RunbookActivities } from '../../src/contracts/activities';
+import type { ReplicationObservation, WalIndex } from '../../src/contracts/observations';
+import type { AllowedOperation, GatedOperation, RunbookPlan } from '../../src/contracts/plan';
+import type { Finding } from '../../src/contracts/run-facts';
+import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
+import { RunbookError, isRunbookError } from '../../src/errors';
+import type { ActivityDependencies } from '../dependencies';
+import { demandSameOutage } from '../approvals/approval-age';
+import { gateOf, lastGateOf, otherSideOf, verifyBeginning, verifyOperation } from '../approvals/authority';
+import type { ClusterAccess, Clusters } from '../clusters';
+import { executeChange } from '../execution';
+import { identityOfLost } from '../plans/failover-plan';
+import { inPlaceOf } from '../plans/promotion-plan';
+import { describeReplication, isAlive } from '../observe';
+import { primaryClusterAddrOf } from '../joining/onboarding-primary';
+import { kindName, readKind } from '../joining/onboarding-read';
+import { awaitClusterId, openOperationToken, readClusterId } from '../tokens/operation-token';
+import { CHANGE_TIMEOUT_MS, beforeSending, readActConfirm, resultOf, withCredential } from '../read-act-confirm';
+import { demandNoLoss, lastWriteToReach, latest } from '../evidence/no-loss';
+import { attestPromotion } from './primary-changes';
+import type { Means, Sides } from './other-side';
+import {
+  awaitTold,
+  demandGone,
+  demandNoNodePrimary,
+  demandServing,
+  refusePrimaryMember,
+  refuseSecondPrimary,
+} from './other-side';
+import type { ProofMemory } from './prove-not-primary';
+import { proveNotPrimary } from './prove-not-primary';
+
+type Demotion = Parameters<RunbookActivities['demotePrimary']>[0];
+type Promotion = Parameters<RunbookActivities['promoteSecondary']>[0];
+
+/**
+ * Refusals of a promotion that mean "not in sync yet": waited for within the budget, and never turned into force.
+ * Performance replication says it with 503, or with 400 by another reading (facts 2, row 32).
+ */
+const NOT_YET: Readonly<Record<ReplicationKind, readonly string[]>> = {
+  dr: ['NOT_CAUGHT_UP', 'SERVICE_UNAVAILABLE', 'NO_ACTIVE_NODE', 'UNREACHABLE', 'TEMPORAL_UNAVAILABLE'],
+  performance: [
+    ...['NOT_CAUGHT_UP', 'SERVICE_UNAVAILABLE', 'NO_ACTIVE_NODE', 'UNREACHABLE', 'TEMPORAL_UNAVAILABLE'],
+    'BAD_REQUEST',
+  ],
+};
+
+/** The two role changes of both kinds of replication (interface 4.1, 4.2: `primary/demote`, `secondary/promote`). */
+export function createRoleActivities(
+  dependencies: ActivityDependencies,
+  clusters: Clusters,
+): Pick<RunbookActivities, 'demotePrimary' | 'promoteSecondary'> {
+  return {
+    demotePrimary: executeChange((input, execution) => demotePrimary({ dependencies, clusters, execution }, input)),
+    promoteSecondary: executeChange((input, execution) =>
+      promoteSecondary({ dependencies, clusters, execution }, input),
+    ),
+  };
+}
+
+async function demotePrimary(means: Means, input: Demotion): Promise<DemoteResult> {
+  const { dependencies, clusters, execution } = means;
+  const { deployment, kind, cluster, otherCluster, authority, former = false } = input;
+  const { inventory } = dependencies;
+  const { signal, run } = execution;
+  const { demoteMs } = clusters.deployment(deployment).limits;
+  const [access, other] = [clusters.of(deployment, cluster), clusters.of(deployment, otherCluster)];
+  const [on, successor] = await Promise.all(
+    ([access, other] as const).map(async (each) => ({
+      cluster: each.entry.name,
+      clusterId: await awaitClusterId(each, execution, demoteMs),
+    })),
+  );
+  if (!on || !successor) throw new TypeError('two clusters have two IDs');
+  const doing = { operation: `${kind}.primary.demote`, on, with: successor } as const;
+  const { choices } = await verifyOperation(inventory, run, deployment, authority, doing);
+  const token = await access.credential();
+  let walBefore: string | undefined;
+
+  const changed = await readActConfirm(execution, {
+    read: () => readKind(access, kind, signal),
+    until: ({ mode }) => mode === 'secondary',
+    budgetMs: demoteMs,
+    describe: describeReplication,
+    needed: `${cluster} is a ${kindName(kind)} secondary`,
+    cluster,
+    allow: (state) => {
+      demandRole(input, 'primary', state);
+      walBefore = state.lastWal ?? walBefore;
+    },
+    act: async () => {
+      // The last look before the point of no return.
+      await beforeSending(async () => {
+        const mayLose = former || choices['acceptLoss'] === 'bounded';
+        const pair = { deployment, kind, primary: cluster, successor: otherCluster } as const;
+        const written = mayLose ? undefined : await lastWriteToReach(clusters, execution, pair);
+        await verifyBeginning(inventory, run, deployment, authority, doing);
+        if (former) await demandServing(other, kind, signal, `${cluster} was not demoted`);
+        else await demandSuccessor(means, input, latest(input.reached, written));
+      });
+      execution.throwIfCancelled();
+      return access.client[kind].primary.demote({ token, signal, timeoutMs: CHANGE_TIMEOUT_MS });
+    },
+  });
+  if (former) await demandNoNodePrimary(access, kind, execution, demoteMs);
+  else await refuseSecondPrimary(means, input, changed.state.setId);
+  const seen = former ? '' : `; no other ${kindName(kind)} primary in its set`;
+  return { ...resultOf(changed, `${cluster}: ${describeReplication(changed.state)}${seen}`), walBefore };
+}
+
+async function promoteSecondary(means: Means, input: Promotion): Promise<ChangeResult> {
+  const { dependencies, clusters, execution } = means;
+  const { deployment, kind, cluster } = input;
+  const { signal, run } = execution;
+  const { promoteMs } = clusters.deployment(deployment).limits;
+  const access = clusters.of(deployment, cluster);
+  const clusterId = await awaitClusterId(access, execution, promoteMs);
+  const approved = await approvedPromotion(means, input, clusterId);
+  const memory: ProofMemory = { kind };
+  let setId: string | undefined;
+  let findings: readonly Finding[] = [];
+
+  const changed = await readActConfirm(execution, {
+    read: () => readKind(access, kind, signal),
+    until: ({ mode }) => mode === 'primary',
+    budgetMs: promoteMs,
+    describe: describeReplication,
+    needed: `${cluster} is ${kindName(kind)} primary`,
+    cluster,
+    allow: (state) => {
+      demandRole(input, 'secondary', state);
+      setId = state.setId;
+    },
+    notYet: ({ code }) => NOT_YET[kind].includes(code),
+    act: async () => {
+      findings = await beforeSending(async () => {
+        const silent = kind === 'dr' ? await refusePrimaryMember(means, input) : [];
+        if (kind === 'performance') await refuseSecondPrimary(means, input, setId);
+        await (input.mode === 'planned' ? demandDemoted : demandLost)(means, input, approved, memory);
+        return silent;
+      });
+      const primaryClusterAddr = primaryClusterAddrOf(access.entry);
+      const parameters = { primaryClusterAddr, ...(input.mode === 'forced' ? { force: true } : {}) };
+      if (kind === 'performance') {
+        const options = await withCredential(access, execution);
+        execution.throwIfCancelled();
+        return access.client.performance.secondary.promote(parameters, options);
+      }
+      // Opened last: it is in the memory of this process for no longer than the call.
+      const drOperationToken = await openOperationToken(
+        dependencies,
+        run,
+        access,
+        clusterId,
+        input.token,
+        'dr.promote',
+      );
+      execution.throwIfCancelled();
+      const options = { signal, timeoutMs: CHANGE_TIMEOUT_MS };
+      return access.client.dr.secondary.promote({ drOperationToken, ...parameters }, options);
+    },
+  });
+  const result = resultOf(changed, `${cluster}: ${describeReplication(changed.state)}`);
+  const told = findings.length === 0 ? result : { ...result, findings };
+  return attestPromotion(dependencies, run, { deployment, cluster }, told);
+}
+
+interface ApprovedPromotion {
+  readonly plan: RunbookPlan;
+  readonly operation: GatedOperation;
+}
+
+/** The plan that lets this cluster be promoted in the place of the other one, as both are now. */
+async function approvedPromotion(means: Means, input: Promotion, clusterId: string): Promise<ApprovedPromotion> {
+  const { dependencies, clusters, execution } = means;
+  const { deployment, kind, cluster, otherCluster, authority, mode } = input;
+  const on = { cluster, clusterId };
+  const verify = async (doing: AllowedOperation): Promise<ApprovedPromotion> => ({
+    plan: await verifyOperation(dependencies.inventory, execution.run, deployment, authority, doing),
+    operation: doing.operation,
+  });
+  if (kind === 'performance') {
+    const operation = `performance.secondary.${mode === 'forced' ? 'promote-force' : 'promote'}` as const;
+    const approved = await verify({ operation, on, detail: inPlaceOf(otherCluster) });
+    const planned = approved.plan.choices['mode'] !== 'unplanned';
+    if (planned !== (mode === 'planned')) throw otherMode(cluster, planned);
+    return approved;
+  }
+  const other = clusters.of(deployment, otherCluster);
+  if (mode === 'planned') {
+    const operation = 'dr.secondary.promote-after-demotion';
+    const named = otherSideOf(deployment, authority, { operation, on }, otherCluster);
+    const told = await clusterIdIfTold(other, execution.signal);
+    // It may be gone since its demotion: then the plan's word for it has to do.
+    return verify({ operation, on, with: told === undefined ? named : { cluster: otherCluster, clusterId: told } });
+  }
+  const operation = mode === 'forced' ? 'dr.secondary.promote-force' : 'dr.secondary.promote';
+  const { setId } = await awaitTold(means, clusters.of(deployment, cluster));
+  return verify({ operation, on, with: identityOfLost(other.entry, setId) });
+}
+
+/** Planned: the other cluster is proven to be no primary, and nothing of what it wrote is missing here. */
+async function demandDemoted(
+  { dependencies, clusters, execution }: Means,
+  input: Promotion,
+  { plan, operation }: ApprovedPromotion,
+  memory: ProofMemory,
+): Promise<void> {
+  const { deployment, kind, cluster, otherCluster } = input;
+  const [candidate, other] = [clusters.of(deployment, cluster), clusters.of(deployment, otherCluster)];
+  const proof = { deployment, gate: lastGateOf(plan, operation), candidate, other };
+  await proveNotPrimary(dependencies, execution.run, proof, execution.signal, memory);
+  // The old primary has every write: promoted back it needs no evidence.
+  const back = plan.operations.some(
+    (each) => each.operation === `${kind}.primary.demote` && each.on.cluster === cluster,
+  );
+  if (back || plan.choices['acceptLoss'] === 'bounded') return;
+  await demandNoLoss(dependencies, execution, { deployment, kind, oldPrimary: other, newPrimary: candidate });
+}
+
+/** Unplanned: the other cluster is gone, and it is this outage that people approved to end. */
+async function demandLost(
+  means: Means,
+  input: Promotion,
+  { plan, operation }: ApprovedPromotion,
+  memory: ProofMemory,
+): Promise<void> {
+  const { dependencies, clusters, execution } = means;
+  const { deployment, kind, cluster, authority } = input;
+  await demandGone(means, input, plan, memory);
+  const judged = { deployment, gate: gateOf(operation), requestedBy: plan.requestedBy, authority };
+  const state = await readKind(clusters.of(deployment, cluster), kind, execution.signal);
+  await demandSameOutage(dependencies.inventory, execution.run, judged, state);
+}
+
+async function clusterIdIfTold(access: ClusterAccess, signal: AbortSignal): Promise<string | undefined> {
+  try {
+    return await readClusterId(access, signal);
+  } catch (error) {
+    if (!isRunbookError(error) || error.code === 'STATE_DIVERGED' || error.code === 'REQUEST_CANCELLED') throw error;
+    return undefined;
+  }
+}
+
+/** The successor must be there and must be a live secondary that has every write up to `wal`, as far as one look can tell. */
+async function demandSuccessor(
+  { clusters, execution }: Means,
+  { deployment, kind, cluster, otherCluster }: Sides,
+  wal: WalIndex | undefined,
+): Promise<void> {
+  const { heartbeatAgeMs } = clusters.deployment(deployment).limits;
+  const seen = await readKind(clusters.of(deployment, otherCluster), kind, execution.signal);
+  const ready =
+    seen.mode === 'secondary' &&
+    seen.state === 'stream-wals' &&
+    isAlive(seen, heartbeatAgeMs) &&
+    (wal === undefined || BigInt(seen.lastRemoteWal ?? '0') >= BigInt(wal));
+  if (ready) return;
+  throw new RunbookError('PRECONDITION_FAILED', `${otherCluster} could not take over; ${cluster} was not demoted.`, {
+    cluster: otherCluster,
+    observed: describeReplication(seen),
+    needed: `secondary, stream-wals, connected, fresh heartbeat${wal === undefined ? '' : `, last remote WAL at least ${wal}`}`,
+    next: `Find out why ${otherCluster} is not ready, then retry.`,
+  });
+}
+
+function demandRole({ kind, cluster }: Sides, needed: 'primary' | 'secondary', state: ReplicationObservation): void {
+  if (state.mode === needed) return;
+  throw new RunbookError('PRECONDITION_FAILED', `${cluster} is no ${kindName(kind)} ${needed}.`, {
+    cluster,
+    observed: describeReplication(state),
+    needed,
+    retryable: state.mode === 'unknown',
+  });
+}
+
+function otherMode(cluster: string, planned: boolean): RunbookError {
+  const observed = `the plan promotes ${cluster} ${planned ? 'after a demotion' : 'because its primary is gone'}`;
+  return new RunbookError('NOT_APPROVED', `This is not approved: ${observed}.`, {
+    observed,
+    needed: 'a promotion as the plan has it',
+    next: 'Start the runbook again; its gates ask for what is missing.',
+  });
+}
