@@ -105,8 +105,8 @@ describe('outcomes of activities', () => {
         ...(failure && { failure }),
         ...(timedOut && { timedOut }),
       });
-      const { type, state, failure } = readHistory(history.build()).activities[0] ?? {};
-      return { type, state, outcomeKnown: failure?.outcomeKnown };
+      const [seen] = readHistory(history.build()).activities;
+      return { type: seen?.type, state: seen?.state, outcomeKnown: seen?.failure?.outcomeKnown };
     };
     const failed = { type: 'promoteSecondary', state: 'failed' };
     expect(promote()).toEqual({ type: 'promoteSecondary', state: 'completed' });
