@@ -1,15 +1,36 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
 import { setMaxListeners } from 'node:events';
-import { ApplicationFailure, CancelledFailure, Context } from '@temporalio/activity';
-import type { StepContext } from '../src/contracts/run-facts';
+import { ApplicationFailure, CancelledFailure } from '@temporalio/activity';
+import type { Context } from '@temporalio/activity';
+import type {
+  ActivityExecuteInput,
+  ActivityInboundCallsInterceptor,
+  ActivityInterceptorsFactory,
+  Next,
+} from '@temporalio/worker';
+import { z } from 'zod';
+import { changesSomething } from '../src/contracts/activity-kinds';
+import { payloadConverter } from '../src/contracts/payload-converter';
 import { RunbookError, isRunbookError } from '../src/errors';
 import { redact } from '../src/keys';
 import type { RunContext } from '../src/keys';
+import { Clusters } from './clusters';
+import type { ActivityDependencies } from './dependencies';
 import { GivenUp } from './given-up';
 import { checkInput } from './inputs';
 
 const HEARTBEAT_MS = 1_500;
 /** Another attempt begins 9 s after the last heartbeat that arrived, and the SDK holds one back for up to 4 s. */
 const STANDSTILL_MS = 2 * HEARTBEAT_MS;
+
+/** What the workflow's interceptor writes into the header of each activity of a step, as far as it is read here. */
+const STEP = z.looseObject({
+  number: z.int(),
+  attempt: z.int(),
+  originalRunId: z.string(),
+  acknowledgedRunId: z.string().optional(),
+});
+type StepHeader = z.infer<typeof STEP>;
 
 /**
  * Whether a request may have been sent whose effect is not known: its answer was lost in this attempt, or an attempt
@@ -21,13 +42,15 @@ export interface Doubt {
   since: number;
 }
 
-/** What an activity's body is given. */
+/** One attempt of an activity. */
 export interface Execution {
   /** Aborted when the activity is cancelled or its worker stops. */
   readonly signal: AbortSignal;
   /** The run in whose name this activity acts, from the activity's own context and never from input. */
   readonly run: RunContext;
-  /** Kept by `readActConfirm`, read by {@link executeChange}. */
+  /** The step that it serves; undefined beside the steps, where an activity changes nothing. */
+  readonly step: StepHeader | undefined;
+  /** Kept by `readActConfirm`, read where an error leaves the activity. */
   readonly doubt: Doubt;
   /** Shown in the pending activity until it ends. Never holds a secret. */
   progress(text: string): void;
@@ -42,87 +65,142 @@ export interface Execution {
   mayBeGivenUp(): Promise<boolean>;
 }
 
+/** What an activity works with: its attempt, and what the worker was given. */
+export interface ActivityContext extends Execution, ActivityDependencies {
+  readonly clusters: Clusters;
+}
+
+const executions = new AsyncLocalStorage<ActivityContext>();
+
+/** What the activity works with that is under way here. */
+export function currentExecution(): ActivityContext {
+  const found = executions.getStore();
+  if (found === undefined) throw new TypeError('not inside of an activity');
+  return found;
+}
+
 /**
- * Wraps the body of an activity: heartbeats from a timer so that a dead worker is noticed within seconds, and turns
- * every error into an ApplicationFailure of the project's codes, redacted.
+ * What every activity is wrapped in, for the worker: it checks the input, refuses to change anything after a reset until an
+ * operator acknowledged it, heartbeats from a timer so that a dead worker is noticed within seconds, and turns every error
+ * into an ApplicationFailure of the project's codes, redacted.
  */
-export function execute<I extends object, R>(
-  body: (input: I, execution: Execution) => Promise<R>,
-): (input: I) => Promise<R> {
-  return async (input) => {
-    const context = Context.current();
-    const { info } = context;
-    const { workflowExecution: workflow, workflowNamespace: ns } = info;
-    if (workflow === undefined || ns === undefined) throw toFailure(startedAlone());
+export function interceptActivities(dependencies: ActivityDependencies): ActivityInterceptorsFactory {
+  const given = { ...dependencies, clusters: new Clusters(dependencies) };
+  return (context) => ({ inbound: new ActivityBorder(context, given) });
+}
+
+class ActivityBorder implements ActivityInboundCallsInterceptor {
+  readonly #context: Context;
+  readonly #given: ActivityDependencies & { readonly clusters: Clusters };
+
+  constructor(context: Context, given: ActivityDependencies & { readonly clusters: Clusters }) {
+    this.#context = context;
+    this.#given = given;
+  }
+
+  async execute(input: ActivityExecuteInput, next: Next<ActivityInboundCallsInterceptor, 'execute'>): Promise<unknown> {
+    const { info, cancellationSignal: signal } = this.#context;
+    const changes = changesSomething(info.activityType);
     try {
-      checkInput(info.activityType, input);
+      const run = runOf(this.#context);
+      const step = stepOf(input.headers['step']);
+      checkInput(info.activityType, input.args[0]);
+      if (changes) refuseAfterReset(run, step);
+      return await this.#heartbeating(run, step, async (execution) => {
+        try {
+          return await executions.run(execution, () => next(input));
+        } catch (error) {
+          throw changes && execution.doubt.mayHaveSent && isRunbookError(error)
+            ? error.with({ outcomeKnown: false })
+            : error;
+        }
+      });
     } catch (error) {
+      if (signal.aborted && isCancellationOf(error)) throw new CancelledFailure('cancelled');
       throw toFailure(error);
     }
+  }
+
+  async #heartbeating<T>(
+    run: RunContext,
+    step: StepHeader | undefined,
+    body: (execution: ActivityContext) => Promise<T>,
+  ): Promise<T> {
+    const { info, cancellationSignal: signal } = this.#context;
     // One activity reads many nodes at once, each request listening for its own cancellation.
-    setMaxListeners(0, context.cancellationSignal);
+    setMaxListeners(0, signal);
     let progress = '';
-    const givenUp = new GivenUp(context, STANDSTILL_MS);
-    const beat = () => {
+    const givenUp = new GivenUp(this.#context, STANDSTILL_MS);
+    const timer = setInterval(() => {
       givenUp.turn();
-      context.heartbeat({ progress });
-    };
-    const timer = setInterval(beat, HEARTBEAT_MS);
-    const execution: Execution = {
-      signal: context.cancellationSignal,
-      run: { ns, wid: workflow.workflowId, rid: workflow.runId },
-      doubt: { mayHaveSent: info.attempt > 1, since: performance.now() },
-      progress: (text) => {
-        progress = redact(text);
-      },
-      throwIfCancelled: () => {
-        if (context.cancellationSignal.aborted) throw new CancelledFailure('cancelled before the call was sent');
-      },
-      throwIfGivenUp: () => givenUp.throwIfSo(),
-      mayBeGivenUp: () => givenUp.mayBeReplaced(),
-    };
+      this.#context.heartbeat({ progress });
+    }, HEARTBEAT_MS);
     try {
-      return await body(input, execution);
-    } catch (error) {
-      if (context.cancellationSignal.aborted && isCancellationOf(error)) throw new CancelledFailure('cancelled');
-      throw toFailure(error);
+      return await body({
+        ...this.#given,
+        signal,
+        run,
+        step,
+        doubt: { mayHaveSent: info.attempt > 1, since: performance.now() },
+        progress: (text) => {
+          progress = redact(text);
+        },
+        throwIfCancelled: () => {
+          if (signal.aborted) throw new CancelledFailure('cancelled before the call was sent');
+        },
+        throwIfGivenUp: () => givenUp.throwIfSo(),
+        mayBeGivenUp: () => givenUp.mayBeReplaced(),
+      });
     } finally {
       clearInterval(timer);
     }
-  };
+  }
 }
 
-/** As {@link execute}, for what changes something: refuses after a reset until an operator acknowledged it. */
-export function executeChange<I extends { readonly step: StepContext }, R>(
-  body: (input: I, execution: Execution) => Promise<R>,
-): (input: I) => Promise<R> {
-  return execute((input: I, execution) => {
-    const { originalRunId, acknowledgedRunId } = input.step;
-    if (originalRunId !== execution.run.rid && acknowledgedRunId !== execution.run.rid) {
-      throw new RunbookError(
-        'RUN_WAS_RESET',
-        'This run is a reset of an earlier one: what was done since then is not in its memory.',
-        {
-          observed: `run ${execution.run.rid}, reset from ${originalRunId}`,
-          needed: 'a decision that acknowledges the reset',
-          next: 'Read the state of the deployment, then decide retry: the activity reads the state again before it acts.',
-        },
-      );
-    }
-    return body(input, execution).catch((error: unknown) => {
-      throw execution.doubt.mayHaveSent && isRunbookError(error) ? error.with({ outcomeKnown: false }) : error;
-    });
-  });
-}
-
-/** Whoever may start activities may start one alone; it has no history in which anything could be proven. */
-function startedAlone(): RunbookError {
-  return new RunbookError('NOT_APPROVED', 'This activity was started alone: it belongs to no run.', {
+/** @throws RunbookError NOT_APPROVED for an activity that was started alone: nothing could be proven in its history */
+function runOf({ info }: Context): RunContext {
+  const { workflowExecution: workflow, workflowNamespace: ns } = info;
+  if (workflow !== undefined && ns !== undefined) return { ns, wid: workflow.workflowId, rid: workflow.runId };
+  throw new RunbookError('NOT_APPROVED', 'This activity was started alone: it belongs to no run.', {
     observed: 'no workflow execution',
     needed: 'an activity of a run',
     next: 'Start the runbook. Whoever started this activity may do more in this namespace than anybody needs to.',
   });
 }
+
+function stepOf(header: ActivityExecuteInput['headers'][string] | undefined): StepHeader | undefined {
+  return STEP.safeParse(header && payloadConverter.fromPayload(header)).data;
+}
+
+function refuseAfterReset({ rid }: RunContext, step: StepHeader | undefined): void {
+  if (step === undefined)
+    throw new RunbookError('INVALID_INPUT', 'This activity was not told which step of its run it serves.', {
+      observed: 'no header of a step, or one of another shape',
+      needed: 'an activity of a step of a runbook of this version',
+      next: 'Nothing was done. Where a run of this program gave it, its version and that of the worker differ.',
+    });
+  const { originalRunId, acknowledgedRunId } = step;
+  if (originalRunId === rid || acknowledgedRunId === rid) return;
+  throw new RunbookError(
+    'RUN_WAS_RESET',
+    'This run is a reset of an earlier one: what was done since then is not in its memory.',
+    {
+      observed: `run ${rid}, reset from ${originalRunId}`,
+      needed: 'a decision that acknowledges the reset',
+      next: 'Read the state of the deployment, then decide retry: the activity reads the state again before it acts.',
+    },
+  );
+}
+
+/** An activity as it was written before {@link currentExecution}: gives its body what that gives. */
+export function execute<I extends object, R>(
+  body: (input: I, execution: Execution) => Promise<R>,
+): (input: I) => Promise<R> {
+  return (input) => body(input, currentExecution());
+}
+
+/** As {@link execute}: that it changes something stands in the table of kinds. */
+export const executeChange = execute;
 
 function isCancellationOf(error: unknown): boolean {
   return (

@@ -1,4 +1,3 @@
-import type { RunbookActivities } from '../src/contracts/activities';
 import { createAssessmentActivities } from './plans/assessment';
 import { createBatchTokenActivities } from './tokens/batch-tokens';
 import { createCeremonyActivities } from './ceremony/ceremony';
@@ -32,12 +31,20 @@ import { createRehearsalActivities } from './ceremony/rehearsal';
 import { Clusters } from './clusters';
 
 export type { ActivityDependencies } from './dependencies';
+export { interceptActivities } from './execution';
 export { sweepLedger } from './ceremony/alarms';
 
-/** Every activity of the workers, over what the worker was given. */
-export function createActivities(dependencies: ActivityDependencies): RunbookActivities {
+/** Activities as plain functions. The others are made by their factories, until they are plain too. */
+const activities = {};
+
+/** What the workers offer, by the names under which Temporal knows it. Workflows import this as a type. */
+export type RunbookActivities = ReturnType<typeof createActivities>;
+
+/** Every activity of the workers. They run inside of {@link interceptActivities} only. */
+export function createActivities(dependencies: ActivityDependencies) {
   const clusters = new Clusters(dependencies);
   return {
+    ...activities,
     ...createAssessmentActivities(dependencies, clusters),
     ...createBatchTokenActivities(dependencies, clusters),
     ...createCeremonyActivities(dependencies, clusters),

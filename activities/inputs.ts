@@ -1,5 +1,6 @@
 import { z } from 'zod';
-import type { OfKind, RunbookActivities } from '../src/contracts/activities';
+import type { OfKind } from '../src/contracts/activities';
+import type { RunbookActivities } from '.';
 import { clusterName, deploymentName } from '../src/contracts/names';
 import {
   activationForm,
@@ -127,7 +128,6 @@ const MEMBERS = {
   secondaries: list(clusterName),
   secondary: clusterName,
   signals: list(z.looseObject({ signal: text(200), arrival: positive }), MOST_ARRIVALS),
-  step: z.looseObject({ name: text(1_000), number: z.int(), attempt: z.int(), originalRunId: text(200) }).partial(),
   targets: list(z.looseObject({ cluster: clusterName, uses: list(tokenUse) })),
   to: clusterName,
   token: verified,

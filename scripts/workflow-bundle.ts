@@ -5,6 +5,7 @@ import { dirname, join } from 'node:path';
 import { bundleWorkflowCode } from '@temporalio/worker';
 import type { Logger } from '@temporalio/worker';
 import { projectRoot } from '../src/dev-server/locations';
+import { workflowSources } from '../src/worker/workflow-code';
 
 /** Where the build puts the bundle, relative to the project's root. */
 export const BUNDLE_PATH = join('dist', 'workflow-bundle.js');
@@ -19,7 +20,7 @@ export async function writeWorkflowBundle(outFile: string, logger?: Logger): Pro
   const root = projectRoot();
   const payloadConverterPath = join(root, 'src', 'contracts', 'payload-converter.ts');
   const { code } = await bundleWorkflowCode({
-    workflowsPath: join(root, 'workflows', 'index.ts'),
+    ...workflowSources(),
     ...(existsSync(payloadConverterPath) ? { payloadConverterPath } : {}),
     ...(logger === undefined ? {} : { logger }),
   });

@@ -1,5 +1,4 @@
 import type { ChangeResult } from '../../src/contracts/activities';
-import type { StepContext } from '../../src/contracts/run-facts';
 import { deploymentWorkflowId } from '../../src/contracts/names';
 import { RunbookError, isRunbookError } from '../../src/errors';
 import type { HookEntry, HookName } from '../../src/inventory';
@@ -20,7 +19,6 @@ interface HookRequest {
   readonly hook: HookName;
   readonly from: string;
   readonly to: string;
-  readonly step: StepContext;
 }
 
 /**
@@ -64,7 +62,7 @@ function carryOut(entry: HookEntry, facts: HookFacts, { signal }: Execution): Pr
 }
 
 /** @throws RunbookError UNKNOWN_CLUSTER, PRECONDITION_FAILED, INVALID_INPUT: nothing was begun */
-function factsOf(clusters: Clusters, { hook, deployment, step, ...given }: HookRequest, { run }: Execution): HookFacts {
+function factsOf(clusters: Clusters, { hook, deployment, ...given }: HookRequest, { run, step }: Execution): HookFacts {
   const [from, to] = [given.from, given.to].map((name) => clusters.of(deployment, name).entry.name);
   const lock = deploymentWorkflowId(deployment);
   if (run.wid !== lock)
@@ -73,7 +71,7 @@ function factsOf(clusters: Clusters, { hook, deployment, step, ...given }: HookR
       needed: lock,
       next: 'Start the runbook that this hook belongs to.',
     });
-  if (from === undefined || to === undefined || ![step.number, step.attempt].every(Number.isSafeInteger))
+  if (from === undefined || to === undefined || step === undefined)
     throw new RunbookError('INVALID_INPUT', 'The step of the hook has no number. Nothing was begun.');
   const key = `${run.rid}/${step.number}/${step.attempt}/${hook}`;
   return { hook, deployment, from, to, workflowId: lock, runId: run.rid, step: STEPS[hook](from), key };

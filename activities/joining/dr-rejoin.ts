@@ -100,7 +100,7 @@ export function createRejoinActivities(dependencies: ActivityDependencies, clust
       return { observed: `${secondary}: ${opinionsText(said)}; ${primary} serves`, at: Date.now(), silentNodes };
     }),
 
-    unfenceFormerPrimary: executeChange(async ({ deployment, primary, secondary, authority, step }, execution) => {
+    unfenceFormerPrimary: executeChange(async ({ deployment, primary, secondary, authority }, execution) => {
       const { run } = execution;
       const { limits } = clusters.deployment(deployment);
       const [access, other] = [clusters.of(deployment, secondary), clusters.of(deployment, primary)];
@@ -109,7 +109,7 @@ export function createRejoinActivities(dependencies: ActivityDependencies, clust
       const doing = { operation: 'hook.unfence', on, with: successor } as const;
       await verifyOperation(inventory, run, deployment, authority, doing);
       await requireDemoted(access, other, execution, limits.demoteMs);
-      return runHook(clusters, { deployment, hook: 'unfence', from: secondary, to: primary, step }, execution);
+      return runHook(clusters, { deployment, hook: 'unfence', from: secondary, to: primary }, execution);
     }),
   };
 }

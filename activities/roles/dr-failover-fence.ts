@@ -17,7 +17,7 @@ type Fencing = Parameters<FailoverActivities['fenceLostPrimary']>[0];
  */
 export async function fenceLostPrimary(
   means: Means,
-  { deployment, from, to, authority, step }: Fencing,
+  { deployment, from, to, authority }: Fencing,
 ): Promise<ChangeResult> {
   const { dependencies, clusters, execution } = means;
   const { inventory } = dependencies;
@@ -37,5 +37,5 @@ export async function fenceLostPrimary(
     const state = await readKind(access, 'dr', execution.signal);
     await demandSameOutage(inventory, execution.run, judged, state);
   });
-  return runHook(clusters, { deployment, hook: 'fence', from, to, step }, execution);
+  return runHook(clusters, { deployment, hook: 'fence', from, to }, execution);
 }

@@ -2,7 +2,7 @@ import type { temporal } from '@temporalio/proto';
 import type { ReplicationKind } from '../contracts/runbook-inputs';
 import { ERROR_CODES } from '../errors';
 import type { Fields } from './history-values';
-import { fieldsOf, firstValue, numberOf, textOf, timestampMs } from './history-values';
+import { fieldsOf, firstValue, listOf, numberOf, payloadValue, textOf, timestampMs } from './history-values';
 
 type Failure = temporal.api.failure.v1.IFailure;
 type Event = temporal.api.history.v1.IHistoryEvent;
@@ -29,6 +29,8 @@ export interface ActivityRecord {
   readonly scheduledEventId: number;
   readonly input: Fields;
   readonly step?: StepPosition;
+  /** Facts of the run since the activity before. */
+  readonly facts: readonly unknown[];
   readonly scheduledAt: number;
   /** When the last attempt began; the history holds it only once the activity is closed. */
   readonly startedAt?: number;
@@ -105,8 +107,7 @@ export function failureFacts(failure: Failure | null | undefined): FailureFacts 
   return failureFacts(failure.cause) ?? { code: 'Error', message: 'a failure without a type', outcomeKnown: false };
 }
 
-function stepPosition(input: Fields): StepPosition | undefined {
-  const step = fieldsOf(input['step']);
+function stepPosition(step: Fields): StepPosition | undefined {
   const name = textOf(step['name']);
   const number = numberOf(step['number']);
   return name === undefined || number === undefined
@@ -129,13 +130,16 @@ export class ActivityCollector {
     if (scheduled) {
       const input = fieldsOf(firstValue(scheduled.input));
       const scheduledEventId = Number(event.eventId ?? 0);
-      const step = stepPosition(input);
+      const header = scheduled.header?.fields?.['step'];
+      const told = fieldsOf(header && payloadValue(header));
+      const step = stepPosition(told);
       this.#byScheduledId.set(scheduledEventId, {
         record: {
           type: scheduled.activityType?.name ?? 'unknown',
           scheduledEventId,
           input,
           ...(step && { step }),
+          facts: listOf(told['facts']),
           scheduledAt: at,
           state: 'running',
           tries: 1,

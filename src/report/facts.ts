@@ -48,10 +48,9 @@ function carriedFacts(activities: readonly ActivityRecord[]): readonly unknown[]
   const key = (fact: unknown): string => JSON.stringify(fact);
   let composed: readonly unknown[] = [];
   const inSteps: unknown[] = [];
-  for (const activity of activities) {
-    const inStep = listOf(fieldsOf(activity.input['step'])['facts']);
-    if (activity.type !== 'composeReport') inSteps.push(...inStep);
-    else composed = mergeCarriedTwice(composed, mergeCarriedTwice(inStep, listOf(activity.input['facts']), key), key);
+  for (const { type, input, facts } of activities) {
+    if (type !== 'composeReport') inSteps.push(...facts);
+    else composed = mergeCarriedTwice(composed, mergeCarriedTwice(facts, listOf(input['facts']), key), key);
   }
   return [...inSteps, ...composed];
 }

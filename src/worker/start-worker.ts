@@ -5,7 +5,7 @@ import { NativeConnection, Worker } from '@temporalio/worker';
 import type { WorkflowBundleOption } from '@temporalio/worker';
 import type { Logger } from 'pino';
 import type { ActivityDependencies } from '../../activities';
-import { createActivities, sweepLedger } from '../../activities';
+import { createActivities, interceptActivities, sweepLedger } from '../../activities';
 import { ceremonyWorkflowId, deploymentWorkflowId, keyTaskQueue } from '../contracts/names';
 import { RunbookError } from '../errors';
 import { loadInventory, readSigningKey } from '../inventory';
@@ -125,6 +125,7 @@ async function prepare(
       log,
     };
     const activities = createActivities(dependencies);
+    const interceptors = { activity: [interceptActivities(dependencies)] };
     const common = {
       connection,
       namespace,
@@ -136,12 +137,17 @@ async function prepare(
     const main = await Worker.create({
       ...common,
       ...code,
+      interceptors: { ...code.interceptors, ...interceptors },
       taskQueue: settings.taskQueue,
       maxCachedWorkflows: MAX_CACHED_WORKFLOWS,
       stickyQueueScheduleToStartTimeout: STICKY_TIMEOUT,
       ...WORKFLOW_TURN_LIMIT,
     });
-    const keys = await Worker.create({ ...common, taskQueue: keyTaskQueue(keyRecords.keyHome) });
+    const keys = await Worker.create({
+      ...common,
+      interceptors,
+      taskQueue: keyTaskQueue(keyRecords.keyHome),
+    });
     const sweeper = new KeySweeper({
       ...{ records: keyRecords, client: temporal, namespace, log },
       sweepLedger: () => sweepLedger(dependencies, namespace),

@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import type { WorkflowBundleOption } from '@temporalio/worker';
+import type { WorkerInterceptors, WorkflowBundleOption } from '@temporalio/worker';
 import { projectRoot } from '../dev-server/locations';
 
 /** Path of the payload converter, for workers and clients: it must be loadable by the SDK itself. */
@@ -25,7 +25,18 @@ export const REPLAY = {
 };
 
 /** The workflows as the SDK takes them: bundled at build time, or bundled at start. */
-export type WorkflowCode = { readonly workflowBundle: WorkflowBundleOption } | { readonly workflowsPath: string };
+export type WorkflowCode = { readonly interceptors?: Pick<WorkerInterceptors, 'workflowModules'> } & (
+  { readonly workflowBundle: WorkflowBundleOption } | { readonly workflowsPath: string }
+);
+
+/** The modules of the workflows' sources that are bundled: the interceptors are a part of the bundle too. */
+export function workflowSources(): { readonly workflowsPath: string; readonly workflowInterceptorModules: string[] } {
+  const folder = join(projectRoot(), 'workflows');
+  return {
+    workflowsPath: join(folder, 'index.ts'),
+    workflowInterceptorModules: [join(folder, 'engine', 'interceptors.ts')],
+  };
+}
 
 /** The bundle that the build made, or else the sources. */
 export function workflowCode(bundle?: WorkflowBundleOption): WorkflowCode {
@@ -35,5 +46,6 @@ export function workflowCode(bundle?: WorkflowBundleOption): WorkflowCode {
   // A program that runs from its sources must not run an old build's workflows.
   const compiled = __filename.endsWith('.js');
   if (compiled && existsSync(codePath)) return { workflowBundle: { codePath } };
-  return { workflowsPath: join(root, 'workflows', 'index.ts') };
+  const { workflowsPath, workflowInterceptorModules: workflowModules } = workflowSources();
+  return { workflowsPath, interceptors: { workflowModules } };
 }

@@ -6,9 +6,8 @@ import { createHash, randomUUID } from 'node:crypto';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { MockActivityEnvironment } from '@temporalio/testing';
-import { DefaultLogger } from '@temporalio/worker';
-import type { Authority, RunbookActivities } from '../../src/contracts/activities';
+import type { RunbookActivities } from '../../activities';
+import type { Authority } from '../../src/contracts/activities';
 import { GATE_NAMES, OPERATION_GATES } from '../../src/contracts/plan';
 import type { AllowedOperation, GatedOperation } from '../../src/contracts/plan';
 import { revokeSecondary } from '../../src/simulator/role-changes';
@@ -72,14 +71,11 @@ describe('every activity', () => {
   it('refuses to be started alone, outside of any run, before anything is read or sent', async () => {
     const before = bench.service.calls.length;
     for (const [name, activity] of Object.entries(bench.activities)) {
-      const environment = new MockActivityEnvironment(
-        { activityType: name, workflowExecution: undefined, inWorkflow: false },
-        { logger: new DefaultLogger('ERROR') },
-      );
-      const step = { name: 'a step', number: 1, attempt: 1, originalRunId: '' };
+      const info = { activityType: name, workflowExecution: undefined, inWorkflow: false };
+      const environment = bench.environment(info, { name: 'a step', number: 1, attempt: 1, originalRunId: '' });
       const alone = activity as (input: object) => Promise<unknown>;
       const failed = await environment
-        .run(alone, { deployment: DEPLOYMENT, cluster: 'east', step })
+        .run(alone, { deployment: DEPLOYMENT, cluster: 'east' })
         .then(() => undefined, failedOf);
       expect([name, failed?.code, failed?.retryable]).toEqual([name, 'NOT_APPROVED', false]);
     }

@@ -17,7 +17,7 @@ import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
 jest.mock('../../activities', () => {
   const actual = jest.requireActual<typeof Activities>('../../activities');
   const { killable } = jest.requireActual<typeof Killable>('../ceremony/killable');
-  return { ...actual, createActivities: (given: never) => killable(actual.createActivities(given)) };
+  return { ...actual, interceptActivities: (given: never) => killable(actual.interceptActivities(given)) };
 });
 
 const BASE = '/v1/sys/replication/dr/secondary/generate-operation-token';

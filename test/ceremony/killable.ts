@@ -7,7 +7,7 @@
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { CompleteAsyncError, Context } from '@temporalio/activity';
-import type { RunbookActivities } from '../../src/contracts/activities';
+import type { ActivityInterceptorsFactory } from '@temporalio/worker';
 import { Transport } from '../../src/vault/transport';
 
 class Attempt {
@@ -38,22 +38,27 @@ export function killBeforeReport(cluster: string): { remove(): void } {
   return { remove: () => void deadlines.delete(cluster) };
 }
 
-/** The activities, with a burst that can be killed. */
-export function killable(activities: RunbookActivities): RunbookActivities {
+/** What activities are wrapped in, with a burst that can be killed as a whole. */
+export function killable(border: ActivityInterceptorsFactory): ActivityInterceptorsFactory {
   freezeTransports();
-  return {
-    ...activities,
-    generateOperationToken: (input) => {
-      const attempt = new Attempt();
-      bursts.set(input.cluster, attempt);
-      attempt.death.catch(() => undefined);
-      return current.run(attempt, () =>
-        Promise.race([
-          runWith(attempt, () => reported(input.cluster, activities.generateOperationToken(input))),
-          attempt.death,
-        ]),
-      );
-    },
+  return (context) => {
+    const { inbound, ...others } = border(context);
+    const execute = inbound?.execute?.bind(inbound);
+    if (context.info.activityType !== 'generateOperationToken' || !execute) return { inbound, ...others };
+    return {
+      ...others,
+      inbound: {
+        execute: (input, next) => {
+          const attempt = new Attempt();
+          const { cluster } = input.args[0] as { readonly cluster: string };
+          bursts.set(cluster, attempt);
+          attempt.death.catch(() => undefined);
+          return current.run(attempt, () =>
+            Promise.race([runWith(attempt, () => reported(cluster, execute(input, next))), attempt.death]),
+          );
+        },
+      },
+    };
   };
 }
 

@@ -5,7 +5,7 @@ import { testOrders } from './played-orders';
 jest.mock('../../activities', () => {
   const actual = jest.requireActual<typeof Activities>('../../activities');
   const { killable } = jest.requireActual<typeof Killable>('./killable');
-  return { ...actual, createActivities: (given: never) => killable(actual.createActivities(given)) };
+  return { ...actual, interceptActivities: (given: never) => killable(actual.interceptActivities(given)) };
 });
 
 testOrders('odd');

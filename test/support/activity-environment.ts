@@ -7,13 +7,17 @@ import { WorkflowNotFoundError } from '@temporalio/client';
 import { defaultPayloadConverter } from '@temporalio/common';
 import type { Client } from '@temporalio/client';
 import type { temporal } from '@temporalio/proto';
+import type { Info } from '@temporalio/activity';
 import type Long from 'long';
 import { MockActivityEnvironment } from '@temporalio/testing';
 import { DefaultLogger } from '@temporalio/worker';
+import type { ActivityInterceptorsFactory } from '@temporalio/worker';
 import pino from 'pino';
 import { stringify } from 'yaml';
-import { createActivities } from '../../activities';
-import type { Authority, RunbookActivities } from '../../src/contracts/activities';
+import { createActivities, interceptActivities } from '../../activities';
+import type { ActivityDependencies } from '../../activities';
+import type { RunbookActivities } from '../../activities';
+import type { Authority } from '../../src/contracts/activities';
 import type { CeremonyTarget, OperationTokenReference } from '../../src/contracts/ceremony';
 import type { StepContext } from '../../src/contracts/run-facts';
 import type { SignalName, UpdateName } from '../../src/contracts/signals';
@@ -73,6 +77,8 @@ export interface CallOptions {
 export class ActivityBench {
   readonly run: RunContext = { ns: 'default', wid: `deployment:${DEPLOYMENT}`, rid: randomUUID() };
   readonly activities: RunbookActivities;
+  readonly #dependencies: ActivityDependencies;
+  readonly #border: ActivityInterceptorsFactory;
   /** Every text that left an activity: results, failures, heartbeats, log lines. */
   readonly emitted: string[] = [];
   /** The run's own history, for the activities that read it. */
@@ -110,7 +116,7 @@ export class ActivityBench {
     private readonly secrets: Map<string, string>,
     changeUnderWayMs?: number,
   ) {
-    this.activities = createActivities({
+    this.#dependencies = {
       inventory,
       keyRecords,
       sealKeyring,
@@ -121,7 +127,9 @@ export class ActivityBench {
       searchAttributesRegistered: false,
       changeUnderWayMs,
       log: pino({ level: 'debug' }, { write: (line) => void this.emitted.push(line) }),
-    });
+    };
+    this.activities = createActivities(this.#dependencies);
+    this.#border = interceptActivities(this.#dependencies);
   }
 
   static async start(options: BenchOptions = {}): Promise<ActivityBench> {
@@ -220,32 +228,36 @@ export class ActivityBench {
     this.secrets.set(name, value);
   }
 
-  /** Runs one activity as a worker would. Its input is completed with the step. */
+  /** What an activity runs in, as in a worker: with the header of a step of its run. */
+  environment(info: Partial<Info>, step?: object): MockActivityEnvironment {
+    return new MockActivityEnvironment(info, {
+      logger: new DefaultLogger('ERROR'),
+      client: this.#temporal(),
+      interceptors: [...(step ? [withStep(step)] : []), this.#border],
+    });
+  }
+
+  /** Runs one activity as a worker would. */
   async call<K extends keyof RunbookActivities>(
     name: K,
-    input: Omit<Input<K>, 'step'>,
+    input: Input<K>,
     options: CallOptions = {},
   ): Promise<Result<K>> {
     const run = options.run ?? this.run;
     this.#attempt = options.attempt ?? 1;
-    const environment = new MockActivityEnvironment(
-      {
-        activityType: name,
-        workflowNamespace: run.ns,
-        workflowExecution: { workflowId: run.wid, runId: run.rid },
-        ...(options.attempt === undefined ? {} : { attempt: options.attempt }),
-      },
-      { logger: new DefaultLogger('ERROR'), client: this.#temporal() },
-    );
-    environment.on('heartbeat', (details) => this.emitted.push(JSON.stringify(details)));
+    const info = {
+      activityType: name,
+      workflowNamespace: run.ns,
+      workflowExecution: { workflowId: run.wid, runId: run.rid },
+      ...(options.attempt === undefined ? {} : { attempt: options.attempt }),
+    };
     const step: StepContext = { name: 'a step', number: 1, attempt: 1, originalRunId: run.rid, ...options.step };
-    const activity = this.activities[name] as unknown as (complete: object) => Promise<Result<K>>;
+    const environment = this.environment(info, step);
+    environment.on('heartbeat', (details) => this.emitted.push(JSON.stringify(details)));
+    const activity = this.activities[name] as unknown as (input: object) => Promise<Result<K>>;
     try {
       options.onStart?.(() => environment.cancel());
-      const result: Result<K> = await environment.run<[object], Result<K>, typeof activity>(activity, {
-        ...input,
-        step,
-      });
+      const result: Result<K> = await environment.run<[object], Result<K>, typeof activity>(activity, input);
       this.emitted.push(JSON.stringify(result));
       return result;
     } catch (error) {
@@ -257,7 +269,7 @@ export class ActivityBench {
   /** As {@link call}, for an activity that must fail. */
   async failure<K extends keyof RunbookActivities>(
     name: K,
-    input: Omit<Input<K>, 'step'>,
+    input: Input<K>,
     options: CallOptions = {},
   ): Promise<Failed> {
     try {
@@ -416,6 +428,12 @@ export class ActivityBench {
       ? Promise.reject(new WorkflowNotFoundError('no such run', workflowId, undefined))
       : Promise.resolve({ ...open, status, raw });
   }
+}
+
+/** Tells an activity its step, as the workflows' interceptor does. */
+export function withStep(step: object): ActivityInterceptorsFactory {
+  const headers = { step: defaultPayloadConverter.toPayload(step) };
+  return () => ({ inbound: { execute: (input, next) => next({ ...input, headers }) } });
 }
 
 /** A signal's event, with the principal as a server with authentication stamps it. */

@@ -1,4 +1,4 @@
-import type { RunbookActivities } from '../../src/contracts/activities';
+import type { RunbookActivities } from '../../activities';
 
 /**
  * What keeps somebody who starts an activity himself from doing harm with it.

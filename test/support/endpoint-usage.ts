@@ -1,4 +1,5 @@
 import ts from 'typescript';
+import { ACTIVITY_KINDS } from '../../src/contracts/activity-kinds';
 import { RUNBOOK_NAMES } from '../../src/contracts/names';
 import type { ServiceClient } from '../../src/vault';
 import { Secret } from '../../src/secret';
@@ -131,6 +132,14 @@ const ALIASES: Readonly<Record<string, string>> = {
 export function activityTexts(): ReadonlyMap<string, string> {
   const sources = readSources('activities');
   const texts = new Map<string, string>();
+  for (const { target, names } of sources.get('activities/index.ts')?.imports ?? []) {
+    const source = sources.get(target);
+    for (const [name, original] of names) {
+      const declaration = source?.declarations.get(original);
+      if (Object.hasOwn(ACTIVITY_KINDS, name) && declaration)
+        texts.set(name, reach(sources, target, declaration).map(textOf).join('\n'));
+    }
+  }
   for (const source of sources.values()) {
     for (const declaration of source.declarations.values()) {
       if (!ts.isFunctionDeclaration(declaration) || !/^create\w+Activities$/.test(declaration.name?.text ?? ''))

@@ -7,7 +7,7 @@ import { Context } from '@temporalio/activity';
 import type { Client, WorkflowHandle } from '@temporalio/client';
 import pino from 'pino';
 import { stringify } from 'yaml';
-import type { RunbookActivities } from '../../src/contracts/activities';
+import type { RunbookActivities } from '../../activities';
 import { deploymentWorkflowId } from '../../src/contracts/names';
 import type { Report } from '../../src/contracts/report';
 import type { GateName } from '../../src/contracts/plan';

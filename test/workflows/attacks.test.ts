@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { defaultPayloadConverter } from '@temporalio/common';
 import { Worker } from '@temporalio/worker';
-import type { RunbookActivities } from '../../src/contracts/activities';
+import type { RunbookActivities } from '../../activities';
 import { keyTaskQueue } from '../../src/contracts/names';
 import { GUARDS } from '../support/activity-guards';
 import { CHANGING, drPrimaries, statuses } from '../support/faults';
@@ -17,16 +17,21 @@ import { temporalNativeConnection, temporalServer, uniqueTaskQueue } from '../su
 
 jest.setTimeout(240_000);
 
-/** The attacker's workflow: every call, all at once, each as his own run's. */
+/** The attacker's workflow: every call, all at once, each as a step of his own run. */
 const ATTACK = `
-const { proxyActivities, workflowInfo } = require('@temporalio/workflow');
+const { defaultPayloadConverter, proxyActivities, workflowInfo } = require('@temporalio/workflow');
+exports.interceptors = () => ({ outbound: [{
+  scheduleActivity(input, next) {
+    const { runId } = workflowInfo();
+    const step = { name: 'x', number: 1, attempt: 1, originalRunId: runId, acknowledgedRunId: runId };
+    return next({ ...input, headers: { step: defaultPayloadConverter.toPayload(step) } });
+  },
+}] });
 exports.attack = async (calls) => {
-  const { runId } = workflowInfo();
   return Promise.all(calls.map(async ({ name, taskQueue, input }) => {
-    const step = { ...input.step, originalRunId: runId, acknowledgedRunId: runId };
     const activities = proxyActivities({ taskQueue, startToCloseTimeout: '90s', retry: { maximumAttempts: 1 } });
     try {
-      return { name, result: await activities[name]({ ...input, step }) };
+      return { name, result: await activities[name](input) };
     } catch (error) {
       return { name, code: error.cause && error.cause.type };
     }
@@ -66,6 +71,7 @@ describe('a writer to the namespace', () => {
         namespace: temporalServer().namespace,
         taskQueue: queue,
         workflowsPath: join(directory, 'workflows.js'),
+        interceptors: { workflowModules: [join(directory, 'workflows.js')] },
       }),
     ]);
     attacking = attacker.run();
@@ -123,7 +129,6 @@ describe('a writer to the namespace', () => {
     const { token } = (await tokenOf(run)) ?? {};
     const base = {
       deployment: scenario.name,
-      step: { name: 'x', number: 1, attempt: 1 },
       authority: { plan, approvals },
     };
     const reference = { source: 'sealed', cluster: 'west', value: token };

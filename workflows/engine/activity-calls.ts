@@ -1,8 +1,9 @@
 import { ActivityCancellationType, proxyActivities } from '@temporalio/workflow';
 import type { ActivityOptions } from '@temporalio/workflow';
-import type { RunbookActivities } from '../../src/contracts/activities';
+import type { RunbookActivities } from '../../activities';
+import { ACTIVITY_KINDS } from '../../src/contracts/activity-kinds';
+import type { ActivityKind } from '../../src/contracts/activity-kinds';
 import { keyTaskQueue } from '../../src/contracts/names';
-import type { StepContext } from '../../src/contracts/run-facts';
 
 const { WAIT_CANCELLATION_COMPLETED } = ActivityCancellationType;
 
@@ -45,133 +46,41 @@ const WAIT: ActivityOptions = {
 /** Needs the ceremony's keys: runs where they are. */
 const KEYS: ActivityOptions = { ...CHANGE, scheduleToStartTimeout: '30 seconds' };
 
-/** How Temporal runs each activity: always with few attempts and within a bounded time. */
+/** How Temporal runs the activities of each kind: always with few attempts and within a bounded time. */
 const OPTIONS = {
-  assessBatchTokenRotation: READ,
-  assessCeremony: READ,
-  assessDrFailover: READ,
-  assessDrReindex: READ,
-  assessDrRejoin: READ,
-  assessDrSecondaryOnboarding: READ,
-  assessDrSwitchover: READ,
-  assessFilterReconciliation: READ,
-  assessMerkleCheck: READ,
-  assessPerformancePromotion: READ,
-  assessPerformanceSecondaryOnboarding: READ,
-  assessPrimaryEnablement: READ,
-  assessReadiness: READ,
-  assessRehearsal: READ,
-  assessReplicationTeardown: READ,
-  assessRootTokenCeremony: READ,
-  assessSecondaryDecommission: READ,
-  assessSecondaryRepointing: READ,
-  assessTokenDisposal: READ,
-  awaitCatchUp: WAIT,
-  awaitDrStreaming: WAIT,
-  awaitDump: WAIT,
-  awaitPerformanceSecondaries: WAIT,
-  awaitPrimaryGone: WAIT,
-  awaitReplicationDisabled: WAIT,
-  awaitSecondaryGone: WAIT,
-  awaitServiceReady: WAIT,
-  awaitUnsealed: WAIT,
-  cancelForeignAttempt: CHANGE,
-  checkApprovals: READ,
-  checkControls: READ,
-  checkCredential: READ,
-  checkDecisions: READ,
-  checkDeclines: READ,
-  checkFormerPrimaryDemoted: READ,
-  checkUnaskedShares: READ,
-  compareAfterDemotion: READ,
-  compareDynamicFilters: READ,
-  compareMerkleRoots: READ,
-  composeReport: CHANGE,
-  createCeremony: CHANGE,
-  createRehearsal: CHANGE,
-  createRootTokenCeremony: CHANGE,
-  deleteOperationTokens: CHANGE,
-  deletePathsFilter: CHANGE,
-  demotePrimary: CHANGE,
-  describeRun: READ,
-  describeSplit: READ,
-  destroyCeremonyKeys: KEYS,
-  disablePrimary: CHANGE,
-  disableSecondary: CHANGE,
-  disposeLedgerToken: CHANGE,
-  enablePrimary: CHANGE,
-  enableSecondary: CHANGE,
-  fenceLostPrimary: CHANGE,
-  followBootstrap: WAIT,
-  followDrReindex: WAIT,
-  forgetPrimary: CHANGE,
-  generateOperationToken: KEYS,
-  generateRootToken: KEYS,
-  issueActivationToken: CHANGE,
-  issueEnableToken: CHANGE,
-  noteRehearsalDeclines: KEYS,
-  notify: CHANGE,
-  openEnvelopes: KEYS,
-  openRehearsal: KEYS,
-  prepareBatchTokenRole: CHANGE,
-  probeMerkleTree: WAIT,
-  probeProvidedToken: WAIT,
-  probeService: WAIT,
-  promoteSecondary: CHANGE,
-  readDeployment: READ,
-  readPathsFilter: READ,
-  readPathsFilters: READ,
-  readSeals: READ,
-  readSignalEvents: READ,
-  requestTakeOver: CHANGE,
-  revokeSecondary: CHANGE,
-  rotateBatchToken: CHANGE,
-  runHook: CHANGE,
-  sampleWal: WAIT,
-  settleCeremony: CHANGE,
-  startDrReindex: CHANGE,
-  takeProvidedTokens: KEYS,
-  unfenceFormerPrimary: CHANGE,
-  updatePrimary: CHANGE,
-  updatePerformancePrimaryByAddresses: CHANGE,
-  writeMarker: CHANGE,
-  writePathsFilter: CHANGE,
-} satisfies Record<keyof RunbookActivities, ActivityOptions>;
+  read: READ,
+  wait: WAIT,
+  change: CHANGE,
+  'long-change': WAIT,
+  keys: KEYS,
+  open: KEYS,
+  tell: CHANGE,
+} as const satisfies Readonly<Record<ActivityKind, ActivityOptions>>;
+
+/** Exhaustive: an activity without a kind does not compile. */
+const KINDS: Readonly<Record<keyof RunbookActivities, ActivityKind>> = ACTIVITY_KINDS;
 
 /** How Temporal runs an activity. */
 export function activityOptions(name: keyof RunbookActivities): ActivityOptions {
-  return OPTIONS[name];
+  return OPTIONS[KINDS[name]];
 }
 
-/** An activity as a step calls it: the step's context is added, the rest is its input. */
-export type StepCalls = {
-  readonly [K in keyof RunbookActivities]: (
-    input: Omit<Parameters<RunbookActivities[K]>[0], 'step'>,
-  ) => ReturnType<RunbookActivities[K]>;
-};
+export type StepCalls = RunbookActivities;
 
-/**
- * Gives the activities of one step.
- *
- * @param summary - shown beside the activity in the Web UI's timeline; costs no event
- * @param context - drains the facts since the previous activity into each call
- */
-export function stepCalls(summary: string, context: () => StepContext): StepCalls {
-  return new Proxy({} as StepCalls, {
-    get: (_target, name: keyof RunbookActivities) => (input: { readonly ceremony?: { readonly keyHome: string } }) => {
-      const options = activityOptions(name);
-      const taskQueue = options === KEYS && input.ceremony ? keyTaskQueue(input.ceremony.keyHome) : undefined;
-      const activities = proxyActivities<Record<string, (input: object) => Promise<unknown>>>({
-        ...options,
-        ...(taskQueue === undefined ? {} : { taskQueue }),
-        summary,
-      });
-      const activity = activities[name];
-      if (!activity) throw new TypeError(`no activity ${name}`);
-      return activity({ ...input, step: context() });
-    },
-  });
-}
+/** The activities. Those that need the keys of a ceremony run on the queue of the host that has them. */
+export const activities: StepCalls = new Proxy({} as StepCalls, {
+  get: (_target, name: keyof RunbookActivities) => (input: { readonly ceremony?: { readonly keyHome: string } }) => {
+    const options = activityOptions(name);
+    const taskQueue = options === KEYS && input.ceremony ? keyTaskQueue(input.ceremony.keyHome) : undefined;
+    const proxies = proxyActivities<Record<string, (input: object) => Promise<unknown>>>({
+      ...options,
+      ...(taskQueue === undefined ? {} : { taskQueue }),
+    });
+    const activity = proxies[name];
+    if (!activity) throw new TypeError(`no activity ${name}`);
+    return activity(input);
+  },
+});
 
 type Checks = Pick<
   RunbookActivities,

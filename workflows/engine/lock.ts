@@ -1,6 +1,6 @@
 import { WorkflowExecutionAlreadyStartedError } from '@temporalio/common';
 import { ApplicationFailure, ParentClosePolicy, proxyActivities, startChild, workflowInfo } from '@temporalio/workflow';
-import type { RunbookActivities } from '../../src/contracts/activities';
+import type { RunbookActivities } from '../../activities';
 import type { DrFailoverInput } from '../../src/contracts/runbook-inputs';
 
 /** What a run that was started under another Workflow ID gives: where the real run is. */

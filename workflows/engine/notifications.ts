@@ -1,5 +1,5 @@
 import { CancellationScope, condition, proxyActivities } from '@temporalio/workflow';
-import type { RunbookActivities } from '../../src/contracts/activities';
+import type { RunbookActivities } from '../../activities';
 import type { RunbookName } from '../../src/contracts/names';
 import type {
   Notification,

@@ -7,6 +7,7 @@ import type { Finding, Receipt, RunFact, RunOutcome, RunPhase, StepContext } fro
 import type { RunMemo, RunStatus, TimelineStep, Waiting } from '../../src/contracts/run-status';
 import { said } from '../../src/contracts/words';
 import { currentDetails } from './current-details';
+import { inStep } from './interceptors';
 import { Notifications } from './notifications';
 
 /** Receipts kept in memory for the status query; all of them are in the history. */
@@ -116,9 +117,10 @@ export class RunState {
     };
   }
 
-  /** The context of an activity that belongs to no step, such as the check of what people sent. */
-  sideContext(name: string): StepContext {
-    return this.stepContext({ number: 0, name, state: 'running', attempt: 1, startedAt: Date.now() });
+  /** Runs `body`, whose activities belong to no step of the timeline, such as checks of what people sent. */
+  besideSteps<T>(name: string, body: () => Promise<T>): Promise<T> {
+    const step = { number: 0, name, state: 'running', attempt: 1, startedAt: Date.now() } as const;
+    return inStep({ summary: name, context: () => this.stepContext(step) }, body);
   }
 
   finding(finding: Finding): void {

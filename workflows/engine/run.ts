@@ -4,11 +4,12 @@ import type { RunbookName } from '../../src/contracts/names';
 import { nextCommandOf } from '../../src/contracts/next-commands';
 import type { Attested } from '../../src/contracts/run-facts';
 import type { InboxItem } from '../../src/contracts/signals';
-import { stepCalls } from './activity-calls';
+import { activities } from './activity-calls';
 import type { StepCalls } from './activity-calls';
 import { OutageDecision, RunStopped, StepFailed, TakenOver, failureFacts, isStop } from './failures';
 import type { FailureFacts } from './failures';
 import type { OperationTokens } from '../procedures/operation-tokens';
+import { inStep } from './interceptors';
 import type { Choice, Decision } from './parking';
 import { ABORT, LEAVE, Parking, RETRY } from './parking';
 import type { Control } from './run-controls';
@@ -188,7 +189,7 @@ export class Run {
   async cleanUp(name: string, body: (call: StepCalls) => Promise<void>): Promise<void> {
     const record = this.beginStep(name);
     try {
-      await body(stepCalls(`${record.number} ${name}`, () => this.state.stepContext(record)));
+      await this.#asStep(record, () => body(activities));
       this.#end(record, 'done');
     } catch (error) {
       const failure = failureFacts(error);
@@ -216,12 +217,14 @@ export class Run {
   ): Promise<T | typeof SKIPPED> {
     await this.#holdBefore(name);
     const record = this.beginStep(name);
-    const call = stepCalls(`${record.number} ${name}`, () => this.state.stepContext(record));
     let carryOut: ((call: StepCalls) => Promise<void>) | undefined;
     for (;;) {
       try {
-        await carryOut?.(call);
-        const result = await body(call);
+        const remedied = carryOut;
+        const result = await this.#asStep(record, async () => {
+          await remedied?.(activities);
+          return body(activities);
+        });
         this.#end(record, outcomeOf(result), options.note?.(result));
         this.#throwBetweenSteps();
         return result;
@@ -269,6 +272,10 @@ export class Run {
         }
       }
     }
+  }
+
+  #asStep<T>(record: StepRecord, body: () => Promise<T>): Promise<T> {
+    return inStep({ summary: `${record.number} ${record.name}`, context: () => this.state.stepContext(record) }, body);
   }
 
   /** Puts a new line into the timeline. */

@@ -15,7 +15,8 @@ import type { Finding, RunOutcome } from '../../src/contracts/run-facts';
 import type { RunStatus } from '../../src/contracts/run-status';
 import type { DrFailoverInput } from '../../src/contracts/runbook-inputs';
 import { QUERIES, isUndecodable } from '../../src/contracts/signals';
-import { stepCalls } from './activity-calls';
+import { activities } from './activity-calls';
+import { inStep } from './interceptors';
 import { RunStopped, TakenOver, failureFacts } from './failures';
 import type { HandedOver } from './lock';
 import { handOver, refuseTimeouts } from './lock';
@@ -190,11 +191,12 @@ async function writeReport(run: Run, ending: Ending): Promise<Report | WithoutRe
   state.leftAtEnd = [...(ending.leftToDo ?? []), ...state.leftToDo];
   state.enterPhase('finished');
   const step = run.beginStep('Write the report');
-  const call = stepCalls(`${step.number} Write the report`, () => state.stepContext(step));
   const facts = state.drainFacts();
   const leftToDo = state.leftAtEnd;
   try {
-    const { report } = await call.composeReport({ outcome: ending.outcome, leftToDo, result: ending.result, facts });
+    const asked = { outcome: ending.outcome, leftToDo, result: ending.result, facts };
+    const scope = { summary: `${step.number} ${step.name}`, context: () => state.stepContext(step) };
+    const { report } = await inStep(scope, () => activities.composeReport(asked));
     step.state = 'done';
     return report;
   } catch (error) {

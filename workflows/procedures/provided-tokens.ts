@@ -6,7 +6,7 @@ import type { TokenUse } from '../../src/contracts/runbook-inputs';
 import type { Sealed } from '../../src/contracts/sealed';
 import type { InboxItem } from '../../src/contracts/signals';
 import { attestedName } from '../../src/contracts/words';
-import { stepCalls } from '../engine/activity-calls';
+import { activities } from '../engine/activity-calls';
 import { outcomeOf } from './ceremony-decisions';
 import { RunStopped, failureFacts } from '../engine/failures';
 import type { Choice } from '../engine/parking';
@@ -246,9 +246,10 @@ export class ProvidedTokens implements TokenCeremony {
     const { deployment } = this.#request;
     const arrived = items.map(({ arrival }) => arrival);
     try {
-      const name = 'Check provided tokens';
-      const call = stepCalls(name, () => state.sideContext(name));
-      const { verdicts } = await call.takeProvidedTokens({ deployment, ceremony: this.#required(), arrived });
+      const ceremony = this.#required();
+      const { verdicts } = await state.besideSteps('Check provided tokens', () =>
+        activities.takeProvidedTokens({ deployment, ceremony, arrived }),
+      );
       receiveVerdicts(state, verdicts, 'token');
       for (const { cluster, token, holder, code, arrival, eventId } of verdicts) {
         if (code === 'plain-text-token') this.#notePlainToken(`signal share, number ${arrival}`, eventId);

@@ -5,7 +5,7 @@ import { holdsKeyShare } from '../../src/contracts/plain-shares';
 import { ENVELOPE_VERDICTS } from '../../src/contracts/receipts';
 import type { Declined } from '../../src/contracts/run-status';
 import type { InboxItem } from '../../src/contracts/signals';
-import { stepCalls } from '../engine/activity-calls';
+import { activities } from '../engine/activity-calls';
 import { receiveDeclines } from '../engine/decline-receipts';
 import { failureFacts } from '../engine/failures';
 import type { Run } from '../engine/run';
@@ -136,13 +136,12 @@ export class Rehearsal {
     const ceremony = this.#handle;
     if (!ceremony) return;
     this.#checking += 1;
-    const call = stepCalls('Check answers', () => this.#run.state.sideContext('Check answers'));
+    const { deployment } = this.#request;
+    const arrived = items.map(({ arrival }) => arrival);
     try {
-      const { verdicts, proofs, findings } = await call.openRehearsal({
-        deployment: this.#request.deployment,
-        ceremony,
-        arrived: items.map(({ arrival }) => arrival),
-      });
+      const { verdicts, proofs, findings } = await this.#run.state.besideSteps('Check answers', () =>
+        activities.openRehearsal({ deployment, ceremony, arrived }),
+      );
       receiveVerdicts(this.#run.state, verdicts);
       this.#run.state.noteFindings(findings);
       for (const proof of proofs) this.#proofs.set(proof.name, proof);
@@ -178,11 +177,12 @@ export class Rehearsal {
     // Who has answered has nothing left to decline.
     const holders = ceremony.holders.filter((name) => !this.#proofs.has(name));
     this.#checking += 1;
-    const call = stepCalls('Check declines', () => state.sideContext('Check declines'));
     const arrived = items.map(({ arrival }) => arrival);
     try {
       const asked = { deployment: this.#request.deployment, ceremony: { cid, epoch, keyHome, holders } };
-      const { verdicts } = await call.noteRehearsalDeclines({ ...asked, arrived });
+      const { verdicts } = await state.besideSteps('Check declines', () =>
+        activities.noteRehearsalDeclines({ ...asked, arrived }),
+      );
       for (const declined of receiveDeclines(state, verdicts, [])) this.#declined.set(declined.by.name, declined);
     } catch (error) {
       const failure = failureFacts(error);

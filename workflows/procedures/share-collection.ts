@@ -4,7 +4,7 @@ import type { CeremonyHandle, Envelope } from '../../src/contracts/ceremony';
 import { ENVELOPE_VERDICTS } from '../../src/contracts/receipts';
 import type { Finding } from '../../src/contracts/run-facts';
 import type { InboxItem } from '../../src/contracts/signals';
-import { stepCalls } from '../engine/activity-calls';
+import { activities } from '../engine/activity-calls';
 import type { StepCalls } from '../engine/activity-calls';
 import { BurstSettlement, areUnfit, whyAgain } from './burst-settlement';
 import { OutageDecision, RunStopped, StepFailed, failureFacts } from '../engine/failures';
@@ -89,7 +89,7 @@ export abstract class ShareCollection {
   /** Checks what arrived, where the keys are. */
   protected check(
     call: StepCalls,
-    input: Omit<Parameters<StepCalls['openEnvelopes']>[0], 'step'>,
+    input: Parameters<StepCalls['openEnvelopes']>[0],
   ): ReturnType<StepCalls['openEnvelopes']> {
     return call.openEnvelopes(input);
   }
@@ -333,13 +333,14 @@ export abstract class ShareCollection {
   }
 
   async #open(ceremony: CeremonyHandle, items: readonly InboxItem[]): Promise<void> {
-    const call = stepCalls('Check key shares', () => this.#run.state.sideContext('Check key shares'));
-    const { verdicts } = await this.check(call, {
-      deployment: this.#deployment,
-      ceremony,
-      held: this.#shares.envelopes,
-      arrived: items.map(({ arrival }) => arrival),
-    });
+    const { verdicts } = await this.#run.state.besideSteps('Check key shares', () =>
+      this.check(activities, {
+        deployment: this.#deployment,
+        ceremony,
+        held: this.#shares.envelopes,
+        arrived: items.map(({ arrival }) => arrival),
+      }),
+    );
     // What the keys of an earlier epoch opened is of no use with those of this one.
     const past = this.#isPast(ceremony);
     receiveVerdicts(

@@ -1,6 +1,6 @@
 import type { BatchTokenRotationInput } from '../runbook-inputs';
 import type { Finding } from '../run-facts';
-import type { OnCluster, StepInput } from './inputs';
+import type { OnCluster } from './inputs';
 import type { Assessment, ChangeResult } from './results';
 
 /** What `batchTokenRotation` follows. Of tokens only facts: never one of them, and no accessor. */
@@ -47,9 +47,7 @@ export interface BatchTokenRotated {
 /** Batch tokens for DR operations (facts 5.7, 11.16): made and kept by one activity, never in Temporal. */
 export interface BatchTokenActivities {
   /** Reads role, policy, rights, the present token and where it is kept. Changes nothing. */
-  assessBatchTokenRotation(
-    input: StepInput & { readonly input: BatchTokenRotationInput },
-  ): Promise<Assessment<BatchTokenRoute>>;
+  assessBatchTokenRotation(input: { readonly input: BatchTokenRotationInput }): Promise<Assessment<BatchTokenRoute>>;
   /** Makes what is absent of policy and role; never changes one that is there. */
   prepareBatchTokenRole(input: OnCluster & { readonly drSet: string }): Promise<ChangeResult>;
   /** Makes a token on the primary, proves it, puts it where it is kept and reads it back: all in here. */

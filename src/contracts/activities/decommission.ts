@@ -4,7 +4,7 @@ import type {
   SecondaryDecommissionInput,
   TokenSource,
 } from '../runbook-inputs';
-import type { OfKind, OnCluster, OnDeployment, SecondaryToken, StepInput } from './inputs';
+import type { OfKind, OnCluster, OnDeployment, SecondaryToken } from './inputs';
 import type { Assessment, Authority, ChangeResult } from './results';
 
 /** What `secondaryDecommission` follows. */
@@ -58,12 +58,14 @@ interface Revocation extends Approved {
  * waits demands the approval of its gate and looks at the role itself right before it acts.
  */
 export interface DecommissionActivities {
-  assessSecondaryDecommission(
-    input: StepInput & { readonly input: SecondaryDecommissionInput; readonly ownFingerprint?: string },
-  ): Promise<Assessment<DecommissionRoute>>;
-  assessReplicationTeardown(
-    input: StepInput & { readonly input: ReplicationTeardownInput; readonly ownFingerprint?: string },
-  ): Promise<Assessment<TeardownRoute>>;
+  assessSecondaryDecommission(input: {
+    readonly input: SecondaryDecommissionInput;
+    readonly ownFingerprint?: string;
+  }): Promise<Assessment<DecommissionRoute>>;
+  assessReplicationTeardown(input: {
+    readonly input: ReplicationTeardownInput;
+    readonly ownFingerprint?: string;
+  }): Promise<Assessment<TeardownRoute>>;
 
   /** Of kind `dr` it refuses the only connected secondary unless the approved plan says that it is acknowledged. */
   revokeSecondary(input: Revocation): Promise<ChangeResult>;

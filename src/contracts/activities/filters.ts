@@ -1,5 +1,5 @@
 import type { FilterReconciliationInput } from '../runbook-inputs';
-import type { StepInput, OnCluster, OnDeployment } from './inputs';
+import type { OnCluster, OnDeployment } from './inputs';
 import type { Assessment, Authority, ChangeResult, PathsFilterFacts } from './results';
 
 /** The paths filter of a performance secondary; `none` where it gets everything. */
@@ -51,9 +51,7 @@ export interface FilterChangeResult extends ChangeResult {
 /** Wanted paths filters and what is there (interface 4.2; facts 6). */
 export interface FilterActivities {
   /** Reads every filter of the primary, and says what each change would newly send and what it would delete. */
-  assessFilterReconciliation(
-    input: StepInput & { readonly input: FilterReconciliationInput },
-  ): Promise<Assessment<FilterRoute>>;
+  assessFilterReconciliation(input: { readonly input: FilterReconciliationInput }): Promise<Assessment<FilterRoute>>;
   /** Deletes a filter: the secondary gets everything. Demands the approval of gate `filter`. */
   deletePathsFilter(
     input: OnCluster & { readonly id: string; readonly secondary: string; readonly authority: Authority },

@@ -33,7 +33,7 @@ import type { RehearsalActivities } from './rehearsal';
 import type { BatchTokenActivities } from './batch-tokens';
 import type { RosterActivities } from './roster';
 import type { PlainShareActivities } from './plain-shares';
-import type { BetweenClusters, OfKind, OnCluster, SecondaryToken, StepInput } from './inputs';
+import type { BetweenClusters, OfKind, OnCluster, SecondaryToken } from './inputs';
 import type { CeremonyHandle, CeremonyTarget, Envelope, EnvelopeVerdict, OperationTokenReference } from '../ceremony';
 import type { ClusterObservation, WalIndex } from '../observations';
 import type { Precondition } from '../plan';
@@ -67,7 +67,7 @@ export type * from './plain-shares';
  * address, path or credential passes through Temporal. Times are epoch milliseconds unless the name says otherwise.
  */
 
-export interface AssessSwitchoverInput extends StepInput {
+export interface AssessSwitchoverInput {
   readonly input: DrSwitchoverInput;
   /** The fingerprint of our own ceremony, whose attempt is not foreign. */
   readonly ownFingerprint?: string;
@@ -124,9 +124,9 @@ export interface Repointing extends BetweenClusters, OfKind, SecondaryToken {
 export interface SwitchoverActivities {
   // Reading and judging
   assessDrSwitchover(input: AssessSwitchoverInput): Promise<Assessment<SwitchoverRoute>>;
-  readDeployment(
-    input: StepInput & { readonly deployment: string },
-  ): Promise<{ readonly observations: readonly ClusterObservation[] }>;
+  readDeployment(input: {
+    readonly deployment: string;
+  }): Promise<{ readonly observations: readonly ClusterObservation[] }>;
   assessCeremony(input: OnCluster & { readonly uses: readonly TokenUse[] }): Promise<{
     readonly observation: ClusterObservation;
     readonly preconditions: readonly Precondition[];
@@ -227,40 +227,34 @@ export interface SwitchoverActivities {
   }): Promise<{ readonly verdicts: readonly EnvelopeVerdict[] }>;
 
   // Ceremony. All but the first run on the queue of the key home.
-  createCeremony(
-    input: StepInput & {
-      readonly deployment: string;
-      readonly runbook: string;
-      readonly reason: string;
-      readonly requestedBy: string;
-      readonly targets: readonly CeremonyTarget[];
-      readonly epoch: number;
-      readonly cid?: string;
-      readonly inputDigest: string;
-      /** Operation tokens that people generated themselves; key shares where it is not given. */
-      readonly collects?: 'tokens';
-    },
-  ): Promise<CeremonyHandle & { readonly fingerprint: string }>;
+  createCeremony(input: {
+    readonly deployment: string;
+    readonly runbook: string;
+    readonly reason: string;
+    readonly requestedBy: string;
+    readonly targets: readonly CeremonyTarget[];
+    readonly epoch: number;
+    readonly cid?: string;
+    readonly inputDigest: string;
+    /** Operation tokens that people generated themselves; key shares where it is not given. */
+    readonly collects?: 'tokens';
+  }): Promise<CeremonyHandle & { readonly fingerprint: string }>;
   /** Both stages of the check (protocol). `arrived`: as for {@link checkApprovals}. */
-  openEnvelopes(
-    input: StepInput & {
-      readonly deployment: string;
-      readonly ceremony: CeremonyHandle;
-      readonly held: readonly Envelope[];
-      readonly arrived: readonly number[];
-    },
-  ): Promise<{ readonly verdicts: readonly EnvelopeVerdict[] }>;
+  openEnvelopes(input: {
+    readonly deployment: string;
+    readonly ceremony: CeremonyHandle;
+    readonly held: readonly Envelope[];
+    readonly arrived: readonly number[];
+  }): Promise<{ readonly verdicts: readonly EnvelopeVerdict[] }>;
   /**
    * As {@link openEnvelopes}, for operation tokens that people generated themselves: each that counts is sealed for its
    * cluster and uses, and in the ledger before it is told.
    */
-  takeProvidedTokens(
-    input: StepInput & {
-      readonly deployment: string;
-      readonly ceremony: CeremonyHandle;
-      readonly arrived: readonly number[];
-    },
-  ): Promise<{
+  takeProvidedTokens(input: {
+    readonly deployment: string;
+    readonly ceremony: CeremonyHandle;
+    readonly arrived: readonly number[];
+  }): Promise<{
     readonly verdicts: readonly (EnvelopeVerdict & {
       readonly cluster?: string;
       readonly token?: Sealed<'operation-token'>;
@@ -289,15 +283,13 @@ export interface SwitchoverActivities {
     /** What people do to close the ceremony's calls again, where the cluster lets everybody in. */
     readonly closeAfterwards?: readonly string[];
   }>;
-  destroyCeremonyKeys(
-    input: StepInput & {
-      readonly ceremony: CeremonyHandle;
-      /** As for {@link generateOperationToken}. */
-      readonly told?: readonly string[];
-      /** Root tokens, encrypted to their recipient, that the run hands on. */
-      readonly inHand?: readonly string[];
-    },
-  ): Promise<{
+  destroyCeremonyKeys(input: {
+    readonly ceremony: CeremonyHandle;
+    /** As for {@link generateOperationToken}. */
+    readonly told?: readonly string[];
+    /** Root tokens, encrypted to their recipient, that the run hands on. */
+    readonly inHand?: readonly string[];
+  }): Promise<{
     readonly destroyed: boolean;
     readonly text: string;
     /** Tokens that may exist, and that the run did not know of. */
@@ -306,32 +298,27 @@ export interface SwitchoverActivities {
     readonly bursts?: readonly BurstInLedger[];
   }>;
   /** What {@link destroyCeremonyKeys} does beside the keys, by any worker: their host may be what was lost. */
-  settleCeremony(
-    input: StepInput & {
-      readonly ceremony: Pick<CeremonyHandle, 'cid' | 'threshold'>;
-      readonly told?: readonly string[];
-      readonly inHand?: readonly string[];
-    },
-  ): Promise<{ readonly findings: readonly Finding[]; readonly bursts?: readonly BurstInLedger[] }>;
-  deleteOperationTokens(
-    input: StepInput & { readonly deployment: string; readonly tokens: readonly OperationTokenReference[] },
-  ): Promise<{ readonly disposals: readonly TokenDisposal[]; readonly findings: readonly Finding[] }>;
+  settleCeremony(input: {
+    readonly ceremony: Pick<CeremonyHandle, 'cid' | 'threshold'>;
+    readonly told?: readonly string[];
+    readonly inHand?: readonly string[];
+  }): Promise<{ readonly findings: readonly Finding[]; readonly bursts?: readonly BurstInLedger[] }>;
+  deleteOperationTokens(input: {
+    readonly deployment: string;
+    readonly tokens: readonly OperationTokenReference[];
+  }): Promise<{ readonly disposals: readonly TokenDisposal[]; readonly findings: readonly Finding[] }>;
 
   // Hooks of the inventory
   /** `from`: the cluster that is or was primary; `to`: the one that clients are led to. Refuses every other hook. */
-  runHook(
-    input: StepInput & {
-      readonly deployment: string;
-      readonly hook: 'quiesce' | 'traffic' | 'release';
-      readonly from: string;
-      readonly to: string;
-    },
-  ): Promise<ChangeResult>;
+  runHook(input: {
+    readonly deployment: string;
+    readonly hook: 'quiesce' | 'traffic' | 'release';
+    readonly from: string;
+    readonly to: string;
+  }): Promise<ChangeResult>;
   /** The `dump` hook, which may run for hours: saves what `from` holds. */
-  awaitDump(
-    input: StepInput & { readonly deployment: string; readonly from: string; readonly to: string },
-  ): Promise<ChangeResult>;
-  probeService(input: StepInput & { readonly deployment: string; readonly budgetMs?: number }): Promise<ProbeResult>;
+  awaitDump(input: { readonly deployment: string; readonly from: string; readonly to: string }): Promise<ChangeResult>;
+  probeService(input: { readonly deployment: string; readonly budgetMs?: number }): Promise<ProbeResult>;
 
   // Switchover
   /** `kind`: whose WAL index is told and waited for; `dr` where none is given. */
@@ -347,15 +334,13 @@ export interface SwitchoverActivities {
    * secondary that has every write up to `reached`; of a `former` primary, it must serve as the primary.
    */
   demotePrimary(input: RoleChange & { readonly former?: boolean; readonly reached?: WalIndex }): Promise<DemoteResult>;
-  compareAfterDemotion(
-    input: StepInput & {
-      readonly deployment: string;
-      readonly oldPrimary: string;
-      readonly newPrimary: string;
-      readonly walBefore?: WalIndex;
-      readonly kind?: ReplicationKind;
-    },
-  ): Promise<LossEvidence>;
+  compareAfterDemotion(input: {
+    readonly deployment: string;
+    readonly oldPrimary: string;
+    readonly newPrimary: string;
+    readonly walBefore?: WalIndex;
+    readonly kind?: ReplicationKind;
+  }): Promise<LossEvidence>;
   /**
    * Makes a secondary the primary (interface 4.1, 4.2). `planned`: the other cluster must be proven to be none; else the
    * signs that it is gone are looked for again. `forced`: the service's own safety checks are left out, and what is not
@@ -377,17 +362,17 @@ export interface SwitchoverActivities {
   // Re-protection. `authority`: of a plan that lets this secondary follow this primary.
   issueActivationToken(input: Repointing): Promise<ActivationTokenResult>;
   updatePrimary(input: Repointing & { readonly activation: ActivationTokenResult }): Promise<ChangeResult>;
-  awaitDrStreaming(
-    input: StepInput & { readonly deployment: string; readonly primary: string; readonly secondary: string },
-  ): Promise<StreamingResult>;
+  awaitDrStreaming(input: {
+    readonly deployment: string;
+    readonly primary: string;
+    readonly secondary: string;
+  }): Promise<StreamingResult>;
   /** Whether performance secondaries follow the new primary: one answer for each. */
-  awaitPerformanceSecondaries(
-    input: StepInput & {
-      readonly deployment: string;
-      readonly primary: string;
-      readonly secondaries: readonly string[];
-    },
-  ): Promise<{
+  awaitPerformanceSecondaries(input: {
+    readonly deployment: string;
+    readonly primary: string;
+    readonly secondaries: readonly string[];
+  }): Promise<{
     readonly following: readonly {
       readonly cluster: string;
       readonly follows: boolean;
@@ -421,13 +406,11 @@ export interface SwitchoverActivities {
   ): Promise<{ readonly equal: boolean; readonly observed: string }>;
 
   // Report
-  composeReport(
-    input: StepInput & {
-      readonly outcome: RunOutcome;
-      readonly leftToDo: readonly string[];
-      readonly result?: RunbookFindings;
-      /** All facts that no earlier activity carried. */
-      readonly facts: readonly RunFact[];
-    },
-  ): Promise<{ readonly report: Report; readonly files: readonly string[] }>;
+  composeReport(input: {
+    readonly outcome: RunOutcome;
+    readonly leftToDo: readonly string[];
+    readonly result?: RunbookFindings;
+    /** All facts that no earlier activity carried. */
+    readonly facts: readonly RunFact[];
+  }): Promise<{ readonly report: Report; readonly files: readonly string[] }>;
 }

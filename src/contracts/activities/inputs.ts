@@ -1,13 +1,8 @@
 import type { OperationTokenReference } from '../ceremony';
-import type { StepContext } from '../run-facts';
 import type { ReplicationKind } from '../runbook-inputs';
 
-/** Members of the inputs of activities. `step` says which step of the run an activity serves. */
-export interface StepInput {
-  readonly step: StepContext;
-}
-
-export interface OnDeployment extends StepInput {
+/** Members of the inputs of activities. */
+export interface OnDeployment {
   readonly deployment: string;
 }
 

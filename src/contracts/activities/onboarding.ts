@@ -4,26 +4,26 @@ import type {
   PrimaryEnablementInput,
   ReplicationKind,
 } from '../runbook-inputs';
-import type { BetweenClusters, OfKind, OnCluster, StepInput } from './inputs';
+import type { BetweenClusters, OfKind, OnCluster } from './inputs';
 import type { ActivationTokenResult, Assessment, Authority, ChangeResult, PathsFilterFacts } from './results';
 
 /** A cluster becomes a secondary, or a primary: enabling, wiping, unsealing (design 9). */
 export interface OnboardingActivities {
-  assessPrimaryEnablement(
-    input: StepInput & { readonly input: PrimaryEnablementInput },
-  ): Promise<Assessment<PrimaryEnablementRoute>>;
+  assessPrimaryEnablement(input: {
+    readonly input: PrimaryEnablementInput;
+  }): Promise<Assessment<PrimaryEnablementRoute>>;
   /**
    * Makes a cluster without this kind of replication its primary (interface 4.1, 4.2). Wipes nothing; `already` where it
    * is primary. The approved plan must say so, or be that of an onboarding that needs it.
    */
   enablePrimary(input: EnablePrimary): Promise<ChangeResult>;
 
-  assessDrSecondaryOnboarding(
-    input: StepInput & { readonly input: DrSecondaryOnboardingInput },
-  ): Promise<Assessment<SecondaryOnboardingRoute>>;
-  assessPerformanceSecondaryOnboarding(
-    input: StepInput & { readonly input: PerformanceSecondaryOnboardingInput },
-  ): Promise<Assessment<SecondaryOnboardingRoute>>;
+  assessDrSecondaryOnboarding(input: {
+    readonly input: DrSecondaryOnboardingInput;
+  }): Promise<Assessment<SecondaryOnboardingRoute>>;
+  assessPerformanceSecondaryOnboarding(input: {
+    readonly input: PerformanceSecondaryOnboardingInput;
+  }): Promise<Assessment<SecondaryOnboardingRoute>>;
 
   /** Issues the activation token for `secondary/enable`: its id is the cluster ID of the secondary. */
   issueEnableToken(input: IssueEnableToken): Promise<ActivationTokenResult>;

@@ -1,4 +1,4 @@
-import type { StepInput, BetweenClusters } from './inputs';
+import type { BetweenClusters } from './inputs';
 import type { Assessment, Authority, ChangeResult, PathsFilterFacts } from './results';
 import type { ExpectedFilter } from './filters';
 import type {
@@ -67,12 +67,11 @@ export interface RootsVerdict {
 
 /** A performance secondary becomes primary, and secondaries follow another primary (facts 8.5, 8.6). */
 export interface PerformancePromotionActivities {
-  assessSecondaryRepointing(
-    input: StepInput & { readonly input: SecondaryRepointingInput; readonly ownFingerprint?: string | undefined },
-  ): Promise<Assessment<RepointingRoute>>;
-  assessPerformancePromotion(
-    input: StepInput & { readonly input: PerformancePromotionInput },
-  ): Promise<Assessment<PromotionRoute>>;
+  assessSecondaryRepointing(input: {
+    readonly input: SecondaryRepointingInput;
+    readonly ownFingerprint?: string | undefined;
+  }): Promise<Assessment<RepointingRoute>>;
+  assessPerformancePromotion(input: { readonly input: PerformancePromotionInput }): Promise<Assessment<PromotionRoute>>;
 
   /**
    * Gives the secondary the cluster addresses of the primary. Its id, certificate and filter stay. Right before the call

@@ -1,6 +1,6 @@
 import type { Finding } from '../run-facts';
 import type { OperationTokenDisposalInput } from '../runbook-inputs';
-import type { OnCluster, StepInput } from './inputs';
+import type { OnCluster } from './inputs';
 import type { Assessment, TokenDisposal } from './results';
 
 /** A token of the ledger, as the plan names it: never the token, nor its sealed form. */
@@ -35,9 +35,7 @@ export interface LedgerDisposal extends TokenDisposal {
 /** Deleting the tokens that earlier runs left in the ledger of a worker (interface 4.1: `operation-token/delete`). */
 export interface TokenDisposalActivities {
   /** Reads the ledger of the worker that runs it. */
-  assessTokenDisposal(
-    input: StepInput & { readonly input: OperationTokenDisposalInput },
-  ): Promise<Assessment<DisposalRoute>>;
+  assessTokenDisposal(input: { readonly input: OperationTokenDisposalInput }): Promise<Assessment<DisposalRoute>>;
   /** Deletes one token of the ledger, whichever run of this deployment made it, and proves that it is refused. */
   disposeLedgerToken(input: OnCluster & { readonly entry: string }): Promise<LedgerDisposal>;
 }

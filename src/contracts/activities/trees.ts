@@ -2,7 +2,7 @@ import type { OperationTokenReference } from '../ceremony';
 import type { Finding } from '../run-facts';
 import type { DrReindexInput, MerkleCheckInput, TokenSource } from '../runbook-inputs';
 import type { WalSampling } from '../wal-samples';
-import type { OnCluster, StepInput } from './inputs';
+import type { OnCluster } from './inputs';
 import type { Assessment, Authority, ChangeResult } from './results';
 
 /** `not-available`: this version of the service has no check, which says nothing of the tree. */
@@ -70,17 +70,21 @@ export interface TreeActivities {
   /**
    * Takes samples of all clusters at once, `everyMs` from start to start. Never fails because a cluster does not answer.
    */
-  sampleWal(
-    input: StepInput & { readonly deployment: string; readonly samples: number; readonly everyMs: number },
-  ): Promise<WalSampling>;
-  assessMerkleCheck(
-    input: StepInput & { readonly input: MerkleCheckInput; readonly ownFingerprint?: string | undefined },
-  ): Promise<Assessment<MerkleRoute>>;
+  sampleWal(input: {
+    readonly deployment: string;
+    readonly samples: number;
+    readonly everyMs: number;
+  }): Promise<WalSampling>;
+  assessMerkleCheck(input: {
+    readonly input: MerkleCheckInput;
+    readonly ownFingerprint?: string | undefined;
+  }): Promise<Assessment<MerkleRoute>>;
   /** Reads only, and may take long on a large store: waits for the answer. */
   probeMerkleTree(input: OnCluster & { readonly token: OperationTokenReference }): Promise<MerkleCheckResult>;
-  assessDrReindex(
-    input: StepInput & { readonly input: DrReindexInput; readonly ownFingerprint?: string | undefined },
-  ): Promise<Assessment<ReindexRoute>>;
+  assessDrReindex(input: {
+    readonly input: DrReindexInput;
+    readonly ownFingerprint?: string | undefined;
+  }): Promise<Assessment<ReindexRoute>>;
   /** Starts the reindex; `already` where one is under way or was done since the plan. */
   startDrReindex(
     input: OnCluster & {

@@ -3,25 +3,33 @@ import { ApplicationFailure, CancelledFailure } from '@temporalio/common';
 import { MockActivityEnvironment } from '@temporalio/testing';
 import { DefaultLogger } from '@temporalio/worker';
 import fc from 'fast-check';
-import { execute, executeChange, toFailure } from '../../../activities/execution';
+import type { ActivityDependencies } from '../../../activities';
+import { currentExecution, interceptActivities, toFailure } from '../../../activities/execution';
 import type { Execution } from '../../../activities/execution';
 import { ERROR_CODES, RunbookError } from '../../../src/errors';
 import type { ErrorCode } from '../../../src/errors';
-import { failedOf } from '../../support/activity-environment';
+import { failedOf, withStep } from '../../support/activity-environment';
 
 const RUN = 'a-run';
 const TOKEN = 'hvs.CanaryCanaryCanary0123456789';
 const NONCE = '0c7ff7d1-9e7c-4ad4-9f04-2f8ed9d1f5b0';
 const SHARE = 'ab12'.repeat(16);
 
-function environment(): MockActivityEnvironment {
-  const logger = new DefaultLogger('ERROR');
+const BORDER = interceptActivities({} as ActivityDependencies);
+const step = (more: object = {}) => withStep({ name: 's', number: 1, attempt: 1, originalRunId: RUN, ...more });
+
+function environment(activityType = 'readDeployment', attempt = 1, header = step()): MockActivityEnvironment {
   return new MockActivityEnvironment(
-    { workflowNamespace: 'default', workflowExecution: { workflowId: 'deployment:payments', runId: RUN } },
-    { logger },
+    {
+      ...{ activityType, attempt, workflowNamespace: 'default' },
+      workflowExecution: { workflowId: 'deployment:payments', runId: RUN },
+    },
+    { logger: new DefaultLogger('ERROR'), interceptors: [header, BORDER] },
   );
 }
-const step = (more: object = {}) => ({ step: { name: 's', number: 1, attempt: 1, originalRunId: RUN, ...more } });
+
+const inside = <T>(mock: MockActivityEnvironment, body: () => Promise<T>): Promise<T> =>
+  mock.run((_input: object) => body(), {});
 
 describe('an error of the family', () => {
   it.each(Object.keys(ERROR_CODES) as ErrorCode[])(
@@ -104,7 +112,7 @@ describe('any other error', () => {
 describe('an activity', () => {
   it('acts in the name of the run of its own context, whatever its input says', async () => {
     const seen: Execution['run'][] = [];
-    const activity = execute(async (_input: object, { run }) => void seen.push(run));
+    const activity = async (_input: object) => void seen.push(currentExecution().run);
     await environment().run(activity, { run: { ns: 'other', wid: 'other', rid: 'other' } });
     expect(seen).toEqual([{ ns: 'default', wid: 'deployment:payments', rid: RUN }]);
   });
@@ -126,10 +134,7 @@ describe('an activity', () => {
     ];
     for (const body of bodies) {
       const mock = environment();
-      const running = mock.run(
-        execute((_input: object, execution) => body(execution)),
-        {},
-      );
+      const running = inside(mock, () => body(currentExecution()));
       mock.cancel();
       await expect(running).rejects.toBeInstanceOf(CancelledFailure);
     }
@@ -137,13 +142,10 @@ describe('an activity', () => {
 
   it('that was cancelled but fails for another reason says that reason', async () => {
     const mock = environment();
-    const running = mock.run(
-      execute(async (_input: object, { signal }) => {
-        await new Promise((resolve) => signal.addEventListener('abort', resolve));
-        throw new RunbookError('OUTCOME_UNKNOWN', 'sent before the cancellation');
-      }),
-      {},
-    );
+    const running = inside(mock, async () => {
+      await new Promise((resolve) => currentExecution().signal.addEventListener('abort', resolve));
+      throw new RunbookError('OUTCOME_UNKNOWN', 'sent before the cancellation');
+    });
     mock.cancel();
     await expect(running).rejects.toMatchObject({ type: 'OUTCOME_UNKNOWN' });
   });
@@ -153,48 +155,52 @@ describe('an activity', () => {
     const mock = environment();
     const heartbeats: unknown[] = [];
     mock.on('heartbeat', (details) => heartbeats.push(details));
-    const activity = execute(async (_input: object, execution) => {
-      execution.progress(`waiting with ${TOKEN}`);
+    const activity = async () => {
+      currentExecution().progress(`waiting with ${TOKEN}`);
       jest.advanceTimersByTime(5_000);
-    });
-    await mock.run(activity, {}).finally(() => jest.useRealTimers());
+    };
+    await inside(mock, activity).finally(() => jest.useRealTimers());
     expect(heartbeats).toEqual(Array.from({ length: 3 }, () => ({ progress: 'waiting with [redacted token]' })));
   });
 });
 
 describe('a changing activity in a run that was reset', () => {
   const body = jest.fn(async () => 'changed');
-  const activity = executeChange<ReturnType<typeof step>, string>(body);
+  const run = (type: string, header: ReturnType<typeof step>) => inside(environment(type, 1, header), body);
   beforeEach(() => body.mockClear());
 
   it('changes nothing until a decision that names this run acknowledges it', async () => {
     for (const more of [{ originalRunId: 'before' }, { originalRunId: 'before', acknowledgedRunId: 'another' }]) {
-      const failure = await environment().run(activity, step(more)).catch(failedOf);
+      const failure = await run('demotePrimary', step(more)).catch(failedOf);
       expect(failure).toMatchObject({ code: 'RUN_WAS_RESET', retryable: false, details: { outcomeKnown: true } });
     }
     expect(body).not.toHaveBeenCalled();
-    expect(await environment().run(activity, step({ originalRunId: 'before', acknowledgedRunId: RUN }))).toBe(
-      'changed',
-    );
+    const acknowledged = step({ originalRunId: 'before', acknowledgedRunId: RUN });
+    expect(await run('demotePrimary', acknowledged)).toBe('changed');
+  });
+
+  it('changes nothing where it is not told its step, whether or not its name is known', async () => {
+    for (const [type, header] of [
+      ['demotePrimary', withStep({})],
+      ['somethingNew', withStep({ originalRunId: RUN })],
+    ] as const)
+      expect(await run(type, header).catch(failedOf)).toMatchObject({ code: 'INVALID_INPUT', retryable: false });
+    expect(body).not.toHaveBeenCalled();
+    expect(await run('readDeployment', withStep({}))).toBe('changed');
   });
 
   it('acts at once where nothing was reset', async () => {
-    expect(await environment().run(activity, step())).toBe('changed');
+    expect(await run('demotePrimary', step())).toBe('changed');
   });
 });
 
 describe('a changing activity whose request may be under way', () => {
-  const environmentOf = (attempt: number) =>
-    new MockActivityEnvironment(
-      { attempt, workflowNamespace: 'default', workflowExecution: { workflowId: 'deployment:payments', runId: RUN } },
-      { logger: new DefaultLogger('ERROR') },
-    );
-  const known = async (attempt: number, body: (execution: Execution) => void) => {
-    const activity = executeChange<ReturnType<typeof step>, void>(async (_input, execution) => {
-      body(execution);
+  const known = async (attempt: number, body: (execution: Execution) => void, type = 'demotePrimary') => {
+    const activity = async () => {
+      body(currentExecution());
       throw new RunbookError('PRECONDITION_FAILED', 'no', { observed: 'a' });
-    });
-    const failure = await environmentOf(attempt).run(activity, step()).catch(failedOf);
+    };
+    const failure = await inside(environment(type, attempt), activity).catch(failedOf);
     return (failure as { details: Record<string, unknown> }).details;
   };
 
@@ -202,6 +208,7 @@ describe('a changing activity whose request may be under way', () => {
     expect(await known(1, () => undefined)).toMatchObject({ observed: 'a', outcomeKnown: true });
     expect(await known(1, ({ doubt }) => (doubt.mayHaveSent = true))).toMatchObject({ outcomeKnown: false });
     expect(await known(2, () => undefined)).toMatchObject({ observed: 'a', outcomeKnown: false });
+    expect(await known(2, () => undefined, 'readDeployment')).toMatchObject({ outcomeKnown: true });
   });
 
   it('until reads settled it', async () => {

@@ -24,6 +24,7 @@ function execution(controller = new AbortController()): Execution & { readonly t
     told,
     signal: controller.signal,
     run: { ns: 'n', wid: 'w', rid: 'r' },
+    step: undefined,
     doubt: { mayHaveSent: false, since: performance.now() },
     progress: (text) => void told.push(text),
     throwIfCancelled,

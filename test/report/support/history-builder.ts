@@ -92,14 +92,13 @@ export class HistoryBuilder {
   activity(specification: ActivitySpecification): this {
     const { type, step, input, facts, scheduledAt, endedAt, tries, lastFailure, result, failure } = specification;
     const key = {};
-    const whole = step
-      ? { ...input, step: { attempt: 1, originalRunId: 'run', ...step, ...(facts && { facts }) } }
-      : input;
-    this.#add(
-      scheduledAt,
-      () => ({ activityTaskScheduledEventAttributes: { activityType: { name: type }, input: payloads(whole ?? {}) } }),
-      key,
-    );
+    const told = { attempt: 1, originalRunId: 'run', ...step, ...(facts && { facts }) };
+    const scheduled = {
+      activityType: { name: type },
+      input: payloads(input ?? {}),
+      ...(step && { header: { fields: { step: payload(told) } } }),
+    };
+    this.#add(scheduledAt, () => ({ activityTaskScheduledEventAttributes: scheduled }), key);
     if (endedAt === undefined) return this;
     const startedAt = specification.startedAt ?? scheduledAt + 5;
     this.#add(

@@ -1,0 +1,114 @@
+/**
+ * How Temporal runs an activity, and what becomes of it in a run that was reset.
+ *
+ * - `read`: reads only, may be repeated at will.
+ * - `wait`: one long wait that polls inside.
+ * - `change`: changes something, and refuses after a reset until an operator acknowledged it; `long-change`: as long as a
+ *   wait; `keys`: on the queue of the host that has the ceremony's keys.
+ * - `open`: on that queue too, and changes nothing.
+ * - `tell`: tells people something, or another run, or writes the report: repeated at will, and never held back.
+ */
+export type ActivityKind = 'read' | 'wait' | 'change' | 'long-change' | 'keys' | 'open' | 'tell';
+
+/** Every activity with its kind. A missing one does not compile, see `workflows/engine/activity-calls.ts`. */
+export const ACTIVITY_KINDS = {
+  assessBatchTokenRotation: 'read',
+  assessCeremony: 'read',
+  assessDrFailover: 'read',
+  assessDrReindex: 'read',
+  assessDrRejoin: 'read',
+  assessDrSecondaryOnboarding: 'read',
+  assessDrSwitchover: 'read',
+  assessFilterReconciliation: 'read',
+  assessMerkleCheck: 'read',
+  assessPerformancePromotion: 'read',
+  assessPerformanceSecondaryOnboarding: 'read',
+  assessPrimaryEnablement: 'read',
+  assessReadiness: 'read',
+  assessRehearsal: 'read',
+  assessReplicationTeardown: 'read',
+  assessRootTokenCeremony: 'read',
+  assessSecondaryDecommission: 'read',
+  assessSecondaryRepointing: 'read',
+  assessTokenDisposal: 'read',
+  awaitCatchUp: 'wait',
+  awaitDrStreaming: 'wait',
+  awaitDump: 'long-change',
+  awaitPerformanceSecondaries: 'wait',
+  awaitPrimaryGone: 'wait',
+  awaitReplicationDisabled: 'wait',
+  awaitSecondaryGone: 'wait',
+  awaitServiceReady: 'long-change',
+  awaitUnsealed: 'wait',
+  cancelForeignAttempt: 'change',
+  checkApprovals: 'read',
+  checkControls: 'read',
+  checkCredential: 'read',
+  checkDecisions: 'read',
+  checkDeclines: 'read',
+  checkFormerPrimaryDemoted: 'read',
+  checkUnaskedShares: 'read',
+  compareAfterDemotion: 'read',
+  compareDynamicFilters: 'read',
+  compareMerkleRoots: 'read',
+  composeReport: 'tell',
+  createCeremony: 'change',
+  createRehearsal: 'change',
+  createRootTokenCeremony: 'change',
+  deleteOperationTokens: 'change',
+  deletePathsFilter: 'change',
+  demotePrimary: 'change',
+  describeRun: 'read',
+  describeSplit: 'read',
+  destroyCeremonyKeys: 'keys',
+  disablePrimary: 'change',
+  disableSecondary: 'change',
+  disposeLedgerToken: 'change',
+  enablePrimary: 'change',
+  enableSecondary: 'change',
+  fenceLostPrimary: 'change',
+  followBootstrap: 'wait',
+  followDrReindex: 'wait',
+  forgetPrimary: 'change',
+  generateOperationToken: 'keys',
+  generateRootToken: 'keys',
+  issueActivationToken: 'change',
+  issueEnableToken: 'change',
+  noteRehearsalDeclines: 'open',
+  notify: 'tell',
+  openEnvelopes: 'open',
+  openRehearsal: 'open',
+  prepareBatchTokenRole: 'change',
+  probeMerkleTree: 'wait',
+  probeProvidedToken: 'wait',
+  probeService: 'wait',
+  promoteSecondary: 'change',
+  readDeployment: 'read',
+  readPathsFilter: 'read',
+  readPathsFilters: 'read',
+  readSeals: 'read',
+  readSignalEvents: 'read',
+  requestTakeOver: 'tell',
+  revokeSecondary: 'change',
+  rotateBatchToken: 'change',
+  runHook: 'change',
+  sampleWal: 'wait',
+  settleCeremony: 'change',
+  startDrReindex: 'change',
+  takeProvidedTokens: 'keys',
+  unfenceFormerPrimary: 'change',
+  updatePerformancePrimaryByAddresses: 'change',
+  updatePrimary: 'change',
+  writeMarker: 'change',
+  writePathsFilter: 'change',
+} as const satisfies Readonly<Record<string, ActivityKind>>;
+
+const CHANGING: readonly ActivityKind[] = ['change', 'long-change', 'keys'];
+
+/** Whether an activity changes something: so too where nobody knows it. */
+export function changesSomething(activity: string): boolean {
+  const kind = Object.hasOwn(ACTIVITY_KINDS, activity)
+    ? ACTIVITY_KINDS[activity as keyof typeof ACTIVITY_KINDS]
+    : undefined;
+  return kind === undefined || CHANGING.includes(kind);
+}
