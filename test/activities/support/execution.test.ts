@@ -171,17 +171,17 @@ describe('a changing activity in a run that was reset', () => {
 
   it('changes nothing until a decision that names this run acknowledges it', async () => {
     for (const more of [{ originalRunId: 'before' }, { originalRunId: 'before', acknowledgedRunId: 'another' }]) {
-      const failure = await run('demotePrimary', step(more)).catch(failedOf);
+      const failure = await run('writeMarker', step(more)).catch(failedOf);
       expect(failure).toMatchObject({ code: 'RUN_WAS_RESET', retryable: false, details: { outcomeKnown: true } });
     }
     expect(body).not.toHaveBeenCalled();
     const acknowledged = step({ originalRunId: 'before', acknowledgedRunId: RUN });
-    expect(await run('demotePrimary', acknowledged)).toBe('changed');
+    expect(await run('writeMarker', acknowledged)).toBe('changed');
   });
 
   it('changes nothing where it is not told its step, whether or not its name is known', async () => {
     for (const [type, header] of [
-      ['demotePrimary', withStep({})],
+      ['writeMarker', withStep({})],
       ['somethingNew', withStep({ originalRunId: RUN })],
     ] as const)
       expect(await run(type, header).catch(failedOf)).toMatchObject({ code: 'INVALID_INPUT', retryable: false });
@@ -190,12 +190,12 @@ describe('a changing activity in a run that was reset', () => {
   });
 
   it('acts at once where nothing was reset', async () => {
-    expect(await run('demotePrimary', step())).toBe('changed');
+    expect(await run('writeMarker', step())).toBe('changed');
   });
 });
 
 describe('a changing activity whose request may be under way', () => {
-  const known = async (attempt: number, body: (execution: Execution) => void, type = 'demotePrimary') => {
+  const known = async (attempt: number, body: (execution: Execution) => void, type = 'writeMarker') => {
     const activity = async () => {
       body(currentExecution());
       throw new RunbookError('PRECONDITION_FAILED', 'no', { observed: 'a' });
