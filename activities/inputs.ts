@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import type { OfKind } from '../src/contracts/activities';
 import type { RunbookActivities } from '.';
-import { clusterName, deploymentName } from '../src/contracts/names';
+import { clusterName, deploymentName } from '../src/contracts/runbook-inputs';
 import {
   activationForm,
   batchTokenRotationInput,

@@ -1,9 +1,3 @@
-import { z } from 'zod';
-
-/** Names of deployments and clusters, as the inventory gives them. */
-export const deploymentName = z.string().regex(/^[a-z0-9-]+$/, 'must be lower-case letters, digits and hyphens');
-export const clusterName = z.string().regex(/^[a-z0-9-]+$/, 'must be lower-case letters, digits and hyphens');
-
 /** Every runbook, with what its Workflow ID locks: one changing run per deployment, one ceremony per cluster. */
 const LOCKS = {
   drSwitchover: 'deployment',

@@ -1,4 +1,3 @@
-import { z } from 'zod';
 import { decoded } from './plain-shares';
 
 /** What the payload converter yields for a payload that it cannot read. It never carries the content. */
@@ -54,23 +53,6 @@ export const UPDATES_FROM = 1_000_000;
 
 export const QUERIES = { status: 'status', invitation: 'invitation' } as const;
 
-const name = z.string().trim().min(1).max(100);
-const comment = z.string().max(500);
-
-/** `runbooks-approval-v1` (protocol.md). Signed as a JWS, or sent as it is where the inventory lets the person claim. */
-export const approvalPayload = z.strictObject({
-  ns: z.string(),
-  wid: z.string(),
-  rid: z.string(),
-  gate: z.string(),
-  planDigest: z.string(),
-  verdict: z.enum(['approve', 'reject']),
-  comment: comment.default(''),
-  name,
-  iat: z.number().int(),
-});
-export type ApprovalPayload = z.infer<typeof approvalPayload>;
-
 /** What may be decided about a parked step, or about an interruption inside the outage. */
 export const DECISION_ACTIONS = [
   'retry',
@@ -84,20 +66,6 @@ export const DECISION_ACTIONS = [
   'cancel-attempt',
 ] as const;
 export type DecisionAction = (typeof DECISION_ACTIONS)[number];
-
-/** `runbooks-decision-v1` (protocol.md). */
-export const decisionPayload = z.strictObject({
-  ns: z.string(),
-  wid: z.string(),
-  rid: z.string(),
-  step: z.string(),
-  parkingNo: z.number().int().positive(),
-  action: z.enum(DECISION_ACTIONS),
-  reason: z.string().trim().min(3).max(500),
-  name,
-  iat: z.number().int(),
-});
-export type DecisionPayload = z.infer<typeof decisionPayload>;
 
 /** A document as it travels in a signal: signed, or plain members where the inventory lets the person claim. */
 export interface SignedDocument {
@@ -134,36 +102,9 @@ function parsed(document: string): unknown {
   }
 }
 
-/** `runbooks-decline-v1`: a holder cannot, or will not, give his share. He may still give it later. */
-export const declinePayload = z.strictObject({
-  ns: z.string(),
-  wid: z.string(),
-  rid: z.string(),
-  cid: z.string(),
-  epoch: z.number().int().positive(),
-  reason: comment.default(''),
-  name,
-  iat: z.number().int(),
-});
-export type DeclinePayload = z.infer<typeof declinePayload>;
-
 /** The signals that control a run as a whole. */
 export const CONTROL_ACTIONS = ['pause', 'resume', 'abort', 'takeOver'] as const;
 export type ControlAction = (typeof CONTROL_ACTIONS)[number];
-
-/** `runbooks-control-v1` (protocol.md): the one argument of `pause`, `resume` and `abort`; `takeOver` brings it in the failover's input. */
-export const controlPayload = z.strictObject({
-  ns: z.string(),
-  wid: z.string(),
-  rid: z.string(),
-  action: z.enum(CONTROL_ACTIONS),
-  reason: comment.default(''),
-  /** `pause` only: hold before the step of this name instead of at once. */
-  before: z.string().max(200).optional(),
-  name,
-  iat: z.number().int(),
-});
-export type ControlPayload = z.infer<typeof controlPayload>;
 
 /** A signal that waits to be looked at. `arrival` counts the signals of that name in this run, from 1. */
 export interface InboxItem {

@@ -1,15 +1,10 @@
 import { createHash } from 'node:crypto';
 import type { z } from 'zod';
 import type { Attestation, Principal } from '../contracts/run-facts';
-import { approvalPayload, controlPayload, decisionPayload, declinePayload, unwrapDocument } from '../contracts/signals';
-import type {
-  ApprovalPayload,
-  ControlAction,
-  ControlPayload,
-  DecisionAction,
-  DecisionPayload,
-  DeclinePayload,
-} from '../contracts/signals';
+import { unwrapDocument } from '../contracts/signals';
+import { approvalPayload, controlPayload, decisionPayload, declinePayload } from '../contracts/payloads';
+import type { ControlAction, DecisionAction } from '../contracts/signals';
+import type { ApprovalPayload, ControlPayload, DecisionPayload, DeclinePayload } from '../contracts/payloads';
 import { RunbookError } from '../errors';
 import { DOCUMENT_TYPES, signDocument, strictBase64url, verifyDocument } from './documents';
 import type { DocumentType } from './documents';

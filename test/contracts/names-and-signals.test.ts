@@ -1,15 +1,10 @@
 /** Workflow IDs are locks, so nothing may make two of one or one of two; people's documents have exactly their members. */
 import fc from 'fast-check';
-import {
-  ceremonyWorkflowId,
-  clusterName,
-  deploymentName,
-  deploymentWorkflowId,
-  keyTaskQueue,
-  lockWorkflowId,
-} from '../../src/contracts/names';
+import { ceremonyWorkflowId, deploymentWorkflowId, keyTaskQueue, lockWorkflowId } from '../../src/contracts/names';
+import { clusterName, deploymentName } from '../../src/contracts/runbook-inputs';
 import { ENVELOPE_VERDICTS } from '../../src/contracts/receipts';
-import { approvalPayload, controlPayload, decisionPayload, isUndecodable } from '../../src/contracts/signals';
+import { isUndecodable } from '../../src/contracts/signals';
+import { approvalPayload, controlPayload, decisionPayload } from '../../src/contracts/payloads';
 
 const name = fc.stringMatching(/^[a-z0-9-]{1,20}$/);
 

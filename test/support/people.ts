@@ -1,10 +1,5 @@
-import type {
-  ApprovalPayload,
-  ControlPayload,
-  DecisionAction,
-  DecisionPayload,
-  DeclinePayload,
-} from '../../src/contracts/signals';
+import type { DecisionAction } from '../../src/contracts/signals';
+import type { ApprovalPayload, ControlPayload, DecisionPayload, DeclinePayload } from '../../src/contracts/payloads';
 import {
   createEnvelope,
   formatPublicKey,

@@ -15,7 +15,7 @@ import {
   signDecline,
   verifyRehearsal,
 } from '../../src/keys';
-import type { DeclinePayload } from '../../src/contracts/signals';
+import type { DeclinePayload } from '../../src/contracts/payloads';
 import type { Rehearsal } from '../../src/keys';
 import { cli } from '../cli/support';
 import { cell, expectFewEvents } from '../support/matrix';

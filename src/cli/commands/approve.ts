@@ -4,7 +4,7 @@ import { GATE_NAMES } from '../../contracts/plan';
 import type { PlanDocument } from '../../contracts/plan';
 import type { Finding } from '../../contracts/run-facts';
 import { SIGNALS } from '../../contracts/signals';
-import type { ApprovalPayload } from '../../contracts/signals';
+import type { ApprovalPayload } from '../../contracts/payloads';
 import { RunbookError } from '../../errors';
 import { signApproval } from '../../keys';
 import { newCommand, withServerOptions, withSession } from '../command';

@@ -1,6 +1,8 @@
 import type { Command } from 'commander';
-import { SIGNALS, controlPayload } from '../../contracts/signals';
-import type { ControlAction, ControlPayload } from '../../contracts/signals';
+import { SIGNALS } from '../../contracts/signals';
+import { controlPayload } from '../../contracts/payloads';
+import type { ControlAction } from '../../contracts/signals';
+import type { ControlPayload } from '../../contracts/payloads';
 import { RunbookError } from '../../errors';
 import { signControl } from '../../keys';
 import { newCommand, withServerOptions, withSession } from '../command';

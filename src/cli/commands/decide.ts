@@ -1,5 +1,6 @@
 import type { Command } from 'commander';
-import { DECISION_ACTIONS, SIGNALS, decisionPayload } from '../../contracts/signals';
+import { DECISION_ACTIONS, SIGNALS } from '../../contracts/signals';
+import { decisionPayload } from '../../contracts/payloads';
 import { RunbookError } from '../../errors';
 import { signDecision } from '../../keys';
 import { newCommand, withServerOptions, withSession } from '../command';

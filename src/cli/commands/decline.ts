@@ -1,7 +1,8 @@
 import type { Client } from '@temporalio/client';
 import type { Command } from 'commander';
 import { nextCommandOf } from '../../contracts/next-commands';
-import { SIGNALS, declinePayload } from '../../contracts/signals';
+import { SIGNALS } from '../../contracts/signals';
+import { declinePayload } from '../../contracts/payloads';
 import { RunbookError } from '../../errors';
 import { redact, signDecline } from '../../keys';
 import { newCommand, withServerOptions, withSession } from '../command';

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { controlPayload } from '../signals';
+import { controlPayload } from '../payloads';
 import { askedForChange, clusterName, tokenSourceChoice } from './common';
 
 /** The input of `drSwitchover`: planned, both sides answer, nothing may be lost. */
