@@ -1,4 +1,4 @@
-import type { DrStatus, Health, PerformanceStatus, ReplicationPeer, ServiceClient } from '../src/vault';
+import type { Health, ReplicationPeer, ReplicationStatus, ServiceClient } from '../src/vault';
 import type {
   ClusterObservation,
   NodeObservation,
@@ -121,7 +121,7 @@ export async function withServerTime<S>(
 export async function readActive(
   { client, entry }: ClusterAccess,
   signal: AbortSignal,
-  read: (node: string) => Promise<DrStatus | PerformanceStatus>,
+  read: (node: string) => Promise<ReplicationStatus>,
 ): Promise<ReplicationObservation> {
   const { status, serverNow } = await client.atActiveNode(
     (node) => withServerTime(client, node, signal, () => read(node)),
@@ -143,10 +143,7 @@ export async function readActive(
  * @param serverNow - the clock of the node that answered, epoch ms: the worker's own clock says nothing of heartbeats.
  *   Where it is absent, ages are not known.
  */
-export function observeReplication(
-  status: DrStatus | PerformanceStatus,
-  serverNow: number | undefined,
-): ReplicationObservation {
+export function observeReplication(status: ReplicationStatus, serverNow: number | undefined): ReplicationObservation {
   switch (status.mode) {
     case 'primary':
       return {
@@ -155,12 +152,7 @@ export function observeReplication(
         setId: status.clusterId,
         primaryClusterAddress: status.primaryClusterAddr,
         knownSecondaries: status.knownSecondaries ?? [],
-        lastWal: ('lastDrWal' in status
-          ? status.lastDrWal
-          : 'lastPerformanceWal' in status
-            ? status.lastPerformanceWal
-            : undefined
-        )?.toString(),
+        lastWal: status.lastReplicatedWal?.toString(),
         merkleRoot: status.merkleRoot,
         corruptedMerkleTree: status.corruptedMerkleTree,
         reindexInProgress: status.reindexInProgress,

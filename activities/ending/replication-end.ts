@@ -152,7 +152,7 @@ export async function disableSecondary(acting: ActingOnSecondary): Promise<Chang
       return async () => {
         const { client } = access;
         if (kind === 'performance')
-          return client.performance.secondary.disable(await withCredential(access, execution));
+          return client.performance.secondary.disable({}, await withCredential(access, execution));
         const drOperationToken = await operationToken(acting, access, on.clusterId, 'dr.disable');
         return client.dr.secondary.disable({ drOperationToken }, inBody(execution));
       };

@@ -58,7 +58,7 @@ export async function awaitReady(
       markerReadAt = Date.now();
     }
     const proof = { token, signal, timeoutMs: CHANGE_TIMEOUT_MS };
-    await named(client.keyValue.write(`${markerEntry.path}-after`, { writtenOn: cluster }, proof));
+    await named(client.keyValue.write({ path: `${markerEntry.path}-after`, data: { writtenOn: cluster } }, proof));
     const writtenAt = Date.now();
     client.forgetActiveNode();
     const after = await client.activeNode({ signal });

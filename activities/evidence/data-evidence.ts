@@ -19,8 +19,7 @@ export function createDataEvidenceActivities(
       const value = randomUUID();
       // Writing twice is harmless: the last value counts, and the WAL index is read after it.
       await access.client.keyValue.write(
-        path,
-        { value, run: run.rid },
+        { path, data: { value, run: run.rid } },
         { token, signal, timeoutMs: CHANGE_TIMEOUT_MS },
       );
       const replication = await readKind(access, kind, signal);

@@ -108,7 +108,7 @@ export function createPerformanceSecondaryActivities(
         act: async () => {
           await beforeSending(() => demandApproval(dependencies, clusters, execution, input, before ?? 'none', filter));
           execution.throwIfCancelled();
-          return filters.write(id, filter, { token, signal, timeoutMs: CHANGE_TIMEOUT_MS });
+          return filters.write({ id, ...filter }, { token, signal, timeoutMs: CHANGE_TIMEOUT_MS });
         },
       });
       const { outcome, calledAt, calls } = changed;

@@ -95,7 +95,7 @@ async function snapshots(look: Look, view: ClusterView, { deployment }: World): 
     look,
     [question],
     async (signal) =>
-      access.client.sys.autoSnapshotStatus({ name: known.automatic }, { token: await access.credential(), signal }),
+      access.client.sys.autoSnapshotStatus(known.automatic, { token: await access.credential(), signal }),
     ({ lastSnapshotEnd, lastSnapshotError, consecutiveErrors }) =>
       lastSnapshotError !== undefined || (consecutiveErrors ?? 0) > 0
         ? judged(question, 'warn', `the last one of "${known.automatic}" failed`)

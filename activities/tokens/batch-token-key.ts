@@ -56,7 +56,7 @@ export class BatchTokenKey implements BatchTokenStore {
     try {
       // Not with the signal: what is cancelled in its middle would leave the place in doubt.
       const options = { token: await keeper.credential(), timeoutMs: CHANGE_TIMEOUT_MS };
-      await keeper.client.keyValue.writeSecret(this.#place, token, before?.version, options);
+      await keeper.client.keyValue.writeSecret({ ...this.#place, value: token, replaces: before?.version }, options);
       return false;
     } catch (error) {
       if (!isRunbookError(error) || error.outcomeKnown) throw error;

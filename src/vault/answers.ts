@@ -1,77 +1,460 @@
-import { RunbookError } from '../errors';
-import { Fields, isObject } from './fields';
-import { redactText } from './redact';
-import type { Accepted, CallOptions, Caller, RequestDescription, ServiceAnswer } from './types';
+import { Secret } from '../secret';
+import { anyObject, as, at, data, entries, epoch, flag, has, index, isObject, needed } from './shape';
+import { number, numbers, object, objects, text, texts, withDefault } from './shape';
+import type { Place, Read, Reader } from './shape';
 
-/** Makes the call and reads its answer; `read` gets the whole body (see {@link dataOf}). */
-export async function fetchAnswer<T>(
-  caller: Caller,
-  request: RequestDescription,
-  options: CallOptions | undefined,
-  read: (body: Fields, node: string, status: number) => T,
-): Promise<T> {
-  const answer = await caller.call(request, options);
-  const what = `${request.method} ${request.path}`;
-  const outcomeKnown = request.effect === 'reads';
-  const warn = (warning: string) => caller.warn(warning);
-  if (!isObject(answer.body)) {
-    throw new RunbookError('RESPONSE_INVALID', `${what}: the answer ${answer.status} holds no JSON object`, {
-      outcomeKnown,
-      httpStatus: answer.status,
-      cluster: caller.cluster,
-    });
-  }
-  const body = new Fields(answer.body, { what, outcomeKnown, cluster: caller.cluster, warn });
-  for (const warning of warningsOf(answer)) caller.warn(`${what}: ${warning}`);
-  return read(body, answer.node, answer.status);
+/* What the service answers, member by member. Names are the service's, in camel case, unless they are given beside. */
+
+export type ReplicationKind = 'dr' | 'performance';
+
+/** One cluster at the other end, as its counterpart sees it by heartbeat (facts 3.1). */
+const PEER = object({
+  /** The id of the activation token; on the primary's side only. */
+  nodeId: text,
+  apiAddress: text,
+  clusterAddress: text,
+  /** `connected` or `disconnected`. */
+  connectionStatus: text,
+  /** RFC3339. */
+  lastHeartbeat: text,
+  lastHeartbeatDurationMs: number,
+  clockSkewMs: number,
+  replicationPrimaryCanaryAgeMs: number,
+});
+export type ReplicationPeer = Read<typeof PEER>;
+
+const EITHER_SIDE = {
+  state: text,
+  /** Identifier of the replication set, shared by all of its members. */
+  clusterId: text,
+  primaryClusterAddr: text,
+  lastWal: index,
+  merkleRoot: text,
+  lastReindexEpoch: epoch,
+  reindexInProgress: flag,
+  reindexStage: text,
+  reindexBuildingProgress: number,
+  reindexBuildingTotal: number,
+  corruptedMerkleTree: flag,
+  lastCorruptionCheckEpoch: epoch,
+  ssctGenerationCounter: number,
+} as const;
+
+const primaryStatus = (kind: ReplicationKind) =>
+  object({
+    ...EITHER_SIDE,
+    /** Index of the last entry that this kind replicates. */
+    lastReplicatedWal: [kind === 'dr' ? 'last_dr_wal' : 'last_performance_wal', index],
+    /** Ids of all activation tokens issued and not revoked, used or not. */
+    knownSecondaries: texts,
+    /** Clusters with a heartbeat since the primary started. */
+    secondaries: objects(PEER),
+  });
+
+/** `state` can stay `stream-wals` with a dead primary: judge life by `primaries` and their heartbeats. */
+const SECONDARY_STATUS = object({
+  ...EITHER_SIDE,
+  /** gRPC channel: `ready`, `connecting`, `idle`, `transient_failure`, `shutdown`. */
+  connectionState: text,
+  /** The id given to secondary-token. */
+  secondaryId: text,
+  knownPrimaryClusterAddrs: texts,
+  primaries: objects(PEER),
+  /** 0 right after a merkle-sync: no WAL streamed yet. */
+  lastRemoteWal: index,
+  /** RFC3339. */
+  lastStart: text,
+  merkleSyncProgress: object({ totalKeys: ['sync_total_keys', number], progress: ['sync_progress', number] }),
+});
+
+export type ReplicationStatus =
+  /** Not part of a set, or not able to tell (`unknown` while the node restarts). */
+  | { readonly mode: 'disabled' | 'unsupported' | 'unknown' }
+  | ({ readonly mode: 'primary' } & Read<ReturnType<typeof primaryStatus>>)
+  | ({ readonly mode: 'secondary' | 'bootstrapping' } & Read<typeof SECONDARY_STATUS>);
+
+export function replicationStatus(kind: ReplicationKind): Reader<ReplicationStatus> {
+  const primary = needed(primaryStatus(kind));
+  return (value, place) => {
+    const mode = at('mode', needed(text))(value, place);
+    switch (mode) {
+      case 'primary':
+        return { mode, ...primary(value, place) };
+      case 'secondary':
+      case 'bootstrapping':
+        return { mode, ...needed(SECONDARY_STATUS)(value, place) };
+      case 'disabled':
+      case 'unsupported':
+        return { mode };
+      default:
+        return { mode: 'unknown' };
+    }
+  };
 }
 
-/** As {@link fetchAnswer}; 404 is `undefined`. */
-export async function fetchIfPresent<T>(
-  caller: Caller,
-  request: RequestDescription,
-  options: CallOptions | undefined,
-  read: (body: Fields) => T,
-): Promise<T | undefined> {
+/** Both kinds at once: a bare `mode` stands for both (unsupported storage, builds without replication). */
+export function bothStatuses(value: unknown, place: Place): Readonly<Record<ReplicationKind, ReplicationStatus>> {
+  const [dr, performance] = [replicationStatus('dr'), replicationStatus('performance')];
+  const isBare = !has(value, 'dr') && !has(value, 'performance') && has(value, 'mode');
+  return isBare
+    ? { dr: dr(value, place), performance: performance(value, place) }
+    : { dr: at('dr', dr)(value, place), performance: at('performance', performance)(value, place) };
+}
+
+/** Public key of a secondary for one activation. Only the node that made it can use the token encrypted with it. */
+export interface SecondaryPublicKey {
+  readonly publicKey: string;
+  /** The address that answered. */
+  readonly node: string;
+}
+
+export const secondaryPublicKey: Reader<SecondaryPublicKey> = (body, place) => ({
+  publicKey: data(at('secondary_public_key', needed(text)))(body, place),
+  node: place.node,
+});
+
+const CLAIMS = object({
+  /** API address at which the secondary will unwrap the token. */
+  addr: text,
+  /** Times in unix seconds. */
+  exp: number,
+  iat: number,
+});
+
+/** A secondary activation token (interface section 2; facts 4). Single use. */
+export interface ActivationToken {
+  readonly token: Secret<'activation-token'>;
+  /** `wrapped`: a JWT that the secondary unwraps at the primary. `encrypted`: readable by the secondary's key only. */
+  readonly form: 'wrapped' | 'encrypted';
+  /** Read from the JWT on the spot; its signature is not checked and it is never unwrapped. */
+  readonly claims?: Read<typeof CLAIMS>;
+  readonly accessor?: string;
+  readonly ttlSeconds?: number;
+  /** The address that issued it. */
+  readonly node: string;
+}
+
+const WRAP_INFO = needed(object({ token: needed(text), accessor: text, ttlSeconds: ['ttl', number] }));
+
+export const activationToken: Reader<ActivationToken> = (body, place) => {
+  const { node } = place;
+  const encrypted = at('data', object({ token: text }))(body, place)?.token;
+  if (encrypted !== undefined) return { token: new Secret('activation-token', encrypted), form: 'encrypted', node };
+  const { token, ...facts } = at('wrap_info', WRAP_INFO)(body, place);
+  return {
+    token: new Secret('activation-token', token),
+    form: 'wrapped',
+    claims: claimsOf(token, place),
+    ...facts,
+    node,
+  };
+};
+
+function claimsOf(token: string, place: Place): ActivationToken['claims'] {
   try {
-    return await fetchAnswer(caller, request, options, read);
-  } catch (error) {
-    if (error instanceof RunbookError && error.code === 'NOT_FOUND') return undefined;
-    throw error;
+    const payload: unknown = JSON.parse(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString('utf8'));
+    return CLAIMS(payload, place);
+  } catch {
+    return undefined;
   }
 }
 
-/** Makes a call that has no data to return: 200 with warnings, 202 or 204. */
-export async function fetchAccepted(
-  caller: Caller,
-  request: RequestDescription,
-  options: CallOptions | undefined,
-): Promise<Accepted> {
-  const answer = await caller.call(request, options);
-  return { node: answer.node, warnings: warningsOf(answer) };
+export type FilterMode = 'allow' | 'deny';
+
+const filterMode = needed<FilterMode>(as(text, (mode) => (mode === 'allow' || mode === 'deny' ? mode : undefined)));
+
+/** Paths filter of a performance secondary (interface sections 2 and 4.2). */
+export const pathsFilter = needed(object({ mode: filterMode, paths: withDefault(texts, []) }));
+export type PathsFilter = Read<typeof pathsFilter>;
+
+/** What the filters of a secondary come to, as one side sees it. */
+export const dynamicFilter = needed(
+  object({
+    mounts: ['dynamic_filtered_mounts', withDefault(texts, [])],
+    namespaces: ['dynamic_filtered_namespaces', withDefault(texts, [])],
+  }),
+);
+export type DynamicFilter = Read<typeof dynamicFilter>;
+
+/** A page of a subtree with damage (interface section 2, facts 7): itself, or subpages of it (0 to 255). */
+const DAMAGE = object({ corrupted: withDefault(flag, false), subpages: withDefault(numbers, []) });
+
+const SUBTREE = object({
+  /** `replicated` or `local`. */
+  treeType: text,
+  rootHash: text,
+  corruptedSubtreeRoot: needed(flag),
+  corruptedPages: [
+    'corrupted_index_tuples_map',
+    as(entries(DAMAGE), (pages) => pages.map(([page, damage]) => ({ page: Number(page), ...damage }))),
+  ],
+});
+
+const CORRUPTION = object({
+  corruptedRoot: needed(flag),
+  subtrees: ['corrupted_tree_map', entries(SUBTREE)],
+  lastCorruptionCheckEpoch: epoch,
+});
+
+export interface MerkleSubtree {
+  readonly id: string;
+  readonly treeType?: string;
+  readonly rootHash?: string;
+  readonly corruptedSubtreeRoot: boolean;
+  readonly corruptedPages: readonly ({ readonly page: number } & Read<typeof DAMAGE>)[];
 }
 
-/** The object under `data`, or the body itself where the answer is bare. */
-export function dataOf(body: Fields): Fields {
-  return body.child('data') ?? body;
+/** Result of a Merkle check of a DR secondary. */
+export interface MerkleReport {
+  /** No root, subtree root, page or subpage is corrupted. */
+  readonly healthy: boolean;
+  readonly corruptedRoot: boolean;
+  readonly subtrees: readonly MerkleSubtree[];
+  readonly lastCorruptionCheckEpoch?: number | 'never';
 }
 
-/** A percent-encoded path segment. */
-export function segment(name: string, value: string): string {
-  neededInput(name, value);
-  if (value === '.' || value === '..') throw new RunbookError('INVALID_INPUT', `"${name}" must be more than dots`);
-  return encodeURIComponent(value);
+export const merkleReport: Reader<MerkleReport> = (value, place) => {
+  const report = at('merkle_corruption_report', needed(CORRUPTION))(value, place);
+  const subtrees = report.subtrees.map(([id, tree]) => ({ id, ...tree, corruptedPages: tree.corruptedPages ?? [] }));
+  const isHealthy = (tree: MerkleSubtree) => !tree.corruptedSubtreeRoot && tree.corruptedPages.length === 0;
+  return { ...report, subtrees, healthy: !report.corruptedRoot && subtrees.every(isHealthy) };
+};
+
+/** Kinds of token that a generation attempt ends in. */
+export type GeneratedTokenKind = 'operation-token' | 'root-token';
+
+const ATTEMPT = object({
+  started: withDefault(flag, false),
+  /** Absent where no attempt runs. */
+  nonce: text,
+  /** Key shares accepted so far. Falls back to 0 when a full set does not combine. */
+  progress: needed(number),
+  /** Key shares needed. */
+  required: needed(number),
+  complete: needed(flag),
+  /** Lower-case hex fingerprint of the PGP key that the token will be encrypted with. */
+  pgpFingerprint: as(text, (fingerprint) => fingerprint.toLowerCase()),
+  /** Given once, by the start that generated it. */
+  otp: as(text, (otp) => new Secret('one-time-password', otp)),
+  /** Characters of the one-time password; absent or 0 before version 1.0 of the service. */
+  otpLength: number,
+});
+
+/** State of the generation attempt (interface section 2; facts 5.1). */
+export type GenerationAttempt<K extends GeneratedTokenKind = GeneratedTokenKind> = Read<typeof ATTEMPT> & {
+  /** Given once, by the last share: encrypted with the PGP key, or XORed with the one-time password. */
+  readonly encodedToken?: Secret<K>;
+};
+
+/** The fields are flat as a rule; some versions put them under `data`. */
+export function generationAttempt<K extends GeneratedTokenKind>(kind: K): Reader<GenerationAttempt<K>> {
+  const read: Reader<GenerationAttempt<K>> = (value, place) => {
+    const encoded = at('encoded_token', text)(value, place) ?? at('encoded_root_token', text)(value, place);
+    const encodedToken = encoded === undefined ? undefined : new Secret(kind, encoded);
+    return { ...needed(ATTEMPT)(value, place), encodedToken };
+  };
+  return (body, place) => (has(body, 'progress') ? read : data(read))(body, place);
 }
 
-/** @throws RunbookError INVALID_INPUT where the parameter is empty. */
-export function neededInput(name: string, value: string): void {
-  if (typeof value !== 'string' || value.trim() === '') {
-    throw new RunbookError('INVALID_INPUT', `"${name}" is required and must not be empty`);
-  }
+/** `sys/health` (facts 1.5). */
+const HEALTH = object({
+  initialized: needed(flag),
+  sealed: needed(flag),
+  standby: withDefault(flag, false),
+  replicationDrMode: text,
+  serverTimeUtc: number,
+  version: text,
+  enterprise: flag,
+  clusterName: text,
+  /** Identifier of the cluster itself, not of a replication set. */
+  clusterId: text,
+  lastWal: index,
+  licence: ['license', object({ state: text, expiryTime: text, terminated: flag })],
+});
+
+/** Every status of it is data: 200 active, 429 standby, 472 DR secondary, 473 performance standby, 474, 501, 503, 530. */
+export type Health = Read<typeof HEALTH> & {
+  readonly status: number;
+  /** The address that answered. */
+  readonly node: string;
+};
+
+export const health: Reader<Health> = (body, place) => ({
+  ...needed(HEALTH)(body, place),
+  status: place.status,
+  node: place.node,
+});
+
+/** `sys/leader` (facts 1.6). */
+export const leader = needed(
+  object({
+    haEnabled: withDefault(flag, false),
+    isSelf: needed(flag),
+    leaderAddress: text,
+    leaderClusterAddress: text,
+  }),
+);
+export type Leader = Read<typeof leader>;
+
+/** `sys/seal-status` (facts 1.6). */
+export const sealStatus = needed(
+  object({
+    type: text,
+    initialized: needed(flag),
+    sealed: needed(flag),
+    /** On a secondary it is the primary's. */
+    threshold: ['t', number],
+    shares: ['n', number],
+    progress: number,
+    /** Key shares are recovery keys (auto-unseal). */
+    recoverySeal: flag,
+  }),
+);
+
+const HA_NODES = objects(
+  object({
+    hostname: text,
+    activeNode: withDefault(flag, false),
+    apiAddress: text,
+    clusterAddress: text,
+    version: text,
+  }),
+);
+
+/** The nodes of `sys/ha-status`. */
+export const haNodes: Reader<Read<typeof HA_NODES>> = (body, place) =>
+  at('nodes', HA_NODES)(body, place) ?? data(at('nodes', needed(HA_NODES)))(body, place);
+
+/** What a token may do, for each path that was asked for. */
+export function capabilities(body: unknown, place: Place, paths: readonly string[]): Capabilities {
+  return data((value, inner) => Object.fromEntries(paths.map((path) => [path, at(path, texts)(value, inner) ?? []])))(
+    body,
+    place,
+  );
+}
+type Capabilities = Readonly<Record<string, readonly string[]>>;
+
+/** `auth/token/lookup-self`, without the token itself. */
+export const tokenFacts = data(
+  needed(
+    object({
+      accessor: text,
+      policies: withDefault(texts, []),
+      path: text,
+      /** `service`, `batch` or `recovery`. */
+      type: text,
+      orphan: flag,
+      renewable: flag,
+      /** Seconds left; 0 = no end. */
+      ttlSeconds: ['ttl', number],
+      creationTtlSeconds: ['creation_ttl', number],
+      /** RFC3339; absent where the token has no end. */
+      expireTime: text,
+    }),
+  ),
+);
+export type TokenFacts = Read<typeof tokenFacts>;
+
+/** A token that a role made. */
+export const createdToken = at(
+  'auth',
+  needed(
+    object({
+      token: ['client_token', needed(as(text, (token) => new Secret('batch-token', token)))],
+      /** Absent for batch tokens. */
+      accessor: text,
+      /** `batch` or `service`: a role may not make what was asked for. */
+      tokenType: text,
+      leaseDurationSeconds: ['lease_duration', needed(number)],
+      orphan: flag,
+      renewable: flag,
+      policies: withDefault(texts, []),
+    }),
+  ),
+);
+
+/** `auth/token/roles/:role`: what tokens of this role are like. */
+export const tokenRole = data(
+  needed(
+    object({
+      allowedPolicies: withDefault(texts, []),
+      /** Patterns of further policies that it allows. */
+      allowedPoliciesGlob: withDefault(texts, []),
+      orphan: flag,
+      renewable: flag,
+      /** `batch`, `service`, `default-batch` or `default-service`. */
+      tokenType: text,
+    }),
+  ),
+);
+export type TokenRole = Read<typeof tokenRole>;
+
+export const policy = data(at('policy', withDefault(text, '')));
+
+const DEVICES = entries(object({ type: text, local: flag }));
+
+/** The audit devices of `sys/audit` by mount path. Their options are not read: they may name files and hosts. */
+export const auditDevices: Reader<readonly AuditDevice[]> = (body, place) =>
+  data(DEVICES)(body, place).map(([path, device]) => ({ path, ...device }));
+
+export interface AuditDevice {
+  /** With a slash at its end, such as `file/`. */
+  readonly path: string;
+  readonly type?: string;
+  /** Not replicated to secondaries. */
+  readonly local?: boolean;
 }
 
-function warningsOf(answer: ServiceAnswer): readonly string[] {
-  const warnings = isObject(answer.body) ? answer.body.warnings : undefined;
-  if (!Array.isArray(warnings)) return [];
-  return warnings.filter((warning): warning is string => typeof warning === 'string').map((text) => redactText(text));
+/** `sys/license/status`: the licence that the node uses. Times are RFC3339. */
+export const licence = data((value, place) => {
+  const inUse = ['autoloaded', 'persisted_autoload', 'stored'].find((name) => isObject(value) && isObject(value[name]));
+  const read = needed(object({ expirationTime: text, terminationTime: text }));
+  return inUse === undefined ? read(value, place) : at(inUse, read)(value, place);
+});
+
+/** `sys/storage/raft/snapshot-auto/status/:name` (Enterprise, raft storage). */
+export const autoSnapshot = data(
+  needed(
+    object({
+      /** RFC3339. */
+      lastSnapshotEnd: text,
+      /** A text of the service; whether there is one is what counts. */
+      lastSnapshotError: text,
+      consecutiveErrors: number,
+    }),
+  ),
+);
+
+/** The entries of a key of a version 1 engine that are texts. */
+export const keyValueEntries: Reader<Readonly<Record<string, string>>> = (body, place) => {
+  const entries = Object.entries(at('data', needed(anyObject))(body, place));
+  return Object.fromEntries(entries.filter((entry): entry is [string, string] => typeof entry[1] === 'string'));
+};
+
+/** Where one secret stands in a key-value engine. */
+export interface SecretPlace {
+  /** Mount of the engine, such as `secret`. */
+  readonly mount: string;
+  /** Path of the key below it. */
+  readonly path: string;
+  /** Version of the engine. */
+  readonly version: 1 | 2;
+  /** Entry of the key. */
+  readonly field: string;
+}
+
+export interface StoredSecret {
+  /** Undefined where the key has no such entry. */
+  readonly value: Secret<'batch-token'> | undefined;
+  /** Of a version 2 engine. */
+  readonly version: number | undefined;
+}
+
+export function storedSecret(body: unknown, place: Place, { field, version }: SecretPlace): StoredSecret {
+  const read = as(text, (value) => new Secret('batch-token', value));
+  const entry = version === 1 ? at(field, read) : at('data', at(field, read));
+  const readVersion = at('metadata', at('version', needed(number)));
+  const inData = <T>(inner: Reader<T>) => at('data', inner)(body, place);
+  at('data', needed(anyObject))(body, place);
+  return { value: inData(entry), version: version === 1 ? undefined : inData(readVersion) };
 }

@@ -1,15 +1,24 @@
 export { ServiceClient } from './service-client';
-export { decodeOneTimePassword } from './generation-attempt';
+export { ENDPOINTS } from './endpoints';
+export { decodeOneTimePassword } from './one-time-password';
 export { diagnoseServerError } from './diagnose';
+export type { GenerationEndpoints } from './service-client';
+export type { UpdatePrimaryParameters } from './endpoints';
+export type {
+  ActivationToken,
+  AuditDevice,
+  DynamicFilter,
+  GeneratedTokenKind,
+  GenerationAttempt,
+  Health,
+  MerkleReport,
+  MerkleSubtree,
+  PathsFilter,
+  ReplicationPeer,
+  ReplicationStatus,
+  SecondaryPublicKey,
+  StoredSecret,
+  TokenFacts,
+  TokenRole,
+} from './answers';
 export type { ServiceClientOptions } from './types';
-export type { ActivationToken } from './activation-token';
-export type { GeneratedTokenKind, GenerationAttempt } from './generation-attempt';
-export type { GenerationEndpoints } from './generation-endpoints';
-export type { SecondaryPublicKey } from './replication-endpoints';
-export type { UpdatePrimaryParameters } from './replication-parameters';
-export type { DrStatus, PerformanceStatus, ReplicationPeer } from './replication-status';
-export type { DynamicFilter, PathsFilter } from './filters';
-export type { MerkleReport, MerkleSubtree } from './merkle-report';
-export type { StoredSecret } from './key-value-endpoints';
-export type { Health, TokenFacts, TokenRole } from './sys-shapes';
-export type { AuditDevice } from './sys-site-shapes';

@@ -1,9 +1,20 @@
-import { DrEndpoints } from './dr-endpoints';
-import { KeyValueEndpoints } from './key-value-endpoints';
-import { NodeCaller } from './node-caller';
-import { PerformanceEndpoints } from './performance-endpoints';
-import { SysEndpoints } from './sys-endpoints';
-import type { CallOptions, ClusterTarget, ServiceClientOptions } from './types';
+import { callEndpoint } from './call';
+import type { GeneratedTokenKind } from './answers';
+import { ENDPOINTS } from './endpoints';
+import type { Endpoint, generationEndpoints } from './endpoints';
+import { NodeCaller } from './nodes';
+import type { CallOptions, Caller, ClusterTarget, ServiceClientOptions } from './types';
+
+/** A method for each endpoint of a table. */
+export type Methods<T> = {
+  readonly [Name in keyof T]: T[Name] extends Endpoint<infer P, infer A> ? Method<P, A> : Methods<T[Name]>;
+};
+type Method<P, A> = [P] extends [void]
+  ? (options?: CallOptions) => Promise<A>
+  : (parameters: P, options?: CallOptions) => Promise<A>;
+
+/** The four calls of a generation attempt. */
+export type GenerationEndpoints<K extends GeneratedTokenKind> = Methods<ReturnType<typeof generationEndpoints<K>>>;
 
 /**
  * Typed client of one cluster: the 34 endpoints of the replication administration interface and the sys reads.
@@ -13,10 +24,10 @@ import type { CallOptions, ClusterTarget, ServiceClientOptions } from './types';
  * service gave it, `retryAfterMs`.
  */
 export class ServiceClient {
-  readonly dr: DrEndpoints;
-  readonly performance: PerformanceEndpoints;
-  readonly sys: SysEndpoints;
-  readonly keyValue: KeyValueEndpoints;
+  readonly dr: Methods<typeof ENDPOINTS.dr>;
+  readonly performance: Methods<typeof ENDPOINTS.performance>;
+  readonly sys: Methods<typeof ENDPOINTS.sys>;
+  readonly keyValue: Methods<typeof ENDPOINTS.keyValue>;
   /** Name of the cluster. */
   readonly cluster: string;
   private readonly caller: NodeCaller;
@@ -25,10 +36,11 @@ export class ServiceClient {
   constructor(target: ClusterTarget, options: ServiceClientOptions = {}) {
     this.cluster = target.name;
     this.caller = new NodeCaller(target, options);
-    this.dr = new DrEndpoints(this.caller);
-    this.performance = new PerformanceEndpoints(this.caller);
-    this.sys = new SysEndpoints(this.caller);
-    this.keyValue = new KeyValueEndpoints(this.caller);
+    const methods = methodsOf(ENDPOINTS, this.caller);
+    this.dr = methods.dr;
+    this.performance = methods.performance;
+    this.sys = methods.sys;
+    this.keyValue = methods.keyValue;
   }
 
   /**
@@ -60,4 +72,23 @@ export class ServiceClient {
   close(): Promise<void> {
     return this.caller.close();
   }
+}
+
+function methodsOf<T extends object>(table: T, caller: Caller): Methods<T> {
+  const methods = Object.entries(table).map(([name, entry]: [string, object]) => [
+    name,
+    isEndpoint(entry) ? methodOf(entry, caller) : methodsOf(entry, caller),
+  ]);
+  // Member by member of the table.
+  return Object.fromEntries(methods) as Methods<T>;
+}
+
+function isEndpoint(entry: object): entry is Endpoint<unknown, unknown> {
+  return 'method' in entry;
+}
+
+function methodOf(endpoint: Endpoint<unknown, unknown>, caller: Caller) {
+  return endpoint.takesParameters
+    ? (parameters: unknown, options?: CallOptions) => callEndpoint(caller, endpoint, parameters, options)
+    : (options?: CallOptions) => callEndpoint(caller, endpoint, undefined, options);
 }

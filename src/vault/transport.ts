@@ -1,10 +1,16 @@
+import { X509Certificate } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
 import { Agent, request as send } from 'undici';
 import type { Dispatcher } from 'undici';
 import { RunbookError } from '../errors';
-import type { NodeAddress } from './addresses';
-import { readTrustedRoots } from './trusted-roots';
-import { errorFromConnection, errorFromTimer } from './connection-errors';
+import { isObject } from './shape';
 import type { HttpMethod } from './types';
+
+/** One node of the target. `origin` is the normal form of `address`, which is what the inventory wrote. */
+export interface NodeAddress {
+  readonly address: string;
+  readonly origin: string;
+}
 
 /** One request to one node. `body` is serialised JSON and may hold secrets. */
 interface NodeRequest {
@@ -34,6 +40,23 @@ interface TransportOptions {
   readonly connectTimeoutMs: number;
   readonly maxResponseBytes: number;
 }
+
+/** What is known of a request that ended without an answer. */
+interface RequestFate {
+  /** Method, path and node, for the message. */
+  readonly what: string;
+  readonly cluster: string;
+  /** Whether the request changes something when it arrives. */
+  readonly changes: boolean;
+  /** Whether it may have left. */
+  readonly sent: boolean;
+}
+
+const CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g;
+
+/** Codes of Node and OpenSSL for a certificate or a handshake that was not accepted. */
+const TLS_CODE =
+  /^(ERR_TLS_|ERR_SSL_|CERT_|SELF_SIGNED_|DEPTH_ZERO_|UNABLE_TO_|CRL_|INVALID_CA|HOSTNAME_MISMATCH|EPROTO)/;
 
 /** Sends single requests over one undici Agent. Makes no decision about nodes, redirects or repeats. */
 export class Transport {
@@ -188,4 +211,70 @@ function notingStart(onStart: () => void): Dispatcher.DispatcherComposeIntercept
       onResponseEnd: handler.onResponseEnd?.bind(handler),
       onResponseError: handler.onResponseError?.bind(handler),
     });
+}
+
+/** The error for a connection that could not be made, or broke. */
+function errorFromConnection(error: unknown, fate: RequestFate): RunbookError {
+  const code = codeOf(error);
+  if (fate.sent) {
+    return new RunbookError('CONNECTION_LOST', `${fate.what}: the connection broke (${code})`, {
+      cluster: fate.cluster,
+      outcomeKnown: !fate.changes,
+    });
+  }
+  const failure = TLS_CODE.test(code) ? 'TLS_FAILED' : 'UNREACHABLE';
+  const text = failure === 'TLS_FAILED' ? 'the TLS handshake failed' : 'no connection could be made';
+  return new RunbookError(failure, `${fate.what}: ${text} (${code})`, { cluster: fate.cluster });
+}
+
+/** The error for a request that our own timer, or the caller, ended. */
+function errorFromTimer(code: 'REQUEST_TIMEOUT' | 'REQUEST_CANCELLED', fate: RequestFate): RunbookError {
+  const text = code === 'REQUEST_TIMEOUT' ? 'no answer within the time-out' : 'cancelled by the caller';
+  return new RunbookError(code, `${fate.what}: ${text}`, {
+    cluster: fate.cluster,
+    outcomeKnown: !fate.changes || !fate.sent,
+  });
+}
+
+/** The system's error code, also of the first of several addresses; never a message, which may hold a header. */
+function codeOf(error: unknown): string {
+  if (!isObject(error)) return 'unknown';
+  if (typeof error.code === 'string') return error.code;
+  if (Array.isArray(error.errors) && error.errors.length > 0) return codeOf(error.errors[0]);
+  return typeof error.name === 'string' ? error.name : 'unknown';
+}
+
+/**
+ * The text of a CA file after its certificates have been parsed: Node itself ignores what it cannot read, and the call
+ * would fail later with a text that does not name the file.
+ *
+ * @throws RunbookError TLS_FAILED where the file cannot be read or holds no valid certificate.
+ */
+async function readTrustedRoots(cluster: string, caFile: string): Promise<string> {
+  let text: string;
+  try {
+    text = await readFile(caFile, 'utf8');
+  } catch (error) {
+    throw new RunbookError('TLS_FAILED', `cluster ${cluster}: the CA file ${caFile} cannot be read`, {
+      cluster,
+      cause: error,
+      next: 'Correct caFile in the inventory, or the permissions of the file.',
+    });
+  }
+  const certificates = text.match(CERTIFICATE) ?? [];
+  if (certificates.length === 0 || !certificates.every(isCertificate)) {
+    throw new RunbookError('TLS_FAILED', `cluster ${cluster}: the CA file ${caFile} does not hold PEM certificates`, {
+      cluster,
+      needed: 'one or more PEM certificates',
+    });
+  }
+  return text;
+}
+
+function isCertificate(pem: string): boolean {
+  try {
+    return new X509Certificate(pem).subject !== undefined;
+  } catch {
+    return false;
+  }
 }

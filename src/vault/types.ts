@@ -39,9 +39,6 @@ export interface Accepted {
   readonly warnings: readonly string[];
 }
 
-/** Seconds since 1970, or `never` where the service gives its zero time. */
-export type EpochSeconds = number | 'never';
-
 export type HttpMethod = 'GET' | 'POST' | 'DELETE';
 
 /** A member of a request body. Secrets are revealed while the body is serialised. */

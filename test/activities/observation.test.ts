@@ -82,7 +82,7 @@ describe('a deployment is read', () => {
 describe('what a status says', () => {
   const at = Date.parse('2026-01-01T00:00:10Z');
   it('keeps WAL indexes of 64 bits without loss', () => {
-    const seen = observeReplication({ mode: 'primary', lastDrWal: 18_446_744_073_709_551_615n }, at);
+    const seen = observeReplication({ mode: 'primary', lastReplicatedWal: 18_446_744_073_709_551_615n }, at);
     expect(seen.lastWal).toBe('18446744073709551615');
     expect(describeReplication(seen)).toBe('primary, last WAL 18446744073709551615');
   });

@@ -55,7 +55,7 @@ export const ENDPOINTS: readonly EndpointRow[] = [
   row(
     `POST ${DR}/secondary/generate-operation-token/attempt`,
     'dr.secondary.generateOperationToken.startAttempt',
-    (client) => client.dr.secondary.generateOperationToken.startAttempt(),
+    (client) => client.dr.secondary.generateOperationToken.startAttempt({}),
   ),
   row(
     `DELETE ${DR}/secondary/generate-operation-token/attempt`,
@@ -91,7 +91,7 @@ export const ENDPOINTS: readonly EndpointRow[] = [
     client.performance.primary.revokeSecondary({ id: 'x' }),
   ),
   row(`POST ${PERFORMANCE}/primary/paths-filter/:id`, 'performance.primary.pathsFilter.write', (client) =>
-    client.performance.primary.pathsFilter.write(':id', {}),
+    client.performance.primary.pathsFilter.write({ id: ':id' }),
   ),
   row(`GET ${PERFORMANCE}/primary/paths-filter/:id`, 'performance.primary.pathsFilter.read', (client) =>
     client.performance.primary.pathsFilter.read(':id'),
@@ -115,7 +115,7 @@ export const ENDPOINTS: readonly EndpointRow[] = [
     client.performance.secondary.promote({}),
   ),
   row(`POST ${PERFORMANCE}/secondary/disable`, 'performance.secondary.disable', (client) =>
-    client.performance.secondary.disable(),
+    client.performance.secondary.disable({}),
   ),
   row(`POST ${PERFORMANCE}/secondary/update-primary`, 'performance.secondary.updatePrimary', (client) =>
     client.performance.secondary.updatePrimary({ token }),

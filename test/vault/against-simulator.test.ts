@@ -63,7 +63,9 @@ describe('the client against the simulated service', () => {
     const [east, west, north] = [clientOf('east'), clientOf('west'), clientOf('north')];
     const primary = await east.dr.status();
     expect(primary).toMatchObject({ mode: 'primary', state: 'running' });
-    expect(primary.mode === 'primary' && (primary.lastDrWal ?? 0n) > BigInt(Number.MAX_SAFE_INTEGER)).toBe(true);
+    expect(primary.mode === 'primary' && (primary.lastReplicatedWal ?? 0n) > BigInt(Number.MAX_SAFE_INTEGER)).toBe(
+      true,
+    );
     expect(await west.dr.status()).toMatchObject({ mode: 'secondary', state: 'stream-wals' });
     expect(await north.performance.status()).toMatchObject({ mode: 'secondary' });
     expect((await east.sys.replicationStatus()).performance).toMatchObject({ mode: 'primary' });
@@ -82,11 +84,11 @@ describe('the client against the simulated service', () => {
     expect((await east.sys.licenceStatus({ token })).expirationTime).toBe('2036-01-01T00:00:00Z');
     const ended = service.now();
     service.cluster('east').automaticSnapshots.set('hourly', { endedAt: ended, error: '' });
-    expect(await east.sys.autoSnapshotStatus({ name: 'hourly' }, { token })).toEqual({
+    expect(await east.sys.autoSnapshotStatus('hourly', { token })).toEqual({
       lastSnapshotEnd: new Date(ended).toISOString(),
       consecutiveErrors: 0,
     });
-    expect(await failureOf(east.sys.autoSnapshotStatus({ name: 'daily' }, { token }))).toMatchObject({
+    expect(await failureOf(east.sys.autoSnapshotStatus('daily', { token }))).toMatchObject({
       code: 'NOT_FOUND',
     });
     const reader = service.cluster('east').createToken({ policies: ['default'] });
@@ -111,7 +113,7 @@ describe('the client against the simulated service', () => {
 
   it('writes and reads values', async () => {
     const [east, token] = [clientOf('east'), rootOf('east')];
-    await east.keyValue.write('secret/marker', { at: '12' }, { token });
+    await east.keyValue.write({ path: 'secret/marker', data: { at: '12' } }, { token });
     expect(await east.keyValue.read('secret/marker', { token })).toEqual({ at: '12' });
     expect(await east.keyValue.read('secret/none', { token })).toBeUndefined();
   });
@@ -120,7 +122,7 @@ describe('the client against the simulated service', () => {
     const [east, token] = [clientOf('east'), rootOf('east')];
     const { pathsFilter } = east.performance.primary;
     expect(await pathsFilter.read('someone', { token })).toBeUndefined();
-    await pathsFilter.write('someone', { mode: 'deny', paths: ['kv/'] }, { token });
+    await pathsFilter.write({ id: 'someone', mode: 'deny', paths: ['kv/'] }, { token });
     expect(await pathsFilter.read('someone', { token })).toEqual({ mode: 'deny', paths: ['kv/'] });
     expect(await east.performance.primary.dynamicFilter('someone', { token })).toBeDefined();
     await pathsFilter.delete('someone', { token });
@@ -129,7 +131,7 @@ describe('the client against the simulated service', () => {
 
   async function generate(client: ServiceClient): Promise<readonly [GenerationAttempt, GenerationAttempt]> {
     const endpoints = client.dr.secondary.generateOperationToken;
-    const started = await endpoints.startAttempt();
+    const started = await endpoints.startAttempt({});
     let last: GenerationAttempt = started;
     for (const share of service.cluster('west').keyShares.slice(0, started.required)) {
       const key = new Secret('key-share', share);
@@ -154,8 +156,8 @@ describe('the client against the simulated service', () => {
 
   it('refuses a second attempt, a wrong nonce without telling the right one, and cancels', async () => {
     const endpoints = clientOf('west').dr.secondary.generateOperationToken;
-    const { nonce = '' } = await endpoints.startAttempt();
-    expect(await failureOf(endpoints.startAttempt())).toMatchObject({ code: 'BAD_REQUEST' });
+    const { nonce = '' } = await endpoints.startAttempt({});
+    expect(await failureOf(endpoints.startAttempt({}))).toMatchObject({ code: 'BAD_REQUEST' });
     const key = new Secret('key-share', service.cluster('west').keyShares[0] ?? '');
     const failure = await failureOf(endpoints.update({ key, nonce: 'wrong' }));
     expect(failure).toMatchObject({ code: 'BAD_REQUEST' });
@@ -202,7 +204,7 @@ describe('the client against the simulated service', () => {
       (status) => status.mode === 'secondary' && (status.lastRemoteWal ?? 0n) > 0n,
     );
     service.cluster('west').holdStream('dr', true);
-    await east.keyValue.write('secret/marker', { at: '13' }, { token });
+    await east.keyValue.write({ path: 'secret/marker', data: { at: '13' } }, { token });
     const promote = () => west.dr.secondary.promote({ drOperationToken });
     expect(await failureOf(untilRefused(promote))).toMatchObject({ code: 'NOT_CAUGHT_UP', httpStatus: 503 });
   });
@@ -220,9 +222,9 @@ describe('the client against the simulated service', () => {
       'batch-token',
       service.cluster('east').createToken({ policies: ['root'], type: 'batch' }),
     );
-    await east.keyValue.write('secret/marker', { at: '14' }, { token });
+    await east.keyValue.write({ path: 'secret/marker', data: { at: '14' } }, { token });
     const primary = await east.dr.status();
-    const wal = primary.mode === 'primary' ? (primary.lastDrWal ?? 0n) : 0n;
+    const wal = primary.mode === 'primary' ? (primary.lastReplicatedWal ?? 0n) : 0n;
     await until(
       () => west.dr.status(),
       (status) => status.mode === 'secondary' && (status.lastRemoteWal ?? 0n) >= wal,

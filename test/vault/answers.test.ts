@@ -36,7 +36,7 @@ describe('answers', () => {
       clusterId: 'set-1',
       knownSecondaries: ['west'],
       lastWal: BigInt(UINT64_MAX),
-      lastDrWal: 9007199254740993n,
+      lastReplicatedWal: 9007199254740993n,
       merkleRoot: '9f1d',
       lastReindexEpoch: 'never',
       corruptedMerkleTree: false,
@@ -102,7 +102,7 @@ describe('answers', () => {
     const both = { dr: { mode: 'primary', last_dr_wal: 3 }, performance: { mode: 'disabled' } };
     node.on('GET sys/replication/status', { json: { data: both } });
     expect(await client.sys.replicationStatus()).toEqual({
-      dr: { mode: 'primary', lastDrWal: 3n },
+      dr: { mode: 'primary', lastReplicatedWal: 3n },
       performance: { mode: 'disabled' },
     });
     node.on('GET sys/replication/status', { json: { data: { mode: 'unsupported' } } });
@@ -162,7 +162,7 @@ describe('answers', () => {
       .on('POST runbooks/marker', { status: 204 });
     expect(await client.keyValue.read('runbooks/marker')).toEqual({ at: '12', by: 'run' });
     expect(await client.keyValue.read('runbooks/none')).toBeUndefined();
-    await client.keyValue.write('runbooks/marker', { at: '13' });
+    await client.keyValue.write({ path: 'runbooks/marker', data: { at: '13' } });
     expect(node.requests.at(-1)?.body).toBe('{"at":"13"}');
   });
 
@@ -223,7 +223,7 @@ describe('answers', () => {
     node.on('POST sys/generate-root/attempt', {
       json: { ...fields, otp: 'CANARYotp', encoded_root_token: 'CANARYenc' },
     });
-    const attempt = await client.sys.generateRoot.startAttempt();
+    const attempt = await client.sys.generateRoot.startAttempt({});
     expect([attempt.otp?.reveal(), attempt.encodedToken?.reveal()]).toEqual(['CANARYotp', 'CANARYenc']);
     expect(JSON.stringify(attempt)).not.toContain('CANARY');
   });

@@ -245,7 +245,7 @@ const ROWS: readonly Row[] = [
   },
   {
     endpoint: `POST ${performance}/primary/paths-filter/:id`,
-    call: (client) => client.performance.primary.pathsFilter.write(ID, { mode: 'deny', paths: ['kv/'] }),
+    call: (client) => client.performance.primary.pathsFilter.write({ id: ID, mode: 'deny', paths: ['kv/'] }),
     body: filter,
     reply: noContent,
     result: { warnings: [] },
@@ -297,7 +297,7 @@ const ROWS: readonly Row[] = [
   },
   {
     endpoint: `POST ${performance}/secondary/disable`,
-    call: (client) => client.performance.secondary.disable(),
+    call: (client) => client.performance.secondary.disable({}),
     body: {},
     reply: accepted,
     result: withWarning,

@@ -2,7 +2,7 @@
 import { diagnoseServerError } from '../../src/vault';
 import type { ServiceClient } from '../../src/vault';
 import { Secret } from '../../src/secret';
-import { retryAfterMs } from '../../src/vault/status-errors';
+import { retryAfterMs } from '../../src/vault/exchange';
 import { ScriptedCluster, failureOf } from './support/scripted-cluster';
 import type { ScriptedServer } from './support/scripted-server';
 
@@ -155,7 +155,7 @@ describe('refusals', () => {
     ['dots as id', (c) => c.performance.primary.pathsFilter.delete('..')],
     [
       'a mode that is none',
-      (c) => c.performance.primary.pathsFilter.write('w', JSON.parse('{"mode":"blacklist"}') as object),
+      (c) => c.performance.primary.pathsFilter.write(JSON.parse('{"id":"w","mode":"blacklist"}') as { id: string }),
     ],
     ['no paths to ask for', (c) => c.sys.capabilitiesSelf([])],
     ['a key outside of a mount', (c) => c.keyValue.read('marker')],

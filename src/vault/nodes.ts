@@ -1,13 +1,11 @@
 import { RunbookError, isRunbookError } from '../errors';
 import type { ErrorCode } from '../errors';
-import { agreeOnActiveNode } from './active-node';
-import type { LeaderOpinion } from './active-node';
-import { readAddresses } from './addresses';
-import type { NodeAddress } from './addresses';
-import { fetchAnswer } from './answers';
-import { exchange } from './node-exchange';
-import { readLeader } from './sys-shapes';
+import { leader as readLeader } from './answers';
+import type { Leader } from './answers';
+import { readAnswer } from './call';
+import { exchange } from './exchange';
 import { Transport } from './transport';
+import type { NodeAddress } from './transport';
 import type {
   CallOptions,
   Caller,
@@ -28,6 +26,8 @@ const LEADER_TIMEOUT_MS = 5_000;
 const CONTRADICTION_WINDOW_MS = 500;
 const REDIRECTS = 3;
 
+const LOOPBACK_NAMES = new Set(['localhost', '[::1]']);
+
 /** Failures of a read that another node may not have. */
 const NODE_FAILURES: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
   'UNREACHABLE',
@@ -41,6 +41,11 @@ const NODE_FAILURES: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
   'SERVICE_UNAVAILABLE',
   'SERVICE_SEALED',
 ]);
+
+/** What one node said of the leader. */
+type LeaderOpinion =
+  | { readonly node: NodeAddress; readonly leader: Leader }
+  | { readonly node: NodeAddress; readonly error: RunbookError };
 
 /** Chooses the node for a call, and goes on to the next where that is safe. */
 export class NodeCaller implements Caller {
@@ -218,7 +223,7 @@ export class NodeCaller implements Caller {
     const timeoutMs = Math.min(options.timeoutMs ?? this.requestTimeoutMs, LEADER_TIMEOUT_MS);
     const question: CallOptions = { signal: options.signal, timeoutMs, node: node.address };
     try {
-      return { node, leader: await fetchAnswer(this, request, question, (body) => readLeader(body)) };
+      return { node, leader: readAnswer(this, request, await this.call(request, question), readLeader) };
     } catch (error) {
       if (error instanceof RunbookError && error.code !== 'INTERNAL') return { node, error };
       throw error;
@@ -236,4 +241,104 @@ async function settled<T>(work: Promise<T>): Promise<PromiseSettledResult<T>> {
 function mayTryNextNode(request: RequestDescription, error: RunbookError): boolean {
   if (request.effect === 'reads') return NODE_FAILURES.has(error.code);
   return error.code === 'UNREACHABLE' || (error.code === 'REQUEST_TIMEOUT' && error.outcomeKnown);
+}
+
+/**
+ * The node that is active by the agreement of all that answered: exactly one claims it, and no other node of the target
+ * is named. A name outside of the target is never followed; a node can be known to itself by another name.
+ *
+ * @throws RunbookError NO_ACTIVE_NODE, REDIRECT_REFUSED, or the common reason why no node could be asked.
+ */
+function agreeOnActiveNode(cluster: string, opinions: readonly LeaderOpinion[]): NodeAddress {
+  const answers = opinions.filter((opinion) => 'leader' in opinion);
+  const failures = opinions.filter((opinion) => 'error' in opinion);
+  const [first] = failures;
+  if (answers.length === 0 && first !== undefined && isNoAnswer(first.error)) {
+    if (failures.every((failure) => isNoAnswer(failure.error))) throw first.error;
+  }
+
+  // Without high availability there is one node, and it is active when it answers.
+  const claimants = answers.filter(({ leader }) => leader.isSelf || !leader.haEnabled).map(({ node }) => node);
+  const named = answers
+    .filter(({ leader }) => !leader.isSelf)
+    .map(({ leader }) => originOf(leader.leaderAddress ?? ''));
+  const known = opinions.map(({ node }) => node);
+  const [claimant] = claimants;
+  const namesAnother = named.some(
+    (origin) => origin !== claimant?.origin && known.some((node) => node.origin === origin),
+  );
+  if (claimant !== undefined && claimants.length === 1 && !namesAnother) return claimant;
+
+  const observed = opinions.map(describe).join('; ');
+  const foreign = named.find((origin) => origin !== undefined && !known.some((node) => node.origin === origin));
+  if (claimants.length === 0 && !namesAnother && foreign !== undefined) {
+    throw new RunbookError(
+      'REDIRECT_REFUSED',
+      `cluster ${cluster}: its nodes name a leader that is not an address of it`,
+      {
+        cluster,
+        observed,
+        needed: `one of ${known.map((node) => node.address).join(', ')}`,
+        next: 'Add the address of every node to the inventory.',
+      },
+    );
+  }
+  throw new RunbookError(
+    'NO_ACTIVE_NODE',
+    `cluster ${cluster}: its nodes do not agree on an active node: ${observed}`,
+    {
+      cluster,
+      observed,
+      needed: 'one node that is active',
+    },
+  );
+}
+
+function isNoAnswer(error: RunbookError): boolean {
+  return error.httpStatus === undefined && !isRunbookError(error, 'RESPONSE_INVALID');
+}
+
+function describe(opinion: LeaderOpinion): string {
+  if ('error' in opinion) return `${opinion.node.address}: ${opinion.error.code}`;
+  if (opinion.leader.isSelf) return `${opinion.node.address}: active`;
+  return `${opinion.node.address}: names ${originOf(opinion.leader.leaderAddress ?? '') ?? 'none'}`;
+}
+
+/**
+ * The addresses of a target in normal form.
+ *
+ * @throws RunbookError INVALID_INPUT (no address, not a bare http(s) origin), INSECURE_ADDRESS (plain HTTP elsewhere than
+ *   on loopback).
+ */
+function readAddresses(target: ClusterTarget): readonly NodeAddress[] {
+  if (target.addresses.length === 0) {
+    throw new RunbookError('INVALID_INPUT', `cluster ${target.name} has no API address`, { cluster: target.name });
+  }
+  const nodes = target.addresses.map((address) => readAddress(target.name, address));
+  return nodes.filter((node, position) => nodes.findIndex((other) => other.origin === node.origin) === position);
+}
+
+/** The origin of an address that the service named; `undefined` where it is none. */
+function originOf(address: string): string | undefined {
+  return URL.canParse(address) ? new URL(address).origin : undefined;
+}
+
+function readAddress(cluster: string, address: string): NodeAddress {
+  const refuse = (reason: string): never => {
+    throw new RunbookError('INVALID_INPUT', `an API address of cluster ${cluster} ${reason}`, { cluster });
+  };
+  if (!URL.canParse(address)) return refuse('is not an URL');
+  const url = new URL(address);
+  if (url.protocol !== 'https:' && url.protocol !== 'http:') return refuse('is neither https nor http');
+  if (url.username !== '' || url.password !== '') return refuse('holds a credential');
+  if (url.pathname !== '/' || url.search !== '' || url.hash !== '') return refuse('has more than a host and a port');
+  const loopback = LOOPBACK_NAMES.has(url.hostname) || /^127\.\d+\.\d+\.\d+$/.test(url.hostname);
+  if (url.protocol === 'http:' && !loopback) {
+    throw new RunbookError('INSECURE_ADDRESS', `cluster ${cluster}: ${url.origin} is plain HTTP and not on loopback`, {
+      cluster,
+      observed: url.origin,
+      needed: 'an https address',
+    });
+  }
+  return { address, origin: url.origin };
 }

@@ -1,0 +1,442 @@
+import { RunbookError } from '../errors';
+import type { Secret } from '../secret';
+import * as answer from './answers';
+import type { FilterMode, GeneratedTokenKind, ReplicationKind, SecretPlace } from './answers';
+import { data } from './shape';
+import type { Place } from './shape';
+import type { Accepted, HttpMethod, RequestBody, RequestDescription } from './types';
+
+/*
+ * The table of all calls: method, path, parameters, answer. `ServiceClient` has a method for each, under the same name.
+ * Section numbers are those of the interface document.
+ */
+
+/** One call. `P`: its parameters, a text where there is only the one in its path; `void` for none. */
+export interface Endpoint<P, T> extends Omit<RequestDescription, 'path' | 'body'> {
+  /** Below `/v1/`, with `:name` for a parameter. */
+  readonly path: string | ((parameters: P) => string);
+  readonly body?: (parameters: P) => RequestBody;
+  readonly takesParameters: boolean;
+  /** What the answer says; absent where there is no data to return. */
+  readonly read?: (body: unknown, place: Place, parameters: P) => T;
+  /** Where this is no error but an answer: 404 is `undefined`. */
+  readonly mayBeAbsent?: boolean;
+  /** Sent in the header too where the call is refused without a token there. */
+  readonly tokenForHeader?: (parameters: P) => Secret;
+}
+type Read<P, T> = Required<Endpoint<P, T>>['read'];
+type More<P, T> = Partial<Omit<Endpoint<P, T>, 'method' | 'path' | 'read' | 'takesParameters'>>;
+
+function endpoint<P, T>(description: Endpoint<P, T>): Endpoint<P, T> {
+  return description;
+}
+
+function get<T>(path: string, read: Read<void, T>, more: More<void, T> = {}): Endpoint<void, T> {
+  return { method: 'GET', path, effect: 'reads', takesParameters: false, read, ...more };
+}
+
+/** Its parameter is the one in its path. */
+function getOne<T>(path: string, read: Read<string, T>): Endpoint<string, T> {
+  return { method: 'GET', path, effect: 'reads', takesParameters: true, read };
+}
+
+/** The same; `undefined` where there is none. */
+function find<T>(path: string, read: Read<string, T>): Endpoint<string, T | undefined> {
+  return { ...getOne<T | undefined>(path, read), mayBeAbsent: true };
+}
+
+/** A call without parameters that changes something and has no data to return. */
+function act(path: string, method: HttpMethod = 'POST'): Endpoint<void, Accepted> {
+  return { method, path, effect: 'changes', takesParameters: false };
+}
+
+function change<P>(
+  path: string,
+  body: (parameters: P) => RequestBody,
+  more: More<P, Accepted> = {},
+): Endpoint<P, Accepted> {
+  return { method: 'POST', path, effect: 'changes', takesParameters: true, body, ...more };
+}
+
+function post<P, T>(path: string, body: (parameters: P) => RequestBody, read: Read<P, T>): Endpoint<P, T> {
+  return { method: 'POST', path, effect: 'changes', takesParameters: true, body, read };
+}
+
+export interface JoinParameters {
+  /** Overrides the API address that is embedded in the token. */
+  readonly primaryApiAddr?: string;
+  /** PEM file on the disk of the secondary's node. */
+  readonly caFile?: string;
+  /** Directory of PEM files on the disk of the secondary's node. */
+  readonly caPath?: string;
+  /** Client certificate towards the primary's API listener; needs `clientKeyPem`. */
+  readonly clientCertPem?: string;
+  readonly clientKeyPem?: Secret<'private-key'>;
+}
+
+export interface UpdatePrimaryParameters extends JoinParameters {
+  /** `''` makes the cluster stay a secondary and forget any past primary. Exactly one of this and the addresses. */
+  readonly token?: Secret<'activation-token'> | '';
+  /** Cluster addresses, tried one at a time. Not allowed on a cluster that was just demoted for DR. */
+  readonly updatePrimaryAddrs?: readonly string[];
+}
+
+interface PromoteParameters {
+  /** Cluster address that the primary gives to secondaries. Absent: the node's own. */
+  readonly primaryClusterAddr?: string;
+  /** Promote even if safety checks fail: unreplicated data is lost. Never set on a caller's behalf. */
+  readonly force?: boolean;
+}
+
+/** Authorises a call on a DR secondary: an operation token or a batch token with the right policy. Sent in the body. */
+interface OperationToken {
+  readonly drOperationToken: Secret;
+}
+
+/** A performance secondary is authorised by the header. */
+interface NoOperationToken {
+  readonly drOperationToken?: undefined;
+}
+
+/** The calls that both kinds of replication have in the same shape (4.1, 4.2). `A`: what authorises one on a secondary. */
+function commonEndpoints<A extends object>(kind: ReplicationKind, authorisation: (parameters: A) => RequestBody) {
+  const base = `sys/replication/${kind}`;
+  return {
+    /** Unauthenticated. */
+    status: get(`${base}/status`, data(answer.replicationStatus(kind))),
+    primary: {
+      /** Makes the cluster a primary. Replication of this kind must be disabled. */
+      enable: change(`${base}/primary/enable`, (parameters: Pick<PromoteParameters, 'primaryClusterAddr'>) => ({
+        primary_cluster_addr: parameters.primaryClusterAddr,
+      })),
+      /** Makes the primary an unconnected secondary. */
+      demote: act(`${base}/primary/demote`),
+      /** Ends replication here: all secondaries are cut off for good. */
+      disable: act(`${base}/primary/disable`),
+      /**
+       * Issues an activation token. Needs `sudo`. Where the answer is lost, the id is taken and its token is unknown:
+       * revoke the id, then ask again. `id`: use the secondary's cluster ID, so that paths filters fit either reading of
+       * their key. `ttl`: Go duration or seconds, 30m where absent. `secondaryPublicKey`: the answer is encrypted for it.
+       */
+      secondaryToken: post(
+        `${base}/primary/secondary-token`,
+        (parameters: { readonly id: string; readonly ttl?: string; readonly secondaryPublicKey?: string }) => ({
+          id: filled('id', parameters.id),
+          ttl: parameters.ttl,
+          secondary_public_key: parameters.secondaryPublicKey,
+        }),
+        answer.activationToken,
+      ),
+      /** Cuts a secondary off at once. */
+      revokeSecondary: change(`${base}/primary/revoke-secondary`, ({ id }: { readonly id: string }) => ({
+        id: filled('id', id),
+      })),
+    },
+    secondary: {
+      /** A new key pair in the memory of the active node: valid until the next call, a restart or a leader change. */
+      generatePublicKey: { ...act(`${base}/secondary/generate-public-key`), read: answer.secondaryPublicKey },
+      /** Makes the cluster a secondary. **All of its data is cleared at once.** */
+      enable: change(
+        `${base}/secondary/enable`,
+        ({ token, ...join }: JoinParameters & { readonly token: Secret<'activation-token'> }) => ({
+          token: filledSecret('token', token),
+          ...joinBody(join),
+        }),
+      ),
+      /** Makes the secondary a primary. For DR: NOT_CAUGHT_UP while it lags. */
+      promote: change(
+        `${base}/secondary/promote`,
+        (parameters: PromoteParameters & A) => ({
+          ...authorisation(parameters),
+          primary_cluster_addr: parameters.primaryClusterAddr,
+          force: parameters.force,
+        }),
+        { unavailableMeansBehind: kind === 'dr' },
+      ),
+      /** Ends replication on the secondary. */
+      disable: change(`${base}/secondary/disable`, authorisation),
+      /** Assigns another primary. No data is wiped; paths filters must be created again after a new token. */
+      updatePrimary: change(`${base}/secondary/update-primary`, (parameters: UpdatePrimaryParameters & A) => ({
+        ...authorisation(parameters),
+        ...updatePrimaryBody(parameters),
+      })),
+    },
+  };
+}
+
+/**
+ * The four calls of a generation attempt (sections 3 and 4.1), for DR operation tokens and for root tokens: they share
+ * one slot. From version 2.0 of the service on they need a token.
+ */
+export function generationEndpoints<K extends GeneratedTokenKind>(base: string, kind: K) {
+  const read = answer.generationAttempt(kind);
+  return {
+    /** Progress of the single attempt of the active node. */
+    readAttempt: get(`${base}/attempt`, read),
+    /** BAD_REQUEST where an attempt exists already. A sign-only `pgpKey` loses the token at the last share. */
+    startAttempt: post(
+      `${base}/attempt`,
+      ({ pgpKey, otp }: { readonly pgpKey?: string; readonly otp?: Secret<'one-time-password'> }) => {
+        if (pgpKey !== undefined && otp !== undefined)
+          throw invalid('"pgpKey" and "otp" exclude each other: the service would ignore the key');
+        return { pgp_key: pgpKey, otp };
+      },
+      read,
+    ),
+    /** Succeeds whether or not there is one. */
+    cancelAttempt: act(`${base}/attempt`, 'DELETE'),
+    /** Gives one key share. Where the answer to the last share is lost, a token exists that nobody knows. */
+    update: post(
+      `${base}/update`,
+      ({ key, nonce }: { readonly key: Secret; readonly nonce: string }) => ({
+        nonce: filled('nonce', nonce),
+        key: filledSecret('key', key),
+      }),
+      read,
+    ),
+  };
+}
+
+function drEndpoints() {
+  const base = 'sys/replication/dr/secondary';
+  const common = commonEndpoints('dr', operationToken);
+  return {
+    ...common,
+    secondary: {
+      ...common.secondary,
+      generateOperationToken: generationEndpoints(`${base}/generate-operation-token`, 'operation-token'),
+      /** Deletes the operation token that is given. */
+      deleteOperationToken: change(`${base}/operation-token/delete`, operationToken),
+      /** Starts a reindex in the background. `skipFlush`: shorter lock, but a node killed before the flush loses it. */
+      reindex: change(
+        `${base}/reindex`,
+        (
+          parameters: OperationToken & {
+            readonly diff?: boolean;
+            readonly force?: boolean;
+            readonly skipFlush?: boolean;
+          },
+        ) => ({
+          ...operationToken(parameters),
+          diff: parameters.diff,
+          force: parameters.force,
+          skip_flush: parameters.skipFlush,
+        }),
+      ),
+      /**
+       * Takes long on large stores. The service's own route table disagrees with its documentation on whether the token
+       * must be in the header too.
+       */
+      merkleCheck: {
+        ...post(`${base}/merkle-check`, operationToken, data(answer.merkleReport)),
+        effect: 'reads',
+        tokenForHeader: ({ drOperationToken }: OperationToken) => drOperationToken,
+      } as const,
+    },
+  };
+}
+
+function performanceEndpoints() {
+  const base = 'sys/replication/performance';
+  const common = commonEndpoints('performance', (_none: NoOperationToken) => ({}));
+  /** The filter of a secondary as one side sees it; `undefined` where there is none. */
+  const dynamicFilter = (side: string) => find(`${base}/${side}/dynamic-filter/:id`, data(answer.dynamicFilter));
+  const pathsFilter = `${base}/primary/paths-filter/:id`;
+  return {
+    ...common,
+    primary: {
+      ...common.primary,
+      /** The paths filter of one secondary; `id` is its cluster ID. */
+      pathsFilter: {
+        read: find(pathsFilter, data(answer.pathsFilter)),
+        /** Replaces the whole filter. Defaults of the interface: `allow`, no paths. */
+        write: change(
+          pathsFilter,
+          ({
+            mode,
+            paths,
+          }: {
+            readonly id: string;
+            readonly mode?: FilterMode;
+            readonly paths?: readonly string[];
+          }) => {
+            if (mode !== undefined && mode !== 'allow' && mode !== 'deny')
+              throw invalid('"mode" must be "allow" or "deny"');
+            return { mode, paths };
+          },
+        ),
+        delete: { ...change<string>(pathsFilter, () => ({})), method: 'DELETE' } as const,
+      },
+      dynamicFilter: dynamicFilter('primary'),
+    },
+    secondary: { ...common.secondary, dynamicFilter: dynamicFilter('secondary') },
+  };
+}
+
+/** Statuses of `sys/health` that describe the node instead of failing the read. */
+const HEALTH_STATUSES: ReadonlySet<number> = new Set([200, 429, 472, 473, 474, 501, 503, 530]);
+
+/** The reads and the few calls outside of the replication interface that runbooks need (facts 1.5 to 1.7, 5.7). */
+const SYS = {
+  generateRoot: generationEndpoints('sys/generate-root', 'root-token'),
+  /** State of a node. Unauthenticated; a sealed or standing-by node is an answer, not an error. */
+  health: get('sys/health', answer.health, { anyNode: true, dataStatuses: HEALTH_STATUSES }),
+  /** Who a node holds to be active. Unauthenticated. */
+  leader: get('sys/leader', answer.leader, { anyNode: true }),
+  /** Unauthenticated; answers on sealed nodes too. */
+  sealStatus: get('sys/seal-status', answer.sealStatus, { anyNode: true }),
+  /** Both kinds of replication at once. Unauthenticated. */
+  replicationStatus: get('sys/replication/status', data(answer.bothStatuses)),
+  /** The nodes of the cluster as the active one sees them. */
+  haStatus: get('sys/ha-status', answer.haNodes),
+  /** Needs `sudo`. */
+  auditDevices: get('sys/audit', answer.auditDevices),
+  /** A DR secondary answers with an operation token only. */
+  licenceStatus: get('sys/license/status', answer.licence),
+  /** How the automatic snapshots of one configuration went. */
+  autoSnapshotStatus: getOne('sys/storage/raft/snapshot-auto/status/:name', answer.autoSnapshot),
+  /** What the token of the call may do on each path, e.g. `['update', 'sudo']`. */
+  capabilitiesSelf: {
+    ...post(
+      'sys/capabilities-self',
+      (paths: readonly string[]) => {
+        if (paths.length === 0) throw invalid('"paths" must not be empty');
+        return { paths };
+      },
+      answer.capabilities,
+    ),
+    effect: 'reads',
+  } as const,
+  /** Facts of the token of the call. */
+  lookupSelf: get('auth/token/lookup-self', answer.tokenFacts),
+  /** Makes a token by a token role (facts 5.7). `ttl`: Go duration. Check `tokenType` of the answer. */
+  createBatchToken: post(
+    'auth/token/create/:role',
+    ({ ttl, policies }: { readonly role: string; readonly ttl?: string; readonly policies?: readonly string[] }) => ({
+      type: 'batch',
+      ttl,
+      policies,
+    }),
+    answer.createdToken,
+  ),
+  tokenRole: find('auth/token/roles/:role', answer.tokenRole),
+  /** Makes a role for orphan batch tokens, or makes it one. */
+  writeBatchTokenRole: change(
+    'auth/token/roles/:role',
+    ({ allowedPolicies }: { readonly role: string; readonly allowedPolicies: readonly string[] }) => ({
+      allowed_policies: allowedPolicies,
+      orphan: true,
+      renewable: false,
+      token_type: 'batch',
+    }),
+  ),
+  /** The text of an ACL policy, in HCL. */
+  policy: find('sys/policies/acl/:name', answer.policy),
+  writePolicy: change('sys/policies/acl/:name', ({ policy }: { readonly name: string; readonly policy: string }) => ({
+    policy,
+  })),
+};
+
+/** Values of key-value engines. A path is the mount and the key, e.g. `runbooks/marker`. */
+const KEY_VALUE = {
+  /** The entries of a key of a version 1 engine; `undefined` where it does not exist. */
+  read: { ...find('', answer.keyValueEntries), path: keyPath },
+  /** Replaces the entries of a key of a version 1 engine. */
+  write: {
+    ...change(
+      '',
+      ({ data: entries }: { readonly path: string; readonly data: Readonly<Record<string, string>> }) => entries,
+    ),
+    path: ({ path }: { readonly path: string }) => keyPath(path),
+  },
+  /** One secret entry of a key, with the version to replace. */
+  readSecret: endpoint<SecretPlace, answer.StoredSecret | undefined>({
+    method: 'GET',
+    path: secretPath,
+    effect: 'reads',
+    takesParameters: true,
+    read: answer.storedSecret,
+    mayBeAbsent: true,
+  }),
+  /**
+   * Replaces a key by one secret entry. On a version 2 engine only where its version is still `replaces` (0: there is
+   * none): BAD_REQUEST otherwise. A version 1 engine has no such check.
+   */
+  writeSecret: {
+    ...change(
+      '',
+      ({ version, field, value, replaces }: SecretPlace & { value: Secret; replaces: number | undefined }) =>
+        version === 1 ? { [field]: value } : { data: { [field]: value }, options: { cas: replaces ?? 0 } },
+    ),
+    path: secretPath,
+  },
+};
+
+/** All calls, in the order of the interface document. */
+export const ENDPOINTS = { dr: drEndpoints(), performance: performanceEndpoints(), sys: SYS, keyValue: KEY_VALUE };
+
+/** The path of a call with its parameters in it, percent-encoded. */
+export function pathOf<P>({ path }: Endpoint<P, unknown>, parameters: P): string {
+  if (typeof path === 'function') return path(parameters);
+  return path.replace(/:(\w+)/g, (_all, name: string) => {
+    const value =
+      typeof parameters === 'object' ? Object.entries(parameters ?? {}).find(([key]) => key === name)?.[1] : parameters;
+    return segment(name, value);
+  });
+}
+
+function keyPath(path: string): string {
+  const segments = path.split('/');
+  if (segments.length < 2) throw invalid('"path" must be a mount and a key');
+  return segments.map((part) => segment('path', part)).join('/');
+}
+
+function secretPath({ mount, path, version }: SecretPlace): string {
+  return keyPath(version === 1 ? `${mount}/${path}` : `${mount}/data/${path}`);
+}
+
+function segment(name: string, value: unknown): string {
+  const text = filled(name, value);
+  if (text === '.' || text === '..') throw invalid(`"${name}" must be more than dots`);
+  return encodeURIComponent(text);
+}
+
+function operationToken({ drOperationToken }: OperationToken): RequestBody {
+  return { dr_operation_token: filledSecret('drOperationToken', drOperationToken) };
+}
+
+function updatePrimaryBody({ token, updatePrimaryAddrs, ...join }: UpdatePrimaryParameters): RequestBody {
+  if (token !== undefined && updatePrimaryAddrs !== undefined)
+    throw invalid('"token" and "updatePrimaryAddrs" exclude each other');
+  if (token === undefined && (updatePrimaryAddrs === undefined || updatePrimaryAddrs.length === 0))
+    throw invalid('one of "token" and "updatePrimaryAddrs" is required');
+  if (token !== undefined && token !== '' && token.reveal() === '')
+    throw invalid('an empty secret as "token": pass an empty string to forget the primary');
+  return { token, update_primary_addrs: updatePrimaryAddrs, ...joinBody(join) };
+}
+
+function joinBody(parameters: JoinParameters): RequestBody {
+  if ((parameters.clientCertPem === undefined) !== (parameters.clientKeyPem === undefined))
+    throw invalid('"clientCertPem" and "clientKeyPem" need each other');
+  return {
+    primary_api_addr: parameters.primaryApiAddr,
+    ca_file: parameters.caFile,
+    ca_path: parameters.caPath,
+    client_cert_pem: parameters.clientCertPem,
+    client_key_pem: parameters.clientKeyPem,
+  };
+}
+
+function filled(name: string, value: unknown): string {
+  if (typeof value === 'string' && value.trim() !== '') return value;
+  throw invalid(`"${name}" is required and must not be empty`);
+}
+
+function filledSecret<S extends Secret>(name: string, secret: S): S {
+  filled(name, secret.reveal());
+  return secret;
+}
+
+function invalid(message: string): RunbookError {
+  return new RunbookError('INVALID_INPUT', message);
+}
