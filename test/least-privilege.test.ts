@@ -6,11 +6,13 @@ import { ServiceClient } from '../src/vault';
 import { Secret } from '../src/secret';
 import { startSimulatedService } from '../src/simulator';
 import { parsePolicy } from '../src/simulator/policies';
-import { activityTexts } from './support/endpoint-usage';
+import { callersOnPage, INTERFACE_ROWS } from './support/endpoint-page';
 import {
   BATCH_GRANTS,
   BATCH_ROLE_GRANTS,
   BATCH_SINK_GRANTS,
+  credentialOf,
+  ENOUGH_FOR,
   hclOf,
   leastPrivilegePolicies,
   policiesPart,
@@ -18,7 +20,7 @@ import {
   POLICIES_END,
   SYS_GRANTS,
 } from './support/least-privilege';
-import { ROOT } from './support/source-graph';
+import { readSources, ROOT } from './support/source-graph';
 
 /** Calls of the client that need no token (facts 1.5, 1.6). */
 const WITHOUT_TOKEN = ['sys.health', 'sys.leader', 'sys.sealStatus', 'sys.replicationStatus', 'sys.generateRoot'];
@@ -40,11 +42,22 @@ it('docs/operations.md has the policies as they are derived', () => {
 });
 
 it('no activity makes a call with a token that no policy knows', () => {
-  const texts = [...activityTexts().values()].join('\n');
+  const texts = [...readSources('activities').values()].map(({ syntax }) => syntax.text).join('\n');
   const made = new Set([...texts.matchAll(/client\.((?:sys|keyValue)\.\w+)/g)].map(([, call = '']) => call));
   expect(made.size).toBeGreaterThan(5);
   const known = { ...SYS_GRANTS, ...BATCH_GRANTS, ...BATCH_ROLE_GRANTS, ...BATCH_SINK_GRANTS };
   expect([...made].filter((call) => !(call in known) && !WITHOUT_TOKEN.includes(call))).toEqual([]);
+});
+
+it('the policies for some runbooks allow every call that these were seen to make', () => {
+  const callers = callersOnPage();
+  const missing = ENOUGH_FOR.flatMap(({ runbooks, allows }) =>
+    INTERFACE_ROWS.filter((row) => ['token', 'sudo'].includes(credentialOf(row)) && !allows(row.method)).flatMap(
+      (row) =>
+        runbooks.filter((name) => callers.get(row.endpoint)?.includes(name)).map((name) => `${name}: ${row.endpoint}`),
+    ),
+  );
+  expect(missing).toEqual([]);
 });
 
 it('every policy is HCL that names exact paths; sudo only where the service asks for it', () => {

@@ -479,7 +479,7 @@ export const MUTATIONS = [
   // Where requests go.
   {
     name: 'client: a redirect leads to any address',
-    file: 'src/vault/node-caller.ts',
+    file: 'src/vault/nodes.ts',
     text: 'const next = this.nodes.find(({ origin }) => origin === url?.origin);',
     replacement: 'const next = url && { ...node, origin: url.origin, address: url.origin };',
     test: 'test/vault/node-choice.test.ts',
@@ -495,7 +495,7 @@ export const MUTATIONS = [
   },
   {
     name: 'client: a change that may have been sent is sent to the next node',
-    file: 'src/vault/node-caller.ts',
+    file: 'src/vault/nodes.ts',
     text: "return error.code === 'UNREACHABLE' || (error.code === 'REQUEST_TIMEOUT' && error.outcomeKnown);",
     replacement: 'return true;',
     test: 'test/vault/node-choice.test.ts',

@@ -1,8 +1,8 @@
 import type { RunbookName } from '../../src/contracts/names';
-import { RUNBOOK_NAMES } from '../../src/contracts/names';
 import { ROUTES } from '../../src/simulator/router';
 import type { Credential } from '../../src/simulator/routes/route';
-import { activityTexts, callsActivity, callsMethod, ENDPOINTS, runbookTexts } from './endpoint-usage';
+import type { EndpointRow } from './endpoint-page';
+import { INTERFACE_ROWS } from './endpoint-page';
 
 /** The inventory's default marker; the one beside it is written when a cluster has become primary. */
 const MARKER = 'kv/runbooks-marker';
@@ -53,9 +53,32 @@ export const BATCH_SINK_GRANTS: Readonly<Record<string, readonly Grant[]>> = {
   'keyValue.writeSecret': [{ path: BATCH_PLACE, capabilities: ['create', 'update'] }],
 };
 
-const CHANGES_OF_PRIMARY: readonly RunbookName[] = ['drSwitchover', 'drFailover', 'drRejoin', 'readiness'];
+/** What runbooks that only move the primary never call. */
+const NOT_FOR_CHANGES_OF_PRIMARY = [
+  'dr.primary.enable',
+  'dr.primary.disable',
+  'dr.secondary.enable',
+  'performance.primary.enable',
+  'performance.primary.demote',
+  'performance.primary.disable',
+  'performance.primary.pathsFilter.delete',
+  'performance.secondary.enable',
+  'performance.secondary.promote',
+  'performance.secondary.disable',
+];
 
-/** The policies, derived from the table of endpoints, the activities that call them, and the runbooks that use these. */
+type Allows = (call: string) => boolean;
+const everything: Allows = () => true;
+const changesOfPrimary: Allows = (call) => !NOT_FOR_CHANGES_OF_PRIMARY.includes(call);
+const observation: Allows = (call) => call === 'performance.primary.pathsFilter.read' || /^sys\./.test(call);
+
+/** Runbooks for which a policy is enough: docs/endpoints.md must have none of them at a call that it does not allow. */
+export const ENOUGH_FOR: readonly { readonly runbooks: readonly RunbookName[]; readonly allows: Allows }[] = [
+  { runbooks: ['drSwitchover', 'drFailover', 'drRejoin', 'readiness'], allows: changesOfPrimary },
+  { runbooks: ['readiness', 'walSampler'], allows: observation },
+];
+
+/** The policies, derived from the table of endpoints and from what each route of the service asks for. */
 export function leastPrivilegePolicies(): readonly LeastPrivilege[] {
   const ordinary: readonly Credential[] = ['token', 'sudo'];
   return [
@@ -63,28 +86,27 @@ export function leastPrivilegePolicies(): readonly LeastPrivilege[] {
       name: 'runbooks-switchover',
       about:
         'For `credential` of every cluster, where the runbooks only move the primary: `drSwitchover`, `drFailover`, `drRejoin` and `readiness`. A service token that outlives the longest run, such as `vault token create -orphan -policy=runbooks-switchover -period=24h`. DR secondaries share the tokens of their primary; a performance secondary needs one of its own.',
-      grants: grantsFor(CHANGES_OF_PRIMARY, ordinary),
+      grants: grantsFor(changesOfPrimary, ordinary),
     },
     {
       name: 'runbooks-all',
       about: 'For `credential` of every cluster, where every runbook is used.',
-      grants: grantsFor(RUNBOOK_NAMES, ordinary),
+      grants: grantsFor(everything, ordinary),
     },
     {
       name: 'runbooks-batch',
       about:
         'For `batchToken`: authorises DR operations instead of an operation token, and the calls of a ceremony from version 2.0. By a token role with `orphan=true` and `token_type=batch`, with a life that is longer than a run and as short as you can renew it: a batch token cannot be revoked. Emptying this policy takes every right away from it.',
       grants: merged([
-        ...grantsFor(RUNBOOK_NAMES, ['operation-token', 'generation']),
-        ...Object.entries(SYS_GRANTS).flatMap(([call, grants]) => (call === 'sys.lookupSelf' ? grants : [])),
-        ...Object.entries(SYS_GRANTS).flatMap(([call, grants]) => (call === 'sys.capabilitiesSelf' ? grants : [])),
+        ...grantsFor(everything, ['operation-token', 'generation']),
+        ...always(['sys.lookupSelf', 'sys.capabilitiesSelf']),
       ]),
     },
     {
       name: 'runbooks-ceremony',
       about:
         'For `ceremonyCredential`, from version 2.0 of the service: an orphan batch token that may hold a ceremony on a DR secondary and nothing else.',
-      grants: grantsFor(RUNBOOK_NAMES, ['generation']),
+      grants: grantsFor(everything, ['generation']),
     },
     {
       name: 'runbooks-batch-rotation',
@@ -108,7 +130,7 @@ export function leastPrivilegePolicies(): readonly LeastPrivilege[] {
       name: 'runbooks-readiness',
       about:
         'For `credential` on a worker that runs `readiness`, `walSampler` and nothing else. `credential-rights` is red there, and says truly that this token moves nothing.',
-      grants: grantsFor(['readiness', 'walSampler'], ordinary),
+      grants: grantsFor(observation, ordinary),
     },
   ];
 }
@@ -117,43 +139,35 @@ function always(calls: readonly string[]): readonly Grant[] {
   return calls.flatMap((call) => SYS_GRANTS[call] ?? []);
 }
 
-/** Reading the sources takes a second: once is enough. */
-const sources: { read?: Record<'runbooks' | 'activities', ReadonlyMap<string, string>> } = {};
+/** What calls need of one kind of credential. */
+function grantsFor(allows: Allows, credentials: readonly Credential[]): readonly Grant[] {
+  const fromTable = INTERFACE_ROWS.filter((row) => allows(row.method) && credentials.includes(credentialOf(row))).map(
+    (row) => ({ path: pathOf(row).replace(/:\w+/g, '+'), capabilities: capabilitiesOf(row) }),
+  );
+  const beside = credentials.includes('token') ? Object.keys(SYS_GRANTS).filter(allows) : [];
+  return merged([...fromTable, ...always(beside)]);
+}
 
-/** What these runbooks need of one kind of credential. */
-function grantsFor(runbooks: readonly RunbookName[], credentials: readonly Credential[]): readonly Grant[] {
-  const texts = (sources.read ??= { runbooks: runbookTexts(), activities: activityTexts() });
-  const calls = (method: string) =>
-    [...texts.activities].some(
-      ([name, text]) =>
-        callsMethod(text, method) &&
-        runbooks.some((runbook) => callsActivity(texts.runbooks.get(runbook) ?? '', name, method)),
-    );
-  const fromTable = ENDPOINTS.filter(({ method }) => calls(method)).flatMap(({ endpoint }): Grant[] => {
-    const [method = '', path = ''] = endpoint.replace(' /', ' ').split(' ');
-    const credential = credentialOf(method, path);
-    if (!credentials.includes(credential)) return [];
-    return [{ path: path.replace(/:\w+/g, '+'), capabilities: capabilitiesOf(method, path, credential) }];
-  });
-  const ordinary = credentials.includes('token');
-  const beside = ordinary ? Object.entries(SYS_GRANTS).filter(([method]) => calls(method)) : [];
-  return merged([...fromTable, ...beside.flatMap(([, grants]) => grants)]);
+function pathOf({ endpoint }: EndpointRow): string {
+  return endpoint.replace(/^\w+ \//, '');
 }
 
 /** What a route of the simulated service asks for: the table of facts 1.7. */
-function credentialOf(method: string, path: string): Credential {
+export function credentialOf(row: EndpointRow): Credential {
+  const [method = ''] = row.endpoint.split(' ');
   const route = ROUTES.find(
-    (each) => each.methods.includes(method) && each.path.replace(/:\w+/g, ':id') === path.replace(/:\w+/g, ':id'),
+    (each) =>
+      each.methods.includes(method) && each.path.replace(/:\w+/g, ':id') === pathOf(row).replace(/:\w+/g, ':id'),
   );
-  if (!route) throw new Error(`the simulated service has no route ${method} ${path}`);
+  if (!route) throw new Error(`the simulated service has no route ${row.endpoint}`);
   return route.credential;
 }
 
-function capabilitiesOf(method: string, path: string, credential: Credential): string[] {
-  const sudo = credential === 'sudo' ? ['sudo'] : [];
-  if (method === 'GET') return ['read', ...sudo];
-  if (method === 'DELETE') return ['delete', ...sudo];
-  return [...(path.endsWith(':id') ? ['create'] : []), 'update', ...sudo];
+function capabilitiesOf(row: EndpointRow): string[] {
+  const sudo = credentialOf(row) === 'sudo' ? ['sudo'] : [];
+  if (row.endpoint.startsWith('GET')) return ['read', ...sudo];
+  if (row.endpoint.startsWith('DELETE')) return ['delete', ...sudo];
+  return [...(row.endpoint.endsWith(':id') ? ['create'] : []), 'update', ...sudo];
 }
 
 const ORDER = ['create', 'read', 'update', 'delete', 'sudo'];
@@ -191,7 +205,7 @@ export function policiesPart(): string {
     '',
     '## Least-privilege policies',
     '',
-    'One policy for each kind of credential of the inventory. They are derived from the [table of endpoints](endpoints.md) and from what the activities call; `UPDATE_DOCS=1 npx jest test/least-privilege.test.ts` regenerates this part, and a test carries out a switchover with tokens that have exactly these policies. Write them on the DR primary (they reach its secondaries with everything else). Where the inventory has another `marker.path`, put it in the place of `kv/runbooks-marker`.',
+    'One policy for each kind of credential of the inventory. They are derived from the [table of endpoints](endpoints.md); `UPDATE_DOCS=1 npx jest test/least-privilege.test.ts` regenerates this part, and a test carries out a switchover with tokens that have exactly these policies. Write them on the DR primary (they reach its secondaries with everything else). Where the inventory has another `marker.path`, put it in the place of `kv/runbooks-marker`.',
     '',
     ...leastPrivilegePolicies().flatMap((policy) => [
       `### \`${policy.name}\``,

@@ -24,6 +24,7 @@ import type { SimulatedService, Topology } from '../../src/simulator';
 import { startWorker } from '../../src/worker';
 import type { RunningWorker } from '../../src/worker';
 import { findCanaries, historyText } from './canaries';
+import { recordEndpointCalls } from './endpoint-calls';
 import { explainFailure, timelineOf } from './explain';
 import type { TestPerson } from './people';
 import { approvalOf, controlOf, decisionOf, envelopeOf, makePerson } from './people';
@@ -33,6 +34,7 @@ import { temporalClient, temporalNativeConnection, temporalServer, uniqueTaskQue
 import { workflowBundle } from './workflow-bundle';
 
 quietRuntime();
+recordEndpointCalls();
 
 /** Of the scenarios of this file; a failed test is explained by their runs (environment.cjs). */
 const open = new Set<Scenario>();

@@ -29,44 +29,6 @@ export function readSources(...folders: readonly string[]): ReadonlyMap<string, 
   return new Map(files.map((file) => readSource(file)).map((source) => [source.path, source]));
 }
 
-/** Text of a node in which a chain that is broken over lines reads like any other. */
-export function textOf(node: ts.Node): string {
-  return node.getText().replace(/\s*(\??\.)\s*/g, '$1');
-}
-
-/**
- * Everything that a declaration reaches through the names that it uses, itself first: other declarations of its file,
- * and through imports those of other files that were read.
- *
- * @param except - names that are not followed
- */
-export function reach(
-  sources: ReadonlyMap<string, SourceFile>,
-  path: string,
-  from: ts.Node,
-  except: ReadonlySet<string> = new Set(),
-): readonly ts.Node[] {
-  const reached = new Set<ts.Node>();
-  const visit = (file: string, node: ts.Node): void => {
-    if (reached.has(node)) return;
-    reached.add(node);
-    const source = sources.get(file);
-    if (!source) return;
-    for (const name of identifiersIn(node)) {
-      if (except.has(name)) continue;
-      const local = source.declarations.get(name);
-      if (local) visit(file, local);
-      for (const each of source.imports) {
-        const original = each.typeOnly ? undefined : each.names.get(name);
-        const declared = original && sources.get(each.target)?.declarations.get(original);
-        if (declared) visit(each.target, declared);
-      }
-    }
-  };
-  visit(path, from);
-  return [...reached];
-}
-
 function filesBelow(folder: string): string[] {
   return readdirSync(folder, { withFileTypes: true }).flatMap((entry) => {
     const path = join(folder, entry.name);
@@ -122,14 +84,4 @@ function resolve(file: string, specifier: string): string {
 
 function pathOf(file: string): string {
   return relative(ROOT, file).replaceAll('\\', '/');
-}
-
-function identifiersIn(node: ts.Node): ReadonlySet<string> {
-  const names = new Set<string>();
-  const visit = (each: ts.Node): void => {
-    if (ts.isIdentifier(each)) names.add(each.text);
-    ts.forEachChild(each, visit);
-  };
-  visit(node);
-  return names;
 }
