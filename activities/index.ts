@@ -29,13 +29,14 @@ import { createTokenActivities } from './tokens/tokens';
 import { createReadinessActivities } from './readiness/readiness';
 import { createRehearsalActivities } from './ceremony/rehearsal';
 import { Clusters } from './clusters';
+import { readRunbookInput } from './inputs';
 
 export type { ActivityDependencies } from './dependencies';
 export { interceptActivities } from './execution';
 export { sweepLedger } from './ceremony/alarms';
 
 /** Activities as plain functions. The others are made by their factories, until they are plain too. */
-const activities = {};
+const activities = { readRunbookInput };
 
 /** What the workers offer, by the names under which Temporal knows it. Workflows import this as a type. */
 export type RunbookActivities = ReturnType<typeof createActivities>;

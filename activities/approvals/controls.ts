@@ -2,6 +2,8 @@ import type { RunbookActivities } from '../../src/contracts/activities';
 import { nextCommandOf } from '../../src/contracts/next-commands';
 import { withNext } from '../../src/contracts/receipts';
 import type { Attested } from '../../src/contracts/run-facts';
+import type { DrFailoverInput } from '../../src/contracts/runbook-inputs';
+import { drFailoverInput } from '../../src/contracts/runbook-inputs';
 import type { ControlAction } from '../../src/contracts/signals';
 import { RunbookError, isRunbookError } from '../../src/errors';
 import { countsIn, decidersOf, findDeployment } from '../../src/inventory';
@@ -10,6 +12,12 @@ import { verifyControl } from '../../src/keys';
 import type { DocumentContext, RunContext, VerifiedControl } from '../../src/keys';
 import { ArrivedSignals, judgeArrived } from './arrived-signals';
 import { judgeGate, onlyClaimed, personLookup } from './person-lookup';
+
+/** What an accepted order says; of `takeOver` with the input of the failover. */
+interface More {
+  readonly control?: Ordered;
+  readonly failover?: Omit<DrFailoverInput, 'takeOverDocument'> | undefined;
+}
 
 interface Ordered {
   readonly reason: string;
@@ -59,12 +67,21 @@ export async function judgeControls(
   const { laboratory } = findDeployment(inventory, deployment);
   const accepted = { accepted: true, code: 'accepted', text: 'accepted' };
   const signals = await new ArrivedSignals(run).all(action, arrived);
-  const verdicts = await judgeArrived<{ control?: Ordered }>(signals, async ({ content, principal }) => {
-    const { document, asker } = action === 'takeOver' ? ofTakeOver(content) : { document: content };
+  let asker = requestedBy;
+  const verdicts = await judgeArrived<More>(signals, async ({ content, principal }) => {
+    let document = content;
+    let failover: Omit<DrFailoverInput, 'takeOverDocument'> | undefined;
+    if (action === 'takeOver') {
+      const { data } = drFailoverInput.safeParse(content);
+      if (!data) return { accepted: false, code: 'malformed', text: 'needs the input object of drFailover' };
+      ({ takeOverDocument: document, ...failover } = data);
+      asker ??= data.requestedBy;
+    }
     if (document === undefined) {
       const text = withNext('a take-over needs a document of who orders it', howTo(action, run));
       if (!laboratory) return { accepted: false, code: 'not-signed', text };
-      return { ...accepted, by: { name: asker ?? 'unknown', how: 'claimed' }, control: { reason: '' } };
+      const by: Attested = { name: failover?.requestedBy ?? 'unknown', how: 'claimed' };
+      return { ...accepted, by, control: { reason: '' }, failover };
     }
     const control = await demandControl(inventory, deployment, document, { run, action, principal }).catch(
       (error: unknown) => {
@@ -74,17 +91,10 @@ export async function judgeControls(
     );
     const { name, how, reason, digest, before: step } = control;
     const order = { reason, ...(step === undefined ? {} : { before: step }), ...(how === 'signed' ? { digest } : {}) };
-    return { ...accepted, by: { name, how }, control: order };
+    return { ...accepted, by: { name, how }, control: order, failover };
   });
   const by = [...before, ...verdicts.flatMap((each) => (each.accepted && each.by ? [each.by] : []))];
-  return { verdicts, missing: action === 'takeOver' ? missingFor(inventory, deployment, requestedBy, by) : [] };
-}
-
-/** What the input of a failover says of who orders the take-over. */
-function ofTakeOver(content: unknown): { readonly document: unknown; readonly asker?: string } {
-  const given = (content ?? {}) as { readonly takeOverDocument?: unknown; readonly requestedBy?: unknown };
-  const { takeOverDocument: document, requestedBy } = given;
-  return { document, ...(typeof requestedBy === 'string' ? { asker: requestedBy.trim() } : {}) };
+  return { verdicts, missing: action === 'takeOver' ? missingFor(inventory, deployment, asker, by) : [] };
 }
 
 /** Inside an outage a take-over needs what gate promote needs. */

@@ -86,6 +86,7 @@ export const ACTIVITY_KINDS = {
   readDeployment: 'read',
   readPathsFilter: 'read',
   readPathsFilters: 'read',
+  readRunbookInput: 'read',
   readSeals: 'read',
   readSignalEvents: 'read',
   requestTakeOver: 'tell',

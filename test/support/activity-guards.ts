@@ -59,6 +59,7 @@ export const GUARDS: Readonly<Record<keyof RunbookActivities, Guard>> = {
   readDeployment: 'reads',
   readPathsFilter: 'reads',
   readPathsFilters: 'reads',
+  readRunbookInput: 'reads',
   readSeals: 'reads',
   readSignalEvents: 'reads',
   sampleWal: 'reads',

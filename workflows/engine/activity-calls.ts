@@ -84,7 +84,13 @@ export const activities: StepCalls = new Proxy({} as StepCalls, {
 
 type Checks = Pick<
   RunbookActivities,
-  'checkApprovals' | 'checkControls' | 'checkDecisions' | 'checkDeclines' | 'checkUnaskedShares' | 'readSignalEvents'
+  | 'checkApprovals'
+  | 'checkControls'
+  | 'checkDecisions'
+  | 'checkDeclines'
+  | 'checkUnaskedShares'
+  | 'readRunbookInput'
+  | 'readSignalEvents'
 >;
 
 /**

@@ -1,10 +1,12 @@
 import { isUndecodable } from '../../src/contracts/signals';
 import type { ControlAction, InboxItem } from '../../src/contracts/signals';
 import type { Attested, Receipt } from '../../src/contracts/run-facts';
+import type { DrFailoverInput } from '../../src/contracts/runbook-inputs';
 import { said } from '../../src/contracts/words';
 import { checks } from './activity-calls';
 import { failureFacts } from './failures';
 import type { RunState } from './run-state';
+import { cannotTakeOver } from './take-over';
 
 /** What somebody who may decide ordered of the whole run. */
 export interface Control {
@@ -13,6 +15,8 @@ export interface Control {
   readonly reason: string;
   /** A pause that begins only before the step of this name. */
   readonly before?: string | undefined;
+  /** Of `takeOver`: the input of the failover. */
+  readonly failover?: DrFailoverInput | undefined;
 }
 
 /** Where the orders of one name are looked at, with what was ordered before. */
@@ -42,9 +46,14 @@ export async function checkControls(
     const arrived = items.map(({ arrival }) => arrival);
     const { deployment } = state;
     const { verdicts, missing } = await checks.checkControls({ deployment, action, arrived, before, requestedBy });
-    const orders = verdicts.flatMap(({ arrival, accepted, code, text, by, control }): readonly Control[] => {
+    const orders = verdicts.flatMap(({ arrival, accepted, code, text, by, control, failover }): readonly Control[] => {
       if (!accepted || !by || !control) {
         refuse(arrival, code, text, by);
+        return [];
+      }
+      const cannot = failover && cannotTakeOver(state, failover);
+      if (cannot) {
+        refuse(arrival, cannot.code, cannot.text, by);
         return [];
       }
       const { reason, before: step, digest } = control;
@@ -53,7 +62,7 @@ export async function checkControls(
         return [];
       }
       if (digest !== undefined) used.add(digest);
-      return [{ arrival, by, reason, ...(step === undefined ? {} : { before: step }) }];
+      return [{ arrival, by, reason, failover, ...(step === undefined ? {} : { before: step }) }];
     });
     return { orders, missing };
   } catch (error) {

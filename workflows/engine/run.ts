@@ -16,7 +16,6 @@ import type { Control } from './run-controls';
 import { Pauses, checkControls, heldBefore, noteControl } from './run-controls';
 import type { RunState, StepRecord } from './run-state';
 import type { StepOptions } from './step-options';
-import { readTakeOver } from './take-over';
 import type { SignalInbox } from './signal-inbox';
 import { SignalPump } from './signal-pump';
 import { said } from '../../src/contracts/words';
@@ -342,22 +341,13 @@ export class Run {
 
   /** A failover asks for the run: at its next safe point, or inside an outage as {@link #stopNow} says. */
   async #orderTakeOver(items: readonly InboxItem[]): Promise<void> {
-    const asked = items.flatMap((item) => {
-      const input = readTakeOver(this.state, item);
-      return input ? [{ item, input }] : [];
-    });
-    const [first] = asked;
-    if (!first) return;
-    const { requestedBy } = this.pendingTakeOver?.input ?? first.input;
     const { by: before } = this.#takeOver;
+    const requestedBy = this.pendingTakeOver?.input.requestedBy;
     const ordered = { action: 'takeOver', used: this.#used, before, requestedBy } as const;
-    const { orders, missing } = await checkControls(
-      this.state,
-      ordered,
-      asked.map(({ item }) => item),
-    );
+    const { orders, missing } = await checkControls(this.state, ordered, items);
     for (const order of orders) {
-      const input = asked.find(({ item }) => item.arrival === order.arrival)?.input ?? first.input;
+      const { failover } = order;
+      if (!failover) continue;
       this.#takeOver = { by: [...this.#takeOver.by, order.by], missing };
       const command = nextCommandOf.control('takeOver', workflowInfo().workflowId);
       const more =
@@ -368,7 +358,7 @@ export class Run {
       this.#noteInOutage(`${said(order.by.name)} asked for a failover`, 'take-over-noted', later);
       // More than an abort that waits: no cluster may be primary for good.
       if (!this.pendingTakeOver) this.#stop = undefined;
-      this.#requestStop(new TakenOver(input, order.by.name));
+      this.#requestStop(new TakenOver(failover, order.by.name));
     }
   }
 

@@ -7,7 +7,6 @@ import {
   setHandler,
   workflowInfo,
 } from '@temporalio/workflow';
-import type { z } from 'zod';
 import { lockWorkflowId } from '../../src/contracts/names';
 import type { RunbookName } from '../../src/contracts/names';
 import type { Report, RunbookFindings } from '../../src/contracts/report';
@@ -15,9 +14,10 @@ import type { Finding, RunOutcome } from '../../src/contracts/run-facts';
 import type { RunStatus } from '../../src/contracts/run-status';
 import type { DrFailoverInput } from '../../src/contracts/runbook-inputs';
 import { QUERIES, isUndecodable } from '../../src/contracts/signals';
-import { activities } from './activity-calls';
+import { activities, checks } from './activity-calls';
 import { inStep } from './interceptors';
 import { RunStopped, TakenOver, failureFacts } from './failures';
+import type { FailureFacts } from './failures';
 import type { HandedOver } from './lock';
 import { handOver, refuseTimeouts } from './lock';
 import { refusePlainShareInput } from './plain-shares';
@@ -57,7 +57,6 @@ export interface AnyInput {
 
 export interface Runbook<I extends AnyInput> {
   readonly name: RunbookName;
-  readonly input: z.ZodType<I>;
   readonly body: (run: Run, input: I) => Promise<Ending>;
   /** For scheduled runs that only look: nobody outside is told that they ran. */
   readonly quiet?: boolean;
@@ -82,8 +81,8 @@ export async function executeRunbook<I extends AnyInput>(runbook: Runbook<I>, ra
   setHandler(defineQuery<string | undefined>(QUERIES.invitation), () => known.state?.invitation, {
     description: 'The signed invitation of the ceremony under way, for `runbook share`',
   });
-  const input = readInput(runbook, raw);
   refuseTimeouts();
+  const input = await readInput<I>(runbook.name, raw);
   const lockId = lockWorkflowId(runbook.name, input);
   if (input.dryRun !== true && lockId !== undefined && workflowInfo().workflowId !== lockId)
     return handOver(workflowInfo().workflowType, lockId, raw, takeOverOf(runbook.name, input));
@@ -140,40 +139,38 @@ function endingOf(run: Run, error: unknown): Ending {
   return {
     // "Refused" says that nothing was touched.
     outcome: run.state.outageSince === undefined ? 'refused' : 'aborted',
-    failure: ApplicationFailure.create({
-      type: failure.code,
-      message: failure.message,
-      nonRetryable: true,
-      details: [failure],
-    }),
+    failure: failureOf(failure),
   };
 }
 
-function readInput<I extends AnyInput>(runbook: Runbook<I>, raw: unknown): I {
-  const refuse = (message: string, needed: string) =>
-    ApplicationFailure.create({
+/**
+ * The input, checked and completed by the schema of the runbook in an activity: no schema library is in the bundle.
+ *
+ * @throws ApplicationFailure INVALID_INPUT, which fails the run: nothing was touched
+ */
+async function readInput<I extends AnyInput>(runbook: RunbookName, given: unknown): Promise<I> {
+  if (isUndecodable(given)) {
+    const needed = 'one JSON object with encoding json/plain';
+    throw ApplicationFailure.create({
       type: 'INVALID_INPUT',
       nonRetryable: true,
-      message: `${message} Nothing was touched.`,
-      details: [{ needed, next: `See the section on ${runbook.name} in the README, and start again.` }],
+      message: `The input could not be read (encoding ${given.undecodable}). Nothing was touched.`,
+      details: [{ needed, next: 'Start again with one JSON object.' }],
     });
-  if (raw === undefined || raw === null)
-    throw refuse(`${runbook.name} needs one JSON object as input; none was given.`, 'one JSON object');
-  if (isUndecodable(raw))
-    throw refuse(
-      `The input could not be read (encoding ${raw.undecodable}).`,
-      'one JSON object with encoding json/plain',
-    );
-  refusePlainShareInput(runbook.name, raw);
-  const parsed = runbook.input.safeParse(raw);
-  if (parsed.success) return parsed.data;
-  // Messages of the schema name fields and wanted types; they never quote a value.
-  const problems = parsed.error.issues.map((issue) =>
-    issue.code === 'unrecognized_keys'
-      ? `unknown field ${issue.keys.join(', ')}`
-      : `${issue.path.join('.') || 'input'}: ${issue.message}`,
-  );
-  throw refuse(`The input of ${runbook.name} is wrong: ${problems.join('; ')}.`, problems.join('; '));
+  }
+  refusePlainShareInput(runbook, given);
+  try {
+    const read = CancellationScope.nonCancellable(() => checks.readRunbookInput({ runbook, given: given ?? null }));
+    return (await read) as I;
+  } catch (error) {
+    const failure = failureFacts(error);
+    throw failure ? failureOf(failure) : error;
+  }
+}
+
+function failureOf(failure: FailureFacts): ApplicationFailure {
+  const { code, message } = failure;
+  return ApplicationFailure.create({ type: code, message, nonRetryable: true, details: [failure] });
 }
 
 /** The result without a report, where the ending says so and nobody would miss anything. */

@@ -1,6 +1,5 @@
 import type { BatchTokenRotated, BatchTokenRoute } from '../../src/contracts/activities';
 import type { BatchTokenRotationInput } from '../../src/contracts/runbook-inputs';
-import { batchTokenRotationInput } from '../../src/contracts/runbook-inputs';
 import { approvePlan } from '../procedures/approved-plan';
 import type { Run } from '../engine/run';
 import type { Ending, RunbookResult } from '../engine/runbook';
@@ -8,10 +7,7 @@ import { executeRunbook } from '../engine/runbook';
 
 /** A fresh batch token for DR operations, made on the primary and put where it is kept by one activity. */
 export async function batchTokenRotation(input: unknown): Promise<RunbookResult> {
-  return executeRunbook<BatchTokenRotationInput>(
-    { name: 'batchTokenRotation', input: batchTokenRotationInput, body: carryOut },
-    input,
-  );
+  return executeRunbook<BatchTokenRotationInput>({ name: 'batchTokenRotation', body: carryOut }, input);
 }
 
 function carryOut(run: Run, input: BatchTokenRotationInput): Promise<Ending> {

@@ -2,7 +2,6 @@ import type { RehearsingPerson } from '../../src/contracts/activities';
 import type { RehearsalResult, RehearsedPerson } from '../../src/contracts/rehearsals';
 import type { Declined } from '../../src/contracts/run-status';
 import type { CeremonyRehearsalInput } from '../../src/contracts/runbook-inputs';
-import { ceremonyRehearsalInput } from '../../src/contracts/runbook-inputs';
 import { Rehearsal } from '../procedures/rehearsal';
 import type { Run } from '../engine/run';
 import type { Ending, RunbookResult } from '../engine/runbook';
@@ -10,10 +9,7 @@ import { executeRunbook } from '../engine/runbook';
 
 /** Every key holder goes the whole way once, with a value that means nothing. It touches no service. */
 export async function ceremonyRehearsal(input: unknown): Promise<RunbookResult> {
-  return executeRunbook<CeremonyRehearsalInput>(
-    { name: 'ceremonyRehearsal', input: ceremonyRehearsalInput, body: rehearse },
-    input,
-  );
+  return executeRunbook<CeremonyRehearsalInput>({ name: 'ceremonyRehearsal', body: rehearse }, input);
 }
 
 async function rehearse(run: Run, input: CeremonyRehearsalInput): Promise<Ending> {

@@ -1,7 +1,6 @@
 import type { Authority, FailoverRoute } from '../../src/contracts/activities';
 import type { OperationTokenReference } from '../../src/contracts/ceremony';
 import type { DrFailoverInput } from '../../src/contracts/runbook-inputs';
-import { drFailoverInput } from '../../src/contracts/runbook-inputs';
 import type { Approvals } from '../engine/approvals';
 import { areTooOld } from '../engine/approvals';
 import type { TokenNeed } from '../procedures/approved-plan';
@@ -27,7 +26,7 @@ import { serviceBack } from '../procedures/service-back';
  * both signs that A is gone and people who attest that it is fenced.
  */
 export async function drFailover(input: unknown): Promise<RunbookResult> {
-  return executeRunbook<DrFailoverInput>({ name: 'drFailover', input: drFailoverInput, body: failOver }, input);
+  return executeRunbook<DrFailoverInput>({ name: 'drFailover', body: failOver }, input);
 }
 
 /** The body, also for a run of another runbook that a failover took over: it goes on with the shares and tokens held. */

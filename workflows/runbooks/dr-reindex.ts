@@ -1,6 +1,5 @@
 import type { MerkleCheckResult, ReindexResult, ReindexRoute } from '../../src/contracts/activities';
 import type { DrReindexInput } from '../../src/contracts/runbook-inputs';
-import { drReindexInput } from '../../src/contracts/runbook-inputs';
 import { approvePlan } from '../procedures/approved-plan';
 import { failureFacts, stepFailure } from '../engine/failures';
 import { checkMerkle, merkleFacts } from '../procedures/merkle';
@@ -16,7 +15,7 @@ import { failOver } from './dr-failover';
  * nothing, and checked again afterwards. Never of a primary, and never while the primary changes.
  */
 export async function drReindex(input: unknown): Promise<RunbookResult> {
-  return executeRunbook<DrReindexInput>({ name: 'drReindex', input: drReindexInput, body: reindex, failOver }, input);
+  return executeRunbook<DrReindexInput>({ name: 'drReindex', body: reindex, failOver }, input);
 }
 
 async function reindex(run: Run, input: DrReindexInput): Promise<Ending> {

@@ -1,6 +1,5 @@
 import type { Authority, RejoinRoute, SplitFacts } from '../../src/contracts/activities';
 import type { DrRejoinInput } from '../../src/contracts/runbook-inputs';
-import { drRejoinInput } from '../../src/contracts/runbook-inputs';
 import type { Approved } from '../procedures/approved-plan';
 import { approvePlan } from '../procedures/approved-plan';
 import type { Approvals } from '../engine/approvals';
@@ -16,7 +15,7 @@ import { readFinalState } from '../procedures/roles';
  * demoted first, let out of its fence then, and joins the primary that serves. Nothing here disables anything.
  */
 export async function drRejoin(input: unknown): Promise<RunbookResult> {
-  return executeRunbook<DrRejoinInput>({ name: 'drRejoin', input: drRejoinInput, body: carryOut, failOver }, input);
+  return executeRunbook<DrRejoinInput>({ name: 'drRejoin', body: carryOut, failOver }, input);
 }
 
 function carryOut(run: Run, input: DrRejoinInput): Promise<Ending> {

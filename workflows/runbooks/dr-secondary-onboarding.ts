@@ -1,5 +1,4 @@
 import type { DrSecondaryOnboardingInput } from '../../src/contracts/runbook-inputs';
-import { drSecondaryOnboardingInput } from '../../src/contracts/runbook-inputs';
 import { approvePlan } from '../procedures/approved-plan';
 import type { Run } from '../engine/run';
 import type { Ending, RunbookResult } from '../engine/runbook';
@@ -19,10 +18,7 @@ import {
  * allow-list of the inventory and gate `wipe` must approve.
  */
 export async function drSecondaryOnboarding(input: unknown): Promise<RunbookResult> {
-  return executeRunbook<DrSecondaryOnboardingInput>(
-    { name: 'drSecondaryOnboarding', input: drSecondaryOnboardingInput, body: carryOut, failOver },
-    input,
-  );
+  return executeRunbook<DrSecondaryOnboardingInput>({ name: 'drSecondaryOnboarding', body: carryOut, failOver }, input);
 }
 
 function carryOut(run: Run, input: DrSecondaryOnboardingInput): Promise<Ending> {

@@ -1,6 +1,5 @@
 import type { SwitchoverRoute } from '../../src/contracts/activities';
 import type { DrSwitchoverInput } from '../../src/contracts/runbook-inputs';
-import { drSwitchoverInput } from '../../src/contracts/runbook-inputs';
 import { awaitWindow } from '../engine/approvals';
 import type { TokenNeed } from '../procedures/approved-plan';
 import { approvePlan, collectAgainWhereShort } from '../procedures/approved-plan';
@@ -19,10 +18,7 @@ import { readFinalState } from '../procedures/roles';
  * lost. People are waited for before A is demoted and never between that and service being back.
  */
 export async function drSwitchover(input: unknown): Promise<RunbookResult> {
-  return executeRunbook<DrSwitchoverInput>(
-    { name: 'drSwitchover', input: drSwitchoverInput, body: switchOver, failOver },
-    input,
-  );
+  return executeRunbook<DrSwitchoverInput>({ name: 'drSwitchover', body: switchOver, failOver }, input);
 }
 
 async function switchOver(run: Run, input: DrSwitchoverInput): Promise<Ending> {

@@ -6,7 +6,6 @@ import type { Ending, RunbookResult } from '../engine/runbook';
 import { executeRunbook } from '../engine/runbook';
 import type { FilterChange, FilterRoute, FilterState, SecondaryFilters } from '../../src/contracts/activities';
 import type { FilterReconciliationInput } from '../../src/contracts/runbook-inputs';
-import { filterReconciliationInput } from '../../src/contracts/runbook-inputs';
 import { failOver } from './dr-failover';
 
 /**
@@ -14,10 +13,7 @@ import { failOver } from './dr-failover';
  * secondary may see more afterwards or its filter is deleted; what only narrows needs nobody.
  */
 export async function filterReconciliation(input: unknown): Promise<RunbookResult> {
-  return executeRunbook<FilterReconciliationInput>(
-    { name: 'filterReconciliation', input: filterReconciliationInput, body: carryOut, failOver },
-    input,
-  );
+  return executeRunbook<FilterReconciliationInput>({ name: 'filterReconciliation', body: carryOut, failOver }, input);
 }
 
 function carryOut(run: Run, input: FilterReconciliationInput): Promise<Ending> {

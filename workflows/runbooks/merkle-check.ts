@@ -1,5 +1,4 @@
 import type { MerkleCheckInput } from '../../src/contracts/runbook-inputs';
-import { merkleCheckInput } from '../../src/contracts/runbook-inputs';
 import { approvePlan } from '../procedures/approved-plan';
 import { checkMerkle, merkleFacts } from '../procedures/merkle';
 import type { Run } from '../engine/run';
@@ -11,7 +10,7 @@ import { executeRunbook } from '../engine/runbook';
  * changes nothing and asks no approval, but needs a token for DR operations.
  */
 export async function merkleCheck(input: unknown): Promise<RunbookResult> {
-  return executeRunbook<MerkleCheckInput>({ name: 'merkleCheck', input: merkleCheckInput, body: check }, input);
+  return executeRunbook<MerkleCheckInput>({ name: 'merkleCheck', body: check }, input);
 }
 
 async function check(run: Run, input: MerkleCheckInput): Promise<Ending> {

@@ -1,6 +1,5 @@
 import type { OperationTokenCeremonyInput } from '../../src/contracts/runbook-inputs';
 import type { OperationTokenReference } from '../../src/contracts/ceremony';
-import { operationTokenCeremonyInput } from '../../src/contracts/runbook-inputs';
 import { ceremonyFor } from '../procedures/ceremony-for';
 import { stepFailure } from '../engine/failures';
 import type { Run } from '../engine/run';
@@ -12,7 +11,6 @@ export async function operationTokenCeremony(input: unknown): Promise<RunbookRes
   return executeRunbook<OperationTokenCeremonyInput>(
     {
       name: 'operationTokenCeremony',
-      input: operationTokenCeremonyInput,
       body: generate,
     },
     input,

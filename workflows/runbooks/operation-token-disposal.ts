@@ -1,6 +1,5 @@
 import type { LedgerDisposal, LedgerToken } from '../../src/contracts/activities';
 import type { OperationTokenDisposalInput } from '../../src/contracts/runbook-inputs';
-import { operationTokenDisposalInput } from '../../src/contracts/runbook-inputs';
 import { approvePlan } from '../procedures/approved-plan';
 import type { Run } from '../engine/run';
 import type { Ending, RunbookResult } from '../engine/runbook';
@@ -13,7 +12,7 @@ import { failOver } from './dr-failover';
  */
 export async function operationTokenDisposal(input: unknown): Promise<RunbookResult> {
   return executeRunbook<OperationTokenDisposalInput>(
-    { name: 'operationTokenDisposal', input: operationTokenDisposalInput, body: dispose, failOver },
+    { name: 'operationTokenDisposal', body: dispose, failOver },
     input,
   );
 }

@@ -1,6 +1,5 @@
 import type { Authority, PromotionRoute } from '../../src/contracts/activities';
 import type { PerformancePromotionInput } from '../../src/contracts/runbook-inputs';
-import { performancePromotionInput } from '../../src/contracts/runbook-inputs';
 import type { Approvals } from '../engine/approvals';
 import type { Approved } from '../procedures/approved-plan';
 import { approvePlan } from '../procedures/approved-plan';
@@ -25,10 +24,7 @@ import { serviceBack } from '../procedures/service-back';
  * every token and lease.
  */
 export async function performancePromotion(input: unknown): Promise<RunbookResult> {
-  return executeRunbook<PerformancePromotionInput>(
-    { name: 'performancePromotion', input: performancePromotionInput, body: promote, failOver },
-    input,
-  );
+  return executeRunbook<PerformancePromotionInput>({ name: 'performancePromotion', body: promote, failOver }, input);
 }
 
 type Promotion = Approved<PromotionRoute>;

@@ -1,6 +1,5 @@
 import type { Authority, SecondaryOnboardingRoute } from '../../src/contracts/activities';
 import type { PerformanceSecondaryOnboardingInput } from '../../src/contracts/runbook-inputs';
-import { performanceSecondaryOnboardingInput } from '../../src/contracts/runbook-inputs';
 import { approvePlan } from '../procedures/approved-plan';
 import type { Run } from '../engine/run';
 import type { Ending, RunbookResult } from '../engine/runbook';
@@ -22,7 +21,7 @@ import {
  */
 export async function performanceSecondaryOnboarding(input: unknown): Promise<RunbookResult> {
   return executeRunbook<PerformanceSecondaryOnboardingInput>(
-    { name: 'performanceSecondaryOnboarding', input: performanceSecondaryOnboardingInput, body: carryOut, failOver },
+    { name: 'performanceSecondaryOnboarding', body: carryOut, failOver },
     input,
   );
 }

@@ -1,5 +1,4 @@
 import type { PrimaryEnablementInput } from '../../src/contracts/runbook-inputs';
-import { primaryEnablementInput } from '../../src/contracts/runbook-inputs';
 import { approvePlan } from '../procedures/approved-plan';
 import type { Run } from '../engine/run';
 import type { Ending, RunbookResult } from '../engine/runbook';
@@ -13,10 +12,7 @@ import { readFinalState } from '../procedures/roles';
  * `replicationTeardown` undoes it.
  */
 export async function primaryEnablement(input: unknown): Promise<RunbookResult> {
-  return executeRunbook<PrimaryEnablementInput>(
-    { name: 'primaryEnablement', input: primaryEnablementInput, body: carryOut, failOver },
-    input,
-  );
+  return executeRunbook<PrimaryEnablementInput>({ name: 'primaryEnablement', body: carryOut, failOver }, input);
 }
 
 function carryOut(run: Run, input: PrimaryEnablementInput): Promise<Ending> {

@@ -1,5 +1,4 @@
 import type { ReadinessInput } from '../../src/contracts/runbook-inputs';
-import { readinessInput } from '../../src/contracts/runbook-inputs';
 import { readinessLines, verdictWords } from '../../src/contracts/readiness';
 import type { Run } from '../engine/run';
 import type { Ending, RunbookResult } from '../engine/runbook';
@@ -7,10 +6,7 @@ import { executeRunbook } from '../engine/runbook';
 
 /** Would a switchover and a failover start now? Changes nothing, opens no gate, and runs beside every other run. */
 export async function readiness(input: unknown): Promise<RunbookResult> {
-  return executeRunbook<ReadinessInput>(
-    { name: 'readiness', input: readinessInput, body: carryOut, quiet: true },
-    input,
-  );
+  return executeRunbook<ReadinessInput>({ name: 'readiness', body: carryOut, quiet: true }, input);
 }
 
 function carryOut(run: Run, { deployment }: ReadinessInput): Promise<Ending> {

@@ -1,6 +1,5 @@
 import type { TeardownRoute } from '../../src/contracts/activities';
 import type { ReplicationTeardownInput } from '../../src/contracts/runbook-inputs';
-import { replicationTeardownInput } from '../../src/contracts/runbook-inputs';
 import type { TokenNeed } from '../procedures/approved-plan';
 import { approvePlan } from '../procedures/approved-plan';
 import type { OperationTokens } from '../procedures/operation-tokens';
@@ -16,10 +15,7 @@ import { readFinalState } from '../procedures/roles';
  * wiped; but what replicated with it can do so again only after a wipe, which the plan names secondary by secondary.
  */
 export async function replicationTeardown(input: unknown): Promise<RunbookResult> {
-  return executeRunbook<ReplicationTeardownInput>(
-    { name: 'replicationTeardown', input: replicationTeardownInput, body: carryOut, failOver },
-    input,
-  );
+  return executeRunbook<ReplicationTeardownInput>({ name: 'replicationTeardown', body: carryOut, failOver }, input);
 }
 
 function carryOut(run: Run, input: ReplicationTeardownInput): Promise<Ending> {

@@ -1,5 +1,4 @@
 import type { RootTokenCeremonyInput } from '../../src/contracts/runbook-inputs';
-import { rootTokenCeremonyInput } from '../../src/contracts/runbook-inputs';
 import { approvePlan } from '../procedures/approved-plan';
 import { RunStopped } from '../engine/failures';
 import { RootTokenShares } from '../procedures/root-token-shares';
@@ -11,7 +10,7 @@ import { said } from '../../src/contracts/words';
 /** A root token of one cluster from the holders' key shares, encrypted to one person: nobody here can read it. */
 export async function rootTokenCeremony(input: unknown): Promise<RunbookResult> {
   return executeRunbook<RootTokenCeremonyInput>(
-    { name: 'rootTokenCeremony', input: rootTokenCeremonyInput, body: (run, checked) => carryOut(run, checked) },
+    { name: 'rootTokenCeremony', body: (run, checked) => carryOut(run, checked) },
     input,
   );
 }

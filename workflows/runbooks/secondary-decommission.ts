@@ -1,6 +1,5 @@
 import type { DecommissionRoute } from '../../src/contracts/activities';
 import type { SecondaryDecommissionInput } from '../../src/contracts/runbook-inputs';
-import { secondaryDecommissionInput } from '../../src/contracts/runbook-inputs';
 import type { TokenNeed } from '../procedures/approved-plan';
 import { approvePlan } from '../procedures/approved-plan';
 import type { OperationTokens } from '../procedures/operation-tokens';
@@ -16,10 +15,7 @@ import { readFinalState } from '../procedures/roles';
  * The secondary keeps its data; nothing is wiped.
  */
 export async function secondaryDecommission(input: unknown): Promise<RunbookResult> {
-  return executeRunbook<SecondaryDecommissionInput>(
-    { name: 'secondaryDecommission', input: secondaryDecommissionInput, body: carryOut, failOver },
-    input,
-  );
+  return executeRunbook<SecondaryDecommissionInput>({ name: 'secondaryDecommission', body: carryOut, failOver }, input);
 }
 
 function carryOut(run: Run, input: SecondaryDecommissionInput): Promise<Ending> {

@@ -1,6 +1,5 @@
 import type { KnownFilter, RepointingRoute } from '../../src/contracts/activities';
 import type { SecondaryRepointingInput } from '../../src/contracts/runbook-inputs';
-import { secondaryRepointingInput } from '../../src/contracts/runbook-inputs';
 import { approvePlan } from '../procedures/approved-plan';
 import type { OperationTokens } from '../procedures/operation-tokens';
 import {
@@ -23,10 +22,7 @@ import { readFinalState } from '../procedures/roles';
  * the primary, which keeps id, certificate and filter, or by token, with which it may receive what its filter keeps away.
  */
 export async function secondaryRepointing(input: unknown): Promise<RunbookResult> {
-  return executeRunbook<SecondaryRepointingInput>(
-    { name: 'secondaryRepointing', input: secondaryRepointingInput, body: repoint, failOver },
-    input,
-  );
+  return executeRunbook<SecondaryRepointingInput>({ name: 'secondaryRepointing', body: repoint, failOver }, input);
 }
 
 function repoint(run: Run, input: SecondaryRepointingInput): Promise<Ending> {

@@ -1,5 +1,4 @@
 import type { WalSamplerInput } from '../../src/contracts/runbook-inputs';
-import { walSamplerInput } from '../../src/contracts/runbook-inputs';
 import type { Run } from '../engine/run';
 import type { Ending, RunbookResult } from '../engine/runbook';
 import { executeRunbook } from '../engine/runbook';
@@ -10,7 +9,7 @@ import { executeRunbook } from '../engine/runbook';
  * read by the failover (loss bound), by readiness (lag trend) and by people.
  */
 export async function walSampler(input: unknown): Promise<RunbookResult> {
-  return executeRunbook<WalSamplerInput>({ name: 'walSampler', input: walSamplerInput, body: sample }, input);
+  return executeRunbook<WalSamplerInput>({ name: 'walSampler', body: sample }, input);
 }
 
 async function sample(run: Run, { deployment, samples, everySeconds }: WalSamplerInput): Promise<Ending> {

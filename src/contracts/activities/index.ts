@@ -216,6 +216,8 @@ export interface SwitchoverActivities {
         /** Tells documents apart: each counts once. Absent where the server's record attests the very signal, and of claims. */
         readonly digest?: string;
       };
+      /** Of an accepted `takeOver`: the input of the failover. */
+      readonly failover?: DrFailoverInput | undefined;
     }[];
     /** Of `takeOver`: who else must order it, in words, for gate `promote` to be satisfied; empty where it is. */
     readonly missing: readonly string[];
