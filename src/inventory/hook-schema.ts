@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { absolutePath, credentialSource, duration, webAddress } from './schema-values';
+import { absolutePath, credentialSource, duration, mistakesOf, webAddress } from './schema-values';
 
 /** Longer than this Temporal ends the attempt: what takes longer is begun by the hook, and watched elsewhere. */
 const LONGEST_MS = 150_000;
@@ -63,16 +63,6 @@ const hook = (longestMs = LONGEST_MS) => {
     return z.NEVER;
   });
 };
-
-/** As the inventory tells mistakes: an unknown field each at its own place. */
-function mistakesOf(issue: z.core.$ZodIssue): { readonly path: readonly PropertyKey[]; readonly message: string }[] {
-  if (issue.code === 'unrecognized_keys')
-    return issue.keys.map((key) => ({ path: [...issue.path, key], message: 'unknown field' }));
-  if (issue.code === 'invalid_key')
-    return [{ path: issue.path, message: issue.issues[0]?.message ?? 'not the name of a header' }];
-  const missing = issue.code === 'invalid_type' && issue.message.endsWith('received undefined');
-  return [{ path: issue.path, message: missing ? 'missing' : issue.message }];
-}
 
 const probe = z
   .strictObject({

@@ -1,7 +1,17 @@
 export { loadInventory, parseInventory } from './load';
-export { approversOf, countsIn, decidersOf, drSetOf, findCluster, findDeployment, holdersOf } from './lookup';
-export { endOfTerm, outOfTerm, rosterAt } from './roster';
-export type { RosterAt, Term } from './roster';
+export {
+  approversOf,
+  countsIn,
+  decidersOf,
+  drSetOf,
+  endOfTerm,
+  findCluster,
+  findDeployment,
+  holdersOf,
+  outOfTerm,
+  rosterAt,
+} from './lookup';
+export type { RosterAt } from './lookup';
 export { describeSource, readCredential, readSecret, readSigningKey } from './credentials';
 export type {
   BatchTokenRotationEntry,

@@ -1,15 +1,16 @@
 import { readFile } from 'node:fs/promises';
-import { isAlias, isMap, isNode, isPair, isScalar, LineCounter, parseDocument } from 'yaml';
+import { isAlias, isMap, isNode, isPair, isScalar, isSeq, LineCounter, parseDocument } from 'yaml';
 import type { Document } from 'yaml';
 import { RunbookError } from '../errors';
 import { errnoOf } from '../keys/errno';
 import { redact } from '../keys/redaction';
 import { crossCheck } from './checks';
-import type { Mistake } from './checks';
 import type { ShareGroup } from '../contracts/share-groups';
 import { inventorySchema } from './schema';
 import type { ParsedInventory } from './schema';
-import type { BatchTokenSource, ClusterEntry, Deployment, Inventory } from './types';
+import { mistakesOf } from './schema-values';
+import type { Mistake } from './schema-values';
+import type { BatchTokenSource, ClusterEntry, Inventory } from './types';
 
 /**
  * Loads and checks the inventory file.
@@ -48,7 +49,7 @@ export function parseInventory(text: string, name: string): Inventory {
     throw report(document.errors.map((error) => ({ offset: error.pos[0], text: error.message })));
   }
   const parsed = inventorySchema.safeParse(toPlain(document, report));
-  const mistakes = parsed.success ? crossCheck(parsed.data) : flatten(parsed.error.issues);
+  const mistakes = parsed.success ? crossCheck(parsed.data) : parsed.error.issues.flatMap(mistakesOf);
   if (mistakes.length > 0) {
     throw report(mistakes.map((mistake) => ({ offset: offsetOf(document, mistake.path), text: describe(mistake) })));
   }
@@ -61,27 +62,6 @@ function toPlain(document: Document, report: (found: { offset: number; text: str
   } catch {
     throw report([{ offset: 0, text: 'an alias is unknown, or there are too many of them' }]);
   }
-}
-
-interface SchemaIssue {
-  readonly code?: string;
-  readonly path: readonly PropertyKey[];
-  readonly message: string;
-  readonly keys?: readonly string[];
-}
-
-/** One mistake per unknown key, each at its own line. */
-function flatten(issues: readonly SchemaIssue[]): Mistake[] {
-  return issues.flatMap((issue): Mistake[] => {
-    if (issue.code === 'unrecognized_keys' && issue.keys !== undefined) {
-      return issue.keys.map((key) => ({ path: [...issue.path, key], message: 'unknown field' }));
-    }
-    if (issue.code === 'invalid_key') {
-      return [{ path: issue.path, message: 'a name consists of lower-case letters, digits and hyphens' }];
-    }
-    const missing = issue.code === 'invalid_type' && issue.message.endsWith('received undefined');
-    return [{ path: issue.path, message: missing ? 'missing' : issue.message }];
-  });
 }
 
 function describe({ path, message }: Mistake): string {
@@ -101,12 +81,7 @@ function offsetOf(document: Document, path: readonly PropertyKey[]): number {
       if (isNode(pair.key)) offset = pair.key.range?.[0] ?? offset;
       node = pair.value;
     } else {
-      const item: unknown =
-        document.contents === null || !isNode(node) || !('items' in node)
-          ? undefined
-          : Array.isArray(node.items)
-            ? node.items[Number(part)]
-            : undefined;
+      const item: unknown = isSeq(node) ? node.items[Number(part)] : undefined;
       if (!isNode(item)) break;
       offset = item.range?.[0] ?? offset;
       node = item;
@@ -115,49 +90,46 @@ function offsetOf(document: Document, path: readonly PropertyKey[]): number {
   return offset;
 }
 
-function assemble(parsed: ParsedInventory): Inventory {
+type ParsedDeployment = ParsedInventory['deployments'][string];
+
+function assemble({ temporal, workers, people, deployments }: ParsedInventory): Inventory {
+  const shareGroups = ({ ceremony }: ParsedDeployment): readonly ShareGroup[] => {
+    const roster = [...ceremony.holders, ...ceremony.standBy];
+    return ceremony.groups.map(({ group, shares }) => ({
+      group,
+      shares,
+      members: roster.filter((name) => people[name]?.groups.includes(group) === true),
+    }));
+  };
   return {
-    temporal: parsed.temporal,
-    workers: parsed.workers,
-    people: new Map(Object.entries(parsed.people).map(([name, person]) => [name, { name, ...person }])),
+    temporal,
+    workers,
+    people: new Map(Object.entries(people).map(([name, person]) => [name, { name, ...person }])),
     deployments: new Map(
-      Object.entries(parsed.deployments).map(([name, entry]): [string, Deployment] => [
+      Object.entries(deployments).map(([name, entry]) => [
         name,
         {
           ...entry,
           name,
-          clusters: assembleClusters(name, entry),
+          clusters: clustersOf(name, entry),
           drSets: new Map(Object.entries(entry.drSets)),
-          shareGroups: assembleShareGroups(parsed, entry),
+          shareGroups: shareGroups(entry),
         },
       ]),
     ),
   };
 }
 
-function assembleClusters(
+function clustersOf(
   deployment: string,
-  { clusters, drSets, batchTokens }: ParsedInventory['deployments'][string],
+  { clusters, drSets, batchTokens }: ParsedDeployment,
 ): ReadonlyMap<string, ClusterEntry> {
-  const setOf = (cluster: string) => Object.entries(drSets).find(([, members]) => members.includes(cluster))?.[0];
   return new Map(
     Object.entries(clusters).map(([name, cluster]) => {
-      const drSet = setOf(name) ?? name;
+      const drSet = Object.entries(drSets).find(([, members]) => members.includes(name))?.[0] ?? name;
       // A token that a rotation keeps is read where it is put.
       const batchToken: BatchTokenSource | undefined = cluster.batchToken ?? batchTokens[drSet]?.sink;
       return [name, { ...cluster, batchToken, name, deployment, drSet }];
     }),
   );
-}
-
-function assembleShareGroups(
-  { people }: ParsedInventory,
-  { ceremony }: ParsedInventory['deployments'][string],
-): readonly ShareGroup[] {
-  const roster = [...ceremony.holders, ...ceremony.standBy];
-  return ceremony.groups.map(({ group, shares }) => ({
-    group,
-    shares,
-    members: roster.filter((name) => people[name]?.groups.includes(group) === true),
-  }));
 }

@@ -1,7 +1,8 @@
 import { RunbookError } from '../errors';
 import type { GateName } from '../contracts/plan';
 import type { Attestation } from '../contracts/run-facts';
-import type { ClusterEntry, Deployment, Inventory, Person } from './types';
+import type { ShareGroup } from '../contracts/share-groups';
+import type { CeremonyPolicy, ClusterEntry, Deployment, Inventory, Person } from './types';
 
 const listed = (names: Iterable<string>): string => [...names].sort().join(', ') || 'none';
 
@@ -67,4 +68,48 @@ function membersWhoCount({ people }: Inventory, deployment: Deployment, groups: 
   return [...people.values()].filter(
     (person) => person.groups.some((group) => groups.includes(group)) && countsIn(deployment, person.attestation),
   );
+}
+
+/** A term of office, both days included, in UTC. */
+export type Term = CeremonyPolicy['terms'][number];
+
+/** Who can be asked for key shares at one time. */
+export interface RosterAt {
+  readonly holders: readonly string[];
+  readonly standBy: readonly string[];
+  readonly outOfTerm: readonly { readonly name: string; readonly why: string }[];
+  /** With those members who are in term. */
+  readonly groups: readonly ShareGroup[];
+}
+
+/** When the last day of a term ends, epoch ms; undefined where it has no end. */
+export function endOfTerm({ until }: Pick<Term, 'until'>): number | undefined {
+  return until === undefined ? undefined : Date.parse(`${until}T00:00:00.000Z`) + 24 * 3_600_000;
+}
+
+/** Why somebody is not in office at this time; undefined where he is. Pure. */
+export function outOfTerm(term: Term | undefined, now: number): string | undefined {
+  if (term?.from !== undefined && now < Date.parse(`${term.from}T00:00:00.000Z`)) return `in office from ${term.from}`;
+  const end = term && endOfTerm(term);
+  return end !== undefined && now >= end ? `in office until ${term?.until ?? ''}` : undefined;
+}
+
+/** The roster of a deployment's ceremonies: a holder out of term is not invited. Pure. */
+export function rosterAt({ ceremony, shareGroups }: Deployment, now: number): RosterAt {
+  const termOf = (name: string) => ceremony.terms.find((term) => term.name === name);
+  const all = [...ceremony.holders, ...ceremony.standBy];
+  const out = all.flatMap((name) => {
+    const why = outOfTerm(termOf(name), now);
+    return why === undefined ? [] : [{ name, why }];
+  });
+  const inOffice = (names: readonly string[]) => names.filter((name) => !out.some((each) => each.name === name));
+  return {
+    holders: inOffice(ceremony.holders),
+    standBy: inOffice(ceremony.standBy),
+    outOfTerm: out,
+    groups: shareGroups.map((each) => ({
+      ...each,
+      members: each.members.filter((name) => inOffice(all).includes(name)),
+    })),
+  };
 }

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { NOTIFICATION_EVENTS } from '../contracts/notifications';
-import { absolutePath, credentialSource, duration, isLoopback, name, webAddress } from './schema-values';
+import { absolutePath, credentialSource, duration, inMs, isLoopback, name, webAddress } from './schema-values';
 
 const event = z.enum(NOTIFICATION_EVENTS);
 const events = z.array(event).min(1, 'a target without events would never be told anything');
@@ -69,17 +69,14 @@ export const notifications = z
   .array(z.discriminatedUnion('kind', [webhook, slack, pagerduty, email]))
   .default([])
   .superRefine((targets, context) => {
-    const seen = new Set<string>();
-    for (const [index, target] of targets.entries()) {
-      if (seen.has(target.name))
-        context.addIssue({ code: 'custom', path: [index, 'name'], message: `${target.name} is listed twice` });
-      seen.add(target.name);
-    }
+    for (const [index, { name }] of targets.entries())
+      if (targets.findIndex((each) => each.name === name) < index)
+        context.addIssue({ code: 'custom', path: [index, 'name'], message: `${name} is listed twice` });
   })
   .transform((targets) => targets.map(({ timeout, ...rest }) => ({ ...rest, timeoutMs: timeout })));
 
 /** When people who are waited for are reminded, and when others are told. */
 export const people = z
   .strictObject({ remindAfter: duration.prefault('10m'), escalateAfter: duration.prefault('20m') })
-  .transform(({ remindAfter, escalateAfter }) => ({ remindAfterMs: remindAfter, escalateAfterMs: escalateAfter }))
+  .transform(inMs)
   .prefault({});

@@ -17,6 +17,29 @@ export const duration = z.string('a duration is a number with a unit, such as 30
   return z.NEVER;
 });
 
+type InMs<T> = { readonly [N in keyof T & string as `${N}Ms`]: T[N] };
+
+/** Durations by the names that the program gives them, which say their unit: `catchUp` becomes `catchUpMs`. */
+export function inMs<T extends Readonly<Record<string, number>>>(durations: T): InMs<T> {
+  return Object.fromEntries(Object.entries(durations).map(([name, value]) => [`${name}Ms`, value])) as InMs<T>;
+}
+
+/** A mistake with the path of the member that it is about. */
+export interface Mistake {
+  readonly path: readonly PropertyKey[];
+  readonly message: string;
+}
+
+/** What a schema found, with one mistake for each unknown field, at its own place. */
+export function mistakesOf(issue: z.core.$ZodIssue): Mistake[] {
+  if (issue.code === 'unrecognized_keys')
+    return issue.keys.map((key) => ({ path: [...issue.path, key], message: 'unknown field' }));
+  if (issue.code === 'invalid_key')
+    return [{ path: issue.path, message: issue.issues[0]?.message ?? 'not a name that is taken here' }];
+  const missing = issue.code === 'invalid_type' && issue.message.endsWith('received undefined');
+  return [{ path: issue.path, message: missing ? 'missing' : issue.message }];
+}
+
 /** Whether a host name of an address stays on this machine. */
 export function isLoopback(hostname: string): boolean {
   return hostname === 'localhost' || hostname === '[::1]' || /^127(\.\d{1,3}){3}$/.test(hostname);

@@ -1,11 +1,11 @@
 import { z } from 'zod';
+import { GATE_NAMES } from '../contracts/plan';
+import type { GateName } from '../contracts/plan';
 import { tokenSourceChoice } from '../contracts/inputs/common';
 import { parsePublicKey } from '../keys/signing-keys';
-import { batchTokenRotation } from './batch-token-schema';
 import { hooks } from './hook-schema';
 import { notifications, people } from './notification-schema';
-import { readiness } from './readiness-schema';
-import { credentialSource, duration, name, origin } from './schema-values';
+import { absolutePath, credentialSource, duration, inMs, name, origin } from './schema-values';
 
 const publicKey = z.string().transform((line, context) => {
   const key = parsePublicKey(line.trim());
@@ -41,11 +41,11 @@ const person = z
 
 const cluster = z.strictObject({
   addresses: z.array(origin).min(1, 'a cluster has at least one API address'),
-  caFile: z.string().startsWith('/', 'a file is given by its absolute path').optional(),
+  caFile: absolutePath.optional(),
   clusterId: z.string().min(1).optional(),
   advertisedClusterAddress: z.union([z.literal('node-address'), origin], 'an https address, or the word node-address'),
   apiAddressForPeers: origin.optional(),
-  caFileOnPeers: z.string().startsWith('/', 'a file is given by its absolute path').optional(),
+  caFileOnPeers: absolutePath.optional(),
   credential: credentialSource,
   batchToken: credentialSource.optional(),
   ceremonyCredential: credentialSource.optional(),
@@ -77,16 +77,15 @@ const ceremony = z
     tokenProviders: z.array(name).min(1, 'list who may provide tokens, or leave it out').optional(),
     batchMargin: duration.prefault('30m'),
   })
-  .transform(({ collectFor, useFor, batchMargin, inviteStandByAfter, holders, standBy, ...rest }) => ({
-    ...rest,
+  .transform(({ holders, standBy, groups, tokenSource, tokenProviders, ...times }) => ({
+    groups,
+    tokenSource,
+    tokenProviders,
     holders: holders.map((each) => each.name),
     standBy: standBy.map((each) => each.name),
     /** From when until when somebody is a holder, where that is limited. */
     terms: [...holders, ...standBy].filter((each) => each.from !== undefined || each.until !== undefined),
-    inviteStandByAfterMs: inviteStandByAfter,
-    collectForMs: collectFor,
-    useForMs: useFor,
-    batchMarginMs: batchMargin,
+    ...inMs(times),
   }));
 
 const gate = z
@@ -102,11 +101,6 @@ const FORCE_APPROVALS = 2;
 const forceGate = gate.refine(({ approvals }) => approvals >= FORCE_APPROVALS, {
   path: ['approvals'],
   message: 'force needs two different people at least',
-});
-
-const defaultForce = (plan: z.output<typeof gate>) => ({
-  ...plan,
-  approvals: Math.max(FORCE_APPROVALS, plan.approvals),
 });
 
 /** `plan` and `go` are given; every other gate takes the policy of `plan` where none is, and `force` two approvers. */
@@ -125,20 +119,12 @@ const gates = z
     reindex: gate.optional(),
     ceremony: gate.optional(),
   })
-  .transform((given) => ({
-    plan: given.plan,
-    go: given.go,
-    promote: given.promote ?? given.plan,
-    force: given.force ?? defaultForce(given.plan),
-    unfence: given.unfence ?? given.plan,
-    wipe: given.wipe ?? given.plan,
-    repoint: given.repoint ?? given.plan,
-    filter: given.filter ?? given.plan,
-    revoke: given.revoke ?? given.plan,
-    disable: given.disable ?? given.plan,
-    reindex: given.reindex ?? given.plan,
-    ceremony: given.ceremony ?? given.plan,
-  }));
+  .transform((given) => {
+    const { plan } = given;
+    const force = { ...plan, approvals: Math.max(FORCE_APPROVALS, plan.approvals) };
+    const policies = GATE_NAMES.map((each) => [each, given[each] ?? (each === 'force' ? force : plan)]);
+    return Object.fromEntries(policies) as Readonly<Record<GateName, typeof plan>>;
+  });
 
 /** What a performance secondary must not see, or all that it may see. */
 const wantedFilter = z.union([
@@ -167,23 +153,81 @@ const limits = z
     /** After a change of the primary, before a planned one. */
     coolDown: duration.prefault('30m'),
     unseal: duration.prefault('4h'),
-    /** How long people are waited for who open the calls of a ceremony, and who close them again. */
     reindex: duration.prefault('12h'),
   })
-  .transform((value) => ({
-    lagWalEntries: value.lagWalEntries,
-    heartbeatAgeMs: value.heartbeatAge,
-    catchUpMs: value.catchUp,
-    demoteMs: value.demote,
-    promoteMs: value.promote,
-    serviceReadyMs: value.serviceReady,
-    streamingMs: value.streaming,
-    merkleEvidenceMs: value.merkleEvidence,
-    primaryGoneMs: value.primaryGone,
-    coolDownMs: value.coolDown,
-    unsealMs: value.unseal,
-    reindexMs: value.reindex,
-  }));
+  .transform(({ lagWalEntries, ...times }) => ({ lagWalEntries, ...inMs(times) }));
+
+/** How the age of the newest snapshot is known. */
+const snapshots = z.union(
+  [
+    /** Name of a configuration of automatic snapshots, asked on the DR primary. */
+    z.strictObject({ automatic: z.string().regex(/^[\w-]+$/) }),
+    /** A file on the worker that whoever takes the snapshots touches. */
+    z.strictObject({ stampFile: absolutePath }),
+    /** When somebody took one: attested, and old after a while. */
+    z.strictObject({ takenAt: z.iso.datetime({ offset: true }) }),
+  ],
+  'one of { automatic: NAME }, { stampFile: /absolute/path }, { takenAt: TIME }',
+);
+
+/** What `readiness` compares with, and what people attest that no program can read. */
+const readiness = z
+  .strictObject({
+    snapshots: snapshots.optional(),
+    snapshotAge: duration.prefault('26h'),
+    /** A certificate or licence that ends sooner is a warning. */
+    certificateLife: duration.prefault('21d'),
+    licenceLife: duration.prefault('30d'),
+    /** A holder's term of office that ends sooner is a warning. */
+    termWarning: duration.prefault('30d'),
+    canaryAge: duration.prefault('120s'),
+    clockSkew: duration.prefault('5s'),
+    /** Age of the newest sample of `walSampler`. */
+    sampleAge: duration.prefault('15m'),
+    /** Age of a holder's last success in `ceremonyRehearsal`. */
+    rehearsalAge: duration.prefault('90d'),
+    /** People attest that worker, Temporal, DNS and credential sources outlive every cluster of the deployment. */
+    independent: z.boolean().default(false),
+  })
+  .transform(({ snapshots, independent, ...times }) => ({ snapshots, independent, ...inMs(times) }));
+
+/** A token role or policy of the service. */
+const objectName = z.string().regex(/^[A-Za-z0-9][\w.-]*$/, 'a name of a role or policy of the service');
+const pathOfKey = z
+  .string()
+  .regex(/^[^/\s]+(\/[^/\s]+)*$/, 'a path without a slash at its ends')
+  .refine((text) => !text.split('/').some((part) => part === '.' || part === '..'), 'a path without dots alone');
+
+/** The service caps a batch token at this by default. */
+const LONGEST_BATCH_TOKEN_MS = 768 * 3_600_000;
+
+/** A key of a key-value engine of another deployment. */
+const keyValuePlace = z.strictObject({
+  deployment: name,
+  /** Needed where that deployment has several: its primary has the key, whichever cluster that is. */
+  drSet: name.optional(),
+  mount: pathOfKey,
+  path: pathOfKey,
+  version: z.union([z.literal(1), z.literal(2)], 'the version of the engine: 1 or 2').default(2),
+  field: z.string().min(1).default('token'),
+});
+
+const sink = z.union(
+  [z.strictObject({ file: absolutePath }), z.strictObject({ keyValue: keyValuePlace })],
+  'one of { file: /absolute/path }, { keyValue: { deployment, mount, path } }',
+);
+
+/** How `batchTokenRotation` makes the batch token of one DR set, and where it puts it. */
+const batchTokenRotation = z
+  .strictObject({
+    role: objectName.default('runbooks-batch'),
+    policy: objectName.default('runbooks-batch'),
+    ttl: duration
+      .prefault('8h')
+      .refine((ttl) => ttl <= LONGEST_BATCH_TOKEN_MS, 'the service caps a batch token at 768h: 32d'),
+    sink,
+  })
+  .transform(({ ttl, ...rest }) => ({ ...rest, ttlMs: ttl }));
 
 const deployment = z.strictObject({
   laboratory: z.boolean().default(false),
@@ -193,7 +237,6 @@ const deployment = z.strictObject({
   gates,
   /** Groups whose members decide about parked steps, beside those of the gates. */
   operators: z.array(name).default(['operators']),
-  /** Clusters that may be wiped by an onboarding; each entry serves once. */
   /** By DR set: how its batch token is made anew, and where it is kept. */
   batchTokens: z.record(name, batchTokenRotation).default({}),
   /** The wanted paths filter of each performance secondary. */
@@ -217,9 +260,7 @@ export const inventorySchema = z.strictObject({
       namespace: z.string().min(1).default('default'),
     })
     .prefault({}),
-  workers: z.strictObject({
-    signingKey: credentialSource,
-  }),
+  workers: z.strictObject({ signingKey: credentialSource }),
   people: z.record(name, person),
   deployments: z
     .record(name, deployment)
