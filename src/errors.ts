@@ -158,3 +158,9 @@ export class RunbookError extends Error {
 export function isRunbookError(error: unknown, code?: ErrorCode): error is RunbookError {
   return error instanceof RunbookError && (code === undefined || error.code === code);
 }
+
+/** The code of a system error, such as `ENOENT`; undefined for other errors. */
+export function errnoOf(error: unknown): string | undefined {
+  if (typeof error !== 'object' || error === null || !('code' in error)) return undefined;
+  return typeof error.code === 'string' ? error.code : undefined;
+}

@@ -258,7 +258,7 @@ export const MUTATIONS = [
   {
     name: 'documents: an approval of another plan counts',
     file: 'src/keys/approvals.ts',
-    text: 'if (payload.planDigest !== context.planDigest)',
+    text: 'if (approval.planDigest !== context.planDigest)',
     replacement: 'if (false)',
     test: documents,
     named: 'an approval',
@@ -266,7 +266,7 @@ export const MUTATIONS = [
   {
     name: 'documents: one of another run counts',
     file: 'src/keys/approvals.ts',
-    text: 'if (payload.rid !== rid)',
+    text: 'if (rid !== context.run.rid)',
     replacement: 'if (false)',
     test: documents,
     named: 'an approval',

@@ -2,10 +2,9 @@ import { randomUUID } from 'node:crypto';
 import { mkdir, open, readFile, readdir, rename, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
-import { RunbookError } from '../../src/errors';
+import { errnoOf, RunbookError } from '../../src/errors';
 import { attest, isAttested } from '../../src/keys';
 import type { AttestedFacts, SealKeyring } from '../../src/keys';
-import { errnoOf } from '../../src/keys/errno';
 
 const said = {
   version: z.literal(1),

@@ -45,7 +45,11 @@ export function createRehearsalActivities(dependencies: ActivityDependencies, cl
     createRehearsal: executeChange(async (input, { run }) => {
       const { deployment, reason, epoch, cid, inputDigest } = input;
       const holders = rosterOfRehearsal(clusters.deployment(deployment), input.holders, Date.now());
-      const { rehearsal, jws, keyHome } = await createRehearsal(keyRecords, signingKey, run, {
+      const {
+        invitation: rehearsal,
+        jws,
+        keyHome,
+      } = await createRehearsal(keyRecords, signingKey, run, {
         ...{ deployment, reason, epoch, cid, inputDigest, runbook: RUNBOOK },
         requestedBy: { name: input.requestedBy, how: 'claimed' },
         holders: holders.map(({ name }) => name),

@@ -2,8 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { mkdir, open, readFile, readdir, rename, stat, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
-import { RunbookError, isRunbookError } from '../../src/errors';
-import { errnoOf } from '../../src/keys/errno';
+import { errnoOf, RunbookError, isRunbookError } from '../../src/errors';
 
 /** A file that was written this long ago and never became an entry is what a dead worker left. */
 const LEFT_AFTER_MS = 3_600_000;

@@ -1,9 +1,8 @@
 import { connect } from 'node:tls';
 import { readFile } from 'node:fs/promises';
 import type { ReadinessPoint } from '../../src/contracts/readiness';
-import { RunbookError } from '../../src/errors';
+import { errnoOf, RunbookError } from '../../src/errors';
 import type { ClusterEntry } from '../../src/inventory';
-import { errnoOf } from '../../src/keys/errno';
 import type { Look } from './look';
 import { inspect } from './look';
 import { severity } from './nodes';

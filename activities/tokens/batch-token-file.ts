@@ -2,10 +2,9 @@ import { constants } from 'node:fs';
 import { lstat, open, rename, unlink } from 'node:fs/promises';
 import type { Stats } from 'node:fs';
 import { basename, dirname } from 'node:path';
-import { RunbookError, isRunbookError } from '../../src/errors';
+import { errnoOf, RunbookError, isRunbookError } from '../../src/errors';
 import { readCredential } from '../../src/inventory';
 import { Secret } from '../../src/secret';
-import { errnoOf } from '../../src/keys/errno';
 import type { BatchTokenStore } from './batch-token-store';
 
 /** Rights of others, and the right of a group to write: nobody else may read a token, or put another in its place. */

@@ -2,9 +2,8 @@ import { readFile } from 'node:fs/promises';
 import { RUNBOOK_NAMES } from '../contracts/names';
 import type { RunbookName } from '../contracts/names';
 import { RUNBOOK_INPUTS } from '../contracts/runbook-inputs';
-import { RunbookError } from '../errors';
+import { errnoOf, RunbookError } from '../errors';
 import { refusePlainShare } from './plain-share';
-import { errnoOf } from '../keys/errno';
 import type { CliContext } from './context';
 
 /** @throws RunbookError `UNKNOWN_RUNBOOK`, listing the known ones. */

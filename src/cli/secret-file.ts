@@ -1,7 +1,6 @@
 import { mkdir, stat, writeFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
-import { RunbookError } from '../errors';
-import { errnoOf } from '../keys/errno';
+import { errnoOf, RunbookError } from '../errors';
 
 /** @throws RunbookError `INVALID_INPUT` where the file exists: a key is never overwritten. */
 export async function writeSecretFile(path: string, content: string): Promise<void> {

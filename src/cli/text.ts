@@ -1,5 +1,14 @@
-export { inLines, jsonText, said, terminalLine, terminalText, unmarked } from '../contracts/words';
-export { attestedName, clock, inWords, oneLine } from '../documents/words';
+export {
+  attestedName,
+  inLines,
+  jsonText,
+  oneLine,
+  said,
+  terminalLine,
+  terminalText,
+  unmarked,
+} from '../contracts/words';
+export { clock, inWords } from '../documents/words';
 export { shellLine, shellWord } from '../contracts/next-commands';
 
 /** Rows in columns of equal width, two spaces apart; the last column is not padded. */

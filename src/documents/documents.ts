@@ -1,9 +1,9 @@
 import { sha256 } from '@noble/hashes/sha2.js';
+import { base64urlnopad } from '@scure/base';
 import { CompactSign, compactVerify } from 'jose';
 import type { CryptoKey, JWK, KeyObject } from 'jose';
 import { z } from 'zod';
 import { RunbookError } from '../errors';
-import { decodeBase64url, encodeBase64url } from './base64url';
 import type { SigningKey } from './signing-keys';
 
 /** The kinds of signed document (protocol: "Documents that cross trust borders"). */
@@ -78,16 +78,24 @@ export function documentDigest(jws: string): string {
 
 /** What a document says of itself: its type and the key that it names. Unverified: it chooses what to check, no more. */
 export function claimedHeader(jws: string): { readonly typ?: string; readonly kid?: string } {
+  const claimed = z.object({
+    typ: z.string().optional().catch(undefined),
+    kid: z.string().optional().catch(undefined),
+  });
+  const { typ, kid } = claimed.safeParse(claimedPart(jws, 0)).data ?? {};
+  return { ...(typ === undefined ? {} : { typ }), ...(kid === undefined ? {} : { kid }) };
+}
+
+/** What a document says, unverified: it tells whose keys to try, and nothing else of it is used. */
+export function claimedPayload(jws: string): unknown {
+  return claimedPart(jws, 1);
+}
+
+function claimedPart(jws: string, index: 0 | 1): unknown {
   try {
-    const bytes = decodeBase64url(jws.trim().split('.')[0] ?? '');
-    const header: unknown = JSON.parse(new TextDecoder().decode(bytes));
-    const member = (name: string): Record<string, string> => {
-      const value: unknown = typeof header === 'object' && header !== null ? Reflect.get(header, name) : undefined;
-      return typeof value === 'string' ? { [name]: value } : {};
-    };
-    return { ...member('typ'), ...member('kid') };
+    return JSON.parse(new TextDecoder().decode(decodeBase64url(jws.trim().split('.')[index] ?? '')));
   } catch {
-    return {};
+    return undefined;
   }
 }
 
@@ -140,4 +148,19 @@ export async function verifyDocument(
     kid: parsed.data.kid,
     signer: key.name,
   };
+}
+
+/** Unpadded base64url of `bytes`. */
+export function encodeBase64url(bytes: Uint8Array): string {
+  return base64urlnopad.encode(bytes);
+}
+
+/** The bytes of strict unpadded base64url, or undefined: re-encoding must give the same string. */
+export function decodeBase64url(text: string): Uint8Array | undefined {
+  try {
+    const bytes = base64urlnopad.decode(text);
+    return base64urlnopad.encode(bytes) === text ? bytes : undefined;
+  } catch {
+    return undefined;
+  }
 }

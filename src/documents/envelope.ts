@@ -1,21 +1,17 @@
 import { Encrypter } from 'age-encryption';
+import { hex } from '@scure/base';
 import { z } from 'zod';
 import { RunbookError } from '../errors';
 import type { Secret } from '../secret';
-import { encodeBase64url } from './base64url';
-import { DOCUMENT_TYPES, signDocument } from './documents';
-import type { DocumentType } from './documents';
+import { DOCUMENT_TYPES, encodeBase64url, signDocument } from './documents';
 import type { Invitation } from './invitation';
 import { parseShare } from './key-shares';
 import { parseOperationToken } from './operation-tokens';
 import type { SigningKey } from './signing-keys';
 
-/** Context of the encrypted part: it is of no use in another protocol. */
-export const SHARE_CONTEXT = 'runbooks/share/v1';
-/** As {@link SHARE_CONTEXT}, of a provided token. */
-export const TOKEN_CONTEXT = 'runbooks/token/v1';
-
 const JWS = /^eyJ[A-Za-z0-9_-]*\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+$/;
+/** As long as the longest key share, so that the envelope of a rehearsal is as long as a real one. */
+const DUMMY_BYTES = 33;
 
 /** The envelope's members (protocol: "Envelope"). `iat` in seconds; it is shown and decides nothing. */
 export const envelopePayload = z.strictObject({
@@ -33,10 +29,44 @@ export type EnvelopePayload = z.infer<typeof envelopePayload>;
 export const tokenEnvelopePayload = envelopePayload.extend({ cluster: z.string() });
 export type TokenEnvelopePayload = z.infer<typeof tokenEnvelopePayload>;
 
+/** What a holder's tool says of itself: a name and a version. */
+const toolName = z.string().regex(/^[A-Za-z0-9][A-Za-z0-9 .+-]{0,39}$/);
+
+/** What is encrypted: a context of its own, so that it is of no use elsewhere; the outer members again; the content. */
+const plaintext = <C extends string, T extends z.ZodRawShape>(ctx: C, content: T) =>
+  z.strictObject({
+    ctx: z.literal(ctx),
+    inv: z.string(),
+    cid: z.string(),
+    epoch: z.int(),
+    holder: z.string(),
+    seq: z.int(),
+    ...content,
+  });
+
+/** The kinds of envelope: the type of the signed document, and what is encrypted in it. None is taken for another. */
+export const ENVELOPES = {
+  ceremony: { typ: DOCUMENT_TYPES.share, plaintext: plaintext('runbooks/share/v1', { share: z.string() }) },
+  tokens: {
+    typ: DOCUMENT_TYPES.token,
+    plaintext: plaintext('runbooks/token/v1', { cluster: z.string(), token: z.string() }),
+  },
+  /** There is no member `share`; `dummy` is random, made by the holder's tool, and means nothing. */
+  rehearsal: {
+    typ: DOCUMENT_TYPES.rehearsalShare,
+    plaintext: plaintext('runbooks/rehearsal-share/v1', {
+      dummy: z.string().regex(/^([0-9a-f]{2}){33}$/),
+      tool: toolName,
+    }),
+  },
+} as const;
+export type EnvelopeKind = keyof typeof ENVELOPES;
+
 /** What every envelope of a holder says of itself. */
-export interface EnvelopeOptions {
+interface EnvelopeOptions {
+  readonly invitation: Pick<Invitation, 'cid' | 'epoch' | 'recipient'>;
   /** Digest of the invitation that is answered. */
-  readonly inv: string;
+  readonly invitationDigest: string;
   readonly holder: string;
   /** Counts the holder's envelopes; the highest valid one counts. */
   readonly seq: number;
@@ -50,21 +80,21 @@ export interface EnvelopeOptions {
  * inside; signed where a key is given.
  *
  * @param outer further members of the envelope.
- * @param typ type of the signed document; `ctx` is the context of its encrypted part.
  * @returns the JWS, or the plain members for a holder without a signing key.
  */
 export async function sealEnvelope<O extends object>(
-  { typ, ctx }: { readonly typ: DocumentType; readonly ctx: string },
-  { cid, epoch, recipient }: Pick<Invitation, 'cid' | 'epoch' | 'recipient'>,
-  { inv, holder, seq, signingKey, now = Date.now() }: EnvelopeOptions,
+  kind: EnvelopeKind,
+  { invitation, invitationDigest: inv, holder, seq, signingKey, now = Date.now() }: EnvelopeOptions,
   content: Readonly<Record<string, string>>,
   outer: O,
 ): Promise<string | (EnvelopePayload & O)> {
+  const { cid, epoch, recipient } = invitation;
+  const { typ, plaintext } = ENVELOPES[kind];
+  const ctx = plaintext.shape.ctx.value;
   const encrypter = new Encrypter();
   encrypter.addRecipient(recipient);
   const file = await encrypter.encrypt(JSON.stringify({ ctx, inv, cid, epoch, holder, seq, ...outer, ...content }));
-  const ct = encodeBase64url(file);
-  const payload = { cid, epoch, inv, holder, seq, iat: Math.floor(now / 1000), ct, ...outer };
+  const payload = { cid, epoch, inv, holder, seq, iat: Math.floor(now / 1000), ct: encodeBase64url(file), ...outer };
   return signingKey === undefined ? payload : signDocument(typ, payload, signingKey);
 }
 
@@ -76,18 +106,14 @@ export async function sealEnvelope<O extends object>(
  * @throws RunbookError `INVALID_INPUT` where the share is none.
  */
 export async function createEnvelope({
-  invitation,
-  invitationDigest: inv,
   share,
   ...options
-}: Omit<EnvelopeOptions, 'inv'> & {
-  readonly invitation: Pick<Invitation, 'cid' | 'epoch' | 'recipient' | 'collects'>;
-  readonly invitationDigest: string;
+}: EnvelopeOptions & {
+  readonly invitation: Pick<Invitation, 'collects'>;
   readonly share: Secret<'key-share'>;
 }): Promise<string | EnvelopePayload> {
-  if (invitation.collects === 'tokens') throw noShareWanted();
-  const content = { share: parseShare(share.reveal()).reveal() };
-  return sealEnvelope({ typ: DOCUMENT_TYPES.share, ctx: SHARE_CONTEXT }, invitation, { ...options, inv }, content, {});
+  if (options.invitation.collects === 'tokens') throw noShareWanted();
+  return sealEnvelope('ceremony', options, { share: parseShare(share.reveal()).reveal() }, {});
 }
 
 /**
@@ -96,24 +122,35 @@ export async function createEnvelope({
  * @throws RunbookError `INVALID_INPUT` where it is no such token, or the run takes none of that cluster.
  */
 export async function createTokenEnvelope({
-  invitation,
-  invitationDigest: inv,
   cluster,
   token,
   ...options
-}: Omit<EnvelopeOptions, 'inv'> & {
+}: EnvelopeOptions & {
   readonly invitation: Invitation;
-  readonly invitationDigest: string;
   readonly cluster: string;
   readonly token: Secret<'operation-token'>;
 }): Promise<string | TokenEnvelopePayload> {
-  if (invitation.collects !== 'tokens' || !invitation.targets.some((target) => target.cluster === cluster))
+  const { collects, targets } = options.invitation;
+  if (collects !== 'tokens' || !targets.some((target) => target.cluster === cluster))
     throw new RunbookError('INVALID_INPUT', 'This run asks for no operation token of that cluster.', {
       next: 'Name a cluster of the invitation, on which the token was generated.',
     });
-  const content = { token: parseOperationToken(token.reveal()).reveal() };
-  const types = { typ: DOCUMENT_TYPES.token, ctx: TOKEN_CONTEXT };
-  return sealEnvelope(types, invitation, { ...options, inv }, content, { cluster });
+  return sealEnvelope('tokens', options, { token: parseOperationToken(token.reveal()).reveal() }, { cluster });
+}
+
+/**
+ * A holder's answer to a rehearsal. The value in it is made here, from the system's source of random numbers: there is
+ * no way to hand a key share in.
+ *
+ * @param options.tool name and version of the program, for the result of the rehearsal.
+ * @returns the JWS, or the plain members for a holder without a signing key.
+ */
+export async function createRehearsalEnvelope({
+  tool,
+  ...options
+}: EnvelopeOptions & { readonly tool: string }): Promise<string | EnvelopePayload> {
+  const dummy = hex.encode(globalThis.crypto.getRandomValues(new Uint8Array(DUMMY_BYTES)));
+  return sealEnvelope('rehearsal', options, { dummy, tool: toolName.parse(tool) }, {});
 }
 
 /** In a run to which people give tokens, a key share is given to nothing but the service. */
@@ -130,8 +167,8 @@ export function envelopeInput<P extends EnvelopePayload>(envelope: string | P): 
 }
 
 /**
- * Reads an envelope that a holder made elsewhere, as it stands in his file: whoever passes it on must not pass on
- * anything else, least of all a share in the clear.
+ * Reads an envelope that a holder made elsewhere, as it stands in a file: whoever passes it on must not pass on anything
+ * else, least of all a share in the clear.
  *
  * @throws RunbookError `INVALID_INPUT`; nothing of the text is repeated.
  */

@@ -1,8 +1,8 @@
-import type { InvitationUse, VerifiedInvitation } from './invitation';
 import { GIVEN_AS_TOKEN, usesInWords } from '../contracts/asked';
 import { GROUPS_ARE_OURS, groupRule } from '../contracts/share-groups';
-import type { VerifiedRehearsal } from './rehearsal';
-import { attestedName, clock, inWords, spelled } from './words';
+import { attestedName, spelled } from '../contracts/words';
+import type { Invitation, InvitationUse, Rehearsal, VerifiedInvitation } from './invitation';
+import { clock, inWords } from './words';
 
 /** One thing that a holder must read before he gives his share. */
 export interface PlainFact {
@@ -77,7 +77,7 @@ export function plainFacts({ invitation, environment, digest }: VerifiedInvitati
   ];
 }
 
-function holderLines({ holders, standBy = [], groups = [], threshold }: VerifiedInvitation['invitation']): string[] {
+function holderLines({ holders, standBy = [], groups = [], threshold }: Invitation): string[] {
   const asked = holders.filter((name) => !standBy.includes(name));
   return [
     `${asked.join(', ')}; ${threshold} needed`,
@@ -91,7 +91,10 @@ function holderLines({ holders, standBy = [], groups = [], threshold }: Verified
  *
  * @param now milliseconds since 1970.
  */
-export function plainRehearsalFacts({ rehearsal, environment, digest }: VerifiedRehearsal, now: number): PlainFact[] {
+export function plainRehearsalFacts(
+  { invitation: rehearsal, environment, digest }: VerifiedInvitation<'rehearsal'>,
+  now: number,
+): PlainFact[] {
   const { erasure, useFor, recipient, pgp } = rehearsal;
   return [
     { label: 'REHEARSAL', lines: ['your key share is NOT asked for', 'your tool makes a value that means nothing'] },
@@ -112,10 +115,7 @@ export function plainRehearsalFacts({ rehearsal, environment, digest }: Verified
   ];
 }
 
-type Either = Pick<
-  VerifiedInvitation['invitation'] & VerifiedRehearsal['rehearsal'],
-  keyof VerifiedInvitation['invitation'] & keyof VerifiedRehearsal['rehearsal']
->;
+type Either = Pick<Invitation & Rehearsal, keyof Invitation & keyof Rehearsal>;
 
 function whoAndWhy({ requestedBy, reason }: Either): PlainFact[] {
   const claimed = requestedBy.how === 'claimed';

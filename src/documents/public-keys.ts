@@ -2,7 +2,7 @@ import { sha256 } from '@noble/hashes/sha2.js';
 import { hex } from '@scure/base';
 import type { JWK } from 'jose';
 import { spelled } from '../contracts/words';
-import { decodeBase64url, encodeBase64url } from './base64url';
+import { decodeBase64url, encodeBase64url } from './documents';
 
 /** An Ed25519 public key as the inventory and the pins list it: `<kid>:<x>`. */
 export interface PublicKeyEntry {

@@ -12,7 +12,7 @@ export interface SigningKey extends PublicKeyEntry {
 }
 
 /** The members of an Ed25519 private key in JWK form that count; others are dropped. */
-export const privateJwk = z.object({
+const privateJwk = z.object({
   kty: z.literal('OKP'),
   crv: z.literal('Ed25519'),
   d: z.string(),
@@ -25,7 +25,7 @@ export const privateJwk = z.object({
  *
  * @throws RunbookError `DOCUMENT_INVALID`, without anything of the text.
  */
-async function importSigningKey(jwk: Secret<'private-key'>): Promise<SigningKey> {
+export async function importSigningKey(jwk: Secret<'private-key'>): Promise<SigningKey> {
   try {
     const { kty, crv, d, x } = privateJwk.parse(JSON.parse(jwk.reveal()));
     const { subtle } = globalThis.crypto;

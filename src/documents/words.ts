@@ -1,5 +1,3 @@
-export { attestedName, oneLine, said, spelled } from '../contracts/words';
-
 /** A duration for people: `850 ms`, `3.2 s`, `4 min 10 s`, `2 h 5 min`. */
 export function inWords(milliseconds: number): string {
   const ms = Math.max(0, Math.round(milliseconds));

@@ -2,27 +2,26 @@
 import './without-eval';
 import { RunbookError } from '../errors';
 import {
-  answerAsked,
-  askedFacts,
-  askedInShort,
-  askedMembers,
+  answerRequest,
   asksForToken,
   confirmationOf,
   envelopeInput,
   inWords,
   parseShare,
   readHolderKey,
+  requestFacts,
+  requestInShort,
   spokenFingerprint,
   noShareWanted,
 } from '../documents';
-import type { Asked, SigningKey } from '../documents';
+import type { CeremonyRequest, SigningKey } from '../documents';
 import { Secret } from '../secret';
 import { box, byId, element, emptied, fillAll, linesOf } from './dom';
 import { isServed, lookAround, readMadeFor } from './surroundings';
 import { verifyPasted } from './trust';
 
 interface Session {
-  readonly asked: Asked;
+  readonly request: CeremonyRequest;
   readonly holder: string;
 }
 
@@ -70,7 +69,7 @@ function current(): Session {
   if (session === undefined) {
     throw new RunbookError('INVALID_INPUT', 'The page was cleared.', { next: 'Press "Start again".' });
   }
-  if (Date.now() < askedMembers(session.asked).exp * 1000) return session;
+  if (Date.now() < session.request.invitation.exp * 1000) return session;
   throw new RunbookError('DOCUMENT_INVALID', 'The invitation is expired.', {
     needed: 'the current one',
     next: 'Get it from the run, then press "Start again".',
@@ -80,33 +79,33 @@ function current(): Session {
 async function check(): Promise<void> {
   const holder = input('holder').value.trim();
   const given = { invitation: area('invitation').value, note: area('note').value, holder };
-  const asked = await verifyPasted(given, madeFor, Date.now());
-  session = { asked, holder };
+  const request = await verifyPasted(given, madeFor, Date.now());
+  session = { request, holder };
   emptied(area('invitation'));
   fillAll('who', holder);
-  showAsked(asked);
+  showRequest(request);
   tick();
   show(2);
 }
 
-function showAsked(asked: Asked): void {
-  const rows = askedFacts(asked, Date.now()).map(({ label, lines, warning }) => {
+function showRequest(request: CeremonyRequest): void {
+  const rows = requestFacts(request, Date.now()).map(({ label, lines, warning }) => {
     const row = element('div', '', warning ? 'warn' : '');
     row.append(element('dt', warning ? `! ${label}` : label));
     lines.forEach((line, index) => row.append(element('dd', line, index === 0 ? 'first' : 'more')));
     return row;
   });
   part('facts').replaceChildren(...rows);
-  part('cluster-label').textContent = `To go on, type ${confirmationOf(asked).what}`;
+  part('cluster-label').textContent = `To go on, type ${confirmationOf(request).what}`;
   for (const each of document.querySelectorAll('.summary'))
-    each.replaceChildren(...askedInShort(asked).map((line) => element('p', line)));
-  const { wid, ns, rid } = askedMembers(asked);
+    each.replaceChildren(...requestInShort(request).map((line) => element('p', line)));
+  const { wid, ns, rid } = request.invitation;
   part('workflow').textContent = wid;
   part('namespace').textContent = ns;
   part('run').textContent = rid;
-  const rehearsal = asked.kind === 'rehearsal';
-  const token = asksForToken(asked);
-  entitle(titleOf(asked), rehearsal || token);
+  const rehearsal = request.kind === 'rehearsal';
+  const token = asksForToken(request);
+  entitle(titleOf(request), rehearsal || token);
   part('confirm').hidden = token;
   if (token) part('facts').prepend(box('warn', linesOf(noShareWanted())));
   for (const each of document.querySelectorAll<HTMLElement>('.ceremony')) each.hidden = rehearsal;
@@ -114,9 +113,9 @@ function showAsked(asked: Asked): void {
 }
 
 /** What the holder must know at first sight, whatever else he reads. */
-function titleOf(asked: Asked): string {
-  if (asked.kind === 'rehearsal') return 'REHEARSAL: no key share is asked for';
-  return asksForToken(asked) ? 'Do not type your key share here' : 'Give your key share';
+function titleOf(request: CeremonyRequest): string {
+  if (request.kind === 'rehearsal') return 'REHEARSAL: no key share is asked for';
+  return asksForToken(request) ? 'Do not type your key share here' : 'Give your key share';
 }
 
 function entitle(title: string, warning: boolean): void {
@@ -126,20 +125,20 @@ function entitle(title: string, warning: boolean): void {
 }
 
 async function agree(): Promise<void> {
-  const { asked } = current();
-  if (!confirmationOf(asked).wanted.includes(input('cluster').value.trim())) {
+  const { request } = current();
+  if (!confirmationOf(request).wanted.includes(input('cluster').value.trim())) {
     throw new RunbookError('INVALID_INPUT', 'This is not that name. Nothing else was asked for.', {
       next: 'Read above which one it is. If you expected another one, stop and call the operators.',
     });
   }
   input('share').disabled = isServed();
   show(3);
-  if (asked.kind === 'ceremony') input('share').focus({ preventScroll: true });
+  if (request.kind === 'ceremony') input('share').focus({ preventScroll: true });
 }
 
 async function encrypt(): Promise<void> {
-  const { asked, holder } = current();
-  if (asked.kind === 'ceremony') {
+  const { request, holder } = current();
+  if (request.kind === 'ceremony') {
     if (isServed() && !input('accept-served').checked) {
       throw new RunbookError('INVALID_INPUT', 'This page came from a server.', {
         needed: 'the saved file',
@@ -148,7 +147,7 @@ async function encrypt(): Promise<void> {
     }
     readShare();
   }
-  const envelope = await answerAsked(asked, {
+  const envelope = await answerRequest(request, {
     ...{ holder, share: readShare, tool: toolName() },
     signingKey: await signingKey(),
   });
@@ -253,7 +252,7 @@ function toggleShare(): void {
 
 function tick(): void {
   if (session === undefined) return;
-  const left = askedMembers(session.asked).exp * 1000 - Date.now();
+  const left = session.request.invitation.exp * 1000 - Date.now();
   fillAll('left', left > 0 ? `${inWords(Math.floor(left / 1000) * 1000)} left.` : 'The invitation is expired.');
 }
 

@@ -5,9 +5,9 @@ import {
   parseFingerprint,
   parsePublicKey,
   spokenFingerprint,
-  verifyAsked,
+  verifyRequest,
 } from '../documents';
-import type { Asked, PinnedKey } from '../documents';
+import type { CeremonyRequest, PinnedKey } from '../documents';
 import type { MadeFor } from './surroundings';
 
 /** What the holder gave in the first step. */
@@ -25,7 +25,7 @@ export interface FirstStep {
  * @param now milliseconds since 1970.
  * @throws RunbookError `INVALID_INPUT` where something is missing, `DOCUMENT_INVALID` where the holder must stop.
  */
-export async function verifyPasted(given: FirstStep, madeFor: MadeFor, now: number): Promise<Asked> {
+export async function verifyPasted(given: FirstStep, madeFor: MadeFor, now: number): Promise<CeremonyRequest> {
   const trusted = madeFor.trusted.length > 0 ? madeFor.trusted : [fingerprintOfNote(given.note)];
   const { jws, keys } = findInvitation(given.invitation);
   const signer = namedSigner(jws);
@@ -42,7 +42,7 @@ export async function verifyPasted(given: FirstStep, madeFor: MadeFor, now: numb
     });
   }
   const pins: PinnedKey[] = whole.map((key) => ({ environment: madeFor.environment, ...key }));
-  return verifyAsked(jws, { pins, now, holder: given.holder.trim() });
+  return verifyRequest(jws, { pins, now, holder: given.holder.trim() });
 }
 
 function keyMissing(trusted: readonly string[]): RunbookError {

@@ -1,10 +1,9 @@
 import { readFile } from 'node:fs/promises';
-import { RunbookError } from '../errors';
+import { errnoOf, RunbookError } from '../errors';
 import { Secret } from '../secret';
 import type { SecretKind } from '../secret';
-import { errnoOf } from '../keys/errno';
-import { parseSigningKey } from '../keys/signing-keys';
-import type { SigningKey } from '../keys/signing-keys';
+import { importSigningKey } from '../documents/signing-keys';
+import type { SigningKey } from '../documents/signing-keys';
 import type { CredentialSource } from './types';
 
 /** The source in words, for messages: it names the variable or the file, never the value. */
@@ -37,7 +36,7 @@ export async function readCredential(source: CredentialSource): Promise<Secret<'
  * @throws RunbookError `CREDENTIAL_UNAVAILABLE` or `DOCUMENT_INVALID`.
  */
 export async function readSigningKey(source: CredentialSource): Promise<SigningKey> {
-  return parseSigningKey(await readSecret(source, 'private-key'));
+  return importSigningKey(await readSecret(source, 'private-key'));
 }
 
 async function readSource(source: CredentialSource): Promise<string> {

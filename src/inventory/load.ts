@@ -1,8 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { isAlias, isMap, isNode, isPair, isScalar, isSeq, LineCounter, parseDocument } from 'yaml';
 import type { Document } from 'yaml';
-import { RunbookError } from '../errors';
-import { errnoOf } from '../keys/errno';
+import { errnoOf, RunbookError } from '../errors';
 import { redact } from '../keys/redaction';
 import { crossCheck } from './checks';
 import type { ShareGroup } from '../contracts/share-groups';

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { GATE_NAMES } from '../contracts/plan';
 import type { GateName } from '../contracts/plan';
 import { tokenSourceChoice } from '../contracts/inputs/common';
-import { parsePublicKey } from '../keys/signing-keys';
+import { parsePublicKey } from '../documents/public-keys';
 import { hooks } from './hook-schema';
 import { notifications, people } from './notification-schema';
 import { absolutePath, credentialSource, duration, inMs, name, origin } from './schema-values';

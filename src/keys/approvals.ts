@@ -3,16 +3,16 @@ import type { z } from 'zod';
 import type { Attestation, Principal } from '../contracts/run-facts';
 import { unwrapDocument } from '../contracts/signals';
 import { approvalPayload, controlPayload, decisionPayload, declinePayload } from '../contracts/payloads';
-import type { ControlAction, DecisionAction } from '../contracts/signals';
+import type { ControlAction } from '../contracts/signals';
 import type { ApprovalPayload, ControlPayload, DecisionPayload, DeclinePayload } from '../contracts/payloads';
 import { RunbookError } from '../errors';
-import { DOCUMENT_TYPES, signDocument, strictBase64url, verifyDocument } from './documents';
-import type { DocumentType } from './documents';
+import { claimedPayload, DOCUMENT_TYPES, signDocument, verifyDocument } from '../documents/documents';
+import type { DocumentType } from '../documents/documents';
+import type { SigningKey } from '../documents/signing-keys';
 import { isAmong, keyOfPerson } from './people';
-import type { PersonFacts, PersonLookup } from './people';
+import type { PersonLookup } from './people';
 import { redact } from './redaction';
 import type { RunContext } from './sealing';
-import type { SigningKey } from './signing-keys';
 
 /** What an approval or decision must fit, read by the activity itself. */
 export interface DocumentContext {
@@ -25,64 +25,30 @@ export interface DocumentContext {
   readonly principal?: Principal | (() => Promise<Principal | undefined>) | undefined;
 }
 
-/** An approval that fits its gate and its plan, by a person of the inventory. */
-export interface VerifiedApproval {
-  readonly name: string;
+/** What a person of the inventory said, of this run. Texts are redacted; `iat` is shown and decides nothing. */
+type Verified<P> = Omit<P, keyof RunContext> & {
   readonly how: Attestation;
-  readonly verdict: 'approve' | 'reject';
-  /** Redacted. */
-  readonly comment: string;
-  /** Seconds since 1970, as the person's machine says; shown, never decides. */
-  readonly iat: number;
   /** Tells documents apart: each counts once. */
   readonly digest: string;
-}
-
-/** A decision that fits this run and this parking, by a person of the inventory. */
-export interface VerifiedDecision {
-  readonly name: string;
-  readonly how: Attestation;
-  readonly action: DecisionAction;
-  /** Redacted. */
-  readonly reason: string;
-  readonly step: string;
-  readonly parkingNo: number;
-  readonly iat: number;
-  readonly digest: string;
-}
-
-/** An order to a whole run that fits it, by a person of the inventory. */
-export interface VerifiedControl {
-  readonly name: string;
-  readonly how: Attestation;
-  /** Redacted. */
-  readonly reason: string;
-  readonly before?: string;
-  readonly digest: string;
-}
-
-/** A decline that fits this run, ceremony and epoch, by a holder who is invited. */
-interface VerifiedDecline {
-  readonly name: string;
-  readonly how: Attestation;
-  /** Redacted. */
-  readonly reason: string;
-  readonly iat: number;
-}
+};
+export type VerifiedApproval = Omit<Verified<ApprovalPayload>, 'gate' | 'planDigest'>;
+export type VerifiedDecision = Verified<DecisionPayload>;
+export type VerifiedControl = Verified<ControlPayload>;
 
 function refuse(why: string): never {
   throw new RunbookError('DOCUMENT_INVALID', `The document is refused: ${why}.`);
 }
 
-/** Signs an approval (protocol: "Approvals and decisions"). */
-export async function signApproval(payload: ApprovalPayload, key: SigningKey): Promise<string> {
-  return signDocument(DOCUMENT_TYPES.approval, payload, key);
-}
+const signer =
+  <P extends object>(typ: DocumentType) =>
+  (payload: P, key: SigningKey): Promise<string> =>
+    signDocument(typ, payload, key);
 
-/** Signs a decision about a parked step. */
-export async function signDecision(payload: DecisionPayload, key: SigningKey): Promise<string> {
-  return signDocument(DOCUMENT_TYPES.decision, payload, key);
-}
+/** Signs what people say (protocol: "Approvals and decisions"). */
+export const signApproval = signer<ApprovalPayload>(DOCUMENT_TYPES.approval);
+export const signDecision = signer<DecisionPayload>(DOCUMENT_TYPES.decision);
+export const signControl = signer<ControlPayload>(DOCUMENT_TYPES.control);
+export const signDecline = signer<DeclinePayload>(DOCUMENT_TYPES.decline);
 
 /**
  * Verifies an approval: form, the attestation that the inventory demands of the named person, the run, the gate and the
@@ -95,16 +61,10 @@ export async function verifyApproval(
   document: unknown,
   context: DocumentContext & { readonly gate: string; readonly planDigest: string },
 ): Promise<VerifiedApproval> {
-  const { payload, person, digest, how } = await readAttested(
-    document,
-    DOCUMENT_TYPES.approval,
-    approvalPayload,
-    context,
-  );
-  if (payload.gate !== context.gate) refuse('it is for another gate');
-  if (payload.planDigest !== context.planDigest) refuse('it approves another plan than the one of this run');
-  const { verdict, iat } = payload;
-  return { name: person.name, how, verdict, comment: redact(payload.comment), iat, digest };
+  const approval = await readAttested(document, DOCUMENT_TYPES.approval, approvalPayload, context);
+  if (approval.gate !== context.gate) refuse('it is for another gate');
+  if (approval.planDigest !== context.planDigest) refuse('it approves another plan than the one of this run');
+  return approval;
 }
 
 /**
@@ -118,23 +78,12 @@ export async function verifyDecision(
   document: unknown,
   context: DocumentContext & { readonly parked?: { readonly step: string; readonly parkingNo: number } },
 ): Promise<VerifiedDecision> {
-  const { payload, person, digest, how } = await readAttested(
-    document,
-    DOCUMENT_TYPES.decision,
-    decisionPayload,
-    context,
-  );
-  const { step, parkingNo, action, iat } = payload;
+  const decision = await readAttested(document, DOCUMENT_TYPES.decision, decisionPayload, context);
   if (context.parked !== undefined) {
-    if (step !== context.parked.step) refuse('it decides about another step than the one that is parked');
-    if (parkingNo !== context.parked.parkingNo) refuse('it decides about another parking of this step');
+    if (decision.step !== context.parked.step) refuse('it decides about another step than the one that is parked');
+    if (decision.parkingNo !== context.parked.parkingNo) refuse('it decides about another parking of this step');
   }
-  return { name: person.name, how, action, reason: redact(payload.reason), step, parkingNo, iat, digest };
-}
-
-/** Signs an order to a whole run: to hold it, let it go on, end it, or become a failover. */
-export async function signControl(payload: ControlPayload, key: SigningKey): Promise<string> {
-  return signDocument(DOCUMENT_TYPES.control, payload, key);
+  return decision;
 }
 
 /**
@@ -147,21 +96,9 @@ export async function verifyControl(
   document: unknown,
   context: DocumentContext & { readonly action: ControlAction },
 ): Promise<VerifiedControl> {
-  const { payload, person, digest, how } = await readAttested(
-    document,
-    DOCUMENT_TYPES.control,
-    controlPayload,
-    context,
-  );
-  if (payload.action !== context.action) refuse('it orders something else than its signal');
-  const { before } = payload;
-  const reason = redact(payload.reason);
-  return { name: person.name, how, reason, ...(before === undefined ? {} : { before: redact(before) }), digest };
-}
-
-/** Signs a holder's decline. */
-export async function signDecline(payload: DeclinePayload, key: SigningKey): Promise<string> {
-  return signDocument(DOCUMENT_TYPES.decline, payload, key);
+  const order = await readAttested(document, DOCUMENT_TYPES.control, controlPayload, context);
+  if (order.action !== context.action) refuse('it orders something else than its signal');
+  return order;
 }
 
 /**
@@ -175,15 +112,14 @@ export async function verifyDecline(
   context: DocumentContext & {
     readonly ceremony: { readonly cid: string; readonly epoch: number; readonly holders: readonly string[] };
   },
-): Promise<VerifiedDecline> {
-  const { payload, person, how } = await readAttested(document, DOCUMENT_TYPES.decline, declinePayload, context);
+): Promise<Verified<DeclinePayload>> {
+  const decline = await readAttested(document, DOCUMENT_TYPES.decline, declinePayload, context);
   const { cid, epoch, holders } = context.ceremony;
-  if (payload.cid !== cid) refuse('it is for another ceremony');
-  if (payload.epoch !== epoch) refuse('it is for another round of this ceremony');
-  if (!holders.includes(person.name)) refuse('the named person is not asked for a key share here');
+  if (decline.cid !== cid) refuse('it is for another ceremony');
+  if (decline.epoch !== epoch) refuse('it is for another round of this ceremony');
+  if (!holders.includes(decline.name)) refuse('the named person is not asked for a key share here');
   // One line: it is shown among others.
-  const reason = redact(payload.reason).replace(/\s+/g, ' ').trim();
-  return { name: person.name, how, reason, iat: payload.iat };
+  return { ...decline, reason: decline.reason.replace(/\s+/g, ' ').trim() };
 }
 
 interface Attestable extends RunContext {
@@ -195,10 +131,11 @@ async function readAttested<T extends Attestable>(
   typ: DocumentType,
   schema: z.ZodType<T>,
   context: DocumentContext,
-): Promise<{ payload: T; person: PersonFacts; digest: string; how: Attestation }> {
+): Promise<Verified<T>> {
   const document = unwrapDocument(input);
   const jws = typeof document === 'string' ? document : undefined;
-  const claimed = parsePayload(schema, jws === undefined ? document : unverifiedPayload(jws));
+  // The name in a document tells whose keys to try; nothing else is used before the signature verifies.
+  const claimed = parsePayload(schema, jws === undefined ? document : claimedPayload(jws));
   const person = context.person(claimed.name) ?? refuse('the inventory does not know the person that it names');
 
   const signed = jws === undefined ? undefined : await verifyDocument(jws, typ, (kid) => keyOfPerson(person, kid));
@@ -211,32 +148,31 @@ async function readAttested<T extends Attestable>(
     if (sender === undefined) refuse('the server recorded nobody as its sender: is authentication on?');
     if (!isAmong(person, [sender])) refuse('the server saw somebody else send it');
   }
-  const { ns, wid, rid } = context.run;
-  if (payload.ns !== ns || payload.wid !== wid) refuse('it is for another workflow');
-  if (payload.rid !== rid) refuse('it is for another run of this workflow');
+  const { ns, wid, rid, ...said } = payload;
+  if (ns !== context.run.ns || wid !== context.run.wid) refuse('it is for another workflow');
+  if (rid !== context.run.rid) refuse('it is for another run of this workflow');
   return {
-    payload,
-    person,
-    digest:
-      signed?.digest ??
-      createHash('sha256')
-        .update(JSON.stringify([typ, ...Object.entries(payload).sort()]))
-        .digest('base64url'),
+    ...redactedTexts(said),
     how: person.attestation,
+    digest: signed?.digest ?? digestOf(typ, payload),
   };
+}
+
+/** The words of a person, which may hold anything; the names in a document are compared, and stay as they are. */
+function redactedTexts<T extends object>(said: T): T {
+  const entries = Object.entries(said).map(([member, value]: [string, unknown]) => [
+    member,
+    typeof value === 'string' && ['comment', 'reason', 'before'].includes(member) ? redact(value) : value,
+  ]);
+  return Object.fromEntries(entries) as T;
+}
+
+function digestOf(typ: DocumentType, payload: object): string {
+  const members = JSON.stringify([typ, ...Object.entries(payload).sort()]);
+  return createHash('sha256').update(members).digest('base64url');
 }
 
 function parsePayload<T>(schema: z.ZodType<T>, value: unknown): T {
   const parsed = schema.safeParse(value);
   return parsed.success ? parsed.data : refuse('it does not have the members that it must have');
-}
-
-/** The name in a document tells whose keys to try; nothing else is used before the signature verifies. */
-function unverifiedPayload(jws: string): unknown {
-  try {
-    const bytes = strictBase64url(jws.split('.')[1] ?? '');
-    return bytes === undefined ? undefined : JSON.parse(bytes.toString('utf8'));
-  } catch {
-    return undefined;
-  }
 }

@@ -2,17 +2,14 @@ import { createHash } from 'node:crypto';
 import type { EnvelopeReceipt, EnvelopeVerdictCode } from '../contracts/receipts';
 import type { Principal } from '../contracts/run-facts';
 import { unwrapDocument } from '../contracts/signals';
-import { claimedHeader } from '../documents/documents';
-import { envelopePayload, tokenEnvelopePayload } from '../documents/envelope';
-import type { EnvelopePayload } from '../documents/envelope';
-import { DOCUMENT_TYPES, documentDigest, MAX_DOCUMENT_LENGTH, strictBase64url, verifyDocument } from './documents';
-import type { DocumentType } from './documents';
-import { holdsPlainShare, looksLikeShare } from './key-shares';
+import { claimedHeader, claimedPayload, decodeBase64url, documentDigest } from '../documents/documents';
+import { DOCUMENT_TYPES, MAX_DOCUMENT_LENGTH, verifyDocument } from '../documents/documents';
+import type { DocumentType } from '../documents/documents';
+import { envelopePayload, ENVELOPES, tokenEnvelopePayload } from '../documents/envelope';
+import type { EnvelopeKind, EnvelopePayload } from '../documents/envelope';
+import { holdsPlainShare, looksLikeShare } from '../documents/key-shares';
 import { isAmong, keyOfPerson } from './people';
 import type { PersonFacts, PersonLookup } from './people';
-
-export { createEnvelope, SHARE_CONTEXT, TOKEN_CONTEXT } from '../documents/envelope';
-export type { EnvelopePayload } from '../documents/envelope';
 
 /** What stage 1 must know of the ceremony; every member is public. */
 export interface CeremonyFacts {
@@ -23,7 +20,7 @@ export interface CeremonyFacts {
   /** End of the collecting, seconds since 1970. */
   readonly exp: number;
   /** What is collected: envelopes of a ceremony where it is not said. None takes those of another. */
-  readonly envelopes?: keyof typeof TYPES;
+  readonly envelopes?: EnvelopeKind;
 }
 
 /** How an envelope arrived. */
@@ -45,7 +42,7 @@ export interface InspectedEnvelope {
 }
 
 /** Stage 1 gave a refusal. */
-interface RefusedEnvelope {
+export interface RefusedEnvelope {
   readonly refused: EnvelopeReceipt;
 }
 
@@ -82,7 +79,7 @@ export async function examineEnvelope(
     readonly sendersOf?: SendersOf | undefined;
   } & Partial<Arrival>,
 ): Promise<InspectedEnvelope | RefusedEnvelope> {
-  const wanted = TYPES[context.ceremony.envelopes ?? 'ceremony'];
+  const wanted = ENVELOPES[context.ceremony.envelopes ?? 'ceremony'].typ;
   const read = readEnvelope(unwrapDocument(envelope), wanted);
   if (typeof read === 'string') return { refused: { envelopeDigest: '', verdict: read } };
   const { payload, digest, jws } = read;
@@ -128,18 +125,12 @@ async function checkAttestation(
   return undefined;
 }
 
-const TYPES = {
-  ceremony: DOCUMENT_TYPES.share,
-  rehearsal: DOCUMENT_TYPES.rehearsalShare,
-  tokens: DOCUMENT_TYPES.token,
-} as const;
-
 /** A rehearsal's envelope in a ceremony, and the other way round, are told by name: the holder sees what he mixed up. */
 function otherKind(jws: string, wanted: DocumentType): EnvelopeVerdictCode | undefined {
   const { typ } = claimedHeader(jws);
   if (wanted === DOCUMENT_TYPES.share && typ === DOCUMENT_TYPES.rehearsalShare) return 'rehearsal-envelope';
   if (wanted === DOCUMENT_TYPES.rehearsalShare && typ === DOCUMENT_TYPES.share) return 'share-in-rehearsal';
-  const known: readonly (string | undefined)[] = Object.values(TYPES);
+  const known: readonly (string | undefined)[] = Object.values(ENVELOPES).map((each) => each.typ);
   return typ !== wanted && known.includes(typ) ? 'other-kind' : undefined;
 }
 
@@ -149,7 +140,8 @@ function readEnvelope(
 ): { payload: InspectedEnvelope['payload']; digest: string; jws: string | undefined } | EnvelopeVerdictCode {
   if (sizeOf(input) > MAX_DOCUMENT_LENGTH) return 'too-large';
   const jws = typeof input === 'string' && isDocument(input) ? input : undefined;
-  const members = jws === undefined ? input : payloadOf(jws);
+  // Unverified: a share in plain text is looked for also where the signature is wrong.
+  const members = jws === undefined ? input : claimedPayload(jws);
   const type = jws === undefined ? wanted : claimedHeader(jws).typ;
   const parsed = (type === DOCUMENT_TYPES.token ? tokenEnvelopePayload : envelopePayload).safeParse(members);
   if (!parsed.success) return holdsPlainShare(withoutExpected(members)) ? 'plain-text-share' : 'malformed';
@@ -174,16 +166,7 @@ function isDocument(text: string): boolean {
 }
 
 function isDigest(text: string): boolean {
-  return strictBase64url(text)?.length === 32 && text.length === 43;
-}
-
-/** The payload of a JWS, unverified: a share in plain text is looked for also where the signature is wrong. */
-function payloadOf(jws: string): unknown {
-  try {
-    return JSON.parse(Buffer.from(jws.split('.')[1] ?? '', 'base64url').toString('utf8'));
-  } catch {
-    return undefined;
-  }
+  return decodeBase64url(text)?.length === 32 && text.length === 43;
 }
 
 /** An envelope that lacks a member is malformed, not a leak: what stands where it belongs is not taken for a share. */

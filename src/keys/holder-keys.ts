@@ -1,9 +1,11 @@
 import { randomInt } from 'node:crypto';
+import type { KeyObject } from 'node:crypto';
 import { armor, Encrypter } from 'age-encryption';
+import { formatPublicKey, thumbprint } from '../documents/public-keys';
+import type { SigningKey } from '../documents/signing-keys';
+import { RunbookError } from '../errors';
 import { Secret } from '../secret';
-import { formatPublicKey, newSigningKey } from './signing-keys';
-
-export { readHolderKey } from '../documents/signing-keys';
+import { newEd25519PrivateKey } from './key-pairs';
 
 /** A person's new signing key: the file to keep, the line for the inventory. */
 interface CreatedHolderKey {
@@ -12,6 +14,18 @@ interface CreatedHolderKey {
   readonly kid: string;
   /** `<kid>:<x>`, for `publicKeys` in the inventory. */
   readonly inventoryLine: string;
+}
+
+/** Makes a new Ed25519 signing key; returns it with its private JWK as text. */
+export function newSigningKey(): {
+  readonly key: SigningKey & { readonly privateKey: KeyObject };
+  readonly jwk: Secret<'private-key'>;
+} {
+  const privateKey = newEd25519PrivateKey();
+  const jwk = privateKey.export({ format: 'jwk' });
+  const { x } = jwk;
+  if (x === undefined) throw new RunbookError('INTERNAL', 'A new signing key has no public half.');
+  return { key: { kid: thumbprint(x), x, privateKey }, jwk: new Secret('private-key', JSON.stringify(jwk)) };
 }
 
 /** Without letters and digits that people take for one another. */

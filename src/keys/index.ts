@@ -1,33 +1,30 @@
+export { DOCUMENT_TYPES, signDocument } from '../documents/documents';
+export { createEnvelope, createRehearsalEnvelope } from '../documents/envelope';
+export type { EnvelopePayload } from '../documents/envelope';
+export { verifyInvitation } from '../documents/invitation';
+export type { InvitationTarget, Rehearsal } from '../documents/invitation';
+export { holdsPlainShare, parseShare } from '../documents/key-shares';
+export { formatPublicKey, parseFingerprint, parsePublicKey, spokenFingerprint } from '../documents/public-keys';
+export { importSigningKey, readHolderKey } from '../documents/signing-keys';
+export type { SigningKey } from '../documents/signing-keys';
 export { redact } from './redaction';
-export { DOCUMENT_TYPES, signDocument } from './documents';
 export { attest, isAttested } from './attested';
 export type { AttestedFacts } from './attested';
 export { newSealKey, openValue, SealKeyring, sealValue } from './sealing';
 export type { RunContext } from './sealing';
-export {
-  formatPublicKey,
-  newSigningKey,
-  parseFingerprint,
-  parsePublicKey,
-  parseSigningKey,
-  spokenFingerprint,
-} from './signing-keys';
-export type { SigningKey } from './signing-keys';
 export { isEncryptedOnlyTo, readRecipientKey } from './recipient-keys';
 export type { RecipientKey } from './recipient-keys';
 export { createCeremonyKeys, openToken } from './ceremony-keys';
 export { KeyRecords } from './key-records';
 export type { KeyRecord, RecordName } from './key-records';
-export { createInvitation, readOwnInvitation, verifyInvitation } from './invitation';
-export type { CreatedInvitation, InvitationFacts, InvitationTarget } from './invitation';
-export { holdsPlainShare, parseShare } from './key-shares';
-export { createEnvelope, examineEnvelope, inspectEnvelope, receiptOf } from './envelope';
-export type { CeremonyFacts, EnvelopePayload, InspectedEnvelope } from './envelope';
+export { createInvitation, createRehearsal, readOwnInvitation } from './invitation';
+export type { CreatedInvitation, InvitationFacts } from './invitation';
+export { examineEnvelope, inspectEnvelope, receiptOf } from './envelope';
+export type { CeremonyFacts, InspectedEnvelope } from './envelope';
 export { checkFurtherEnvelopes, OpenedBefore, openShares } from './opening';
 export type { OpenedShare } from './opening';
-export { openProvidedToken } from './provided-token';
-export { createRehearsal, createRehearsalEnvelope, openRehearsalAnswer, verifyRehearsal } from './rehearsal';
-export type { CreatedRehearsal, Rehearsal, RehearsalAnswer } from './rehearsal';
+export { openProvidedToken, openRehearsalAnswer } from './single-envelopes';
+export type { RehearsalAnswer } from './single-envelopes';
 export {
   signApproval,
   signControl,
@@ -41,7 +38,7 @@ export {
 export type { DocumentContext, VerifiedApproval, VerifiedControl, VerifiedDecision } from './approvals';
 export { evaluateGate } from './gate-policy';
 export type { CountedApproval } from './gate-policy';
-export { createHolderKey, generatePassphrase, readHolderKey } from './holder-keys';
+export { createHolderKey, generatePassphrase, newSigningKey } from './holder-keys';
 export { addPin, notAKey, readPins, removePin } from './pins';
 export { missingSealKeys } from './sealed-values';
 export type { PersonFacts, PersonLookup } from './people';

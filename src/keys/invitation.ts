@@ -1,44 +1,56 @@
 import { randomUUID } from 'node:crypto';
+import { documentDigest, signDocument } from '../documents/documents';
+import { INVITATIONS, readInvitation } from '../documents/invitation';
+import type { Invitation, InvitationKind, InvitationOf, Rehearsal } from '../documents/invitation';
+import type { PublicKeyEntry } from '../documents/public-keys';
+import type { SigningKey } from '../documents/signing-keys';
 import { RunbookError, isRunbookError } from '../errors';
-import { invitationPayload, readInvitation } from '../documents/invitation';
-import type { Invitation } from '../documents/invitation';
 import { createCeremonyKeys } from './ceremony-keys';
-import { DOCUMENT_TYPES, documentDigest, signDocument } from './documents';
 import type { KeyRecord, KeyRecords } from './key-records';
 import type { RunContext } from './sealing';
-import type { PublicKeyEntry, SigningKey } from './signing-keys';
 
-export { verifyInvitation } from '../documents/invitation';
-export type { Invitation, InvitationTarget } from '../documents/invitation';
-
-/** What an invitation is made of. The activity reads it from inventory and service; nothing here is a key. */
-export interface InvitationFacts extends Pick<Invitation, 'kind' | 'targets' | 'requestedBy' | 'reason' | 'runbook'> {
-  readonly inputDigest: string;
+/** What every invitation is made of. The activity reads it from inventory and service; nothing here is a key. */
+interface CommonFacts extends Pick<Invitation, 'requestedBy' | 'reason' | 'runbook' | 'inputDigest'> {
   readonly holders: readonly string[];
+  readonly epoch: number;
+  /** The ceremony that this epoch belongs to; a new one where it is not given. */
+  readonly cid?: string;
+  readonly collectForMs: number;
+}
+
+/** What an invitation to a ceremony is made of. */
+export interface InvitationFacts extends CommonFacts, Pick<Invitation, 'kind' | 'targets'> {
   /** Those of the holders who stand by. */
   readonly standBy?: readonly string[];
   /** How many shares must come from which groups. */
   readonly groups?: readonly { readonly group: string; readonly shares: number }[];
   /** As read from the service. */
   readonly threshold: number;
-  readonly epoch: number;
-  /** The ceremony that this epoch belongs to; a new one where it is not given. */
-  readonly cid?: string;
   /** Fingerprint of the recipient's OpenPGP key, where the token is not for us; the ceremony's own otherwise. */
   readonly pgp?: string;
   /** Operation tokens that people generated themselves; key shares where it is not given. */
   readonly collects?: 'tokens' | undefined;
-  readonly collectForMs: number;
   readonly useForMs: number;
 }
 
+/** What the invitation to a rehearsal is made of. */
+interface RehearsalFacts extends CommonFacts, Pick<Rehearsal, 'deployment'> {}
+
 /** A signed invitation and where its keys are. */
-export interface CreatedInvitation {
+export interface CreatedInvitation<K extends InvitationKind = 'ceremony'> {
   readonly jws: string;
   readonly digest: string;
-  readonly invitation: Invitation;
+  readonly invitation: InvitationOf<K>;
   readonly keyHome: string;
 }
+
+/** How long the key of a rehearsal outlives the collecting, so that an answer of the last second can still be opened. */
+const REHEARSAL_GRACE_MS = 120_000;
+/** What makes two invitations the same question. Who stands by, and the groups, may change between two attempts. */
+const QUESTION = {
+  ceremony: ['kind', 'targets', 'requestedBy', 'reason', 'runbook', 'inputDigest', 'holders', 'threshold', 'collects'],
+  rehearsal: ['deployment', 'reason', 'inputDigest', 'holders'],
+} as const;
 
 /**
  * Makes the keys of an epoch, signs the invitation and stores the record; returns when the record is synced. Called
@@ -63,129 +75,109 @@ export async function createInvitation(
       next: 'List more holders in the ceremony section of the inventory.',
     });
   }
-  const existing = await findExisting(records, signingKey, run, facts, now);
-  if (existing !== undefined) return { ...existing, keyHome: records.keyHome };
+  return issue(records, signingKey, run, 'ceremony', facts, now);
+}
+
+/**
+ * As {@link createInvitation}, for a rehearsal: the same run asks the same people for the same epoch once.
+ *
+ * @throws RunbookError `DOCUMENT_INVALID` where the invitation would be larger than 16 KiB; `STATE_DIVERGED` where the
+ * epoch exists for other people.
+ */
+export async function createRehearsal(
+  records: KeyRecords,
+  signingKey: SigningKey,
+  run: RunContext,
+  facts: RehearsalFacts,
+  now = Date.now(),
+): Promise<CreatedInvitation<'rehearsal'>> {
+  return issue(records, signingKey, run, 'rehearsal', { ...facts, useForMs: REHEARSAL_GRACE_MS }, now);
+}
+
+async function issue<K extends InvitationKind>(
+  records: KeyRecords,
+  signingKey: SigningKey,
+  run: RunContext,
+  kind: K,
+  facts: CommonFacts & { readonly useForMs: number; readonly pgp?: string },
+  now: number,
+): Promise<CreatedInvitation<K>> {
+  const { keyHome } = records;
+  const find = () => findExisting(records, signingKey, run, kind, facts, now);
+  const existing = await find();
+  if (existing !== undefined) return { ...existing, keyHome };
 
   await records.demandRoom(run, now);
   const keys = await createCeremonyKeys();
   const iat = Math.floor(now / 1000);
-  const invitation = invitationPayload.parse({
-    cid: facts.cid ?? randomUUID(),
-    epoch: facts.epoch,
-    ns: run.ns,
-    wid: run.wid,
-    rid: run.rid,
-    kind: facts.kind,
-    targets: facts.targets,
-    requestedBy: facts.requestedBy,
-    reason: facts.reason,
-    runbook: facts.runbook,
-    inputDigest: facts.inputDigest,
-    holders: [...facts.holders],
-    ...(facts.standBy && { standBy: facts.standBy }),
-    ...(facts.groups && { groups: facts.groups }),
-    threshold: facts.threshold,
-    recipient: keys.recipient,
-    pgp: facts.pgp ?? keys.pgpFingerprint,
-    erasure: records.erasure,
-    iat,
-    exp: iat + Math.ceil(facts.collectForMs / 1000),
-    useFor: Math.ceil(facts.useForMs / 1000),
-    ...(facts.collects && { collects: facts.collects }),
-  });
-  const jws = await signDocument(DOCUMENT_TYPES.invitation, invitation, signingKey);
+  const { ns, wid, rid } = run;
+  const { cid = randomUUID(), collectForMs, useForMs, ...said } = facts;
+  const { typ, members } = INVITATIONS[kind];
+  // The schema is the one of this kind.
+  const invitation = members.parse({
+    ...{ pgp: keys.pgpFingerprint, ...said, cid, ns, wid, rid, recipient: keys.recipient, erasure: records.erasure },
+    ...{ iat, exp: iat + Math.ceil(collectForMs / 1000), useFor: Math.ceil(useForMs / 1000) },
+  }) as InvitationOf<K>;
+  const jws = await signDocument(typ, invitation, signingKey);
   const digest = documentDigest(jws);
-  const { cid, epoch, kind, holders, threshold, exp, useFor } = invitation;
-  const made = {
-    run,
-    cid,
-    epoch,
-    kind,
-    keys,
-    invitation: jws,
-    invitationDigest: digest,
-    holders,
-    threshold,
-    exp,
-    useFor,
-  };
+  const { epoch, holders, exp, useFor } = invitation;
+  const ceremony = kind === 'ceremony' ? INVITATIONS.ceremony.members.parse(invitation) : undefined;
   try {
-    await records.create(made);
+    await records.create({
+      ...{ run, cid, epoch, keys, invitation: jws, invitationDigest: digest, holders, exp, useFor },
+      kind: ceremony?.kind ?? 'rehearsal',
+      // Nothing is made of the answers to a rehearsal: there is no number at which they would be combined.
+      threshold: ceremony?.threshold ?? holders.length,
+    });
   } catch (error) {
     // An attempt that was given up for lost went on and was first: its invitation is the one of this epoch.
-    const first = isRunbookError(error, 'STATE_DIVERGED')
-      ? await findExisting(records, signingKey, run, facts, now)
-      : undefined;
+    const first = isRunbookError(error, 'STATE_DIVERGED') ? await find() : undefined;
     if (first === undefined) throw error;
-    return { ...first, keyHome: records.keyHome };
+    return { ...first, keyHome };
   }
-  return { jws, digest, invitation, keyHome: records.keyHome };
+  return { jws, digest, invitation, keyHome };
 }
 
-async function findExisting(
+async function findExisting<K extends InvitationKind>(
   records: KeyRecords,
   signingKey: SigningKey,
   run: RunContext,
-  facts: InvitationFacts,
+  kind: K,
+  facts: CommonFacts & { readonly pgp?: string },
   now: number,
-): Promise<Omit<CreatedInvitation, 'keyHome'> | undefined> {
-  const found = (await records.ofRun(run, now)).filter(
-    (record) =>
-      record.kind !== 'rehearsal' &&
-      record.epoch === facts.epoch &&
-      (facts.cid === undefined || record.cid === facts.cid),
-  );
-  for (const record of found) {
-    const { invitation, digest } = await readOwnInvitation(record, signingKey);
+): Promise<Omit<CreatedInvitation<K>, 'keyHome'> | undefined> {
+  for (const record of await records.ofRun(run, now)) {
+    const { epoch, cid, exp, state } = record;
+    if ((record.kind === 'rehearsal') !== (kind === 'rehearsal')) continue;
+    if (epoch !== facts.epoch || cid !== (facts.cid ?? cid) || state !== 'collecting' || exp * 1000 <= now) continue;
+    const { invitation, digest } = await readOwnInvitation(record, signingKey, kind);
     const sameRecipient = facts.pgp === undefined || facts.pgp === invitation.pgp;
-    if (record.state === 'collecting' && record.exp * 1000 > now && sameRecipient && sameQuestion(invitation, facts)) {
+    if (sameRecipient && questionOf(kind, invitation) === questionOf(kind, facts))
       return { jws: record.invitation, digest, invitation };
-    }
   }
   return undefined;
 }
 
-function sameQuestion(invitation: Invitation, facts: InvitationFacts): boolean {
-  const question = ({
-    kind,
-    targets,
-    requestedBy,
-    reason,
-    runbook,
-    inputDigest,
-    holders,
-    threshold,
-    collects,
-  }: typeof facts | Invitation) =>
-    JSON.stringify([
-      kind,
-      targets.map(({ cluster, clusterId, addresses, caSha256, uses }) => [
-        cluster,
-        clusterId,
-        addresses,
-        caSha256,
-        uses,
-      ]),
-      requestedBy.name,
-      requestedBy.how,
-      reason,
-      runbook,
-      inputDigest,
-      holders,
-      threshold,
-      collects ?? 'shares',
-    ]);
-  return question(invitation) === question(facts);
+/** As text: the same whatever the order of the members. */
+function questionOf(kind: InvitationKind, asked: object): string {
+  const members = QUESTION[kind].map((member): unknown => Reflect.get(asked, member));
+  return JSON.stringify(members, (_name, each: unknown): unknown =>
+    typeof each === 'object' && each !== null && !Array.isArray(each)
+      ? Object.fromEntries(Object.entries(each).sort())
+      : each,
+  );
 }
 
 /**
- * The invitation of a key record, verified with the workers' own key: what a burst may rely on for targets and uses.
+ * The invitation of a key record, verified with the workers' own key: what a token generation may rely on for targets
+ * and uses.
  *
  * @throws RunbookError `DOCUMENT_INVALID`.
  */
-export async function readOwnInvitation(
+export async function readOwnInvitation<K extends InvitationKind = 'ceremony'>(
   record: Pick<KeyRecord, 'invitation'>,
   signingKey: PublicKeyEntry,
-): Promise<{ readonly invitation: Invitation; readonly digest: string }> {
-  return readInvitation(record.invitation, [{ environment: 'workers', ...signingKey }]);
+  kind: K = 'ceremony' as K,
+): Promise<{ readonly invitation: InvitationOf<K>; readonly digest: string }> {
+  return readInvitation(kind, record.invitation, [{ environment: 'workers', ...signingKey }]);
 }

@@ -1,7 +1,7 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { link, open, readFile, stat, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
-import { errnoOf } from './errno';
+import { errnoOf } from '../errors';
 
 async function syncDirectory(directory: string): Promise<void> {
   const handle = await open(directory, 'r');

@@ -1,14 +1,15 @@
-import { z } from 'zod';
-import { RunbookError } from '../errors';
-import { REHEARSAL_CONTEXT } from '../documents/rehearsal';
+import { decodeBase64url } from '../documents/documents';
+import { ENVELOPES } from '../documents/envelope';
+import type { EnvelopeKind } from '../documents/envelope';
+import { SHARE_BYTES } from '../documents/key-shares';
 import type { EnvelopeReceipt, EnvelopeVerdictCode } from '../contracts/receipts';
+import { RunbookError } from '../errors';
 import { Secret } from '../secret';
+import type { z } from 'zod';
 import { openWithIdentity } from './ceremony-keys';
-import { strictBase64url } from './documents';
-import { examineEnvelope, receiptOf, SHARE_CONTEXT } from './envelope';
-import type { InspectedEnvelope, SendersOf } from './envelope';
+import { examineEnvelope, receiptOf } from './envelope';
+import type { InspectedEnvelope, RefusedEnvelope, SendersOf } from './envelope';
 import type { KeyRecord } from './key-records';
-import { SHARE_BYTES } from './key-shares';
 import type { PersonLookup } from './people';
 
 /** A key share in hand. For the burst only. */
@@ -62,40 +63,16 @@ function placeOf(share: Secret<'key-share'>, threshold: number): string {
   return threshold === 1 ? share.reveal() : share.reveal().slice(-2);
 }
 
-const sharePlaintext = z.strictObject({
-  ctx: z.literal(SHARE_CONTEXT),
-  inv: z.string(),
-  cid: z.string(),
-  epoch: z.int(),
-  holder: z.string(),
-  seq: z.int(),
-  share: z.string(),
-});
-
 /**
  * Stage 2, where the keys are: every envelope of a ceremony in the order of arrival, those in hand first. Checks again
  * what stage 1 checked (but the time of arrival), then that each opens with this record's key and nothing else, that
- * the inner part repeats the outer one, the share's length, and that no two holders gave the same share.
+ * the inner part repeats the outer one, the share's length, and that no two holders gave the same share. For envelopes of
+ * which most were looked at before: while it is read what arrived, those in hand are checked.
  *
- * @param envelopes as they arrived.
+ * @param inHand as they arrived.
+ * @param arriving what comes after those in hand, and has just passed stage 1 for this record
  * @param sendersOf without it no envelope of a person counts whom only the server attests.
- * @returns one receipt per envelope, in the same order. No share.
- */
-export async function checkEnvelopes(
-  record: KeyRecord,
-  envelopes: readonly unknown[],
-  person: PersonLookup,
-  sendersOf?: SendersOf,
-): Promise<readonly EnvelopeReceipt[]> {
-  return (await openAll(record, envelopes, person, sendersOf)).map(({ receipt }) => receipt);
-}
-
-/**
- * As {@link checkEnvelopes}, for envelopes of which most were looked at before: while it is read what arrived, those in
- * hand are checked.
- *
- * @param arriving - what comes after those in hand, and has just passed stage 1 for this record
- * @returns a receipt for each, those in hand first
+ * @returns a receipt for each, those in hand first. No share.
  */
 export async function checkFurtherEnvelopes(
   record: KeyRecord,
@@ -105,15 +82,13 @@ export async function checkFurtherEnvelopes(
   before: OpenedBefore,
   sendersOf?: SendersOf,
 ): Promise<readonly EnvelopeReceipt[]> {
-  const look = new Look(record, person, sendersOf, before);
-  await look.add(inHand);
-  await look.take(await arriving);
-  return look.judged().map(({ receipt }) => receipt);
+  const [held, arrived] = await Promise.all([examineAll(record, inHand, person, sendersOf), arriving]);
+  return (await openAll(record, [...held, ...arrived], before)).map(({ receipt }) => receipt);
 }
 
 /**
- * As {@link checkEnvelopes}, and gives the shares that count: each holder's valid envelope with the highest sequence
- * number, in the order of arrival. For the burst only.
+ * As {@link checkFurtherEnvelopes}, and gives the shares that count: each holder's valid envelope with the highest
+ * sequence number, in the order of arrival. For the token generation only.
  */
 export async function openShares(
   record: KeyRecord,
@@ -121,7 +96,7 @@ export async function openShares(
   person: PersonLookup,
   sendersOf?: SendersOf,
 ): Promise<{ readonly receipts: readonly EnvelopeReceipt[]; readonly shares: readonly OpenedShare[] }> {
-  const all = await openAll(record, envelopes, person, sendersOf);
+  const all = await openAll(record, await examineAll(record, envelopes, person, sendersOf));
   return {
     receipts: all.map(({ receipt }) => receipt),
     shares: all.flatMap(({ receipt, opened }) =>
@@ -138,71 +113,37 @@ interface Examined {
   readonly opened?: OpenedShare;
 }
 
-async function openAll(
-  record: KeyRecord,
+async function examineAll(
+  { cid, epoch, invitationDigest, holders, exp }: KeyRecord,
   envelopes: readonly unknown[],
   person: PersonLookup,
   sendersOf: SendersOf | undefined,
-): Promise<readonly Examined[]> {
-  const look = new Look(record, person, sendersOf);
-  await look.add(envelopes);
-  return look.judged();
+): Promise<readonly (InspectedEnvelope | RefusedEnvelope)[]> {
+  const ceremony = { cid, epoch, invitationDigest, holders, exp };
+  const all: (InspectedEnvelope | RefusedEnvelope)[] = [];
+  for (const envelope of envelopes) all.push(await examineEnvelope(envelope, { ceremony, person, sendersOf }));
+  return all;
 }
 
-/** One look at envelopes, in the order of their arrival. */
-class Look {
-  readonly #record: KeyRecord;
-  readonly #person: PersonLookup;
-  readonly #sendersOf: SendersOf | undefined;
-  readonly #before: OpenedBefore | undefined;
-  readonly #all: Examined[] = [];
-  readonly #seen = new Set<string>();
-
-  constructor(record: KeyRecord, person: PersonLookup, sendersOf: SendersOf | undefined, before?: OpenedBefore) {
-    if (record.kind === 'rehearsal') throw new RunbookError('DOCUMENT_INVALID', 'A rehearsal collects no key shares.');
-    this.#record = record;
-    this.#person = person;
-    this.#sendersOf = sendersOf;
-    this.#before = before;
+/** Opens those that passed stage 1, in the order of their arrival, and judges each beside the others. */
+async function openAll(
+  record: KeyRecord,
+  examined: readonly (InspectedEnvelope | RefusedEnvelope)[],
+  before?: OpenedBefore,
+): Promise<readonly Examined[]> {
+  if (record.kind === 'rehearsal') throw new RunbookError('DOCUMENT_INVALID', 'A rehearsal collects no key shares.');
+  const all: Examined[] = [];
+  for (const each of examined) {
+    if ('refused' in each) all.push({ receipt: each.refused });
+    else if (!isFor(record, each)) throw new RunbookError('INTERNAL', 'An envelope was checked for another one.');
+    else if (all.some(({ receipt }) => receipt.envelopeDigest === each.digest))
+      all.push({ receipt: receiptOf(each, 'repeated') });
+    else all.push(await openOne(record, each, before));
   }
-
-  async add(envelopes: readonly unknown[]): Promise<void> {
-    const { cid, epoch, invitationDigest, holders, exp } = this.#record;
-    const ceremony = { cid, epoch, invitationDigest, holders, exp };
-    for (const envelope of envelopes) {
-      const examined = await examineEnvelope(envelope, { ceremony, person: this.#person, sendersOf: this.#sendersOf });
-      if ('refused' in examined) this.#all.push({ receipt: examined.refused });
-      else await this.take([examined]);
-    }
-  }
-
-  /** Those that passed stage 1. @throws RunbookError INTERNAL where one passed it for something else */
-  async take(passed: readonly InspectedEnvelope[]): Promise<void> {
-    for (const inspected of passed) {
-      if (!isFor(this.#record, inspected))
-        throw new RunbookError('INTERNAL', 'An envelope was checked for another one.');
-      if (this.#seen.has(inspected.digest)) {
-        this.#all.push({ receipt: receiptOf(inspected, 'repeated') });
-      } else {
-        this.#seen.add(inspected.digest);
-        this.#all.push(await this.#open(inspected));
-      }
-    }
-  }
-
-  /** What each is beside the others. */
-  judged(): readonly Examined[] {
-    for (const { receipt, mark } of this.#all) if (mark) this.#before?.keep(this.#record, receipt.envelopeDigest, mark);
-    refuseSupersededAndSame(this.#all);
-    refuseOddLengths(this.#all);
-    return this.#all;
-  }
-
-  async #open(inspected: InspectedEnvelope): Promise<Examined> {
-    const mark = this.#before?.of(this.#record, inspected.digest);
-    if (mark) return { receipt: receiptOf(inspected, 'accepted'), mark };
-    return openEnvelope(this.#record, inspected);
-  }
+  for (const { receipt, mark } of all) if (mark) before?.keep(record, receipt.envelopeDigest, mark);
+  refuseSupersededAndSame(all);
+  refuseOddLengths(all);
+  return all;
 }
 
 function isFor({ cid, epoch, invitationDigest, holders }: KeyRecord, { payload }: InspectedEnvelope): boolean {
@@ -210,62 +151,70 @@ function isFor({ cid, epoch, invitationDigest, holders }: KeyRecord, { payload }
   return same && holders.includes(payload.holder);
 }
 
-async function openEnvelope(record: KeyRecord, inspected: InspectedEnvelope): Promise<Examined> {
-  const { payload, digest } = inspected;
-  const refuse = (verdict: EnvelopeVerdictCode): Examined => ({ receipt: receiptOf(inspected, verdict) });
-
-  const plaintext = await decryptEnvelope(record, payload.ct);
-  if (plaintext === undefined) return refuse('does-not-open');
-
-  const inner = parsePlaintext(plaintext);
-  const isRehearsal = inner === undefined && contextOf(plaintext) === REHEARSAL_CONTEXT;
-  // From here on the share is a string, which nothing can erase; the bytes can be.
-  plaintext.fill(0);
-  if (inner === undefined) return refuse(isRehearsal ? 'rehearsal-envelope' : 'mismatch');
-  const repeated = (['inv', 'cid', 'epoch', 'holder', 'seq'] as const).every(
-    (member) => inner[member] === payload[member],
-  );
-  if (!repeated) return refuse('mismatch');
-  if (!/^([0-9a-f]{2})*$/.test(inner.share)) return refuse('wrong-length');
-  const bytes = inner.share.length / 2;
-  if (bytes < SHARE_BYTES.shortest || bytes > SHARE_BYTES.longest) return refuse('wrong-length');
-
+async function openOne(
+  record: KeyRecord,
+  inspected: InspectedEnvelope,
+  before: OpenedBefore | undefined,
+): Promise<Examined> {
+  const { digest: envelopeDigest, payload } = inspected;
+  const known = before?.of(record, envelopeDigest);
+  if (known) return { receipt: receiptOf(inspected, 'accepted'), mark: known };
+  const opened = await openEnvelope(record, 'ceremony', inspected);
+  if ('verdict' in opened) return { receipt: receiptOf(inspected, opened.verdict) };
+  const text = opened.content.share;
+  const bytes = text.length / 2;
+  const fits = /^([0-9a-f]{2})*$/.test(text) && bytes >= SHARE_BYTES.shortest && bytes <= SHARE_BYTES.longest;
+  if (!fits) return { receipt: receiptOf(inspected, 'wrong-length') };
+  const share = new Secret('key-share', text);
+  const mark = { place: placeOf(share, record.threshold), length: text.length };
   const { holder, seq } = payload;
-  const share = new Secret('key-share', inner.share);
-  const mark = { place: placeOf(share, record.threshold), length: inner.share.length };
-  return { receipt: receiptOf(inspected, 'accepted'), mark, opened: { holder, seq, envelopeDigest: digest, share } };
+  return { receipt: receiptOf(inspected, 'accepted'), mark, opened: { holder, seq, envelopeDigest, share } };
 }
 
-/** What an envelope holds; undefined unless it is encrypted to this record's key and to nothing else. */
-export async function decryptEnvelope({ keys }: Pick<KeyRecord, 'keys'>, ct: string): Promise<Uint8Array | undefined> {
-  const file = strictBase64url(ct);
-  if (file === undefined || !hasOneRecipient(file)) return undefined;
-  return openWithIdentity(keys, file);
+const REPEATED = ['inv', 'cid', 'epoch', 'holder', 'seq', 'cluster'] as const;
+
+/** What an envelope of one kind holds, or why it does not count: it opens with this record's key and no other, and repeats itself inside. */
+export async function openEnvelope<K extends EnvelopeKind>(
+  { keys }: Pick<KeyRecord, 'keys'>,
+  kind: K,
+  { payload }: InspectedEnvelope,
+): Promise<
+  { readonly content: z.infer<(typeof ENVELOPES)[K]['plaintext']> } | { readonly verdict: EnvelopeVerdictCode }
+> {
+  const file = decodeBase64url(payload.ct);
+  const plaintext = file && hasOneRecipient(file) ? await openWithIdentity(keys, file) : undefined;
+  if (plaintext === undefined) return { verdict: 'does-not-open' };
+  const inner = parsed(plaintext);
+  // From here on the secret is a string, which nothing can erase; the bytes can be.
+  plaintext.fill(0);
+  const content = ENVELOPES[kind].plaintext.safeParse(inner);
+  if (!content.success) return { verdict: mixedUp(kind, inner) };
+  const same = REPEATED.every((member) => Reflect.get(content.data, member) === Reflect.get(payload, member));
+  // The schema is the one of this kind.
+  return same ? { content: content.data as z.infer<(typeof ENVELOPES)[K]['plaintext']> } : { verdict: 'mismatch' };
 }
 
-/** What the encrypted part says that it is for. */
-export function contextOf(plaintext: Uint8Array): unknown {
+/** A real share in a rehearsal, and the other way round, is told by name. */
+function mixedUp(kind: EnvelopeKind, inner: unknown): EnvelopeVerdictCode {
+  const ctx = typeof inner === 'object' && inner !== null && 'ctx' in inner ? inner.ctx : undefined;
+  const isOf = (other: EnvelopeKind) => ctx === ENVELOPES[other].plaintext.shape.ctx.value;
+  if (kind === 'ceremony' && isOf('rehearsal')) return 'rehearsal-envelope';
+  return kind === 'rehearsal' && isOf('ceremony') ? 'share-in-rehearsal' : 'mismatch';
+}
+
+function parsed(plaintext: Uint8Array): unknown {
   try {
-    const inner: unknown = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(plaintext));
-    return typeof inner === 'object' && inner !== null && 'ctx' in inner ? inner.ctx : undefined;
+    return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(plaintext));
   } catch {
     return undefined;
   }
 }
 
 /** The header of a binary age file names its recipients: there must be ours alone, so that nobody else can read it. */
-function hasOneRecipient(file: Buffer): boolean {
-  const header = file.subarray(0, file.indexOf('\n---')).toString('latin1');
+function hasOneRecipient(file: Uint8Array): boolean {
+  const [header = ''] = Buffer.from(file).toString('latin1').split('\n---', 1);
   const stanzas = header.split('\n').filter((line) => line.startsWith('-> '));
   return stanzas.length === 1 && stanzas[0]?.startsWith('-> mlkem768x25519 ') === true;
-}
-
-function parsePlaintext(plaintext: Uint8Array): z.infer<typeof sharePlaintext> | undefined {
-  try {
-    return sharePlaintext.parse(JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(plaintext)));
-  } catch {
-    return undefined;
-  }
 }
 
 type Fitting = Examined & { readonly mark: ShareMark };

@@ -1,7 +1,7 @@
 import type { Attestation, Principal } from '../contracts/run-facts';
-import { importPublicKey } from './signing-keys';
-import type { PublicKeyEntry } from './signing-keys';
-import type { VerificationKey } from './documents';
+import type { VerificationKey } from '../documents/documents';
+import { importPublicKey } from '../documents/public-keys';
+import type { PublicKeyEntry } from '../documents/public-keys';
 
 /** What the inventory says of a person, as far as documents depend on it. The inventory's `Person` is one. */
 export interface PersonFacts {

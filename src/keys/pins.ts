@@ -2,11 +2,9 @@ import { randomUUID } from 'node:crypto';
 import { mkdir, readFile, rename, writeFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { z } from 'zod';
-import { RunbookError } from '../errors';
-import { errnoOf } from './errno';
-import type { PinnedKey } from '../documents/public-keys';
-import { formatPublicKey, parsePublicKey } from './signing-keys';
-import type { PublicKeyEntry } from './signing-keys';
+import { formatPublicKey, parsePublicKey } from '../documents/public-keys';
+import type { PinnedKey, PublicKeyEntry } from '../documents/public-keys';
+import { errnoOf, RunbookError } from '../errors';
 
 const pinsFile = z.strictObject({
   version: z.literal(1),

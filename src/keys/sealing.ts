@@ -2,9 +2,9 @@ import { hkdfSync, randomBytes } from 'node:crypto';
 import { CompactEncrypt, compactDecrypt, decodeProtectedHeader } from 'jose';
 import { z } from 'zod';
 import type { Sealed, SealedKind } from '../contracts/sealed';
+import { looksLikeShare } from '../documents/key-shares';
 import { RunbookError } from '../errors';
 import { Secret } from '../secret';
-import { looksLikeShare } from './key-shares';
 
 /** The run in whose name a worker acts: namespace, Workflow ID, Run ID, from the activity's own context. */
 export interface RunContext {

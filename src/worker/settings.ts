@@ -2,9 +2,8 @@ import { readFileSync } from 'node:fs';
 import { homedir, userInfo } from 'node:os';
 import { join, resolve } from 'node:path';
 import { DEFAULT_TASK_QUEUE } from '../contracts/names';
-import { RunbookError } from '../errors';
+import { errnoOf, RunbookError } from '../errors';
 import { Secret } from '../secret';
-import { errnoOf } from '../keys/errno';
 
 /** Where the key records of ceremonies may lie: a memory-backed file system, or any. */
 export type KeyStorage = 'memory' | 'disk';

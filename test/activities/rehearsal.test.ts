@@ -17,7 +17,7 @@ import {
   newSigningKey,
   SealKeyring,
   signDecline,
-  verifyRehearsal,
+  verifyInvitation,
 } from '../../src/keys';
 import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
 import { EXAMPLE } from '../inventory/example';
@@ -49,8 +49,12 @@ describe('the activities', () => {
     );
   const answerOf = async (holder: string, invitation = handle.invitation) => {
     const pins = [{ environment: 'test', ...bench.workersKey }];
-    const { rehearsal, digest } = await verifyRehearsal(invitation, { pins, now: Date.now(), holder });
-    const facts = { rehearsal, rehearsalDigest: digest, holder, seq: 1, tool: 'page 1.0.0' };
+    const { invitation: rehearsal, digest } = await verifyInvitation(
+      invitation,
+      { pins, now: Date.now(), holder },
+      'rehearsal',
+    );
+    const facts = { invitation: rehearsal, invitationDigest: digest, holder, seq: 1, tool: 'page 1.0.0' };
     return { document: await createRehearsalEnvelope({ ...facts, signingKey: bench.person(holder).key }) };
   };
   const open = (arrived: readonly number[], ceremony = handle) =>

@@ -5,7 +5,7 @@ import { Secret } from '../../src/secret';
 import {
   formatPublicKey,
   newSigningKey,
-  parseSigningKey,
+  importSigningKey,
   readHolderKey,
   readPins,
   SealKeyring,
@@ -80,7 +80,7 @@ describe('runbook keys', () => {
     const made = await cli(['keys', 'workers', '--output', file, '--json']);
     expect(made.code).toBe(0);
     const { publicKey, fingerprint } = JSON.parse(made.out) as { publicKey: string; fingerprint: string };
-    const key = parseSigningKey(new Secret('private-key', await readFile(file, 'utf8')));
+    const key = await importSigningKey(new Secret('private-key', await readFile(file, 'utf8')));
     expect(publicKey).toBe(`${key.kid}:${key.x}`);
 
     const refused = await cli(['keys', 'trust', 'production', publicKey, '--pins', pins], { answers: ['no'] });
@@ -93,7 +93,7 @@ describe('runbook keys', () => {
     expect((await readPins(pins)).map(({ kid, environment }) => [environment, kid])).toEqual([['production', key.kid]]);
 
     expect((await cli(['keys', 'workers', '--output', file])).code).toBe(3);
-    expect(parseSigningKey(new Secret('private-key', await readFile(file, 'utf8'))).kid).toBe(key.kid);
+    expect((await importSigningKey(new Secret('private-key', await readFile(file, 'utf8')))).kid).toBe(key.kid);
   });
 
   it('seal makes an entry that the keyring takes, in a file and nowhere else', async () => {

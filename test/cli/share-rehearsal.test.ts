@@ -13,7 +13,7 @@ import {
   newSigningKey,
   openRehearsalAnswer,
 } from '../../src/keys';
-import type { CreatedRehearsal, PersonLookup, SigningKey } from '../../src/keys';
+import type { CreatedInvitation, PersonLookup, SigningKey } from '../../src/keys';
 import { cli } from './support';
 import type { CliResult, Typed } from './support';
 
@@ -25,7 +25,7 @@ let directory: string;
 let records: KeyRecords;
 let workersKey: SigningKey;
 let pins: string;
-let invited: CreatedRehearsal;
+let invited: CreatedInvitation<'rehearsal'>;
 let invitationFile: string;
 
 beforeAll(async () => {
@@ -53,7 +53,7 @@ function share(words: readonly string[] = [], typed: Typed = {}): Promise<CliRes
 const claimed: PersonLookup = (name) => (name === 'ada' ? { name, attestation: 'claimed', publicKeys: [] } : undefined);
 
 async function opened(text: string, person = claimed) {
-  const record = await records.read({ run: RUN, cid: invited.rehearsal.cid, epoch: 1 });
+  const record = await records.read({ run: RUN, cid: invited.invitation.cid, epoch: 1 });
   return openRehearsalAnswer(record, JSON.parse(text), { person, receivedAt: Date.now() });
 }
 

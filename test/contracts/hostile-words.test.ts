@@ -3,7 +3,7 @@
  * no terminal and no browser obeys them, and none of them becomes a command, a link or a heading of ours.
  */
 import { messageOf, plainText } from '../../activities/notifications/notification-texts';
-import { askedLines } from '../../src/cli/asked';
+import { requestLines } from '../../src/cli/ceremony-request';
 import { readinessText } from '../../src/cli/commands/readiness';
 import { planLines } from '../../src/cli/commands/start';
 import { errorLines } from '../../src/cli/print-error';
@@ -22,7 +22,7 @@ import type { Report } from '../../src/contracts/report';
 import type { Attested } from '../../src/contracts/run-facts';
 import type { RunStatus, Waiting } from '../../src/contracts/run-status';
 import { inCode, jsonText, oneLine, prose, said, terminalLine, terminalText } from '../../src/contracts/words';
-import type { Asked } from '../../src/documents';
+import type { CeremonyRequest } from '../../src/documents';
 import type { Inventory } from '../../src/inventory';
 import { renderHtml, renderMarkdown, reportFromHistory } from '../../src/report';
 import { loggedFields } from '../../src/worker/logging';
@@ -225,7 +225,7 @@ const ASKED = {
     exp: 2_000_000_000,
     iat: 1_900_000_000,
   },
-} as unknown as Asked;
+} as unknown as CeremonyRequest;
 
 const UNSHOWN = /[\p{C}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u2800]|(?! )\p{Zs}|\p{M}{5}/u;
 
@@ -247,7 +247,7 @@ const TERMINAL: Readonly<Record<string, readonly string[]>> = {
   'approval of no plan': approvalLines({ text: OTHERS, digest: 'd' }, 'plan'),
   'runbook plan': planLines({ ...REPORT, preconditions: PRECONDITIONS }).map(terminalLine),
   'runbook readiness': readinessText(READINESS),
-  'the invitation': askedLines(ASKED, UNTIL),
+  'the invitation': requestLines(ASKED, UNTIL),
   'what is asked': askedInWords(STATUS.asked ?? { kind: 'rehearsal', targets: [], requestedBy: BY, reason: THEIRS }),
 };
 

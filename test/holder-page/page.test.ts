@@ -10,7 +10,7 @@ import {
   spokenFingerprint,
 } from '../../src/keys';
 import type { CreatedInvitation, PersonFacts } from '../../src/keys';
-import { createRehearsal, openRehearsalAnswer } from '../../src/keys/rehearsal';
+import { createRehearsal, openRehearsalAnswer } from '../../src/keys';
 import { lookup, RUN, shareText } from '../keys/builders';
 import { findChromium } from '../support/chromium';
 import { agree, encryptAndCopy, messageOf, openStage, pinOf, until, visit } from './support';
@@ -231,7 +231,7 @@ inBrowser(`the holder's page in a browser${because}`, () => {
     expect(await page.innerText('body')).not.toContain('Give your key share');
     expect(await page.innerText('#step-3')).toContain('Do not type your key share');
     const envelope = await encryptAndCopy(page);
-    const record = await stage.records.read({ run: rehearsal.rehearsal, cid: rehearsal.rehearsal.cid, epoch: 1_000 });
+    const record = await stage.records.read({ run: rehearsal.invitation, cid: rehearsal.invitation.cid, epoch: 1_000 });
     const { receipt, answer } = await openRehearsalAnswer(record, envelope, {
       person: lookup(ben),
       receivedAt: Date.now(),

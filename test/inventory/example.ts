@@ -1,4 +1,5 @@
-import { formatPublicKey, newSigningKey } from '../../src/keys/signing-keys';
+import { formatPublicKey } from '../../src/documents/public-keys';
+import { newSigningKey } from '../../src/keys/holder-keys';
 
 export const adaKey = newSigningKey().key;
 

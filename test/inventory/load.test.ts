@@ -3,7 +3,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { RunbookError } from '../../src/errors';
 import { loadInventory, parseInventory } from '../../src/inventory/load';
-import { formatPublicKey, newSigningKey } from '../../src/keys/signing-keys';
+import { formatPublicKey } from '../../src/documents/public-keys';
+import { newSigningKey } from '../../src/keys/holder-keys';
 import { adaKey, EXAMPLE } from './example';
 
 /** The mistakes of `text`, one per line, without the head line. */

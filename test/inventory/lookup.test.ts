@@ -11,7 +11,7 @@ import {
   readCredential,
   readSigningKey,
 } from '../../src/inventory';
-import { newSigningKey } from '../../src/keys/signing-keys';
+import { newSigningKey } from '../../src/keys/holder-keys';
 import { failureOf } from '../keys/builders';
 import { EXAMPLE } from './example';
 

@@ -1,6 +1,6 @@
 import type { Principal } from '../../src/contracts/run-facts';
 import { signApproval, signDecision, verifyApproval, verifyDecision } from '../../src/keys/approvals';
-import { signDocument } from '../../src/keys/documents';
+import { signDocument } from '../../src/documents/documents';
 import { failureOf, jwt, lookup, person, RUN } from './builders';
 
 const ada = person('ada');

@@ -7,8 +7,8 @@ import type { InvitationFacts } from '../../src/keys/invitation';
 import type { KeyRecord } from '../../src/keys/key-records';
 import type { PersonFacts, PersonLookup } from '../../src/keys/people';
 import type { RunContext } from '../../src/keys/sealing';
-import { newSigningKey } from '../../src/keys/signing-keys';
-import type { SigningKey } from '../../src/keys/signing-keys';
+import { newSigningKey } from '../../src/keys/holder-keys';
+import type { SigningKey } from '../../src/documents/signing-keys';
 
 export const RUN: RunContext = {
   ns: 'default',

@@ -3,15 +3,10 @@ import { inspect } from 'node:util';
 import fc from 'fast-check';
 import { calculateJwkThumbprint, CompactSign } from 'jose';
 import type { CompactJWSHeaderParameters } from 'jose';
-import { documentDigest, signDocument, verifyDocument } from '../../src/keys/documents';
-import {
-  formatPublicKey,
-  importPublicKey,
-  newSigningKey,
-  parsePublicKey,
-  parseSigningKey,
-  spokenFingerprint,
-} from '../../src/keys/signing-keys';
+import { documentDigest, signDocument, verifyDocument } from '../../src/documents/documents';
+import { formatPublicKey, importPublicKey, parsePublicKey, spokenFingerprint } from '../../src/documents/public-keys';
+import { importSigningKey } from '../../src/documents/signing-keys';
+import { newSigningKey } from '../../src/keys/holder-keys';
 import { Secret } from '../../src/secret';
 import { failureOf } from './builders';
 
@@ -133,8 +128,8 @@ describe('signing keys', () => {
     expect(key.kid).toBe(await calculateJwkThumbprint({ kty: 'OKP', crv: 'Ed25519', x: key.x }));
   });
 
-  it('come back from their stored form', () => {
-    expect(parseSigningKey(jwk).kid).toBe(key.kid);
+  it('come back from their stored form', async () => {
+    expect((await importSigningKey(jwk)).kid).toBe(key.kid);
     expect(parsePublicKey(formatPublicKey(key))).toEqual({ kid: key.kid, x: key.x });
     expect(Buffer.from(spokenFingerprint(key.kid).replaceAll(' ', ''), 'hex').toString('base64url')).toBe(key.kid);
   });
@@ -151,7 +146,7 @@ describe('signing keys', () => {
     ['another curve', JSON.stringify({ kty: 'EC', crv: 'P-256', d: CANARY, x: 'a' })],
     ['a public half that does not fit', JSON.stringify({ ...(JSON.parse(jwk.reveal()) as object), x: other.x })],
   ])('refuse %s without repeating it', async (_what, text) => {
-    const failure = await failureOf(() => parseSigningKey(new Secret('private-key', text)));
+    const failure = await failureOf(() => importSigningKey(new Secret('private-key', text)));
     expect(failure.code).toBe('DOCUMENT_INVALID');
     expect(failure.text).not.toContain(CANARY);
   });

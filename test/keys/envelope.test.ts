@@ -1,9 +1,10 @@
 import fc from 'fast-check';
 import type { Principal } from '../../src/contracts/run-facts';
-import { signDocument } from '../../src/keys/documents';
-import { createEnvelope, inspectEnvelope } from '../../src/keys/envelope';
-import type { EnvelopePayload } from '../../src/keys/envelope';
-import { parseShare } from '../../src/keys/key-shares';
+import { signDocument } from '../../src/documents/documents';
+import { createEnvelope } from '../../src/documents/envelope';
+import type { EnvelopePayload } from '../../src/documents/envelope';
+import { inspectEnvelope } from '../../src/keys/envelope';
+import { parseShare } from '../../src/documents/key-shares';
 import { CID, DIGEST, failureOf, jwt, lookup, person, share, shareText, sharedCeremonyKeys } from './builders';
 
 const NOW = 1_900_000_000_000;

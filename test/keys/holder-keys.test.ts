@@ -2,9 +2,11 @@ import { mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Secret } from '../../src/secret';
-import { createHolderKey, generatePassphrase, readHolderKey } from '../../src/keys/holder-keys';
+import { readHolderKey } from '../../src/documents/signing-keys';
+import { createHolderKey, generatePassphrase } from '../../src/keys/holder-keys';
 import { addPin, readPins } from '../../src/keys/pins';
-import { formatPublicKey, newSigningKey, parsePublicKey } from '../../src/keys/signing-keys';
+import { formatPublicKey, parsePublicKey } from '../../src/documents/public-keys';
+import { newSigningKey } from '../../src/keys/holder-keys';
 import { failureOf } from './builders';
 
 /** scrypt at its lowest cost: the cost itself is age's, and a second each. */

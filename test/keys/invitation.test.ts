@@ -2,12 +2,13 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import * as openpgp from 'openpgp';
-import { signDocument } from '../../src/keys/documents';
+import { signDocument } from '../../src/documents/documents';
 import { openToken } from '../../src/keys/ceremony-keys';
-import { createInvitation, readOwnInvitation, verifyInvitation } from '../../src/keys/invitation';
+import { verifyInvitation } from '../../src/documents/invitation';
+import { createInvitation, readOwnInvitation } from '../../src/keys/invitation';
 import type { CreatedInvitation } from '../../src/keys/invitation';
 import { KeyRecords } from '../../src/keys/key-records';
-import { newSigningKey } from '../../src/keys/signing-keys';
+import { newSigningKey } from '../../src/keys/holder-keys';
 import { failureOf, invitationFacts, RUN, sharedCeremonyKeys } from './builders';
 
 const NOW = 1_900_000_000_000;

@@ -1,8 +1,9 @@
 import { Encrypter, generateHybridIdentity, generateX25519Identity, identityToRecipient } from 'age-encryption';
 import { inspect } from 'node:util';
-import type { EnvelopePayload } from '../../src/keys/envelope';
-import { createEnvelope, examineEnvelope } from '../../src/keys/envelope';
-import { checkEnvelopes, checkFurtherEnvelopes, OpenedBefore, openShares } from '../../src/keys/opening';
+import { createEnvelope } from '../../src/documents/envelope';
+import type { EnvelopePayload } from '../../src/documents/envelope';
+import { examineEnvelope } from '../../src/keys/envelope';
+import { checkFurtherEnvelopes, OpenedBefore, openShares } from '../../src/keys/opening';
 import { CID, DIGEST, lookup, person, record, share, shareText, sharedCeremonyKeys } from './builders';
 
 const people = lookup(...['ben', 'cyd', 'dan', 'eve'].map((name) => person(name, 'claimed')));
@@ -25,7 +26,7 @@ async function sealedAs(inner: unknown, recipients?: readonly string[]): Promise
 const inner = { ctx: 'runbooks/share/v1', inv: DIGEST, cid: CID, epoch: 1, holder: 'ben', seq: 1, share: shareText(1) };
 
 async function verdicts(envelopes: readonly unknown[], changes: Parameters<typeof record>[1] = {}): Promise<string[]> {
-  const receipts = await checkEnvelopes(record(await sharedCeremonyKeys(), changes), envelopes, people);
+  const { receipts } = await openShares(record(await sharedCeremonyKeys(), changes), envelopes, people);
   expect(inspect(receipts, { depth: 9 })).not.toContain(shareText(1).slice(0, 16));
   return receipts.map(({ verdict }) => verdict);
 }
@@ -70,7 +71,7 @@ describe('where the keys are', () => {
         null,
       ]),
     ).toEqual(['not-invited', 'wrong-epoch', 'wrong-ceremony', 'plain-text-share', 'malformed']);
-    const receipts = await checkEnvelopes(record(await sharedCeremonyKeys()), [good], lookup(person('ben', 'signed')));
+    const { receipts } = await openShares(record(await sharedCeremonyKeys()), [good], lookup(person('ben', 'signed')));
     expect(receipts.map(({ verdict }) => verdict)).toEqual(['not-signed']);
   });
 

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { createHolderKey } from '../../src/keys/holder-keys';
 import { redact } from '../../src/keys/redaction';
-import { newSigningKey } from '../../src/keys/signing-keys';
+import { newSigningKey } from '../../src/keys/holder-keys';
 import { Secret } from '../../src/secret';
 import { shareText, sharedCeremonyKeys } from './builders';
 

@@ -3,28 +3,23 @@ import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Encrypter } from 'age-encryption';
-import { createEnvelope, SHARE_CONTEXT } from '../../src/keys/envelope';
-import type { EnvelopePayload } from '../../src/keys/envelope';
-import { DOCUMENT_TYPES, signDocument } from '../../src/keys/documents';
-import { createInvitation, readOwnInvitation, verifyInvitation } from '../../src/keys/invitation';
+import { DOCUMENT_TYPES, signDocument } from '../../src/documents/documents';
+import { createEnvelope, createRehearsalEnvelope } from '../../src/documents/envelope';
+import type { EnvelopePayload } from '../../src/documents/envelope';
+import { verifyInvitation } from '../../src/documents/invitation';
+import { newSigningKey } from '../../src/keys/holder-keys';
+import { createInvitation, createRehearsal, readOwnInvitation } from '../../src/keys/invitation';
+import type { CreatedInvitation } from '../../src/keys/invitation';
 import { KeyRecords } from '../../src/keys/key-records';
 import type { KeyRecord } from '../../src/keys/key-records';
-import { checkEnvelopes, openShares } from '../../src/keys/opening';
-import {
-  claimsRehearsal,
-  createRehearsal,
-  createRehearsalEnvelope,
-  openRehearsalAnswer,
-  readOwnRehearsal,
-  verifyRehearsal,
-} from '../../src/keys/rehearsal';
-import type { CreatedRehearsal } from '../../src/keys/rehearsal';
-import { REHEARSAL_CONTEXT } from '../../src/documents/rehearsal';
-import { newSigningKey } from '../../src/keys/signing-keys';
+import { openShares } from '../../src/keys/opening';
+import { openRehearsalAnswer } from '../../src/keys/single-envelopes';
 import { invitationFacts, lookup, person, share, shareText } from './builders';
 
 const RUN = { ns: 'default', wid: 'rehearsal:payments', rid: '0f7c9a52-5b0e-4c7a-9d7e-8f1a2b3c4d5e' };
 const TOOL = 'runbook 1.2.3';
+const SHARE_CONTEXT = 'runbooks/share/v1';
+const REHEARSAL_CONTEXT = 'runbooks/rehearsal-share/v1';
 const workers = newSigningKey().key;
 const pins = [{ environment: 'production', ...workers }];
 const [ben, cyd] = [person('ben'), person('cyd', 'claimed')];
@@ -33,7 +28,7 @@ const arrival = () => ({ person: people, receivedAt: Date.now() });
 
 let directory: string;
 let records: KeyRecords;
-let created: CreatedRehearsal;
+let created: CreatedInvitation<'rehearsal'>;
 let rehearsal: KeyRecord;
 let ceremony: KeyRecord;
 
@@ -41,7 +36,7 @@ beforeAll(async () => {
   directory = await mkdtemp(join(tmpdir(), 'rehearsal-'));
   records = await KeyRecords.open({ directory, storage: 'disk' });
   created = await createRehearsal(records, workers, RUN, facts());
-  rehearsal = await records.read({ run: RUN, cid: created.rehearsal.cid, epoch: 1 });
+  rehearsal = await records.read({ run: RUN, cid: created.invitation.cid, epoch: 1 });
   const run = { ...RUN, wid: 'deployment:payments' };
   const real = await createInvitation(
     records,
@@ -69,8 +64,8 @@ function facts(changes: Partial<Parameters<typeof createRehearsal>[3]> = {}): Pa
 
 function answer(changes: Partial<Parameters<typeof createRehearsalEnvelope>[0]> = {}) {
   return createRehearsalEnvelope({
-    rehearsal: created.rehearsal,
-    rehearsalDigest: created.digest,
+    invitation: created.invitation,
+    invitationDigest: created.digest,
     holder: 'ben',
     seq: 1,
     tool: TOOL,
@@ -120,20 +115,16 @@ async function verdictInCeremony(envelope: unknown) {
 
 describe('the invitation', () => {
   it('names no target, no kind of token and no threshold, and the deployment in their place', async () => {
-    const { rehearsal: seen, environment } = await verifyRehearsal(created.jws, {
-      pins,
-      now: Date.now(),
-      holder: 'ben',
-    });
+    const checks = { pins, now: Date.now(), holder: 'ben' };
+    const { invitation: seen, environment } = await verifyInvitation(created.jws, checks, 'rehearsal');
     expect(environment).toBe('production');
     expect(seen).toMatchObject({ deployment: 'payments', holders: ['ben', 'cyd'], ...RUN });
     for (const member of ['targets', 'kind', 'threshold']) expect(seen).not.toHaveProperty(member);
-    expect(claimsRehearsal(created.jws)).toBe(true);
   });
 
   it('is made once: a retry gives the same one, other people get none for the same epoch', async () => {
     expect((await createRehearsal(records, workers, RUN, facts())).jws).toBe(created.jws);
-    const { cid } = created.rehearsal;
+    const { cid } = created.invitation;
     await expect(createRehearsal(records, workers, RUN, facts({ cid, holders: ['ben'] }))).rejects.toMatchObject({
       code: 'STATE_DIVERGED',
     });
@@ -141,8 +132,9 @@ describe('the invitation', () => {
   });
 
   it('is refused where it is over, does not invite, or is signed by a key that is not pinned', async () => {
-    const verify = (more: object) => verifyRehearsal(created.jws, { pins, now: Date.now(), holder: 'ben', ...more });
-    await expect(verify({ now: created.rehearsal.exp * 1000 })).rejects.toThrow('expired');
+    const verify = (more: object) =>
+      verifyInvitation(created.jws, { pins, now: Date.now(), holder: 'ben', ...more }, 'rehearsal');
+    await expect(verify({ now: created.invitation.exp * 1000 })).rejects.toThrow('expired');
     await expect(verify({ holder: 'dan' })).rejects.toThrow('does not invite you');
     await expect(verify({ pins: [{ environment: 'other', ...newSigningKey().key }] })).rejects.toThrow(
       'not known here',
@@ -153,16 +145,18 @@ describe('the invitation', () => {
     const options = { pins, now: Date.now(), holder: 'ben' };
     await expect(verifyInvitation(created.jws, options)).rejects.toThrow('not of type runbooks-invitation-v1');
     await expect(readOwnInvitation(rehearsal, workers)).rejects.toThrow('not of type runbooks-invitation-v1');
-    await expect(verifyRehearsal(ceremony.invitation, options)).rejects.toThrow('not of type runbooks-rehearsal-v1');
-    await expect(readOwnRehearsal(ceremony, workers)).rejects.toThrow('not of type runbooks-rehearsal-v1');
+    await expect(verifyInvitation(ceremony.invitation, options, 'rehearsal')).rejects.toThrow(
+      'not of type runbooks-rehearsal-v1',
+    );
+    await expect(readOwnInvitation(ceremony, workers, 'rehearsal')).rejects.toThrow(
+      'not of type runbooks-rehearsal-v1',
+    );
     const dressedUp = await signDocument(
       DOCUMENT_TYPES.rehearsal,
       (await readOwnInvitation(ceremony, workers)).invitation,
       workers,
     );
-    await expect(verifyRehearsal(dressedUp, options)).rejects.toThrow('members that this tool knows');
-    expect(claimsRehearsal(ceremony.invitation)).toBe(false);
-    expect(claimsRehearsal('not a document')).toBe(false);
+    await expect(verifyInvitation(dressedUp, options, 'rehearsal')).rejects.toThrow('members that this tool knows');
   });
 });
 
@@ -198,13 +192,13 @@ describe('an answer', () => {
     expect(await verdictInRehearsal(await answer({ signingKey: undefined }))).toBe('not-signed');
     expect(await verdictInRehearsal(await answer({ signingKey: cyd.key }))).toBe('wrong-signer');
     expect(await verdictInRehearsal(await answer({ holder: 'dan' }))).toBe('not-invited');
-    expect(await verdictInRehearsal(await answer({ rehearsalDigest: ceremony.invitationDigest }))).toBe(
+    expect(await verdictInRehearsal(await answer({ invitationDigest: ceremony.invitationDigest }))).toBe(
       'wrong-ceremony',
     );
-    const elsewhere = { ...created.rehearsal, recipient: ceremony.keys.recipient };
-    expect(await verdictInRehearsal(await answer({ rehearsal: elsewhere }))).toBe('does-not-open');
+    const elsewhere = { ...created.invitation, recipient: ceremony.keys.recipient };
+    expect(await verdictInRehearsal(await answer({ invitation: elsewhere }))).toBe('does-not-open');
     expect(await verdictInRehearsal(`${signed(await answer())}x`)).toBe('wrong-signer');
-    const late = { person: people, receivedAt: (created.rehearsal.exp + 1) * 1000 };
+    const late = { person: people, receivedAt: (created.invitation.exp + 1) * 1000 };
     expect((await openRehearsalAnswer(rehearsal, await answer(), late)).receipt.verdict).toBe('expired');
   });
 
@@ -228,7 +222,7 @@ describe('mixed up', () => {
 
   it('an answer to a rehearsal is refused in a ceremony: by type, by context, and unsigned', async () => {
     const { cid, epoch, keys, invitationDigest } = ceremony;
-    const target = { rehearsal: { cid, epoch, recipient: keys.recipient }, rehearsalDigest: invitationDigest };
+    const target = { invitation: { cid, epoch, recipient: keys.recipient }, invitationDigest };
     expect(await verdictInCeremony(await answer(target))).toBe('rehearsal-envelope');
     const inner = { ctx: REHEARSAL_CONTEXT, dummy: shareText(1), tool: TOOL };
     expect(await verdictInCeremony(await forged(ceremony, 'share', inner))).toBe('rehearsal-envelope');
@@ -241,7 +235,7 @@ describe('mixed up', () => {
   it('the keys of one open nothing for the other, whoever asks', async () => {
     const refused = { code: 'DOCUMENT_INVALID' };
     await expect(openShares(rehearsal, [await realEnvelope(rehearsal)], people)).rejects.toMatchObject(refused);
-    await expect(checkEnvelopes(rehearsal, [await answer()], people)).rejects.toMatchObject(refused);
+    await expect(openShares(rehearsal, [await answer()], people)).rejects.toMatchObject(refused);
     await expect(openRehearsalAnswer(ceremony, await answer(), arrival())).rejects.toMatchObject(refused);
   });
 });

@@ -1,5 +1,5 @@
-import { DOCUMENT_TYPES } from '../../src/documents/documents';
-import { sealEnvelope, TOKEN_CONTEXT } from '../../src/documents/envelope';
+import { DOCUMENT_TYPES, signDocument } from '../../src/documents/documents';
+import { sealEnvelope } from '../../src/documents/envelope';
 import type { EnvelopePayload } from '../../src/documents/envelope';
 import { verifyInvitation } from '../../src/keys';
 import type { SigningKey } from '../../src/keys';
@@ -34,14 +34,10 @@ export async function providedBy(
   const pins = [{ environment: 'test', ...workersKey }];
   const holder = payload.holders[0] ?? '';
   const { invitation, digest: inv } = await verifyInvitation(invitationJws, { pins, now: Date.now(), holder });
-  const envelope = await sealEnvelope(
-    { typ: typ ?? DOCUMENT_TYPES.token, ctx: TOKEN_CONTEXT },
-    invitation,
-    { inv, holder: name, seq, signingKey: unsigned ? undefined : signingKey },
-    { token, ...inside },
-    { cluster },
-  );
-  return typeof envelope === 'string' ? { document: envelope } : envelope;
+  const facts = { invitation, invitationDigest: inv, holder: name, seq };
+  const envelope = await sealEnvelope('tokens', facts, { token, ...inside }, { cluster });
+  if (typeof envelope === 'string') throw new Error('nobody signed it yet');
+  return unsigned ? envelope : { document: await signDocument(typ ?? DOCUMENT_TYPES.token, envelope, signingKey) };
 }
 
 /** What people do with the service's own command line: a living operation token of a DR secondary. */

@@ -13,7 +13,7 @@ import {
   formatPublicKey,
   parseShare,
   signDecline,
-  verifyRehearsal,
+  verifyInvitation,
 } from '../../src/keys';
 import type { DeclinePayload } from '../../src/contracts/payloads';
 import type { Rehearsal } from '../../src/keys';
@@ -60,9 +60,13 @@ describe('ceremonyRehearsal', () => {
     const person = scenario.person(holder);
     const invitation = await invitationOf(run, epoch);
     const pins = [{ environment: 'test', ...scenario.workersKey }];
-    const { rehearsal, digest } = await verifyRehearsal(invitation, { pins, now: Date.now(), holder });
+    const { invitation: rehearsal, digest } = await verifyInvitation(
+      invitation,
+      { pins, now: Date.now(), holder },
+      'rehearsal',
+    );
     const envelope = await createRehearsalEnvelope({
-      ...{ rehearsal, rehearsalDigest: digest, holder, seq: Date.now(), tool: TOOL },
+      ...{ invitation: rehearsal, invitationDigest: digest, holder, seq: Date.now(), tool: TOOL },
       ...(holder === CLAIMED ? {} : { signingKey: person.key }),
     });
     await run.handle.signal('share', envelopeInput(envelope));
@@ -119,7 +123,11 @@ describe('ceremonyRehearsal', () => {
     const jws = await invitationOf(run);
     const bert = scenario.person('bert');
     const pins = [{ environment: 'test', ...scenario.workersKey }];
-    const { rehearsal, digest } = await verifyRehearsal(jws, { pins, now: Date.now(), holder: 'bert' });
+    const { invitation: rehearsal, digest } = await verifyInvitation(
+      jws,
+      { pins, now: Date.now(), holder: 'bert' },
+      'rehearsal',
+    );
     await run.handle.signal('share', await realEnvelope(bert, rehearsal, digest));
     await expect(answer(run, 'dora')).rejects.toThrow('does not invite you');
     const report = await run.report();

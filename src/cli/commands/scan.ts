@@ -1,7 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import type { Command } from 'commander';
-import { RunbookError } from '../../errors';
-import { errnoOf } from '../../keys/errno';
+import { errnoOf, RunbookError } from '../../errors';
 import { newCommand, printResult, withServerOptions, withSession } from '../command';
 import type { CommandHost, ServerOptions } from '../command';
 import type { CliContext } from '../context';

@@ -2,9 +2,9 @@ import { writeFile } from 'node:fs/promises';
 import type { Command } from 'commander';
 import { SIGNALS } from '../../contracts/signals';
 import { RunbookError, isRunbookError } from '../../errors';
-import { answerAsked, answerWithToken, askedMembers, envelopeInput, readEnvelopeText } from '../../documents';
-import type { Asked } from '../../documents';
-import { readAndConfirm } from '../asked';
+import { answerRequest, answerWithToken, envelopeInput, readEnvelopeText } from '../../documents';
+import type { CeremonyRequest } from '../../documents';
+import { readAndConfirm } from '../ceremony-request';
 import { newCommand, withServerOptions, withSession } from '../command';
 import type { CommandHost } from '../command';
 import type { CliContext } from '../context';
@@ -122,13 +122,13 @@ function givingCommand(host: CommandHost, command: Command, gives: Gives): Comma
         options.invitationFile === undefined
           ? await fetchInvitation(client, { workflowId })
           : await readTextFile(options.invitationFile);
-      const { asked, input } = await sayingHowAgain(gives, workflowId, options, async () => {
+      const { request, input } = await sayingHowAgain(gives, workflowId, options, async () => {
         const read = await readAndConfirm(context, given, text, { namespace, workflowId });
-        return { asked: read.asked, input: await inputOf(context, given, read) };
+        return { request: read.request, input: await inputOf(context, given, read) };
       });
       if (!sends) return keep(context, gives, options, workflowId, input);
       // To the very run that invited: a run that came after it must not get it.
-      const run = { workflowId, runId: askedMembers(asked).rid };
+      const run = { workflowId, runId: request.invitation.rid };
       await giveSignal(host, options, client, run, SIGNALS.share, input);
     });
   });
@@ -157,18 +157,18 @@ async function keep(
 async function inputOf(
   context: CliContext,
   options: ShareCommandOptions & { readonly holder: string; readonly gives?: 'token' },
-  { asked, confirmed }: { readonly asked: Asked; readonly confirmed: string },
+  { request, confirmed }: { readonly request: CeremonyRequest; readonly confirmed: string },
 ): Promise<object> {
   const { holder } = options;
   const key = await signingKey(context, options);
   if (options.gives === 'token') {
     const token = await readOperationToken(context, options, confirmed);
-    return envelopeInput(await answerWithToken(asked, { holder, signingKey: key, cluster: confirmed, token }));
+    return envelopeInput(await answerWithToken(request, { holder, signingKey: key, cluster: confirmed, token }));
   }
   const tool = `runbook ${programVersion()}`;
   const share = () => readShare(context, options);
-  const envelope = await answerAsked(asked, { holder, tool, signingKey: key, share });
-  if (asked.kind === 'rehearsal')
+  const envelope = await answerRequest(request, { holder, tool, signingKey: key, share });
+  if (request.kind === 'rehearsal')
     context.err('REHEARSAL: a value that means nothing was made and encrypted. Your key share was not asked for.');
   return envelopeInput(envelope);
 }

@@ -1,8 +1,5 @@
 import { RunbookError } from '../errors';
 import {
-  askedFacts,
-  askedInShort,
-  askedMembers,
   asksForToken,
   confirmationOf,
   findInvitation,
@@ -10,10 +7,12 @@ import {
   namedSigner,
   noShareWanted,
   parsePublicKey,
+  requestFacts,
+  requestInShort,
   spokenFingerprint,
-  verifyAsked,
+  verifyRequest,
 } from '../documents';
-import type { Asked, PinnedKey, PublicKeyEntry } from '../documents';
+import type { CeremonyRequest, PinnedKey, PublicKeyEntry } from '../documents';
 import { notAKey, readPins } from '../keys';
 import { askAgain } from './ask-again';
 import type { CliContext } from './context';
@@ -51,18 +50,18 @@ export async function readAndConfirm(
   options: HolderOptions,
   text: string,
   expected: ExpectedRun,
-): Promise<{ readonly asked: Asked; readonly confirmed: string }> {
+): Promise<{ readonly request: CeremonyRequest; readonly confirmed: string }> {
   const { jws, keys } = findInvitation(text);
   const pinsFile = pinsPath(context.env, options.pins);
   await pinFirstSigner(context, options, { pinsFile, signer: namedSigner(jws), keys });
-  const asked = await checkAsked(jws, { pins: await readPins(pinsFile), keys, options, expected });
-  if (asked.kind === 'rehearsal') refuseShare(options);
+  const request = await checkRequest(jws, { pins: await readPins(pinsFile), keys, options, expected });
+  if (request.kind === 'rehearsal') refuseShare(options);
   // To standard error: standard output stays clean for --print and --json.
-  for (const line of askedLines(asked)) context.err(line);
+  for (const line of requestLines(request)) context.err(line);
   if (options.gives === 'token') {
-    if (!asksForToken(asked)) throw asksForNoToken(expected);
-  } else if (asksForToken(asked)) throw noShareWanted();
-  return { asked, confirmed: await confirm(context, options, asked) };
+    if (!asksForToken(request)) throw asksForNoToken(expected);
+  } else if (asksForToken(request)) throw noShareWanted();
+  return { request, confirmed: await confirm(context, options, request) };
 }
 
 /** The run collects key shares, or rehearses: a token is not even asked for. */
@@ -74,11 +73,11 @@ function asksForNoToken({ workflowId }: ExpectedRun): RunbookError {
 }
 
 /** Every member of what is asked, in plain words; what it is about stands first, and again where the eye rests at last. */
-export function askedLines(asked: Asked, now = Date.now()): string[] {
-  const facts = askedFacts(asked, now);
+export function requestLines(request: CeremonyRequest, now = Date.now()): string[] {
+  const facts = requestFacts(request, now);
   const width = Math.max(...facts.map(({ label }) => label.length));
   return [
-    ...(asked.kind === 'rehearsal' ? ['REHEARSAL: no key share is asked for. Keep yours where it is.'] : []),
+    ...(request.kind === 'rehearsal' ? ['REHEARSAL: no key share is asked for. Keep yours where it is.'] : []),
     'Invitation: the signature verifies with a key that is pinned on this machine.',
     ...facts.flatMap(({ label, lines, warning }) =>
       lines.map((line, index) => {
@@ -88,12 +87,12 @@ export function askedLines(asked: Asked, now = Date.now()): string[] {
     ),
     '',
     'In short:',
-    ...askedInShort(asked).map((line) => `  ${line}`),
+    ...requestInShort(request).map((line) => `  ${line}`),
     'Is this not what you were told? Stop (Ctrl-C), and call the operators at a number that you know.',
   ];
 }
 
-async function checkAsked(
+async function checkRequest(
   jws: string,
   given: {
     readonly pins: readonly PinnedKey[];
@@ -101,13 +100,13 @@ async function checkAsked(
     readonly options: HolderOptions;
     readonly expected: ExpectedRun;
   },
-): Promise<Asked> {
+): Promise<CeremonyRequest> {
   const { pins, options, expected } = given;
   const { holder } = options;
   const signer = namedSigner(jws);
   if (!pins.some(({ kid }) => kid === signer)) throw notPinned(signer, given);
-  const asked = await verifyAsked(jws, { pins, now: Date.now(), holder });
-  const { ns, wid } = askedMembers(asked);
+  const request = await verifyRequest(jws, { pins, now: Date.now(), holder });
+  const { ns, wid } = request.invitation;
   if ((expected.namespace ?? ns) !== ns || wid !== expected.workflowId) {
     throw new RunbookError('DOCUMENT_INVALID', 'The invitation belongs to another run than the one that you named.', {
       observed: oneLine(`${wid} in namespace ${ns}`),
@@ -115,7 +114,7 @@ async function checkAsked(
       next: 'Ask the operators which run it is about. Is it the one of the invitation? Name that one.',
     });
   }
-  return asked;
+  return request;
 }
 
 /** The workers sign with a key that this machine does not trust: the holder stops, and pins it by a command of its own. */
@@ -173,8 +172,8 @@ function refuseShare({ shareFile, shareStdin }: HolderOptions): void {
   });
 }
 
-async function confirm(context: CliContext, options: HolderOptions, asked: Asked): Promise<string> {
-  const { what, wanted } = confirmationOf(asked);
+async function confirm(context: CliContext, options: HolderOptions, request: CeremonyRequest): Promise<string> {
+  const { what, wanted } = confirmationOf(request);
   // Asked for, the name is not given away: who types it has read above for which one it is.
   const compare = (typed: string, needed: { readonly needed?: string } = {}): string => {
     if (wanted.includes(typed)) return typed;
@@ -186,7 +185,7 @@ async function confirm(context: CliContext, options: HolderOptions, asked: Asked
   if (options.confirm !== undefined) {
     return compare(options.confirm, { needed: wanted.join(' or ') });
   }
-  const question = `To go on${asked.kind === 'rehearsal' ? ' with the REHEARSAL' : ''}, type ${what}`;
+  const question = `To go on${request.kind === 'rehearsal' ? ' with the REHEARSAL' : ''}, type ${what}`;
   return askAgain(
     context,
     async () => compare(await context.ask(question)),

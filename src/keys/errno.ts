@@ -1,5 +1,0 @@
-/** The code of a system error, such as `ENOENT`; undefined for other errors. */
-export function errnoOf(error: unknown): string | undefined {
-  if (typeof error !== 'object' || error === null || !('code' in error)) return undefined;
-  return typeof error.code === 'string' ? error.code : undefined;
-}

@@ -1,1 +1,0 @@
-export { holdsPlainShare, looksLikeShare, parseShare, SHARE_BYTES } from '../documents/key-shares';
