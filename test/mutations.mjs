@@ -290,7 +290,7 @@ export const MUTATIONS = [
   {
     name: 'documents: an order serves another signal than its own',
     file: 'src/keys/approvals.ts',
-    text: 'if (payload.action !== context.action)',
+    text: 'if (order.action !== context.action)',
     replacement: 'if (false)',
     test: 'test/activities/controls.test.ts',
     named: 'counts from a person who may decide',
