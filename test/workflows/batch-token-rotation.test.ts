@@ -157,7 +157,7 @@ describe('the rotation of batch tokens', () => {
       const before = fileToken();
       const run = await rotate(scenario, { when: 'due' });
       expect(await run.handle.result()).toMatchObject({ outcome: 'completed', result: { rotated: false } });
-      expect(await run.eventCount()).toBeLessThan(15);
+      expect(await run.eventCount()).toBeLessThan(21);
       scenario.service.advanceClock(4.5 * 3_600_000);
       useToken(scenario, ['runbooks-batch-rotation']);
       const report = await (await rotate(scenario, { when: 'due' })).report();
