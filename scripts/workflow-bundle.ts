@@ -26,7 +26,18 @@ export async function writeWorkflowBundle(outFile: string, logger?: Logger): Pro
   });
   await mkdir(dirname(outFile), { recursive: true });
   const unfinished = `${outFile}.${randomUUID()}`;
-  await writeFile(unfinished, code);
+  await writeFile(unfinished, withoutSourceTexts(code));
   await rename(unfinished, outFile);
   return (await stat(outFile)).size;
+}
+
+/** The map at its end names files and lines, which stack traces need; the texts of the files cost each worker memory. */
+function withoutSourceTexts(code: string): string {
+  return code.replace(/(sourceMappingURL=data:[^,]+,)([\w+/=]+)/, (_all, begin: string, map: string) => {
+    const { sourcesContent: _texts, ...rest } = JSON.parse(Buffer.from(map, 'base64').toString()) as Record<
+      string,
+      unknown
+    >;
+    return `${begin}${Buffer.from(JSON.stringify(rest)).toString('base64')}`;
+  });
 }
