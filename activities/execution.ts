@@ -18,6 +18,7 @@ import { Clusters } from './clusters';
 import type { ActivityDependencies } from './dependencies';
 import { GivenUp } from './given-up';
 import { checkInput } from './inputs';
+import { NotificationBound } from './notifications/notification-bound';
 
 const HEARTBEAT_MS = 1_500;
 /** Another attempt begins 9 s after the last heartbeat that arrived, and the SDK holds one back for up to 4 s. */
@@ -66,8 +67,13 @@ export interface Execution {
 }
 
 /** What an activity works with: its attempt, and what the worker was given. */
-export interface ActivityContext extends Execution, ActivityDependencies {
+export interface ActivityContext extends Execution, WorkerContext {}
+
+/** What all activities of a worker share. */
+interface WorkerContext extends ActivityDependencies {
   readonly clusters: Clusters;
+  /** How much each run told people. */
+  readonly notificationBound: NotificationBound;
 }
 
 const executions = new AsyncLocalStorage<ActivityContext>();
@@ -85,15 +91,19 @@ export function currentExecution(): ActivityContext {
  * into an ApplicationFailure of the project's codes, redacted.
  */
 export function interceptActivities(dependencies: ActivityDependencies): ActivityInterceptorsFactory {
-  const given = { ...dependencies, clusters: new Clusters(dependencies) };
+  const given: WorkerContext = {
+    ...dependencies,
+    clusters: new Clusters(dependencies),
+    notificationBound: new NotificationBound(),
+  };
   return (context) => ({ inbound: new ActivityBorder(context, given) });
 }
 
 class ActivityBorder implements ActivityInboundCallsInterceptor {
   readonly #context: Context;
-  readonly #given: ActivityDependencies & { readonly clusters: Clusters };
+  readonly #given: WorkerContext;
 
-  constructor(context: Context, given: ActivityDependencies & { readonly clusters: Clusters }) {
+  constructor(context: Context, given: WorkerContext) {
     this.#context = context;
     this.#given = given;
   }

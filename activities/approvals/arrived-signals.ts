@@ -2,13 +2,13 @@ import { isDeepStrictEqual } from 'node:util';
 import { getClient } from '@temporalio/activity';
 import type { Client } from '@temporalio/client';
 import type { temporal } from '@temporalio/proto';
-import { changeWindow } from '../../src/contracts/runbook-inputs';
 import type { Attested, Principal } from '../../src/contracts/run-facts';
+import { changeWindow } from '../../src/contracts/runbook-inputs';
 import { SIGNALS, UPDATES_FROM, isUndecodable, unwrapDocument } from '../../src/contracts/signals';
 import type { SignalName } from '../../src/contracts/signals';
 import { RunbookError, isRunbookError } from '../../src/errors';
-import { firstValue, textOf, timestampMs } from '../../src/report/history-values';
 import type { RunContext } from '../../src/keys';
+import { firstValue, textOf, timestampMs } from '../../src/report/history-values';
 
 type SignaledEvent = temporal.api.history.v1.IHistoryEvent;
 
@@ -182,6 +182,11 @@ export interface Verdict {
   readonly by?: Attested;
 }
 
+/** A verdict on the signal of this number. */
+export interface JudgedSignal extends Verdict {
+  readonly arrival: number;
+}
+
 /**
  * Judges what people sent, each where it arrived. What cannot be read, or is no valid document, is refused with the
  * reason.
@@ -191,12 +196,12 @@ export interface Verdict {
 export async function judgeArrived<More>(
   signals: readonly ArrivedSignal[],
   judge: (signal: ArrivedSignal) => Promise<Verdict & More>,
-): Promise<(Verdict & Partial<More> & { readonly arrival: number })[]> {
-  const verdicts: (Verdict & Partial<More> & { readonly arrival: number })[] = [];
+): Promise<(JudgedSignal & Partial<More>)[]> {
+  const verdicts: (JudgedSignal & Partial<More>)[] = [];
   for (const signal of signals) {
     const { arrival, content } = signal;
     const refuse = (code: string, text: string) =>
-      verdicts.push({ arrival, accepted: false, code, text } as Verdict & Partial<More> & { arrival: number });
+      verdicts.push({ arrival, accepted: false, code, text } as JudgedSignal & Partial<More>);
     if (isUndecodable(content)) {
       refuse('undecodable', `the payload could not be read (encoding ${content.undecodable}); send JSON`);
       continue;

@@ -1,16 +1,17 @@
-import type { RunbookActivities } from '../../src/contracts/activities';
 import { nextCommandOf } from '../../src/contracts/next-commands';
 import { withNext } from '../../src/contracts/receipts';
 import type { Attested } from '../../src/contracts/run-facts';
-import type { DrFailoverInput } from '../../src/contracts/runbook-inputs';
 import { drFailoverInput } from '../../src/contracts/runbook-inputs';
+import type { DrFailoverInput } from '../../src/contracts/runbook-inputs';
 import type { ControlAction } from '../../src/contracts/signals';
 import { RunbookError, isRunbookError } from '../../src/errors';
 import { countsIn, decidersOf, findDeployment } from '../../src/inventory';
 import type { Inventory } from '../../src/inventory';
 import { verifyControl } from '../../src/keys';
 import type { DocumentContext, RunContext, VerifiedControl } from '../../src/keys';
+import { currentExecution } from '../execution';
 import { ArrivedSignals, judgeArrived } from './arrived-signals';
+import type { JudgedSignal } from './arrived-signals';
 import { judgeGate, onlyClaimed, personLookup } from './person-lookup';
 
 /** What an accepted order says; of `takeOver` with the input of the failover. */
@@ -22,7 +23,7 @@ interface More {
 interface Ordered {
   readonly reason: string;
   readonly before?: string;
-  /** Tells documents apart: each counts once. */
+  /** Tells documents apart: each counts once. Absent where the server's record attests the very signal, and of claims. */
   readonly digest?: string;
 }
 
@@ -58,12 +59,27 @@ export async function demandControl(
   return control;
 }
 
-/** What `checkControls` answers: each order is read where it arrived. */
-export async function judgeControls(
-  inventory: Inventory,
-  run: RunContext,
-  { deployment, action, arrived, before, requestedBy }: Parameters<RunbookActivities['checkControls']>[0],
-) {
+interface ControlsInput {
+  readonly deployment: string;
+  readonly action: ControlAction;
+  /** Numbers of the signals: each order is read where it arrived. */
+  readonly arrived: readonly number[];
+  /** Who ordered the take-over before. */
+  readonly before: readonly Attested[];
+  /** Who asked for the failover. */
+  readonly requestedBy?: string | undefined;
+}
+
+/**
+ * Verifies orders to the whole run, all of one name. Of `takeOver` it also says who else must order it, in words, for gate
+ * `promote` to be satisfied.
+ */
+export async function checkControls(input: ControlsInput): Promise<{
+  readonly verdicts: readonly (JudgedSignal & Partial<More>)[];
+  readonly missing: readonly string[];
+}> {
+  const { deployment, action, arrived, before, requestedBy } = input;
+  const { inventory, run } = currentExecution();
   const { laboratory } = findDeployment(inventory, deployment);
   const accepted = { accepted: true, code: 'accepted', text: 'accepted' };
   const signals = await new ArrivedSignals(run).all(action, arrived);

@@ -1,47 +1,41 @@
-import type { RosterActivities, RunbookActivities } from '../../src/contracts/activities';
 import { nextCommandOf } from '../../src/contracts/next-commands';
 import { GATE_NAMES } from '../../src/contracts/plan';
 import type { GateName } from '../../src/contracts/plan';
 import type { Attested } from '../../src/contracts/run-facts';
+import type { DecisionAction } from '../../src/contracts/signals';
 import { said } from '../../src/contracts/words';
 import { RunbookError, isRunbookError } from '../../src/errors';
 import { countsIn, findDeployment } from '../../src/inventory';
 import type { Inventory } from '../../src/inventory';
 import { holdsPlainShare, verifyApproval, verifyDecision, verifyDecline } from '../../src/keys';
 import type { PersonLookup, RunContext, VerifiedApproval, VerifiedDecision } from '../../src/keys';
-import type { ActivityDependencies } from '../dependencies';
-import { execute } from '../execution';
+import { currentExecution } from '../execution';
 import { ArrivedSignals, judgeArrived } from './arrived-signals';
-import type { ArrivedSignal, Verdict } from './arrived-signals';
-import { judgeControls } from './controls';
+import type { ArrivedSignal, JudgedSignal, Verdict } from './arrived-signals';
 import { judgeGate, mayNotDecide, onlyClaimed, personLookup, verifiedApprovals } from './person-lookup';
 
-type InputOf<A extends keyof RunbookActivities> = Parameters<RunbookActivities[A]>[0];
+/* What people sent, checked against the inventory (protocol: "Approvals and decisions"), read where it arrived. */
 
-/** What people sent, checked against the inventory (protocol: "Approvals and decisions"), read where it arrived. */
-export function createPeopleActivities({
-  inventory,
-}: ActivityDependencies): Pick<
-  RunbookActivities,
-  'checkApprovals' | 'checkControls' | 'checkDecisions' | 'checkDeclines'
-> {
-  return {
-    checkApprovals: execute((input, { run }) => checkApprovals(inventory, run, input)),
-    checkControls: execute((input, { run }) => judgeControls(inventory, run, input)),
-    checkDecisions: execute((input, { run }) => checkDecisions(inventory, run, input)),
-    checkDeclines: execute(async ({ ceremony, arrived }, { run }) => ({
-      verdicts: (await judgeDeclines(run, personLookup(inventory), ceremony, arrived)).map(
-        ({ at: _at, ...verdict }) => verdict,
-      ),
-    })),
-  };
+/** What people sent is never in an input: the numbers of the signals, whose content is read in the run's history. */
+interface Arrived {
+  readonly deployment: string;
+  readonly arrived: readonly number[];
 }
 
-async function checkApprovals(
-  inventory: Inventory,
-  run: RunContext,
-  { deployment, gate: name, planDigest, requestedBy, accepted, arrived }: InputOf<'checkApprovals'>,
-) {
+interface ApprovalsInput extends Arrived {
+  readonly gate: string;
+  readonly planDigest: string;
+  readonly requestedBy: string;
+  /** Numbers of those that counted before. */
+  readonly accepted: readonly number[];
+}
+
+/** Verifies each document against the inventory and says whether the gate's policy is met. */
+export async function checkApprovals(
+  input: ApprovalsInput,
+): Promise<ReturnType<typeof judgeGate> & { readonly verdicts: readonly JudgedSignal[] }> {
+  const { deployment, gate: name, planDigest, requestedBy, accepted, arrived } = input;
+  const { inventory, run } = currentExecution();
   const gate = gateName(name);
   const signals = new ArrivedSignals(run);
   // As numbers, so that no document stands in an input once more.
@@ -70,11 +64,22 @@ async function checkApprovals(
   return { verdicts, ...judgeGate(inventory, deployment, gate, requestedBy, approvals) };
 }
 
-async function checkDecisions(
-  inventory: Inventory,
-  run: RunContext,
-  { deployment, parked, arrived }: InputOf<'checkDecisions'>,
-) {
+interface DecisionsInput extends Arrived {
+  readonly parked: readonly {
+    readonly step: string;
+    readonly parkingNo: number;
+    readonly choices: readonly DecisionAction[];
+  }[];
+}
+
+/** What an accepted decision orders. */
+type Decided = Pick<VerifiedDecision, 'step' | 'parkingNo' | 'action' | 'reason'> & { readonly rid: string };
+
+/** Verifies decisions on steps that parked. */
+export async function checkDecisions({ deployment, parked, arrived }: DecisionsInput): Promise<{
+  readonly verdicts: readonly (JudgedSignal & { readonly decision?: Decided })[];
+}> {
+  const { inventory, run } = currentExecution();
   const person = personLookup(inventory);
   const judge = async ({ content, principal }: ArrivedSignal) => {
     const verified = await verifyDecision(content, { run, person, principal });
@@ -115,6 +120,29 @@ export async function decisionsOf(
   return decisions;
 }
 
+/** The attestation that the inventory demands of the holder, this run, this ceremony and epoch. */
+export async function checkDeclines({ ceremony, arrived }: Arrived & { readonly ceremony: AskedCeremony }): Promise<{
+  readonly verdicts: readonly DeclineVerdict[];
+}> {
+  const { inventory, run } = currentExecution();
+  const verdicts = await judgeDeclines(run, personLookup(inventory), ceremony, arrived);
+  return { verdicts: verdicts.map(({ at: _at, ...verdict }) => verdict) };
+}
+
+/** A ceremony, or a rehearsal, and who was asked. */
+interface AskedCeremony {
+  readonly cid: string;
+  readonly epoch: number;
+  readonly holders: readonly string[];
+}
+
+export interface DeclineVerdict extends JudgedSignal {
+  /** Redacted; what an accepted decline says. */
+  readonly reason?: string;
+  /** The signal's event, where that is to be purged: it holds a key share in plain text. */
+  readonly eventId?: number;
+}
+
 /**
  * Verifies declines of one ceremony, or of one rehearsal (protocol: "Decline").
  *
@@ -124,9 +152,9 @@ export async function decisionsOf(
 export async function judgeDeclines(
   run: RunContext,
   person: PersonLookup,
-  ceremony: Parameters<RosterActivities['checkDeclines']>[0]['ceremony'],
+  ceremony: AskedCeremony,
   arrived: readonly number[],
-) {
+): Promise<(DeclineVerdict & { readonly at: number })[]> {
   const signals = await new ArrivedSignals(run).all('decline', arrived);
   const verdicts = await judgeArrived(signals, async ({ eventId, content, principal }) => {
     if (holdsPlainShare(ownWords(content))) {

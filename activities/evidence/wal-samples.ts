@@ -1,50 +1,50 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import type { RunbookActivities } from '../../src/contracts/activities';
 import type { ReplicationObservation } from '../../src/contracts/observations';
 import type { SampledCluster, SampledReplication, WalSample, WalSampling } from '../../src/contracts/wal-samples';
 import { isRunbookError } from '../../src/errors';
 import { attest } from '../../src/keys';
-import type { ActivityDependencies } from '../dependencies';
-import type { ClusterAccess, Clusters } from '../clusters';
-import { execute } from '../execution';
+import type { ClusterAccess } from '../clusters';
+import { currentExecution } from '../execution';
 import { heartbeatAge, observeReplication, withServerTime } from '../observe';
 import { silencesOf, summariseLags } from './wal-lag';
 
 /** Rows of one cluster at one time that a result keeps: some 300 bytes each, far below Temporal's limit of a payload. */
 const ROWS_KEPT = 1_000;
 const TIMEOUT_MS = 3_000;
+/* Samples of WAL indexes, heartbeats and canaries (interface 4.1 and 4.2: `status`; unauthenticated). */
 
-/** Samples of WAL indexes, heartbeats and canaries (interface 4.1 and 4.2: `status`; unauthenticated). */
-export function createWalSampleActivities(
-  { sealKeyring }: ActivityDependencies,
-  clusters: Clusters,
-): Pick<RunbookActivities, 'sampleWal'> {
-  return {
-    sampleWal: execute(async ({ deployment, samples: wanted, everyMs }, execution) => {
-      const { signal } = execution;
-      const accesses = clusters.all(deployment);
-      const samples: WalSample[] = [];
-      const from = Date.now();
-      while (samples.length < wanted) {
-        const due = from + samples.length * everyMs;
-        if (due > Date.now()) await delay(due - Date.now(), undefined, { signal });
-        const at = Date.now();
-        samples.push({ at, clusters: await Promise.all(accesses.map((access) => sampleCluster(access, signal))) });
-        execution.progress(`${samples.length} of ${wanted} samples taken`);
-      }
-      const sampling: WalSampling = {
-        deployment,
-        from,
-        to: Date.now(),
-        taken: samples.length,
-        samples: thinned(samples, Math.max(2, Math.floor(ROWS_KEPT / accesses.length))),
-        lags: summariseLags(samples),
-        silences: silencesOf(samples),
-      };
-      const facts = { deployment, kind: 'wal-samples', time: sampling.to } as const;
-      return { ...sampling, attested: attest(sealKeyring, facts, sampling) };
-    }),
+/**
+ * Takes samples of all clusters at once, `everyMs` from start to start. Never fails because a cluster does not answer.
+ */
+export async function sampleWal(input: {
+  readonly deployment: string;
+  readonly samples: number;
+  readonly everyMs: number;
+}): Promise<WalSampling> {
+  const { deployment, samples: wanted, everyMs } = input;
+  const execution = currentExecution();
+  const { clusters, sealKeyring, signal } = execution;
+  const accesses = clusters.all(deployment);
+  const samples: WalSample[] = [];
+  const from = Date.now();
+  while (samples.length < wanted) {
+    const due = from + samples.length * everyMs;
+    if (due > Date.now()) await delay(due - Date.now(), undefined, { signal });
+    const at = Date.now();
+    samples.push({ at, clusters: await Promise.all(accesses.map((access) => sampleCluster(access, signal))) });
+    execution.progress(`${samples.length} of ${wanted} samples taken`);
+  }
+  const sampling: WalSampling = {
+    deployment,
+    from,
+    to: Date.now(),
+    taken: samples.length,
+    samples: thinned(samples, Math.max(2, Math.floor(ROWS_KEPT / accesses.length))),
+    lags: summariseLags(samples),
+    silences: silencesOf(samples),
   };
+  const facts = { deployment, kind: 'wal-samples', time: sampling.to } as const;
+  return { ...sampling, attested: attest(sealKeyring, facts, sampling) };
 }
 
 /** At most `most` samples, evenly spread, the last one always among them. */

@@ -1,53 +1,73 @@
 import { request } from 'undici';
 import type { Agent } from 'undici';
-import type { RunbookActivities } from '../../src/contracts/activities';
+import type { ChangeResult } from '../../src/contracts/activities';
 import { RunbookError } from '../../src/errors';
 import type { ProbeHook } from '../../src/inventory';
-import type { Clusters } from '../clusters';
-import { execute, executeChange } from '../execution';
-import { agentFor } from './hook-call';
+import { currentExecution } from '../execution';
 import { awaitState } from '../read-act-confirm';
-import { runHook } from './run-hook';
+import { agentFor } from './hook-call';
+import { callHook } from './run-hook';
+/* What lies outside the service: hooks that stop, lead and fence clients, and the probe through their address. */
 
-/** What lies outside the service: hooks that stop, lead and fence clients, and the probe through their address. */
-export function createHookActivities(
-  clusters: Clusters,
-): Pick<RunbookActivities, 'runHook' | 'awaitDump' | 'probeService'> {
-  return {
-    runHook: executeChange((input, execution) => {
-      refuseGated(input.hook);
-      return runHook(clusters, input, execution);
-    }),
+/** `from`: the cluster that is or was primary; `to`: the one that clients are led to. */
+interface HookInput {
+  readonly deployment: string;
+  readonly from: string;
+  readonly to: string;
+}
 
-    awaitDump: executeChange((input, execution) => runHook(clusters, { ...input, hook: 'dump' }, execution)),
+/** Runs a hook about clients; refuses every other one. */
+export async function runHook(
+  input: HookInput & { readonly hook: 'quiesce' | 'traffic' | 'release' },
+): Promise<ChangeResult> {
+  const execution = currentExecution();
+  refuseGated(input.hook);
+  return callHook(execution.clusters, input, execution);
+}
 
-    probeService: execute(async ({ deployment, budgetMs }, execution) => {
-      const { probe } = clusters.deployment(deployment).hooks;
-      if (!probe)
-        throw new RunbookError('PRECONDITION_FAILED', 'The inventory has no probe.', {
-          observed: 'no probe',
-          needed: 'hooks.probe',
-        });
-      const agent = await agentFor('probe', probe.caFile, probe.timeoutMs);
-      let tries = 0;
-      try {
-        await awaitState(execution, {
-          read: async () => {
-            tries += 1;
-            return probeOnce(agent, probe, execution.signal);
-          },
-          until: (status) => probe.expectStatus.includes(status),
-          budgetMs: budgetMs ?? clusters.deployment(deployment).limits.serviceReadyMs,
-          describe: (status) => `status ${status}`,
-          needed: `status ${probe.expectStatus.join(' or ')} at the clients' address`,
-          pollMs: 250,
-        });
-        return { firstSuccessAt: Date.now(), tries };
-      } finally {
-        await agent.close();
-      }
-    }),
-  };
+/** The `dump` hook, which may run for hours: saves what `from` holds. */
+export async function awaitDump(input: HookInput): Promise<ChangeResult> {
+  const execution = currentExecution();
+  return callHook(execution.clusters, { ...input, hook: 'dump' }, execution);
+}
+
+export interface ProbeResult {
+  readonly firstSuccessAt: number;
+  readonly tries: number;
+}
+
+/** Waits until the clients' address answers as the inventory's probe expects it. */
+export async function probeService(input: {
+  readonly deployment: string;
+  readonly budgetMs?: number;
+}): Promise<ProbeResult> {
+  const { deployment, budgetMs } = input;
+  const execution = currentExecution();
+  const { clusters } = execution;
+  const { probe } = clusters.deployment(deployment).hooks;
+  if (!probe)
+    throw new RunbookError('PRECONDITION_FAILED', 'The inventory has no probe.', {
+      observed: 'no probe',
+      needed: 'hooks.probe',
+    });
+  const agent = await agentFor('probe', probe.caFile, probe.timeoutMs);
+  let tries = 0;
+  try {
+    await awaitState(execution, {
+      read: async () => {
+        tries += 1;
+        return probeOnce(agent, probe, execution.signal);
+      },
+      until: (status) => probe.expectStatus.includes(status),
+      budgetMs: budgetMs ?? clusters.deployment(deployment).limits.serviceReadyMs,
+      describe: (status) => `status ${status}`,
+      needed: `status ${probe.expectStatus.join(' or ')} at the clients' address`,
+      pollMs: 250,
+    });
+    return { firstSuccessAt: Date.now(), tries };
+  } finally {
+    await agent.close();
+  }
 }
 
 /** Hooks about clients alone. Every other one is run by an activity of its own, which verifies an approval where it needs one. */

@@ -32,7 +32,7 @@ interface HookRequest {
  *
  * @throws RunbookError HOOK_FAILED where it ended and said that it failed; OUTCOME_UNKNOWN where its end was not seen
  */
-export async function runHook(clusters: Clusters, request: HookRequest, execution: Execution): Promise<ChangeResult> {
+export async function callHook(clusters: Clusters, request: HookRequest, execution: Execution): Promise<ChangeResult> {
   const { hook } = request;
   const entry = clusters.deployment(request.deployment).hooks[hook];
   if (!entry)

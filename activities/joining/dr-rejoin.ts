@@ -13,7 +13,7 @@ import { demandNoNodePrimary, demandServing, opinionsText } from '../roles/other
 import type { RoleOpinions } from '../roles/prove-not-primary';
 import { rejoinPlan, rejoinTokens } from '../plans/rejoin-plan';
 import { connectedTo, judgeRejoin, servingPrimary } from '../checks/rejoin-rules';
-import { runHook } from '../hooks/run-hook';
+import { callHook } from '../hooks/run-hook';
 import { splitFindings, splitLoss } from '../evidence/split-loss';
 import { readWalSamples, unattestedSamples } from '../evidence/wal-sample-series';
 
@@ -109,7 +109,7 @@ export function createRejoinActivities(dependencies: ActivityDependencies, clust
       const doing = { operation: 'hook.unfence', on, with: successor } as const;
       await verifyOperation(inventory, run, deployment, authority, doing);
       await requireDemoted(access, other, execution, limits.demoteMs);
-      return runHook(clusters, { deployment, hook: 'unfence', from: secondary, to: primary }, execution);
+      return callHook(clusters, { deployment, hook: 'unfence', from: secondary, to: primary }, execution);
     }),
   };
 }

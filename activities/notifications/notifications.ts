@@ -1,55 +1,22 @@
-import type { NotificationActivities } from '../../src/contracts/activities';
-import { RunbookError } from '../../src/errors';
+import type { Notification } from '../../src/contracts/notifications';
 import { findDeployment } from '../../src/inventory';
-import type { ActivityDependencies } from '../dependencies';
-import { execute } from '../execution';
+import { currentExecution } from '../execution';
 import { messageOf } from './notification-texts';
 import { tellTargets } from './tell-targets';
+import type { NotificationFailure } from './tell-targets';
 
-/** Tells people outside of the run. Not part of the interface of the service. */
-export function createNotificationActivities({ inventory, log }: ActivityDependencies): NotificationActivities {
-  const bound = new RunBound();
-  return {
-    notify: execute(async ({ deployment, notification }, { run, signal }) => {
-      const message = messageOf(inventory, deployment, notification, run);
-      const targets = findDeployment(inventory, deployment).notifications.filter((target) =>
-        target.events.includes(message.event),
-      );
-      if (targets.length > 0) bound.take(run.rid);
-      const failed = await tellTargets(log, targets, message, signal);
-      return { told: targets.length - failed.length, failed };
-    }),
-  };
-}
-
-/** So many at once of one run, and one more each minute. */
-const MOST_AT_ONCE = 30;
-const ONE_MORE_MS = 60_000;
-const MOST_RUNS = 1_000;
-
-/**
- * Bounds how much one run tells through this worker. Whoever writes to the namespace can start further runs: each is
- * bounded, not all of them together, or a flood of theirs would silence the alarms of the others.
- */
-class RunBound {
-  readonly #told = new Map<string, { readonly count: number; readonly at: number }>();
-
-  /** @throws RunbookError PRECONDITION_FAILED where this run told too much */
-  take(runId: string): void {
-    const now = performance.now();
-    const before = this.#told.get(runId);
-    const freed = before === undefined ? 0 : Math.floor((now - before.at) / ONE_MORE_MS);
-    const count = Math.max(0, (before?.count ?? 0) - freed);
-    if (count >= MOST_AT_ONCE)
-      throw new RunbookError('PRECONDITION_FAILED', 'This run told too much in a short time; nobody was told this.', {
-        observed: `${count} notifications`,
-        needed: `fewer than ${MOST_AT_ONCE}, of which one is forgotten each minute`,
-        next: 'Look at the run itself.',
-      });
-    // Put anew, so that the first of the map is the one that told nothing for longest.
-    this.#told.delete(runId);
-    this.#told.set(runId, { count: count + 1, at: before === undefined ? now : before.at + freed * ONE_MORE_MS });
-    const [oldest] = this.#told.keys();
-    if (this.#told.size > MOST_RUNS && oldest !== undefined) this.#told.delete(oldest);
-  }
+/** Posts to every target of the inventory that wants the event. Never fails because a target is down. */
+export async function notify(input: {
+  readonly deployment: string;
+  readonly notification: Notification;
+}): Promise<{ readonly told: number; readonly failed: readonly NotificationFailure[] }> {
+  const { deployment, notification } = input;
+  const { inventory, run, signal, log, notificationBound } = currentExecution();
+  const message = messageOf(inventory, deployment, notification, run);
+  const targets = findDeployment(inventory, deployment).notifications.filter((target) =>
+    target.events.includes(message.event),
+  );
+  if (targets.length > 0) notificationBound.take(run.rid);
+  const failed = await tellTargets(log, targets, message, signal);
+  return { told: targets.length - failed.length, failed };
 }

@@ -1,10 +1,18 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Logger } from 'pino';
-import type { NotificationFailure } from '../../src/contracts/activities';
 import { isRunbookError } from '../../src/errors';
 import type { NotificationTarget } from '../../src/inventory';
 import { send } from './notification-senders';
 import type { Message } from './notification-texts';
+
+/** A target that was not told. */
+export interface NotificationFailure {
+  /** Its name in the inventory. */
+  readonly target: string;
+  readonly kind: 'webhook' | 'slack' | 'pagerduty' | 'email';
+  /** In a few words, without address, key or answer. */
+  readonly why: string;
+}
 
 const TRIES = 2;
 const PAUSE_MS = 500;

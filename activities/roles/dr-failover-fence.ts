@@ -1,7 +1,7 @@
 import type { ChangeResult, FailoverActivities } from '../../src/contracts/activities';
 import { demandSameOutage } from '../approvals/approval-age';
 import { gateOf, verifyOperation } from '../approvals/authority';
-import { runHook } from '../hooks/run-hook';
+import { callHook } from '../hooks/run-hook';
 import { readKind } from '../joining/onboarding-read';
 import { identityOfLost } from '../plans/failover-plan';
 import { beforeSending } from '../read-act-confirm';
@@ -37,5 +37,5 @@ export async function fenceLostPrimary(
     const state = await readKind(access, 'dr', execution.signal);
     await demandSameOutage(inventory, execution.run, judged, state);
   });
-  return runHook(clusters, { deployment, hook: 'fence', from, to }, execution);
+  return callHook(clusters, { deployment, hook: 'fence', from, to }, execution);
 }

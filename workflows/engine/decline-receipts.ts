@@ -1,12 +1,12 @@
 import { workflowInfo } from '@temporalio/workflow';
-import type { RosterActivities } from '../../src/contracts/activities';
-import type { Declined } from '../../src/contracts/run-status';
+import type { DeclineVerdict } from '../../activities/approvals/people';
 import { nextOfDecline, withNext } from '../../src/contracts/receipts';
+import type { Declined } from '../../src/contracts/run-status';
 import type { InboxItem } from '../../src/contracts/signals';
 import type { RunState } from './run-state';
 
 /** What became of declines, one by one. */
-export type DeclineVerdicts = Awaited<ReturnType<RosterActivities['checkDeclines']>>['verdicts'];
+export type DeclineVerdicts = readonly DeclineVerdict[];
 
 /**
  * Gives each decline its receipt.

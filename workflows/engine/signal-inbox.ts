@@ -1,8 +1,8 @@
 import { defineSignal, defineUpdate, setDefaultSignalHandler, setHandler } from '@temporalio/workflow';
-import type { NumberedSignal } from '../../src/contracts/activities';
+import type { NumberedSignal } from '../../activities/ceremony/plain-shares';
 import { holdsKeyShare, textHoldsKeyShare } from '../../src/contracts/plain-shares';
-import type { InboxItem, SignalName, UpdateName } from '../../src/contracts/signals';
 import { SIGNALS, UPDATES, UPDATES_FROM, nameIn, unwrapDocument } from '../../src/contracts/signals';
+import type { InboxItem, SignalName, UpdateName } from '../../src/contracts/signals';
 
 /** Unknown signals that get a receipt of their own; the rest is only counted. */
 const UNKNOWN_RECEIPTS = 50;

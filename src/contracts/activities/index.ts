@@ -1,3 +1,21 @@
+import type { CeremonyHandle, CeremonyTarget, Envelope, EnvelopeVerdict, OperationTokenReference } from '../ceremony';
+import type { ClusterObservation, WalIndex } from '../observations';
+import type { Precondition } from '../plan';
+import type { Report, RunbookFindings } from '../report';
+import type { Finding, RunFact, RunOutcome } from '../run-facts';
+import type { DrFailoverInput, DrSwitchoverInput, ReplicationKind, TokenUse } from '../runbook-inputs';
+import type { Sealed } from '../sealed';
+import type { BatchTokenActivities } from './batch-tokens';
+import type { DecommissionActivities } from './decommission';
+import type { FailoverActivities } from './failover';
+import type { ExpectedFilter, FilterActivities, FilterChangeResult } from './filters';
+import type { ForeignAttemptActivities } from './foreign-attempts';
+import type { BetweenClusters, OfKind, OnCluster, SecondaryToken } from './inputs';
+import type { OnboardingActivities } from './onboarding';
+import type { PerformancePromotionActivities } from './performance-promotion';
+import type { ReadinessActivities } from './readiness';
+import type { RehearsalActivities } from './rehearsal';
+import type { RejoinActivities } from './rejoin';
 import type {
   BurstInLedger,
   ActivationTokenResult,
@@ -10,38 +28,16 @@ import type {
   MarkerResult,
   PathsFilterFacts,
   PathsFilterResult,
-  ProbeResult,
   ServiceReadyResult,
   SiteFacts,
   StreamingResult,
   SwitchoverRoute,
   TokenDisposal,
 } from './results';
-import type { FailoverActivities } from './failover';
-import type { RejoinActivities } from './rejoin';
-import type { OnboardingActivities } from './onboarding';
-import type { PerformancePromotionActivities } from './performance-promotion';
-import type { ExpectedFilter, FilterActivities, FilterChangeResult } from './filters';
-import type { DecommissionActivities } from './decommission';
-import type { TreeActivities } from './trees';
-import type { TokenActivities } from './tokens';
-import type { ForeignAttemptActivities } from './foreign-attempts';
-import type { TokenDisposalActivities } from './token-disposal';
-import type { ReadinessActivities } from './readiness';
-import type { NotificationActivities } from './notifications';
-import type { RehearsalActivities } from './rehearsal';
-import type { BatchTokenActivities } from './batch-tokens';
 import type { RosterActivities } from './roster';
-import type { PlainShareActivities } from './plain-shares';
-import type { BetweenClusters, OfKind, OnCluster, SecondaryToken } from './inputs';
-import type { CeremonyHandle, CeremonyTarget, Envelope, EnvelopeVerdict, OperationTokenReference } from '../ceremony';
-import type { ClusterObservation, WalIndex } from '../observations';
-import type { Precondition } from '../plan';
-import type { Report, RunbookFindings } from '../report';
-import type { Attested, Finding, RunFact, RunOutcome } from '../run-facts';
-import type { DrFailoverInput, DrSwitchoverInput, ReplicationKind, TokenUse } from '../runbook-inputs';
-import type { Sealed } from '../sealed';
-import type { ControlAction, DecisionAction } from '../signals';
+import type { TokenDisposalActivities } from './token-disposal';
+import type { TokenActivities } from './tokens';
+import type { TreeActivities } from './trees';
 
 export type * from './inputs';
 export type * from './results';
@@ -56,11 +52,9 @@ export type * from './tokens';
 export type * from './foreign-attempts';
 export type * from './token-disposal';
 export type * from './readiness';
-export type * from './notifications';
 export type * from './rehearsal';
 export type * from './batch-tokens';
 export type * from './roster';
-export type * from './plain-shares';
 
 /*
  * Every activity takes one object and gives one object. `step` says which step of the run it serves. Names only: no
@@ -88,8 +82,6 @@ export interface RunbookActivities
     ForeignAttemptActivities,
     TokenDisposalActivities,
     ReadinessActivities,
-    NotificationActivities,
-    PlainShareActivities,
     RehearsalActivities,
     BatchTokenActivities,
     RosterActivities {}
@@ -141,87 +133,6 @@ export interface SwitchoverActivities {
   describeRun(input: { readonly workflowId: string }): Promise<LockHolder>;
 
   // People
-  /**
-   * Verifies each document against the inventory and says whether the gate's policy is met. What people send is never
-   * in an input: `arrived` holds the numbers of the signals, whose content is read where it arrived, in the history.
-   */
-  checkApprovals(input: {
-    readonly deployment: string;
-    readonly gate: string;
-    readonly planDigest: string;
-    readonly requestedBy: string;
-    /** Numbers of those that counted before. */
-    readonly accepted: readonly number[];
-    readonly arrived: readonly number[];
-  }): Promise<{
-    readonly verdicts: readonly {
-      readonly arrival: number;
-      readonly accepted: boolean;
-      readonly code: string;
-      readonly text: string;
-      readonly by?: Attested;
-    }[];
-    readonly satisfied: boolean;
-    readonly rejectedBy?: Attested;
-    readonly approvedBy: readonly Attested[];
-    readonly missing: readonly string[];
-  }>;
-  /** As {@link checkApprovals}. */
-  checkDecisions(input: {
-    readonly deployment: string;
-    readonly parked: readonly {
-      readonly step: string;
-      readonly parkingNo: number;
-      readonly choices: readonly DecisionAction[];
-    }[];
-    readonly arrived: readonly number[];
-  }): Promise<{
-    readonly verdicts: readonly {
-      readonly arrival: number;
-      readonly accepted: boolean;
-      readonly code: string;
-      readonly text: string;
-      readonly by?: Attested;
-      readonly decision?: {
-        readonly step: string;
-        readonly parkingNo: number;
-        readonly action: DecisionAction;
-        readonly reason: string;
-        readonly rid: string;
-      };
-    }[];
-  }>;
-  /**
-   * As {@link checkApprovals}: orders to the whole run, all of one name. Of `takeOver` it also judges whether those who
-   * ordered it satisfy gate `promote`.
-   */
-  checkControls(input: {
-    readonly deployment: string;
-    readonly action: ControlAction;
-    readonly arrived: readonly number[];
-    /** Who ordered the take-over before. */
-    readonly before: readonly Attested[];
-    /** Who asked for the failover. */
-    readonly requestedBy?: string | undefined;
-  }): Promise<{
-    readonly verdicts: readonly {
-      readonly arrival: number;
-      readonly accepted: boolean;
-      readonly code: string;
-      readonly text: string;
-      readonly by?: Attested;
-      readonly control?: {
-        readonly reason: string;
-        readonly before?: string;
-        /** Tells documents apart: each counts once. Absent where the server's record attests the very signal, and of claims. */
-        readonly digest?: string;
-      };
-      /** Of an accepted `takeOver`: the input of the failover. */
-      readonly failover?: DrFailoverInput | undefined;
-    }[];
-    /** Of `takeOver`: who else must order it, in words, for gate `promote` to be satisfied; empty where it is. */
-    readonly missing: readonly string[];
-  }>;
   /** While no ceremony is under way: everything is refused, and a key share in plain text is still noticed. */
   checkUnaskedShares(input: {
     readonly deployment: string;
@@ -311,16 +222,6 @@ export interface SwitchoverActivities {
   }): Promise<{ readonly disposals: readonly TokenDisposal[]; readonly findings: readonly Finding[] }>;
 
   // Hooks of the inventory
-  /** `from`: the cluster that is or was primary; `to`: the one that clients are led to. Refuses every other hook. */
-  runHook(input: {
-    readonly deployment: string;
-    readonly hook: 'quiesce' | 'traffic' | 'release';
-    readonly from: string;
-    readonly to: string;
-  }): Promise<ChangeResult>;
-  /** The `dump` hook, which may run for hours: saves what `from` holds. */
-  awaitDump(input: { readonly deployment: string; readonly from: string; readonly to: string }): Promise<ChangeResult>;
-  probeService(input: { readonly deployment: string; readonly budgetMs?: number }): Promise<ProbeResult>;
 
   // Switchover
   /** `kind`: whose WAL index is told and waited for; `dr` where none is given. */

@@ -1,7 +1,6 @@
 import type { OperationTokenReference } from '../ceremony';
 import type { Finding } from '../run-facts';
 import type { DrReindexInput, MerkleCheckInput, TokenSource } from '../runbook-inputs';
-import type { WalSampling } from '../wal-samples';
 import type { OnCluster } from './inputs';
 import type { Assessment, Authority, ChangeResult } from './results';
 
@@ -67,14 +66,6 @@ export interface ReindexResult {
 
 /** Merkle checks and reindexing of a DR secondary (interface 4.1), and samples of the WAL. */
 export interface TreeActivities {
-  /**
-   * Takes samples of all clusters at once, `everyMs` from start to start. Never fails because a cluster does not answer.
-   */
-  sampleWal(input: {
-    readonly deployment: string;
-    readonly samples: number;
-    readonly everyMs: number;
-  }): Promise<WalSampling>;
   assessMerkleCheck(input: {
     readonly input: MerkleCheckInput;
     readonly ownFingerprint?: string | undefined;
