@@ -3,10 +3,10 @@
  * backticks: a command that is copied from there fails.
  */
 import ts from 'typescript';
-import { COMMANDS } from '../src/cli/command-table';
+import { SUMMARIES } from '../src/cli/command-table';
 import { readSources } from './support/source-graph';
 
-const NAMES = COMMANDS.flatMap((group) => group.names).join('|');
+const NAMES = Object.keys(SUMMARIES).join('|');
 /** A command of ours or of the service, a line of its configuration, an option, what a function made, a value to look up. */
 const COMMAND = new RegExp(
   `\\brunbook (?:${NAMES})\\b|\\bvault (?:operator|write|policy|token)\\b|\\benable_unauthenticated_access =|(?<=\\S\\s)--[a-z]|\\{command\\}|\\bWORKFLOW-ID\\b`,

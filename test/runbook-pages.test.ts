@@ -1,7 +1,7 @@
 /** Every runbook has a page that is true: it is linked, its JSON starts the runbook, and it names every field. */
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { inputFields } from '../src/cli/input-fields';
+import { inputFields } from '../src/cli/run-input';
 import { RUNBOOK_NAMES } from '../src/contracts/names';
 import { GATE_NAMES, OPERATION_GATES } from '../src/contracts/plan';
 import { RUNBOOK_INPUTS } from '../src/contracts/runbook-inputs';

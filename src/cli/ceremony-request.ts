@@ -14,10 +14,9 @@ import {
 } from '../documents';
 import type { CeremonyRequest, PinnedKey, PublicKeyEntry } from '../documents';
 import { notAKey, readPins } from '../keys';
-import { askAgain } from './ask-again';
 import type { CliContext } from './context';
-import { pinsPath } from './invitation';
-import { pinAfterComparing } from './pin-key';
+import { pinAfterComparing, pinsPath } from './invitation';
+import { askAgain } from './secret-input';
 import { oneLine, shellLine } from './text';
 
 /** What the holder says of himself and of what he trusts. */

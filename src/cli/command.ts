@@ -1,5 +1,6 @@
 import { Command } from 'commander';
 import type { CliContext } from './context';
+import { SUMMARIES } from './command-table';
 import type { ExitCode } from './exit-codes';
 import { jsonText } from './text';
 import type * as temporalModule from './temporal';
@@ -20,8 +21,12 @@ export interface CommandHost {
   finish(code: ExitCode): void;
 }
 
-/** A new command with the common options and examples under its help. */
-export function newCommand(name: string, summary: string, examples: readonly string[]): Command {
+/**
+ * A new command with the common options and examples under its help.
+ *
+ * @param summary of a command below another one; the table says it of the others.
+ */
+export function newCommand(name: string, examples: readonly string[], summary = SUMMARIES[name] ?? ''): Command {
   return new Command(name)
     .description(summary)
     .option('--json', 'print one JSON object instead of text')

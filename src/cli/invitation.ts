@@ -2,7 +2,11 @@ import { homedir } from 'node:os';
 import { join } from 'node:path';
 import type { Client } from '@temporalio/client';
 import { QUERIES } from '../contracts/signals';
+import { parsePublicKey, spokenFingerprint } from '../documents';
+import type { PinnedKey } from '../documents';
 import { RunbookError } from '../errors';
+import { addPin, notAKey, readPins } from '../keys';
+import type { CliContext } from './context';
 import { activityResults, fetchEvents } from './history';
 import type { RunReference } from './history';
 import { queryRun } from './run-view';
@@ -40,4 +44,45 @@ export async function fetchInvitation(client: Client, run: RunReference): Promis
 
 function hasInvitation(value: unknown): value is { readonly invitation: string } {
   return typeof value === 'object' && value !== null && 'invitation' in value && typeof value.invitation === 'string';
+}
+
+/** How a workers' key is called where a person gives no name of his own. */
+export const USUAL_ENVIRONMENT = 'production';
+
+/**
+ * Pins a workers' key, after the person compared its fingerprint: with an operator by voice, or with his own note.
+ *
+ * @param options.line `<kid>:<x>`, from anywhere: what counts is the fingerprint.
+ * @param options.compared the person said already that it is the right one.
+ * @throws RunbookError `INVALID_INPUT` where the line is no key, or the person does not confirm it.
+ */
+export async function pinAfterComparing(
+  context: CliContext,
+  options: {
+    readonly pinsFile: string;
+    readonly environment: string;
+    readonly line: string;
+    readonly compared?: boolean;
+  },
+): Promise<PinnedKey> {
+  const key = parsePublicKey(options.line.trim());
+  if (key === undefined) throw notAKey();
+  const pins = await readPins(options.pinsFile);
+  const known = pins.some(({ kid, environment }) => kid === key.kid && environment === options.environment);
+  // Nobody is called about a key that was compared before.
+  if (options.compared !== true && !known) {
+    const others = pins.filter(({ kid, environment }) => kid !== key.kid && environment === options.environment);
+    for (const { kid } of others)
+      context.err(`Pinned for "${options.environment}" so far: ${spokenFingerprint(kid)}. This is ANOTHER key.`);
+    context.err(`Fingerprint of the workers' key: ${spokenFingerprint(key.kid)}`);
+    const answer = await context.ask(
+      'Compare it with an operator by voice, or with your own note. Type "yes" if it is the same',
+    );
+    if (answer !== 'yes')
+      throw new RunbookError('INVALID_INPUT', 'Not confirmed; nothing was pinned.', {
+        needed: 'yes',
+        next: 'Is it another fingerprint than the one that you were told? Do not go on: call the operators, at a number that you know.',
+      });
+  }
+  return addPin(options.pinsFile, options.environment, options.line);
 }

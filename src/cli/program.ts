@@ -32,12 +32,12 @@ A switchover, by the people who do it:
 Exit codes: 0 done, 1 failed, 2 wrong command line, 3 refused, 4 not finished or no answer yet, 5 not found,
 6 the run ended otherwise (aborted, rolled back), 7 ready with warnings (readiness).`,
     );
-  const one = COMMANDS.find(({ names }) => names.some((name) => name === only));
+  const one = COMMANDS.find(({ summaries }) => only !== undefined && Object.hasOwn(summaries, only));
   if (only !== undefined && one === undefined) {
     for (const [name, summary] of Object.entries(SUMMARIES)) program.command(name).description(summary);
   } else {
     for (const { load } of one === undefined ? COMMANDS : [one])
-      for (const command of load(host)) program.addCommand(command);
+      for (const command of load().commands(host)) program.addCommand(command);
   }
   settle(program, host.context);
   return program;

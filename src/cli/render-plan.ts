@@ -1,7 +1,8 @@
 import { runbookPlan } from '../contracts/plan';
-import type { PlanDocument, RunbookPlan } from '../contracts/plan';
+import type { PlanDocument, Precondition, RunbookPlan } from '../contracts/plan';
+import type { Report } from '../contracts/report';
 import type { Finding } from '../contracts/run-facts';
-import { columns, inLines, jsonText, oneLine, said, terminalText } from './text';
+import { columns, inLines, jsonText, oneLine, said, terminalText, unmarked } from './text';
 
 /**
  * What an approver sees before the question: the plan in plain words, who asked and what is allowed first; its text as it is
@@ -11,7 +12,7 @@ export function approvalLines({ text, digest: given }: PlanDocument, gate: strin
   const content = inLines(parsed(text));
   const digest = oneLine(given);
   const plan = runbookPlan.safeParse(content);
-  if (plan.success) return planLines(plan.data, digest, gate);
+  if (plan.success) return gateLines(plan.data, digest, gate);
   return [
     `Gate "${gate}", plan ${digest}:`,
     `  Its text: ${content === undefined ? oneLine(text) : jsonText(content)}`,
@@ -35,7 +36,7 @@ function requester({ requestedBy }: { readonly requestedBy?: string | undefined 
   return requestedBy === undefined ? 'not told' : `${said(requestedBy)}, as the start of the run says, unverified`;
 }
 
-function planLines(plan: RunbookPlan, digest: string, gate: string): string[] {
+function gateLines(plan: RunbookPlan, digest: string, gate: string): string[] {
   const { clusters, operations, warnings, steps, choices } = plan;
   return [
     `Gate "${gate}" of ${plan.runbook}, deployment ${plan.deployment}, plan ${digest}`,
@@ -69,4 +70,43 @@ export function unsignedLines(findings: readonly Finding[]): string[] {
     'Not part of the plan, signed by nobody, and not covered by your approval. The run says:',
     ...told.flatMap(({ severity, text }) => terminalText(`${severity}: ${text}`, '  ')),
   ];
+}
+
+/** A plan as `runbook plan` prints it. */
+export function planLines(report: Pick<Report, 'plan' | 'preconditions' | 'runbook' | 'deployment'>): string[] {
+  const content = inLines(report.plan?.content);
+  const lines = ['Preconditions', ...preconditionLines(report.preconditions)];
+  const failed = report.preconditions.filter(({ verdict }) => verdict === 'fail').length;
+  if (content !== undefined) {
+    const { digest = '' } = report.plan ?? {};
+    lines.push(
+      '',
+      `Plan of ${content.runbook}, digest ${digest}`,
+      ...content.clusters.map(
+        ({ cluster, version, dr, performance }) => `  ${cluster} (${version}): DR ${dr}, performance ${performance}`,
+      ),
+      ...content.warnings.flatMap((warning) => terminalText(`Know this: ${warning}`, '  ')),
+    );
+    lines.push(...content.steps.flatMap((step, index) => terminalText(`${index + 1}. ${step}`, '  ')));
+  }
+  const verdict =
+    failed === 0
+      ? 'Nothing stands against it.'
+      : `${failed} precondition${failed === 1 ? ' stands' : 's stand'} against it; a run would be refused.`;
+  return [...lines, '', `${verdict} Nothing was changed.`];
+}
+
+/** Preconditions as columns: verdict, name, observed, needed. Below those that have one, who does what, with its command. */
+export function preconditionLines(preconditions: readonly Precondition[]): string[] {
+  const all = inLines(preconditions);
+  const rows = all.map((each) => [
+    `  ${each.verdict}`,
+    each.cluster === undefined ? each.name : `${each.name} (${each.cluster})`,
+    `observed ${unmarked(each.observed)}`,
+    `needed ${unmarked(each.needed)}`,
+  ]);
+  return columns(rows).flatMap((line, index) => {
+    const next = all[index]?.next;
+    return next === undefined ? [line] : [line, ...terminalText(next, '      ')];
+  });
 }

@@ -1,11 +1,12 @@
-import { stat } from 'node:fs/promises';
-import { RunbookError } from '../errors';
-import type { Secret } from '../secret';
-import { parseOperationToken } from '../documents';
-import { parseShare } from '../keys';
-import { askAgain } from './ask-again';
+import { mkdir, readFile, stat, writeFile } from 'node:fs/promises';
+import { dirname } from 'node:path';
+import { holdsKeyShare } from '../contracts/plain-shares';
+import { mayBeMistyped, parseOperationToken, parseShare, readHolderKey } from '../documents';
+import type { SigningKey } from '../documents';
+import { errnoOf, isRunbookError, RunbookError } from '../errors';
+import { Secret } from '../secret';
 import type { CliContext } from './context';
-import { readTextFile } from './run-input';
+import { printError } from './print-error';
 
 /** Where a key share may come from. Never from an argument: those are visible to every user of the machine. */
 export interface ShareOptions {
@@ -60,8 +61,118 @@ export async function readOperationToken(
 }
 
 /** A secret's file that others can read is a mistake, but not ours to refuse in the middle of a ceremony. */
-export async function warnAboutOpenFile(context: CliContext, path: string): Promise<void> {
+async function warnAboutOpenFile(context: CliContext, path: string): Promise<void> {
   const mode = (await stat(path).catch(() => undefined))?.mode;
   if (mode !== undefined && (mode & 0o077) !== 0)
     context.err(`Warning: other users of this machine may read ${path} (chmod 600).`);
+}
+
+/** Options of the commands that sign. */
+export interface SigningOptions {
+  readonly keyFile?: string;
+  readonly passphraseFile?: string;
+}
+
+/**
+ * Opens the person's signing key, where one is given by option or `RUNBOOKS_KEY_FILE`. The passphrase comes from a file or a hidden prompt, never from
+ * an argument. A person at a terminal may mistype it twice.
+ *
+ * @throws RunbookError `DOCUMENT_INVALID` for a wrong passphrase, `NOT_FOUND` for a missing file.
+ */
+export async function signingKey(context: CliContext, options: SigningOptions): Promise<SigningKey | undefined> {
+  const { passphraseFile } = options;
+  const keyFile = options.keyFile ?? (context.env['RUNBOOKS_KEY_FILE'] || undefined);
+  if (keyFile === undefined) {
+    if (passphraseFile === undefined) return undefined;
+    throw new RunbookError('INVALID_INPUT', 'A passphrase without a key: --key-file is missing.', {
+      next: 'Give the same command with --key-file, or without --passphrase-file where the inventory lists no key of yours.',
+    });
+  }
+  const file = await readTextFile(keyFile);
+  if (passphraseFile !== undefined) return readHolderKey(file, passphraseOf(await readTextFile(passphraseFile)));
+  const ask = async () => {
+    const passphrase = passphraseOf(await context.askHidden('Passphrase of the signing key'));
+    context.err('Opening the key: this takes a second or more.');
+    // It holds the program up: an impatient person types the next answer, which must not be shown.
+    return context.quietly(() => readHolderKey(file, passphrase));
+  };
+  return askAgain(context, ask, mayBeMistyped);
+}
+
+function passphraseOf(text: string): Secret<'passphrase'> {
+  return new Secret('passphrase', text.trim());
+}
+
+const TRIES = 3;
+
+/**
+ * Asks a person up to three times, where he may have mistyped. Where no person is asked, the first answer counts.
+ *
+ * @param mistyped whether another answer may do
+ * @throws the error of the last answer
+ */
+export async function askAgain<T>(
+  context: CliContext,
+  ask: () => Promise<T>,
+  mistyped: (error: RunbookError) => boolean,
+): Promise<T> {
+  for (let tries = 1; ; tries += 1) {
+    try {
+      return await ask();
+    } catch (error) {
+      if (!context.interactive || !isRunbookError(error) || !mistyped(error) || tries === TRIES) throw error;
+      printError(context, error, { json: false, debug: false });
+      context.err(`Again (${tries + 1} of ${TRIES}); Ctrl-C ends it.`);
+    }
+  }
+}
+
+/** @throws RunbookError `NOT_FOUND`, naming the file. */
+export async function readTextFile(path: string): Promise<string> {
+  try {
+    return await readFile(path, 'utf8');
+  } catch (error) {
+    const reason = errnoOf(error) ?? 'unknown reason';
+    throw new RunbookError('NOT_FOUND', `The file ${path} cannot be read (${reason}).`, {
+      needed: 'a file that is there, and that you may read',
+      next: 'Correct the path, or the rights of the file, and give the same command again.',
+    });
+  }
+}
+
+/** @throws RunbookError `INVALID_INPUT` where the file exists: a key is never overwritten. */
+export async function writeSecretFile(path: string, content: string): Promise<void> {
+  await mkdir(dirname(path), { recursive: true });
+  try {
+    await writeFile(path, content, { mode: 0o600, flag: 'wx' });
+  } catch (error) {
+    if (errnoOf(error) !== 'EEXIST') throw error;
+    throw existing(path);
+  }
+}
+
+/** @throws RunbookError `INVALID_INPUT` where the file exists, before anything is asked for. */
+export async function refuseExisting(path: string): Promise<void> {
+  if ((await stat(path).catch(() => undefined)) !== undefined) throw existing(path);
+}
+
+function existing(path: string): RunbookError {
+  return new RunbookError('INVALID_INPUT', `The file ${path} exists; a key is never overwritten.`, {
+    needed: 'the path of a new file',
+    next: 'Give another path, or move the old file away where it is not needed any more.',
+  });
+}
+
+/**
+ * What people send is recorded for ever where many can read it: what seems to be a key share does not leave this machine
+ * in plain text.
+ *
+ * @throws RunbookError `PLAIN_TEXT_SHARE`. Nothing of it is repeated.
+ */
+export function refusePlainShare(input: unknown): void {
+  if (!holdsKeyShare(input)) return;
+  throw new RunbookError('PLAIN_TEXT_SHARE', 'This seems to hold a key share in plain text. Nothing was sent.', {
+    needed: 'a text without key shares',
+    next: 'A key share is given by "runbook share" alone, which encrypts it. It stands in the history of your shell now: remove it there.',
+  });
 }

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { COMMANDS, SUMMARIES } from '../../src/cli/command-table';
+import { SUMMARIES } from '../../src/cli/command-table';
 import { EXIT } from '../../src/cli/exit-codes';
 import { buildProgram } from '../../src/cli/program';
 import type { CliContext } from '../../src/cli/context';
@@ -27,9 +27,7 @@ describe('docs/cli.md', () => {
         ? [command.name()]
         : command.commands.map((sub) => `${command.name()} ${sub.name()}`),
     );
-    expect(new Set(program.commands.map((command) => command.name()))).toEqual(
-      new Set(COMMANDS.flatMap((group) => group.names)),
-    );
+    expect(new Set(program.commands.map((command) => command.name()))).toEqual(new Set(Object.keys(SUMMARIES)));
     for (const name of names) expect(text).toContain(`\`${name}`);
     // The help says this without loading the commands.
     expect(SUMMARIES).toEqual(Object.fromEntries(program.commands.map((each) => [each.name(), each.description()])));

@@ -59,22 +59,12 @@ describe('a receipt', () => {
 
 /** Where a holder's refusals are made. `documents.ts` is read by the workers, too: its callers add the next step. */
 const FOLDERS = ['src/documents', 'src/holder-page'];
-const COMMANDS = ['share', 'decline', 'invitation', 'keys', 'holder-page'];
-const HELPERS = [
-  'asked',
-  'ask-again',
-  'holder-key',
-  'invitation',
-  'pin-key',
-  'plain-share',
-  'secret-file',
-  'secret-input',
-];
+const COMMANDS = ['share', 'statements', 'keys', 'holder-page'];
+const HELPERS = ['ceremony-request', 'invitation', 'secret-input', 'signals'];
 const FILES = [
   ...FOLDERS.flatMap((folder) => readdirSync(join(projectRoot(), folder)).map((name) => `${folder}/${name}`)),
   ...COMMANDS.map((name) => `src/cli/commands/${name}.ts`),
   ...HELPERS.map((name) => `src/cli/${name}.ts`),
-  'src/cli/send-signal.ts',
   'src/keys/pins.ts',
 ].filter((file) => file.endsWith('.ts') && file !== 'src/documents/documents.ts');
 

@@ -1,5 +1,5 @@
 /** What `runbook runbooks` and the options of `start` say of the inputs is what the schemas say. */
-import { inputFields } from '../../src/cli/input-fields';
+import { inputFields } from '../../src/cli/run-input';
 import { RUNBOOK_NAMES } from '../../src/contracts/names';
 import { RUNBOOK_INPUTS } from '../../src/contracts/runbook-inputs';
 import { cli } from './support';

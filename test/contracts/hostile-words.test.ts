@@ -5,10 +5,9 @@
 import { messageOf, plainText } from '../../activities/notifications/notification-texts';
 import { requestLines } from '../../src/cli/ceremony-request';
 import { readinessText } from '../../src/cli/commands/readiness';
-import { planLines } from '../../src/cli/commands/start';
 import { errorLines } from '../../src/cli/print-error';
 import { Progress } from '../../src/cli/progress';
-import { approvalLines } from '../../src/cli/render-plan';
+import { approvalLines, planLines } from '../../src/cli/render-plan';
 import { wrapped } from '../../src/cli/text';
 import { summaryLines } from '../../src/cli/render-report';
 import { receiptLines, statusLines, waitingLines } from '../../src/cli/render-status';

@@ -1,5 +1,5 @@
 /** As `test/workflows/flood.test.ts`, with as many signals as the server takes: the worker process lives (it aborted). */
-import { sendSignal } from '../../src/cli/send-signal';
+import { sendSignal } from '../../src/cli/signals';
 import { approvalOf } from '../support/people';
 import { Scenario } from '../support/scenario';
 import { temporalServer } from '../support/temporal-server';

@@ -2,7 +2,7 @@
  * Somebody who may only signal floods a run: the worker lives, people are warned, what is looked at is bounded, and
  * approvers are still heard. As many signals as the server takes: `test/long/flood.test.ts`.
  */
-import { sendSignal } from '../../src/cli/send-signal';
+import { sendSignal } from '../../src/cli/signals';
 import { LANE_TEST_MS } from '../support/lane';
 import { approvalOf } from '../support/people';
 import { Scenario } from '../support/scenario';

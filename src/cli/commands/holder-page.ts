@@ -9,6 +9,8 @@ import { notAKey } from '../../keys';
 import { newCommand, printResult } from '../command';
 import type { CommandHost, CommonOptions } from '../command';
 
+export const commands = (host: CommandHost): Command[] => [holderPageCommand(host)];
+
 /** Where the build puts the page, from the project's root. */
 const BUILT_PAGE = join('dist', 'holder-page.html');
 
@@ -23,16 +25,12 @@ interface PageOptions extends CommonOptions {
 const collect = (value: string, before: readonly string[]): readonly string[] => [...before, value];
 
 /** `runbook holder-page`: writes the holder's page, for a holder who has only a browser. */
-export function holderPageCommand({ context }: CommandHost): Command {
-  return newCommand(
-    'holder-page',
-    "write the holder's page: one HTML file that needs no network, to be saved beforehand",
-    [
-      'runbook holder-page --output holder-page.html --key KID:KEY   (trusts the workers with this key and no others)',
-      'runbook holder-page --output holder-page.html --key KID:KEY --environment production --holder ada',
-      'runbook holder-page --output holder-page.html   (as published: the holder gives his noted fingerprint each time)',
-    ],
-  )
+function holderPageCommand({ context }: CommandHost): Command {
+  return newCommand('holder-page', [
+    'runbook holder-page --output holder-page.html --key KID:KEY   (trusts the workers with this key and no others)',
+    'runbook holder-page --output holder-page.html --key KID:KEY --environment production --holder ada',
+    'runbook holder-page --output holder-page.html   (as published: the holder gives his noted fingerprint each time)',
+  ])
     .requiredOption('--output <file>', 'the file to write')
     .option(
       '--key <key>',

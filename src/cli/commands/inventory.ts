@@ -6,12 +6,15 @@ import { inventoryPath } from '../../worker/settings';
 import { newCommand, printResult } from '../command';
 import type { CommandHost, CommonOptions } from '../command';
 
+export const commands = (host: CommandHost): Command[] => [inventoryCommand(host)];
+
 /** `runbook inventory check`: every mistake with its line; what was understood where there is none. */
-export function inventoryCommand({ context }: CommandHost): Command {
-  const check = newCommand('check', 'check an inventory file; names every mistake with its line', [
-    'runbook inventory check inventory.yaml',
-    'runbook inventory check   (the file of RUNBOOKS_INVENTORY)',
-  ])
+function inventoryCommand({ context }: CommandHost): Command {
+  const check = newCommand(
+    'check',
+    ['runbook inventory check inventory.yaml', 'runbook inventory check   (the file of RUNBOOKS_INVENTORY)'],
+    'check an inventory file; names every mistake with its line',
+  )
     .argument('[file]', 'default: RUNBOOKS_INVENTORY')
     .action(async (file: string | undefined, options: CommonOptions) => {
       const inventory = await loadInventory(file ?? inventoryPath(context.env));

@@ -15,18 +15,18 @@ import {
 import { newCommand, printResult } from '../command';
 import type { CommandHost, CommonOptions } from '../command';
 import type { CliContext } from '../context';
-import { pinsPath } from '../invitation';
-import { pinAfterComparing, USUAL_ENVIRONMENT } from '../pin-key';
-import { readTextFile } from '../run-input';
-import { refuseExisting, writeSecretFile } from '../secret-file';
+import { pinAfterComparing, pinsPath, USUAL_ENVIRONMENT } from '../invitation';
+import { readTextFile, refuseExisting, writeSecretFile } from '../secret-input';
 import { shellLine } from '../text';
+
+export const commands = (host: CommandHost): Command[] => [keysCommand(host)];
 
 const SHORTEST_PASSPHRASE = 16;
 /** One group of a made passphrase. */
 const LAST_CHARACTERS = 5;
 
 /** `runbook keys ...`: keys of people, workers and sealed values. */
-export function keysCommand(host: CommandHost): Command {
+function keysCommand(host: CommandHost): Command {
   return new Command('keys')
     .description('keys of people and workers')
     .addCommand(initCommand(host))
@@ -47,11 +47,15 @@ interface InitOptions extends CommonOptions {
 }
 
 function initCommand({ context }: CommandHost): Command {
-  return newCommand('init', "make a person's signing key, and pin the workers' key: all that a holder needs, once", [
-    'runbook keys init --output ~/ada.key --workers-key KID:KEY',
-    'runbook keys init --output ~/ada.key   (without pinning; "runbook keys trust" does it later)',
-    'runbook keys init --output ~/ada.key --own-passphrase   (asks for a passphrase instead of making one)',
-  ])
+  return newCommand(
+    'init',
+    [
+      'runbook keys init --output ~/ada.key --workers-key KID:KEY',
+      'runbook keys init --output ~/ada.key   (without pinning; "runbook keys trust" does it later)',
+      'runbook keys init --output ~/ada.key --own-passphrase   (asks for a passphrase instead of making one)',
+    ],
+    "make a person's signing key, and pin the workers' key: all that a holder needs, once",
+  )
     .requiredOption('--output <file>', 'the new key file (age, protected by a passphrase; never overwritten)')
     .option('--own-passphrase', 'ask for the passphrase (default: make one, and print it once on standard error)')
     .option('--passphrase-file <file>', 'read the passphrase from a file')
@@ -137,9 +141,11 @@ interface TrustOptions extends CommonOptions {
 }
 
 function trustCommand({ context }: CommandHost): Command {
-  return newCommand('trust', "pin the workers' public key on this machine, after comparing its fingerprint by voice", [
-    'runbook keys trust production KID:KEY',
-  ])
+  return newCommand(
+    'trust',
+    ['runbook keys trust production KID:KEY'],
+    "pin the workers' public key on this machine, after comparing its fingerprint by voice",
+  )
     .argument('<environment>', 'what you call the environment, for example production')
     .argument('<key>', 'the line that "runbook keys workers" printed: <kid>:<x>')
     .option('--pins <file>', 'file of pinned keys (default: RUNBOOKS_PINS, ~/.config/replication-runbooks/pins.json)')
@@ -167,9 +173,11 @@ function trustCommand({ context }: CommandHost): Command {
 }
 
 function distrustCommand({ context }: CommandHost): Command {
-  return newCommand('distrust', "give up a pinned workers' key on this machine", [
-    'runbook keys distrust "1f0a 22c4 ..."',
-  ])
+  return newCommand(
+    'distrust',
+    ['runbook keys distrust "1f0a 22c4 ..."'],
+    "give up a pinned workers' key on this machine",
+  )
     .argument('<fingerprint>', 'as "runbook keys trust" showed it; or the kid')
     .option('--pins <file>', 'file of pinned keys (default: RUNBOOKS_PINS, ~/.config/replication-runbooks/pins.json)')
     .action(async (text: string, options: CommonOptions & { readonly pins?: string }) => {
@@ -193,9 +201,11 @@ function distrustCommand({ context }: CommandHost): Command {
 }
 
 function workersCommand({ context }: CommandHost): Command {
-  return newCommand('workers', "make the workers' signing key file; prints the public key that holders pin", [
-    'runbook keys workers --output /etc/replication-runbooks/workers.key',
-  ])
+  return newCommand(
+    'workers',
+    ['runbook keys workers --output /etc/replication-runbooks/workers.key'],
+    "make the workers' signing key file; prints the public key that holders pin",
+  )
     .requiredOption(
       '--output <file>',
       'the new key file (mode 0600; never overwritten), for "workers.signingKey" in the inventory',
@@ -217,9 +227,11 @@ function workersCommand({ context }: CommandHost): Command {
 }
 
 function sealCommand({ context }: CommandHost): Command {
-  return newCommand('seal', 'make an entry for RUNBOOKS_SEAL_KEYS, written to a file and never printed', [
-    'runbook keys seal --output /etc/replication-runbooks/seal-keys   (use it as RUNBOOKS_SEAL_KEYS_FILE)',
-  ])
+  return newCommand(
+    'seal',
+    ['runbook keys seal --output /etc/replication-runbooks/seal-keys   (use it as RUNBOOKS_SEAL_KEYS_FILE)'],
+    'make an entry for RUNBOOKS_SEAL_KEYS, written to a file and never printed',
+  )
     .requiredOption('--output <file>', 'the new file (mode 0600; never overwritten)')
     .option('--kid <name>', 'name of the entry (default: random)')
     .action(async (options: CommonOptions & { readonly output: string; readonly kid?: string }) => {

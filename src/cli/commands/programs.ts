@@ -9,11 +9,15 @@ import { newCommand } from '../command';
 import type { CommandHost, CommonOptions } from '../command';
 import type { CliContext } from '../context';
 
+export const commands = (host: CommandHost): Command[] => [
+  workerCommand(host),
+  simulatorCommand(host),
+  devCommand(host),
+];
+
 /** `runbook worker`: serves the task queues until Ctrl-C or SIGTERM. */
-export function workerCommand({ context }: CommandHost): Command {
-  return newCommand('worker', 'run workflows and activities until Ctrl-C; settings from the environment', [
-    'RUNBOOKS_INVENTORY=inventory.yaml RUNBOOKS_SEAL_KEYS_FILE=seal-keys runbook worker',
-  ])
+function workerCommand({ context }: CommandHost): Command {
+  return newCommand('worker', ['RUNBOOKS_INVENTORY=inventory.yaml RUNBOOKS_SEAL_KEYS_FILE=seal-keys runbook worker'])
     .option(
       '--ignore-replay-failures',
       'start although an open run that holds a lock does not fit this version (RUNBOOKS_IGNORE_REPLAY_FAILURES=yes)',
@@ -36,10 +40,8 @@ interface SimulatorOptions extends CommonOptions {
 }
 
 /** `runbook simulator`: the simulated service from a topology file. */
-export function simulatorCommand({ context }: CommandHost): Command {
-  return newCommand('simulator', 'run the simulated service from a topology file until Ctrl-C', [
-    'runbook simulator topology.yaml --state-file simulator.json',
-  ])
+function simulatorCommand({ context }: CommandHost): Command {
+  return newCommand('simulator', ['runbook simulator topology.yaml --state-file simulator.json'])
     .argument('<topology>', 'topology file (YAML)')
     .requiredOption(
       '--state-file <file>',
@@ -57,10 +59,8 @@ export function simulatorCommand({ context }: CommandHost): Command {
 }
 
 /** `runbook dev`: Temporal dev server, simulated deployment and worker in one command. */
-export function devCommand({ context }: CommandHost): Command {
-  return newCommand('dev', 'Temporal dev server, simulated deployment "payments" and worker, until Ctrl-C', [
-    'runbook dev',
-  ])
+function devCommand({ context }: CommandHost): Command {
+  return newCommand('dev', ['runbook dev'])
     .option('--reports <directory>', 'where reports go', 'reports')
     .action(async (options: CommonOptions & { readonly reports: string }) => {
       const say = (line: string): void => context.err(line);

@@ -14,14 +14,16 @@ import { buildInput } from '../run-input';
 import type { TemporalSession } from '../temporal';
 import { columns, inLines, shellLine, unmarked } from '../text';
 
+export const commands = (host: CommandHost): Command[] => [readinessCommand(host)];
+
 interface ReadinessOptions extends ServerOptions {
   readonly about?: 'switchover' | 'failover';
   readonly timeout: number;
 }
 
 /** `runbook readiness`: starts the check, waits for it, and prints its points; the exit code tells the verdict. */
-export function readinessCommand(host: CommandHost): Command {
-  const command = newCommand('readiness', 'would a switchover and a failover start now? Changes nothing', [
+function readinessCommand(host: CommandHost): Command {
+  const command = newCommand('readiness', [
     'runbook readiness payments',
     'runbook readiness payments --about failover --json',
   ])

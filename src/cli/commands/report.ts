@@ -8,6 +8,8 @@ import { describe } from '../run-view';
 import { jsonText } from '../text';
 import { readReport } from './watch';
 
+export const commands = (host: CommandHost): Command[] => [reportCommand(host)];
+
 interface ReportOptions extends ServerOptions {
   readonly runId?: string;
   readonly format?: string;
@@ -21,16 +23,12 @@ const RENDERERS: Readonly<Record<string, (report: Report) => string>> = {
 };
 
 /** `runbook report`: what a run did, from its history alone; works for running and terminated runs too. */
-export function reportCommand(host: CommandHost): Command {
-  const command = newCommand(
-    'report',
-    'what a run did, from its history alone; also for runs that are open or were terminated',
-    [
-      'runbook report deployment:payments',
-      'runbook report deployment:payments --format html > report.html',
-      'runbook report deployment:payments --output reports   (JSON, Markdown and HTML files)',
-    ],
-  )
+function reportCommand(host: CommandHost): Command {
+  const command = newCommand('report', [
+    'runbook report deployment:payments',
+    'runbook report deployment:payments --format html > report.html',
+    'runbook report deployment:payments --output reports   (JSON, Markdown and HTML files)',
+  ])
     .argument('<workflowId>')
     .option('--run-id <id>', 'an earlier run of this Workflow ID (default: the newest)')
     .option('--format <format>', 'md, html or json (default: md; json with --json)')

@@ -3,16 +3,14 @@ import { RUNBOOK_NAMES } from '../../contracts/names';
 import { RUNBOOK_PURPOSES } from '../../contracts/runbook-purposes';
 import { newCommand, printResult } from '../command';
 import type { CommandHost, CommonOptions } from '../command';
-import { inputFields } from '../input-fields';
-import { runbookName } from '../run-input';
+import { inputFields, runbookName } from '../run-input';
 import { columns } from '../text';
 
+export const commands = (host: CommandHost): Command[] => [runbooksCommand(host)];
+
 /** `runbook runbooks`: what there is, and the fields of one runbook's input. Needs no server. */
-export function runbooksCommand({ context }: CommandHost): Command {
-  return newCommand('runbooks', 'the runbooks, or the input fields of one', [
-    'runbook runbooks',
-    'runbook runbooks drFailover',
-  ])
+function runbooksCommand({ context }: CommandHost): Command {
+  return newCommand('runbooks', ['runbook runbooks', 'runbook runbooks drFailover'])
     .argument('[runbook]', 'one of them: prints every field of its input')
     .action((name: string | undefined, options: CommonOptions) => {
       if (name === undefined) {

@@ -8,6 +8,8 @@ import { statusLines } from '../render-status';
 import { readRunView } from '../run-view';
 import { columns } from '../text';
 
+export const commands = (host: CommandHost): Command[] => [listCommand(host), statusCommand(host)];
+
 /** A line of `runbook list`. */
 interface ListedRun {
   readonly workflowId: string;
@@ -20,11 +22,8 @@ interface ListedRun {
 }
 
 /** `runbook list`: the newest runs of the namespace. */
-export function listCommand(host: CommandHost): Command {
-  const command = newCommand('list', 'the runs of this namespace, newest first', [
-    'runbook list',
-    'runbook list --open --json',
-  ])
+function listCommand(host: CommandHost): Command {
+  const command = newCommand('list', ['runbook list', 'runbook list --open --json'])
     .option('--open', 'only runs that have not ended')
     .option('--limit <number>', 'at most so many', '30');
   return withServerOptions(command).action(async (options: ServerOptions & { open?: boolean; limit: string }) => {
@@ -64,8 +63,8 @@ function textMember<K extends string>(memo: Record<string, unknown> | undefined,
 }
 
 /** `runbook status`: what a run does, what it waits for, and the exact command for each missing person. */
-export function statusCommand(host: CommandHost): Command {
-  const command = newCommand('status', 'what a run does and waits for; answers within seconds, also without a worker', [
+function statusCommand(host: CommandHost): Command {
+  const command = newCommand('status', [
     'runbook status deployment:payments',
     'runbook status deployment:payments --json',
   ])

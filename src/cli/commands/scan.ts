@@ -6,11 +6,13 @@ import type { CommandHost, ServerOptions } from '../command';
 import type { CliContext } from '../context';
 import { EXIT } from '../exit-codes';
 import { fetchEvents } from '../history';
-import { readTextFile } from '../run-input';
+import { readTextFile } from '../secret-input';
 import { canary } from '../scan/canary';
 import type { Canary } from '../scan/canary';
 import { SecretSearch } from '../scan/search';
 import { columns } from '../text';
+
+export const commands = (host: CommandHost): Command[] => [scanCommand(host)];
 
 interface ScanOptions extends ServerOptions {
   readonly runId?: string;
@@ -20,8 +22,8 @@ interface ScanOptions extends ServerOptions {
 }
 
 /** `runbook scan`: searches a run's history, and files, for given secrets and for what looks like one. */
-export function scanCommand(host: CommandHost): Command {
-  const command = newCommand('scan', 'search a history, and files, for secrets; proves presence, never absence', [
+function scanCommand(host: CommandHost): Command {
+  const command = newCommand('scan', [
     'runbook scan deployment:payments',
     'runbook scan deployment:payments --canary-file secrets.txt --files worker.log reports/*.json',
     'runbook scan deployment:payments --canary-prompt   (a secret to look for, typed unseen)',

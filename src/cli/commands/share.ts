@@ -2,25 +2,36 @@ import { writeFile } from 'node:fs/promises';
 import type { Command } from 'commander';
 import { SIGNALS } from '../../contracts/signals';
 import { RunbookError, isRunbookError } from '../../errors';
-import { answerRequest, answerWithToken, envelopeInput, readEnvelopeText } from '../../documents';
+import {
+  answerRequest,
+  answerWithToken,
+  envelopeInput,
+  formatPublicKey,
+  namedSigner,
+  readEnvelopeText,
+  spokenFingerprint,
+} from '../../documents';
 import type { CeremonyRequest } from '../../documents';
 import { readAndConfirm } from '../ceremony-request';
-import { newCommand, withServerOptions, withSession } from '../command';
-import type { CommandHost } from '../command';
+import { readPins } from '../../keys';
+import { newCommand, printResult, withServerOptions, withSession } from '../command';
+import type { CommandHost, ServerOptions } from '../command';
 import type { CliContext } from '../context';
-import { PRINT_OPTION, giveSignal } from '../give-signal';
-import type { GivingOptions } from '../give-signal';
-import { signingKey } from '../holder-key';
-import type { SigningOptions } from '../holder-key';
-import { fetchInvitation } from '../invitation';
-import { USUAL_ENVIRONMENT } from '../pin-key';
+import { fetchInvitation, pinsPath, USUAL_ENVIRONMENT } from '../invitation';
 import { programVersion } from '../program-version';
-import { readTextFile } from '../run-input';
-import { readOperationToken, readShare } from '../secret-input';
+import { readOperationToken, readShare, readTextFile, signingKey } from '../secret-input';
 import type { ShareOptions, TokenOptions } from '../secret-input';
+import { PRINT_OPTION, giveSignal } from '../signals';
+import type { StatementOptions } from '../signals';
 import { jsonText, shellLine } from '../text';
 
-interface ShareCommandOptions extends GivingOptions, SigningOptions, ShareOptions, TokenOptions {
+export const commands = (host: CommandHost): Command[] => [
+  shareCommand(host),
+  provideTokenCommand(host),
+  invitationCommand(host),
+];
+
+interface ShareCommandOptions extends StatementOptions, ShareOptions, TokenOptions {
   readonly holder?: string;
   readonly invitationFile?: string;
   readonly workersKey?: string;
@@ -36,39 +47,31 @@ interface ShareCommandOptions extends GivingOptions, SigningOptions, ShareOption
 type Gives = 'share' | 'provide-token';
 
 /** `runbook share`: checks the invitation, shows it, encrypts the holder's key share to it, and sends it. */
-export function shareCommand(host: CommandHost): Command {
-  const command = newCommand(
-    'share',
-    'give your key share to a run that asks for it; it leaves this machine encrypted only',
-    [
-      'runbook share deployment:payments --holder ada',
-      "runbook share deployment:payments --holder ada --workers-key KID:KEY   (the first time: pins the workers' key)",
-      'runbook share deployment:payments --holder ada --key-file ~/ada.key   (signed, where the inventory lists your key)',
-      'runbook share deployment:payments --holder ada --print   (prints one line to paste as signal "share" in the Web UI)',
-      'runbook share deployment:payments --holder ada --share-file share.txt --confirm west   (for scripts)',
-      'offline, without any connection, from what "runbook invitation" wrote:',
-      'runbook share deployment:payments --holder ada --invitation-file invitation.txt --output ada.envelope',
-      'and whoever has a connection sends it:',
-      'runbook share deployment:payments --envelope-file ada.envelope',
-    ],
-  )
+function shareCommand(host: CommandHost): Command {
+  const command = newCommand('share', [
+    'runbook share deployment:payments --holder ada',
+    "runbook share deployment:payments --holder ada --workers-key KID:KEY   (the first time: pins the workers' key)",
+    'runbook share deployment:payments --holder ada --key-file ~/ada.key   (signed, where the inventory lists your key)',
+    'runbook share deployment:payments --holder ada --print   (prints one line to paste as signal "share" in the Web UI)',
+    'runbook share deployment:payments --holder ada --share-file share.txt --confirm west   (for scripts)',
+    'offline, without any connection, from what "runbook invitation" wrote:',
+    'runbook share deployment:payments --holder ada --invitation-file invitation.txt --output ada.envelope',
+    'and whoever has a connection sends it:',
+    'runbook share deployment:payments --envelope-file ada.envelope',
+  ])
     .option('--share-file <file>', 'read the key share from a file (default: hidden prompt)')
     .option('--share-stdin', 'read the key share from standard input');
   return givingCommand(host, command, 'share');
 }
 
 /** `runbook provide-token`: as `share`, for an operation token that people generated with the service's command line. */
-export function provideTokenCommand(host: CommandHost): Command {
-  const command = newCommand(
-    'provide-token',
-    'give a run the operation token that people generated themselves; it leaves this machine encrypted only',
-    [
-      'runbook provide-token deployment:payments --holder ada   (asks for the cluster and, hidden, for the token)',
-      'runbook provide-token deployment:payments --holder ada --key-file ~/ada.key   (signed, where the inventory lists your key)',
-      'runbook provide-token deployment:payments --holder ada --token-file token.txt --confirm west   (for scripts)',
-      'runbook provide-token deployment:payments --holder ada --print   (one line to paste as signal "share" in the Web UI)',
-    ],
-  )
+function provideTokenCommand(host: CommandHost): Command {
+  const command = newCommand('provide-token', [
+    'runbook provide-token deployment:payments --holder ada   (asks for the cluster and, hidden, for the token)',
+    'runbook provide-token deployment:payments --holder ada --key-file ~/ada.key   (signed, where the inventory lists your key)',
+    'runbook provide-token deployment:payments --holder ada --token-file token.txt --confirm west   (for scripts)',
+    'runbook provide-token deployment:payments --holder ada --print   (one line to paste as signal "share" in the Web UI)',
+  ])
     .option('--token-file <file>', 'read the token from a file (default: hidden prompt)')
     .option('--token-stdin', 'read the token from standard input');
   return givingCommand(host, command, 'provide-token');
@@ -207,4 +210,42 @@ function again(gives: Gives, workflowId: string, options: ShareCommandOptions): 
     ...option('--output', options.output),
     ...(print === true ? ['--print'] : []),
   );
+}
+
+interface InvitationOptions extends ServerOptions {
+  readonly output?: string;
+  readonly pins?: string;
+}
+
+/**
+ * `runbook invitation`: the invitation of a run as a text to hand on, for holders who work offline or have only a browser.
+ * Nothing in it is secret. Where this machine has the signer's key pinned, its public key goes along: a holder who has
+ * only noted the fingerprint needs it.
+ */
+function invitationCommand(host: CommandHost): Command {
+  const command = newCommand('invitation', [
+    'runbook invitation deployment:payments',
+    'runbook invitation deployment:payments --output invitation.txt',
+  ])
+    .argument('<workflowId>', 'the run that asks for key shares')
+    .option('--output <file>', 'write it to a file instead of printing it')
+    .option('--pins <file>', "pinned workers' keys (default: RUNBOOKS_PINS, ~/.config/replication-runbooks/pins.json)");
+  return withServerOptions(command).action(async (workflowId: string, options: InvitationOptions) => {
+    const { context } = host;
+    await withSession(context, options, async ({ client }) => {
+      const invitation = await fetchInvitation(client, { workflowId });
+      const signer = namedSigner(invitation);
+      const key = (await readPins(pinsPath(context.env, options.pins))).find(({ kid }) => kid === signer);
+      const text = [invitation, ...(key === undefined ? [] : [formatPublicKey(key)])];
+      if (options.output !== undefined) await writeFile(options.output, `${text.join('\n')}\n`);
+      const result = {
+        workflowId,
+        invitation,
+        ...(signer === undefined ? {} : { fingerprint: spokenFingerprint(signer) }),
+        ...(key === undefined ? {} : { workersKey: formatPublicKey(key) }),
+        ...(options.output === undefined ? {} : { file: options.output }),
+      };
+      printResult(context, options, result, options.output === undefined ? text : [`Invitation: ${options.output}`]);
+    });
+  });
 }

@@ -4,7 +4,6 @@ import type { Command } from 'commander';
 import { WorkflowExecutionAlreadyStartedError } from '@temporalio/client';
 import { RUNBOOK_NAMES, lockWorkflowId } from '../../contracts/names';
 import type { RunbookName } from '../../contracts/names';
-import type { Precondition } from '../../contracts/plan';
 import type { Report } from '../../contracts/report';
 import { SIGNALS } from '../../contracts/signals';
 import { RunbookError, isRunbookError } from '../../errors';
@@ -12,47 +11,54 @@ import { taskQueueSetting } from '../../worker/settings';
 import { newCommand, printResult, withServerOptions, withSession } from '../command';
 import type { CommandHost, ServerOptions } from '../command';
 import { EXIT, exitCodeOfOutcome } from '../exit-codes';
-import { PRINT_OPTION, giveSignal } from '../give-signal';
-import type { GivingOptions } from '../give-signal';
-import type { SigningOptions } from '../holder-key';
-import { inputFields } from '../input-fields';
+import { planLines } from '../render-plan';
 import { describe, readRunView } from '../run-view';
-import { buildInput, runbookName } from '../run-input';
+import { buildInput, inputFields, runbookName } from '../run-input';
 import type { CheckedInput } from '../run-input';
 import type { TemporalSession } from '../temporal';
-import { controlDocument, taking } from './control';
-import { columns, inLines, said, shellLine, terminalText, unmarked } from '../text';
+import { PRINT_OPTION, giveSignal } from '../signals';
+import type { StatementOptions } from '../signals';
+import { controlDocument, taking } from './statements';
+import { said, shellLine } from '../text';
 import { runLink } from '../web-ui';
 
-interface StartOptions extends InputOptions, GivingOptions, SigningOptions {
+export const commands = (host: CommandHost): Command[] => [planCommand(host), startCommand(host)];
+
+interface StartOptions extends InputOptions, StatementOptions {
   readonly name?: string;
 }
 
-interface InputOptions extends ServerOptions {
+/** Fields of the input that have an option of their own; `--set` gives any other. */
+const FIELD_OPTIONS = {
+  deployment: ['--deployment <name>', 'deployment of the inventory'],
+  to: ['--to <cluster>', 'the cluster that becomes primary'],
+  from: ['--from <cluster>', 'the primary, compared with what is read'],
+  cluster: ['--cluster <name>', 'the cluster that it is about'],
+  primary: ['--primary <cluster>', 'the primary of a secondary that it is about'],
+  secondary: ['--secondary <cluster>', 'the secondary that it is about'],
+  kind: ['--kind <kind>', 'dr or performance'],
+  uses: ['--uses <list>', 'operationTokenCeremony: what the token is for, comma-separated (dr.promote, ...)'],
+  reason: ['--reason <text>', 'why; shown to holders and approvers'],
+  ticket: ['--ticket <number>', 'a ticket or change number, for the report'],
+  requestedBy: ['--requested-by <name>', 'who asks (default: the user of this machine); a claim, shown as such'],
+  tokenSource: ['--token-source <source>', 'auto, batch or ceremony'],
+  go: ['--go <mode>', 'required (default) or auto'],
+  onStuck: ['--on-stuck <choice>', 'promote-back (default) or park'],
+  acceptLoss: ['--accept-loss <loss>', 'none (default) or bounded'],
+  acknowledgeNewerSecondary: ['--acknowledge-newer-secondary', 'the old primary stays out until it is upgraded'],
+  takeOver: ['--take-over', 'drFailover: the run that holds the lock becomes this failover'],
+} as const satisfies Readonly<Record<string, readonly [flags: string, description: string]>>;
+
+interface InputOptions extends ServerOptions, Readonly<Partial<Record<keyof typeof FIELD_OPTIONS, unknown>>> {
   readonly input?: string;
   readonly set?: readonly string[];
-  readonly primary?: string;
-  readonly secondary?: string;
-  readonly kind?: string;
-  readonly ticket?: string;
-  readonly takeOver?: boolean;
-  readonly deployment?: string;
-  readonly cluster?: string;
   readonly uses?: string;
-  readonly to?: string;
-  readonly from?: string;
-  readonly reason?: string;
   readonly requestedBy?: string;
-  readonly tokenSource?: string;
-  readonly go?: string;
-  readonly onStuck?: string;
-  readonly acceptLoss?: string;
-  readonly acknowledgeNewerSecondary?: boolean;
 }
 
 /** `runbook start`: starts a run under the Workflow ID that is the deployment's lock. */
-export function startCommand(host: CommandHost): Command {
-  const command = newCommand('start', 'start a run; exits at once, "runbook watch" follows it', [
+function startCommand(host: CommandHost): Command {
+  const command = newCommand('start', [
     'runbook start drSwitchover --deployment payments --to west --reason "planned maintenance"',
     `runbook start drSwitchover --input '{"deployment":"payments","to":"west","reason":"planned maintenance"}'`,
     'runbook start drSwitchover --input @switchover.json',
@@ -85,12 +91,10 @@ export function startCommand(host: CommandHost): Command {
 }
 
 /** `runbook plan`: the same input, only reads, and prints what would be done. */
-export function planCommand(host: CommandHost): Command {
-  const command = newCommand(
-    'plan',
-    'only read, and show the plan: preconditions with observed and needed values, steps',
-    ['runbook plan drSwitchover --deployment payments --to west --reason "planned maintenance"'],
-  ).argument('<runbook>', 'such as drSwitchover; "runbook runbooks" lists them');
+function planCommand(host: CommandHost): Command {
+  const command = newCommand('plan', [
+    'runbook plan drSwitchover --deployment payments --to west --reason "planned maintenance"',
+  ]).argument('<runbook>', 'such as drSwitchover; "runbook runbooks" lists them');
   return withServerOptions(withInputOptions(command)).action(async (name: string, options: InputOptions) => {
     const { context } = host;
     const runbook = runbookName(name);
@@ -108,51 +112,27 @@ export function planCommand(host: CommandHost): Command {
 }
 
 function withInputOptions(command: Command): Command {
-  return command
+  command
     .option('--input <json>', 'the whole input: JSON, @file, or @- for standard input; the options below win')
     .option(
       '--set <field=value>',
       'any field of the input ("runbook runbooks NAME" lists them); JSON or text',
       collect,
       [],
-    )
-    .option('--deployment <name>', 'deployment of the inventory')
-    .option('--to <cluster>', 'the cluster that becomes primary')
-    .option('--from <cluster>', 'the primary, compared with what is read')
-    .option('--cluster <name>', 'the cluster that it is about')
-    .option('--primary <cluster>', 'the primary of a secondary that it is about')
-    .option('--secondary <cluster>', 'the secondary that it is about')
-    .option('--kind <kind>', 'dr or performance')
-    .option('--uses <list>', 'operationTokenCeremony: what the token is for, comma-separated (dr.promote, ...)')
-    .option('--reason <text>', 'why; shown to holders and approvers')
-    .option('--ticket <number>', 'a ticket or change number, for the report')
-    .option('--requested-by <name>', 'who asks (default: the user of this machine); a claim, shown as such')
-    .option('--token-source <source>', 'auto, batch or ceremony')
-    .option('--go <mode>', 'required (default) or auto')
-    .option('--on-stuck <choice>', 'promote-back (default) or park')
-    .option('--accept-loss <loss>', 'none (default) or bounded')
-    .option('--acknowledge-newer-secondary', 'the old primary stays out until it is upgraded')
-    .option('--take-over', 'drFailover: the run that holds the lock becomes this failover');
+    );
+  for (const [flags, description] of Object.values(FIELD_OPTIONS)) command.option(flags, description);
+  return command;
 }
 
 function collect(field: string, before: readonly string[]): readonly string[] {
   return [...before, field];
 }
 
-function fieldsOf({ input: _input, set, uses, ...options }: StartOptions): Record<string, unknown> {
-  const {
-    name: _name,
-    keyFile: _keyFile,
-    passphraseFile: _passphraseFile,
-    print: _print,
-    json: _json,
-    debug: _debug,
-    address: _address,
-    namespace: _namespace,
-    profile: _profile,
-    ...fields
-  } = options;
-  return { ...fields, uses: uses?.split(',').map((use) => use.trim()), ...setFields(set ?? []) };
+function fieldsOf(options: InputOptions): Record<string, unknown> {
+  const fields = Object.keys(FIELD_OPTIONS).map((name) => [name, Reflect.get(options, name) as unknown]);
+  const uses = options.uses?.split(',').map((use) => use.trim());
+  const given = Object.fromEntries(fields) as Record<string, unknown>;
+  return { ...given, uses, ...setFields(options.set ?? []) };
 }
 
 /** `--set field=value`: JSON where it is JSON, else text. */
@@ -265,44 +245,5 @@ async function lockHeld(session: TemporalSession, workflowId: string): Promise<R
     observed: `run ${holder.runId}, ${holder.state} since ${holder.startedAt}${phase === undefined ? '' : `, phase ${phase}`}`,
     needed: 'no open run with this Workflow ID',
     next: `Look at it with "${shellLine('runbook', 'status', workflowId)}"; start again when it has ended.`,
-  });
-}
-
-/** A plan as `runbook plan` prints it. */
-export function planLines(report: Pick<Report, 'plan' | 'preconditions' | 'runbook' | 'deployment'>): string[] {
-  const content = inLines(report.plan?.content);
-  const lines = ['Preconditions', ...preconditionLines(report.preconditions)];
-  const failed = report.preconditions.filter(({ verdict }) => verdict === 'fail').length;
-  if (content !== undefined) {
-    const { digest = '' } = report.plan ?? {};
-    lines.push(
-      '',
-      `Plan of ${content.runbook}, digest ${digest}`,
-      ...content.clusters.map(
-        ({ cluster, version, dr, performance }) => `  ${cluster} (${version}): DR ${dr}, performance ${performance}`,
-      ),
-      ...content.warnings.flatMap((warning) => terminalText(`Know this: ${warning}`, '  ')),
-    );
-    lines.push(...content.steps.flatMap((step, index) => terminalText(`${index + 1}. ${step}`, '  ')));
-  }
-  const verdict =
-    failed === 0
-      ? 'Nothing stands against it.'
-      : `${failed} precondition${failed === 1 ? ' stands' : 's stand'} against it; a run would be refused.`;
-  return [...lines, '', `${verdict} Nothing was changed.`];
-}
-
-/** Preconditions as columns: verdict, name, observed, needed. Below those that have one, who does what, with its command. */
-export function preconditionLines(preconditions: readonly Precondition[]): string[] {
-  const all = inLines(preconditions);
-  const rows = all.map((each) => [
-    `  ${each.verdict}`,
-    each.cluster === undefined ? each.name : `${each.name} (${each.cluster})`,
-    `observed ${unmarked(each.observed)}`,
-    `needed ${unmarked(each.needed)}`,
-  ]);
-  return columns(rows).flatMap((line, index) => {
-    const next = all[index]?.next;
-    return next === undefined ? [line] : [line, ...terminalText(next, '      ')];
   });
 }

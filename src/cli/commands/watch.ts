@@ -14,6 +14,8 @@ import { readRunView } from '../run-view';
 import type { TemporalSession } from '../temporal';
 import { jsonText, shellLine } from '../text';
 
+export const commands = (host: CommandHost): Command[] => [watchCommand(host)];
+
 interface WatchOptions extends ServerOptions {
   readonly runId?: string;
   readonly timeout?: string;
@@ -22,8 +24,8 @@ interface WatchOptions extends ServerOptions {
 const POLL_MS = 500;
 
 /** `runbook watch`: live progress until the run ends; the exit code tells how it ended. */
-export function watchCommand(host: CommandHost): Command {
-  const command = newCommand('watch', 'follow a run until it ends; the exit code tells how', [
+function watchCommand(host: CommandHost): Command {
+  const command = newCommand('watch', [
     'runbook watch deployment:payments',
     'runbook watch deployment:payments --timeout 600 --json   (one JSON object per line, the report last)',
   ])

@@ -1,18 +1,100 @@
 import { createHash } from 'node:crypto';
+import type { Command } from 'commander';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Client } from '@temporalio/client';
 import { WorkflowNotFoundError, isGrpcServiceError } from '@temporalio/client';
+import type { z } from 'zod';
 import type { Receipt } from '../contracts/run-facts';
-import { UPDATES } from '../contracts/signals';
+import { SIGNALS, UPDATES } from '../contracts/signals';
 import type { SignalName } from '../contracts/signals';
 import { RunbookError } from '../errors';
+import { DOCUMENT_TYPES, signDocument } from '../documents/documents';
+import { printResult } from './command';
+import type { CommandHost, ServerOptions } from './command';
+import type { CliContext } from './context';
 import { EXIT } from './exit-codes';
 import type { ExitCode } from './exit-codes';
 import { fetchEvents, signalEvents } from './history';
 import type { RunReference } from './history';
 import { receiptLines } from './render-status';
 import { queryStatus } from './run-view';
-import { shellLine } from './text';
+import { refusePlainShare, signingKey } from './secret-input';
+import type { SigningOptions } from './secret-input';
+import { jsonText, shellLine } from './text';
+
+/** What a command that gives a signal may be told. */
+export interface GivingOptions extends ServerOptions {
+  /** Print the signal's input instead of sending it. */
+  readonly print?: boolean;
+}
+
+export const PRINT_OPTION = ['--print', "print the signal's input as one line instead of sending it"] as const;
+
+/** Options of the commands by which a person says something that a run acts on. */
+export interface StatementOptions extends GivingOptions, SigningOptions {}
+
+/** @param what as the help calls it, with its article: `the approval` */
+export function withStatementOptions(command: Command, what: string): Command {
+  return command
+    .option(
+      '--key-file <file>',
+      `your signing key ("runbook keys init"), else RUNBOOKS_KEY_FILE; without one ${what} is a claim`,
+    )
+    .option('--passphrase-file <file>', 'passphrase of the signing key (default: hidden prompt)')
+    .option(...PRINT_OPTION);
+}
+
+/**
+ * What a person says to one run: signed where there is a key, else the plain members, which count as a claim.
+ *
+ * @param statement.what as the person calls it, with its article.
+ * @throws RunbookError `INVALID_INPUT` where the members are not those of such a document; `refusal` says what to do.
+ */
+export async function statementOf<P extends object>(
+  context: CliContext,
+  options: SigningOptions,
+  statement: {
+    readonly what: string;
+    readonly typ: keyof typeof DOCUMENT_TYPES;
+    readonly members: z.ZodType<P>;
+    readonly refusal?: { readonly needed: string; readonly next: string };
+  },
+  said: object,
+): Promise<{ readonly document: string } | P> {
+  const parsed = statement.members.safeParse({ ...said, iat: Math.floor(Date.now() / 1000) });
+  if (!parsed.success) {
+    const mistakes = parsed.error.issues.map(({ path, message }) => `${path.join('.')}: ${message}`).join('; ');
+    const text = `${statement.what} is refused: ${mistakes}. Nothing was sent.`;
+    throw new RunbookError('INVALID_INPUT', text.replace(/^t/, 'T'), {
+      next: 'Correct it, and give the same command again.',
+      ...statement.refusal,
+    });
+  }
+  const key = await signingKey(context, options);
+  if (key === undefined) return parsed.data;
+  return { document: await signDocument(DOCUMENT_TYPES[statement.typ], parsed.data, key) };
+}
+
+/** Sends the signal and says what became of it; or prints its input as one line, to paste into the Web UI. */
+export async function giveSignal(
+  host: CommandHost,
+  options: GivingOptions,
+  client: Client,
+  run: RunReference,
+  signal: SignalName,
+  input: unknown,
+): Promise<void> {
+  const { context } = host;
+  // An envelope is encrypted, and has checks of its own.
+  if (signal !== SIGNALS.share) refusePlainShare(input);
+  if (options.print === true) {
+    context.out(jsonText(input));
+    return;
+  }
+  const sent = await sendSignal(client, run, signal, input, context.stop);
+  printResult(context, options, sent, sent.lines);
+  host.finish(sent.exitCode);
+}
 
 /** What became of a signal within the time that a person waits for it. */
 export interface SentSignal {
