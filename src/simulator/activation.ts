@@ -86,17 +86,12 @@ function wrap(
   request: { ttlMs: number; creationPath: string },
   now: number,
 ): IssuedToken {
-  const jti = randomToken('hvs.', cluster.random.bytes);
+  const jti = randomToken(cluster.random.bytes);
   const iat = Math.floor(now / 1_000);
   const ttl = Math.ceil(request.ttlMs / 1_000);
   const token = cluster.signer.signWrapped({ accessor: '', addr: cluster.apiAddress, exp: iat + ttl, iat, jti });
   cluster.tokens.issued.push(token, jti);
-  cluster.wrappingTokens.set(jti, {
-    createdAt: now,
-    expiresAt: content.expiresAt,
-    creationPath: request.creationPath,
-    content,
-  });
+  cluster.wrappingTokens.set(jti, { expiresAt: content.expiresAt, content });
   return {
     wrapInfo: {
       token,
@@ -159,7 +154,7 @@ function decrypt(receiver: SimulatedCluster, kind: ReplicationKind, token: strin
   if (content === undefined) {
     throw new ServiceFault(500, ['error decrypting secondary token: no private key fits']);
   }
-  if (receiver.readings.encryptedTokenExpires && content.expiresAt <= now) {
+  if (content.expiresAt <= now) {
     throw new ServiceFault(500, ['error decrypting secondary token: token has expired']);
   }
   return content;
@@ -195,22 +190,11 @@ function addressInside(token: string): string {
   }
 }
 
-/** The live wrapping token that a JWT or a plain token names. */
-export function findWrappingToken(
-  cluster: SimulatedCluster,
-  token: string,
-  now: number,
-): { readonly id: string; readonly found: WrappingToken } | undefined {
-  const id = token.includes('.') && token.split('.').length === 3 ? cluster.signer.verify(token)?.jti : token;
-  const found = id === undefined ? undefined : cluster.wrappingTokens.get(id);
-  return id === undefined || found === undefined || found.expiresAt <= now ? undefined : { id, found };
-}
-
-/** Content of a wrapping token, which is used up by this; undefined where it is not valid here and now. */
-export function consumeWrappingToken(cluster: SimulatedCluster, token: string, now: number): JsonObject | undefined {
-  const live = findWrappingToken(cluster, token, now);
-  if (live !== undefined) {
-    cluster.wrappingTokens.delete(live.id);
-  }
-  return live?.found.content;
+/** Content of the wrapping token that a JWT names, used up by this; undefined where it is not valid here and now. */
+function consumeWrappingToken(cluster: SimulatedCluster, token: string, now: number): JsonObject | undefined {
+  const id = cluster.signer.verify(token)?.jti ?? '';
+  const found = cluster.wrappingTokens.get(id);
+  if (found === undefined || found.expiresAt <= now) return undefined;
+  cluster.wrappingTokens.delete(id);
+  return found.content;
 }

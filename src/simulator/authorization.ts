@@ -59,8 +59,7 @@ function identify(cluster: SimulatedCluster, token: string): Identity | undefine
     identity !== undefined &&
     (identity.type === 'batch'
       ? identity.orphan
-      : !cluster.readings.drSecondaryRefusesOrdinaryTokens ||
-        (authenticatesTokenGeneration(cluster.version) && identity.policies.includes('root')));
+      : authenticatesTokenGeneration(cluster.version) && identity.policies.includes('root'));
   return accepted ? identity : undefined;
 }
 
@@ -114,18 +113,14 @@ function authoriseOperation(cluster: SimulatedCluster, request: ServiceRequest):
     throw new ServiceFault(500, ['internal error']);
   }
   if (!cluster.isDrSecondary) {
-    const deletion = request.path.endsWith('operation-token/delete');
-    if (deletion && cluster.readings.operationTokenDeletableOnPrimary && cluster.tokens.isOperationToken(token)) {
-      return;
-    }
     throw badRequest('cluster is not a DR replication secondary');
   }
   if (!operationTokenIsValid(cluster, token, request.path)) {
-    throw new ServiceFault(cluster.readings.badOperationTokenStatus, ['invalid DR operation token']);
+    throw new ServiceFault(403, ['invalid DR operation token']);
   }
   const header = request.token ?? '';
   const headerMissing = header === '' || identify(cluster, header) === undefined;
-  if (request.path.endsWith('merkle-check') && cluster.readings.merkleCheckNeedsHeader && headerMissing) {
+  if (request.path.endsWith('merkle-check') && headerMissing) {
     throw permissionDenied();
   }
 }

@@ -1,5 +1,5 @@
 import { ActivationTokenSigner } from './cryptography/activation-token';
-import { BackgroundWriters } from './background-writers';
+import { CanaryWriter } from './canary-writer';
 import type { PathsFilter } from './filters';
 import { GenerationAttempts, type GenerationStrategy } from './generation-attempt';
 import type { JsonObject } from './json';
@@ -32,9 +32,7 @@ export interface Surroundings {
 
 /** A wrapping token that was issued and not yet used. */
 export interface WrappingToken {
-  readonly createdAt: number;
   readonly expiresAt: number;
-  readonly creationPath: string;
   readonly content: JsonObject;
 }
 
@@ -52,7 +50,7 @@ export class SimulatedCluster {
   readonly storage: Storage;
   readonly tokens: TokenStore;
   readonly leadership: Leadership;
-  readonly background: BackgroundWriters;
+  readonly background: CanaryWriter;
   readonly streams: Readonly<Record<ReplicationKind, ReplicationStream>>;
   readonly signer = new ActivationTokenSigner();
   /** By `jti`. They stay on the cluster that issued them. */
@@ -72,8 +70,6 @@ export class SimulatedCluster {
   licenceExpiry: string | undefined = '2036-01-01T00:00:00Z';
   /** Automatic snapshots by the name of their configuration: when the last one ended, ms, and its error. */
   readonly automaticSnapshots = new Map<string, { readonly endedAt: number; readonly error: string }>();
-  /** Off: standby nodes answer 307 instead of forwarding to the active one. */
-  requestForwarding = true;
   /** End of the running reindex, and when the last one ended; milliseconds since the epoch. */
   reindex: { startedAt: number; endsAt: number } | undefined;
   corruptedPages: { tree: 'replicated' | 'local'; page: number; subpages: number[] } | undefined;
@@ -95,7 +91,7 @@ export class SimulatedCluster {
     this.seal = new Seal(options.seal?.shares ?? 5, options.seal?.threshold ?? 3, random.derive('seal'));
     this.storage = new Storage(BigInt(options.firstWal ?? 1_000 + Math.floor(random.fraction() * 9_000)));
     this.tokens = new TokenStore(this.storage, random.derive('tokens'));
-    this.background = new BackgroundWriters(this);
+    this.background = new CanaryWriter(this);
     this.streams = { dr: new ReplicationStream('dr', this), performance: new ReplicationStream('performance', this) };
     this.nodes = Array.from({ length: options.nodes ?? 3 }, (_, index) => {
       const port = options.ports?.[index] ?? 0;
@@ -260,17 +256,6 @@ export class SimulatedCluster {
     this.storage.write(`policy/${name}`, { type: 'policy', text, rules }, this.surroundings.now());
   }
 
-  /** Writes without any client, as many each second, while the cluster can write. */
-  startBackgroundWrites({ perSecond }: { perSecond: number }): void {
-    this.surroundings.advance();
-    this.background.start(perSecond, this.surroundings.now());
-  }
-
-  stopBackgroundWrites(): void {
-    this.surroundings.advance();
-    this.background.stop();
-  }
-
   /**
    * People change `enable_unauthenticated_access` in the configuration of a node, or of every node, and have it read anew.
    */
@@ -349,7 +334,6 @@ export class SimulatedCluster {
         this.attemptsOfTokens.set(token, nonce);
         return token;
       },
-      otpLength: () => 28,
       random: this.random.bytes,
     });
   }
@@ -357,7 +341,7 @@ export class SimulatedCluster {
   #issueGeneratedToken(strategy: GenerationStrategy): string {
     const now = this.surroundings.now();
     if (strategy === 'dr-operation-token') {
-      return this.tokens.createOperationToken(now, this.readings.newOperationTokenReplacesOld);
+      return this.tokens.createOperationToken(now);
     }
     if (this.isDrSecondary) {
       // The attempt may run here, in the one slot; a root token has no place on a DR secondary.
@@ -370,7 +354,7 @@ export class SimulatedCluster {
     const stale = [...this.surroundings.clusters()].some(
       (other) => other !== this && other.promotedAt !== undefined && other.promotedAt <= now && this.#sharesSet(other),
     );
-    if (stale && this.readings.returningPrimaryRevokesLeases) {
+    if (stale) {
       this.storage.write(`cluster/revoked-lease/${this.random.uuid()}`, { type: 'revoked-lease', at: now }, now);
     }
   }

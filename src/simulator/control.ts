@@ -6,7 +6,6 @@ import type { SimulatedService } from './service';
 
 const CLUSTER = z.strictObject({ cluster: z.string() });
 const NODE = z.strictObject({ cluster: z.string(), node: z.number().int().min(0) });
-const SWITCH = z.strictObject({ cluster: z.string(), on: z.boolean() });
 const LINK = z.strictObject({ a: z.string(), b: z.string() });
 const FAULT = z.strictObject({
   cluster: z.string().optional(),
@@ -17,7 +16,6 @@ const FAULT = z.strictObject({
     z.enum(['reset', 'lose-answer', 'glue-documents']),
     z.strictObject({ status: z.number().int().min(200).max(599) }),
     z.strictObject({ delayMs: z.number().min(0) }),
-    z.strictObject({ arriveAfterMs: z.number().min(0) }),
   ]),
   times: z.number().int().min(1).optional(),
   skip: z.number().int().min(0).optional(),
@@ -51,25 +49,11 @@ const COMMANDS: Record<string, Command> = {
   unseal: command(NODE, (service, { cluster, node }) => service.cluster(cluster).unsealNode(node)),
   partition: command(LINK, (service, { a, b }) => service.partition(a, b)),
   heal: command(z.strictObject({}), (service) => service.heal()),
-  'hold-stream': command(SWITCH.extend({ kind: z.enum(['dr', 'performance']) }), (service, { cluster, kind, on }) => {
-    service.cluster(cluster).holdStream(kind, on);
-  }),
-  'block-audit': command(SWITCH, (service, { cluster, on }) => {
-    service.cluster(cluster).auditBlocked = on;
-  }),
-  'unauthenticated-access': command(
-    CLUSTER.extend({
-      opened: z.array(z.enum(['generate-operation-token', 'generate-root'])),
-      node: z.number().int().optional(),
-    }),
-    (service, { cluster, opened, node }) => service.cluster(cluster).configureUnauthenticatedAccess(opened, node),
-  ),
-  'background-writes': command(
-    z.strictObject({ cluster: z.string(), perSecond: z.number().min(0).max(10_000) }),
-    (service, { cluster, perSecond }) => service.cluster(cluster).startBackgroundWrites({ perSecond }),
-  ),
-  clock: command(z.strictObject({ advanceMs: z.number().min(0) }), (service, { advanceMs }) =>
-    service.advanceClock(advanceMs),
+  'hold-stream': command(
+    CLUSTER.extend({ kind: z.enum(['dr', 'performance']), on: z.boolean() }),
+    (service, { cluster, kind, on }) => {
+      service.cluster(cluster).holdStream(kind, on);
+    },
   ),
   snapshot: (service) => [...service.clusters.values()].map((cluster) => asJson(cluster.snapshotState())),
   calls: (service) => service.calls.map((call) => asJson(call)),

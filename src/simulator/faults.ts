@@ -1,12 +1,11 @@
 import type { SimulatedCluster } from './cluster';
 import type { JsonValue } from './json';
 import type { ServiceAnswer } from './messages';
-import type { SeededRandom } from './random';
 
 /**
  * What a fault does to a call. `reset` breaks the connection; `lose-answer` lets the call take effect and closes the
  * connection without an answer; `glue-documents` sends the answer's JSON document twice in one body; `arrive-late` closes
- * the connection, and the call takes effect later: when {@link FaultHandle.arrive} is called, or after `arriveAfterMs`. A
+ * the connection, and the call takes effect later: when {@link FaultHandle.arrive} is called. A
  * function is given the answer too, where the call took effect already. `break-forwarding` is met only by a call that a
  * standby passes on: that takes effect, its answer is lost on the way back, and the standby answers as if it had passed
  * nothing on, 307 to the active node, or 503 (`break-forwarding-leaderless`) as where it knows none.
@@ -19,7 +18,6 @@ export type FaultAction =
   | 'glue-documents'
   | 'arrive-late'
   | BrokenForwarding
-  | { readonly arriveAfterMs: number }
   | ((cluster: SimulatedCluster, answer?: ServiceAnswer) => void | Promise<void>);
 
 export type BrokenForwarding = 'break-forwarding' | 'break-forwarding-leaderless';
@@ -38,8 +36,6 @@ export interface Fault {
   readonly times?: number;
   /** Matching calls that pass first; default 0. */
   readonly skip?: number;
-  /** Chance that a matching call is hit, from the seed; default 1. */
-  readonly chance?: number;
 }
 
 /** Counts and removes one fault. */
@@ -62,7 +58,6 @@ class ActiveFault implements FaultHandle {
 
   constructor(
     readonly fault: Fault,
-    private readonly random: SeededRandom,
     private readonly onRemove: (fault: ActiveFault) => void,
   ) {}
 
@@ -90,7 +85,7 @@ class ActiveFault implements FaultHandle {
       return false;
     }
     this.#seen += 1;
-    if (this.#seen <= (fault.skip ?? 0) || !this.random.chance(fault.chance ?? 1)) {
+    if (this.#seen <= (fault.skip ?? 0)) {
       return false;
     }
     this.hits += 1;
@@ -102,10 +97,8 @@ class ActiveFault implements FaultHandle {
 export class FaultInjector {
   readonly #faults: ActiveFault[] = [];
 
-  constructor(private readonly random: SeededRandom) {}
-
   add(fault: Fault): FaultHandle {
-    const active = new ActiveFault(fault, this.random, (removed) => {
+    const active = new ActiveFault(fault, (removed) => {
       const index = this.#faults.indexOf(removed);
       if (index !== -1) {
         this.#faults.splice(index, 1);
@@ -138,6 +131,5 @@ type Moment = 'before' | 'after' | 'forwarded';
 function momentOf({ action, when }: Fault): Moment {
   if (action === 'break-forwarding' || action === 'break-forwarding-leaderless') return 'forwarded';
   if (action === 'lose-answer' || action === 'glue-documents') return 'after';
-  const isLate = action === 'arrive-late' || (typeof action === 'object' && 'arriveAfterMs' in action);
-  return isLate ? 'before' : (when ?? 'before');
+  return action === 'arrive-late' ? 'before' : (when ?? 'before');
 }

@@ -8,6 +8,7 @@ import {
   randomBase62,
   randomUuid,
   readPgpFingerprint,
+  TOKEN_BODY_LENGTH,
   type RandomBytes,
 } from './cryptography/tokens';
 import { HandlerPanic, ServiceFault } from './service-fault';
@@ -44,8 +45,6 @@ export interface GenerationAttemptsOptions {
   verifyRootKey(key: Buffer): boolean;
   /** Creates the token, with all effects, and returns it. */
   issueToken(strategy: GenerationStrategy, nonce: string): string;
-  /** Characters of a token: 28, or 26 before version 1.10. */
-  otpLength(): number;
   readonly random: RandomBytes;
 }
 
@@ -58,6 +57,8 @@ interface Attempt {
   shares: Buffer[];
 }
 
+/** As many characters as a token has. */
+const OTP_LENGTH = 'hvs.'.length + TOKEN_BODY_LENGTH;
 const MINIMUM_KEY_BYTES = 16;
 /** 32 bytes of key and the x coordinate. */
 const MAXIMUM_KEY_BYTES = 33;
@@ -83,7 +84,7 @@ export class GenerationAttempts {
   }
 
   /** `GET attempt`. Shows an attempt of either strategy. */
-  read(_strategy: GenerationStrategy): Promise<GenerationStatus> {
+  read(): Promise<GenerationStatus> {
     return this.#serialised(() => this.#status());
   }
 
@@ -98,11 +99,10 @@ export class GenerationAttempts {
     body: { readonly pgp_key?: string | undefined; readonly otp?: string | undefined } = {},
   ): Promise<GenerationStatus> {
     return this.#serialised(async () => {
-      const otpLength = this.#options.otpLength();
       const pgpKey = body.otp ? '' : (body.pgp_key ?? '');
-      const generatedOtp = body.otp || pgpKey ? '' : randomBase62(otpLength, this.#options.random);
+      const generatedOtp = body.otp || pgpKey ? '' : randomBase62(OTP_LENGTH, this.#options.random);
       const otp = body.otp || generatedOtp;
-      if (otp && Buffer.byteLength(otp) !== otpLength) throw badRequest('OTP string is wrong length');
+      if (otp && Buffer.byteLength(otp) !== OTP_LENGTH) throw badRequest('OTP string is wrong length');
       const pgpFingerprint = pgpKey ? await fingerprintOf(pgpKey) : '';
       if (this.#attempt !== undefined) throw badRequest('root generation already in progress');
 
@@ -188,7 +188,7 @@ export class GenerationAttempts {
       encoded_root_token: '',
       pgp_fingerprint: this.#attempt?.pgpFingerprint ?? '',
       otp: '',
-      otp_length: this.#options.otpLength(),
+      otp_length: OTP_LENGTH,
     };
   }
 

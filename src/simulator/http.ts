@@ -22,6 +22,21 @@ export interface HttpSurroundings {
   readonly latencyMs: number;
 }
 
+/** One request at one node, with its whole body. */
+interface Arrival {
+  readonly service: HttpSurroundings;
+  readonly cluster: SimulatedCluster;
+  readonly node: SimulatedNode;
+  /** `PUT` is `POST`, as in the service. */
+  readonly method: string;
+  readonly url: URL;
+  readonly text: string;
+  readonly token: string | undefined;
+  readonly namespace: string;
+  /** Whether a standby may pass it on to the active node. */
+  readonly mayBePassedOn: boolean;
+}
+
 /** The connection is to be broken without an answer: by a reset, or by closing it. */
 class BrokenConnection extends Error {
   constructor(readonly by: 'reset' | 'close') {
@@ -44,61 +59,49 @@ export async function serve(
 ): Promise<void> {
   // Node takes it from the request once that was destroyed.
   const { socket } = incoming;
-  const method = incoming.method === 'PUT' ? 'POST' : (incoming.method ?? 'GET');
   let call: RecordedCall | undefined;
   try {
     const url = urlOf(incoming);
-    const text = await readText(incoming);
-    call = record(service, cluster, node, method, url.pathname, text, incoming);
-    if (service.latencyMs > 0) {
-      await delay(service.latencyMs);
-    }
-    const { answer, glued } = await answerWithFaults(service, cluster, node, incoming, method, url, text);
+    const arrival: Arrival = {
+      ...{ service, cluster, node, url, text: await readText(incoming) },
+      method: incoming.method === 'PUT' ? 'POST' : (incoming.method ?? 'GET'),
+      token: tokenOf(incoming),
+      namespace: namespaceOf(incoming),
+      mayBePassedOn: [undefined, ''].includes(incoming.headers['x-vault-no-request-forwarding']?.toString()),
+    };
+    const recorded = record(arrival);
+    call = recorded;
+    if (service.latencyMs > 0) await delay(service.latencyMs);
+    const { answer, glued } = await answerWithFaults(arrival);
     call.status = answer.status;
     call.attempt = attemptIn(answer.body);
-    const recorded = call;
     response.once('finish', () => (recorded.delivered = !socket.destroyed));
     send(response, incoming.method === 'HEAD', answer, glued);
   } catch (error) {
-    if (!(error instanceof BrokenConnection) && !(error instanceof HandlerPanic) && !socket.destroyed) {
-      const answer = faultAnswer(error instanceof ServiceFault ? error : new ServiceFault(500, ['internal error']));
-      if (call !== undefined) {
-        call.status = answer.status;
-      }
-      send(response, false, answer, false);
-      return;
-    }
     if (error instanceof BrokenConnection && error.by === 'reset') {
       socket.resetAndDestroy();
-    } else {
+    } else if (error instanceof BrokenConnection || error instanceof HandlerPanic || socket.destroyed) {
       socket.destroy();
+    } else {
+      const answer = faultAnswer(error instanceof ServiceFault ? error : new ServiceFault(500, ['internal error']));
+      if (call !== undefined) call.status = answer.status;
+      send(response, false, answer, false);
     }
   } finally {
-    if (call !== undefined) {
-      call.answeredAt = cluster.surroundings.now();
-    }
+    if (call !== undefined) call.answeredAt = cluster.surroundings.now();
   }
 }
 
-function record(
-  service: HttpSurroundings,
-  cluster: SimulatedCluster,
-  node: SimulatedNode,
-  method: string,
-  path: string,
-  text: string,
-  incoming: IncomingMessage,
-): RecordedCall {
-  const token = tokenOf(incoming);
+function record({ service, cluster, node, method, url, text, token, mayBePassedOn }: Arrival): RecordedCall {
   const call: RecordedCall = {
     seq: (service.calls.at(-1)?.seq ?? 0) + 1,
     cluster: cluster.name,
     node: node.index,
     method,
-    path,
+    path: url.pathname,
     body: readableBody(text),
     token: token === undefined ? undefined : digest(token),
-    mayBePassedOn: mayBePassedOn(incoming),
+    mayBePassedOn,
     status: 0,
     attempt: undefined,
     delivered: false,
@@ -106,9 +109,7 @@ function record(
     answeredAt: undefined,
   };
   service.calls.push(call);
-  if (service.calls.length > MOST_CALLS) {
-    service.calls.splice(0, MOST_CALLS / 2);
-  }
+  if (service.calls.length > MOST_CALLS) service.calls.splice(0, MOST_CALLS / 2);
   return call;
 }
 
@@ -120,30 +121,23 @@ function readableBody(text: string): RecordedCall['body'] {
   }
 }
 
-async function answerWithFaults(
-  service: HttpSurroundings,
-  cluster: SimulatedCluster,
-  node: SimulatedNode,
-  incoming: IncomingMessage,
-  method: string,
-  url: URL,
-  text: string,
-): Promise<Delivery> {
-  const endpoint = `${method} ${url.pathname}`;
-  const takeEffect = () => answerOrFault(service.faults, cluster, node, incoming, method, url, text);
-  const leadsOn = () => !mayBePassedOn(incoming) && (cluster.leadership.active ?? node) !== node;
+async function answerWithFaults(arrival: Arrival): Promise<Delivery> {
+  const { service, cluster, node, mayBePassedOn } = arrival;
+  const leadsOn = () => !mayBePassedOn && (cluster.leadership.active ?? node) !== node;
   const met = (when: 'before' | 'after', isServed: boolean) =>
-    service.faults.take(cluster.name, node.index, endpoint, when, isServed);
+    service.faults.take(cluster.name, node.index, endpointOf(arrival), when, isServed);
   const early = await applyFaults(met('before', !leadsOn()), cluster, {
     // Nobody hears the answer.
-    arrive: async () => void (await takeEffect().catch(() => undefined)),
+    arrive: async () => void (await answerOrFault(arrival).catch(() => undefined)),
   });
-  if (early !== undefined) {
-    return early;
-  }
-  const answer = await takeEffect();
+  if (early !== undefined) return early;
+  const answer = await answerOrFault(arrival);
   const late = await applyFaults(met('after', answer.status !== 307 || !leadsOn()), cluster, { answer });
   return late ?? { answer, glued: false };
+}
+
+function endpointOf({ method, url }: Arrival): string {
+  return `${method} ${url.pathname}`;
 }
 
 async function applyFaults(
@@ -163,12 +157,8 @@ async function applyFaults(
       await action(cluster, answer);
     } else if ('delayMs' in action) {
       await delay(action.delayMs);
-    } else if ('hold' in action || 'arriveAfterMs' in action) {
-      if (arrive !== undefined && 'hold' in action) {
-        action.hold(arrive);
-      } else if (arrive !== undefined && 'arriveAfterMs' in action) {
-        void delay(action.arriveAfterMs, undefined, { ref: false }).then(arrive);
-      }
+    } else if ('hold' in action) {
+      if (arrive !== undefined) action.hold(arrive);
       throw new BrokenConnection('close');
     } else {
       const { status, body = { errors: ['injected fault'] }, headers = {} } = action;
@@ -178,21 +168,11 @@ async function applyFaults(
   return delivery;
 }
 
-async function answerOrFault(
-  faults: FaultInjector,
-  cluster: SimulatedCluster,
-  node: SimulatedNode,
-  incoming: IncomingMessage,
-  method: string,
-  url: URL,
-  text: string,
-): Promise<ServiceAnswer> {
+async function answerOrFault(arrival: Arrival): Promise<ServiceAnswer> {
   try {
-    return await answerRequest(faults, cluster, node, incoming, method, url, text);
+    return await answerRequest(arrival);
   } catch (error) {
-    if (error instanceof ServiceFault) {
-      return faultAnswer(error);
-    }
+    if (error instanceof ServiceFault) return faultAnswer(error);
     throw error;
   }
 }
@@ -201,48 +181,29 @@ function faultAnswer(fault: ServiceFault): ServiceAnswer {
   return { status: fault.status, body: { errors: [...fault.errors] } };
 }
 
-async function answerRequest(
-  faults: FaultInjector,
-  cluster: SimulatedCluster,
-  node: SimulatedNode,
-  incoming: IncomingMessage,
-  method: string,
-  url: URL,
-  text: string,
-): Promise<ServiceAnswer> {
+async function answerRequest(arrival: Arrival): Promise<ServiceAnswer> {
+  const { service, cluster, node, method, url, token, namespace } = arrival;
   cluster.surroundings.advance();
-  if (!node.up) {
-    throw new BrokenConnection('reset');
-  }
+  if (!node.up) throw new BrokenConnection('reset');
   const redirect = canonicalRedirect(url);
-  if (redirect !== undefined) {
-    return redirect;
-  }
-  const token = tokenOf(incoming);
-  if (authenticatesTokenGeneration(cluster.version) && (token?.length ?? 0) > LARGEST_TOKEN) {
+  if (redirect !== undefined) return redirect;
+  if (authenticatesTokenGeneration(cluster.version) && (token?.length ?? 0) > LARGEST_TOKEN)
     throw new ServiceFault(431, ['token header too large']);
-  }
   const request: ServiceRequest = {
-    method,
+    ...{ method, token, namespace },
     path: decodeURI(url.pathname).replace(/^\/v1\//, ''),
-    namespace: namespaceOf(incoming),
     query: url.searchParams,
-    body: method === 'GET' || method === 'LIST' || method === 'HEAD' ? {} : parseBody(text),
-    token,
+    body: ['GET', 'LIST', 'HEAD'].includes(method) ? {} : parseBody(arrival.text),
   };
   const own = answerFromNode(cluster, node, request);
-  if (own !== undefined) {
-    return own;
-  }
+  if (own !== undefined) return own;
   const active = activeNodeFor(cluster, node);
-  if (active !== node && !(cluster.requestForwarding && mayBePassedOn(incoming))) {
-    return redirectTo(active, url);
-  }
+  if (active !== node && !arrival.mayBePassedOn) return redirectTo(active, url);
   // It does not lead any more, and nobody else does yet: what cannot be passed on is answered with where it was.
   if (active === cluster.leadership.former) return redirectTo(active, url);
   const answer = answerFromActiveNode(cluster, active, request);
   if (active === node) return answer;
-  const [broken] = faults.take(cluster.name, node.index, `${method} ${url.pathname}`, 'forwarded');
+  const [broken] = service.faults.take(cluster.name, node.index, endpointOf(arrival), 'forwarded');
   if (broken === undefined) return answer;
   await answer.catch(() => undefined);
   if (broken === 'break-forwarding') return redirectTo(active, url);
@@ -280,10 +241,6 @@ function canonicalRedirect(url: URL): ServiceAnswer | undefined {
   return url.pathname.includes('//')
     ? { status: 307, headers: { location: `${url.pathname.replace(/\/{2,}/g, '/')}${url.search}` } }
     : undefined;
-}
-
-function mayBePassedOn({ headers }: IncomingMessage): boolean {
-  return [undefined, ''].includes(headers['x-vault-no-request-forwarding']?.toString());
 }
 
 function tokenOf(incoming: IncomingMessage): string | undefined {

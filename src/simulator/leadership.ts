@@ -85,9 +85,7 @@ export class Leadership {
   }
 
   #leave(now: number): void {
-    if (this.#active !== undefined && this.readings.publicKeyLostOnLeaderChange) {
-      this.#active.publicKeys.clear();
-    }
+    this.#active?.publicKeys.clear();
     this.#former = this.#active ?? this.#former;
     this.#active = undefined;
     this.#electionEndsAt = now + this.timing.electionMs;
@@ -98,7 +96,7 @@ export class Leadership {
   }
 
   #hasQuorum(): boolean {
-    const voters = this.nodes.filter((node) => node.up && !(node.sealed && this.readings.sealedNodesBreakQuorum));
+    const voters = this.nodes.filter((node) => node.up && !node.sealed);
     return voters.length * 2 > this.nodes.length;
   }
 }

@@ -49,9 +49,6 @@ export function demotePrimary(cluster: SimulatedCluster, kind: ReplicationKind):
     }
   }
   changed(cluster, () => {
-    if (cluster.readings.demoteChangesMerkleRoot) {
-      cluster.storage.write('cluster/demoted', { type: 'canary', at: now }, now);
-    }
     cluster.setRole(kind, { ...unconnected(setId), demoted: true }, now);
     cluster.promotedAt = undefined;
     cluster.streams[kind].reset();
@@ -142,14 +139,11 @@ export function enableSecondary(
   changed(cluster, () => {
     cluster.storage.wipe();
     joinSet(cluster, kind, content);
-    if (cluster.readings.enableChangesClusterId) {
-      cluster.clusterId = cluster.random.uuid();
-    }
-    if (cluster.readings.standbysSealOnEnable) {
-      for (const node of cluster.nodes) {
-        node.sealed = node.sealed || node !== cluster.leadership.active;
-        node.unsealShares = [];
-      }
+    cluster.clusterId = cluster.random.uuid();
+    // The standbys seal, and need the primary's key shares then.
+    for (const node of cluster.nodes) {
+      node.sealed = node.sealed || node !== cluster.leadership.active;
+      node.unsealShares = [];
     }
   });
 }
@@ -201,7 +195,7 @@ export function updatePrimary(
       throw badRequest('the activation token belongs to another replication set');
     }
     const filterKey = `cluster/filter/${content.secondaryId}`;
-    if (kind === 'performance' && cluster.readings.updatePrimaryDropsFilter && content.source.storage.get(filterKey)) {
+    if (kind === 'performance' && content.source.storage.get(filterKey)) {
       content.source.storage.write(filterKey, null, cluster.surroundings.now());
     }
     changed(cluster, () => joinSet(cluster, kind, content));

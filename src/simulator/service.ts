@@ -21,7 +21,6 @@ export class SimulatedService {
   latencyMs: number;
   readonly #cuts = new Set<string>();
   readonly #clusters = new Map<string, SimulatedCluster>();
-  readonly #aliases = new Map<string, SimulatedCluster>();
   #clockShiftMs = 0;
 
   constructor(topology: Topology) {
@@ -30,7 +29,7 @@ export class SimulatedService {
     this.timing = { ...(topology.pace === 'realistic' ? REALISTIC_TIMING : QUICK_TIMING), ...topology.timing };
     this.readings = { ...HARSH_READINGS, ...topology.readings };
     this.latencyMs = topology.latencyMs ?? 0;
-    this.faults = new FaultInjector(random.derive('faults'));
+    this.faults = new FaultInjector();
     this.clusters = this.#clusters;
     const certificate =
       topology.tls === undefined
@@ -52,9 +51,6 @@ export class SimulatedService {
         surroundings,
       );
       this.#clusters.set(options.name, cluster);
-      for (const alias of options.clusterAddressAliases ?? []) {
-        this.#aliases.set(alias, cluster);
-      }
     }
   }
 
@@ -129,9 +125,7 @@ export class SimulatedService {
       advance: () => this.advance(),
       clusters: () => this.#clusters.values(),
       clusterByClusterAddress: (address) =>
-        address === ''
-          ? undefined
-          : (this.#aliases.get(address) ?? find((node) => hostOf(node.clusterAddress) === hostOf(address))),
+        address === '' ? undefined : find((node) => hostOf(node.clusterAddress) === hostOf(address)),
       clusterByApiAddress: (address) => find((node) => hostOf(node.address) === hostOf(address)),
       linked: (a, b) => !this.#cuts.has(linkOf(a.name, b.name)),
       startNode: (node) => this.startNode(node),

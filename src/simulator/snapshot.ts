@@ -25,7 +25,6 @@ export interface ClusterSnapshot {
   readonly performance: ReplicationSnapshot;
   /** Operation tokens that exist, whether or not they are usable in the present role. */
   readonly operationTokens: number;
-  readonly serviceTokens: number;
   readonly filters: readonly string[];
 }
 
@@ -38,7 +37,6 @@ export function takeSnapshot(cluster: SimulatedCluster): ClusterSnapshot {
     dr: replicationSnapshot(cluster, 'dr'),
     performance: replicationSnapshot(cluster, 'performance'),
     operationTokens: cluster.tokens.operationTokenCount,
-    serviceTokens: cluster.tokens.serviceTokenCount,
     filters: cluster.storage.keys('cluster/filter/').map((key) => key.slice('cluster/filter/'.length)),
   };
 }

@@ -91,7 +91,6 @@ function primaryStatus(cluster: SimulatedCluster, kind: ReplicationKind, role: P
 function secondaryStatus(cluster: SimulatedCluster, kind: ReplicationKind, role: SecondaryRole): JsonObject {
   const stream = cluster.streams[kind];
   const detached = role.certificate === null;
-  const showsOwnWal = role.demoted && cluster.readings.lastWalAfterDemote;
   return {
     mode: 'secondary',
     state: stream.state,
@@ -101,7 +100,6 @@ function secondaryStatus(cluster: SimulatedCluster, kind: ReplicationKind, role:
     primary_cluster_addr: role.primaryClusterAddress,
     known_primary_cluster_addrs: [...role.knownPrimaryAddresses],
     last_remote_wal: stream.lastRemoteWal,
-    ...(showsOwnWal ? { last_wal: cluster.storage.lastWal, last_dr_wal: cluster.storage.lastWalOf(kind) } : {}),
     last_start: stream.lastStartAt === undefined ? undefined : timestamp(stream.lastStartAt),
     ...treeFields(cluster, kind),
     ...(stream.state === 'merkle-sync' ? { merkle_sync_progress: { sync_total_keys: 1_000, sync_progress: 500 } } : {}),

@@ -143,10 +143,8 @@ export class ReplicationStream {
     if (this.connected || this.#lostAt === undefined) {
       this.#lostAt = now;
     }
+    // Its state stays `stream-wals`.
     this.connected = false;
-    if (!this.cluster.readings.streamWalsWithDeadPrimary) {
-      this.state = 'idle';
-    }
   }
 
   #begin(source: SimulatedCluster, now: number): void {
@@ -169,8 +167,7 @@ export class ReplicationStream {
   }
 
   #compare(source: SimulatedCluster, role: SecondaryRole, now: number): void {
-    const tooOld =
-      this.cluster.readings.olderSecondaryNeverStreams && compareVersions(this.cluster.version, source.version) < 0;
+    const tooOld = compareVersions(this.cluster.version, source.version) < 0;
     while (now >= this.#phaseEndsAt) {
       if (this.state === 'merkle-diff') {
         this.state = 'merkle-sync';
@@ -192,7 +189,8 @@ export class ReplicationStream {
     this.#position = source.storage.lastWal;
     this.#announced = this.#position;
     this.#synchronised = true;
-    this.lastRemoteWal = this.cluster.readings.zeroRemoteWalAfterSync ? 0n : source.storage.lastWalOf(this.kind);
+    // Until a write streams.
+    this.lastRemoteWal = 0n;
     this.state = 'stream-wals';
     if (this.kind === 'dr') {
       this.cluster.dataArrived();

@@ -83,7 +83,7 @@ export class TokenStore {
       this.issued.push(token);
       return { token, accessor: '' };
     }
-    const token = randomToken('hvs.', this.random.bytes);
+    const token = randomToken(this.random.bytes);
     this.issued.push(token);
     const accessor = randomBase62(24, this.random.bytes);
     const expiresAt = ttlMs === null ? null : now + ttlMs;
@@ -121,14 +121,9 @@ export class TokenStore {
     });
   }
 
-  /** @param replaceOld whether the operation token before this one becomes void */
-  createOperationToken(now: number, replaceOld: boolean): string {
-    if (replaceOld) {
-      for (const key of this.storage.keys('local/operation-token/')) {
-        this.storage.write(key, null, now);
-      }
-    }
-    const token = randomToken('hvs.', this.random.bytes);
+  /** The operation tokens before this one stay good. */
+  createOperationToken(now: number): string {
+    const token = randomToken(this.random.bytes);
     this.issued.push(token);
     this.storage.write(`local/operation-token/${keyOf(token)}`, { type: 'operation-token', at: now }, now);
     return token;
@@ -145,10 +140,6 @@ export class TokenStore {
   /** Number of operation tokens that exist, usable or not. */
   get operationTokenCount(): number {
     return this.storage.keys('local/operation-token/').length;
-  }
-
-  get serviceTokenCount(): number {
-    return this.storage.keys('token/').length;
   }
 
   #batchKey(): Buffer | undefined {

@@ -11,8 +11,6 @@ const CLUSTER = z.strictObject({
   ports: z.array(z.number().int().min(0).max(65_534)).optional(),
   /** Index of the write-ahead log before the first write; uint64, as text above 2^53. */
   firstWal: z.union([z.number().int().min(0), z.string().regex(/^\d+$/)]).optional(),
-  /** Further cluster addresses (a load balancer's) that lead to this cluster. */
-  clusterAddressAliases: z.array(z.string()).optional(),
 });
 
 const FILTER = z.strictObject({ mode: z.enum(['allow', 'deny']), paths: z.array(z.string()) });

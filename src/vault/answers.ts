@@ -311,20 +311,6 @@ export const sealStatus = needed(
   }),
 );
 
-const HA_NODES = objects(
-  object({
-    hostname: text,
-    activeNode: withDefault(flag, false),
-    apiAddress: text,
-    clusterAddress: text,
-    version: text,
-  }),
-);
-
-/** The nodes of `sys/ha-status`. */
-export const haNodes: Reader<Read<typeof HA_NODES>> = (body, place) =>
-  at('nodes', HA_NODES)(body, place) ?? data(at('nodes', needed(HA_NODES)))(body, place);
-
 /** What a token may do, for each path that was asked for. */
 export function capabilities(body: unknown, place: Place, paths: readonly string[]): Capabilities {
   return data((value, inner) => Object.fromEntries(paths.map((path) => [path, at(path, texts)(value, inner) ?? []])))(

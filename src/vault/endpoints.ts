@@ -287,8 +287,6 @@ const SYS = {
   sealStatus: get('sys/seal-status', answer.sealStatus, { anyNode: true }),
   /** Both kinds of replication at once. Unauthenticated. */
   replicationStatus: get('sys/replication/status', data(answer.bothStatuses)),
-  /** The nodes of the cluster as the active one sees them. */
-  haStatus: get('sys/ha-status', answer.haNodes),
   /** Needs `sudo`. */
   auditDevices: get('sys/audit', answer.auditDevices),
   /** A DR secondary answers with an operation token only. */

@@ -1,6 +1,5 @@
 export { ServiceClient } from './service-client';
 export { ENDPOINTS } from './endpoints';
-export { decodeOneTimePassword } from './one-time-password';
 export { diagnoseServerError } from './diagnose';
 export type { GenerationEndpoints } from './service-client';
 export type { UpdatePrimaryParameters } from './endpoints';

@@ -184,7 +184,7 @@ it.each(POINTS.map(([point, at], index) => [point, at, OVER[index] ?? [0, 0]] as
     }
     expect([gives().length, west.issuedSecrets.length - before]).toEqual([wanted, tokens]);
     // The slot is free: nobody finds an attempt of ours in it.
-    for (const node of west.nodes) expect((await node.attempts.read('dr-operation-token')).started).toBe(false);
+    for (const node of west.nodes) expect((await node.attempts.read()).started).toBe(false);
   },
 );
 
@@ -458,7 +458,7 @@ describe('a worker that stood still', () => {
     const began = CLOCKS[clock].now();
     jest.spyOn(CLOCKS[clock], 'now').mockImplementation(() => began + 6_000);
   }
-  const inSlot = async () => (await west.node(0).attempts.read('dr-operation-token')).progress;
+  const inSlot = async () => (await west.node(0).attempts.read()).progress;
   const states = async () => (await new TokenLedger(bench.ledgerDirectory).all()).map(({ state }) => state);
 
   it.each([

@@ -60,7 +60,7 @@ describe('a sealed operation token', () => {
     } = {},
   ) => {
     const { cluster = 'west', kind = 'operation-token', uses = ['dr.promote'] } = more;
-    const secret = bench.cluster('west').tokens.createOperationToken(bench.service.now(), false);
+    const secret = bench.cluster('west').tokens.createOperationToken(bench.service.now());
     bench.canary(`token ${secret.slice(-4)}`, secret);
     const { clusterId = bench.cluster(cluster).clusterId } = more;
     return (await sealValue(

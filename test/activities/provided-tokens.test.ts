@@ -26,7 +26,7 @@ describe('a provided token', () => {
       },
       options,
     );
-  const generated = () => bench.cluster('west').tokens.createOperationToken(bench.service.now(), false);
+  const generated = () => bench.cluster('west').tokens.createOperationToken(bench.service.now());
   const document = (by: string, providing: Partial<Providing>, invitation = ceremony.invitation) =>
     providedBy(bench.person(by), invitation, bench.workersKey, { cluster: 'west', token: MADE_UP, ...providing });
   const take = async (content: unknown, at?: number) => {

@@ -56,15 +56,12 @@ describe('the fault injector', () => {
     ]);
   });
 
-  it('lets a call arrive after a time; one that was held back and removed never does', async () => {
+  it('never lets a call arrive that was held back and removed', async () => {
     const held = service.faults.add({ endpoint: DEMOTE, action: 'arrive-late' });
     await expect(demote()).rejects.toThrow(/socket hang up|ECONNRESET/);
     held.remove();
     await held.arrive();
     expect(modeOfEast()).toBe('primary');
-    service.faults.add({ endpoint: DEMOTE, action: { arriveAfterMs: 1 } });
-    await expect(demote()).rejects.toThrow(/socket hang up|ECONNRESET/);
-    await eventually(() => (modeOfEast() === 'secondary' ? true : undefined));
   });
 
   it('glues two documents together', async () => {

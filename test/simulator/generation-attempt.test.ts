@@ -1,6 +1,6 @@
 import { decrypt, generateKey, readMessage } from 'openpgp';
 import { splitSecret } from '../../src/simulator/cryptography/shamir';
-import { randomBase62, randomToken, seededRandom } from '../../src/simulator/cryptography/tokens';
+import { encodeWithOneTimePassword, randomBase62, randomToken, seededRandom } from '../../src/simulator/cryptography/tokens';
 import { GenerationAttempts, type GenerationStrategy } from '../../src/simulator/generation-attempt';
 import { HandlerPanic, ServiceFault } from '../../src/simulator/service-fault';
 
@@ -15,10 +15,9 @@ const WRONG_SHARE_TEXT =
 interface Setup {
   shares?: number;
   threshold?: number;
-  tokenPrefix?: 'hvs.' | 's.';
 }
 
-function node({ shares = 5, threshold = 3, tokenPrefix = 'hvs.' }: Setup = {}) {
+function node({ shares = 5, threshold = 3 }: Setup = {}) {
   const random = seededRandom(shares * 10 + threshold);
   const rootKey = random(32);
   const issued: { strategy: GenerationStrategy; token: string }[] = [];
@@ -26,11 +25,10 @@ function node({ shares = 5, threshold = 3, tokenPrefix = 'hvs.' }: Setup = {}) {
     threshold: () => threshold,
     verifyRootKey: (key) => key.equals(rootKey),
     issueToken: (strategy) => {
-      const token = randomToken(tokenPrefix, random);
+      const token = randomToken(random);
       issued.push({ strategy, token });
       return token;
     },
-    otpLength: () => tokenPrefix.length + 24,
     random,
   });
   const parts = splitSecret(rootKey, shares, threshold, random);
@@ -82,25 +80,25 @@ describe('an attempt with one-time password', () => {
       otp: '',
       otp_length: 28,
     };
-    expect(await attempts.read(DR)).toEqual(idle);
+    expect(await attempts.read()).toEqual(idle);
 
     const start = await attempts.start(DR);
     expect(start.nonce).toMatch(UUID);
     expect(start.otp).toMatch(/^[0-9A-Za-z]{28}$/);
     expect(start).toEqual({ ...idle, started: true, nonce: start.nonce, otp: start.otp });
-    expect(await attempts.read(DR)).toEqual({ ...start, otp: '' });
+    expect(await attempts.read()).toEqual({ ...start, otp: '' });
 
     const first = await send(start.nonce, share(0));
     expect(first).toEqual({ ...start, progress: 1, otp: '', otp_length: 0 });
     await send(start.nonce, share(3));
-    expect(await attempts.read(DR)).toEqual({ ...start, otp: '', progress: 2 });
+    expect(await attempts.read()).toEqual({ ...start, otp: '', progress: 2 });
     expect(issued).toEqual([]);
 
     const last = await send(start.nonce, share(1));
     expect(last).toEqual({ ...first, progress: 3, complete: true, encoded_token: last.encoded_token });
     expect(last.encoded_token).toMatch(/^[A-Za-z0-9+/]{38}$/);
     expect(issued).toEqual([{ strategy: DR, token: decode(last.encoded_token, start.otp) }]);
-    expect(await attempts.read(DR)).toEqual(idle);
+    expect(await attempts.read()).toEqual(idle);
   });
 
   it('fills encoded_root_token as well for generate-root, and not before the last share', async () => {
@@ -113,14 +111,10 @@ describe('an attempt with one-time password', () => {
     expect(issued).toEqual([{ strategy: ROOT, token: decode(last.encoded_token, otp) }]);
   });
 
-  it('has 26 characters for tokens with the old prefix', async () => {
-    const { attempts, issued, share, send } = node({ tokenPrefix: 's.' });
-    const { nonce, otp, otp_length: length } = await attempts.start(DR);
-    expect([otp.length, length]).toEqual([26, 26]);
-    await send(nonce, share(0));
-    await send(nonce, share(1));
-    const { encoded_token: encoded } = await send(nonce, share(2));
-    expect(decode(encoded, otp)).toBe(issued[0]?.token);
+  it('encodes as the documented vector does', () => {
+    expect(encodeWithOneTimePassword('hvs.EXAMPLEexampleEXAMPLE012', 'aB3dE5fG7hJ9kL1mN3pQ5rS7tU9v')).toBe(
+      'CTRASgBtJwpnJA9cEy1cHSJWNQl0PwN7MWUIRA',
+    );
   });
 
   it("does not echo the client's own password, and uses it", async () => {
@@ -137,7 +131,7 @@ describe('an attempt with one-time password', () => {
   it.each(['short', 'x'.repeat(27), 'x'.repeat(29), 'é'.repeat(28)])('refuses the password "%s"', async (otp) => {
     const { attempts } = node();
     expect(await refusal(attempts.start(DR, { otp }))).toBe('OTP string is wrong length');
-    expect((await attempts.read(DR)).started).toBe(false);
+    expect((await attempts.read()).started).toBe(false);
   });
 
   it('with threshold 1 takes the key itself', async () => {
@@ -155,7 +149,7 @@ describe('an attempt with PGP key', () => {
     const { privateKey, publicKey } = await pgpKey();
     const start = await attempts.start(DR, { pgp_key: publicKey });
     expect(start).toMatchObject({ started: true, otp: '', pgp_fingerprint: privateKey.getFingerprint() });
-    expect((await attempts.read(DR)).pgp_fingerprint).toBe(start.pgp_fingerprint);
+    expect((await attempts.read()).pgp_fingerprint).toBe(start.pgp_fingerprint);
     expect((await send(start.nonce, share(0))).pgp_fingerprint).toBe(start.pgp_fingerprint);
     await send(start.nonce, share(1));
     const last = await send(start.nonce, share(2));
@@ -165,13 +159,13 @@ describe('an attempt with PGP key', () => {
     const decrypted: { data: unknown } = await decrypt({ message, decryptionKeys: privateKey });
     expect(decrypted.data).toBe(issued[0]?.token);
     expect(last).toMatchObject({ complete: true, pgp_fingerprint: start.pgp_fingerprint, encoded_root_token: '' });
-    expect((await attempts.read(DR)).pgp_fingerprint).toBe('');
+    expect((await attempts.read()).pgp_fingerprint).toBe('');
   });
 
   it('that does not parse is refused at the start', async () => {
     const { attempts } = node();
     expect(await refusal(attempts.start(DR, { pgp_key: 'bm90IGEga2V5' }))).toContain('error parsing PGP key');
-    expect((await attempts.read(DR)).started).toBe(false);
+    expect((await attempts.read()).started).toBe(false);
   });
 
   it('and a password as well: the password wins and the key is not looked at', async () => {
@@ -196,7 +190,7 @@ describe('an attempt with PGP key', () => {
     await send(start.nonce, share(1));
     await expect(send(start.nonce, share(2))).rejects.toBeInstanceOf(HandlerPanic);
     expect(issued).toHaveLength(1);
-    expect(await attempts.read(DR)).toEqual({ ...start, progress: 0 });
+    expect(await attempts.read()).toEqual({ ...start, progress: 0 });
 
     for (const index of [0, 1]) await send(start.nonce, share(index));
     await expect(send(start.nonce, share(2))).rejects.toBeInstanceOf(HandlerPanic);
@@ -211,7 +205,7 @@ describe('the slot', () => {
     await send(nonce, share(0));
     expect(await refusal(attempts.start(DR))).toBe('root generation already in progress');
     expect(await refusal(attempts.start(ROOT))).toBe('root generation already in progress');
-    expect(await attempts.read(DR)).toMatchObject({ nonce, progress: 1 });
+    expect(await attempts.read()).toMatchObject({ nonce, progress: 1 });
   });
 
   it('checks the start inputs before it looks for a running attempt', async () => {
@@ -224,9 +218,9 @@ describe('the slot', () => {
   it('shows its attempt to both kinds and takes shares for its own alone', async () => {
     const { attempts, share, send } = node();
     const { nonce } = await attempts.start(ROOT);
-    expect(await attempts.read(DR)).toMatchObject({ started: true, nonce });
+    expect(await attempts.read()).toMatchObject({ started: true, nonce });
     expect(await refusal(send(nonce, share(0), DR))).toContain('incorrect strategy supplied');
-    expect(await attempts.read(ROOT)).toMatchObject({ progress: 0 });
+    expect(await attempts.read()).toMatchObject({ progress: 0 });
   });
 
   it('is freed by cancel, again and again, and the next attempt has another nonce', async () => {
@@ -236,7 +230,7 @@ describe('the slot', () => {
     await send(nonce, share(0));
     await attempts.cancel();
     await attempts.cancel();
-    expect(await attempts.read(DR)).toMatchObject({ started: false, nonce: '', progress: 0 });
+    expect(await attempts.read()).toMatchObject({ started: false, nonce: '', progress: 0 });
     expect(await refusal(send(nonce, share(1)))).toBe('no root generation in progress');
     expect((await attempts.start(DR)).nonce).not.toBe(nonce);
   });
@@ -244,7 +238,7 @@ describe('the slot', () => {
   it('belongs to one node: another node knows nothing of the attempt', async () => {
     const { nonce } = await node().attempts.start(DR);
     const other = node();
-    expect(await other.attempts.read(DR)).toMatchObject({ started: false });
+    expect(await other.attempts.read()).toMatchObject({ started: false });
     expect(await refusal(other.send(nonce, other.share(0)))).toBe('no root generation in progress');
   });
 
@@ -288,7 +282,7 @@ describe('a share', () => {
     const duplicate = 'given key has already been provided during this generation operation';
     expect(await refusal(send(nonce, share(0).toString('base64')))).toBe(duplicate);
     expect(await refusal(send(nonce, share(0).toString('hex').toUpperCase()))).toBe(duplicate);
-    expect(await attempts.read(DR)).toMatchObject({ progress: 1 });
+    expect(await attempts.read()).toMatchObject({ progress: 1 });
   });
 
   it('without an attempt is refused, whatever the nonce', async () => {
@@ -302,7 +296,7 @@ describe('a share', () => {
     const text = await refusal(send(wrong, share(0), DR));
     expect(text).toBe(`incorrect nonce supplied; nonce for this root generation operation is "${nonce}"`);
     await expect(send(wrong, share(0))).rejects.not.toThrow(nonce);
-    expect(await attempts.read(ROOT)).toMatchObject({ progress: 0 });
+    expect(await attempts.read()).toMatchObject({ progress: 0 });
   });
 
   it('without the nonce key counts as a wrong nonce', async () => {
@@ -333,7 +327,7 @@ describe('a failure at the threshold', () => {
     await send(nonce, share(0));
     await send(nonce, share(1));
     expect(await refusal(send(nonce, spoil(share(0))))).toBe(text);
-    expect(await attempts.read(DR)).toMatchObject({ started: true, nonce, progress: 0 });
+    expect(await attempts.read()).toMatchObject({ started: true, nonce, progress: 0 });
     expect(issued).toEqual([]);
 
     await send(nonce, share(0));

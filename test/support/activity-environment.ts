@@ -287,7 +287,7 @@ export class ActivityBench {
     run = this.run,
   ): Promise<Extract<OperationTokenReference, { source: 'sealed' }>> {
     const simulated = this.cluster(cluster);
-    const token = simulated.tokens.createOperationToken(this.service.now(), false);
+    const token = simulated.tokens.createOperationToken(this.service.now());
     this.canary(`operation token of ${cluster} (${this.secrets.size})`, token);
     return { source: 'sealed', cluster, value: await this.sealOperationToken(cluster, token, uses, run) };
   }

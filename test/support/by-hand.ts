@@ -39,7 +39,7 @@ async function until(what: string, holds: () => boolean): Promise<void> {
 export async function changeDrPrimaryByHand(scenario: Scenario, from: string, to: string): Promise<void> {
   const { service } = scenario;
   const [old, next] = [service.cluster(from), service.cluster(to)];
-  const drOperationToken = next.tokens.createOperationToken(service.now(), false);
+  const drOperationToken = next.tokens.createOperationToken(service.now());
   await until(`${to} has everything`, () => {
     const [above, below] = [old.snapshotState().dr, next.snapshotState().dr];
     return below.state === 'stream-wals' && above.merkleRoot === below.merkleRoot;
@@ -58,7 +58,7 @@ export async function joinDrByHand(scenario: Scenario, primary: string, secondar
   const issued = JSON.parse(await post(scenario, primary, 'dr/primary/secondary-token', { id: target.clusterId })) as {
     readonly wrap_info: { readonly token: string };
   };
-  const drOperationToken = target.tokens.createOperationToken(service.now(), false);
+  const drOperationToken = target.tokens.createOperationToken(service.now());
   await post(scenario, secondary, 'dr/secondary/update-primary', {
     token: issued.wrap_info.token,
     dr_operation_token: drOperationToken,

@@ -43,7 +43,7 @@ export async function providedBy(
 /** What people do with the service's own command line: a living operation token of a DR secondary. */
 export function generatedOn(scenario: Scenario, cluster: string): string {
   const { service } = scenario;
-  return service.cluster(cluster).tokens.createOperationToken(service.now(), false);
+  return service.cluster(cluster).tokens.createOperationToken(service.now());
 }
 
 /** Waits until the run asks for a token of this cluster, and gives one. */

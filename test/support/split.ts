@@ -16,7 +16,7 @@ export async function splitPrimaries(
 ): Promise<void> {
   const [from, to] = [service.cluster(former), service.cluster(next)];
   service.partition(former, next);
-  const token = to.tokens.createOperationToken(service.now(), false);
+  const token = to.tokens.createOperationToken(service.now());
   const agent = new Agent();
   const [address = ''] = to.addresses;
   const { statusCode, body } = await request(`${address}/v1/sys/replication/dr/secondary/promote`, {

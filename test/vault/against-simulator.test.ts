@@ -1,5 +1,5 @@
 /** The client and the simulated service, written apart from each other, understand one another. */
-import { ServiceClient, decodeOneTimePassword } from '../../src/vault';
+import { ServiceClient } from '../../src/vault';
 import type { GenerationAttempt } from '../../src/vault';
 import { RunbookError } from '../../src/errors';
 import { Secret } from '../../src/secret';
@@ -73,7 +73,6 @@ describe('the client against the simulated service', () => {
     expect(await east.sys.sealStatus()).toMatchObject({ sealed: false, threshold: 3, shares: 5 });
     const active = await east.activeNode();
     expect(await east.sys.leader({ node: active })).toMatchObject({ isSelf: true, haEnabled: true });
-    expect(await east.sys.haStatus({ token: rootOf('east') })).toHaveLength(3);
     expect(warnings).toEqual([]);
   });
 
@@ -146,7 +145,7 @@ describe('the client against the simulated service', () => {
     expect(started).toMatchObject({ started: true, progress: 0, required: 3, complete: false, otpLength: 28 });
     expect(last).toMatchObject({ progress: 3, complete: true });
     if (last.encodedToken === undefined || started.otp === undefined) throw new Error('no token or no password');
-    const drOperationToken = decodeOneTimePassword(last.encodedToken, started.otp);
+    const drOperationToken = new Secret('operation-token', xor(last.encodedToken.reveal(), started.otp.reveal()));
     expect(await west.dr.secondary.merkleCheck({ drOperationToken })).toMatchObject({ healthy: true });
     await west.dr.secondary.reindex({ drOperationToken });
     await west.dr.secondary.deleteOperationToken({ drOperationToken });
@@ -270,3 +269,8 @@ describe('the client against the simulated service', () => {
     await west.dr.primary.revokeSecondary({ id: 'another' }, { token });
   });
 });
+
+function xor(encoded: string, otp: string): string {
+  const password = Buffer.from(otp);
+  return Buffer.from(Buffer.from(encoded, 'base64').map((byte, index) => byte ^ (password[index] ?? 0))).toString();
+}

@@ -8,9 +8,6 @@ const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
 /** Characters of a token after its prefix. */
 export const TOKEN_BODY_LENGTH = 24;
 
-/** `hvs.` and `hvb.` since version 1.10, `s.` before. */
-export type TokenPrefix = 'hvs.' | 'hvb.' | 's.';
-
 /** Source of `n` random bytes. */
 export type RandomBytes = (n: number) => Buffer;
 
@@ -19,9 +16,9 @@ export function randomBase62(length: number, random: RandomBytes): string {
   return Array.from({ length }, () => BASE62.charAt(uniformBelow(BASE62.length, random))).join('');
 }
 
-/** A token ID: prefix and 24 base62 characters. */
-export function randomToken(prefix: TokenPrefix, random: RandomBytes): string {
-  return prefix + randomBase62(TOKEN_BODY_LENGTH, random);
+/** A service token. */
+export function randomToken(random: RandomBytes): string {
+  return `hvs.${randomBase62(TOKEN_BODY_LENGTH, random)}`;
 }
 
 /** A version 4 UUID. */

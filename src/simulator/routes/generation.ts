@@ -37,7 +37,7 @@ function generationRoutes(base: string, strategy: GenerationStrategy): Route[] {
     },
   });
   return [
-    route(['GET'], 'attempt', async (call) => flat(await call.node.attempts.read(strategy))),
+    route(['GET'], 'attempt', async (call) => flat(await call.node.attempts.read())),
     route(['POST'], 'attempt', async (call) => {
       const { body } = call.request;
       const started = await call.node.attempts.start(strategy, {

@@ -1,6 +1,6 @@
 import { issueActivationToken } from '../activation';
 import { parseDuration } from '../duration';
-import { badRequest, envelope, NO_CONTENT, requiredTextField, textField, type ServiceAnswer } from '../messages';
+import { badRequest, envelope, requiredTextField, textField, type ServiceAnswer } from '../messages';
 import { demotePrimary, disableReplication, enablePrimary, revokeSecondary } from '../role-changes';
 import { replicationStatus } from '../status';
 import type { ReplicationKind } from '../storage';
@@ -26,14 +26,8 @@ function secondaryToken(call: RouteCall, kind: ReplicationKind): ServiceAnswer {
 
 function revoke(call: RouteCall, kind: ReplicationKind): ServiceAnswer {
   const known = revokeSecondary(call.cluster, kind, requiredTextField(call.request.body, 'id'));
-  if (known) {
-    return envelope(call.requestId, null);
-  }
-  const status = call.cluster.readings.revokeUnknownStatus;
-  if (status === 400) {
-    throw badRequest('no secondary with that id');
-  }
-  return NO_CONTENT;
+  if (!known) throw badRequest('no secondary with that id');
+  return envelope(call.requestId, null);
 }
 
 function primaryRoutes(kind: ReplicationKind): Route[] {

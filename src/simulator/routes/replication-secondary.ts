@@ -85,7 +85,7 @@ function reindex(call: RouteCall): ServiceAnswer {
     booleanField(body, option);
   }
   if (cluster.reindex !== undefined && now < cluster.reindex.endsAt) {
-    throw new ServiceFault(cluster.readings.reindexRunningStatus, ['reindex already in progress']);
+    throw badRequest('reindex already in progress');
   }
   cluster.reindex = { startedAt: now, endsAt: now + cluster.timing.reindexMs };
   cluster.corruptedPages = undefined;

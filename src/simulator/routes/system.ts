@@ -132,22 +132,6 @@ function capabilitiesSelf(call: RouteCall): ServiceAnswer {
   return envelope(call.requestId, { ...Object.fromEntries(perPath), capabilities: perPath[0]?.[1] ?? [] });
 }
 
-function haStatus(call: RouteCall): ServiceAnswer {
-  const nodes = call.cluster.nodes
-    .filter((node) => node.up && !node.sealed)
-    .map((node) => ({
-      hostname: node.name,
-      api_address: node.address,
-      cluster_address: node.clusterAddress,
-      active_node: node === call.node,
-      last_echo: node === call.node ? null : new Date(call.now).toISOString(),
-      version: call.cluster.version,
-      echo_duration_ms: 0,
-      clock_skew_ms: 0,
-    }));
-  return envelope(call.requestId, { nodes });
-}
-
 function listAuditDevices(call: RouteCall): ServiceAnswer {
   const devices = [...call.cluster.auditDevices].map(([path, { type, local }]) => [
     path,
@@ -189,13 +173,10 @@ export const SYSTEM_ROUTES: readonly Route[] = [
   route(['DELETE'], 'sys/mounts/*', 'token', unmount),
   route(['GET'], 'sys/internal/ui/mounts/*', 'token', mountForUi),
   route(['POST'], 'sys/namespaces/*', 'token', createNamespace),
-  ...['sys/policies/acl/:name', 'sys/policy/:name'].flatMap((path) => [
-    route(['POST'], path, 'token', writePolicy),
-    route(['GET'], path, 'token', readPolicy),
-    route(['DELETE'], path, 'token', deletePolicy),
-  ]),
+  route(['POST'], 'sys/policies/acl/:name', 'token', writePolicy),
+  route(['GET'], 'sys/policies/acl/:name', 'token', readPolicy),
+  route(['DELETE'], 'sys/policies/acl/:name', 'token', deletePolicy),
   route(['POST'], 'sys/capabilities-self', 'token', capabilitiesSelf),
-  route(['GET'], 'sys/ha-status', 'token', haStatus),
   route(['GET'], 'sys/audit', 'sudo', listAuditDevices),
   route(['GET'], 'sys/license/status', 'token', licenceStatus),
   route(['GET'], 'sys/storage/raft/snapshot-auto/status/:name', 'token', automaticSnapshotStatus),

@@ -1,4 +1,3 @@
-import { consumeWrappingToken, findWrappingToken } from '../activation';
 import { parseDuration } from '../duration';
 import {
   badRequest,
@@ -29,7 +28,7 @@ function tokenType(text: string, fallback: 'service' | 'batch'): 'service' | 'ba
   return text === 'batch' || text === 'service' ? text : fallback;
 }
 
-function create(call: RouteCall, role: TokenRole | undefined, orphanPath: boolean): ServiceAnswer {
+function create(call: RouteCall, role: TokenRole | undefined): ServiceAnswer {
   const identity = requireIdentity(call);
   const { body } = call.request;
   const asked = listField(body, 'policies');
@@ -54,7 +53,7 @@ function create(call: RouteCall, role: TokenRole | undefined, orphanPath: boolea
   const request: TokenRequest = {
     policies,
     type,
-    orphan: role?.orphan ?? (orphanPath || noParent),
+    orphan: role?.orphan ?? noParent,
     renewable: type === 'service' && (role?.renewable ?? body['renewable'] !== false),
     ttlMs: policies.includes('root') && body['ttl'] === undefined ? null : ttlMs,
     displayName: `token${textField(body, 'display_name') === '' ? '' : `-${textField(body, 'display_name')}`}`,
@@ -85,7 +84,7 @@ function createWithRole(call: RouteCall): ServiceAnswer {
   if (stored?.type !== 'token-role') {
     throw badRequest(`unknown role ${name}`);
   }
-  return create(call, stored.role, false);
+  return create(call, stored.role);
 }
 
 function writeRole(call: RouteCall): ServiceAnswer {
@@ -172,70 +171,17 @@ function revokeSelf(call: RouteCall): ServiceAnswer {
   return NO_CONTENT;
 }
 
-function refuseForgedJwt(call: RouteCall, token: string): void {
-  if (token.split('.').length === 3 && call.cluster.signer.verify(token) === undefined) {
-    throw new ServiceFault(403, ['error validating wrapping token']);
-  }
-}
-
-/** With the token in the body a valid client token is needed too; as client token itself the wrapping token is enough. */
-function unwrap(call: RouteCall): ServiceAnswer {
-  const { cluster, now, request } = call;
-  const header = request.token ?? '';
-  const inBody = textField(request.body, 'token');
-  const wrapping = inBody === '' ? header : inBody;
-  if (wrapping === '' || (inBody !== '' && cluster.tokens.identify(header, now) === undefined)) {
-    throw permissionDenied();
-  }
-  refuseForgedJwt(call, wrapping);
-  const content = consumeWrappingToken(cluster, wrapping, now);
-  if (content === undefined) {
-    throw badRequest('wrapping token is not valid or does not exist');
-  }
-  return envelope(call.requestId, content);
-}
-
-function lookupWrapping(call: RouteCall): ServiceAnswer {
-  const token = requiredTextField(call.request.body, 'token');
-  refuseForgedJwt(call, token);
-  const live = findWrappingToken(call.cluster, token, call.now);
-  if (live === undefined) {
-    throw badRequest('wrapping token is not valid or does not exist');
-  }
-  const { createdAt, expiresAt, creationPath } = live.found;
-  return envelope(call.requestId, {
-    creation_path: creationPath,
-    creation_time: new Date(createdAt).toISOString(),
-    creation_ttl: Math.round((expiresAt - createdAt) / 1_000),
-  });
-}
-
-function decodeToken(call: RouteCall): ServiceAnswer {
-  const encoded = Buffer.from(requiredTextField(call.request.body, 'encoded_token'), 'base64');
-  const otp = Buffer.from(requiredTextField(call.request.body, 'otp'));
-  if (encoded.length !== otp.length) {
-    throw new ServiceFault(500, [`length of byte slices is not equivalent: ${encoded.length} != ${otp.length}`]);
-  }
-  return envelope(call.requestId, {
-    token: Buffer.from(encoded.map((byte, index) => byte ^ (otp[index] ?? 0))).toString('utf8'),
-  });
-}
-
 function route(methods: string[], path: string, credential: Credential, run: Route['run']): Route {
   return { methods, path, credential, onDrSecondary: false, rootNamespaceOnly: false, run };
 }
 
-/** Tokens and response wrapping. */
+/** Tokens and their roles. */
 export const TOKEN_ROUTES: readonly Route[] = [
-  route(['POST'], 'auth/token/create', 'token', (call) => create(call, undefined, false)),
-  route(['POST'], 'auth/token/create-orphan', 'sudo', (call) => create(call, undefined, true)),
+  route(['POST'], 'auth/token/create', 'token', (call) => create(call, undefined)),
   route(['POST'], 'auth/token/create/:role', 'token', createWithRole),
   route(['POST'], 'auth/token/roles/:role', 'token', writeRole),
   route(['GET'], 'auth/token/roles/:role', 'token', readRole),
   route(['DELETE'], 'auth/token/roles/:role', 'token', deleteRole),
   route(['GET'], 'auth/token/lookup-self', 'token', lookupSelf),
   route(['POST'], 'auth/token/revoke-self', 'token', revokeSelf),
-  route(['POST'], 'sys/wrapping/unwrap', 'none', unwrap),
-  route(['POST'], 'sys/wrapping/lookup', 'none', lookupWrapping),
-  route(['POST'], 'sys/decode-token', 'none', decodeToken),
 ];
