@@ -1,6 +1,11 @@
 import { decrypt, generateKey, readMessage } from 'openpgp';
 import { splitSecret } from '../../src/simulator/cryptography/shamir';
-import { encodeWithOneTimePassword, randomBase62, randomToken, seededRandom } from '../../src/simulator/cryptography/tokens';
+import {
+  encodeWithOneTimePassword,
+  randomBase62,
+  randomToken,
+  seededRandom,
+} from '../../src/simulator/cryptography/tokens';
 import { GenerationAttempts, type GenerationStrategy } from '../../src/simulator/generation-attempt';
 import { HandlerPanic, ServiceFault } from '../../src/simulator/service-fault';
 
