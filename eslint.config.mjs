@@ -1,28 +1,87 @@
+import { dirname, join, relative } from 'node:path';
 import js from '@eslint/js';
 import jest from 'eslint-plugin-jest';
 import tseslint from 'typescript-eslint';
 
-const NODE_BUILTINS = [
-  'node:*',
-  'fs',
-  'path',
-  'os',
-  'crypto',
-  'http',
-  'https',
-  'net',
-  'tls',
-  'child_process',
-  'stream',
-  'events',
-  'worker_threads',
+const SHARED = ['src/errors', 'src/secret'];
+const NO_TEMPORAL = /^@temporalio\//;
+// What a holder's tool does runs in a browser as it does in Node.
+const NOT_FOR_BROWSERS = /^(node:|openpgp$|@temporalio\/)/;
+const DETERMINISTIC = /^(node:|undici$|zod$|@temporalio\/(client|worker|activity|testing))/;
+
+/**
+ * Import directions (docs/architecture.md): what the files of a folder may import of the project beside their own folder,
+ * what of it as types only, and which packages they keep clear of. The first folder that fits counts.
+ */
+const LAYERS = [
+  { folder: 'src/contracts', may: [], never: /^(node:|@temporalio\/(client|worker|workflow|activity))/ },
+  { folder: 'src/vault', may: SHARED, never: NO_TEMPORAL },
+  // It must not share the mistakes of the client and the activities.
+  { folder: 'src/simulator', may: [], never: NO_TEMPORAL },
+  { folder: 'src/documents', may: [...SHARED, 'src/contracts'], never: NOT_FOR_BROWSERS },
+  { folder: 'src/holder-page', may: [...SHARED, 'src/documents'], never: NOT_FOR_BROWSERS },
+  { folder: 'src/keys', may: [...SHARED, 'src/contracts', 'src/documents'], never: NO_TEMPORAL },
+  { folder: 'src/inventory', may: [...SHARED, 'src/contracts', 'src/documents', 'src/keys'], never: NO_TEMPORAL },
+  { folder: 'src/report', may: [...SHARED, 'src/contracts', 'src/keys'], never: /^$/ },
+  // It knows Temporal and people; then comes what knows replication and serves several runbooks.
+  {
+    folder: 'workflows/engine',
+    may: ['src/contracts', 'workflows/procedures/operation-tokens'],
+    types: ['activities'],
+    never: DETERMINISTIC,
+  },
+  {
+    folder: 'workflows/procedures',
+    may: ['src/contracts', 'workflows/engine'],
+    types: ['activities'],
+    never: DETERMINISTIC,
+  },
+  { folder: 'workflows', may: ['src/contracts'], types: ['activities'], never: DETERMINISTIC },
+  {
+    folder: 'activities',
+    may: [
+      ...SHARED,
+      ...['contracts', 'vault', 'documents', 'keys', 'inventory', 'report'].map((name) => `src/${name}`),
+    ],
+    never: /^@temporalio\/(worker|workflow|testing)/,
+  },
+  // The programs; of them only these start the simulated service.
+  { folder: 'src/cli', may: ['src', 'activities'], never: /^$/ },
+  { folder: 'src/demo', may: ['src', 'activities'], never: /^$/ },
+  { folder: 'src', may: ['src', 'activities'], never: /^$/, not: 'src/simulator' },
 ];
 
-/** One entry per folder: what files there must not import (design: import directions). */
-function forbidImports(files, patterns, ignores = []) {
-  return { files, ignores, rules: { '@typescript-eslint/no-restricted-imports': ['error', { patterns }] } };
-}
-const group = (globs, message, allowTypeImports = false) => ({ group: globs, message, allowTypeImports });
+const isIn = (folder, path) => path === folder || path.startsWith(`${folder}/`);
+
+/** @type {import('eslint').Rule.RuleModule} */
+const importDirections = {
+  meta: { type: 'problem', schema: [] },
+  create(context) {
+    const pathOf = (file) => relative(import.meta.dirname, file).replaceAll('\\', '/');
+    const file = pathOf(context.filename);
+    const layer = LAYERS.find(({ folder }) => isIn(folder, file));
+    if (layer === undefined) return {};
+    const { folder, may, types = [], never, not } = layer;
+    const mayImport = (specifier, typeOnly) => {
+      if (!specifier.startsWith('.')) return typeOnly || !never.test(specifier);
+      const target = pathOf(join(dirname(context.filename), specifier));
+      if (not !== undefined && isIn(not, target)) return false;
+      return [folder, ...may, ...(typeOnly ? types : [])].some((each) => isIn(each, target));
+    };
+    const check = (node) => {
+      const specifier = node.source?.value;
+      const typeOnly = node.importKind === 'type' || node.exportKind === 'type';
+      if (typeof specifier !== 'string' || mayImport(specifier, typeOnly)) return;
+      context.report({ node, message: `Files of ${folder} do not import ${specifier} (import directions).` });
+    };
+    return {
+      ImportDeclaration: check,
+      ExportNamedDeclaration: check,
+      ExportAllDeclaration: check,
+      ImportExpression: check,
+    };
+  },
+};
 
 export default tseslint.config(
   { ignores: ['dist/**', 'node_modules/**', 'coverage/**', 'reports/**', 'test/histories/**'] },
@@ -63,87 +122,11 @@ export default tseslint.config(
       globals: { module: 'writable', require: 'readonly', process: 'readonly', __dirname: 'readonly' },
     },
   },
-  forbidImports(
-    ['workflows/**/*.ts'],
-    [
-      group(
-        [
-          ...NODE_BUILTINS,
-          '@temporalio/client',
-          '@temporalio/worker',
-          '@temporalio/activity',
-          '@temporalio/testing',
-          'undici',
-        ],
-        'Workflow code is deterministic: no Node built-ins, no client, worker or activity code.',
-      ),
-      group(['**/activities/**', '**/activities'], 'Workflows import activities as types only.', true),
-      group(
-        [
-          '**/src/vault/**',
-          '**/src/keys/**',
-          '**/src/inventory/**',
-          '**/src/simulator/**',
-          '**/src/report/**',
-          '**/src/worker/**',
-          '**/src/cli/**',
-        ],
-        'Workflows import src/contracts only.',
-      ),
-    ],
-  ),
-  forbidImports(
-    ['src/contracts/**/*.ts'],
-    [
-      group(
-        [
-          '../vault/**',
-          '../keys/**',
-          '../documents/**',
-          '../inventory/**',
-          '../simulator/**',
-          '../report/**',
-          '../worker/**',
-          '../cli/**',
-          '**/activities/**',
-          '**/workflows/**',
-        ],
-        'Contracts import nothing of the project.',
-      ),
-    ],
-  ),
-  forbidImports(
-    ['src/vault/**/*.ts'],
-    [
-      group(
-        ['@temporalio/*', '../simulator/**', '../worker/**', '../cli/**', '**/activities/**', '**/workflows/**'],
-        'The client knows HTTP and nothing of Temporal or the simulated service.',
-      ),
-    ],
-  ),
-  forbidImports(
-    ['src/simulator/**/*.ts'],
-    [
-      group(
-        [
-          '@temporalio/*',
-          '../vault/**',
-          '../keys/**',
-          '../documents/**',
-          '../inventory/**',
-          '../errors',
-          '**/activities/**',
-          '**/workflows/**',
-        ],
-        'The simulated service must not share the mistakes of the client and the activities.',
-      ),
-    ],
-  ),
-  forbidImports(
-    ['activities/**/*.ts', 'src/**/*.ts'],
-    [group(['**/simulator/**', '**/simulator'], 'Only tests, the CLI and the demo import the simulated service.')],
-    ['src/simulator/**', 'src/cli/**', 'src/demo/**', 'src/contracts/**', 'src/vault/**'],
-  ),
+  {
+    files: ['src/**/*.ts', 'activities/**/*.ts', 'workflows/**/*.ts'],
+    plugins: { layers: { rules: { 'import-directions': importDirections } } },
+    rules: { 'layers/import-directions': 'error' },
+  },
   {
     files: ['test/**/*.ts'],
     ...jest.configs['flat/recommended'],

@@ -161,11 +161,10 @@ async function findExisting<K extends InvitationKind>(
 /** As text: the same whatever the order of the members. */
 function questionOf(kind: InvitationKind, asked: object): string {
   const members = QUESTION[kind].map((member): unknown => Reflect.get(asked, member));
-  return JSON.stringify(members, (_name, each: unknown): unknown =>
-    typeof each === 'object' && each !== null && !Array.isArray(each)
-      ? Object.fromEntries(Object.entries(each).sort())
-      : each,
-  );
+  return JSON.stringify(members, (_name, each: unknown): unknown => {
+    const hasMembers = typeof each === 'object' && each !== null && !Array.isArray(each);
+    return hasMembers ? Object.fromEntries(Object.entries<unknown>({ ...each }).sort()) : each;
+  });
 }
 
 /**
