@@ -162,8 +162,8 @@ async function findExisting<K extends InvitationKind>(
 function questionOf(kind: InvitationKind, asked: object): string {
   const members = QUESTION[kind].map((member): unknown => Reflect.get(asked, member));
   return JSON.stringify(members, (_name, each: unknown): unknown => {
-    const hasMembers = typeof each === 'object' && each !== null && !Array.isArray(each);
-    return hasMembers ? Object.fromEntries(Object.entries<unknown>({ ...each }).sort()) : each;
+    if (typeof each !== 'object' || each === null) return each;
+    return Array.isArray(each) ? (each as unknown[]) : Object.fromEntries(Object.entries<unknown>({ ...each }).sort());
   });
 }
 
