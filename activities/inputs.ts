@@ -139,6 +139,7 @@ const MEMBERS = {
   token: verified,
   tokens: list(verified),
   told: list(text(10_000)),
+  use: z.enum(['update-primary', 'enable']),
   uses: list(text(100)),
   wal: walIndex,
   walBefore: walIndex,
@@ -174,10 +175,11 @@ const onSecondary = ofKind.refine(({ kind, token }) => kind !== 'dr' || token !=
   message: 'a DR secondary needs one',
 });
 /** A performance secondary follows nobody without the filter that it must have. */
-const following = onSecondary.refine(({ kind, expected }) => kind === 'dr' || expected?.filter !== undefined, {
-  path: ['expected'],
-  message: 'a performance secondary needs one',
-});
+const hasFilter = ({ kind, expected }: { readonly kind: string; readonly expected?: unknown }) =>
+  kind === 'dr' || z.object({ filter: z.unknown() }).safeParse(expected).data?.filter !== undefined;
+const filterNeeded = { path: ['expected'], message: 'a performance secondary needs one' };
+const joining = ofKind.refine(hasFilter, filterNeeded);
+const following = onSecondary.refine(hasFilter, filterNeeded);
 /** Activities that do the same for both kinds of replication, told which. */
 const OF_KIND = {
   awaitReplicationDisabled: ofKind,
@@ -188,14 +190,22 @@ const OF_KIND = {
   disablePrimary: ofKind,
   disableSecondary: onSecondary,
   enablePrimary: ofKind,
-  enableSecondary: ofKind,
+  enableSecondary: joining,
   followBootstrap: ofKind,
   forgetPrimary: onSecondary,
-  issueActivationToken: following,
-  issueEnableToken: ofKind,
+  issueActivationToken: joining.refine(
+    ({ kind, use, token }) => use === 'enable' || kind !== 'dr' || token !== undefined,
+    {
+      path: ['token'],
+      message: 'a DR secondary needs one',
+    },
+  ),
   promoteSecondary: onSecondary,
   revokeSecondary: ofKind,
-  updatePrimary: following,
+  updatePrimary: following.refine(({ kind, activation }) => kind !== 'dr' || activation !== undefined, {
+    path: ['activation'],
+    message: 'a DR secondary needs one',
+  }),
 } as const satisfies Readonly<Record<OfOneKind, z.ZodType>>;
 const schemas = new Map<string, z.ZodType>([
   ...Object.entries(OF_KIND),

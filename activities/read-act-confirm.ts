@@ -94,7 +94,7 @@ export interface Changed<S> {
 
 /** What a change found out, as its activity gives it. */
 export function resultOf(
-  { outcome, calledAt, calls }: Omit<Changed<unknown>, 'state'>,
+  { outcome, calledAt, calls }: Pick<ChangeResult, 'outcome' | 'calledAt' | 'calls'>,
   observed: string,
 ): ChangeResult {
   return { outcome, observed, calledAt, confirmedAt: Date.now(), calls };

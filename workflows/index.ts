@@ -17,8 +17,7 @@ export { secondaryDecommission } from './runbooks/secondary-decommission';
 export { filterReconciliation } from './runbooks/filter-reconciliation';
 export { secondaryRepointing } from './runbooks/secondary-repointing';
 export { performancePromotion } from './runbooks/performance-promotion';
-export { performanceSecondaryOnboarding } from './runbooks/performance-secondary-onboarding';
-export { drSecondaryOnboarding } from './runbooks/dr-secondary-onboarding';
+export { drSecondaryOnboarding, performanceSecondaryOnboarding } from './runbooks/secondary-onboarding';
 export { drRejoin } from './runbooks/dr-rejoin';
 export { drFailover } from './runbooks/dr-failover';
 

@@ -4,7 +4,7 @@ import type { SecondaryRepointingInput } from '../../src/contracts/runbook-input
 import type { Deployment } from '../../src/inventory';
 import { drSetOf } from '../../src/inventory';
 import { hasRole, mayFollow, onlyPrimary, takesPart, versionsOf, withoutKnownBugs } from './follow-rules';
-import { follows } from '../joining/join-secondary';
+import { follows } from '../joining/following';
 import { describeReplication, isAlive } from '../observe';
 import { kindName } from '../joining/onboarding-read';
 import { check } from './switchover-rule';

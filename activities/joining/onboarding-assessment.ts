@@ -14,7 +14,6 @@ import type { ActivityDependencies } from '../dependencies';
 import type { ClusterAccess, Clusters } from '../clusters';
 import type { Execution } from '../execution';
 import { execute } from '../execution';
-import { filterDetail } from './onboarding-join';
 import { mayCall, primaryRules } from './onboarding-primary';
 import type { OnboardingWorld } from '../checks/onboarding-rules';
 import {
@@ -113,7 +112,7 @@ async function assess(
           operation: `${kind}.secondary.enable`,
           on: identityOf(secondary),
           with: identityOf(primary),
-          ...filterDetail(kind, route.filter),
+          ...(kind === 'dr' ? {} : { detail: describeFilter(route.filter) }),
         },
       ],
       warnings: onboardingWarnings(world, route),

@@ -2,7 +2,7 @@ import type { ClusterObservation, ReplicationObservation } from '../../src/contr
 import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
 import { RunbookError } from '../../src/errors';
 import type { ClusterAccess } from '../clusters';
-import { observeReplication, readActive } from '../observe';
+import { describeReplication, observeReplication, readActive } from '../observe';
 
 /** What a cluster is for both kinds of replication, by its active node. */
 export interface BothKinds {
@@ -49,4 +49,20 @@ export function kindName(kind: ReplicationKind): string {
 /** Both roles of a cluster in a few words. */
 export function rolesText(seen: Pick<ClusterObservation, 'dr' | 'performance'>): string {
   return `DR ${seen.dr?.mode ?? 'not read'}, performance ${seen.performance?.mode ?? 'not read'}`;
+}
+
+/** @throws RunbookError PRECONDITION_FAILED, which may be tried again where the cluster tells no mode */
+export function demandRole(
+  cluster: string,
+  kind: ReplicationKind,
+  needed: 'primary' | 'secondary',
+  state: ReplicationObservation,
+): void {
+  if (state.mode === needed) return;
+  throw new RunbookError('PRECONDITION_FAILED', `${cluster} is no ${kindName(kind)} ${needed}.`, {
+    cluster,
+    observed: describeReplication(state),
+    needed,
+    retryable: state.mode === 'unknown',
+  });
 }

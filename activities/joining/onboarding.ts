@@ -3,19 +3,15 @@ import { findCluster } from '../../src/inventory';
 import type { ActivityDependencies } from '../dependencies';
 import type { Clusters } from '../clusters';
 import { execute, executeChange } from '../execution';
-import { enableSecondaryOn, issueEnableToken } from './onboarding-join';
 import { advertised, enablePrimaryOn, mayCall, primaryRules } from './onboarding-primary';
 import { kindName } from './onboarding-read';
 import { gateFacts, identityOf, observeDeployment, planDocument, siteFacts } from '../approvals/planning';
 
-/**
- * A cluster without replication becomes primary, or a secondary, which wipes it (interface 4.1, 4.2: `primary/enable`,
- * `secondary-token`, `secondary/enable`; facts 2.2, 2.7, 2.8, 4).
- */
+/** A cluster without replication becomes primary (interface 4.1, 4.2: `primary/enable`; facts 2.2, 2.7). */
 export function createOnboardingActivities(
   dependencies: ActivityDependencies,
   clusters: Clusters,
-): Pick<OnboardingActivities, 'assessPrimaryEnablement' | 'enablePrimary' | 'issueEnableToken' | 'enableSecondary'> {
+): Pick<OnboardingActivities, 'assessPrimaryEnablement' | 'enablePrimary'> {
   return {
     assessPrimaryEnablement: execute(async ({ input }, { signal }) => {
       const { kind, cluster } = input;
@@ -63,13 +59,5 @@ export function createOnboardingActivities(
     }),
 
     enablePrimary: executeChange((input, execution) => enablePrimaryOn(dependencies, clusters, execution, input)),
-
-    issueEnableToken: executeChange((input, execution) =>
-      issueEnableToken({ dependencies, clusters, execution, kind: input.kind }, input),
-    ),
-
-    enableSecondary: executeChange((input, execution) =>
-      enableSecondaryOn({ dependencies, clusters, execution, kind: input.kind }, input),
-    ),
   };
 }

@@ -5,7 +5,7 @@ import type { ActivityDependencies } from '../dependencies';
 import type { Clusters } from '../clusters';
 import { execute, executeChange } from '../execution';
 import { demandApproval } from './filter-authority';
-import { clusterAddressesOf, follows } from './join-secondary';
+import { follows, primaryAddresses } from './following';
 import { describeReplication, isAlive } from '../observe';
 import { awaitClusterId } from '../tokens/operation-token';
 import { beforeOf, describeFilter, readPerformance } from '../filters/paths-filters';
@@ -32,7 +32,7 @@ export function createPerformanceSecondaryActivities(
     awaitPerformanceSecondaries: execute(async ({ deployment, primary, secondaries }, execution) => {
       const { signal } = execution;
       const { limits } = clusters.deployment(deployment);
-      const addresses = await clusterAddressesOf(clusters.of(deployment, primary), signal);
+      const addresses = await primaryAddresses(clusters.of(deployment, primary), signal);
       const following = await Promise.all(
         secondaries.map(async (cluster) => {
           const access = clusters.of(deployment, cluster);

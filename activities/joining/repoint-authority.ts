@@ -7,12 +7,11 @@ import { verifyBeginning, verifyOneOf, verifyOperation } from '../approvals/auth
 import type { ClusterAccess } from '../clusters';
 import type { Execution } from '../execution';
 import { identityOfMember } from '../plans/failover-plan';
-import type { Joining } from './join-secondary';
+import type { Joining } from './joining';
+import { ANSWER_BUDGET_MS } from './joining';
+import { readKind } from './onboarding-read';
 import { awaitClusterId, readClusterId } from '../tokens/operation-token';
 import { describeFilter } from '../filters/paths-filters';
-
-/** How long a primary that does not answer is waited for before the step parks, ms. */
-const ANSWER_BUDGET_MS = 30_000;
 
 /** What a plan may call that a secondary follows: on its own, by token or by addresses, or as a part of what it comes after. */
 const ALONE = {
@@ -57,27 +56,32 @@ export async function pairOf(target: ClusterAccess, source: ClusterAccess, signa
 }
 
 /**
- * As {@link verifyFollowing}, for a new activation token.
+ * Verifies that an approved plan lets this secondary join this primary by a new activation token, with this filter where
+ * it is a performance secondary.
  *
- * @param begun - the token was issued already
+ * @param begun - it was begun already: the age of what approved it does not count any more
  * @throws RunbookError NOT_APPROVED
  */
-export async function verifyRepointing(
-  dependencies: ActivityDependencies,
-  execution: Execution,
-  deployment: string,
-  joining: Joining,
-  authority: Authority | undefined,
-  { filter, begun }: { readonly filter?: FilterState; readonly begun: boolean },
+export async function verifyJoining(
+  { dependencies, execution, input, source, target, clusterId }: Joining,
+  { begun }: { readonly begun: boolean },
 ): Promise<void> {
-  const { kind, source, target, clusterId } = joining;
+  const { deployment, kind, use, authority, expected } = input;
   const pair: Pair = {
     on: { cluster: target.entry.name, clusterId },
     with: { cluster: source.entry.name, clusterId: await awaitClusterId(source, execution, ANSWER_BUDGET_MS) },
   };
+  const { filter } = expected ?? {};
+  if (use === 'enable') {
+    const detail = kind === 'dr' ? {} : { detail: describeFilter(filter) };
+    const verify = begun ? verifyOperation : verifyBeginning;
+    const doing = { operation: `${kind}.secondary.enable`, ...pair, ...detail } as const;
+    await verify(dependencies.inventory, execution.run, deployment, authority, doing);
+    return;
+  }
   await verifyFollowing(dependencies, execution, deployment, authority, {
     ...{ ...pair, kind, form: 'token', filter, begun },
-    asMember: async () => identityOfMember(target.entry, (await joining.read(target)).setId),
+    asMember: async () => identityOfMember(target.entry, (await readKind(target, kind, execution.signal)).setId),
   });
 }
 

@@ -1,33 +1,27 @@
 import type { Assessment, PerformancePromotionActivities, RepointingRoute } from '../../src/contracts/activities';
-import type { ClusterObservation, ReplicationObservation } from '../../src/contracts/observations';
+import type { ClusterObservation } from '../../src/contracts/observations';
 import type { Precondition } from '../../src/contracts/plan';
 import type { SecondaryRepointingInput } from '../../src/contracts/runbook-inputs';
-import { RunbookError, isRunbookError } from '../../src/errors';
+import { isRunbookError } from '../../src/errors';
 import { findCluster, findDeployment } from '../../src/inventory';
 import type { ActivityDependencies } from '../dependencies';
-import type { ClusterAccess, Clusters } from '../clusters';
-import { execute, executeChange } from '../execution';
-import { clusterAddressesOf, follows } from './join-secondary';
-import { describeReplication, isAlive } from '../observe';
+import type { Clusters } from '../clusters';
+import { execute } from '../execution';
+import { primaryAddresses } from './following';
 import { mayCall } from './onboarding-primary';
 import { readKind } from './onboarding-read';
 import { gateFacts, observeDeployment, siteFacts } from '../approvals/planning';
-import { CHANGE_TIMEOUT_MS, awaitState, beforeSending, readActConfirm } from '../read-act-confirm';
-import { pairOf, verifyFollowing } from './repoint-authority';
+import { awaitState } from '../read-act-confirm';
 import { repointingPlan } from '../plans/repointing-plan';
 import { judgeRepointing } from '../checks/repointing-rules';
 import { UPDATE_PRIMARY } from '../checks/switchover-facts';
 import { assessTokenSource } from '../tokens/token-source';
-import { findFilter, requireFilter } from '../filters/wanted-filter';
+import { findFilter } from '../filters/wanted-filter';
 
-const POINTED_BUDGET_MS = 30_000;
 /** Roots are read for this long at most: the activity must end within its time. */
 const ROOTS_BUDGET_MS = 30_000;
 
-type RepointingActivities = Pick<
-  PerformancePromotionActivities,
-  'assessSecondaryRepointing' | 'updatePerformancePrimaryByAddresses' | 'compareMerkleRoots'
->;
+type RepointingActivities = Pick<PerformancePromotionActivities, 'assessSecondaryRepointing' | 'compareMerkleRoots'>;
 
 /** A secondary follows another primary (interface 4.1, 4.2: `update-primary`; facts 2.11, 8.11, 9.9). */
 export function createSecondaryRepointingActivities(
@@ -53,7 +47,7 @@ export function createSecondaryRepointingActivities(
       };
       const source = clusters.of(input.deployment, input.primary);
       const target = clusters.of(input.deployment, input.secondary);
-      const addresses = await clusterAddressesOf(source, signal).catch((error: unknown): ReadonlySet<string> => {
+      const addresses = await primaryAddresses(source, signal).catch((error: unknown): ReadonlySet<string> => {
         if (!isRunbookError(error) || signal.aborted) throw error;
         return new Set();
       });
@@ -105,60 +99,6 @@ export function createSecondaryRepointingActivities(
       return { ...assessed, plan: repointingPlan(input, primary, secondary, route, preconditions, ofTokens) };
     }),
 
-    updatePerformancePrimaryByAddresses: executeChange(async (input, execution) => {
-      const { deployment, primary, secondary, expected, authority } = input;
-      const { signal } = execution;
-      const source = clusters.of(deployment, primary);
-      const target = clusters.of(deployment, secondary);
-      const pair = await pairOf(target, source, signal);
-      const verify = (begun: boolean) =>
-        verifyFollowing(dependencies, execution, deployment, authority, {
-          ...{ ...pair, form: 'addresses', filter: expected.filter, begun },
-        });
-      await verify(true);
-      const { heartbeatAgeMs } = clusters.deployment(deployment).limits;
-      const addresses = await clusterAddressesOf(source, signal);
-      const before = await readKind(target, 'performance', signal);
-      const observed = `${secondary} knows ${primary} as its performance primary`;
-      const attached = (state: typeof before) => follows(state, addresses) && isAlive(state, heartbeatAgeMs);
-      let seen = before;
-      const changed = await readActConfirm(execution, {
-        read: () => readKind(target, 'performance', signal),
-        // One that knew the address before and was cut off proves nothing by knowing it still.
-        until: (state) => (follows(before, addresses) ? attached(state) : follows(state, addresses)),
-        budgetMs: POINTED_BUDGET_MS,
-        describe: describeReplication,
-        needed: observed,
-        cluster: secondary,
-        allow: (state) => {
-          seen = state;
-          if (state.mode === 'secondary' && state.secondaryId) return;
-          throw new RunbookError('PRECONDITION_FAILED', `${secondary} cannot be re-pointed by addresses.`, {
-            cluster: secondary,
-            observed: `${describeReplication(state)}, id ${state.secondaryId ?? 'none'}`,
-            needed: 'a performance secondary that was attached and not demoted since',
-            next: 'Start secondaryRepointing with {"form": "token"}.',
-            retryable: state.mode === 'unknown',
-          });
-        },
-        act: async () => {
-          // The step may have been parked for hours since the plan was judged.
-          await beforeSending(async () => {
-            requireKnowing(source, await readKind(source, 'performance', signal), secondary, seen);
-            await requireFilter(source, secondary, seen.secondaryId ?? '', expected, signal);
-            await verify(false);
-          });
-          execution.throwIfCancelled();
-          return target.client.performance.secondary.updatePrimary(
-            { updatePrimaryAddrs: [...addresses] },
-            { token: await target.credential(), signal, timeoutMs: CHANGE_TIMEOUT_MS },
-          );
-        },
-      });
-      const { outcome, calledAt, calls } = changed;
-      return { outcome, observed, calledAt, confirmedAt: Date.now(), calls };
-    }),
-
     compareMerkleRoots: execute(async ({ deployment, primary, secondary, kind, filtered }, execution) => {
       if (filtered) {
         return {
@@ -192,24 +132,6 @@ export function createSecondaryRepointingActivities(
       }
     }),
   };
-}
-
-/** Addresses bring no certificate: only a primary of the same set that knows the secondary takes it. */
-function requireKnowing(
-  { entry }: ClusterAccess,
-  primary: ReplicationObservation,
-  secondary: string,
-  { secondaryId, setId }: ReplicationObservation,
-): void {
-  const known = primary.knownSecondaries ?? [];
-  const sameSet = setId !== undefined && primary.setId === setId;
-  if (primary.mode === 'primary' && sameSet && secondaryId && known.includes(secondaryId)) return;
-  throw new RunbookError('PRECONDITION_FAILED', `${entry.name} would not take ${secondary} by addresses.`, {
-    cluster: entry.name,
-    observed: `${describeReplication(primary)}; set ${primary.setId ?? 'not told'}; known: ${known.join(', ') || 'nobody'}`,
-    needed: `the performance primary of set ${setId ?? 'not told'} that knows ${secondaryId || 'an id of the secondary'}`,
-    next: `Nothing was sent. Start secondaryRepointing of ${secondary} to the performance primary with {"form": "token"}.`,
-  });
 }
 
 /** What the worker's credential must be able to do on the primary, for the token form. */

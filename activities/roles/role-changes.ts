@@ -13,7 +13,7 @@ import { identityOfLost } from '../plans/failover-plan';
 import { inPlaceOf } from '../plans/promotion-plan';
 import { describeReplication, isAlive } from '../observe';
 import { primaryClusterAddrOf } from '../joining/onboarding-primary';
-import { kindName, readKind } from '../joining/onboarding-read';
+import { demandRole, kindName, readKind } from '../joining/onboarding-read';
 import { awaitClusterId, openOperationToken, readClusterId } from '../tokens/operation-token';
 import { CHANGE_TIMEOUT_MS, beforeSending, readActConfirm, resultOf, withCredential } from '../read-act-confirm';
 import { demandNoLoss, lastWriteToReach, latest } from '../evidence/no-loss';
@@ -85,7 +85,7 @@ async function demotePrimary(means: Means, input: Demotion): Promise<DemoteResul
     needed: `${cluster} is a ${kindName(kind)} secondary`,
     cluster,
     allow: (state) => {
-      demandRole(input, 'primary', state);
+      demandRole(cluster, kind, 'primary', state);
       walBefore = state.lastWal ?? walBefore;
     },
     act: async () => {
@@ -128,7 +128,7 @@ async function promoteSecondary(means: Means, input: Promotion): Promise<ChangeR
     needed: `${cluster} is ${kindName(kind)} primary`,
     cluster,
     allow: (state) => {
-      demandRole(input, 'secondary', state);
+      demandRole(cluster, kind, 'secondary', state);
       setId = state.setId;
     },
     notYet: ({ code }) => NOT_YET[kind].includes(code),
@@ -261,16 +261,6 @@ async function demandSuccessor(
     observed: describeReplication(seen),
     needed: `secondary, stream-wals, connected, fresh heartbeat${wal === undefined ? '' : `, last remote WAL at least ${wal}`}`,
     next: `Find out why ${otherCluster} is not ready, then retry.`,
-  });
-}
-
-function demandRole({ kind, cluster }: Sides, needed: 'primary' | 'secondary', state: ReplicationObservation): void {
-  if (state.mode === needed) return;
-  throw new RunbookError('PRECONDITION_FAILED', `${cluster} is no ${kindName(kind)} ${needed}.`, {
-    cluster,
-    observed: describeReplication(state),
-    needed,
-    retryable: state.mode === 'unknown',
   });
 }
 

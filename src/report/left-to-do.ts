@@ -150,23 +150,18 @@ function wiped(run: RunRecord): readonly string[] {
 const inWords = (activity: ActivityRecord) => (kindOf(activity) === 'dr' ? 'DR' : 'performance');
 
 function activationTokens(run: RunRecord): readonly string[] {
-  return (
-    [
-      ['issueActivationToken', 'updatePrimary'],
-      ['issueEnableToken', 'enableSecondary'],
-    ] as const
-  ).flatMap(([issue, use]) => {
-    const idOf = (kind: string, id: unknown) => `${kind} ${textOf(id) ?? ''}`;
-    const used = new Set(
-      effective(run, use).map((each) => idOf(kindOf(each), fieldsOf(each.input['activation'])['id'])),
+  const idOf = (kind: string, id: unknown) => `${kind} ${textOf(id) ?? ''}`;
+  const used = new Set(
+    [...effective(run, 'updatePrimary'), ...effective(run, 'enableSecondary')].map((each) =>
+      idOf(kindOf(each), fieldsOf(each.input['activation'])['id']),
+    ),
+  );
+  return completed(run, 'issueActivationToken')
+    .filter((each) => each.result['form'] !== 'none' && !used.has(idOf(kindOf(each), each.result['id'])))
+    .map(
+      (activity) =>
+        `A ${inWords(activity)} activation token for ${inputText(activity, 'secondary')} (id ${textOf(activity.result['id']) ?? 'unknown'}) was issued on ${inputText(activity, 'primary')} and not seen used: revoke that id with revoke-secondary unless it is in use.`,
     );
-    return completed(run, issue)
-      .filter((each) => each.result['form'] !== 'none' && !used.has(idOf(kindOf(each), each.result['id'])))
-      .map(
-        (activity) =>
-          `A ${inWords(activity)} activation token for ${inputText(activity, 'secondary')} (id ${textOf(activity.result['id']) ?? 'unknown'}) was issued on ${inputText(activity, 'primary')} and not seen used: revoke that id with revoke-secondary unless it is in use.`,
-      );
-  });
 }
 
 function operationTokens(run: RunRecord, namingKept: boolean): readonly string[] {

@@ -66,7 +66,6 @@ const OBSERVED: Readonly<Record<string, (result: Fields) => string | undefined>>
   probeService: ({ tries }) =>
     `first success after ${numberOf(tries) === 1 ? '1 try' : `${numberOf(tries) ?? '?'} tries`}`,
   issueActivationToken: activationToken,
-  issueEnableToken: activationToken,
   awaitPerformanceSecondaries: ({ following }) =>
     listOf(following)
       .map(fieldsOf)

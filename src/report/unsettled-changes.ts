@@ -52,7 +52,7 @@ const TOLD: Readonly<Record<string, Told>> = {
   },
   disablePrimary: disable('primary'),
   disableSecondary: disable('secondary'),
-  issueEnableToken: {
+  issueActivationToken: {
     on: (activity) => `An activation token for ${inputOf(activity, 'secondary')}`,
     done: (activity) => `issued on ${inputOf(activity, 'primary')}`,
     next: (activity) =>

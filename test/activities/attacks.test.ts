@@ -56,8 +56,11 @@ afterAll(async () => {
 /** Changes of a role that look at other things before they are made. */
 const WAYS: Readonly<Record<string, readonly string[]>> = {
   'demotePrimary dr': ['', ' former'],
+  'issueActivationToken dr': [' update-primary', ' enable'],
+  'issueActivationToken performance': [' update-primary', ' enable'],
   'promoteSecondary dr': [' planned', ' unplanned', ' forced'],
   'promoteSecondary performance': [' planned', ' forced'],
+  'updatePrimary performance': ['', ' by-addresses'],
 };
 
 /** What changed anything: asking for one's own rights does not. */
@@ -114,11 +117,15 @@ async function inputs(): Promise<Readonly<Record<string, object>>> {
     'promoteSecondary dr forced': { ...onWest, otherCluster: 'east', mode: 'forced' },
     'promoteSecondary performance planned': { cluster: 'europe', otherCluster: 'east', mode: 'planned' },
     'promoteSecondary performance forced': { cluster: 'europe', otherCluster: 'east', mode: 'forced' },
-    'issueActivationToken dr': dr,
+    'issueActivationToken dr update-primary': { ...dr, use: 'update-primary' },
+    'issueActivationToken dr enable': { primary: 'east', secondary: 'spare', use: 'enable' },
     'updatePrimary dr': { ...dr, activation },
-    'issueActivationToken performance': europe,
+    'issueActivationToken performance update-primary': { ...europe, use: 'update-primary' },
+    'issueActivationToken performance enable': {
+      ...{ primary: 'east', secondary: 'spare', use: 'enable', expected: { filter: 'none' } },
+    },
     'updatePrimary performance': { ...europe, activation },
-    updatePerformancePrimaryByAddresses: europe,
+    'updatePrimary performance by-addresses': europe,
     'enablePrimary dr': { cluster: 'spare' },
     'enablePrimary performance': { cluster: 'spare' },
     writePathsFilter: { cluster: 'east', id, secondary: 'europe', filter: { mode: 'deny', paths: ['secret'] } },
@@ -132,7 +139,9 @@ async function inputs(): Promise<Readonly<Record<string, object>>> {
     'disableSecondary dr': onWest,
     'disableSecondary performance': { cluster: 'europe' },
     'enableSecondary dr': { primary: 'east', secondary: 'spare', activation },
-    'enableSecondary performance': { primary: 'east', secondary: 'spare', activation },
+    'enableSecondary performance': {
+      ...{ primary: 'east', secondary: 'spare', activation, expected: { filter: 'none' } },
+    },
     fenceLostPrimary: { from: 'east', to: 'west' },
     unfenceFormerPrimary: { primary: 'west', secondary: 'east' },
     startDrReindex: { ...onWest, options: { diff: false, force: false, skipFlush: false } },

@@ -71,7 +71,8 @@ const calls = () => ({
 });
 /** Calls since the test began. */
 const made = (which: keyof typeof before) => calls()[which] - before[which];
-const issue = () => bench.call('issueActivationToken', { kind: 'dr', ...TO_WEST, token, authority });
+const issue = () =>
+  bench.call('issueActivationToken', { use: 'update-primary', kind: 'dr', ...TO_WEST, token, authority });
 const point = (activation: ActivationTokenResult) =>
   bench.call('updatePrimary', { kind: 'dr', ...TO_WEST, token, activation, authority });
 const known = () => bench.cluster('west').snapshotState().dr.knownSecondaries;
@@ -134,7 +135,9 @@ it('412 and 500 for some seconds after a promotion are waited out', async () => 
 
 it('a token that is refused for certain is not asked for again', async () => {
   bench.service.faults.add({ cluster: 'west', endpoint: ISSUE, action: { status: 403 }, times: Infinity });
-  expect(await bench.failure('issueActivationToken', { kind: 'dr', ...TO_WEST, token, authority })).toMatchObject({
+  expect(
+    await bench.failure('issueActivationToken', { use: 'update-primary', kind: 'dr', ...TO_WEST, token, authority }),
+  ).toMatchObject({
     code: 'PERMISSION_DENIED',
     retryable: false,
   });
@@ -176,7 +179,13 @@ it('the id of a secondary that is connected now is never revoked', async () => {
     action: { status: 200, body: status },
     times: Infinity,
   });
-  const failure = await bench.failure('issueActivationToken', { kind: 'dr', ...TO_WEST, token, authority });
+  const failure = await bench.failure('issueActivationToken', {
+    use: 'update-primary',
+    kind: 'dr',
+    ...TO_WEST,
+    token,
+    authority,
+  });
   expect(failure).toMatchObject({ code: 'PRECONDITION_FAILED', retryable: false });
   expect(failure.details['observed']).toContain('connected');
   expect([made('revoke'), made('issue')]).toEqual([0, 1]);
@@ -226,7 +235,7 @@ it('without an approved plan that leads there nothing is issued, revoked or used
     // What a history holds need not be what the types say.
     const asked = { ...TO_WEST, token, authority: given as Authority };
     const failures = [
-      await bench.failure('issueActivationToken', { kind: 'dr', ...asked }),
+      await bench.failure('issueActivationToken', { use: 'update-primary', kind: 'dr', ...asked }),
       await bench.failure('updatePrimary', { kind: 'dr', ...asked, activation }),
     ];
     expect([why, ...failures.map(({ code }) => code)]).toEqual([why, 'NOT_APPROVED', 'NOT_APPROVED']);

@@ -65,9 +65,13 @@ async function planFor(secondary: string, approved = true): Promise<Authority> {
   return { plan, approvals: approved ? [await bench.approval('wipe', plan.digest)] : [] };
 }
 
-function issue(secondary: string): Promise<ActivationTokenResult> {
-  const both = { deployment: DEPLOYMENT, primary: 'east', secondary, form: 'auto' as const, calledBefore: false };
-  return bench.call('issueEnableToken', { kind: secondary === 'europe' ? 'performance' : 'dr', ...both });
+async function issue(secondary: string): Promise<ActivationTokenResult> {
+  const both = { deployment: DEPLOYMENT, primary: 'east', secondary, authority: await planFor(secondary) };
+  const ofKind =
+    secondary === 'europe'
+      ? ({ kind: 'performance', expected: { filter: FILTER } } as const)
+      : ({ kind: 'dr' } as const);
+  return bench.call('issueActivationToken', { ...both, ...ofKind, use: 'enable', form: 'auto' });
 }
 
 const enables = (cluster: string) => bench.calls(cluster, 'secondary/enable');
@@ -94,11 +98,19 @@ describe('the wipe of a cluster', () => {
         code: 'NOT_APPROVED',
       });
     // Approved for DR replication is not approved for performance replication.
-    const other = { ...both, authority: north };
+    const other = { ...both, authority: north, expected: { filter: 'none' } } as const;
     expect(await bench.failure('enableSecondary', { kind: 'performance', ...other })).toMatchObject({
       code: 'NOT_APPROVED',
     });
     expect(enables('north')).toBe(0);
+  });
+
+  it('begins with no activation token that nobody approved', async () => {
+    const asked = { deployment: DEPLOYMENT, kind: 'dr', primary: 'east', secondary: 'north', use: 'enable' } as const;
+    const before = bench.calls('east', 'primary/secondary-token');
+    for (const authority of [await planFor('north', false), await planFor('south')])
+      expect((await bench.failure('issueActivationToken', { ...asked, authority })).code).toBe('NOT_APPROVED');
+    expect(bench.calls('east', 'primary/secondary-token')).toBe(before);
   });
 
   it('is refused where its approvals are older than they count', async () => {
@@ -142,12 +154,14 @@ describe('the wipe of a cluster', () => {
       authority,
       calledBefore: false,
     };
-    const input = { ...both, filter: FILTER };
+    const input = { ...both, expected: { filter: FILTER } };
     expect(await bench.failure('enableSecondary', { kind: 'performance', ...input })).toMatchObject({
       code: 'PRECONDITION_FAILED',
       details: { observed: `no paths filter under ${id}`, needed: `deny us-customers/ under ${id}` },
     });
-    expect(await bench.failure('enableSecondary', { kind: 'performance', ...both })).toMatchObject({
+    expect(
+      await bench.failure('enableSecondary', { kind: 'performance', ...both, expected: { filter: 'none' } }),
+    ).toMatchObject({
       code: 'NOT_APPROVED',
     });
     expect(enables('europe')).toBe(0);

@@ -222,7 +222,7 @@ it('update-primary by token serves the secondary and the primary of the approved
     expect.objectContaining({ name: 'attached before, and not demoted since', verdict: 'fail' }),
   );
   const east = { deployment: DEPLOYMENT, primary: 'europe', secondary: 'east', expected: { filter: 'none' } } as const;
-  expect(await bench.failure('updatePerformancePrimaryByAddresses', { ...east, authority: approved })).toEqual(
+  expect(await bench.failure('updatePrimary', { kind: 'performance', ...east, authority: approved })).toEqual(
     refused('PRECONDITION_FAILED'),
   );
 
@@ -230,7 +230,12 @@ it('update-primary by token serves the secondary and the primary of the approved
   const none = { filter: 'none' } as const;
   const input = { deployment: DEPLOYMENT, primary: 'europe', secondary: 'asia', expected: none };
   const right = await authorityOf(repointing, ['repoint', 'grace']);
-  const activation = await bench.call('issueActivationToken', { kind: 'performance', ...input, authority: right });
+  const activation = await bench.call('issueActivationToken', {
+    use: 'update-primary',
+    kind: 'performance',
+    ...input,
+    authority: right,
+  });
   const use = (authority: Authority) => ({ ...input, activation, authority });
   expect(await bench.failure('updatePrimary', { kind: 'performance', ...use(await authorityOf(repointing)) })).toEqual(
     refused('NOT_APPROVED'),
@@ -244,7 +249,13 @@ it('update-primary by token serves the secondary and the primary of the approved
       refused('NOT_APPROVED'),
     );
     expect(
-      await bench.failure('issueActivationToken', { kind: 'performance', ...input, authority: right, expected }),
+      await bench.failure('issueActivationToken', {
+        use: 'update-primary',
+        kind: 'performance',
+        ...input,
+        authority: right,
+        expected,
+      }),
     ).toEqual(refused('NOT_APPROVED'));
   }
   const { clusterId: id } = bench.cluster('asia');
@@ -297,7 +308,7 @@ it('addresses are given only while their primary is one, knows the secondary and
       details: expect.objectContaining({ observed: expect.stringContaining(observed) as string }) as unknown,
     }) as unknown;
   // West is a DR secondary, whatever it was when the plan was judged.
-  expect(await bench.failure('updatePerformancePrimaryByAddresses', addresses)).toEqual(refusal('set not told'));
+  expect(await bench.failure('updatePrimary', { kind: 'performance', ...addresses })).toEqual(refusal('set not told'));
   // East knows asia no longer.
   const east = bench.cluster('east');
   for (const each of ['asia', 'europe']) bench.service.partition('east', each);
@@ -305,14 +316,16 @@ it('addresses are given only while their primary is one, knows the secondary and
   revokeSecondary(east, 'performance', bench.cluster('asia').clusterId);
   const unknown = { ...addresses, primary: 'east' };
   const { clusterId } = bench.cluster('europe');
-  expect(await bench.failure('updatePerformancePrimaryByAddresses', unknown)).toEqual(refusal(`known: ${clusterId}`));
+  expect(await bench.failure('updatePrimary', { kind: 'performance', ...unknown })).toEqual(
+    refusal(`known: ${clusterId}`),
+  );
   // Nor without an approval, whatever they are.
   const unapproved = { ...addresses, authority: { ...addresses.authority, approvals: [] } };
-  expect(await bench.failure('updatePerformancePrimaryByAddresses', unapproved)).toEqual(refused('NOT_APPROVED'));
+  expect(await bench.failure('updatePrimary', { kind: 'performance', ...unapproved })).toEqual(refused('NOT_APPROVED'));
   // It keeps no filter for europe under the id that europe has.
   const filter = { mode: 'deny' as const, paths: ['secret/'] };
   const filtered = { ...unknown, secondary: 'europe', expected: { filter } };
-  expect(await bench.failure('updatePerformancePrimaryByAddresses', filtered)).toEqual(
+  expect(await bench.failure('updatePrimary', { kind: 'performance', ...filtered })).toEqual(
     refusal(`no paths filter under ${clusterId}`),
   );
   expect(bench.changes().filter((call) => call.includes('update-primary'))).toEqual([]);
@@ -325,7 +338,9 @@ it('a DR secondary is re-pointed by token only as approved', async () => {
   const input = { deployment: DEPLOYMENT, primary: 'east', secondary: 'west' };
   const token = await bench.operationToken('west');
   const asked = { ...input, token, authority: await authorityOf(await assess(), ['promote', 'grace']) };
-  expect(await bench.failure('issueActivationToken', { kind: 'dr', ...asked })).toEqual(refused('NOT_APPROVED'));
+  expect(await bench.failure('issueActivationToken', { use: 'update-primary', kind: 'dr', ...asked })).toEqual(
+    refused('NOT_APPROVED'),
+  );
   const activation = { id: 'any', form: 'none', revokedBefore: false } as const;
   expect(await bench.failure('updatePrimary', { kind: 'dr', ...asked, activation })).toEqual(refused('NOT_APPROVED'));
 });

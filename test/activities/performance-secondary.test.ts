@@ -62,7 +62,8 @@ const write = (id: string, filter: PathsFilterFacts) =>
     authority,
   });
 const expected = { filter: FILTER };
-const issue = () => bench.call('issueActivationToken', { kind: 'performance', ...TO_WEST, authority, expected });
+const issue = () =>
+  bench.call('issueActivationToken', { use: 'update-primary', kind: 'performance', ...TO_WEST, authority, expected });
 const point = (activation: ActivationTokenResult) =>
   bench.call('updatePrimary', { kind: 'performance', ...TO_WEST, activation, authority, expected });
 const compare = (id: string, expected?: PathsFilterFacts) =>
@@ -146,7 +147,9 @@ it('an update-primary that is refused is told as not done, with its calls; witho
   const { plan } = authority;
   for (const given of [undefined, { plan, approvals: [] }]) {
     const asked = { ...TO_WEST, authority: given as Authority, expected };
-    expect((await bench.failure('issueActivationToken', { kind: 'performance', ...asked })).code).toBe('NOT_APPROVED');
+    expect(
+      (await bench.failure('issueActivationToken', { use: 'update-primary', kind: 'performance', ...asked })).code,
+    ).toBe('NOT_APPROVED');
     expect((await bench.failure('updatePrimary', { kind: 'performance', ...asked, activation })).code).toBe(
       'NOT_APPROVED',
     );

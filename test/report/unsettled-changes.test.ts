@@ -33,7 +33,7 @@ describe('a change whose outcome nobody knows is told, however the run ended', (
     ['enablePrimary', 'dr', WEST, 'west may have been made DR primary: read sys/replication/dr/status of it'],
     ['writePathsFilter', '', { ...WEST, id: 'x' }, 'The paths filter of x on west may have been written'],
     [
-      'issueEnableToken',
+      'issueActivationToken',
       'dr',
       { deployment: 'payments', primary: 'east', secondary: 'west' },
       'An activation token for west may have been issued on east',

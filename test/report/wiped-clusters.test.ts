@@ -9,7 +9,7 @@ function leftToDo(enabled: object | undefined, watched?: object): string {
   const history = new HistoryBuilder().started('drSecondaryOnboarding', { deployment: 'payments' });
   const issued = { id: 'id-west', form: 'wrapped', revokedBefore: false };
   history.activity({
-    type: 'issueEnableToken',
+    type: 'issueActivationToken',
     input: { kind: 'dr', ...BOTH },
     scheduledAt: 100,
     endedAt: 200,

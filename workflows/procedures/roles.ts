@@ -2,6 +2,11 @@ import type { ClusterObservation } from '../../src/contracts/observations';
 import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
 import type { Run } from '../engine/run';
 
+/** A kind of replication in a sentence. */
+export function kindName(kind: ReplicationKind): string {
+  return kind === 'dr' ? 'DR' : 'performance';
+}
+
 /** The role of every cluster for one kind of replication, for the timeline. */
 export function rolesInWords(kind: ReplicationKind) {
   return ({ observations }: { readonly observations: readonly ClusterObservation[] }): string =>

@@ -3,7 +3,7 @@ import type { DrRejoinInput } from '../../src/contracts/runbook-inputs';
 import type { Approved } from '../procedures/approved-plan';
 import { approvePlan } from '../procedures/approved-plan';
 import type { Approvals } from '../engine/approvals';
-import { STOP_HERE, followAsDrSecondary } from '../procedures/re-protection';
+import { compareRoots, repointDrSecondary } from '../procedures/repoint';
 import type { Run } from '../engine/run';
 import type { Ending, RunbookResult } from '../engine/runbook';
 import { executeRunbook } from '../engine/runbook';
@@ -49,8 +49,10 @@ function carryOut(run: Run, input: DrRejoinInput): Promise<Ending> {
     run.state.enterPhase('re-protecting');
     const { cluster: secondary, primary } = route;
     const { deployment } = input;
-    progress.streams = await followAsDrSecondary(run, tokens, { deployment, primary, secondary, authority });
-    const roots = progress.streams ? await compareRoots(run, input, route) : undefined;
+    progress.streams = await repointDrSecondary(run, tokens, { deployment, primary, secondary, authority });
+    const roots = progress.streams
+      ? await compareRoots(run, { deployment, kind: 'dr', primary, secondary, filtered: false })
+      : undefined;
 
     // 6. Nothing of ours stays behind, and the last look is in the report.
     run.state.enterPhase('finishing');
@@ -169,26 +171,6 @@ async function unfence(
   );
   if (unfenced) progress.unfenced = 'yes';
   return authority;
-}
-
-/** Step 5, its proof: what streams may still differ, and what differs while clients write proves nothing. */
-async function compareRoots(run: Run, { deployment }: DrRejoinInput, route: RejoinRoute): Promise<string | undefined> {
-  const { cluster: secondary, primary } = route;
-  const compared = await run.skippableStep(
-    `Compare the Merkle roots of ${primary} and ${secondary}`,
-    'whether both hold the same data is not known',
-    (call) => call.compareMerkleRoots({ deployment, primary, secondary, kind: 'dr', filtered: false }),
-    { note: ({ observed }) => observed, choices: [STOP_HERE] },
-  );
-  if (compared && compared.verdict !== 'equal') {
-    run.state.finding({
-      severity: 'info',
-      code: 'merkle-roots-not-equal',
-      text: `Equal Merkle roots of ${primary} and ${secondary} were not seen (${compared.observed}). While ${primary} takes writes this is normal and proves nothing.`,
-      next: `Compare again in a quiet hour, or run merkleCheck on ${secondary}.`,
-    });
-  }
-  return compared?.verdict;
 }
 
 /** Step 6: one primary, and who of the others hears nobody. */

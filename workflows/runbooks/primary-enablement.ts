@@ -4,7 +4,7 @@ import type { Run } from '../engine/run';
 import type { Ending, RunbookResult } from '../engine/runbook';
 import { executeRunbook } from '../engine/runbook';
 import { failOver } from './dr-failover';
-import { enablePrimary } from './onboarding';
+import { enablePrimary } from './secondary-onboarding';
 import { readFinalState } from '../procedures/roles';
 
 /**
@@ -29,9 +29,7 @@ function carryOut(run: Run, input: PrimaryEnablementInput): Promise<Ending> {
 
     // 2. Enable.
     run.state.enterPhase('working');
-    await enablePrimary(run, kind, cluster, (call) =>
-      approvals.begin('plan', (authority) => call.enablePrimary({ deployment, kind, cluster, authority })),
-    );
+    await enablePrimary(run, { deployment, kind, cluster }, approvals, 'plan');
 
     // 3. Service is back after the restart that this brings.
     await run.skippableStep(

@@ -1,15 +1,9 @@
-import type { KnownFilter, RepointingRoute } from '../../src/contracts/activities';
+import type { RepointingRoute } from '../../src/contracts/activities';
 import type { SecondaryRepointingInput } from '../../src/contracts/runbook-inputs';
 import { approvePlan } from '../procedures/approved-plan';
 import type { OperationTokens } from '../procedures/operation-tokens';
-import {
-  STOP_HERE,
-  followAsDrSecondary,
-  repointPerformanceSecondary,
-  sameFilterOnBothSides,
-  seenFollowing,
-} from '../procedures/re-protection';
-import type { Begin } from '../procedures/re-protection';
+import { compareRoots, repointDrSecondary, repointPerformanceSecondary } from '../procedures/repoint';
+import type { Begin } from '../procedures/repoint';
 import type { Approvals } from '../engine/approvals';
 import type { Run } from '../engine/run';
 import type { Ending, RunbookResult } from '../engine/runbook';
@@ -26,6 +20,7 @@ export async function secondaryRepointing(input: unknown): Promise<RunbookResult
 }
 
 function repoint(run: Run, input: SecondaryRepointingInput): Promise<Ending> {
+  const { deployment } = input;
   return run.stoppable(async () => {
     // 0.-1. Read everything; refuse; people approve it, the key holders are asked meanwhile.
     const approved = await approvePlan<RepointingRoute>(run, {
@@ -43,15 +38,17 @@ function repoint(run: Run, input: SecondaryRepointingInput): Promise<Ending> {
 
     // 2. Point it at the primary, and see that it follows.
     run.state.enterPhase('working');
-    const follows = await point(run, input.deployment, route, approvals, tokens);
+    const follows = await point(run, deployment, route, approvals, tokens);
 
     // 3. What can be said of the data.
-    if (follows) await compareRoots(run, input.deployment, route);
+    const { kind, primary, secondary, filter } = route;
+    if (follows)
+      await compareRoots(run, { deployment, kind, primary, secondary, filtered: filter?.filter !== undefined });
 
     // 4. Nothing of ours stays behind, and the last look is in the report.
     run.state.enterPhase('finishing');
     await tokens?.dispose();
-    await readFinalState(run, input.deployment);
+    await readFinalState(run, deployment);
     return { outcome: 'completed', leftToDo: follows ? [] : [leftUndone(route)] };
   });
 }
@@ -63,71 +60,17 @@ function point(
   approvals: Approvals,
   tokens: OperationTokens | undefined,
 ): Promise<boolean> {
-  const { kind, form, primary, secondary, filter } = route;
+  const { kind, form, primary, secondary, filter, addressesId } = route;
   const begin: Begin = (carryOut) => approvals.begin('repoint', carryOut);
-  const following = { deployment, primary, secondary, authority: approvals.authority, begin };
+  const target = { deployment, primary, secondary, authority: approvals.authority, begin };
   if (kind === 'dr') {
     if (!tokens) throw new TypeError('a DR secondary is re-pointed with an operation token');
-    return followAsDrSecondary(run, tokens, following);
+    return repointDrSecondary(run, tokens, target);
   }
   if (!filter) throw new TypeError('the plan says which filter a performance secondary has');
-  return form === 'token'
-    ? repointPerformanceSecondary(run, following, filter)
-    : pointByAddresses(run, deployment, route, begin, filter);
-}
-
-/** The lighter form: nothing is written on the primary. */
-async function pointByAddresses(
-  run: Run,
-  deployment: string,
-  { primary, secondary, addressesId }: RepointingRoute,
-  begin: Begin,
-  { id, filter }: KnownFilter,
-): Promise<boolean> {
-  const pointed = await run.skippableStep(
-    `Give ${secondary} the addresses of ${primary}`,
-    `${secondary} keeps looking for the old primary`,
-    (call) =>
-      begin((authority) =>
-        call.updatePerformancePrimaryByAddresses({
-          deployment,
-          primary,
-          secondary,
-          expected: { filter: filter ?? 'none' },
-          authority,
-        }),
-      ),
-    { note: ({ observed }) => observed, choices: [STOP_HERE] },
-  );
-  if (!pointed) return false;
-  const seen = await seenFollowing(run, deployment, primary, [secondary], `Wait until ${secondary} follows`);
-  const known = { id: addressesId ?? id, ...(filter && { filter }) };
-  const equal = await sameFilterOnBothSides(run, { deployment, primary, secondary }, known);
-  return seen.has(secondary) && equal;
-}
-
-async function compareRoots(
-  run: Run,
-  deployment: string,
-  { kind, primary, secondary, filter }: RepointingRoute,
-): Promise<void> {
-  const filtered = filter?.filter !== undefined;
-  const compared = await run.skippableStep(
-    `Compare the Merkle roots of ${primary} and ${secondary}`,
-    'whether both hold the same data is not known',
-    (call) => call.compareMerkleRoots({ deployment, primary, secondary, kind, filtered }),
-    { note: ({ observed }) => observed, choices: [STOP_HERE] },
-  );
-  if (!compared || compared.verdict === 'equal' || compared.verdict === 'not-comparable') return;
-  run.state.finding({
-    severity: 'info',
-    code: 'merkle-roots-not-equal',
-    text: `Equal Merkle roots of ${primary} and ${secondary} were not seen (${compared.observed}). While ${primary} takes writes this is normal and proves nothing.`,
-    next:
-      kind === 'dr'
-        ? `Compare again in a quiet hour, or run merkleCheck on ${secondary}.`
-        : `Compare the performance status of both in a quiet hour.`,
-  });
+  // By addresses nothing is written on the primary, which keeps the filter under the id that the secondary has.
+  const known = form === 'token' ? filter : { ...filter, id: addressesId ?? filter.id };
+  return repointPerformanceSecondary(run, target, { form, known, kept: form === 'addresses' });
 }
 
 function leftUndone({ kind, primary, secondary }: RepointingRoute): string {

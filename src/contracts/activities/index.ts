@@ -105,11 +105,32 @@ export interface RoleChange extends OnCluster, OfKind {
   readonly authority: Authority;
 }
 
-/** A secondary that is to follow a primary by token. */
-export interface Repointing extends BetweenClusters, OfKind, SecondaryToken {
+/** A secondary that is to follow a primary. */
+export interface JoinInput extends BetweenClusters, OfKind, SecondaryToken {
+  /** The call that an activation token is for. */
+  readonly use: 'update-primary' | 'enable';
+  /** Of a plan that lets this secondary follow this primary. */
   readonly authority: Authority;
-  /** Demanded of kind `performance`: the filter that must be on the primary under the cluster ID of the secondary. */
+  /** Demanded of kind `performance`: the filter that must be on the primary under the id of the secondary. */
   readonly expected?: ExpectedFilter;
+}
+
+export interface IssueActivationToken extends JoinInput {
+  /** `auto` where nothing is given. */
+  readonly form?: 'auto' | 'public-key' | 'wrapped';
+  /** As of {@link EnableSecondary}. */
+  readonly calledBefore?: boolean;
+}
+
+export interface UpdatePrimary extends Omit<JoinInput, 'use'> {
+  /** Without one a performance secondary is given the addresses of the primary: id, certificate and filter stay. */
+  readonly activation?: ActivationTokenResult;
+}
+
+export interface EnableSecondary extends Omit<JoinInput, 'use'> {
+  readonly activation: ActivationTokenResult;
+  /** Whether this run may have sent `secondary/enable` before: then sealed nodes are its effect. Permits nothing. */
+  readonly calledBefore?: boolean;
 }
 
 /** The activities of the planned switchover, and what every runbook uses. */
@@ -262,9 +283,11 @@ export interface SwitchoverActivities {
       },
   ): Promise<ServiceReadyResult>;
 
-  // Re-protection. `authority`: of a plan that lets this secondary follow this primary.
-  issueActivationToken(input: Repointing): Promise<ActivationTokenResult>;
-  updatePrimary(input: Repointing & { readonly activation: ActivationTokenResult }): Promise<ChangeResult>;
+  // Re-protection and onboarding
+  issueActivationToken(input: IssueActivationToken): Promise<ActivationTokenResult>;
+  updatePrimary(input: UpdatePrimary): Promise<ChangeResult>;
+  /** **Wipes the cluster** and makes it a secondary (interface 4.1, 4.2). */
+  enableSecondary(input: EnableSecondary): Promise<ChangeResult>;
   awaitDrStreaming(input: {
     readonly deployment: string;
     readonly primary: string;

@@ -25,11 +25,6 @@ export interface OnboardingActivities {
     readonly input: PerformanceSecondaryOnboardingInput;
   }): Promise<Assessment<SecondaryOnboardingRoute>>;
 
-  /** Issues the activation token for `secondary/enable`: its id is the cluster ID of the secondary. */
-  issueEnableToken(input: IssueEnableToken): Promise<ActivationTokenResult>;
-  /** **Wipes the cluster** and makes it a secondary (interface 4.1, 4.2). */
-  enableSecondary(input: EnableSecondary): Promise<ChangeResult>;
-
   /** The seal of every node of a cluster, and what people need to unseal them. */
   readSeals(input: OnCluster): Promise<SealsResult>;
   /** Polls until every node is unsealed; people unseal them meanwhile. */
@@ -65,21 +60,6 @@ export interface SecondaryOnboardingRoute {
   readonly form: 'auto' | 'public-key' | 'wrapped';
   /** The paths filter that it gets; absent where it gets everything. */
   readonly filter?: PathsFilterFacts;
-}
-
-export interface IssueEnableToken extends BetweenClusters, OfKind {
-  readonly form: SecondaryOnboardingRoute['form'];
-  /** Whether this run may have sent `secondary/enable` before: then sealed nodes are its effect. Permits nothing. */
-  readonly calledBefore: boolean;
-}
-
-export interface EnableSecondary extends BetweenClusters, OfKind {
-  readonly activation: ActivationTokenResult;
-  readonly authority: Authority;
-  /** As in {@link IssueEnableToken}. */
-  readonly calledBefore: boolean;
-  /** Of kind `performance`: the filter that must be on the primary before anything is sent; absent where none is. */
-  readonly filter?: PathsFilterFacts | undefined;
 }
 
 export interface SealsResult {

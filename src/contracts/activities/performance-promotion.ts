@@ -73,14 +73,6 @@ export interface PerformancePromotionActivities {
   }): Promise<Assessment<RepointingRoute>>;
   assessPerformancePromotion(input: { readonly input: PerformancePromotionInput }): Promise<Assessment<PromotionRoute>>;
 
-  /**
-   * Gives the secondary the cluster addresses of the primary. Its id, certificate and filter stay. Right before the call
-   * the primary must be one of the same set, know the id of the secondary and keep the expected filter under it, and an
-   * approved plan must let the secondary follow it with this filter.
-   */
-  updatePerformancePrimaryByAddresses(
-    input: BetweenClusters & { readonly expected: ExpectedFilter; readonly authority: Authority },
-  ): Promise<ChangeResult>;
   /** @param input.filtered - the secondary has a paths filter: its root differs by design */
   compareMerkleRoots(
     input: BetweenClusters & { readonly kind: ReplicationKind; readonly filtered: boolean },

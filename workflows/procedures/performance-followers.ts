@@ -1,9 +1,72 @@
-import type { PromotionRoute } from '../../src/contracts/activities';
+import type { Authority, Follower, PromotionRoute } from '../../src/contracts/activities';
 import type { ClusterObservation } from '../../src/contracts/observations';
 import type { Run } from '../engine/run';
-import { afterwards, followersOf, notFollowing } from './performance-promotion-followers';
 import type { ChangeProgress } from './change-primary';
 import { CLIENTS_HELD } from './held-clients';
+import { repointPerformanceSecondary } from './repoint';
+
+/**
+ * Every other secondary follows the cluster that serves, with its filter, and so does the cluster that does not. A
+ * promotion forgets all secondaries, also where the old primary was promoted back.
+ *
+ * @param following - gets the names of those that were seen following
+ * @returns what people still have to do
+ */
+export async function followNewPrimary(
+  run: Run,
+  deployment: string,
+  route: PromotionRoute,
+  authority: Authority,
+  served: 'new' | 'old',
+  following: Set<string>,
+): Promise<string[]> {
+  const [primary, followers] = followersOf(route, served);
+  const left: string[] = [];
+  for (const follower of followers) {
+    // Addresses bring no certificate: a cluster that was demoted, or never followed this one, needs a token.
+    const form = follower === route.old || served === 'old' ? 'token' : route.repoint;
+    const pair = { deployment, primary, secondary: follower.cluster, authority };
+    // By addresses the id stays, which is not the cluster ID where the secondary was wiped since.
+    const id = form === 'token' ? follower.id : follower.addressesId;
+    if (id === undefined) throw new TypeError('the plan says which id a secondary keeps');
+    const follows = await repointPerformanceSecondary(run, pair, { form, known: { ...follower, id } });
+    if (follows) following.add(follower.cluster);
+    else left.push(notFollowing(follower, primary));
+  }
+  return [...left, ...afterwards(route, served)];
+}
+
+/** The cluster that became primary, and who is to follow it. */
+function followersOf(
+  { from, to, others, old, heir }: PromotionRoute,
+  served: 'new' | 'old',
+): readonly [string, readonly Follower[]] {
+  return served === 'new' ? [to, [...others, ...(old ? [old] : [])]] : [from, [...others, heir]];
+}
+
+function notFollowing({ cluster }: Follower, primary: string): string {
+  return `${cluster} was not seen following ${primary} with its filter: start secondaryRepointing of ${cluster} to ${primary} by token.`;
+}
+
+/** What no run can do for people after a promotion. */
+function afterwards({ from, to, mode, silent, staysOut }: PromotionRoute, served: 'new' | 'old'): string[] {
+  const unheard = silent.map(
+    (cluster) =>
+      `${cluster} did not answer: where it is a performance secondary, re-point it with secondaryRepointing when it is back.`,
+  );
+  if (served === 'old') return unheard;
+  return [
+    ...unheard,
+    ...(staysOut === undefined ? [] : [staysOut]),
+    `Clients that used ${from} and are to use ${to} log in there: tokens and leases of ${from} are not known on ${to}.`,
+    `Check the audit devices of ${to}, and that the credential that the inventory names for ${to} lives on.`,
+    ...(mode === 'unplanned'
+      ? [
+          `Keep ${from} away from clients and from the others when it comes back, demote it for performance, then start secondaryRepointing of ${from} to ${to} by token.`,
+        ]
+      : []),
+  ];
+}
 
 /** How far a promotion came, for what must be told however its run ends. */
 export interface PromotionProgress extends ChangeProgress {

@@ -1,0 +1,152 @@
+import type {
+  ActivationTokenResult,
+  ChangeResult,
+  ExpectedFilter,
+  UpdatePrimary,
+} from '../../src/contracts/activities';
+import type { ReplicationObservation } from '../../src/contracts/observations';
+import { RunbookError } from '../../src/errors';
+import type { ClusterAccess } from '../clusters';
+import { requireFilter } from '../filters/wanted-filter';
+import { describeReplication } from '../observe';
+import {
+  CHANGE_TIMEOUT_MS,
+  awaitSettled,
+  beforeSending,
+  readActConfirm,
+  resultOf,
+  withCredential,
+} from '../read-act-confirm';
+import type { Means } from '../roles/other-side';
+import { awaitClusterId } from '../tokens/operation-token';
+import { follows, isAttached, primaryAddresses } from './following';
+import type { Joining } from './joining';
+import { ANSWER_BUDGET_MS, joiningOf, readPrimary, updateToken, useActivation } from './joining';
+import { demandRole, kindName, readKind } from './onboarding-read';
+import { pairOf, verifyFollowing, verifyJoining } from './repoint-authority';
+
+const POINTED_BUDGET_MS = 30_000;
+
+/** Points a secondary at a primary, by an activation token or, without one, by the addresses of the primary. */
+export async function updatePrimary(means: Means, input: UpdatePrimary): Promise<ChangeResult> {
+  const { activation, kind, expected } = input;
+  if (activation !== undefined) return byToken(means, input, activation);
+  if (kind === 'dr' || expected === undefined)
+    throw new RunbookError('INVALID_INPUT', 'Only a performance secondary is re-pointed by addresses.');
+  return byAddresses(means, input, expected);
+}
+
+async function byToken(means: Means, input: UpdatePrimary, activation: ActivationTokenResult): Promise<ChangeResult> {
+  const { dependencies, clusters, execution } = means;
+  const { deployment, kind, primary, secondary, expected } = input;
+  const { signal } = execution;
+  const { heartbeatAgeMs, streamingMs } = clusters.deployment(deployment).limits;
+  const target = clusters.of(deployment, secondary);
+  const clusterId = await awaitClusterId(target, execution, Math.min(ANSWER_BUDGET_MS, streamingMs));
+  const joining: Joining = joiningOf(means, { ...input, use: 'update-primary' }, clusterId);
+  const { source } = joining;
+  await verifyJoining(joining, { begun: true });
+  await readPrimary(joining);
+  const addresses = await primaryAddresses(source, signal);
+  const attached = (state: ReplicationObservation) => isAttached(state, addresses, heartbeatAgeMs);
+  const needed = `${secondary} knows ${primary} as its ${kindName(kind)} primary`;
+  const reading = {
+    read: () => readKind(target, kind, signal),
+    budgetMs: POINTED_BUDGET_MS,
+    describe: describeReplication,
+    needed,
+    cluster: secondary,
+  };
+  const underWayMs = dependencies.changeUnderWayMs ?? CHANGE_TIMEOUT_MS;
+  const before = await awaitSettled(execution, { ...reading, until: attached }, underWayMs);
+  if (attached(before)) return resultOf({ outcome: 'already', calls: 0 }, needed);
+  demandRole(secondary, kind, 'secondary', before);
+  return useActivation(joining, activation, {
+    ...reading,
+    observed: () => needed,
+    // A cluster that was promoted back is known to its secondary already, which it does not accept any more: only a
+    // live connection proves anything then.
+    until: (state) => (follows(before, addresses) ? attached(state) : follows(state, addresses)),
+    prepare: async () => {
+      if (kind === 'dr') {
+        const drOperationToken = await updateToken(joining);
+        const options = { signal, timeoutMs: CHANGE_TIMEOUT_MS };
+        return (parameters) => target.client.dr.secondary.updatePrimary({ drOperationToken, ...parameters }, options);
+      }
+      const options = await withCredential(target, execution);
+      if (expected) await requireFilter(source, secondary, clusterId, expected, signal);
+      return (parameters) => target.client.performance.secondary.updatePrimary(parameters, options);
+    },
+  });
+}
+
+async function byAddresses(means: Means, input: UpdatePrimary, expected: ExpectedFilter): Promise<ChangeResult> {
+  const { dependencies, clusters, execution } = means;
+  const { deployment, primary, secondary, authority } = input;
+  const { signal } = execution;
+  const [source, target] = [clusters.of(deployment, primary), clusters.of(deployment, secondary)];
+  const pair = await pairOf(target, source, signal);
+  const way = { ...pair, form: 'addresses', filter: expected.filter } as const;
+  const verify = (begun: boolean) => verifyFollowing(dependencies, execution, deployment, authority, { ...way, begun });
+  await verify(true);
+  const { heartbeatAgeMs } = clusters.deployment(deployment).limits;
+  const addresses = await primaryAddresses(source, signal);
+  const before = await readKind(target, 'performance', signal);
+  const needed = `${secondary} knows ${primary} as its performance primary`;
+  let seen = before;
+  const changed = await readActConfirm(execution, {
+    read: () => readKind(target, 'performance', signal),
+    // One that knew the address before and was cut off proves nothing by knowing it still.
+    until: (state) =>
+      follows(before, addresses) ? isAttached(state, addresses, heartbeatAgeMs) : follows(state, addresses),
+    budgetMs: POINTED_BUDGET_MS,
+    describe: describeReplication,
+    needed,
+    cluster: secondary,
+    allow: (state) => {
+      seen = state;
+      demandAttachedBefore(secondary, state);
+    },
+    act: async () => {
+      // The step may have been parked for hours since the plan was judged.
+      await beforeSending(async () => {
+        demandKnowing(source, await readKind(source, 'performance', signal), secondary, seen);
+        await requireFilter(source, secondary, seen.secondaryId ?? '', expected, signal);
+        await verify(false);
+      });
+      execution.throwIfCancelled();
+      const parameters = { updatePrimaryAddrs: [...addresses] };
+      return target.client.performance.secondary.updatePrimary(parameters, await withCredential(target, execution));
+    },
+  });
+  return resultOf(changed, needed);
+}
+
+function demandAttachedBefore(secondary: string, state: ReplicationObservation): void {
+  if (state.mode === 'secondary' && state.secondaryId) return;
+  throw new RunbookError('PRECONDITION_FAILED', `${secondary} cannot be re-pointed by addresses.`, {
+    cluster: secondary,
+    observed: `${describeReplication(state)}, id ${state.secondaryId ?? 'none'}`,
+    needed: 'a performance secondary that was attached and not demoted since',
+    next: 'Start secondaryRepointing with {"form": "token"}.',
+    retryable: state.mode === 'unknown',
+  });
+}
+
+/** Addresses bring no certificate: only a primary of the same set that knows the secondary takes it. */
+function demandKnowing(
+  { entry }: ClusterAccess,
+  primary: ReplicationObservation,
+  secondary: string,
+  { secondaryId, setId }: ReplicationObservation,
+): void {
+  const known = primary.knownSecondaries ?? [];
+  const sameSet = setId !== undefined && primary.setId === setId;
+  if (primary.mode === 'primary' && sameSet && secondaryId && known.includes(secondaryId)) return;
+  throw new RunbookError('PRECONDITION_FAILED', `${entry.name} would not take ${secondary} by addresses.`, {
+    cluster: entry.name,
+    observed: `${describeReplication(primary)}; set ${primary.setId ?? 'not told'}; known: ${known.join(', ') || 'nobody'}`,
+    needed: `the performance primary of set ${setId ?? 'not told'} that knows ${secondaryId || 'an id of the secondary'}`,
+    next: `Nothing was sent. Start secondaryRepointing of ${secondary} to the performance primary with {"form": "token"}.`,
+  });
+}

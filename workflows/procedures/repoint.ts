@@ -1,0 +1,285 @@
+import type { Authority, ExpectedFilter, KnownFilter } from '../../src/contracts/activities';
+import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
+import type { Choice } from '../engine/parking';
+import type { Run } from '../engine/run';
+import type { JoinUnit } from './join-unit';
+import { carryOutUnit } from './join-unit';
+import type { OperationTokens } from './operation-tokens';
+
+export const STOP_HERE: Choice = {
+  action: 'abort',
+  effect: 'end the run here: service stays up, what is not re-protected yet is listed in the report',
+};
+
+/** A secondary that is to follow a primary. */
+export interface RepointTarget {
+  readonly deployment: string;
+  readonly primary: string;
+  readonly secondary: string;
+  /** Of a plan that allows this. */
+  readonly authority: Authority;
+  /** For a plan of its own, whose gate may be opened again. What comes after a promotion or a rejoin is never too old. */
+  readonly begin?: Begin;
+}
+
+/** Carries out what begins something, as `Approvals.begin` does for one gate. */
+export type Begin = <T>(carryOut: (authority: Authority) => Promise<T>) => Promise<T>;
+
+/**
+ * Makes `secondary` follow `primary` as DR secondary: operation token, public key, activation token, update-primary,
+ * and then proof that it streams. Addresses are not allowed here; the token form wipes no data.
+ *
+ * @returns whether it streams; false where people skipped it
+ */
+export async function repointDrSecondary(run: Run, tokens: OperationTokens, target: RepointTarget): Promise<boolean> {
+  const { deployment, primary, secondary, authority, begin = (carryOut) => carryOut(authority) } = target;
+  const effect = `${secondary} stays without a primary; repeat it later with an activation token from ${primary}`;
+  if (!(await tokens.ofUnlessSkipped(secondary, effect))) return false;
+  const joined = await run.skippableStep(
+    `Point ${secondary} at ${primary}`,
+    effect,
+    (call) =>
+      begin((approved) => {
+        const asked = async () => ({
+          ...({ deployment, kind: 'dr', primary, secondary, authority: approved } as const),
+          token: await tokens.of(secondary),
+        });
+        return carryOutUnit({
+          issue: async () => call.issueActivationToken({ ...(await asked()), use: 'update-primary' }),
+          use: async (activation) => call.updatePrimary({ ...(await asked()), activation }),
+        });
+      }),
+    { note: (result) => result.observed, choices: [STOP_HERE] },
+  );
+  if (!joined) return false;
+  const streaming = await run.skippableStep(
+    `Wait until ${secondary} streams from ${primary}`,
+    `whether ${secondary} catches up is not known at the end of this run`,
+    (call) => call.awaitDrStreaming({ deployment, primary, secondary }),
+    { note: (result) => result.observed, choices: [STOP_HERE] },
+  );
+  if (streaming) run.state.notifications.protectedAgain(secondary, primary);
+  return streaming !== undefined;
+}
+
+/** How a performance secondary is pointed at a primary. */
+export interface PerformanceWay {
+  /** By addresses it keeps its id, and with it the filter's key; where it was demoted, or never followed, it needs a token. */
+  readonly form: 'token' | 'addresses';
+  /** The filter that it must have, where an approved plan says so; else it is read on the primary. */
+  readonly known?: KnownFilter;
+  /** The primary keeps the filter already, and nothing is written there. */
+  readonly kept?: boolean;
+}
+
+/**
+ * Points a performance secondary at a primary. Its paths filter is written first, under the id that it will have, so that
+ * what was filtered never leaves, and made sure of again after update-primary by token, which may drop it.
+ *
+ * @returns whether it follows with its filter; false where people skipped a step or it did not come
+ */
+export async function repointPerformanceSecondary(
+  run: Run,
+  target: RepointTarget,
+  { form, known, kept = false }: PerformanceWay,
+): Promise<boolean> {
+  const { deployment, primary, secondary } = target;
+  const found = known ?? (await readFilterOf(run, target));
+  if (!found) return false;
+  const { filter } = found;
+  const before = kept ? 'kept' : await writeFilter(run, target, found, 'before update-primary');
+  const skippedBy = filter && before === undefined ? filterNotWritten(run, target, filter) : undefined;
+  const expected: ExpectedFilter = { filter: filter ?? 'none', ...(skippedBy === undefined ? {} : { skippedBy }) };
+  const pointed = await (form === 'token' ? pointByToken : pointByAddresses)(run, target, found, expected);
+  const after = form === 'token' ? await writeFilter(run, target, found, 'after update-primary') : before;
+  if (form === 'token' && after === 'done') {
+    run.state.finding({
+      severity: 'warning',
+      code: 'paths-filter-was-missing',
+      text: `The paths filter of ${secondary} was not on ${primary} after update-primary and was written again: ${secondary} may have received what it must not have in between.`,
+      next: `Look on ${secondary} whether what the filter keeps away is gone; it is removed there once the filter is in force.`,
+    });
+  }
+  if (!pointed) return false;
+  const follows = await seenFollowing(run, deployment, primary, [secondary], `Wait until ${secondary} follows`);
+  const equal = await sameFilterOnBothSides(run, target, found);
+  return follows.has(secondary) && after !== undefined && equal;
+}
+
+/** Reads what the primary keeps for the secondary; `undefined` where people skipped it. */
+function readFilterOf(run: Run, { deployment, primary, secondary }: RepointTarget): Promise<KnownFilter | undefined> {
+  return run.skippableStep(
+    `Read the paths filter of ${secondary}`,
+    `${secondary} is not re-pointed: it would receive what its filter kept away from it`,
+    (call) => call.readPathsFilter({ deployment, primary, secondary }),
+    { note: (result) => result.observed, choices: [STOP_HERE] },
+  );
+}
+
+/** @returns `undefined` where two people skipped it */
+async function writeFilter(
+  run: Run,
+  { deployment, primary, secondary, authority }: RepointTarget,
+  { id, filter }: KnownFilter,
+  when: string,
+): Promise<'done' | 'already' | 'no filter' | undefined> {
+  if (!filter) return 'no filter';
+  const written = await run.skippableStep(
+    `Write the paths filter of ${secondary} (${when})`,
+    `${secondary} may receive what its filter kept away from it`,
+    (call) => call.writePathsFilter({ deployment, cluster: primary, secondary, id, filter, authority }),
+    { note: (result) => result.observed, choices: [STOP_HERE], skipNeedsTwo: true },
+  );
+  return written && (written.outcome === 'already' ? 'already' : 'done');
+}
+
+/**
+ * Two people decided that a paths filter is not written before its secondary is pointed at a primary: the secondary gets
+ * what is kept away from it now.
+ *
+ * @returns who skipped it, and why: the activity that points the secondary looks for the filter otherwise
+ */
+function filterNotWritten(
+  run: Run,
+  { primary, secondary }: RepointTarget,
+  { mode, paths }: NonNullable<KnownFilter['filter']>,
+): string {
+  const skipped = run.state.steps.findLast(({ name }) => name.startsWith(`Write the paths filter of ${secondary} (`));
+  const why = skipped?.note ?? 'skipped';
+  run.state.finding({
+    severity: 'critical',
+    code: 'paths-filter-skipped',
+    text: `The paths filter of ${secondary} (${mode} ${paths.join(', ')}) was not written on ${primary} before ${secondary} was pointed at it: ${why}. ${secondary} may have received what the filter keeps away from it.`,
+    next: `Write the filter with filterReconciliation; what ${secondary} received cannot be taken back.`,
+  });
+  return why;
+}
+
+async function pointByToken(
+  run: Run,
+  { deployment, primary, secondary, authority, begin = (carryOut) => carryOut(authority) }: RepointTarget,
+  { id, filter }: KnownFilter,
+  expected: ExpectedFilter,
+): Promise<boolean> {
+  let tries = 0;
+  const joined = await run.skippableStep(
+    `Point ${secondary} at ${primary} (performance)`,
+    `${secondary} keeps looking for the old primary`,
+    (call) =>
+      begin((approved) => {
+        const asked = { deployment, kind: 'performance', primary, secondary, authority: approved, expected } as const;
+        const unit: JoinUnit = {
+          issue: () => call.issueActivationToken({ ...asked, use: 'update-primary' }),
+          use: async (activation) => {
+            tries += 1;
+            // The try before may have dropped it, and the primary is asked for it right before the call.
+            if (tries > 1 && filter && expected.skippedBy === undefined)
+              await call.writePathsFilter({ deployment, cluster: primary, secondary, id, filter, authority });
+            return call.updatePrimary({ ...asked, activation });
+          },
+        };
+        return carryOutUnit(unit);
+      }),
+    { note: (result) => result.observed, choices: [STOP_HERE] },
+  );
+  return joined !== undefined;
+}
+
+async function pointByAddresses(
+  run: Run,
+  { deployment, primary, secondary, authority, begin = (carryOut) => carryOut(authority) }: RepointTarget,
+  _known: KnownFilter,
+  expected: ExpectedFilter,
+): Promise<boolean> {
+  const pointed = await run.skippableStep(
+    `Give ${secondary} the addresses of ${primary}`,
+    `${secondary} keeps looking for the old primary; re-point it by token`,
+    (call) =>
+      begin((approved) => {
+        const asked = { deployment, kind: 'performance', primary, secondary, authority: approved, expected } as const;
+        return call.updatePrimary(asked);
+      }),
+    { note: (result) => result.observed, choices: [STOP_HERE] },
+  );
+  return pointed !== undefined;
+}
+
+/** Compares the dynamic filter on both sides, and with the filter that must be there. */
+export async function sameFilterOnBothSides(
+  run: Run,
+  { deployment, primary, secondary }: Omit<RepointTarget, 'authority'>,
+  { id, filter }: KnownFilter,
+): Promise<boolean> {
+  const compared = await run.skippableStep(
+    `Compare the dynamic filter of ${secondary} on both sides`,
+    'whether both sides filter the same is not known',
+    (call) => call.compareDynamicFilters({ deployment, primary, secondary, id, expected: filter }),
+    { note: (result) => result.observed, choices: [STOP_HERE], skipNeedsTwo: true },
+  );
+  if (compared && !compared.equal) {
+    run.state.finding({
+      severity: 'critical',
+      code: 'dynamic-filter-differs',
+      text: `The dynamic filter of ${secondary} is not as it must be on ${primary} and ${secondary}: ${compared.observed}`,
+      next: `Compare the paths filter of ${secondary} with what it must not see, before clients write again.`,
+    });
+  }
+  return compared?.equal === true;
+}
+
+/** The performance secondaries that were seen following. `asked` is false where people skipped the step. */
+export async function seenFollowing(
+  run: Run,
+  deployment: string,
+  primary: string,
+  secondaries: readonly string[],
+  name: string,
+): Promise<{ readonly asked: boolean; has(cluster: string): boolean }> {
+  const seen = await run.skippableStep(
+    name,
+    'whether performance secondaries follow is not known',
+    (call) => call.awaitPerformanceSecondaries({ deployment, primary, secondaries }),
+    {
+      note: ({ following }) =>
+        following.map(({ cluster, follows }) => `${cluster} ${follows ? 'follows' : 'does not follow'}`).join(', '),
+    },
+  );
+  const following = (seen?.following ?? []).filter((each) => each.follows).map((each) => each.cluster);
+  return { asked: seen !== undefined, has: (cluster) => following.includes(cluster) };
+}
+
+/**
+ * Compares the Merkle roots of both sides: what streams may still differ, and what differs while clients write proves nothing.
+ *
+ * @returns the verdict; `undefined` where people skipped it
+ */
+export async function compareRoots(
+  run: Run,
+  asked: {
+    readonly deployment: string;
+    readonly kind: ReplicationKind;
+    readonly primary: string;
+    readonly secondary: string;
+    readonly filtered: boolean;
+  },
+): Promise<string | undefined> {
+  const { kind, primary, secondary } = asked;
+  const compared = await run.skippableStep(
+    `Compare the Merkle roots of ${primary} and ${secondary}`,
+    'whether both hold the same data is not known',
+    (call) => call.compareMerkleRoots(asked),
+    { note: ({ observed }) => observed, choices: [STOP_HERE] },
+  );
+  if (compared && compared.verdict !== 'equal' && compared.verdict !== 'not-comparable') {
+    run.state.finding({
+      severity: 'info',
+      code: 'merkle-roots-not-equal',
+      text: `Equal Merkle roots of ${primary} and ${secondary} were not seen (${compared.observed}). While ${primary} takes writes this is normal and proves nothing.`,
+      next:
+        kind === 'dr'
+          ? `Compare again in a quiet hour, or run merkleCheck on ${secondary}.`
+          : `Compare the performance status of both in a quiet hour.`,
+    });
+  }
+  return compared?.verdict;
+}

@@ -1,0 +1,261 @@
+import type {
+  Assessment,
+  ChangeResult,
+  PathsFilterFacts,
+  SecondaryOnboardingRoute,
+} from '../../src/contracts/activities';
+import type { ClusterObservation } from '../../src/contracts/observations';
+import type { Finding } from '../../src/contracts/run-facts';
+import type {
+  DrSecondaryOnboardingInput,
+  PerformanceSecondaryOnboardingInput,
+} from '../../src/contracts/runbook-inputs';
+import type { StepCalls } from '../engine/activity-calls';
+import type { Approvals } from '../engine/approvals';
+import type { Run } from '../engine/run';
+import type { Ending, RunbookResult } from '../engine/runbook';
+import { executeRunbook } from '../engine/runbook';
+import { approvePlan } from '../procedures/approved-plan';
+import { STOP_HERE, followUntilStreaming } from '../procedures/first-copy';
+import { carryOutUnit } from '../procedures/join-unit';
+import { compareRoots, sameFilterOnBothSides } from '../procedures/repoint';
+import { kindName, readFinalState } from '../procedures/roles';
+import { failOver } from './dr-failover';
+
+/**
+ * A cluster without replication becomes DR secondary. **Everything on it is wiped**, so that it must stand on the wipe
+ * allow-list of the inventory and gate `wipe` must approve.
+ */
+export async function drSecondaryOnboarding(input: unknown): Promise<RunbookResult> {
+  return executeRunbook<DrSecondaryOnboardingInput>(
+    {
+      ...{ name: 'drSecondaryOnboarding', failOver },
+      body: (run, asked) => onboard(run, asked, (call) => call.assessDrSecondaryOnboarding({ input: asked })),
+    },
+    input,
+  );
+}
+
+/** The same for a performance secondary: its paths filter keeps what it must not see away from before the first byte. */
+export async function performanceSecondaryOnboarding(input: unknown): Promise<RunbookResult> {
+  return executeRunbook<PerformanceSecondaryOnboardingInput>(
+    {
+      ...{ name: 'performanceSecondaryOnboarding', failOver },
+      body: (run, asked) => onboard(run, asked, (call) => call.assessPerformanceSecondaryOnboarding({ input: asked })),
+    },
+    input,
+  );
+}
+
+type Assess = (call: StepCalls) => Promise<Assessment<SecondaryOnboardingRoute>>;
+
+function onboard(
+  run: Run,
+  input: DrSecondaryOnboardingInput | PerformanceSecondaryOnboardingInput,
+  assess: Assess,
+): Promise<Ending> {
+  const { deployment } = input;
+  return run.stoppable(async () => {
+    // 1. Read and judge; people approve that this cluster is wiped, and what it will see.
+    const approved = await approvePlan(run, { input, assess, gate: () => 'wipe' });
+    if ('outcome' in approved) return approved;
+    const { route, approvals } = approved;
+    const { kind, primary, secondary, filter } = route;
+
+    // 2. A primary to follow.
+    run.state.enterPhase('working');
+    if (route.enablesPrimary) await enablePrimary(run, { deployment, kind, cluster: primary }, approvals, 'wipe');
+
+    // 3. The paths filter stands before there is an activation token: what it keeps away never leaves.
+    if (filter) await writeFilter(run, deployment, route, filter, approvals);
+
+    // 4. The wipe: public key, activation token and enable. It is refused unless exactly that filter stands.
+    let streams = false;
+    run.onEnd(() => {
+      if (!streams) run.state.leftToDo.push(notStreaming(route));
+      return Promise.resolve();
+    });
+    await enableSecondary(run, deployment, route, approvals);
+
+    // 5. People unseal its standbys, and the first copy comes to its end.
+    streams = await followUntilStreaming(run, deployment, route);
+
+    // 6. A write arrives, and both sides hold the same.
+    await proveReplication(run, deployment, route);
+
+    // 7. Both sides filter the same. The secondary needs a new credential before it says so.
+    const credential = filter !== undefined && (await compareFilters(run, deployment, route, filter));
+
+    // 8. What is left.
+    await lastLookAt(run, deployment, route);
+    run.state.finding(credentialsGone(route));
+    const leftToDo = kind === 'dr' ? leftOfDr(primary, secondary) : leftOfPerformance(deployment, route, credential);
+    return { outcome: 'completed', leftToDo };
+  });
+}
+
+/** Makes a cluster primary of a kind of replication; a step that finds it there already says so. */
+export async function enablePrimary(
+  run: Run,
+  asked: { readonly deployment: string; readonly kind: SecondaryOnboardingRoute['kind']; readonly cluster: string },
+  approvals: Approvals,
+  gate: 'plan' | 'wipe',
+): Promise<ChangeResult> {
+  return run.step(
+    `Enable ${asked.cluster} as ${kindName(asked.kind)} primary`,
+    (call) => approvals.begin(gate, (authority) => call.enablePrimary({ ...asked, authority })),
+    { note: ({ observed }) => observed },
+  );
+}
+
+async function writeFilter(
+  run: Run,
+  deployment: string,
+  { primary, secondary, id }: SecondaryOnboardingRoute,
+  filter: PathsFilterFacts,
+  { authority }: Approvals,
+): Promise<void> {
+  await run.step(
+    `Write the paths filter of ${secondary} on ${primary}`,
+    (call) => call.writePathsFilter({ deployment, cluster: primary, id, filter, secondary, authority }),
+    { note: ({ observed }) => observed },
+  );
+}
+
+/** Public key, activation token and enable, as one unit: the secondary is wiped here. New approvals get a new token. */
+async function enableSecondary(
+  run: Run,
+  deployment: string,
+  { kind, primary, secondary, form, filter }: SecondaryOnboardingRoute,
+  approvals: Approvals,
+): Promise<void> {
+  let calledBefore = false;
+  await run.step(
+    `Enable ${secondary} as ${kindName(kind)} secondary of ${primary}`,
+    (call) =>
+      approvals.begin('wipe', (authority) => {
+        const asked = () => ({
+          ...{ deployment, kind, primary, secondary, authority, calledBefore },
+          ...(kind === 'performance' && { expected: { filter: filter ?? ('none' as const) } }),
+        });
+        return carryOutUnit({
+          issue: () => call.issueActivationToken({ ...asked(), use: 'enable', form }),
+          use: (activation) => {
+            const using = call.enableSecondary({ ...asked(), activation });
+            calledBefore = true;
+            return using;
+          },
+        });
+      }),
+    { note: ({ observed }) => observed, choices: [STOP_HERE] },
+  );
+}
+
+/** Where the run ends without having seen the secondary stream. */
+function notStreaming({ kind, primary, secondary, id }: SecondaryOnboardingRoute): string {
+  return `${secondary} was not seen streaming: read its ${kindName(kind)} status. If it is secondary, unseal its nodes with key shares of ${primary} and wait until it streams; if it has no replication, it was not wiped: revoke the id ${id} on ${primary} (primary/revoke-secondary), and start again.`;
+}
+
+/** One write on the primary is seen to arrive, and the roots of both sides are compared. */
+async function proveReplication(run: Run, deployment: string, route: SecondaryOnboardingRoute): Promise<void> {
+  const { kind, primary, secondary, filter } = route;
+  const marker = await run.skippableStep(
+    `Write a marker on ${primary}`,
+    'no write was seen to arrive',
+    (call) => call.writeMarker({ deployment, cluster: primary, kind }),
+    { note: ({ wal }) => `last WAL ${wal}`, choices: [STOP_HERE] },
+  );
+  if (marker) {
+    await run.skippableStep(
+      `See the marker arrive on ${secondary}`,
+      `no write of ${primary} was seen to arrive on ${secondary}`,
+      (call) => call.awaitCatchUp({ deployment, primary, secondary, wal: marker.wal, kind }),
+      { note: ({ reached, target }) => `last_remote_wal ${reached}, needed ${target}`, choices: [STOP_HERE] },
+    );
+  }
+  await compareRoots(run, { deployment, kind, primary, secondary, filtered: filter !== undefined });
+}
+
+/** The last look: it is in the report, and shows whether the cluster has another ID since it was wiped. */
+async function lastLookAt(run: Run, deployment: string, { secondary, id }: SecondaryOnboardingRoute): Promise<void> {
+  run.state.enterPhase('finishing');
+  const seen = await readFinalState(run, deployment);
+  const now = clusterIdOf(seen?.observations, secondary);
+  if (now === undefined || now === id) return;
+  run.state.finding({
+    severity: 'warning',
+    code: 'cluster-id-changed',
+    text: `${secondary} has another cluster ID since it was wiped: ${now}, before ${id}. Its primary knows it by the former.`,
+    next: `Where the inventory pins the clusterId of ${secondary}, write ${now} there. To revoke it, or to change its paths filter, use the id ${id}.`,
+  });
+}
+
+function clusterIdOf(observations: readonly ClusterObservation[] | undefined, cluster: string): string | undefined {
+  return observations?.find((each) => each.cluster === cluster)?.clusterId;
+}
+
+/** @returns whether the secondary took the workers' credential */
+async function compareFilters(
+  run: Run,
+  deployment: string,
+  { primary, secondary, id }: SecondaryOnboardingRoute,
+  filter: PathsFilterFacts,
+): Promise<boolean> {
+  const skipped = `the dynamic filter of ${secondary} was not compared on both sides: the token of the workers for ${secondary} went with its data`;
+  const taken = await run.skippableStep(
+    `Look whether ${secondary} takes a credential again`,
+    skipped,
+    (call) => call.checkCredential({ deployment, cluster: secondary }),
+    { note: ({ observed }) => observed },
+  );
+  if (!taken) return false;
+  await sameFilterOnBothSides(run, { deployment, primary, secondary }, { id, filter });
+  return true;
+}
+
+function credentialsGone({ kind, primary, secondary }: SecondaryOnboardingRoute): Finding {
+  const code = 'secondary-credentials-gone';
+  if (kind === 'dr') {
+    return {
+      severity: 'info',
+      code,
+      text: `Credentials, root token and audit devices of ${secondary} are gone with its data: those of ${primary} count for it, and work there once it is promoted.`,
+      next: `Give the credential of ${secondary} in the inventory a token of ${primary}; it is first used after a promotion.`,
+    };
+  }
+  return {
+    severity: 'warning',
+    code,
+    text: `Every token of ${secondary}, its root token among them, its local mounts and its audit devices are gone with its data. Policies and login methods are those of ${primary}; tokens and leases are its own from now on.`,
+    next: `Log in on ${secondary} by a login method of ${primary}, or make a root token with the key shares of ${primary}.`,
+  };
+}
+
+function leftOfDr(primary: string, secondary: string): string[] {
+  return [
+    `The credential of ${secondary} in the inventory is void: let it be read from where a token of ${primary} is kept.`,
+    `Where batch tokens are used for DR operations, make one on ${primary} for ${secondary} and name it as batchToken of ${secondary} in the inventory.`,
+  ];
+}
+
+/** What people need on the new secondary, each with the exact input or body. */
+function leftOfPerformance(deployment: string, route: SecondaryOnboardingRoute, credential: boolean): string[] {
+  const { secondary } = route;
+  const ceremony = {
+    deployment,
+    cluster: secondary,
+    reason: `first token of ${secondary} after its onboarding`,
+    recipientPgpKey: '<base64 of the PGP public key of who gets it>',
+  };
+  const audit = { type: 'file', local: true, options: { file_path: '/var/log/vault/audit.log' } };
+  const mount = { type: 'kv', local: true };
+  return [
+    ...(credential
+      ? []
+      : [
+          `Make a root token of ${secondary}: \`runbook start rootTokenCeremony --input '${JSON.stringify(ceremony)}'\`. Make a token for the workers with it, put it where the inventory's credential of ${secondary} is read from, and revoke the root token.`,
+        ]),
+    `Enable an audit device on ${secondary}, if none of its primary writes there: POST v1/sys/audit/local-file ${JSON.stringify(audit)}.`,
+    `Make the local mounts of ${secondary} again, where it had some: POST v1/sys/mounts/<path> ${JSON.stringify(mount)}.`,
+  ];
+}
