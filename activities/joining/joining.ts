@@ -1,4 +1,5 @@
-import type { EnableSecondaryParameters } from '../../src/vault';
+import type { Secret } from '../../src/secret';
+import type { JoinParameters } from '../../src/vault';
 import type { ActivationTokenResult, ChangeResult, JoinInput } from '../../src/contracts/activities';
 import type { ReplicationObservation } from '../../src/contracts/observations';
 import { isRunbookError } from '../../src/errors';
@@ -49,7 +50,9 @@ interface TokenUse<S> {
   readonly budgetMs: number;
   readonly allow?: (state: S) => void;
   /** The last looks, right before the request: where they fail nothing was sent. Gives what sends it. */
-  readonly prepare: () => Promise<(parameters: EnableSecondaryParameters) => Promise<unknown>>;
+  readonly prepare: () => Promise<
+    (parameters: JoinParameters & { readonly token: Secret<'activation-token'> }) => Promise<unknown>
+  >;
 }
 
 /**

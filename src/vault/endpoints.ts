@@ -74,7 +74,7 @@ export interface JoinParameters {
   readonly clientKeyPem?: Secret<'private-key'>;
 }
 
-export interface UpdatePrimaryParameters extends JoinParameters {
+interface UpdatePrimaryParameters extends JoinParameters {
   /** `''` makes the cluster stay a secondary and forget any past primary. Exactly one of this and the addresses. */
   readonly token?: Secret<'activation-token'> | '';
   /** Cluster addresses, tried one at a time. Not allowed on a cluster that was just demoted for DR. */

@@ -2,7 +2,7 @@ export { ServiceClient } from './service-client';
 export { ENDPOINTS } from './endpoints';
 export { diagnoseServerError } from './diagnose';
 export type { GenerationEndpoints } from './service-client';
-export type { EnableSecondaryParameters } from './endpoints';
+export type { JoinParameters } from './endpoints';
 export type {
   ActivationToken,
   AuditDevice,
