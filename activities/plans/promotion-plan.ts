@@ -127,7 +127,7 @@ function steps(input: PerformancePromotionInput, route: PromotionRoute): string[
           `Compare the Merkle roots; where loss cannot be excluded ${input.acceptLoss === 'none' ? `promote ${from} back` : 'go on and state the bound'}`,
           `Promote ${to}; where that is refused promote ${from} back`,
         ]
-      : [`Promote ${to}${input.offerForce ? '; where that is refused, ask at the gate "force"' : ''}`]),
+      : [`Promote ${to}${input.offerForce ? '; where that is refused, people may ask at gate "force"' : ''}`]),
     `Wait until ${to} serves reads and writes`,
     ...(hooks.quiesce ? ['Release the clients'] : []),
     ...route.others.map((each) => follow(each, route.repoint)),

@@ -120,11 +120,7 @@ describe('a new performance secondary', () => {
       expect(snapshot(scenario, 'europe').performance.secondaryId).toBe(id);
       const compared = report.steps.find(({ name }) => name.startsWith('Compare the dynamic filter'));
       expect(compared?.activities[0]?.observed).toContain('the same on both sides: mounts us-customers/');
-      expect(report.findings.map(({ code }) => code)).toEqual([
-        'cluster-id-changed',
-        'secondary-credentials-gone',
-        'merkle-roots-not-proven-equal',
-      ]);
+      expect(report.findings.map(({ code }) => code)).toEqual(['cluster-id-changed', 'secondary-credentials-gone']);
       expect(report.leftToDo).toEqual([
         expect.stringContaining('audit/local-file {"type":"file","local":true'),
         expect.stringContaining('sys/mounts/<path> {"type":"kv","local":true}'),

@@ -1,24 +1,19 @@
 import type { Authority, FailoverRoute } from '../../src/contracts/activities';
-import type { OperationTokenReference } from '../../src/contracts/ceremony';
 import type { DrFailoverInput } from '../../src/contracts/runbook-inputs';
 import type { Approvals } from '../engine/approvals';
-import { areTooOld } from '../engine/approvals';
 import type { TokenNeed } from '../procedures/approved-plan';
 import { approvePlan } from '../procedures/approved-plan';
 import { planned } from '../engine/assessment';
-import type { FailureFacts } from '../engine/failures';
-import { OutageDecision, RunStopped, failureFacts } from '../engine/failures';
-import type { Choice } from '../engine/parking';
-import { RETRY } from '../engine/parking';
+import { failureFacts } from '../engine/failures';
 import type { Protecting } from '../procedures/re-protection';
 import { restoreProtection } from '../procedures/re-protection';
 import type { Run } from '../engine/run';
-import { StepFailed } from '../engine/run';
 import type { Ending, RunbookResult } from '../engine/runbook';
 import { executeRunbook } from '../engine/runbook';
-import { CLIENTS_HELD } from '../procedures/held-clients';
-import { lastLook, readFinalState } from '../procedures/roles';
-import { serviceBack } from '../procedures/service-back';
+import { readFinalState } from '../procedures/roles';
+import type { FailoverProgress } from '../procedures/failover-leftovers';
+import { notRepointed, rejoinLater, tellFailoverLeft } from '../procedures/failover-leftovers';
+import { replaceLostPrimary } from '../procedures/replace-lost-primary';
 
 /**
  * Unplanned DR failover: A, the DR primary, is gone, and B, one of its DR secondaries, takes its place. The outage has
@@ -32,7 +27,7 @@ export async function drFailover(input: unknown): Promise<RunbookResult> {
 /** The body, also for a run of another runbook that a failover took over: it goes on with the shares and tokens held. */
 export async function failOver(run: Run, input: DrFailoverInput): Promise<Ending> {
   // 0.-1. Evidence, plan and loss bound; the holders in parallel; gate promote; the evidence again.
-  const progress: Progress = { promoted: false, finished: false };
+  const progress: FailoverProgress = { promoted: false, finished: false };
   const approved = await run.stoppable(() =>
     approvePlan<FailoverRoute>(run, {
       input,
@@ -53,24 +48,11 @@ export async function failOver(run: Run, input: DrFailoverInput): Promise<Ending
   });
 
   // 3.-4. From the promotion until B serves nothing stops the run. Where B refuses for certain, people decide.
-  let force = false;
-  for (;;) {
-    run.state.enterPhase('outage');
-    // What was made before people were waited for may not open any more.
-    const token = await run.stoppable(() => tokens.of(route.to));
-    const { authority } = approvals;
-    const stuck = await run.shielded(() => promoteAndServe(run, input, route, { token, authority, force }));
-    if (!stuck) break;
-    if (areTooOld(stuck)) {
-      // The primary was heard since the gate was met, and is gone again: who approves looks once more, and all is kept.
-      await run.stoppable(() => approvals.renew(force ? 'force' : 'promote', stuck));
-      continue;
-    }
-    const next = await run.stoppable(() => decide(run, input, route, stuck));
-    if (next !== 'force' || force) continue;
-    await run.stoppable(() => approvals.further('force'));
-    force = true;
-  }
+  const { deployment, offerForce } = input;
+  await replaceLostPrimary(run, {
+    ...{ kind: 'dr', deployment, route, approvals, offerForce },
+    token: () => tokens.of(route.to),
+  });
   progress.promoted = true;
   run.state.enterPhase('re-protecting');
 
@@ -78,15 +60,6 @@ export async function failOver(run: Run, input: DrFailoverInput): Promise<Ending
   const ending = await run.stoppable(() => finish(run, input, route, { tokens, authority: approvals.authority }));
   progress.finished = true;
   return ending;
-}
-
-/** How far the run came, for what must be told however it ends. */
-interface Progress {
-  route?: FailoverRoute;
-  /** Whether the fence hook cut the old primary off; absent where it was not run, or refused before. */
-  fenced?: 'done' | 'unknown';
-  promoted: boolean;
-  finished: boolean;
 }
 
 /**
@@ -109,10 +82,10 @@ async function gatherEvidence(
   run: Run,
   { deployment, alsoGone }: DrFailoverInput,
   route: FailoverRoute,
-  progress: Progress,
+  progress: FailoverProgress,
 ): Promise<void> {
   const { from, to, lastHeardAt, loss, findings } = route;
-  if (!progress.route) run.onEnd(() => tellWhatIsLeft(run, deployment, progress));
+  if (!progress.route) run.onEnd(() => tellFailoverLeft(run, deployment, progress));
   progress.route = route;
   // The outage of a run that was taken over inside of its own began there.
   if (run.state.outageSince === undefined) {
@@ -139,7 +112,7 @@ async function fence(
   deployment: string,
   { from, to, fencing }: FailoverRoute,
   approvals: Approvals,
-  progress: Progress,
+  progress: FailoverProgress,
 ): Promise<void> {
   if (fencing === 'attested') return;
   await run.skippableStep(
@@ -161,73 +134,6 @@ async function fence(
       }),
     { note: ({ observed }) => observed, skipNeedsTwo: true },
   );
-}
-
-interface Promotion {
-  readonly token: OperationTokenReference;
-  readonly authority: Authority;
-  readonly force: boolean;
-}
-
-/**
- * Steps 3 and 4, in one piece: the promotion until B serves. A promotion whose outcome is not known parks right here; one
- * that was refused for certain gives why, and people are asked outside, where the run can be stopped.
- *
- * @returns undefined where B was promoted
- */
-async function promoteAndServe(
-  run: Run,
-  { deployment }: DrFailoverInput,
-  route: FailoverRoute,
-  { token, authority, force }: Promotion,
-): Promise<FailureFacts | undefined> {
-  const { from, to, hooks } = route;
-  const sides = { deployment, kind: 'dr', cluster: to, otherCluster: from, authority } as const;
-  try {
-    // DANGER: should the old primary still serve somebody, there are two primaries from here on.
-    const promoted = await run.step(
-      force ? `Promote ${to} by force` : `Promote ${to}`,
-      (call) => call.promoteSecondary({ ...sides, token, mode: force ? 'forced' : 'unplanned' }),
-      { note: ({ observed }) => observed, leaveToRunbook: ({ outcomeKnown }) => outcomeKnown },
-    );
-    run.state.noteFindings(promoted.findings);
-  } catch (error) {
-    if (error instanceof StepFailed) return error.failure;
-    // The only decision beside another try, where it is not known what became of the promotion.
-    if (error instanceof OutageDecision)
-      throw run.stop(new RunStopped('an operator', `left the promotion of ${to} as it is`));
-    throw error;
-  }
-  await serviceBack(run, {
-    kind: 'dr',
-    deployment,
-    primary: to,
-    from,
-    credentialOf: from,
-    hooks,
-    release: run.clientsHeld && hooks.release,
-  });
-  return undefined;
-}
-
-const FORCE: Choice = {
-  action: 'force',
-  effect: 'ask for a forced promotion at gate force: what the cluster knows to lack is given up',
-};
-
-/** Step 3, where B was refused for certain and nothing is under way: more time, the force gate, or the end. */
-async function decide(
-  run: Run,
-  { offerForce }: DrFailoverInput,
-  { to }: FailoverRoute,
-  failure: FailureFacts,
-): Promise<'retry' | 'force'> {
-  const abort: Choice = { action: 'abort', effect: 'end the run here: this run leaves no cluster as primary' };
-  // Force leaves out one check of the service: it helps against that refusal alone.
-  const offered = offerForce && failure.code === 'NOT_CAUGHT_UP' ? [FORCE] : [];
-  const { action, by, reason } = await run.park(`Promote ${to}`, failure, [RETRY, ...offered, abort]);
-  if (action === 'abort') throw run.stop(new RunStopped(by.name, reason));
-  return action === 'force' ? 'force' : 'retry';
 }
 
 /** Steps 5 to 7: everybody who answers follows B; nothing of ours stays behind; what is left has a command. */
@@ -257,59 +163,4 @@ async function finish(
     leftToDo: [...notFollowing, ...later.map((cluster) => notRepointed(cluster, to)), rejoinLater(deployment, route)],
     result: { from, to, fencing: route.fencing, loss: route.loss },
   };
-}
-
-/** Where the run ends early: who said last to be primary, or who does not follow yet. */
-async function tellWhatIsLeft(
-  run: Run,
-  deployment: string,
-  { route, fenced, promoted, finished }: Progress,
-): Promise<void> {
-  if (!route || finished) return;
-  if (promoted) {
-    run.state.leftToDo.push(
-      ...[...route.otherDrSecondaries, ...route.silentDrSecondaries].map((cluster) => notRepointed(cluster, route.to)),
-      ...route.performanceSecondaries.map(
-        (cluster) => `Read the performance status of ${cluster}; where it does not follow ${route.to}, re-point it.`,
-      ),
-      rejoinLater(deployment, route),
-    );
-    return;
-  }
-  // Also one that this run is not about: a promotion is refused because another member is primary.
-  const members = [route.from, route.to, ...route.otherDrSecondaries, ...route.silentDrSecondaries];
-  const { primaries, silent } = await lastLook(run, deployment, members);
-  const served = primaries.join(' and ');
-  const cutOff = fenced === undefined ? '' : ` ${fencedText(route.from, fenced)}`;
-  const [code, text, next] =
-    primaries.length > 0
-      ? [
-          'failover-ended-early',
-          `The failover ended; ${served} said to be primary.${cutOff}`,
-          `See that clients reach ${served}.${fenced !== undefined && primaries.includes(route.from) ? ` Take the fence of ${route.from} away for that.` : ''}`,
-        ]
-      : [
-          'no-primary',
-          `The failover ended with no cluster seen as primary${silent.length > 0 ? `; ${silent.join(' and ')} did not answer` : ''}.${cutOff}`,
-          `Clients have no primary. Start drFailover again, or bring ${fenced === undefined ? 'the old primary back' : `${route.from} back and take its fence away`}.`,
-        ];
-  run.state.finding({ severity: 'critical', code, text, next });
-  run.state.leftToDo.push(`${text} ${next}`);
-  if (run.clientsHeld) run.state.leftToDo.push(CLIENTS_HELD);
-}
-
-/** What the hook did stays where it is when the run ends. */
-function fencedText(from: string, fenced: 'done' | 'unknown'): string {
-  return fenced === 'done'
-    ? `The fence hook of this run cut ${from} off: its clients do not reach it.`
-    : `The fence hook of this run was started for ${from} and did not say that it succeeded: ${from} may be cut off, or a part of it.`;
-}
-
-function notRepointed(cluster: string, to: string): string {
-  return `${cluster} was not re-pointed: when it answers, issue an activation token on ${to} and use it with update-primary on ${cluster}.`;
-}
-
-function rejoinLater(deployment: string, { from, to }: FailoverRoute): string {
-  const rejoin = { deployment, cluster: from, primary: to, reason: `${from} is back after the failover to ${to}` };
-  return `Keep ${from} fenced. When it answers again: \`runbook start drRejoin --input '${JSON.stringify(rejoin)}'\``;
 }

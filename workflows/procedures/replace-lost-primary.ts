@@ -1,0 +1,109 @@
+import type { OperationTokenReference } from '../../src/contracts/ceremony';
+import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
+import type { Approvals } from '../engine/approvals';
+import { areTooOld } from '../engine/approvals';
+import type { FailureFacts } from '../engine/failures';
+import { OutageDecision, RunStopped } from '../engine/failures';
+import type { Choice } from '../engine/parking';
+import { RETRY } from '../engine/parking';
+import type { Run } from '../engine/run';
+import { StepFailed } from '../engine/run';
+import { serviceBack } from './service-back';
+
+/** An unplanned change of the primary: it is gone, and a secondary takes its place. */
+export interface LostPrimary {
+  readonly kind: ReplicationKind;
+  readonly deployment: string;
+  /** The primary that is gone, and the secondary that takes its place. */
+  readonly route: {
+    readonly from: string;
+    readonly to: string;
+    readonly hooks: { readonly traffic: boolean; readonly probe: boolean; readonly release: boolean };
+  };
+  readonly approvals: Approvals;
+  /** Whether people may give up what the secondary knows to lack. */
+  readonly offerForce: boolean;
+  /** For DR: the operation token, generated again where what was made before people were waited for does not open any more. */
+  readonly token: () => Promise<OperationTokenReference | undefined>;
+}
+
+/**
+ * From the promotion until the cluster serves nothing stops the run. Where the service refuses the promotion for certain,
+ * people decide, outside of that: more time, the gate of a forced promotion, or the end.
+ */
+export async function replaceLostPrimary(run: Run, lost: LostPrimary): Promise<void> {
+  const { approvals } = lost;
+  let force = false;
+  for (;;) {
+    run.state.enterPhase('outage');
+    const token = await run.stoppable(() => lost.token());
+    const stuck = await run.shielded(() => promoteAndServe(run, lost, token, force));
+    if (!stuck) return;
+    if (areTooOld(stuck)) {
+      // The primary was heard since the gate was met, and is gone again: who approves looks once more, and all is kept.
+      await run.stoppable(() => approvals.renew(force ? 'force' : 'promote', stuck));
+      continue;
+    }
+    const next = await run.stoppable(() => decide(run, lost, stuck));
+    if (next !== 'force' || force) continue;
+    await run.stoppable(() => approvals.further('force'));
+    force = true;
+  }
+}
+
+/**
+ * In one piece: the promotion until the cluster serves. A promotion whose outcome is not known parks right here; one that
+ * was refused for certain gives why.
+ *
+ * @returns undefined where it was promoted
+ */
+async function promoteAndServe(
+  run: Run,
+  { kind, deployment, route: { from, to, hooks }, approvals }: LostPrimary,
+  token: OperationTokenReference | undefined,
+  force: boolean,
+): Promise<FailureFacts | undefined> {
+  const sides = { deployment, kind, cluster: to, otherCluster: from, authority: approvals.authority };
+  try {
+    // DANGER: should the old primary still serve somebody, there are two primaries from here on.
+    const promoted = await run.step(
+      force ? `Promote ${to} by force` : `Promote ${to}`,
+      (call) => call.promoteSecondary({ ...sides, token, mode: force ? 'forced' : 'unplanned' }),
+      { note: ({ observed }) => observed, leaveToRunbook: ({ outcomeKnown }) => outcomeKnown },
+    );
+    run.state.noteFindings(promoted.findings);
+  } catch (error) {
+    if (error instanceof StepFailed) return error.failure;
+    // The only decision beside another try, where it is not known what became of the promotion.
+    if (error instanceof OutageDecision)
+      throw run.stop(new RunStopped('an operator', `left the promotion of ${to} as it is`));
+    throw error;
+  }
+  const release = run.clientsHeld && hooks.release;
+  await serviceBack(run, { kind, deployment, primary: to, from, credentialOf: from, hooks, release });
+  return undefined;
+}
+
+const FORCE: Choice = {
+  action: 'force',
+  effect: 'ask for a forced promotion at gate force: what the cluster knows to lack is given up',
+};
+
+/** How the service says "not caught up". Force leaves out one check of the service: it helps against that refusal alone. */
+const NOT_CAUGHT_UP: Readonly<Record<ReplicationKind, readonly string[]>> = {
+  dr: ['NOT_CAUGHT_UP'],
+  performance: ['NOT_CAUGHT_UP', 'SERVICE_UNAVAILABLE', 'BAD_REQUEST'],
+};
+
+/** Refused for certain, and nothing is under way: more time, the force gate, or the end. */
+async function decide(
+  run: Run,
+  { kind, route: { to }, offerForce }: LostPrimary,
+  failure: FailureFacts,
+): Promise<'retry' | 'force'> {
+  const abort: Choice = { action: 'abort', effect: 'end the run here: this run leaves no cluster as primary' };
+  const offered = offerForce && NOT_CAUGHT_UP[kind].includes(failure.code) ? [FORCE] : [];
+  const { action, by, reason } = await run.park(`Promote ${to}`, failure, [RETRY, ...offered, abort]);
+  if (action === 'abort') throw run.stop(new RunStopped(by.name, reason));
+  return action === 'force' ? 'force' : 'retry';
+}
