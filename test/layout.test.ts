@@ -20,6 +20,19 @@ describe('names that belong together', () => {
     expect(users).toEqual([]);
   });
 
+  it('no schema library is in the bundle of the workflows: it would cost each cached run memory', () => {
+    const users: string[] = [];
+    const visit = (path: string, seen: Set<string>) => {
+      if (seen.has(path)) return;
+      seen.add(path);
+      for (const { target, typeOnly } of sources.get(path)?.imports ?? [])
+        if (!typeOnly && target === 'zod') users.push(path);
+        else if (!typeOnly) visit(target, seen);
+    };
+    visit('workflows/index.ts', new Set());
+    expect(users).toEqual([]);
+  });
+
   it('every activity of the table is implemented, and no other', () => {
     expect(declared.length).toBeGreaterThan(20);
     expect(Object.keys(GUARDS).sort()).toEqual([...declared].sort());

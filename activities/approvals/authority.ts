@@ -1,5 +1,6 @@
 import type { Authority } from '../../src/contracts/activities';
-import { APPROVALS_TOO_OLD, OPERATION_GATES, runbookPlan } from '../../src/contracts/plan';
+import { APPROVALS_TOO_OLD, OPERATION_GATES } from '../../src/contracts/plan';
+import { runbookPlan } from '../../src/contracts/plan-schema';
 import type { AllowedOperation, GatedOperation, GateName, RunbookPlan } from '../../src/contracts/plan';
 import { said } from '../../src/contracts/words';
 import { RunbookError, isRunbookError } from '../../src/errors';

@@ -6,7 +6,7 @@ import type {
   ReadinessResult,
   ReadinessVerdict,
 } from '../../src/contracts/readiness';
-import { redFirst } from '../../src/contracts/readiness';
+import { redFirst } from '../../src/contracts/readiness-words';
 import type { World } from './world';
 
 type Asked = 'switchover' | 'failover';

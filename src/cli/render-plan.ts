@@ -1,4 +1,4 @@
-import { runbookPlan } from '../contracts/plan';
+import { runbookPlan } from '../contracts/plan-schema';
 import type { PlanDocument, Precondition, RunbookPlan } from '../contracts/plan';
 import type { Report } from '../contracts/report';
 import type { Finding } from '../contracts/run-facts';

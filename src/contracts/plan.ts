@@ -1,4 +1,6 @@
-import { z } from 'zod';
+import type { RunbookPlan } from './plan-schema';
+
+export type { AllowedOperation, RunbookPlan } from './plan-schema';
 
 /** `fail` refuses the run; `warn` is shown to the approvers; `not-checkable` says why it cannot be known beforehand. */
 export type PreconditionVerdict = 'ok' | 'fail' | 'warn' | 'not-checkable';
@@ -80,45 +82,6 @@ export type GatedOperation = keyof typeof OPERATION_GATES;
 /** What an error is about that refuses approvals for their age alone: new ones of the same gate serve. */
 export const APPROVALS_TOO_OLD = 'approvals too old';
 
-const identity = z.strictObject({ cluster: z.string(), clusterId: z.string() });
-
-/** One dangerous operation that the plan allows, bound to the clusters that it is about by their `sys/health` IDs. */
-export const allowedOperation = z.strictObject({
-  operation: z.enum(Object.keys(OPERATION_GATES) as [GatedOperation, ...GatedOperation[]]),
-  on: identity,
-  /** The other side where there is one: the primary to follow, the cluster that must not be primary. */
-  with: identity.optional(),
-  /** The id, filter or option that it is about, in words of the interface. */
-  detail: z.string().optional(),
-});
-export type AllowedOperation = z.infer<typeof allowedOperation>;
-
-/** What people approve: a plan allows named operations on named clusters, and no more. */
-export const runbookPlan = z.strictObject({
-  runbook: z.string(),
-  deployment: z.string(),
-  /** What was read of the clusters that it is about. */
-  clusters: z.array(
-    z.strictObject({
-      cluster: z.string(),
-      clusterId: z.string(),
-      version: z.string(),
-      dr: z.string(),
-      performance: z.string(),
-    }),
-  ),
-  operations: z.array(allowedOperation),
-  /** What people must know before they approve: what is lost, sent, wiped or cut off. */
-  warnings: z.array(z.string()),
-  steps: z.array(z.string()),
-  /** The choices of the input that change what is done, as they were read. */
-  choices: z.record(z.string(), z.union([z.string(), z.number(), z.boolean()])),
-  reason: z.string(),
-  /** Who asked, as the start input claims; decides who may not approve. */
-  requestedBy: z.string().optional(),
-});
-export type RunbookPlan = z.infer<typeof runbookPlan>;
-
 /** The two sides of a switchover, as its plan names them; undefined for every other plan. */
 export function sidesOfSwitchover(
   plan: RunbookPlan | undefined,
@@ -134,4 +97,15 @@ export interface PlanDocument {
   readonly text: string;
   /** base64url(SHA-256(text)). */
   readonly digest: string;
+}
+
+/** Reads a plan's text; undefined where it is none. A glance at its shape: who relies on it reads it by its schema. */
+export function planIn(text: string): RunbookPlan | undefined {
+  try {
+    const plan = JSON.parse(text) as Partial<RunbookPlan> | null;
+    const lists = [plan?.clusters, plan?.operations, plan?.warnings, plan?.steps];
+    return plan?.choices && lists.every(Array.isArray) ? (plan as RunbookPlan) : undefined;
+  } catch {
+    return undefined;
+  }
 }

@@ -1,5 +1,4 @@
 import { z } from 'zod';
-import { prose } from './words';
 
 /** Which of the two questions a point answers: would a switchover, would a failover start now? */
 export const readinessAbout = z.enum(['switchover', 'failover', 'both']);
@@ -76,38 +75,3 @@ export const readinessResult = z.object({
   attested: z.string().optional(),
 });
 export type ReadinessResult = z.infer<typeof readinessResult>;
-
-const ORDER: readonly PointVerdict[] = ['fail', 'warn', 'not-checkable', 'ok'];
-
-/** Red points first, the order within a verdict as it was. */
-export function redFirst(points: readonly ReadinessPoint[]): ReadinessPoint[] {
-  return points.toSorted((a, b) => ORDER.indexOf(a.verdict) - ORDER.indexOf(b.verdict));
-}
-
-/** The few lines that people read first: verdicts, the DR secondaries that differ, what became worse, every point that is not good. Markdown list items. */
-export function readinessLines(result: ReadinessResult): string[] {
-  const { switchover, failover, score, comparedWith, candidates, changes } = result;
-  const bad = redFirst(result.points).filter(({ verdict }) => verdict === 'fail' || verdict === 'warn');
-  const name = ({ id, cluster }: Pick<ReadinessPoint, 'id' | 'cluster'>) =>
-    cluster === undefined ? id : `${id} (${cluster})`;
-  return [
-    `Switchover: **${verdictWords(switchover)}**. Failover: **${verdictWords(failover)}**. Score ${score} of 100${comparedWith ? `, ${comparedWith.score} at ${comparedWith.at}` : ''}.`,
-    ...candidates
-      .filter((candidate) => candidate.switchover !== switchover || candidate.failover !== failover)
-      .map(
-        (candidate) =>
-          `${prose(candidate.cluster)}: switchover ${verdictWords(candidate.switchover)}, failover ${verdictWords(candidate.failover)}`,
-      ),
-    ...changes.map(({ change, before, now, ...point }) =>
-      prose(`${change}: ${name(point)}, ${before} before, ${now} now`),
-    ),
-    ...bad.map(
-      (point) =>
-        `**${point.verdict}** ${prose(`${name(point)}, ${point.about === 'both' ? 'switchover and failover' : point.about}: ${point.observed.replace(/\.$/, '')}. Needed: ${point.needed}.${point.next === undefined ? '' : ` ${point.next}`}`)}`,
-    ),
-  ];
-}
-
-export function verdictWords(verdict: ReadinessVerdict): string {
-  return verdict.replaceAll('-', ' ');
-}

@@ -1,5 +1,5 @@
 import type { temporal } from '@temporalio/proto';
-import { runbookPlan } from '../contracts/plan';
+import { runbookPlan } from '../contracts/plan-schema';
 import type { RunbookPlan } from '../contracts/plan';
 import type { Report } from '../contracts/report';
 import type { Finding } from '../contracts/run-facts';

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { runbookPlan } from '../contracts/plan';
+import { runbookPlan } from '../contracts/plan-schema';
 import type { Report } from '../contracts/report';
 import { DECISION_ACTIONS, SIGNALS } from '../contracts/signals';
 import {

@@ -1,5 +1,6 @@
 import { sidesOfSwitchover } from '../contracts/plan';
-import { readinessResult, verdictWords } from '../contracts/readiness';
+import { readinessResult } from '../contracts/readiness';
+import { verdictWords } from '../contracts/readiness-words';
 import type { ReadinessVerdict } from '../contracts/readiness';
 import type { Report } from '../contracts/report';
 import type { Attested } from '../contracts/run-facts';

@@ -11,7 +11,7 @@ import { worldOf } from '../../activities/readiness/world';
 import type { ClusterView, World } from '../../activities/readiness/world';
 import type { ReplicationObservation } from '../../src/contracts/observations';
 import type { ReadinessPoint } from '../../src/contracts/readiness';
-import { readinessLines } from '../../src/contracts/readiness';
+import { readinessLines } from '../../src/contracts/readiness-words';
 import { RunbookError } from '../../src/errors';
 import { parseInventory } from '../../src/inventory';
 import type { Inventory } from '../../src/inventory';

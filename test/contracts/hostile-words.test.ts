@@ -15,7 +15,7 @@ import type { RunView } from '../../src/cli/run-view';
 import { runCli } from '../../src/cli/program';
 import { askedInWords } from '../../src/contracts/asked';
 import type { Precondition } from '../../src/contracts/plan';
-import { readinessLines } from '../../src/contracts/readiness';
+import { readinessLines } from '../../src/contracts/readiness-words';
 import type { ReadinessResult } from '../../src/contracts/readiness';
 import type { Report } from '../../src/contracts/report';
 import type { Attested } from '../../src/contracts/run-facts';

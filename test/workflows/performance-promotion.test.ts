@@ -1,5 +1,5 @@
 import type { Report } from '../../src/contracts/report';
-import { runbookPlan } from '../../src/contracts/plan';
+import { runbookPlan } from '../../src/contracts/plan-schema';
 import { approveAgain, approveLongAgo } from '../support/aged-approvals';
 import { loseAnswer, statuses } from '../support/faults';
 import { Lane, Lanes, LANE_TEST_MS } from '../support/lane';

@@ -1,5 +1,5 @@
 import type { Report } from '../../src/contracts/report';
-import { runbookPlan } from '../../src/contracts/plan';
+import { runbookPlan } from '../../src/contracts/plan-schema';
 import { approveAgain, approveLongAgo } from '../support/aged-approvals';
 import { changeDrPrimaryByHand, joinDrByHand } from '../support/by-hand';
 import { CHANGING, loseAnswer, statuses } from '../support/faults';

@@ -2,7 +2,8 @@ import { urgentFindings } from '../../src/contracts/alarms';
 import { askedNow } from '../../src/contracts/asked';
 import { askedAgain, untilWhen } from '../../src/contracts/gate-words';
 import { commandsFor } from '../../src/contracts/next-commands';
-import { runbookPlan } from '../../src/contracts/plan';
+import { planIn } from '../../src/contracts/plan';
+import type { RunbookPlan } from '../../src/contracts/plan';
 import type { Attested, Finding } from '../../src/contracts/run-facts';
 import type { RunStatus, TimelineStep, Waiting } from '../../src/contracts/run-status';
 import type { ShareLine } from '../../src/contracts/share-words';
@@ -103,12 +104,18 @@ function bytes(text: string): Uint8Array {
 }
 
 /** What approvers approve, while a gate waits for them. */
-function planLines(status: RunStatus): string[] {
-  if (!status.planText || !status.waiting.some((waiting) => waiting.for === 'approval')) return [];
-  const content = inLines(parsedJson(status.planText));
-  const parsed = runbookPlan.safeParse(content);
-  if (!parsed.success) return [];
-  const { clusters, warnings, steps, choices, reason } = parsed.data;
+function planLines({ planText, waiting }: RunStatus): string[] {
+  const plan = waiting.some((each) => each.for === 'approval') ? planIn(planText ?? '') : undefined;
+  if (!plan) return [];
+  try {
+    return linesOf(inLines(plan));
+  } catch {
+    // What an activity gave is not trusted to be a plan: an error here would fail every task of the run.
+    return [];
+  }
+}
+
+function linesOf({ clusters, warnings, steps, choices, reason }: RunbookPlan): string[] {
   return [
     '#### The plan',
     '',
@@ -125,15 +132,6 @@ function planLines(status: RunStatus): string[] {
     ...steps.map((step, index) => `${index + 1}. ${prose(step)}`),
     '',
   ];
-}
-
-/** What an activity gave is not trusted to be JSON: an error here would fail every task of the run. */
-function parsedJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }
 
 /** The last answers to what people sent: whoever sends a signal from here sees what became of it. */

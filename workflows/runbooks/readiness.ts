@@ -1,5 +1,5 @@
 import type { ReadinessInput } from '../../src/contracts/runbook-inputs';
-import { readinessLines, verdictWords } from '../../src/contracts/readiness';
+import { readinessLines, verdictWords } from '../../src/contracts/readiness-words';
 import type { Run } from '../engine/run';
 import type { Ending, RunbookResult } from '../engine/runbook';
 import { executeRunbook } from '../engine/runbook';

@@ -1,0 +1,42 @@
+import { z } from 'zod';
+import { OPERATION_GATES } from './plan';
+import type { GatedOperation } from './plan';
+
+const identity = z.strictObject({ cluster: z.string(), clusterId: z.string() });
+
+/** One dangerous operation that the plan allows, bound to the clusters that it is about by their `sys/health` IDs. */
+export const allowedOperation = z.strictObject({
+  operation: z.enum(Object.keys(OPERATION_GATES) as [GatedOperation, ...GatedOperation[]]),
+  on: identity,
+  /** The other side where there is one: the primary to follow, the cluster that must not be primary. */
+  with: identity.optional(),
+  /** The id, filter or option that it is about, in words of the interface. */
+  detail: z.string().optional(),
+});
+export type AllowedOperation = z.infer<typeof allowedOperation>;
+
+/** What people approve: a plan allows named operations on named clusters, and no more. */
+export const runbookPlan = z.strictObject({
+  runbook: z.string(),
+  deployment: z.string(),
+  /** What was read of the clusters that it is about. */
+  clusters: z.array(
+    z.strictObject({
+      cluster: z.string(),
+      clusterId: z.string(),
+      version: z.string(),
+      dr: z.string(),
+      performance: z.string(),
+    }),
+  ),
+  operations: z.array(allowedOperation),
+  /** What people must know before they approve: what is lost, sent, wiped or cut off. */
+  warnings: z.array(z.string()),
+  steps: z.array(z.string()),
+  /** The choices of the input that change what is done, as they were read. */
+  choices: z.record(z.string(), z.union([z.string(), z.number(), z.boolean()])),
+  reason: z.string(),
+  /** Who asked, as the start input claims; decides who may not approve. */
+  requestedBy: z.string().optional(),
+});
+export type RunbookPlan = z.infer<typeof runbookPlan>;
