@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { SimulatedCluster, WrappingToken } from './cluster';
+import type { SimulatedCluster } from './cluster';
 import { decryptAsSecondary, encryptForSecondary } from './cryptography/secondary-key';
 import { randomBase62, randomToken } from './cryptography/tokens';
 import type { JsonObject } from './json';
@@ -35,13 +35,10 @@ export function issueActivationToken(
 ): IssuedToken {
   const now = cluster.surroundings.now();
   const role = cluster.effectiveRole(kind);
-  if (role.mode !== 'primary') {
-    throw badRequest(`${kind} secondary tokens can only be generated on a primary`);
-  }
+  if (role.mode !== 'primary') throw badRequest(`${kind} secondary tokens can only be generated on a primary`);
   refuseWhileSettling(cluster, now);
-  if (role.knownSecondaries.some(({ id }) => id === request.id)) {
+  if (role.knownSecondaries.some(({ id }) => id === request.id))
     throw badRequest(`secondary with id "${request.id}" already exists`);
-  }
   const certificate = randomBase62(32, cluster.random.bytes);
   const expiresAt = now + request.ttlMs;
   const content: ActivationContent = {
@@ -62,12 +59,11 @@ export function issueActivationToken(
 /** For a while after a promotion the answer is 412 or 500. */
 function refuseWhileSettling(cluster: SimulatedCluster, now: number): void {
   const settled = cluster.leadership.restartEndsAt + cluster.timing.secondaryTokenRefusedMs;
-  if (cluster.promotedAt !== undefined && now < settled) {
+  if (cluster.promotedAt !== undefined && now < settled)
     throw cluster.random.pick([
       new ServiceFault(412, ['required index state not present']),
       new ServiceFault(500, ['internal error']),
     ]);
-  }
 }
 
 function encrypt(cluster: SimulatedCluster, content: ActivationContent, publicKey: string): IssuedToken {
@@ -118,9 +114,7 @@ export function redeemActivationToken(
     token.split('.').length === 3
       ? unwrap(receiver, token, primaryApiAddress, now)
       : decrypt(receiver, kind, token, now);
-  if (content.kind !== kind) {
-    throw badRequest(`activation token is not for ${kind} replication`);
-  }
+  if (content.kind !== kind) throw badRequest(`activation token is not for ${kind} replication`);
   const source = receiver.surroundings.clusterByClusterAddress(content.primaryClusterAddress);
   const role = source?.effectiveRole(kind);
   const known =
@@ -131,11 +125,10 @@ export function redeemActivationToken(
     source !== undefined &&
     receiver.surroundings.linked(receiver, source) &&
     source.leadership.serving(now) !== undefined;
-  if (!reachable || source === receiver || role?.mode !== 'primary' || known === undefined || known.activated) {
+  if (!reachable || source === receiver || role?.mode !== 'primary' || known === undefined || known.activated)
     throw new ServiceFault(500, [
       'error fetching secondary bootstrap package: error authing for bootstrap: rpc error: code = Unavailable desc = connection error',
     ]);
-  }
   const secondaries = role.knownSecondaries.map((each) => (each === known ? { ...each, activated: true } : each));
   source.setRole(kind, { ...role, knownSecondaries: secondaries }, now);
   return { ...content, source };
@@ -144,19 +137,14 @@ export function redeemActivationToken(
 function decrypt(receiver: SimulatedCluster, kind: ReplicationKind, token: string, now: number): ActivationContent {
   const privateKey = receiver.leadership.active?.publicKeys.get(kind);
   let content: ActivationContent | undefined;
-  if (privateKey !== undefined) {
+  if (privateKey !== undefined)
     try {
       content = CONTENT.parse(JSON.parse(decryptAsSecondary(privateKey, token).toString('utf8')));
     } catch {
       content = undefined;
     }
-  }
-  if (content === undefined) {
-    throw new ServiceFault(500, ['error decrypting secondary token: no private key fits']);
-  }
-  if (content.expiresAt <= now) {
-    throw new ServiceFault(500, ['error decrypting secondary token: token has expired']);
-  }
+  if (content === undefined) throw new ServiceFault(500, ['error decrypting secondary token: no private key fits']);
+  if (content.expiresAt <= now) throw new ServiceFault(500, ['error decrypting secondary token: token has expired']);
   return content;
 }
 
@@ -167,17 +155,15 @@ function unwrap(receiver: SimulatedCluster, token: string, primaryApiAddress: st
     source === undefined ||
     !receiver.surroundings.linked(receiver, source) ||
     source.leadership.serving(now) === undefined
-  ) {
+  )
     throw new ServiceFault(500, [
       `error unwrapping secondary token: Post "${address}/v1/sys/wrapping/unwrap": dial tcp: i/o timeout`,
     ]);
-  }
   const content = CONTENT.safeParse(consumeWrappingToken(source, token, now)).data;
-  if (content === undefined) {
+  if (content === undefined)
     throw new ServiceFault(500, [
       'error response unwrapping secondary token; status code is 400, message is "400 Bad Request"',
     ]);
-  }
   return content;
 }
 

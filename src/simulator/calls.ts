@@ -62,9 +62,7 @@ export function digest(text: string): string {
 
 /** A body whose values are digests, except in fields that are known to hold no secret. */
 export function redactBody(body: JsonValue): JsonObject {
-  if (!isJsonObject(body)) {
-    return {};
-  }
+  if (!isJsonObject(body)) return {};
   return Object.fromEntries(
     Object.entries(body).map(([name, value]) => [
       name,

@@ -123,9 +123,7 @@ export class SimulatedCluster {
 
   /** The role as stored; a DR secondary holds its primary's performance role here. */
   role(kind: ReplicationKind): Role {
-    if (kind === 'dr') {
-      return this.#drRole;
-    }
+    if (kind === 'dr') return this.#drRole;
     const stored = this.storage.get('cluster/performance-role');
     return stored?.type === 'role' ? stored.role : DISABLED;
   }
@@ -136,11 +134,8 @@ export class SimulatedCluster {
   }
 
   setRole(kind: ReplicationKind, role: Role, now: number): void {
-    if (kind === 'dr') {
-      this.#drRole = role;
-    } else {
-      this.storage.write('cluster/performance-role', role.mode === 'disabled' ? null : { type: 'role', role }, now);
-    }
+    if (kind === 'dr') this.#drRole = role;
+    else this.storage.write('cluster/performance-role', role.mode === 'disabled' ? null : { type: 'role', role }, now);
   }
 
   get isDrSecondary(): boolean {
@@ -157,9 +152,8 @@ export class SimulatedCluster {
     const segments = path.split('/');
     for (let length = segments.length; length > 0; length -= 1) {
       const candidate = `${segments.slice(0, length).join('/')}/`;
-      if (['mount', 'cluster/mount'].some((prefix) => this.storage.get(`${prefix}/${candidate}`) !== undefined)) {
+      if (['mount', 'cluster/mount'].some((prefix) => this.storage.get(`${prefix}/${candidate}`) !== undefined))
         return candidate;
-      }
     }
     return undefined;
   }
@@ -183,11 +177,8 @@ export class SimulatedCluster {
 
   /** Clusters that are connected to this one as secondaries. */
   *connectedSecondaries(kind: ReplicationKind): Generator<SimulatedCluster> {
-    for (const other of this.surroundings.clusters()) {
-      if (other.streams[kind].connected && other.streams[kind].source === this) {
-        yield other;
-      }
-    }
+    for (const other of this.surroundings.clusters())
+      if (other.streams[kind].connected && other.streams[kind].source === this) yield other;
   }
 
   connectedSecondaryAddresses(kind: ReplicationKind): string[] {
@@ -197,15 +188,12 @@ export class SimulatedCluster {
   /** A secondary keeps the addresses of its primary's living nodes. */
   rememberPrimary(kind: ReplicationKind, source: SimulatedCluster, now: number): void {
     const role = this.role(kind);
-    if (role.mode !== 'secondary') {
-      return;
-    }
+    if (role.mode !== 'secondary') return;
     const known = source.nodes.filter((node) => node.up).map((node) => node.clusterAddress);
     const recorded = this.surroundings.clusterByClusterAddress(role.primaryClusterAddress);
     const address = recorded === source ? role.primaryClusterAddress : source.clusterAddress;
-    if (address !== role.primaryClusterAddress || known.join() !== role.knownPrimaryAddresses.join()) {
+    if (address !== role.primaryClusterAddress || known.join() !== role.knownPrimaryAddresses.join())
       this.setRole(kind, { ...role, primaryClusterAddress: address, knownPrimaryAddresses: known }, now);
-    }
   }
 
   /** A first copy of the primary's data brought its tokens too. */
@@ -260,9 +248,7 @@ export class SimulatedCluster {
    * People change `enable_unauthenticated_access` in the configuration of a node, or of every node, and have it read anew.
    */
   configureUnauthenticatedAccess(opened: readonly UnauthenticatedAccess[], node?: number): void {
-    for (const each of node === undefined ? this.nodes : [this.node(node)]) {
-      each.unauthenticatedAccess = opened;
-    }
+    for (const each of node === undefined ? this.nodes : [this.node(node)]) each.unauthenticatedAccess = opened;
   }
 
   /** Holds this secondary's log back (its heartbeats go on, so that it knows what it lacks), or lets it go again. */
@@ -280,9 +266,7 @@ export class SimulatedCluster {
 
   node(index: number): SimulatedNode {
     const node = this.nodes[index];
-    if (node === undefined) {
-      throw new RangeError(`cluster ${this.name} has no node ${index}`);
-    }
+    if (node === undefined) throw new RangeError(`cluster ${this.name} has no node ${index}`);
     return node;
   }
 
@@ -340,13 +324,10 @@ export class SimulatedCluster {
 
   #issueGeneratedToken(strategy: GenerationStrategy): string {
     const now = this.surroundings.now();
-    if (strategy === 'dr-operation-token') {
-      return this.tokens.createOperationToken(now);
-    }
-    if (this.isDrSecondary) {
+    if (strategy === 'dr-operation-token') return this.tokens.createOperationToken(now);
+    if (this.isDrSecondary)
       // The attempt may run here, in the one slot; a root token has no place on a DR secondary.
       throw new ServiceFault(400, ['path disabled in replication DR secondary mode']);
-    }
     return this.tokens.createRootToken(now);
   }
 
@@ -354,9 +335,8 @@ export class SimulatedCluster {
     const stale = [...this.surroundings.clusters()].some(
       (other) => other !== this && other.promotedAt !== undefined && other.promotedAt <= now && this.#sharesSet(other),
     );
-    if (stale) {
+    if (stale)
       this.storage.write(`cluster/revoked-lease/${this.random.uuid()}`, { type: 'revoked-lease', at: now }, now);
-    }
   }
 
   /** Both believe to be the DR primary of the same set. */

@@ -102,18 +102,16 @@ export class ControlEndpoint {
 
   async #serve(incoming: IncomingMessage, response: ServerResponse): Promise<void> {
     const run = COMMANDS[/^\/control\/([a-z-]+)$/.exec(incoming.url ?? '')?.[1] ?? ''];
-    if (!this.#authorised(incoming)) {
-      reply(response, 403, { error: 'wrong or missing control token' });
-    } else if (run === undefined || incoming.method !== 'POST') {
+    if (!this.#authorised(incoming)) reply(response, 403, { error: 'wrong or missing control token' });
+    else if (run === undefined || incoming.method !== 'POST')
       reply(response, 404, { error: 'unknown command', commands: Object.keys(COMMANDS) });
-    } else {
+    else
       try {
         const text = await readAll(incoming);
         reply(response, 200, await run(this.service, text === '' ? {} : JSON.parse(text)));
       } catch (error) {
         reply(response, 400, { error: error instanceof Error ? error.message : 'bad request' });
       }
-    }
   }
 
   #authorised(incoming: IncomingMessage): boolean {
@@ -125,9 +123,7 @@ export class ControlEndpoint {
 
 async function readAll(incoming: IncomingMessage): Promise<string> {
   const chunks: Buffer[] = [];
-  for await (const chunk of incoming) {
-    chunks.push(Buffer.from(chunk as Uint8Array));
-  }
+  for await (const chunk of incoming) chunks.push(Buffer.from(chunk as Uint8Array));
   return Buffer.concat(chunks).toString('utf8');
 }
 

@@ -7,8 +7,6 @@ export function parseDuration(value: string | number): number | undefined {
     return Number.isFinite(seconds) && seconds >= 0 ? seconds * 1_000 : undefined;
   }
   const parts = [...value.matchAll(/(?<![\d.])(\d+(?:\.\d+)?)(ms|s|m|h|d)/g)];
-  if (parts.length === 0 || parts.map(([whole]) => whole).join('') !== value) {
-    return undefined;
-  }
+  if (parts.length === 0 || parts.map(([whole]) => whole).join('') !== value) return undefined;
   return parts.reduce((sum, [, amount, unit]) => sum + Number(amount) * (UNITS[unit ?? ''] ?? 0), 0);
 }

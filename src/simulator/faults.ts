@@ -81,13 +81,9 @@ class ActiveFault implements FaultHandle {
     const fits = typeof fault.endpoint === 'string' ? fault.endpoint === endpoint : fault.endpoint.test(endpoint);
     const here =
       (fault.cluster === undefined || fault.cluster === cluster) && (fault.node === undefined || fault.node === node);
-    if (!fits || !here || this.hits >= (fault.times ?? 1)) {
-      return false;
-    }
+    if (!fits || !here || this.hits >= (fault.times ?? 1)) return false;
     this.#seen += 1;
-    if (this.#seen <= (fault.skip ?? 0)) {
-      return false;
-    }
+    if (this.#seen <= (fault.skip ?? 0)) return false;
     this.hits += 1;
     return true;
   }
@@ -100,9 +96,7 @@ export class FaultInjector {
   add(fault: Fault): FaultHandle {
     const active = new ActiveFault(fault, (removed) => {
       const index = this.#faults.indexOf(removed);
-      if (index !== -1) {
-        this.#faults.splice(index, 1);
-      }
+      if (index !== -1) this.#faults.splice(index, 1);
     });
     this.#faults.push(active);
     return active;

@@ -21,13 +21,9 @@ function covers(paths: readonly string[], target: string): boolean {
 /** Whether an entry of the storage passes a secondary's filter. */
 export function passesFilter(filter: PathsFilter | undefined, key: string): boolean {
   const target = belongsToMount(key);
-  if (filter === undefined || target === undefined || covers(NOT_FILTERABLE, target)) {
-    return true;
-  }
+  if (filter === undefined || target === undefined || covers(NOT_FILTERABLE, target)) return true;
   const listed = covers(filter.paths, target);
-  if (filter.mode === 'deny') {
-    return !listed;
-  }
+  if (filter.mode === 'deny') return !listed;
   // In allow mode a namespace comes along when something inside it is listed.
   return listed || (key.startsWith('namespace/') && filter.paths.some((path) => path.startsWith(target)));
 }

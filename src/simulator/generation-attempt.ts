@@ -11,7 +11,8 @@ import {
   TOKEN_BODY_LENGTH,
   type RandomBytes,
 } from './cryptography/tokens';
-import { HandlerPanic, ServiceFault } from './service-fault';
+import { badRequest } from './messages';
+import { HandlerPanic, type ServiceFault } from './service-fault';
 
 /** What an attempt generates: both kinds share the one slot of a node. */
 export type GenerationStrategy = 'generate-root' | 'dr-operation-token';
@@ -127,9 +128,8 @@ export class GenerationAttempts {
     return this.#serialised(async () => {
       const share = decodeShare(body.key ?? '');
       const attempt = this.#matchingAttempt(strategy, body.nonce ?? '');
-      if (attempt.shares.some((earlier) => earlier.equals(share))) {
+      if (attempt.shares.some((earlier) => earlier.equals(share)))
         throw badRequest('given key has already been provided during this generation operation');
-      }
       attempt.shares.push(share);
       const required = this.#options.threshold();
       const progress = attempt.shares.length;
@@ -154,27 +154,23 @@ export class GenerationAttempts {
   #matchingAttempt(strategy: GenerationStrategy, nonce: string): Attempt {
     const attempt = this.#attempt;
     if (attempt === undefined) throw badRequest('no root generation in progress');
-    if (nonce !== attempt.nonce) {
+    if (nonce !== attempt.nonce)
       throw badRequest(`incorrect nonce supplied; nonce for this root generation operation is "${attempt.nonce}"`);
-    }
-    if (strategy !== attempt.strategy) {
+    if (strategy !== attempt.strategy)
       throw badRequest('incorrect strategy supplied; a generate root operation of another type is already in progress');
-    }
     return attempt;
   }
 
   #authenticate(shares: readonly Buffer[], required: number): void {
     const key = combine(shares, required);
-    if (!AES_KEY_BYTES.includes(key.length)) {
+    if (!AES_KEY_BYTES.includes(key.length))
       throw aborted(`invalid key: failed to setup unseal key: crypto/aes: invalid key size ${key.length}`);
-    }
-    if (!this.#options.verifyRootKey(key)) {
+    if (!this.#options.verifyRootKey(key))
       throw aborted(
         'unable to retrieve stored keys: invalid key: failed to decrypt keys from storage: ' +
           'error decrypting seal wrapped value\n' +
           'error decrypting using seal shamir: cipher: message authentication failed',
       );
-    }
   }
 
   #status(): GenerationStatus {
@@ -221,12 +217,10 @@ function decodeShare(text: string): Buffer {
   const hexFits = hex !== undefined && hex.length >= MINIMUM_KEY_BYTES && hex.length <= MAXIMUM_KEY_BYTES;
   const share = hexFits ? hex : decodeStandardBase64(text);
   if (share === undefined) throw badRequest("'key' must be a valid hex or base64 string");
-  if (share.length < MINIMUM_KEY_BYTES) {
+  if (share.length < MINIMUM_KEY_BYTES)
     throw badRequest(`invalid key: key is shorter than minimum ${MINIMUM_KEY_BYTES} bytes`);
-  }
-  if (share.length > MAXIMUM_KEY_BYTES) {
+  if (share.length > MAXIMUM_KEY_BYTES)
     throw badRequest(`invalid key: key is longer than maximum ${MAXIMUM_KEY_BYTES} bytes`);
-  }
   return share;
 }
 
@@ -262,8 +256,4 @@ async function encodeToken(attempt: Attempt, token: string): Promise<string> {
 
 function aborted(reason: string): ServiceFault {
   return badRequest(`root generation aborted: unable to authenticate: ${reason}`);
-}
-
-function badRequest(text: string): ServiceFault {
-  return new ServiceFault(400, [text]);
 }

@@ -33,12 +33,8 @@ export function health(cluster: SimulatedCluster, node: SimulatedNode, query: UR
 }
 
 function stateOf(node: SimulatedNode, active: boolean, drSecondary: boolean): HealthState {
-  if (node.sealed) {
-    return 'sealed';
-  }
-  if (drSecondary) {
-    return 'drsecondary';
-  }
+  if (node.sealed) return 'sealed';
+  if (drSecondary) return 'drsecondary';
   return active ? 'active' : 'standby';
 }
 
@@ -47,9 +43,7 @@ function codeFor(state: HealthState, query: URLSearchParams): number {
   for (const parameter of CODE_PARAMETERS) {
     const value = query.get(parameter);
     if (value !== null) {
-      if (!/^[1-9]\d\d$/.test(value)) {
-        throw new ServiceFault(400, []);
-      }
+      if (!/^[1-9]\d\d$/.test(value)) throw new ServiceFault(400, []);
       overrides.set(parameter, Number(value));
     }
   }
@@ -64,15 +58,11 @@ function reportedModes(
   served: boolean,
   now: number,
 ): Record<ReplicationKind, string> {
-  if (!served) {
-    return { dr: 'unknown', performance: 'unknown' };
-  }
+  if (!served) return { dr: 'unknown', performance: 'unknown' };
   const change = cluster.lastRoleChange;
   const late =
     !active && change !== undefined && now < change.at + cluster.timing.restartMs + cluster.timing.standbyModeLagMs;
-  if (late) {
-    return cluster.random.chance(0.5) ? { dr: 'unknown', performance: 'unknown' } : { ...change.modesBefore };
-  }
+  if (late) return cluster.random.chance(0.5) ? { dr: 'unknown', performance: 'unknown' } : { ...change.modesBefore };
   // The performance mode is the stored one: a DR secondary of a performance primary says `primary` here.
   return { dr: mode(cluster, 'dr'), performance: mode(cluster, 'performance') };
 }
@@ -111,18 +101,14 @@ function body(
 }
 
 function licenceFields({ licenceExpiry }: SimulatedCluster, now: number): JsonObject {
-  if (licenceExpiry === undefined) {
-    return {};
-  }
+  if (licenceExpiry === undefined) return {};
   const terminated = Date.parse(licenceExpiry) <= now;
   return { license: { state: 'autoloaded', expiry_time: licenceExpiry, terminated } };
 }
 
 /** `sys/leader`. */
 export function leader(cluster: SimulatedCluster, node: SimulatedNode): ServiceAnswer {
-  if (node.sealed) {
-    throw new ServiceFault(503, ['Vault is sealed']);
-  }
+  if (node.sealed) throw new ServiceFault(503, ['Vault is sealed']);
   const now = cluster.surroundings.now();
   const active = cluster.leadership.serving(now);
   const self = active === node;

@@ -78,11 +78,9 @@ export async function serve(
     response.once('finish', () => (recorded.delivered = !socket.destroyed));
     send(response, incoming.method === 'HEAD', answer, glued);
   } catch (error) {
-    if (error instanceof BrokenConnection && error.by === 'reset') {
-      socket.resetAndDestroy();
-    } else if (error instanceof BrokenConnection || error instanceof HandlerPanic || socket.destroyed) {
-      socket.destroy();
-    } else {
+    if (error instanceof BrokenConnection && error.by === 'reset') socket.resetAndDestroy();
+    else if (error instanceof BrokenConnection || error instanceof HandlerPanic || socket.destroyed) socket.destroy();
+    else {
       const answer = faultAnswer(error instanceof ServiceFault ? error : new ServiceFault(500, ['internal error']));
       if (call !== undefined) call.status = answer.status;
       send(response, false, answer, false);
@@ -146,25 +144,20 @@ async function applyFaults(
   { answer, arrive }: { readonly answer?: ServiceAnswer; readonly arrive?: () => Promise<void> },
 ): Promise<Delivery | undefined> {
   let delivery: Delivery | undefined;
-  for (const action of actions) {
-    if (action === 'reset' || action === 'lose-answer') {
+  for (const action of actions)
+    if (action === 'reset' || action === 'lose-answer')
       throw new BrokenConnection(action === 'reset' ? 'reset' : 'close');
-    } else if (action === 'glue-documents') {
-      delivery = answer === undefined ? undefined : { answer, glued: true };
-    } else if (action === 'break-forwarding' || action === 'break-forwarding-leaderless') {
-      continue;
-    } else if (typeof action === 'function') {
-      await action(cluster, answer);
-    } else if ('delayMs' in action) {
-      await delay(action.delayMs);
-    } else if ('hold' in action) {
+    else if (action === 'glue-documents') delivery = answer === undefined ? undefined : { answer, glued: true };
+    else if (action === 'break-forwarding' || action === 'break-forwarding-leaderless') continue;
+    else if (typeof action === 'function') await action(cluster, answer);
+    else if ('delayMs' in action) await delay(action.delayMs);
+    else if ('hold' in action) {
       if (arrive !== undefined) action.hold(arrive);
       throw new BrokenConnection('close');
     } else {
       const { status, body = { errors: ['injected fault'] }, headers = {} } = action;
       delivery = { answer: { status, body, headers }, glued: false };
     }
-  }
   return delivery;
 }
 
@@ -216,23 +209,18 @@ function redirectTo({ address }: SimulatedNode, url: URL): ServiceAnswer {
 
 /** The node that serves, or for a standby the one that did last; else what a client meets while there is none. */
 function activeNodeFor(cluster: SimulatedCluster, node: SimulatedNode): SimulatedNode {
-  if (node.sealed) {
-    throw new ServiceFault(503, ['Vault is sealed']);
-  }
+  if (node.sealed) throw new ServiceFault(503, ['Vault is sealed']);
   const noActiveNode = new ServiceFault(500, ['local node not active but active cluster node not found']);
   const now = cluster.surroundings.now();
-  if (cluster.leadership.restarting(now)) {
+  if (cluster.leadership.restarting(now))
     throw cluster.random.pick([
       noActiveNode,
       new ServiceFault(503, ['Vault is sealed']),
       new BrokenConnection('reset'),
     ]);
-  }
   const { active, former } = cluster.leadership;
   const known = active ?? (former === node ? undefined : former);
-  if (known === undefined) {
-    throw noActiveNode;
-  }
+  if (known === undefined) throw noActiveNode;
   return known;
 }
 

@@ -45,9 +45,7 @@ export class Leadership {
 
   /** Brings leadership up to date with the state of the nodes. */
   settle(now: number): void {
-    if (this.#active !== undefined && (!this.#eligible(this.#active) || !this.#hasQuorum())) {
-      this.#leave(now);
-    }
+    if (this.#active !== undefined && (!this.#eligible(this.#active) || !this.#hasQuorum())) this.#leave(now);
     if (this.#active === undefined && now >= this.#electionEndsAt && this.#hasQuorum()) {
       const candidates = this.nodes.filter((node) => this.#eligible(node));
       const preferred = this.#preferred;
@@ -79,9 +77,7 @@ export class Leadership {
   /** The restart of subsystems that a role change brings, which may cost the node its leadership. */
   restart(now: number): void {
     this.#restartEndsAt = now + this.timing.restartMs;
-    if (this.nodes.length > 1 && this.random.chance(this.readings.leaderChangeChance)) {
-      this.stepDown(now);
-    }
+    if (this.nodes.length > 1 && this.random.chance(this.readings.leaderChangeChance)) this.stepDown(now);
   }
 
   #leave(now: number): void {

@@ -64,47 +64,31 @@ export function invalidToken(): ServiceFault {
 /** A text field; the empty string where it is absent. */
 export function textField(body: JsonObject, name: string): string {
   const value = body[name];
-  if (value === undefined || value === null) {
-    return '';
-  }
-  if (typeof value === 'string' || typeof value === 'number') {
-    return String(value);
-  }
+  if (value === undefined || value === null) return '';
+  if (typeof value === 'string' || typeof value === 'number') return String(value);
   throw badRequest(`error converting input for field "${name}": expected type 'string', got unconvertible type`);
 }
 
 /** A text field that must be there. */
 export function requiredTextField(body: JsonObject, name: string): string {
   const value = textField(body, name);
-  if (value === '') {
-    throw badRequest(`missing required field "${name}"`);
-  }
+  if (value === '') throw badRequest(`missing required field "${name}"`);
   return value;
 }
 
 export function booleanField(body: JsonObject, name: string): boolean {
   const value = body[name];
-  if (value === undefined || value === null || value === false || value === 'false') {
-    return false;
-  }
-  if (value === true || value === 'true') {
-    return true;
-  }
+  if (value === undefined || value === null || value === false || value === 'false') return false;
+  if (value === true || value === 'true') return true;
   throw badRequest(`error converting input for field "${name}": expected type 'bool'`);
 }
 
 /** A list of texts; a comma-separated text is one too. */
 export function listField(body: JsonObject, name: string): string[] {
   const value = body[name];
-  if (value === undefined || value === null || value === '') {
-    return [];
-  }
-  if (typeof value === 'string') {
-    return value.split(',').map((part) => part.trim());
-  }
-  if (Array.isArray(value) && value.every((part) => typeof part === 'string')) {
-    return value;
-  }
+  if (value === undefined || value === null || value === '') return [];
+  if (typeof value === 'string') return value.split(',').map((part) => part.trim());
+  if (Array.isArray(value) && value.every((part) => typeof part === 'string')) return value;
   throw badRequest(`error converting input for field "${name}": expected a list of texts`);
 }
 
@@ -113,26 +97,21 @@ export const NO_BODY: JsonObject = Object.freeze({});
 
 /** Body of a request. Malformed JSON is an internal error for the service, JSON of another type a bad request. */
 export function parseBody(text: string): JsonObject {
-  if (text.trim() === '') {
-    return NO_BODY;
-  }
+  if (text.trim() === '') return NO_BODY;
   let parsed: unknown;
   try {
     parsed = JSON.parse(text);
   } catch {
     throw new ServiceFault(500, ['malformed JSON, unclosed containers']);
   }
-  if (parsed === null) {
-    return {};
-  }
+  if (parsed === null) return {};
   if (!isJsonObject(parsed)) {
     const kind = Array.isArray(parsed) ? 'array' : parsed === true || parsed === false ? 'bool' : typeof parsed;
     throw badRequest(
       `error parsing JSON: failed to parse JSON input: json: cannot unmarshal ${kind} into Go value of type map[string]interface {}`,
     );
   }
-  if (Object.values(parsed).some((value) => typeof value === 'string' && value.length > LARGEST_TEXT)) {
+  if (Object.values(parsed).some((value) => typeof value === 'string' && value.length > LARGEST_TEXT))
     throw new ServiceFault(500, ['JSON string value exceeds allowed length']);
-  }
   return parsed;
 }

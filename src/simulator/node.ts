@@ -83,9 +83,7 @@ export class SimulatedNode {
     this.#server = undefined;
     this.publicKeys.clear();
     this.unsealShares = [];
-    if (server === undefined) {
-      return;
-    }
+    if (server === undefined) return;
     await new Promise<void>((resolve) => {
       server.close(() => resolve());
       server.closeAllConnections();
@@ -94,8 +92,6 @@ export class SimulatedNode {
 }
 
 function portOf(address: string | AddressInfo | null): number {
-  if (address === null || typeof address === 'string') {
-    throw new Error('a node listens on a TCP port');
-  }
+  if (address === null || typeof address === 'string') throw new Error('a node listens on a TCP port');
   return address.port;
 }

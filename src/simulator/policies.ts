@@ -27,9 +27,7 @@ function parseJsonPolicy(text: string): PolicyRule[] | undefined {
   try {
     const parsed: unknown = JSON.parse(text);
     const paths: unknown = typeof parsed === 'object' && parsed !== null && 'path' in parsed ? parsed.path : undefined;
-    if (typeof paths !== 'object' || paths === null) {
-      return undefined;
-    }
+    if (typeof paths !== 'object' || paths === null) return undefined;
     return Object.entries(paths).map(([path, rule]: [string, unknown]) => {
       const listed: unknown =
         typeof rule === 'object' && rule !== null && 'capabilities' in rule ? rule.capabilities : undefined;
@@ -53,9 +51,7 @@ function matches(pattern: string, path: string): boolean {
   const prefix = pattern.endsWith('*');
   const wanted = (prefix ? pattern.slice(0, -1) : pattern).split('/');
   const given = path.split('/');
-  if (given.length < wanted.length || (!prefix && given.length !== wanted.length)) {
-    return false;
-  }
+  if (given.length < wanted.length || (!prefix && given.length !== wanted.length)) return false;
   return wanted.every((segment, index) => {
     const actual = given[index] ?? '';
     const last = prefix && index === wanted.length - 1;
@@ -79,17 +75,13 @@ export function capabilitiesOn(
   policies: readonly string[],
   rulesOf: (name: string) => readonly PolicyRule[] | undefined,
 ): string[] {
-  if (policies.includes('root')) {
-    return EVERYTHING;
-  }
+  if (policies.includes('root')) return EVERYTHING;
   const rules = policies.flatMap((name) => (name === 'default' ? DEFAULT_RULES : (rulesOf(name) ?? [])));
   const fitting = rules.filter((rule) => matches(rule.path, path));
   const best = Math.max(...fitting.map((rule) => precedence(rule.path)));
   const granted = new Set(
     fitting.filter((rule) => precedence(rule.path) === best).flatMap((rule) => rule.capabilities),
   );
-  if (granted.size === 0 || granted.has('deny')) {
-    return ['deny'];
-  }
+  if (granted.size === 0 || granted.has('deny')) return ['deny'];
   return [...granted].sort();
 }

@@ -70,9 +70,8 @@ export async function startSimulatorProgram(options: {
     const address = await control.start(options.controlPort ?? 0);
     const state = { pid: process.pid, control: { address, token }, clusters: describeClusters(service) };
     await writeState(options.stateFile, state);
-    for (const cluster of state.clusters) {
+    for (const cluster of state.clusters)
       options.log(`${cluster.name}  ${cluster.addresses.join(' ')}  cluster id ${cluster.clusterId}`);
-    }
     options.log(`control  ${address}  (tokens and key shares: ${options.stateFile})`);
     const stop = async (): Promise<void> => {
       await Promise.all([control.stop(), service.stop()]);
@@ -94,9 +93,7 @@ export async function runSimulatorProgram(options: {
 }): Promise<void> {
   const running = await startSimulatorProgram(options);
   await new Promise<void>((resolve) => {
-    for (const signal of ['SIGTERM', 'SIGINT'] as const) {
-      process.once(signal, () => resolve());
-    }
+    for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => resolve());
   });
   options.log('stopping');
   await running.stop();

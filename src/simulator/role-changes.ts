@@ -7,17 +7,13 @@ import type { ReplicationKind } from './storage';
 
 function requirePrimary(cluster: SimulatedCluster, kind: ReplicationKind): PrimaryRole {
   const role = cluster.effectiveRole(kind);
-  if (role.mode !== 'primary') {
-    throw badRequest(`cluster is not a ${kind} replication primary`);
-  }
+  if (role.mode !== 'primary') throw badRequest(`cluster is not a ${kind} replication primary`);
   return role;
 }
 
 export function requireSecondary(cluster: SimulatedCluster, kind: ReplicationKind): SecondaryRole {
   const role = cluster.effectiveRole(kind);
-  if (role.mode !== 'secondary') {
-    throw badRequest(`cluster is not a ${kind} replication secondary`);
-  }
+  if (role.mode !== 'secondary') throw badRequest(`cluster is not a ${kind} replication secondary`);
   return role;
 }
 
@@ -31,9 +27,8 @@ function changed(cluster: SimulatedCluster, change: () => void): void {
 }
 
 export function enablePrimary(cluster: SimulatedCluster, kind: ReplicationKind, advertisedAddress: string): void {
-  if (cluster.isDrSecondary || cluster.effectiveRole(kind).mode !== 'disabled') {
+  if (cluster.isDrSecondary || cluster.effectiveRole(kind).mode !== 'disabled')
     throw badRequest(`${kind} replication is already enabled on this cluster`);
-  }
   changed(cluster, () => {
     const role = { mode: 'primary', setId: cluster.random.uuid(), advertisedAddress, knownSecondaries: [] } as const;
     cluster.setRole(kind, role, cluster.surroundings.now());
@@ -43,18 +38,13 @@ export function enablePrimary(cluster: SimulatedCluster, kind: ReplicationKind, 
 export function demotePrimary(cluster: SimulatedCluster, kind: ReplicationKind): void {
   const { setId } = requirePrimary(cluster, kind);
   const now = cluster.surroundings.now();
-  if (cluster.readings.shipsAfterDemote) {
-    for (const secondary of cluster.connectedSecondaries(kind)) {
-      secondary.streams[kind].flush(now);
-    }
-  }
+  if (cluster.readings.shipsAfterDemote)
+    for (const secondary of cluster.connectedSecondaries(kind)) secondary.streams[kind].flush(now);
   changed(cluster, () => {
     cluster.setRole(kind, { ...unconnected(setId), demoted: true }, now);
     cluster.promotedAt = undefined;
     cluster.streams[kind].reset();
-    if (kind === 'dr') {
-      cluster.streams.performance.reset();
-    }
+    if (kind === 'dr') cluster.streams.performance.reset();
   });
 }
 
@@ -76,18 +66,14 @@ export function disableReplication(
   kind: ReplicationKind,
   as: 'primary' | 'secondary',
 ): void {
-  if (as === 'primary') {
-    requirePrimary(cluster, kind);
-  } else {
-    requireSecondary(cluster, kind);
-  }
+  if (as === 'primary') requirePrimary(cluster, kind);
+  else requireSecondary(cluster, kind);
   changed(cluster, () => {
     cluster.setRole(kind, DISABLED, cluster.surroundings.now());
     cluster.streams[kind].reset();
-    if (kind === 'dr' && as === 'secondary') {
+    if (kind === 'dr' && as === 'secondary')
       // The performance role in its data was the primary's; it must not come into force here.
       cluster.setRole('performance', DISABLED, cluster.surroundings.now());
-    }
   });
 }
 
@@ -98,11 +84,10 @@ export function promoteSecondary(
   force: boolean,
 ): void {
   const role = requireSecondary(cluster, kind);
-  if (!force && lacksWrites(cluster, kind, role)) {
+  if (!force && lacksWrites(cluster, kind, role))
     throw new ServiceFault(503, [
       'the secondary is still catching up to the primary; use the "force" argument to promote anyway, with possible data loss',
     ]);
-  }
   changed(cluster, () => {
     const now = cluster.surroundings.now();
     cluster.setRole(kind, { mode: 'primary', setId: role.setId, advertisedAddress, knownSecondaries: [] }, now);
@@ -114,10 +99,9 @@ export function promoteSecondary(
 
 function lacksWrites(cluster: SimulatedCluster, kind: ReplicationKind, role: SecondaryRole): boolean {
   const stream = cluster.streams[kind];
-  if (role.demoted || !stream.knowsToLackWrites) {
+  if (role.demoted || !stream.knowsToLackWrites)
     // A demoted primary holds every write of its own time.
     return false;
-  }
   return stream.connected || cluster.readings.promoteRefusedBehindDeadSource;
 }
 
@@ -132,9 +116,8 @@ export function enableSecondary(
     cluster.effectiveRole(kind).mode !== 'disabled' ||
     (kind === 'dr' && cluster.role(other).mode !== 'disabled') ||
     cluster.isDrSecondary
-  ) {
+  )
     throw badRequest('replication is already enabled on this cluster');
-  }
   const content = redeemActivationToken(cluster, kind, request.token, request.primaryApiAddress);
   changed(cluster, () => {
     cluster.storage.wipe();
@@ -178,26 +161,20 @@ export function updatePrimary(
   request: { token: string | undefined; primaryApiAddress: string; addresses: readonly string[] },
 ): void {
   const role = requireSecondary(cluster, kind);
-  if (request.token !== undefined && request.token !== '' && request.addresses.length > 0) {
+  if (request.token !== undefined && request.token !== '' && request.addresses.length > 0)
     throw badRequest('token and update_primary_addrs are mutually exclusive');
-  }
-  if (request.addresses.length > 0) {
-    followAddresses(cluster, kind, role, request.addresses);
-  } else if (request.token === undefined) {
-    throw badRequest('one of token and update_primary_addrs must be given');
-  } else if (request.token === '') {
+  if (request.addresses.length > 0) followAddresses(cluster, kind, role, request.addresses);
+  else if (request.token === undefined) throw badRequest('one of token and update_primary_addrs must be given');
+  else if (request.token === '') {
     const forgetful = { ...unconnected(role.setId), demoted: role.demoted };
     cluster.setRole(kind, forgetful, cluster.surroundings.now());
     cluster.streams[kind].connected = false;
   } else {
     const content = redeemActivationToken(cluster, kind, request.token, request.primaryApiAddress);
-    if (content.setId !== role.setId) {
-      throw badRequest('the activation token belongs to another replication set');
-    }
+    if (content.setId !== role.setId) throw badRequest('the activation token belongs to another replication set');
     const filterKey = `cluster/filter/${content.secondaryId}`;
-    if (kind === 'performance' && content.source.storage.get(filterKey)) {
+    if (kind === 'performance' && content.source.storage.get(filterKey))
       content.source.storage.write(filterKey, null, cluster.surroundings.now());
-    }
     changed(cluster, () => joinSet(cluster, kind, content));
   }
 }
@@ -208,17 +185,14 @@ function followAddresses(
   role: SecondaryRole,
   addresses: readonly string[],
 ): void {
-  if (role.demoted || role.certificate === null) {
+  if (role.demoted || role.certificate === null)
     throw badRequest('a demoted cluster must be updated with an activation token');
-  }
   const { clusterByClusterAddress, linked, now } = cluster.surroundings;
   const answering = addresses.find((address) => {
     const candidate = clusterByClusterAddress(address);
     return candidate !== undefined && linked(cluster, candidate) && candidate.acceptsSecondary(kind, role, now());
   });
-  if (answering === undefined) {
-    throw new ServiceFault(500, ['none of the given primary addresses responded']);
-  }
+  if (answering === undefined) throw new ServiceFault(500, ['none of the given primary addresses responded']);
   cluster.setRole(kind, { ...role, primaryClusterAddress: answering, knownPrimaryAddresses: [answering] }, now());
 }
 
@@ -226,9 +200,7 @@ function followAddresses(
 export function revokeSecondary(cluster: SimulatedCluster, kind: ReplicationKind, id: string): boolean {
   const role = requirePrimary(cluster, kind);
   const remaining = role.knownSecondaries.filter((known) => known.id !== id);
-  if (remaining.length === role.knownSecondaries.length) {
-    return false;
-  }
+  if (remaining.length === role.knownSecondaries.length) return false;
   cluster.setRole(kind, { ...role, knownSecondaries: remaining }, cluster.surroundings.now());
   return true;
 }

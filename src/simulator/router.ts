@@ -7,8 +7,7 @@ import type { SimulatedNode } from './node';
 import { FILTER_ROUTES } from './routes/filters';
 import { GENERATION_ROUTES } from './routes/generation';
 import { KEY_VALUE_ROUTES } from './routes/key-value';
-import { REPLICATION_PRIMARY_ROUTES } from './routes/replication-primary';
-import { REPLICATION_SECONDARY_ROUTES } from './routes/replication-secondary';
+import { REPLICATION_ROUTES } from './routes/replication';
 import type { Route } from './routes/route';
 import { SYSTEM_ROUTES } from './routes/system';
 import { TOKEN_ROUTES } from './routes/token';
@@ -16,8 +15,7 @@ import { HandlerPanic, ServiceFault } from './service-fault';
 
 /** All routes that need an active node, the more exact ones first. */
 export const ROUTES: readonly Route[] = [
-  ...REPLICATION_PRIMARY_ROUTES,
-  ...REPLICATION_SECONDARY_ROUTES,
+  ...REPLICATION_ROUTES,
   ...GENERATION_ROUTES,
   ...FILTER_ROUTES,
   ...SYSTEM_ROUTES,
@@ -35,36 +33,22 @@ export function answerFromNode(
   request: ServiceRequest,
 ): ServiceAnswer | undefined {
   const { method, path } = request;
-  if (path === 'sys/health' && (method === 'GET' || method === 'HEAD')) {
-    return health(cluster, node, request.query);
-  }
-  if (path === 'sys/seal-status' && method === 'GET') {
-    return sealStatus(cluster, node);
-  }
-  if (path === 'sys/leader' && method === 'GET') {
-    return leader(cluster, node);
-  }
-  if (path === 'sys/unseal' && method === 'POST') {
-    return unseal(cluster, node, request);
-  }
+  if (path === 'sys/health' && (method === 'GET' || method === 'HEAD')) return health(cluster, node, request.query);
+  if (path === 'sys/seal-status' && method === 'GET') return sealStatus(cluster, node);
+  if (path === 'sys/leader' && method === 'GET') return leader(cluster, node);
+  if (path === 'sys/unseal' && method === 'POST') return unseal(cluster, node, request);
   return undefined;
 }
 
 function unseal(cluster: SimulatedCluster, node: SimulatedNode, request: ServiceRequest): ServiceAnswer {
   const key = textField(request.body, 'key');
-  if (booleanField(request.body, 'reset')) {
-    node.unsealShares = [];
-  } else if (node.sealed) {
+  if (booleanField(request.body, 'reset')) node.unsealShares = [];
+  else if (node.sealed) {
     const share = /^(?:[0-9a-f]{2})+$/i.test(key) ? Buffer.from(key, 'hex') : decodeStandardBase64(key);
-    if (share === undefined || share.length === 0) {
+    if (share === undefined || share.length === 0)
       throw new ServiceFault(400, ["'key' must be a valid hex or base64 string"]);
-    }
-    if (!node.unsealShares.some((earlier) => earlier.equals(share))) {
-      node.unsealShares.push(share);
-    }
-    if (node.unsealShares.length >= cluster.seal.threshold) {
-      tryToUnseal(cluster, node);
-    }
+    if (!node.unsealShares.some((earlier) => earlier.equals(share))) node.unsealShares.push(share);
+    if (node.unsealShares.length >= cluster.seal.threshold) tryToUnseal(cluster, node);
   }
   return sealStatus(cluster, node);
 }
@@ -72,9 +56,7 @@ function unseal(cluster: SimulatedCluster, node: SimulatedNode, request: Service
 function tryToUnseal(cluster: SimulatedCluster, node: SimulatedNode): void {
   const shares = node.unsealShares;
   node.unsealShares = [];
-  if (!opens(cluster, shares)) {
-    throw new ServiceFault(400, ['Unseal failed, invalid key']);
-  }
+  if (!opens(cluster, shares)) throw new ServiceFault(400, ['Unseal failed, invalid key']);
   node.sealed = false;
   cluster.leadership.settle(cluster.surroundings.now());
 }
@@ -98,12 +80,8 @@ function match(pattern: string, path: string): Record<string, string> | undefine
       return given.length > index ? parameters : undefined;
     }
     const actual = given[index];
-    if (actual === undefined || (segment.startsWith(':') ? actual === '' : actual !== segment)) {
-      return undefined;
-    }
-    if (segment.startsWith(':')) {
-      parameters[segment.slice(1)] = decodeURIComponent(actual);
-    }
+    if (actual === undefined || (segment.startsWith(':') ? actual === '' : actual !== segment)) return undefined;
+    if (segment.startsWith(':')) parameters[segment.slice(1)] = decodeURIComponent(actual);
   }
   return wanted.length === given.length ? parameters : undefined;
 }
@@ -112,25 +90,18 @@ function findRoute(request: ServiceRequest): { route: Route; parameters: Record<
   const system = SYSTEM_PREFIXES.some((prefix) => request.path.startsWith(prefix));
   let pathExists = false;
   for (const route of ROUTES) {
-    if (route.path === '*' && system) {
-      continue;
-    }
+    if (route.path === '*' && system) continue;
     const parameters = match(route.path, request.path);
     if (parameters !== undefined) {
-      if (route.methods.includes(request.method)) {
-        return { route, parameters };
-      }
+      if (route.methods.includes(request.method)) return { route, parameters };
       pathExists = true;
     }
   }
-  if (pathExists) {
+  if (pathExists)
     throw request.method === 'PATCH'
       ? new ServiceFault(415, [])
       : new ServiceFault(405, ['1 error occurred:\n\t* unsupported operation\n\n']);
-  }
-  if (request.token === undefined) {
-    throw permissionDenied();
-  }
+  if (request.token === undefined) throw permissionDenied();
   throw new ServiceFault(404, ['1 error occurred:\n\t* unsupported path\n\n']);
 }
 
@@ -141,15 +112,11 @@ export async function answerFromActiveNode(
   request: ServiceRequest,
 ): Promise<ServiceAnswer> {
   const { route, parameters } = findRoute(request);
-  if (route.rootNamespaceOnly && request.namespace !== '') {
+  if (route.rootNamespaceOnly && request.namespace !== '')
     throw new ServiceFault(400, ['operation unavailable in namespaces']);
-  }
-  if (cluster.isDrSecondary && !route.onDrSecondary) {
+  if (cluster.isDrSecondary && !route.onDrSecondary)
     throw new ServiceFault(400, ['path disabled in replication DR secondary mode']);
-  }
-  if (cluster.auditBlocked && route.credential === 'generation') {
-    throw new HandlerPanic();
-  }
+  if (cluster.auditBlocked && route.credential === 'generation') throw new HandlerPanic();
   const identity = authorise(cluster, node, route, request);
   const now = cluster.surroundings.now();
   const call = { cluster, node, request, parameters, identity, requestId: cluster.random.uuid(), now };

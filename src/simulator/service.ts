@@ -56,9 +56,7 @@ export class SimulatedService {
 
   cluster(name: string): SimulatedCluster {
     const cluster = this.#clusters.get(name);
-    if (cluster === undefined) {
-      throw new RangeError(`no cluster ${name}`);
-    }
+    if (cluster === undefined) throw new RangeError(`no cluster ${name}`);
     return cluster;
   }
 
@@ -71,11 +69,8 @@ export class SimulatedService {
   /** Mends one cut, or all of them. */
   heal(a?: string, b?: string): void {
     this.advance();
-    if (a === undefined || b === undefined) {
-      this.#cuts.clear();
-    } else {
-      this.#cuts.delete(linkOf(a, b));
-    }
+    if (a === undefined || b === undefined) this.#cuts.clear();
+    else this.#cuts.delete(linkOf(a, b));
   }
 
   /** Moves the clock of the service forward. */
@@ -97,12 +92,11 @@ export class SimulatedService {
       cluster.background.advance(now);
     }
     // Sources before their secondaries, however the clusters are chained: as many rounds as a chain can be long.
-    for (let round = 0; round < Math.min(3, this.#clusters.size); round += 1) {
+    for (let round = 0; round < Math.min(3, this.#clusters.size); round += 1)
       for (const cluster of this.#clusters.values()) {
         cluster.streams.performance.advance(now);
         cluster.streams.dr.advance(now);
       }
-    }
   }
 
   async startNode(node: SimulatedNode): Promise<void> {
@@ -146,9 +140,8 @@ function hostOf(address: string): string {
 export async function startSimulatedService(topology: Topology): Promise<SimulatedService> {
   const service = new SimulatedService(topology);
   try {
-    for (const cluster of service.clusters.values()) {
+    for (const cluster of service.clusters.values())
       await Promise.all(cluster.nodes.map((node) => service.startNode(node)));
-    }
     establish(service, topology);
   } catch (error) {
     await service.stop();

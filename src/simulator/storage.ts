@@ -44,9 +44,7 @@ const ROOT_BITS = 160n;
 const ROOT_MASK = (1n << ROOT_BITS) - 1n;
 
 function scopeOf(key: string): Scope {
-  if (key.startsWith('local/')) {
-    return 'local';
-  }
+  if (key.startsWith('local/')) return 'local';
   return key.startsWith('token/') || key.startsWith('cluster/') ? 'cluster' : 'everything';
 }
 
@@ -93,15 +91,9 @@ export class Storage {
     this.#place(key, value);
     const scope = scopeOf(key);
     this.#last += 1n;
-    for (const kind of ['dr', 'performance'] as const) {
-      if (replicates(scope, kind)) {
-        this.#lastOf[kind] = this.#last;
-      }
-    }
+    for (const kind of ['dr', 'performance'] as const) if (replicates(scope, kind)) this.#lastOf[kind] = this.#last;
     this.#log.push({ index: this.#last, key, value, at, scope });
-    if (this.#log.length > 2 * LOG_LENGTH) {
-      this.#log = this.#log.slice(-LOG_LENGTH);
-    }
+    if (this.#log.length > 2 * LOG_LENGTH) this.#log = this.#log.slice(-LOG_LENGTH);
     return this.#last;
   }
 
@@ -121,22 +113,14 @@ export class Storage {
   /** Entries after an index in order, or null where the log no longer reaches back that far. */
   entriesAfter(index: bigint): WalEntry[] | null {
     const first = this.#log[0];
-    if (first === undefined || index >= this.#last) {
-      return index >= this.#last ? [] : null;
-    }
-    if (index < first.index - 1n) {
-      return null;
-    }
+    if (first === undefined || index >= this.#last) return index >= this.#last ? [] : null;
+    if (index < first.index - 1n) return null;
     return this.#log.slice(Number(index - first.index) + 1);
   }
 
   /** Everything that a secondary of this kind gets. */
   *replicated(kind: ReplicationKind): Generator<[string, StoredValue]> {
-    for (const [key, value] of this.#values) {
-      if (replicates(scopeOf(key), kind)) {
-        yield [key, value];
-      }
-    }
+    for (const [key, value] of this.#values) if (replicates(scopeOf(key), kind)) yield [key, value];
   }
 
   /**
@@ -151,15 +135,9 @@ export class Storage {
       if (target === undefined) {
         this.write(key, null, at);
         discarded += 1;
-      } else if (digestOf(key, target) !== digestOf(key, value)) {
-        discarded += 1;
-      }
+      } else if (digestOf(key, target) !== digestOf(key, value)) discarded += 1;
     }
-    for (const [key, value] of wanted) {
-      if (this.#digests.get(key) !== digestOf(key, value)) {
-        this.write(key, value, at);
-      }
-    }
+    for (const [key, value] of wanted) if (this.#digests.get(key) !== digestOf(key, value)) this.write(key, value, at);
     return discarded;
   }
 
@@ -176,11 +154,8 @@ export class Storage {
     const scope = scopeOf(key);
     const before = this.#digests.get(key) ?? 0n;
     const after = value === null ? 0n : digestOf(key, value);
-    for (const kind of ['dr', 'performance'] as const) {
-      if (replicates(scope, kind)) {
-        this.#roots[kind] = (this.#roots[kind] - before + after) & ROOT_MASK;
-      }
-    }
+    for (const kind of ['dr', 'performance'] as const)
+      if (replicates(scope, kind)) this.#roots[kind] = (this.#roots[kind] - before + after) & ROOT_MASK;
     if (value === null) {
       this.#values.delete(key);
       this.#digests.delete(key);

@@ -85,25 +85,18 @@ export class ReplicationStream {
       this.#loseSource(now);
       return;
     }
-    if (source !== this.source || this.state === 'idle') {
-      this.#begin(source, now);
-    }
+    if (source !== this.source || this.state === 'idle') this.#begin(source, now);
     this.#connect(source, role, now);
-    if (this.state !== 'stream-wals') {
-      this.#compare(source, role, now);
-    }
-    if (this.state === 'stream-wals') {
-      this.#receive(source, role, now);
-    }
+    if (this.state !== 'stream-wals') this.#compare(source, role, now);
+    if (this.state === 'stream-wals') this.#receive(source, role, now);
   }
 
   /** In step at once, for set-up. */
   attachNow(now: number): void {
     const role = this.cluster.effectiveRole(this.kind);
     const source = role.mode === 'secondary' ? this.#findSource(role, now) : undefined;
-    if (role.mode !== 'secondary' || source === undefined) {
+    if (role.mode !== 'secondary' || source === undefined)
       throw new Error(`cluster ${this.cluster.name} has no ${this.kind} primary to attach to`);
-    }
     this.#begin(source, now);
     this.#connect(source, role, now);
     this.#copy(source, role, now);
@@ -112,9 +105,8 @@ export class ReplicationStream {
   /** Sends everything that is on its way. */
   flush(now: number): void {
     const role = this.cluster.effectiveRole(this.kind);
-    if (this.connected && this.source !== undefined && this.state === 'stream-wals' && role.mode === 'secondary') {
+    if (this.connected && this.source !== undefined && this.state === 'stream-wals' && role.mode === 'secondary')
       this.#apply(this.source, role, Number.POSITIVE_INFINITY, now);
-    }
   }
 
   #findSource(role: SecondaryRole, now: number): SimulatedCluster | undefined {
@@ -140,9 +132,7 @@ export class ReplicationStream {
   }
 
   #loseSource(now: number): void {
-    if (this.connected || this.#lostAt === undefined) {
-      this.#lostAt = now;
-    }
+    if (this.connected || this.#lostAt === undefined) this.#lostAt = now;
     // Its state stays `stream-wals`.
     this.connected = false;
   }
@@ -168,7 +158,7 @@ export class ReplicationStream {
 
   #compare(source: SimulatedCluster, role: SecondaryRole, now: number): void {
     const tooOld = compareVersions(this.cluster.version, source.version) < 0;
-    while (now >= this.#phaseEndsAt) {
+    while (now >= this.#phaseEndsAt)
       if (this.state === 'merkle-diff') {
         this.state = 'merkle-sync';
         this.#phaseEndsAt += Math.max(1, this.cluster.timing.merkleSyncMs);
@@ -179,7 +169,6 @@ export class ReplicationStream {
         this.#copy(source, role, now);
         return;
       }
-    }
   }
 
   #copy(source: SimulatedCluster, role: SecondaryRole, now: number): void {
@@ -192,9 +181,7 @@ export class ReplicationStream {
     // Until a write streams.
     this.lastRemoteWal = 0n;
     this.state = 'stream-wals';
-    if (this.kind === 'dr') {
-      this.cluster.dataArrived();
-    }
+    if (this.kind === 'dr') this.cluster.dataArrived();
   }
 
   #receive(source: SimulatedCluster, role: SecondaryRole, now: number): void {
@@ -212,14 +199,10 @@ export class ReplicationStream {
     for (const entry of source.storage.entriesAfter(this.#position) ?? []) {
       open &&= entry.at + this.cluster.timing.streamDelayMs <= until;
       const wanted = replicates(entry.scope, this.kind);
-      if (wanted && entry.at <= (this.lastHeartbeatAt ?? now)) {
-        this.#announced = entry.index;
-      }
+      if (wanted && entry.at <= (this.lastHeartbeatAt ?? now)) this.#announced = entry.index;
       if (open) {
         this.#position = entry.index;
-        if (wanted) {
-          this.#store(entry, filter, now);
-        }
+        if (wanted) this.#store(entry, filter, now);
       }
     }
   }
@@ -233,11 +216,7 @@ export class ReplicationStream {
   }
 
   *#selected(source: SimulatedCluster, filter: PathsFilter | undefined): Generator<[string, StoredValue]> {
-    for (const [key, value] of source.storage.replicated(this.kind)) {
-      if (this.#passes(filter, key)) {
-        yield [key, value];
-      }
-    }
+    for (const [key, value] of source.storage.replicated(this.kind)) if (this.#passes(filter, key)) yield [key, value];
   }
 
   #passes(filter: PathsFilter | undefined, key: string): boolean {

@@ -100,13 +100,11 @@ export class TokenStore {
   /** Who the token stands for, or undefined where it is not valid here and now. */
   identify(token: string, now: number): Identity | undefined {
     const claims = token.startsWith('hvb.') ? this.#openBatch(token.slice(4)) : undefined;
-    if (claims !== undefined) {
+    if (claims !== undefined)
       return claims.expiresAt > now ? { ...claims, type: 'batch', accessor: '', renewable: false } : undefined;
-    }
     const stored = this.storage.get(`token/${keyOf(token)}`);
-    if (stored?.type !== 'token' || (stored.token.expiresAt !== null && stored.token.expiresAt <= now)) {
+    if (stored?.type !== 'token' || (stored.token.expiresAt !== null && stored.token.expiresAt <= now))
       return undefined;
-    }
     return { ...stored.token, type: 'service' };
   }
 
@@ -149,9 +147,7 @@ export class TokenStore {
 
   #sealBatch(claims: string): string {
     const key = this.#batchKey();
-    if (key === undefined) {
-      throw new Error('a cluster without keyring cannot make batch tokens');
-    }
+    if (key === undefined) throw new Error('a cluster without keyring cannot make batch tokens');
     const iv = this.random.bytes(12);
     const cipher = createCipheriv('aes-256-gcm', key, iv);
     return Buffer.concat([iv, cipher.update(claims), cipher.final(), cipher.getAuthTag()]).toString('base64url');
@@ -161,9 +157,7 @@ export class TokenStore {
   #openBatch(sealed: string): z.infer<typeof BATCH_CLAIMS> | undefined {
     const key = this.#batchKey();
     const bytes = Buffer.from(sealed, 'base64url');
-    if (key === undefined || bytes.length < 29) {
-      return undefined;
-    }
+    if (key === undefined || bytes.length < 29) return undefined;
     try {
       const decipher = createDecipheriv('aes-256-gcm', key, bytes.subarray(0, 12), { authTagLength: 16 });
       decipher.setAuthTag(bytes.subarray(-16));

@@ -58,12 +58,11 @@ export function checkTopology(topology: Topology): void {
       : [topology.performance.primary, ...topology.performance.secondaries.map(({ name }) => name)]),
   ];
   const unknown = used.filter((name) => !names.includes(name));
-  if (twice.length > 0 || unknown.length > 0) {
+  if (twice.length > 0 || unknown.length > 0)
     throw new Error(
       `topology: ${twice
         .map((name) => `cluster ${name} twice`)
         .concat(unknown.map((name) => `unknown cluster ${name}`))
         .join(', ')}`,
     );
-  }
 }

@@ -60,9 +60,8 @@ export function encryptForSecondary(publicKey: string, plaintext: Buffer): strin
  */
 export function decryptAsSecondary(privateKey: KeyObject, token: string): Buffer {
   const message = decodeStandardBase64(token);
-  if (message === undefined || message.length < PUBLIC_KEY_BYTES + TAG_BYTES) {
+  if (message === undefined || message.length < PUBLIC_KEY_BYTES + TAG_BYTES)
     throw new Error('malformed encrypted activation token');
-  }
   const sender = message.subarray(0, PUBLIC_KEY_BYTES);
   const secret = diffieHellman({ privateKey, publicKey: readPublicKey(sender) });
   const { key, iv } = deriveKey(secret, sender, rawPublicKey(createPublicKey(privateKey)));

@@ -29,9 +29,8 @@ export function splitSecret(
   random: (n: number) => Buffer,
 ): Buffer[] {
   if (secret.length === 0) throw new ShamirError('cannot split an empty secret');
-  if (!Number.isInteger(shares) || !Number.isInteger(threshold) || threshold < 1) {
+  if (!Number.isInteger(shares) || !Number.isInteger(threshold) || threshold < 1)
     throw new ShamirError('parts and threshold must be whole numbers of at least 1');
-  }
   if (shares < threshold) throw new ShamirError('parts cannot be less than threshold');
   if (shares > 255) throw new ShamirError('parts cannot exceed 255');
   if (threshold === 1) {
@@ -58,13 +57,10 @@ export function splitSecret(
  */
 export function combineShares(parts: readonly Buffer[]): Buffer {
   const [first] = parts;
-  if (first === undefined || parts.length < 2) {
+  if (first === undefined || parts.length < 2)
     throw new ShamirError('less than two parts cannot be used to reconstruct the secret');
-  }
   if (first.length < 2) throw new ShamirError('parts must be at least two bytes');
-  if (parts.some((part) => part.length !== first.length)) {
-    throw new ShamirError('all parts must be the same length');
-  }
+  if (parts.some((part) => part.length !== first.length)) throw new ShamirError('all parts must be the same length');
   const points = parts.map((part) => ({ x: part.readUInt8(part.length - 1), y: part.subarray(0, -1) }));
   if (new Set(points.map(({ x }) => x)).size !== points.length) throw new ShamirError('duplicate part detected');
 
@@ -82,9 +78,7 @@ export function combineShares(parts: readonly Buffer[]): Buffer {
 function distinctCoordinates(count: number, random: (n: number) => Buffer): number[] {
   const remaining = Array.from({ length: 255 }, (_, index) => index + 1);
   const chosen: number[] = [];
-  while (chosen.length < count) {
-    chosen.push(...remaining.splice(uniformBelow(remaining.length, random), 1));
-  }
+  while (chosen.length < count) chosen.push(...remaining.splice(uniformBelow(remaining.length, random), 1));
   return chosen;
 }
 

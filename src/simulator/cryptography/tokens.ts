@@ -48,9 +48,8 @@ export function seededRandom(seed: number): RandomBytes {
 export function encodeWithOneTimePassword(token: string, otp: string): string {
   const left = Buffer.from(token);
   const right = Buffer.from(otp);
-  if (left.length !== right.length) {
+  if (left.length !== right.length)
     throw new RangeError(`length of byte slices is not equivalent: ${left.length} != ${right.length}`);
-  }
   return Buffer.from(left.map((byte, index) => byte ^ right.readUInt8(index)))
     .toString('base64')
     .replace(/(?<!=)=+$/, '');

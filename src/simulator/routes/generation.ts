@@ -1,7 +1,7 @@
 import type { GenerationStatus, GenerationStrategy } from '../generation-attempt';
 import type { JsonObject } from '../json';
 import { badRequest, NO_BODY, NO_CONTENT, textField, type ServiceAnswer } from '../messages';
-import type { Route, RouteCall } from './route';
+import { route, type Route, type RouteCall } from './route';
 
 function flat(status: GenerationStatus): ServiceAnswer {
   return { status: 200, body: { ...status } };
@@ -19,26 +19,24 @@ function looseField(body: JsonObject, name: string, described: string): string {
 }
 
 function requireRole(call: RouteCall, strategy: GenerationStrategy): void {
-  if (strategy === 'dr-operation-token' && !call.cluster.isDrSecondary) {
+  if (strategy === 'dr-operation-token' && !call.cluster.isDrSecondary)
     throw badRequest('DR operation tokens can only be generated on a DR secondary');
-  }
 }
 
 function generationRoutes(base: string, strategy: GenerationStrategy): Route[] {
-  const route = (methods: string[], path: string, run: Route['run']): Route => ({
-    methods,
-    path: `${base}/${path}`,
-    credential: 'generation',
-    onDrSecondary: true,
-    rootNamespaceOnly: true,
-    run: (call) => {
-      requireRole(call, strategy);
-      return run(call);
-    },
-  });
+  const step = (method: string, path: string, run: Route['run']): Route =>
+    route(
+      `${method} ${base}/${path}`,
+      'generation',
+      (call) => {
+        requireRole(call, strategy);
+        return run(call);
+      },
+      { onDrSecondary: true, rootNamespaceOnly: true },
+    );
   return [
-    route(['GET'], 'attempt', async (call) => flat(await call.node.attempts.read())),
-    route(['POST'], 'attempt', async (call) => {
+    step('GET', 'attempt', async (call) => flat(await call.node.attempts.read())),
+    step('POST', 'attempt', async (call) => {
       const { body } = call.request;
       const started = await call.node.attempts.start(strategy, {
         otp: looseField(body, 'otp', 'GenerateRootInitRequest.otp'),
@@ -46,11 +44,11 @@ function generationRoutes(base: string, strategy: GenerationStrategy): Route[] {
       });
       return flat(started);
     }),
-    route(['DELETE'], 'attempt', async (call) => {
+    step('DELETE', 'attempt', async (call) => {
       await call.node.attempts.cancel();
       return NO_CONTENT;
     }),
-    route(['POST'], 'update', async (call) => {
+    step('POST', 'update', async (call) => {
       const { body } = call.request;
       if (body === NO_BODY) throw badRequest('EOF');
       const updated = await call.node.attempts.update(strategy, {
@@ -60,9 +58,11 @@ function generationRoutes(base: string, strategy: GenerationStrategy): Route[] {
       return flat(updated);
     }),
     // Whatever the method: it is a share, and none is there.
-    route(['GET', 'DELETE'], 'update', () => {
-      throw badRequest('EOF');
-    }),
+    ...['GET', 'DELETE'].map((method) =>
+      step(method, 'update', () => {
+        throw badRequest('EOF');
+      }),
+    ),
   ];
 }
 

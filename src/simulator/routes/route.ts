@@ -1,7 +1,6 @@
 import type { SimulatedCluster } from '../cluster';
-import { envelope, type ServiceAnswer, type ServiceRequest } from '../messages';
+import type { ServiceAnswer, ServiceRequest } from '../messages';
 import type { SimulatedNode } from '../node';
-import type { ReplicationKind } from '../storage';
 import type { Identity } from '../tokens';
 
 /**
@@ -34,21 +33,13 @@ export interface Route {
   readonly run: (call: RouteCall) => ServiceAnswer | Promise<ServiceAnswer>;
 }
 
-/** A replication route: root namespace only, except where nothing authorises it (the status endpoints). */
-export function replicationRoute(
-  methods: readonly string[],
-  path: string,
+/** A route; `POST sys/seal` as one text. */
+export function route(
+  what: string,
   credential: Credential,
   run: Route['run'],
-  { onDrSecondary = false }: { onDrSecondary?: boolean } = {},
+  options: { readonly onDrSecondary?: boolean; readonly rootNamespaceOnly?: boolean } = {},
 ): Route {
-  const rootNamespaceOnly = credential !== 'none';
-  return { methods, path: `sys/replication/${path}`, credential, onDrSecondary, rootNamespaceOnly, run };
+  const [method = '', path = ''] = what.split(' ');
+  return { methods: [method], path, credential, onDrSecondary: false, rootNamespaceOnly: false, run, ...options };
 }
-
-/** The answer of a role change: null data and one warning. */
-export function roleChangeAnswer(call: RouteCall, warning: string): ServiceAnswer {
-  return envelope(call.requestId, null, { warnings: [warning] });
-}
-
-export const KINDS: readonly ReplicationKind[] = ['dr', 'performance'];

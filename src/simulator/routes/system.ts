@@ -12,18 +12,8 @@ import {
 import { parsePolicy } from '../policies';
 import { ServiceFault } from '../service-fault';
 import { isJsonObject, type JsonObject } from '../json';
-import type { Credential, Route, RouteCall } from './route';
+import { route, type Route, type RouteCall } from './route';
 import { KEY_VALUE_2, writeShared } from './key-value';
-
-function route(
-  methods: string[],
-  path: string,
-  credential: Credential,
-  run: Route['run'],
-  options: Partial<Route> = {},
-): Route {
-  return { methods, path, credential, onDrSecondary: false, rootNamespaceOnly: false, run, ...options };
-}
 
 /** Mounts that replicate to performance secondaries, and local ones. */
 const MOUNT_PREFIXES = ['mount/', 'cluster/mount/'];
@@ -36,9 +26,8 @@ function mount(call: RouteCall): ServiceAnswer {
   const { body, namespace } = call.request;
   const path = namespace + withSlash(call.parameters['*'] ?? '');
   const local = booleanField(body, 'local');
-  if (MOUNT_PREFIXES.some((prefix) => call.cluster.storage.get(`${prefix}${path}`) !== undefined)) {
+  if (MOUNT_PREFIXES.some((prefix) => call.cluster.storage.get(`${prefix}${path}`) !== undefined))
     throw badRequest(`path is already in use at ${path}`);
-  }
   const { options } = body;
   const second = isJsonObject(options) && textField(options, 'version') === '2';
   const [asked, description] = [requiredTextField(body, 'type'), textField(body, 'description')];
@@ -54,16 +43,15 @@ function unmount(call: RouteCall): ServiceAnswer {
   for (const prefix of ['', 'cluster/']) {
     const mountKey = `${prefix}mount/${path}`;
     const secrets = storage.keys(`${prefix}data/${path}`);
-    for (const key of storage.get(mountKey) === undefined ? [] : [...secrets, mountKey]) {
+    for (const key of storage.get(mountKey) === undefined ? [] : [...secrets, mountKey])
       writeShared(call.cluster, key, null, call.now);
-    }
   }
   return NO_CONTENT;
 }
 
 function listMounts(call: RouteCall): ServiceAnswer {
   const data: JsonObject = {};
-  for (const prefix of MOUNT_PREFIXES.map((start) => start + call.request.namespace)) {
+  for (const prefix of MOUNT_PREFIXES.map((start) => start + call.request.namespace))
     for (const key of call.cluster.storage.keys(prefix)) {
       const stored = call.cluster.storage.get(key);
       const path = key.slice(prefix.length);
@@ -77,16 +65,13 @@ function listMounts(call: RouteCall): ServiceAnswer {
         };
       }
     }
-  }
   return envelope(call.requestId, data);
 }
 
 /** The preflight of the official command line's `kv` commands. */
 function mountForUi(call: RouteCall): ServiceAnswer {
   const path = call.cluster.mountOf(call.request.namespace + (call.parameters['*'] ?? ''));
-  if (path === undefined) {
-    throw permissionDenied();
-  }
+  if (path === undefined) throw permissionDenied();
   const stored = call.cluster.storage.get(`mount/${path}`);
   const version = stored?.type === 'mount' && stored.mountType === KEY_VALUE_2 ? '2' : '1';
   return envelope(call.requestId, { path, type: 'kv', options: { version } });
@@ -101,9 +86,7 @@ function createNamespace(call: RouteCall): ServiceAnswer {
 function writePolicy(call: RouteCall): ServiceAnswer {
   const text = requiredTextField(call.request.body, 'policy');
   const rules = parsePolicy(text);
-  if (rules === undefined) {
-    throw badRequest('failed to parse policy');
-  }
+  if (rules === undefined) throw badRequest('failed to parse policy');
   writeShared(call.cluster, `policy/${call.parameters['name'] ?? ''}`, { type: 'policy', text, rules }, call.now);
   return NO_CONTENT;
 }
@@ -111,9 +94,7 @@ function writePolicy(call: RouteCall): ServiceAnswer {
 function readPolicy(call: RouteCall): ServiceAnswer {
   const name = call.parameters['name'] ?? '';
   const stored = call.cluster.storage.get(`policy/${name}`);
-  if (stored?.type !== 'policy') {
-    throw new ServiceFault(404, []);
-  }
+  if (stored?.type !== 'policy') throw new ServiceFault(404, []);
   return envelope(call.requestId, { name, policy: stored.text });
 }
 
@@ -125,9 +106,7 @@ function deletePolicy(call: RouteCall): ServiceAnswer {
 function capabilitiesSelf(call: RouteCall): ServiceAnswer {
   const { identity, cluster } = call;
   const paths = [...listField(call.request.body, 'paths'), ...listField(call.request.body, 'path')];
-  if (identity === undefined || paths.length === 0) {
-    throw badRequest('paths must be supplied');
-  }
+  if (identity === undefined || paths.length === 0) throw badRequest('paths must be supplied');
   const perPath = paths.map((path) => [path, cluster.tokens.capabilities(identity, path.replace(/^\//, ''))] as const);
   return envelope(call.requestId, { ...Object.fromEntries(perPath), capabilities: perPath[0]?.[1] ?? [] });
 }
@@ -142,9 +121,7 @@ function listAuditDevices(call: RouteCall): ServiceAnswer {
 
 function licenceStatus(call: RouteCall): ServiceAnswer {
   const { licenceExpiry } = call.cluster;
-  if (licenceExpiry === undefined) {
-    throw new ServiceFault(404, ['1 error occurred:\n\t* unsupported path\n\n']);
-  }
+  if (licenceExpiry === undefined) throw new ServiceFault(404, ['1 error occurred:\n\t* unsupported path\n\n']);
   const autoloaded = {
     expiration_time: licenceExpiry,
     termination_time: licenceExpiry,
@@ -155,9 +132,7 @@ function licenceStatus(call: RouteCall): ServiceAnswer {
 
 function automaticSnapshotStatus(call: RouteCall): ServiceAnswer {
   const snapshot = call.cluster.automaticSnapshots.get(call.parameters['name'] ?? '');
-  if (snapshot === undefined) {
-    throw new ServiceFault(404, []);
-  }
+  if (snapshot === undefined) throw new ServiceFault(404, []);
   return envelope(call.requestId, {
     last_snapshot_start: new Date(snapshot.endedAt - 1_000).toISOString(),
     last_snapshot_end: new Date(snapshot.endedAt).toISOString(),
@@ -168,21 +143,20 @@ function automaticSnapshotStatus(call: RouteCall): ServiceAnswer {
 
 /** System routes beside replication: mounts, namespaces, policies, rights, seal and leadership. */
 export const SYSTEM_ROUTES: readonly Route[] = [
-  route(['GET'], 'sys/mounts', 'token', listMounts),
-  route(['POST'], 'sys/mounts/*', 'token', mount),
-  route(['DELETE'], 'sys/mounts/*', 'token', unmount),
-  route(['GET'], 'sys/internal/ui/mounts/*', 'token', mountForUi),
-  route(['POST'], 'sys/namespaces/*', 'token', createNamespace),
-  route(['POST'], 'sys/policies/acl/:name', 'token', writePolicy),
-  route(['GET'], 'sys/policies/acl/:name', 'token', readPolicy),
-  route(['DELETE'], 'sys/policies/acl/:name', 'token', deletePolicy),
-  route(['POST'], 'sys/capabilities-self', 'token', capabilitiesSelf),
-  route(['GET'], 'sys/audit', 'sudo', listAuditDevices),
-  route(['GET'], 'sys/license/status', 'token', licenceStatus),
-  route(['GET'], 'sys/storage/raft/snapshot-auto/status/:name', 'token', automaticSnapshotStatus),
+  route('GET sys/mounts', 'token', listMounts),
+  route('POST sys/mounts/*', 'token', mount),
+  route('DELETE sys/mounts/*', 'token', unmount),
+  route('GET sys/internal/ui/mounts/*', 'token', mountForUi),
+  route('POST sys/namespaces/*', 'token', createNamespace),
+  route('POST sys/policies/acl/:name', 'token', writePolicy),
+  route('GET sys/policies/acl/:name', 'token', readPolicy),
+  route('DELETE sys/policies/acl/:name', 'token', deletePolicy),
+  route('POST sys/capabilities-self', 'token', capabilitiesSelf),
+  route('GET sys/audit', 'sudo', listAuditDevices),
+  route('GET sys/license/status', 'token', licenceStatus),
+  route('GET sys/storage/raft/snapshot-auto/status/:name', 'token', automaticSnapshotStatus),
   route(
-    ['POST'],
-    'sys/seal',
+    'POST sys/seal',
     'sudo',
     (call) => {
       call.node.sealed = true;
@@ -192,8 +166,7 @@ export const SYSTEM_ROUTES: readonly Route[] = [
     { rootNamespaceOnly: true },
   ),
   route(
-    ['POST'],
-    'sys/step-down',
+    'POST sys/step-down',
     'sudo',
     (call) => {
       call.cluster.leadership.stepDown(call.now);

@@ -6,21 +6,18 @@ import {
   listField,
   NO_CONTENT,
   permissionDenied,
-  requiredTextField,
   textField,
   type ServiceAnswer,
 } from '../messages';
 import { ServiceFault } from '../service-fault';
 import type { Identity, TokenRequest, TokenRole } from '../tokens';
 import { writeShared } from './key-value';
-import type { Credential, Route, RouteCall } from './route';
+import { route, type Route, type RouteCall } from './route';
 
 const DEFAULT_TTL = '768h';
 
 function requireIdentity(call: RouteCall): Identity {
-  if (call.identity === undefined) {
-    throw permissionDenied();
-  }
+  if (call.identity === undefined) throw permissionDenied();
   return call.identity;
 }
 
@@ -38,18 +35,12 @@ function create(call: RouteCall, role: TokenRole | undefined): ServiceAnswer {
   const exceeded = policies.some((name) =>
     role === undefined ? !root && !identity.policies.includes(name) : !allowed.includes(name),
   );
-  if (exceeded && !(role === undefined && root)) {
-    throw badRequest('child policies must be subset of parent');
-  }
+  if (exceeded && !(role === undefined && root)) throw badRequest('child policies must be subset of parent');
   const ttlMs = parseDuration(textField(body, 'ttl') || DEFAULT_TTL);
-  if (ttlMs === undefined) {
-    throw badRequest('error converting input for field "ttl": time: invalid duration');
-  }
+  if (ttlMs === undefined) throw badRequest('error converting input for field "ttl": time: invalid duration');
   const type = role?.tokenType ?? tokenType(textField(body, 'type'), 'service');
   const noParent = booleanField(body, 'no_parent');
-  if (noParent && !root) {
-    throw badRequest('root or sudo privileges required to create orphan token');
-  }
+  if (noParent && !root) throw badRequest('root or sudo privileges required to create orphan token');
   const request: TokenRequest = {
     policies,
     type,
@@ -81,9 +72,7 @@ function create(call: RouteCall, role: TokenRole | undefined): ServiceAnswer {
 function createWithRole(call: RouteCall): ServiceAnswer {
   const name = call.parameters['role'] ?? '';
   const stored = call.cluster.storage.get(`token-role/${name}`);
-  if (stored?.type !== 'token-role') {
-    throw badRequest(`unknown role ${name}`);
-  }
+  if (stored?.type !== 'token-role') throw badRequest(`unknown role ${name}`);
   return create(call, stored.role);
 }
 
@@ -106,17 +95,13 @@ function writeRole(call: RouteCall): ServiceAnswer {
 }
 
 function refuseForBatch(wanted: boolean, what: string): void {
-  if (wanted) {
-    throw badRequest(`'token_type' cannot be 'batch' when role is set to generate ${what}`);
-  }
+  if (wanted) throw badRequest(`'token_type' cannot be 'batch' when role is set to generate ${what}`);
 }
 
 function readRole(call: RouteCall): ServiceAnswer {
   const name = call.parameters['role'] ?? '';
   const stored = call.cluster.storage.get(`token-role/${name}`);
-  if (stored?.type !== 'token-role') {
-    throw new ServiceFault(404, []);
-  }
+  if (stored?.type !== 'token-role') throw new ServiceFault(404, []);
   const { allowedPolicies, orphan, renewable, tokenType: type } = stored.role;
   return envelope(call.requestId, {
     name,
@@ -164,24 +149,18 @@ function lookupSelf(call: RouteCall): ServiceAnswer {
 }
 
 function revokeSelf(call: RouteCall): ServiceAnswer {
-  if (requireIdentity(call).type === 'batch') {
-    throw badRequest('batch tokens cannot be revoked');
-  }
+  if (requireIdentity(call).type === 'batch') throw badRequest('batch tokens cannot be revoked');
   call.cluster.tokens.revoke(call.request.token ?? '', call.now);
   return NO_CONTENT;
 }
 
-function route(methods: string[], path: string, credential: Credential, run: Route['run']): Route {
-  return { methods, path, credential, onDrSecondary: false, rootNamespaceOnly: false, run };
-}
-
 /** Tokens and their roles. */
 export const TOKEN_ROUTES: readonly Route[] = [
-  route(['POST'], 'auth/token/create', 'token', (call) => create(call, undefined)),
-  route(['POST'], 'auth/token/create/:role', 'token', createWithRole),
-  route(['POST'], 'auth/token/roles/:role', 'token', writeRole),
-  route(['GET'], 'auth/token/roles/:role', 'token', readRole),
-  route(['DELETE'], 'auth/token/roles/:role', 'token', deleteRole),
-  route(['GET'], 'auth/token/lookup-self', 'token', lookupSelf),
-  route(['POST'], 'auth/token/revoke-self', 'token', revokeSelf),
+  route('POST auth/token/create', 'token', (call) => create(call, undefined)),
+  route('POST auth/token/create/:role', 'token', createWithRole),
+  route('POST auth/token/roles/:role', 'token', writeRole),
+  route('GET auth/token/roles/:role', 'token', readRole),
+  route('DELETE auth/token/roles/:role', 'token', deleteRole),
+  route('GET auth/token/lookup-self', 'token', lookupSelf),
+  route('POST auth/token/revoke-self', 'token', revokeSelf),
 ];
