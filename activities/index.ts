@@ -7,11 +7,12 @@ import { createProvidedTokenActivities } from './ceremony/provided-tokens';
 import { createRehearsalActivities } from './ceremony/rehearsal';
 import { Clusters } from './clusters';
 import type { ActivityDependencies } from './dependencies';
-import { createDecommissionActivities } from './ending/decommission';
-import { createDataEvidenceActivities } from './evidence/data-evidence';
-import { createServiceReadinessActivities } from './evidence/service-readiness';
+import { createDecommissionActivities, awaitSecondaryGone, awaitReplicationDisabled } from './ending/decommission';
+import { revokeSecondary, forgetPrimary, disablePrimary, disableSecondary } from './ending/replication-end';
+import { writeMarker, awaitCatchUp, compareAfterDemotion } from './evidence/data-evidence';
+import { awaitServiceReady } from './evidence/service-readiness';
 import { sampleWal } from './evidence/wal-samples';
-import { createFilterActivities } from './filters/filters';
+import { createFilterActivities, deletePathsFilter, readPathsFilters } from './filters/filters';
 import { runHook, awaitDump, probeService } from './hooks/hooks';
 import { readRunbookInput } from './inputs';
 import { createRejoinActivities } from './joining/dr-rejoin';
@@ -20,12 +21,12 @@ import { createOnboardingAssessmentActivities } from './joining/onboarding-asses
 import { createOnboardingWatchingActivities } from './joining/onboarding-watching';
 import { createPerformanceSecondaryActivities } from './joining/performance-secondary';
 import { createSecondaryJoiningActivities } from './joining/secondary-joining';
-import { createTreeActivities } from './merkle/trees';
+import { createTreeActivities, probeMerkleTree, startDrReindex, followDrReindex } from './merkle/trees';
 import { notify } from './notifications/notifications';
 import { createAssessmentActivities } from './plans/assessment';
 import { createFailoverActivities } from './plans/dr-failover';
 import { createReadinessActivities } from './readiness/readiness';
-import { createRunReportActivities } from './reports/run-report';
+import { composeReport, requestTakeOver, describeRun } from './reports/run-report';
 import { createPerformancePromotionActivities } from './roles/performance-promotion';
 import { createRoleActivities } from './roles/role-changes';
 import { createBatchTokenActivities } from './tokens/batch-tokens';
@@ -38,6 +39,24 @@ export { sweepLedger } from './ceremony/alarms';
 
 /** Activities as plain functions. The others are made by their factories, until they are plain too. */
 const activities = {
+  composeReport,
+  requestTakeOver,
+  describeRun,
+  revokeSecondary,
+  awaitSecondaryGone,
+  forgetPrimary,
+  disablePrimary,
+  disableSecondary,
+  awaitReplicationDisabled,
+  deletePathsFilter,
+  readPathsFilters,
+  probeMerkleTree,
+  startDrReindex,
+  followDrReindex,
+  awaitServiceReady,
+  writeMarker,
+  awaitCatchUp,
+  compareAfterDemotion,
   readRunbookInput,
   sampleWal,
   readSignalEvents,
@@ -62,14 +81,11 @@ export function createActivities(dependencies: ActivityDependencies) {
     ...createAssessmentActivities(dependencies, clusters),
     ...createBatchTokenActivities(dependencies, clusters),
     ...createCeremonyActivities(dependencies, clusters),
-    ...createDataEvidenceActivities(clusters),
-    ...createServiceReadinessActivities(clusters),
     ...createRoleActivities(dependencies, clusters),
     ...createSecondaryJoiningActivities(dependencies, clusters),
     ...createOperationTokenDisposalActivities(dependencies, clusters),
     ...createProvidedTokenActivities(dependencies, clusters),
     ...createPerformanceSecondaryActivities(dependencies, clusters),
-    ...createRunReportActivities(dependencies),
     ...createFailoverActivities(dependencies, clusters),
     ...createRejoinActivities(dependencies, clusters),
     ...createOnboardingActivities(dependencies, clusters),

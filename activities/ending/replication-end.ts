@@ -3,29 +3,28 @@ import type { ReplicationObservation } from '../../src/contracts/observations';
 import type { AllowedOperation, GatedOperation, RunbookPlan } from '../../src/contracts/plan';
 import type { ReplicationKind, TokenUse } from '../../src/contracts/runbook-inputs';
 import { RunbookError } from '../../src/errors';
-import type { ActivityDependencies } from '../dependencies';
 import { verifyBeginning } from '../approvals/authority';
-import type { ClusterAccess, Clusters } from '../clusters';
+import type { ClusterAccess } from '../clusters';
+import { currentExecution } from '../execution';
 import type { Execution } from '../execution';
-import { describeReplication, isAlive } from '../observe';
 import { kindName, readKind } from '../joining/onboarding-read';
-import { awaitClusterId, openOperationToken, readClusterId } from '../tokens/operation-token';
+import { describeReplication, isAlive } from '../observe';
 import { CHANGE_TIMEOUT_MS, beforeSending, readActConfirm, withCredential } from '../read-act-confirm';
+import { awaitClusterId, openOperationToken, readClusterId } from '../tokens/operation-token';
 
 /** How long a cluster that does not answer is waited for before its step parks, ms. */
 const ANSWER_BUDGET_MS = 30_000;
 
-/** One change of one kind of replication on one cluster. */
-interface Acting {
-  readonly dependencies: ActivityDependencies;
-  readonly clusters: Clusters;
-  readonly execution: Execution;
-  readonly input: OnCluster & OfKind & { readonly authority: Authority };
+/** One change of one kind of replication on one cluster. It demands the approval of its gate. */
+interface EndInput extends OnCluster, OfKind {
+  readonly authority: Authority;
 }
 
-/** On a secondary: DR takes an operation token. */
-interface ActingOnSecondary extends Acting {
-  readonly input: Acting['input'] & SecondaryToken;
+interface Revocation extends EndInput {
+  /** `cluster` is the primary, `id` what it knows the secondary by. */
+  readonly id: string;
+  /** The cluster of the inventory that has this id and answers. */
+  readonly secondary?: string | undefined;
 }
 
 /** The secondaries of a primary that an approval of its end is bound to. */
@@ -55,17 +54,17 @@ export function othersConnected(primary: ReplicationObservation, id: string, hea
   );
 }
 
-/** Revokes an id on its primary and sees that the primary does not know it any more. */
-export async function revoke(
-  acting: Acting,
-  { id, secondary }: { readonly id: string; readonly secondary?: string | undefined },
-): Promise<ChangeResult> {
-  const { clusters, execution, input } = acting;
-  const { kind } = input;
-  const { signal } = execution;
+/**
+ * Revokes an id on its primary and sees that the primary does not know it any more. Of kind `dr` it refuses the only
+ * connected secondary unless the approved plan says that it is acknowledged.
+ */
+export async function revokeSecondary(input: Revocation): Promise<ChangeResult> {
+  const { kind, id, secondary } = input;
+  const execution = currentExecution();
+  const { clusters, signal } = execution;
   const { limits } = clusters.deployment(input.deployment);
-  const { access, on } = await identified(acting);
-  return changed(acting, access, {
+  const { access, on } = await identified(input);
+  return changed(input, access, {
     until: (state) => state.mode === 'primary' && !(state.knownSecondaries ?? []).includes(id),
     needed: `${input.cluster} does not know ${id}`,
     role: 'primary',
@@ -73,7 +72,7 @@ export async function revoke(
       const target = secondary === undefined ? undefined : clusters.of(input.deployment, secondary);
       const peer = target && (await identityOfId(target, kind, id, signal));
       const operation = `${kind}.primary.revoke-secondary` as const;
-      const plan = await verified(acting, { operation, on, ...(peer ? { with: peer } : {}), detail: id });
+      const plan = await verified(input, { operation, on, ...(peer ? { with: peer } : {}), detail: id });
       if (kind === 'dr' && othersConnected(seen, id, limits.heartbeatAgeMs).length === 0)
         demandAcknowledgement(plan, input.cluster, id);
       return async () => access.client[kind].primary.revokeSecondary({ id }, await withCredential(access, execution));
@@ -81,13 +80,17 @@ export async function revoke(
   });
 }
 
-/** Makes a secondary forget its primary. One that is connected is refused: its primary must have revoked it before. */
-export async function forgetPrimary(acting: ActingOnSecondary): Promise<ChangeResult> {
-  const { clusters, execution, input } = acting;
+/**
+ * Makes a secondary forget its primary (`update-primary` with a blank token). One that is connected is refused: its primary
+ * must have revoked it before.
+ */
+export async function forgetPrimary(input: EndInput & SecondaryToken): Promise<ChangeResult> {
   const { kind } = input;
+  const execution = currentExecution();
+  const { clusters } = execution;
   const { heartbeatAgeMs } = clusters.deployment(input.deployment).limits;
-  const { access, on } = await identified(acting);
-  return changed(acting, access, {
+  const { access, on } = await identified(input);
+  return changed(input, access, {
     until: hasForgotten,
     needed: `${input.cluster} knows no ${kindName(kind)} primary`,
     role: 'secondary',
@@ -96,12 +99,12 @@ export async function forgetPrimary(acting: ActingOnSecondary): Promise<ChangeRe
         throw refused(input.cluster, `${input.cluster} is connected to its primary.`, seen, 'not connected', {
           next: 'Revoke it on its primary first: what is connected is in use.',
         });
-      await verified(acting, { operation: `${kind}.secondary.forget-primary`, on });
+      await verified(input, { operation: `${kind}.secondary.forget-primary`, on });
       return async () => {
         const { client } = access;
         if (kind === 'performance')
           return client.performance.secondary.updatePrimary({ token: '' }, await withCredential(access, execution));
-        const drOperationToken = await operationToken(acting, access, on.clusterId, 'dr.update-primary');
+        const drOperationToken = await operationToken(input, access, on.clusterId, 'dr.update-primary');
         return client.dr.secondary.updatePrimary({ drOperationToken, token: '' }, inBody(execution));
       };
     },
@@ -109,17 +112,17 @@ export async function forgetPrimary(acting: ActingOnSecondary): Promise<ChangeRe
 }
 
 /** Ends replication on a primary: refuses where it knows other secondaries than those that were approved to be cut off. */
-export async function disablePrimary(acting: Acting): Promise<ChangeResult> {
-  const { execution, input } = acting;
+export async function disablePrimary(input: EndInput): Promise<ChangeResult> {
   const { kind } = input;
-  const { access, on } = await identified(acting);
-  return changed(acting, access, {
+  const execution = currentExecution();
+  const { access, on } = await identified(input);
+  return changed(input, access, {
     until: ({ mode }) => mode === 'disabled',
     needed: `${kindName(kind)} replication is disabled on ${input.cluster}`,
     role: 'primary',
     act: async (seen) => {
       const detail = cutOffDetail(seen.knownSecondaries ?? []);
-      await verified(acting, { operation: `${kind}.primary.disable`, on, detail });
+      await verified(input, { operation: `${kind}.primary.disable`, on, detail });
       return async () => access.client[kind].primary.disable(await withCredential(access, execution));
     },
   });
@@ -129,20 +132,21 @@ export async function disablePrimary(acting: Acting): Promise<ChangeResult> {
  * Ends replication on a secondary. One that is connected is refused where only a disconnected one was approved: it is in
  * use, and comes back only by being wiped.
  */
-export async function disableSecondary(acting: ActingOnSecondary): Promise<ChangeResult> {
-  const { clusters, execution, input } = acting;
+export async function disableSecondary(input: EndInput & SecondaryToken): Promise<ChangeResult> {
   const { kind } = input;
+  const execution = currentExecution();
+  const { clusters } = execution;
   const { heartbeatAgeMs } = clusters.deployment(input.deployment).limits;
-  const { access, on } = await identified(acting);
-  return changed(acting, access, {
+  const { access, on } = await identified(input);
+  return changed(input, access, {
     until: ({ mode }) => mode === 'disabled',
     needed: `${kindName(kind)} replication is disabled on ${input.cluster}`,
     role: 'secondary',
     act: async (seen) => {
       const operation = `${kind}.secondary.disable` as const;
-      const { operations } = await verified(acting, { operation, on, detail: CONNECTION.none });
+      const { operations } = await verified(input, { operation, on, detail: CONNECTION.none });
       const also = operations.some((each) => each.operation === operation && each.detail === CONNECTION.any);
-      if (also) await verified(acting, { operation, on, detail: CONNECTION.any });
+      if (also) await verified(input, { operation, on, detail: CONNECTION.any });
       else if (isAlive(seen, heartbeatAgeMs))
         // Right after a revocation it may show its connection for a moment.
         throw refused(input.cluster, `${input.cluster} is connected to its primary.`, seen, 'not connected', {
@@ -153,7 +157,7 @@ export async function disableSecondary(acting: ActingOnSecondary): Promise<Chang
         const { client } = access;
         if (kind === 'performance')
           return client.performance.secondary.disable({}, await withCredential(access, execution));
-        const drOperationToken = await operationToken(acting, access, on.clusterId, 'dr.disable');
+        const drOperationToken = await operationToken(input, access, on.clusterId, 'dr.disable');
         return client.dr.secondary.disable({ drOperationToken }, inBody(execution));
       };
     },
@@ -162,7 +166,7 @@ export async function disableSecondary(acting: ActingOnSecondary): Promise<Chang
 
 /** Read, act, confirm for one role change; what `act` looks at last leaves no doubt where it fails. */
 async function changed(
-  { clusters, execution, input }: Acting,
+  input: EndInput,
   access: ClusterAccess,
   asked: {
     readonly until: (state: ReplicationObservation) => boolean;
@@ -172,7 +176,8 @@ async function changed(
     readonly act: (seen: ReplicationObservation) => Promise<() => Promise<unknown>>;
   },
 ): Promise<ChangeResult> {
-  const { signal } = execution;
+  const execution = currentExecution();
+  const { clusters, signal } = execution;
   const { kind } = input;
   let seen: ReplicationObservation | undefined;
   const { outcome, state, calledAt, calls } = await readActConfirm(execution, {
@@ -209,13 +214,9 @@ async function changed(
 }
 
 /** Of a DR secondary, for exactly this use. */
-function operationToken(
-  { dependencies, execution, input }: ActingOnSecondary,
-  access: ClusterAccess,
-  clusterId: string,
-  use: TokenUse,
-) {
-  return openOperationToken(dependencies, execution.run, access, clusterId, input.token, use);
+function operationToken({ token }: SecondaryToken, access: ClusterAccess, clusterId: string, use: TokenUse) {
+  const execution = currentExecution();
+  return openOperationToken(execution, execution.run, access, clusterId, token, use);
 }
 
 /** Options of a call whose token is in its body. */
@@ -223,7 +224,9 @@ function inBody({ signal }: Execution) {
   return { signal, timeoutMs: CHANGE_TIMEOUT_MS };
 }
 
-async function identified({ clusters, execution, input }: Acting) {
+async function identified(input: EndInput) {
+  const execution = currentExecution();
+  const { clusters } = execution;
   const access = clusters.of(input.deployment, input.cluster);
   const { demoteMs } = clusters.deployment(input.deployment).limits;
   const clusterId = await awaitClusterId(access, execution, Math.min(ANSWER_BUDGET_MS, demoteMs));
@@ -231,10 +234,11 @@ async function identified({ clusters, execution, input }: Acting) {
 }
 
 function verified(
-  { dependencies, execution, input }: Acting,
+  { deployment, authority }: EndInput,
   doing: AllowedOperation & { readonly operation: GatedOperation },
 ): Promise<RunbookPlan> {
-  return verifyBeginning(dependencies.inventory, execution.run, input.deployment, input.authority, doing);
+  const { inventory, run } = currentExecution();
+  return verifyBeginning(inventory, run, deployment, authority, doing);
 }
 
 /** The secondary that is about to be revoked must have the id that is revoked. */

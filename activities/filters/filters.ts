@@ -1,4 +1,8 @@
 import type {
+  FilterChangeResult,
+  OnCluster,
+  Authority,
+  OnDeployment,
   FilterActivities,
   FilterRoute,
   FilterState,
@@ -10,24 +14,27 @@ import type { Precondition } from '../../src/contracts/plan';
 import type { FilterReconciliationInput } from '../../src/contracts/runbook-inputs';
 import { findCluster, findDeployment } from '../../src/inventory';
 import type { Deployment } from '../../src/inventory';
-import type { ActivityDependencies } from '../dependencies';
-import type { Clusters } from '../clusters';
-import { execute, executeChange } from '../execution';
-import { demandApproval } from '../joining/filter-authority';
-import { canonicalPaths } from './filter-difference';
-import { changesOf, filterPlan } from '../plans/filter-plan';
-import { describeReplication } from '../observe';
-import { beforeOf, describeFilter, readFiltersOf } from './paths-filters';
-import { credentialMay } from '../roles/permissions';
 import { gateFacts, observeDeployment, siteFacts } from '../approvals/planning';
-import { CHANGE_TIMEOUT_MS, beforeSending, readActConfirm } from '../read-act-confirm';
 import { check } from '../checks/switchover-rule';
+import type { Clusters } from '../clusters';
+import type { ActivityDependencies } from '../dependencies';
+import { currentExecution, execute } from '../execution';
+import { demandApproval } from '../joining/filter-authority';
+import { describeReplication } from '../observe';
+import { changesOf, filterPlan } from '../plans/filter-plan';
+import { CHANGE_TIMEOUT_MS, beforeSending, readActConfirm } from '../read-act-confirm';
+import { credentialMay } from '../roles/permissions';
+import { canonicalPaths } from './filter-difference';
+import { beforeOf, describeFilter, readFiltersOf } from './paths-filters';
 
 const FILTER_BUDGET_MS = 30_000;
 const FILTER_PATH = 'sys/replication/performance/primary/paths-filter';
+/* Paths filters of a performance primary become what is wanted (interface 4.2: `paths-filter`; facts 6). */
 
-/** Paths filters of a performance primary become what is wanted (interface 4.2: `paths-filter`; facts 6). */
-export function createFilterActivities(dependencies: ActivityDependencies, clusters: Clusters): FilterActivities {
+export function createFilterActivities(
+  dependencies: ActivityDependencies,
+  clusters: Clusters,
+): Pick<FilterActivities, 'assessFilterReconciliation'> {
   const { inventory } = dependencies;
   return {
     assessFilterReconciliation: execute(async ({ input }, { signal }) => {
@@ -81,47 +88,56 @@ export function createFilterActivities(dependencies: ActivityDependencies, clust
         plan: filterPlan(input, primary, looked, route),
       };
     }),
+  };
+}
 
-    deletePathsFilter: executeChange(async (input, execution) => {
-      const { deployment, cluster, id } = input;
-      const { signal } = execution;
-      const access = clusters.of(deployment, cluster);
-      const token = await access.credential();
-      const filters = access.client.performance.primary.pathsFilter;
-      let before: PathsFilterFacts | undefined;
-      const { outcome, calledAt, calls } = await readActConfirm(execution, {
-        read: () => filters.read(id, { token, signal }),
-        until: (found) => found === undefined,
-        budgetMs: FILTER_BUDGET_MS,
-        describe: describeFilter,
-        needed: `under ${id}: no paths filter`,
-        cluster,
-        allow: (found) => {
-          before = found;
-        },
-        act: async () => {
-          await beforeSending(() => demandApproval(dependencies, clusters, execution, input, before ?? 'none', 'none'));
-          execution.throwIfCancelled();
-          return filters.delete(id, { token, signal, timeoutMs: CHANGE_TIMEOUT_MS });
-        },
-      });
-      return {
-        outcome,
-        observed: 'no paths filter',
-        calledAt,
-        confirmedAt: Date.now(),
-        calls,
-        ...beforeOf(calls, before),
-      };
-    }),
+/** Deletes a filter: the secondary gets everything. Demands the approval of gate `filter`. */
+export async function deletePathsFilter(
+  input: OnCluster & { readonly id: string; readonly secondary: string; readonly authority: Authority },
+): Promise<FilterChangeResult> {
+  const execution = currentExecution();
+  const { clusters, signal } = execution;
+  const { deployment, cluster, id } = input;
+  const access = clusters.of(deployment, cluster);
+  const token = await access.credential();
+  const filters = access.client.performance.primary.pathsFilter;
+  let before: PathsFilterFacts | undefined;
+  const { outcome, calledAt, calls } = await readActConfirm(execution, {
+    read: () => filters.read(id, { token, signal }),
+    until: (found) => found === undefined,
+    budgetMs: FILTER_BUDGET_MS,
+    describe: describeFilter,
+    needed: `under ${id}: no paths filter`,
+    cluster,
+    allow: (found) => {
+      before = found;
+    },
+    act: async () => {
+      await beforeSending(() => demandApproval(execution, clusters, execution, input, before ?? 'none', 'none'));
+      execution.throwIfCancelled();
+      return filters.delete(id, { token, signal, timeoutMs: CHANGE_TIMEOUT_MS });
+    },
+  });
+  return {
+    outcome,
+    observed: 'no paths filter',
+    calledAt,
+    confirmedAt: Date.now(),
+    calls,
+    ...beforeOf(calls, before),
+  };
+}
 
-    readPathsFilters: execute(async ({ deployment, primary, secondaries }, { signal }) => ({
-      secondaries: await Promise.all(
-        secondaries.map((each) =>
-          readFiltersOf(clusters.of(deployment, primary), clusters.of(deployment, each), signal),
-        ),
-      ),
-    })),
+/** The filters of these secondaries as they are. */
+export async function readPathsFilters(
+  input: OnDeployment & { readonly primary: string; readonly secondaries: readonly string[] },
+): Promise<{ readonly secondaries: readonly SecondaryFilters[] }> {
+  const { deployment, primary, secondaries } = input;
+  const { clusters, signal } = currentExecution();
+  return {
+    secondaries: await Promise.all(
+      secondaries.map((each) => readFiltersOf(clusters.of(deployment, primary), clusters.of(deployment, each), signal)),
+    ),
   };
 }
 

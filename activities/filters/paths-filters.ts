@@ -1,8 +1,8 @@
 import type { FilterState, PathsFilterFacts, SecondaryFilters } from '../../src/contracts/activities';
 import type { ClusterAccess } from '../clusters';
-import { canonicalPaths } from './filter-difference';
 import { readActive } from '../observe';
 import { readClusterId } from '../tokens/operation-token';
+import { canonicalPaths } from './filter-difference';
 
 /** Equal for filters that mean the same; also what a plan allows, as the `detail` of the operation. */
 export function describeFilter(filter: PathsFilterFacts | 'none' | undefined): string {

@@ -1,13 +1,13 @@
-import type { DynamicFilter } from '../../src/vault';
 import type { ExpectedFilter, KnownFilter, PathsFilterFacts } from '../../src/contracts/activities';
 import type { Precondition } from '../../src/contracts/plan';
 import { RunbookError, isRunbookError } from '../../src/errors';
 import type { WantedFilter } from '../../src/inventory';
-import type { ClusterAccess } from '../clusters';
-import { canonicalPaths } from './filter-difference';
-import { readClusterId } from '../tokens/operation-token';
-import { describeFilter, readFiltersOf, readPerformance } from './paths-filters';
+import type { DynamicFilter } from '../../src/vault';
 import { check } from '../checks/switchover-rule';
+import type { ClusterAccess } from '../clusters';
+import { readClusterId } from '../tokens/operation-token';
+import { canonicalPaths } from './filter-difference';
+import { describeFilter, readFiltersOf, readPerformance } from './paths-filters';
 
 /** The filter that a secondary must keep, and what stands against knowing it. */
 interface FilterFinding {

@@ -1,6 +1,36 @@
-import type { MerkleReport, MerkleSubtree } from '../../src/vault';
-import type { MerkleCheckResult, SubtreeDamage } from '../../src/contracts/activities';
 import type { Finding } from '../../src/contracts/run-facts';
+import type { MerkleReport, MerkleSubtree } from '../../src/vault';
+
+/** `not-available`: this version of the service has no check, which says nothing of the tree. */
+export type MerkleVerdict = 'sound' | 'corrupted' | 'not-available';
+
+/** What is damaged in one subtree. */
+export interface SubtreeDamage {
+  readonly subtree: string;
+  /** `replicated` or `local`. */
+  readonly treeType?: string;
+  readonly rootCorrupted: boolean;
+  /** How many pages hold damage, and how many of their subpages. */
+  readonly pages: number;
+  readonly subpages: number;
+  /** The first of these pages; a page without subpages is corrupted as a whole. */
+  readonly first: readonly { readonly page: number; readonly subpages: readonly number[] }[];
+}
+
+/** A Merkle check in plain words (interface section 2: Merkle check result). */
+export interface MerkleCheckResult {
+  readonly cluster: string;
+  readonly clusterId: string;
+  readonly verdict: MerkleVerdict;
+  /** One sentence. */
+  readonly text: string;
+  readonly rootCorrupted?: boolean;
+  readonly damage: readonly SubtreeDamage[];
+  readonly checkedAt: number;
+  /** How long the service took, ms. */
+  readonly tookMs: number;
+  readonly findings: readonly Finding[];
+}
 
 /** Pages of one subtree that a result names; the counts are of all. */
 const PAGES_NAMED = 20;

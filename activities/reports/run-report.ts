@@ -1,10 +1,11 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { Context } from '@temporalio/activity';
 import type { Client } from '@temporalio/client';
-import type { RunbookActivities } from '../../src/contracts/activities';
-import { shellLine } from '../../src/contracts/next-commands';
 import { RUNBOOK_NAMES, deploymentWorkflowId, holdsDeploymentLock } from '../../src/contracts/names';
 import type { RunbookName } from '../../src/contracts/names';
+import { shellLine } from '../../src/contracts/next-commands';
+import type { RunbookFindings, Report } from '../../src/contracts/report';
+import type { RunOutcome, RunFact } from '../../src/contracts/run-facts';
 import type { RunStatus } from '../../src/contracts/run-status';
 import type { DrFailoverInput } from '../../src/contracts/runbook-inputs';
 import { QUERIES, SIGNALS } from '../../src/contracts/signals';
@@ -12,24 +13,45 @@ import { said } from '../../src/contracts/words';
 import { RunbookError } from '../../src/errors';
 import { findDeployment } from '../../src/inventory';
 import { reportFromHistory, writeReportFiles } from '../../src/report';
-import type { ActivityDependencies } from '../dependencies';
 import { demandControl } from '../approvals/controls';
-import { execute } from '../execution';
+import { currentExecution } from '../execution';
+
+/** The run that has a Workflow ID. Its type and queue are the words of whoever started it. */
+export interface LockHolder {
+  readonly type: string;
+  readonly runId: string;
+  readonly status: string;
+  readonly taskQueue: string;
+  /** As the server recorded it, or as the client called itself. */
+  readonly startedBy: string;
+  /** What an administrator runs, where no runbook of these workers holds the lock; absent where one does. */
+  readonly terminate?: string;
+  readonly link?: string;
+}
 
 /** The report of the run that this activity belongs to: a pure function of its history, also kept as files. */
-export function createRunReportActivities(
-  dependencies: ActivityDependencies,
-): Pick<RunbookActivities, 'composeReport' | 'describeRun' | 'requestTakeOver'> {
-  const { temporal, inventory } = dependencies;
-  return {
-    composeReport: execute(async (_input, { run }) => {
+export async function composeReport(_input: {
+    readonly outcome: RunOutcome;
+    readonly leftToDo: readonly string[];
+    readonly result?: RunbookFindings;
+    /** All facts that no earlier activity carried. */
+    readonly facts: readonly RunFact[];
+  }): Promise<{ readonly report: Report; readonly files: readonly string[] }> {
+const { reportDirectory, run, temporal } = currentExecution();
       const history = await temporal.workflow.getHandle(run.wid, run.rid).fetchHistory();
       const report = reportFromHistory(history, { namespace: run.ns, workflowId: run.wid, runId: run.rid });
-      const files = await writeReportFiles(report, dependencies.reportDirectory);
+      const files = await writeReportFiles(report, reportDirectory);
       return { report, files };
-    }),
+}
 
-    requestTakeOver: execute(async ({ workflowId, runId, input }, { run }) => {
+/** Tells the run that holds the lock to become this failover, and waits a moment for its word that it does. */
+export async function requestTakeOver(asked: {
+    readonly workflowId: string;
+    readonly runId: string;
+    readonly input: DrFailoverInput;
+  }): Promise<void> {
+const { workflowId, runId, input } = asked;
+const { inventory, run, temporal } = currentExecution();
       const { deployment, takeOverDocument } = input;
       const { laboratory } = findDeployment(inventory, deployment);
       // The run verifies it again. Here it is refused where people see it: in the failover that asks.
@@ -40,9 +62,10 @@ export function createRunReportActivities(
         });
       else if (!laboratory) throw noDocument(input);
       await takeOver(temporal, workflowId, runId, input);
-    }),
+}
 
-    describeRun: execute(async ({ workflowId }, { run }) => {
+export async function describeRun({ workflowId }: { readonly workflowId: string }): Promise<LockHolder> {
+const { inventory, run, temporal } = currentExecution();
       const description = await temporal.workflow.getHandle(workflowId).describe();
       const { type, runId, taskQueue, status, memo } = description;
       const { uiAddress } = inventory.temporal;
@@ -62,9 +85,8 @@ export function createRunReportActivities(
           uiAddress &&
           `${uiAddress.replace(/\/$/, '')}/namespaces/${run.ns}/workflows/${encodeURIComponent(workflowId)}/${runId}`,
       };
-    }),
-  };
 }
+
 
 /** Whether the runbook is one that takes this lock: another one under its ID holds it and serves nobody. */
 function lockedAlike(name: RunbookName, workflowId: string): boolean {

@@ -1,4 +1,4 @@
-import type { MarkerResult } from '../../src/contracts/activities';
+import type { MarkerResult } from '../../activities/evidence/data-evidence';
 import { COMPARE_STEP } from '../../src/contracts/names';
 import type { GateName } from '../../src/contracts/plan';
 import type { ReplicationKind } from '../../src/contracts/runbook-inputs';

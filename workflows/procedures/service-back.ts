@@ -1,4 +1,4 @@
-import type { MarkerResult } from '../../src/contracts/activities';
+import type { MarkerResult } from '../../activities/evidence/data-evidence';
 import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
 import type { Run } from '../engine/run';
 

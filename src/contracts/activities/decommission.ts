@@ -1,11 +1,5 @@
-import type {
-  ReplicationKind,
-  ReplicationTeardownInput,
-  SecondaryDecommissionInput,
-  TokenSource,
-} from '../runbook-inputs';
-import type { OfKind, OnCluster, OnDeployment, SecondaryToken } from './inputs';
-import type { Assessment, Authority, ChangeResult } from './results';
+import type { ReplicationTeardownInput, SecondaryDecommissionInput, TokenSource } from '../runbook-inputs';
+import type { Assessment } from './results';
 
 /** What `secondaryDecommission` follows. */
 export interface DecommissionRoute {
@@ -42,17 +36,6 @@ export interface TeardownRoute {
   readonly knownBy?: { readonly primary: string; readonly id: string };
 }
 
-interface Approved extends OnCluster, OfKind {
-  readonly authority: Authority;
-}
-
-interface Revocation extends Approved {
-  /** `cluster` is the primary, `id` what it knows the secondary by. */
-  readonly id: string;
-  /** The cluster of the inventory that has this id and answers. */
-  readonly secondary?: string;
-}
-
 /**
  * Secondaries are revoked, and replication ends (interface 4.1, 4.2; facts 2.4, 2.6, 2.10, 8.7). Every change but the
  * waits demands the approval of its gate and looks at the role itself right before it acts.
@@ -66,23 +49,4 @@ export interface DecommissionActivities {
     readonly input: ReplicationTeardownInput;
     readonly ownFingerprint?: string;
   }): Promise<Assessment<TeardownRoute>>;
-
-  /** Of kind `dr` it refuses the only connected secondary unless the approved plan says that it is acknowledged. */
-  revokeSecondary(input: Revocation): Promise<ChangeResult>;
-  /** Waits until the primary sees no peer with this id and, where it is given, the secondary sees no primary. */
-  awaitSecondaryGone(
-    input: OnCluster & { readonly kind: ReplicationKind; readonly id: string; readonly secondary?: string },
-  ): Promise<{ readonly observed: string }>;
-
-  /** Stays a secondary without any primary (`update-primary` with a blank token). Refuses one that is connected. */
-  forgetPrimary(input: Approved & SecondaryToken): Promise<ChangeResult>;
-
-  /** Refuses where the primary knows other secondaries than those that were approved to be cut off. */
-  disablePrimary(input: Approved): Promise<ChangeResult>;
-  /** Refuses one that is connected where only a disconnected one was approved. */
-  disableSecondary(input: Approved & SecondaryToken): Promise<ChangeResult>;
-  /** Waits until every node says that this kind of replication is disabled. */
-  awaitReplicationDisabled(
-    input: OnDeployment & { readonly cluster: string; readonly kind: ReplicationKind },
-  ): Promise<{ readonly observed: string }>;
 }

@@ -1,6 +1,5 @@
 import type { FilterReconciliationInput } from '../runbook-inputs';
-import type { OnCluster, OnDeployment } from './inputs';
-import type { Assessment, Authority, ChangeResult, PathsFilterFacts } from './results';
+import type { Assessment, PathsFilterFacts, ChangeResult } from './results';
 
 /** The paths filter of a performance secondary; `none` where it gets everything. */
 export type FilterState = PathsFilterFacts | 'none';
@@ -52,12 +51,4 @@ export interface FilterChangeResult extends ChangeResult {
 export interface FilterActivities {
   /** Reads every filter of the primary, and says what each change would newly send and what it would delete. */
   assessFilterReconciliation(input: { readonly input: FilterReconciliationInput }): Promise<Assessment<FilterRoute>>;
-  /** Deletes a filter: the secondary gets everything. Demands the approval of gate `filter`. */
-  deletePathsFilter(
-    input: OnCluster & { readonly id: string; readonly secondary: string; readonly authority: Authority },
-  ): Promise<FilterChangeResult>;
-  /** The filters of these secondaries as they are. */
-  readPathsFilters(
-    input: OnDeployment & { readonly primary: string; readonly secondaries: readonly string[] },
-  ): Promise<{ readonly secondaries: readonly SecondaryFilters[] }>;
 }

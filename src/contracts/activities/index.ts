@@ -1,14 +1,13 @@
 import type { CeremonyHandle, CeremonyTarget, Envelope, EnvelopeVerdict, OperationTokenReference } from '../ceremony';
 import type { ClusterObservation, WalIndex } from '../observations';
 import type { Precondition } from '../plan';
-import type { Report, RunbookFindings } from '../report';
-import type { Finding, RunFact, RunOutcome } from '../run-facts';
-import type { DrFailoverInput, DrSwitchoverInput, ReplicationKind, TokenUse } from '../runbook-inputs';
+import type { Finding } from '../run-facts';
+import type { DrSwitchoverInput, TokenUse } from '../runbook-inputs';
 import type { Sealed } from '../sealed';
 import type { BatchTokenActivities } from './batch-tokens';
 import type { DecommissionActivities } from './decommission';
 import type { FailoverActivities } from './failover';
-import type { ExpectedFilter, FilterActivities, FilterChangeResult } from './filters';
+import type { FilterChangeResult, ExpectedFilter, FilterActivities } from './filters';
 import type { ForeignAttemptActivities } from './foreign-attempts';
 import type { BetweenClusters, OfKind, OnCluster, SecondaryToken } from './inputs';
 import type { OnboardingActivities } from './onboarding';
@@ -21,14 +20,10 @@ import type {
   ActivationTokenResult,
   Assessment,
   Authority,
-  CatchUpResult,
   ChangeResult,
   DemoteResult,
-  LossEvidence,
-  MarkerResult,
   PathsFilterFacts,
   PathsFilterResult,
-  ServiceReadyResult,
   SiteFacts,
   StreamingResult,
   SwitchoverRoute,
@@ -86,19 +81,6 @@ export interface RunbookActivities
     BatchTokenActivities,
     RosterActivities {}
 
-/** The run that has a Workflow ID. Its type and queue are the words of whoever started it. */
-export interface LockHolder {
-  readonly type: string;
-  readonly runId: string;
-  readonly status: string;
-  readonly taskQueue: string;
-  /** As the server recorded it, or as the client called itself. */
-  readonly startedBy: string;
-  /** What an administrator runs, where no runbook of these workers holds the lock; absent where one does. */
-  readonly terminate?: string;
-  readonly link?: string;
-}
-
 /** A cluster whose role changes, and the one on the other side: never are both primary. */
 export interface RoleChange extends OnCluster, OfKind {
   readonly otherCluster: string;
@@ -145,13 +127,6 @@ export interface SwitchoverActivities {
     readonly preconditions: readonly Precondition[];
     readonly site: SiteFacts;
   }>;
-  /** Tells the run that holds the lock to become this failover, and waits a moment for its word that it does. */
-  requestTakeOver(input: {
-    readonly workflowId: string;
-    readonly runId: string;
-    readonly input: DrFailoverInput;
-  }): Promise<void>;
-  describeRun(input: { readonly workflowId: string }): Promise<LockHolder>;
 
   // People
   /** While no ceremony is under way: everything is refused, and a key share in plain text is still noticed. */
@@ -245,26 +220,11 @@ export interface SwitchoverActivities {
   // Hooks of the inventory
 
   // Switchover
-  /** `kind`: whose WAL index is told and waited for; `dr` where none is given. */
-  writeMarker(input: OnCluster & { readonly kind?: ReplicationKind }): Promise<MarkerResult>;
-  awaitCatchUp(
-    input: BetweenClusters & {
-      readonly wal: WalIndex;
-      readonly kind?: ReplicationKind;
-    },
-  ): Promise<CatchUpResult>;
   /**
    * Makes a primary an unconnected secondary (interface 4.1, 4.2). Right before the call the other cluster must be a live
    * secondary that has every write up to `reached`; of a `former` primary, it must serve as the primary.
    */
   demotePrimary(input: RoleChange & { readonly former?: boolean; readonly reached?: WalIndex }): Promise<DemoteResult>;
-  compareAfterDemotion(input: {
-    readonly deployment: string;
-    readonly oldPrimary: string;
-    readonly newPrimary: string;
-    readonly walBefore?: WalIndex;
-    readonly kind?: ReplicationKind;
-  }): Promise<LossEvidence>;
   /**
    * Makes a secondary the primary (interface 4.1, 4.2). `planned`: the other cluster must be proven to be none; else the
    * signs that it is gone are looked for again. `forced`: the service's own safety checks are left out, and what is not
@@ -273,15 +233,6 @@ export interface SwitchoverActivities {
   promoteSecondary(
     input: RoleChange & SecondaryToken & { readonly mode: 'planned' | 'unplanned' | 'forced' },
   ): Promise<ChangeResult>;
-  awaitServiceReady(
-    input: OnCluster &
-      OfKind & {
-        /** Its value is looked for at the path that the inventory names. */
-        readonly marker?: MarkerResult;
-        /** Of kind `dr`: the cluster of the same DR set whose credential, from before the change, is used; else its own. */
-        readonly credentialOf?: string;
-      },
-  ): Promise<ServiceReadyResult>;
 
   // Re-protection and onboarding
   issueActivationToken(input: IssueActivationToken): Promise<ActivationTokenResult>;
@@ -332,11 +283,4 @@ export interface SwitchoverActivities {
   ): Promise<{ readonly equal: boolean; readonly observed: string }>;
 
   // Report
-  composeReport(input: {
-    readonly outcome: RunOutcome;
-    readonly leftToDo: readonly string[];
-    readonly result?: RunbookFindings;
-    /** All facts that no earlier activity carried. */
-    readonly facts: readonly RunFact[];
-  }): Promise<{ readonly report: Report; readonly files: readonly string[] }>;
 }

@@ -1,6 +1,5 @@
-import type { ClusterObservation } from '../observations';
 import type { NotificationFacts } from '../notifications';
-import type { WalIndex } from '../observations';
+import type { ClusterObservation, WalIndex } from '../observations';
 import type { GateName, PlanDocument, Precondition } from '../plan';
 import type { Finding } from '../run-facts';
 import type { TokenSource } from '../runbook-inputs';
@@ -79,51 +78,9 @@ export interface SwitchoverRoute {
   };
 }
 
-export interface MarkerResult {
-  /** Path of the marker in the key-value engine. */
-  readonly path: string;
-  /** The value written: random, not a secret. */
-  readonly value: string;
-  /** W: the primary's `last_dr_wal` read after the write. */
-  readonly wal: WalIndex;
-  readonly at: number;
-}
-
-export interface CatchUpResult {
-  readonly target: WalIndex;
-  readonly reached: WalIndex;
-  readonly samples: number;
-  readonly heartbeatAgeMs?: number;
-  /** The primary's `last_dr_wal` when the secondary had reached the target. */
-  readonly primaryWal?: WalIndex;
-  readonly at: number;
-}
-
 export interface DemoteResult extends ChangeResult {
   /** The primary's `last_dr_wal` read right before the call. */
   readonly walBefore?: WalIndex;
-}
-
-/** `none` is proven by equal Merkle roots; `bounded` says by how much at most, as far as it could be read. */
-export interface LossEvidence {
-  readonly loss: 'none' | 'bounded';
-  readonly oldPrimaryRoot?: string;
-  readonly newPrimaryRoot?: string;
-  /** WAL entries of the old primary that the new one was not seen to have reached. */
-  readonly boundWalEntries?: string;
-  readonly why: string;
-}
-
-export interface ServiceReadyResult {
-  readonly primaryAt: number;
-  /** The same node was active on several reads. */
-  readonly stableActiveNode: string;
-  /** The marker was read with a token from before the switchover. */
-  readonly markerReadAt?: number;
-  readonly writtenAt: number;
-  /** Service ready: all of the above. */
-  readonly readyAt: number;
-  readonly findings?: readonly Finding[];
 }
 
 export interface ProbeResult {
