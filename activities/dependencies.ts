@@ -2,6 +2,7 @@ import type { Client } from '@temporalio/client';
 import type { Logger } from 'pino';
 import type { Inventory } from '../src/inventory';
 import type { KeyRecords, SealKeyring, SigningKey } from '../src/keys';
+import type { Records } from './record';
 
 /** What the worker gives the activities. Nothing of it passes through Temporal. */
 export interface ActivityDependencies {
@@ -15,8 +16,8 @@ export interface ActivityDependencies {
   readonly temporal: Client;
   /** Where finished reports are written. */
   readonly reportDirectory: string;
-  /** Where the ledger of generated tokens lives: it outlives runs. */
-  readonly ledgerDirectory: string;
+  /** What outlives runs, of each deployment. */
+  readonly records: Records;
   readonly searchAttributesRegistered: boolean;
   /** `host:port` of the Temporal server, where the worker connected itself. */
   readonly temporalAddress?: string | undefined;

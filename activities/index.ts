@@ -35,7 +35,8 @@ import { createTokenActivities } from './tokens/tokens';
 
 export type { ActivityDependencies } from './dependencies';
 export { interceptActivities } from './execution';
-export { sweepLedger } from './ceremony/alarms';
+export { Records } from './record';
+export { sweepLedger, tellRecordAlarm } from './ceremony/alarms';
 
 /** Activities as plain functions. The others are made by their factories, until they are plain too. */
 const activities = {

@@ -1,6 +1,7 @@
 import { ApplicationFailure, workflowInfo } from '@temporalio/workflow';
 import { RUNBOOK_NAMES } from '../src/contracts/names';
 
+export { record } from './record';
 export { drSwitchover } from './runbooks/dr-switchover';
 export { operationTokenCeremony } from './runbooks/operation-token-ceremony';
 export { walSampler } from './runbooks/wal-sampler';

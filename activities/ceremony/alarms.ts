@@ -1,6 +1,9 @@
+import { randomUUID } from 'node:crypto';
 import { WorkflowNotFoundError } from '@temporalio/client';
+import { recordWorkflowId } from '../../src/contracts/record';
 import type { Finding } from '../../src/contracts/run-facts';
 import { findDeployment } from '../../src/inventory';
+import type { RunContext } from '../../src/keys';
 import type { ActivityDependencies } from '../dependencies';
 import { messageOf } from '../notifications/notification-texts';
 import { tellTargets } from '../notifications/tell-targets';
@@ -14,14 +17,16 @@ const DEADLINE_MS = 5_000;
 /** What telling needs. */
 type Tellers = Pick<ActivityDependencies, 'inventory' | 'log'>;
 
-/** The ledger of this worker. Each orphan that is noted in it is told at once, whatever the run knows or says. */
-export function ledgerOf(dependencies: Tellers & Pick<ActivityDependencies, 'ledgerDirectory'>): TokenLedger {
-  return new TokenLedger(dependencies.ledgerDirectory, (entry) => tellAlarm(dependencies, entry, alarmOf(entry)));
+type AlarmSubject = RunContext & { readonly id: string; readonly deployment: string; readonly cluster?: string };
+
+/** The tokens of the records. Each orphan that is noted is told at once, whatever the run knows or says. */
+export function ledgerOf(dependencies: Tellers & Pick<ActivityDependencies, 'records'>): TokenLedger {
+  return new TokenLedger(dependencies.records, (entry) => tellAlarm(dependencies, entry, alarmOf(entry)));
 }
 
 /** In the log before it returns, and to the targets of the inventory that want critical findings, which is not waited for. */
-function tellAlarm({ inventory, log }: Tellers, entry: LedgerEntry, { code, text, next = '' }: Finding): void {
-  const { id, deployment, cluster, ns, wid, rid } = entry;
+function tellAlarm({ inventory, log }: Tellers, about: AlarmSubject, { code, text, next = '' }: Finding): void {
+  const { id, deployment, cluster, ns, wid, rid } = about;
   log.error({ deployment, cluster, workflowId: wid, runId: rid, code }, `${text} ${next}`);
   try {
     const notification = {
@@ -38,18 +43,21 @@ function tellAlarm({ inventory, log }: Tellers, entry: LedgerEntry, { code, text
   }
 }
 
+/** As {@link tellAlarm}, of the record itself. */
+export function tellRecordAlarm(tellers: Tellers, ns: string, deployment: string, finding: Finding): void {
+  tellAlarm(tellers, { ns, wid: recordWorkflowId(deployment), rid: '', id: randomUUID(), deployment }, finding);
+}
+
 /**
  * Tells what no worker told yet: orphans of a worker that died before it could, and root tokens whose run ended without
  * handing them on. Removes those that the recorded result of their run has.
  */
 export async function sweepLedger(
-  dependencies: Tellers & Pick<ActivityDependencies, 'temporal' | 'ledgerDirectory'>,
-  namespace: string,
+  dependencies: Tellers & Pick<ActivityDependencies, 'temporal' | 'records'>,
+  deployment: string,
 ): Promise<void> {
   const ledger = ledgerOf(dependencies);
-  for (const entry of await ledger.all()) {
-    // The runs of another namespace are not ours to judge.
-    if (entry.ns !== namespace) continue;
+  for (const entry of await ledger.all(deployment)) {
     const told = { ...entry, toldAt: new Date().toISOString() };
     if (entry.state === 'orphan' && entry.toldAt === undefined) {
       if (await ledger.settle(entry, told)) tellAlarm(dependencies, entry, alarmOf(entry));
@@ -63,13 +71,14 @@ export async function sweepLedger(
   }
 }
 
-/** The open entries of the ledger, without the root tokens that the recorded result of their run has. */
+/** The open entries of a deployment, without the root tokens that the recorded result of their run has. */
 export async function openEntries(
   { temporal }: Pick<ActivityDependencies, 'temporal'>,
   ledger: TokenLedger,
+  deployment: string,
 ): Promise<LedgerEntry[]> {
   const open: LedgerEntry[] = [];
-  for (const entry of await ledger.open()) {
+  for (const entry of await ledger.open(deployment)) {
     const handedOn = entry.encoded !== undefined && (await isHandedOn({ temporal }, entry).catch(() => false));
     if (handedOn !== true) open.push(entry);
   }

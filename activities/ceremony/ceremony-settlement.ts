@@ -13,6 +13,7 @@ import type { LedgerEntry, TokenLedger } from './token-ledger';
 
 /** The ceremony whose run has come to its end. */
 interface EndedCeremony {
+  readonly deployment: string;
   readonly cid: string;
   /** Texts of the alarms that the run knows. */
   readonly told: readonly string[];
@@ -37,10 +38,10 @@ export async function settleCeremony(
   ledger: TokenLedger,
   clusters: Clusters,
   execution: Execution,
-  { cid, told, inHand }: EndedCeremony,
+  { deployment, cid, told, inHand }: EndedCeremony,
 ): Promise<SettledCeremony> {
   const { run } = execution;
-  const mine = (await ledger.all()).filter((entry) => isOfRun(entry, run) && entry.cid === cid);
+  const mine = (await ledger.all(deployment)).filter((entry) => isOfRun(entry, run) && entry.cid === cid);
   const findings: Finding[] = untold(mine, told).map(alarmOf);
   const tell = (finding: Finding): void => {
     if (!told.includes(finding.text)) findings.push(finding);

@@ -245,13 +245,13 @@ export function createCeremonyActivities(dependencies: ActivityDependencies, clu
       return { token: sealed, ...rest, findings: [...findings, ...inLedger] };
     }),
 
-    destroyCeremonyKeys: executeChange(async ({ ceremony, told = [], inHand = [] }, execution) => {
+    destroyCeremonyKeys: executeChange(async ({ deployment, ceremony, told = [], inHand = [] }, execution) => {
       const { cid } = ceremony;
       const records = await keyRecords.ofRun(execution.run);
       const mine = records.filter((record) => record.cid === cid);
       for (const record of mine) await keyRecords.destroy(record);
       const destroyed = mine.length > 0;
-      const ended = { cid, told, inHand };
+      const ended = { deployment, cid, told, inHand };
       const settling = settleCeremony(ledger, clusters, execution, ended);
       const { findings, bursts } = await settling.catch((error: unknown): SettledCeremony => {
         if (!isRunbookError(error) || isForNextAttempt(execution, error)) throw error;
@@ -267,9 +267,9 @@ export function createCeremonyActivities(dependencies: ActivityDependencies, clu
       };
     }),
 
-    settleCeremony: executeChange(async ({ ceremony, told = [], inHand = [] }, execution) => {
+    settleCeremony: executeChange(async ({ deployment, ceremony, told = [], inHand = [] }, execution) => {
       const { cid } = ceremony;
-      return settleCeremony(ledger, clusters, execution, { cid, told, inHand });
+      return settleCeremony(ledger, clusters, execution, { deployment, cid, told, inHand });
     }),
   };
 }

@@ -74,7 +74,7 @@ export class GenerationRecord implements BurstNotes {
     subject: GenerationSubject,
     told: readonly string[] = [],
   ): Promise<GenerationRecord> {
-    const all = await ledger.all();
+    const all = await ledger.all(subject.deployment);
     const outdated = Date.now() - BEGUN_KEPT_MS;
     for (const entry of all)
       if (entry.state === 'begun' && Date.parse(entry.at) < outdated && !isOfRun(entry, subject.run))
@@ -246,7 +246,7 @@ export async function madeBefore(
   told: readonly string[] = [],
 ): Promise<readonly MadeBefore[]> {
   const state = subject.kind === 'root-token' ? 'handed-over' : 'alive';
-  const mine = ofSubject(await ledger.all(), subject);
+  const mine = ofSubject(await ledger.all(subject.deployment), subject);
   const alarms = untold(mine, told).map(alarmOf);
   return mine
     .flatMap((entry) => {

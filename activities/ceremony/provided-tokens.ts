@@ -43,7 +43,7 @@ export function createProvidedTokenActivities(
   clusters: Clusters,
 ): ProvidedTokenActivities {
   const { signingKey } = dependencies;
-  const ledger = new TokenLedger(dependencies.ledgerDirectory);
+  const ledger = new TokenLedger(dependencies.records);
 
   return {
     takeProvidedTokens: executeChange(async ({ deployment, ceremony, arrived }, execution) => {
@@ -86,7 +86,9 @@ export function createProvidedTokenActivities(
       });
       if (probed.state === 'refused') {
         // Nobody may try to delete what is no operation token of this cluster: it would be called undead for ever.
-        const entry = (await ledger.open()).find(({ sealed }) => token.source === 'sealed' && sealed === token.value);
+        const entry = (await ledger.open(deployment)).find(
+          ({ sealed }) => token.source === 'sealed' && sealed === token.value,
+        );
         if (entry) await ledger.settle(entry, undefined);
       }
       return probed;
@@ -130,7 +132,7 @@ async function takeOne(
   const target = targets.find((each) => each.cluster === cluster);
   if (!target) return verdict('wrong-cluster');
   const { clusterId, uses } = target;
-  const mine = (await ledger.open()).filter((entry) => isOfRun(entry, run) && entry.cluster === cluster);
+  const mine = (await ledger.open(deployment)).filter((entry) => isOfRun(entry, run) && entry.cluster === cluster);
   // An attempt of this activity before this one took it, and its answer was lost; or it came twice.
   const before = mine.find((entry) => entry.provided === envelopeDigest && entry.sealed !== undefined);
   const taken = { ...verdict('accepted'), cluster };

@@ -17,7 +17,7 @@ import { judgeDeclines } from '../approvals/people';
 import { execute, executeChange } from '../execution';
 import { personLookup } from '../approvals/person-lookup';
 import { siteFacts } from '../approvals/planning';
-import { DeclinedRehearsals, RehearsalRecords } from './rehearsal-records';
+import { keepRehearsal, lastRehearsals } from './rehearsal-records';
 import { rosterOfRehearsal } from './rehearsal-roster';
 import { said } from '../../src/contracts/words';
 
@@ -25,15 +25,13 @@ const RUNBOOK = 'ceremonyRehearsal';
 
 /** A rehearsal goes the way of a ceremony up to the burst, and has none. Nothing here has a client of the service. */
 export function createRehearsalActivities(dependencies: ActivityDependencies, clusters: Clusters): RehearsalActivities {
-  const { inventory, keyRecords, signingKey } = dependencies;
+  const { inventory, keyRecords, signingKey, records } = dependencies;
   const person = personLookup(inventory);
-  const successes = new RehearsalRecords(dependencies.ledgerDirectory, dependencies.sealKeyring);
-  const declines = new DeclinedRehearsals(dependencies.ledgerDirectory, dependencies.sealKeyring);
 
   return {
     assessRehearsal: execute(async ({ deployment, holders }) => {
       const roster = rosterOfRehearsal(clusters.deployment(deployment), holders, Date.now());
-      const { last: known } = await successes.of(deployment);
+      const known = await lastRehearsals(records, 'rehearsed', deployment);
       const people = roster.map(({ name, standBy }): RehearsingPerson => {
         const before = known.get(name)?.at;
         const attestation = person(name)?.attestation ?? 'claimed';
@@ -75,7 +73,7 @@ export function createRehearsalActivities(dependencies: ActivityDependencies, cl
       for (const { by, reason = '', at } of judged) {
         if (by === undefined) continue;
         const said = { holder: by.name, how: by.how, at: new Date(at).toISOString(), reason };
-        await declines.keep({ version: 1, deployment, ...said, wid: run.wid, rid: run.rid });
+        await keepRehearsal(records, 'declined', { version: 1, deployment, ...said, wid: run.wid, rid: run.rid });
       }
       return {
         verdicts: judged.map(({ at: _at, ...verdict }) =>
@@ -98,7 +96,7 @@ export function createRehearsalActivities(dependencies: ActivityDependencies, cl
           const { holder, how, kid, tool } = answer;
           const at = new Date(signal.at).toISOString();
           const facts = { deployment, holder, at, how, kid, tool, workers: signingKey.kid };
-          await successes.keep({ version: 1, ...facts, wid: run.wid, rid: run.rid });
+          await keepRehearsal(records, 'rehearsed', { version: 1, ...facts, wid: run.wid, rid: run.rid });
           proofs.push({ name: holder, how, tool, at });
         }
         if (verdict.code === 'share-in-rehearsal')

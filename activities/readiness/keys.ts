@@ -22,13 +22,13 @@ export function sealKeys(
   lock: Promise<OpenRun | undefined>,
   workflowId: string,
 ): Promise<ReadinessPoint[]> {
-  const { ledgerDirectory, sealKeyring, temporal } = look.dependencies;
+  const { records, sealKeyring, temporal } = look.dependencies;
   return inspect(
     look,
     [SEAL_KEYS],
     async (signal) => {
       const run = await lock;
-      const entries = (await new TokenLedger(ledgerDirectory).open()).filter(({ deployment }) => deployment === name);
+      const entries = await new TokenLedger(records).open(name);
       const history = run
         ? await temporal.withAbortSignal(signal, () =>
             temporal.workflow.getHandle(workflowId, run.runId).fetchHistory(),

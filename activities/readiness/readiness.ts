@@ -84,7 +84,7 @@ export function createReadinessActivities(dependencies: ActivityDependencies, cl
         keyStorage(look, deployment),
         sealKeys(look, deployment, held, deploymentWorkflowId(name)),
         rehearsals(look, deployment),
-        judgedFrom('attested-results', () => judgeAttested('results', sampled.unattested + before.unattested)),
+        judgedFrom('attested-results', () => judgeAttested(sampled.unattested + before.unattested)),
       ]);
       const readiness = summarise(world, points.flat(), before.earlier, look.now);
       const facts = { deployment: name, kind: 'readiness', time: look.now } as const;

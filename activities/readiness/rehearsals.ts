@@ -1,11 +1,10 @@
 import type { ReadinessPoint } from '../../src/contracts/readiness';
 import type { Deployment, Inventory } from '../../src/inventory';
 import { rehearsingPeople } from '../ceremony/rehearsal-roster';
-import { DeclinedRehearsals, RehearsalRecords } from '../ceremony/rehearsal-records';
+import { lastRehearsals } from '../ceremony/rehearsal-records';
 import type { DeclinedRehearsal, RehearsalRecord } from '../ceremony/rehearsal-records';
 import type { Look } from './look';
 import { inspect } from './look';
-import { judgeAttested } from './site';
 import { holds, judged } from './point';
 import type { Question } from './point';
 import { said } from '../../src/contracts/words';
@@ -21,20 +20,17 @@ interface RehearsalFacts {
 
 /** Whether every holder and stand-by holder has gone the whole way not long ago, with the keys that count now. */
 export function rehearsals(look: Look, deployment: Deployment): Promise<ReadinessPoint[]> {
-  const { inventory, signingKey, sealKeyring, ledgerDirectory } = look.dependencies;
+  const { inventory, signingKey, records } = look.dependencies;
   const facts = { people: inventory.people, workers: signingKey.kid };
   const questions = rehearsingPeople(deployment, look.now).map(({ name }) => questionOf(deployment, name));
   return inspect(
     look,
     questions,
     async () => ({
-      successes: await new RehearsalRecords(ledgerDirectory, sealKeyring).of(deployment.name),
-      declines: await new DeclinedRehearsals(ledgerDirectory, sealKeyring).of(deployment.name),
+      successes: await lastRehearsals(records, 'rehearsed', deployment.name),
+      declines: await lastRehearsals(records, 'declined', deployment.name),
     }),
-    ({ successes, declines }) => [
-      ...judgeRehearsals(deployment, facts, successes.last, look.now, declines.last),
-      ...judgeAttested('rehearsals', [...successes.unattested, ...declines.unattested].length),
-    ],
+    ({ successes, declines }) => judgeRehearsals(deployment, facts, successes, look.now, declines),
   );
 }
 

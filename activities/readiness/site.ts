@@ -120,9 +120,9 @@ export function ledger(
     look,
     [LEDGER],
     async () => {
-      const entries = await openEntries(look.dependencies, new TokenLedger(look.dependencies.ledgerDirectory));
+      const entries = await openEntries(look.dependencies, new TokenLedger(look.dependencies.records), name);
       const run = await held.catch(() => undefined);
-      return { entries: entries.filter(({ deployment }) => deployment === name), working: run?.runId };
+      return { entries, working: run?.runId };
     },
     ({ entries, working }) => judgeLedger(entries, working),
   );
@@ -131,7 +131,7 @@ export function ledger(
 /** Tokens of the run that works are its own matter; a kept one waits for the next change of roles. Pure. */
 export function judgeLedger(entries: readonly LedgerEntry[], working: string | undefined): ReadinessPoint[] {
   const left = entries.filter(({ rid, state }) => state === 'orphan' || rid !== working);
-  const bad = left.filter(({ state }) => state !== 'kept' && state !== 'deleted');
+  const bad = left.filter(({ state }) => state !== 'kept');
   const observed = left.map(({ cluster, state, wid }) => `${cluster}: ${state}, from ${wid}`).join('; ');
   return holds(LEDGER, bad.length === 0, 'warn', observed === '' ? 'none' : observed, {
     reason: 'an operation token has no lifetime',
@@ -177,15 +177,12 @@ export function judgeSampler({ readiness }: Deployment, samples: readonly WalSam
 }
 
 /** What earlier runs left, and no worker attested: told only where there are some. Pure. */
-export function judgeAttested(what: 'results' | 'rehearsals', unattested: number): ReadinessPoint[] {
+export function judgeAttested(unattested: number): ReadinessPoint[] {
   if (unattested === 0) return [];
   const question: Question = {
-    id: `attested-${what}`,
-    source: what === 'results' ? 'temporal' : 'worker',
-    needed:
-      what === 'results'
-        ? 'results of walSampler and readiness that these workers made'
-        : 'records that these workers made',
+    id: 'attested-results',
+    source: 'temporal',
+    needed: 'results of walSampler and readiness that these workers made',
     next: 'Find out who writes them; where a seal key was taken away, put its entry back behind the others.',
   };
   return judged(question, 'warn', `${unattested} that no worker attested; they count for nothing`);

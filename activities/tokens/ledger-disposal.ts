@@ -1,6 +1,13 @@
 import { WorkflowNotFoundError } from '@temporalio/client';
-import type { Assessment, DisposalRoute, LedgerDisposal, LedgerToken } from '../../src/contracts/activities';
+import type {
+  Assessment,
+  DisposalRoute,
+  LedgerDisposal,
+  LedgerToken,
+  TokenDisposal,
+} from '../../src/contracts/activities';
 import type { ClusterObservation } from '../../src/contracts/observations';
+import type { Finding } from '../../src/contracts/run-facts';
 import type { Precondition } from '../../src/contracts/plan';
 import type { OperationTokenDisposalInput } from '../../src/contracts/runbook-inputs';
 import type { Sealed } from '../../src/contracts/sealed';
@@ -13,23 +20,21 @@ import { orphanFinding } from '../ceremony/generation-record';
 import { observeDeployment, planDocument, siteFacts } from '../approvals/planning';
 import { deleteToken } from './token-deletion';
 import type { LedgerEntry, TokenLedger } from '../ceremony/token-ledger';
-import { stateAfter } from '../ceremony/token-ledger';
 
 const DESCRIBE_DEADLINE_MS = 5_000;
 
-/** What the ledger of this worker holds of a deployment, and what can be done about it now. */
+/** What tokens the record of a deployment holds, and what can be done about them now. */
 export async function assessDisposal(
   dependencies: ActivityDependencies,
   clusters: Clusters,
   ledger: TokenLedger,
   input: OperationTokenDisposalInput,
-  namespace: string,
   signal: AbortSignal,
 ): Promise<Assessment<DisposalRoute>> {
   const { deployment, cluster } = input;
   if (cluster !== undefined) clusters.of(deployment, cluster);
   const [entries, observations] = await Promise.all([
-    entriesOf(dependencies, ledger, deployment, namespace, cluster),
+    entriesOf(dependencies, ledger, deployment, cluster),
     observeDeployment(clusters, deployment, signal),
   ]);
   const tokens: LedgerToken[] = [];
@@ -48,7 +53,7 @@ export async function assessDisposal(
       input,
       clusters: about,
       operations: [],
-      steps: tokens.length === 0 ? ['The ledger holds no token: nothing is done'] : tokens.map(inWords),
+      steps: tokens.length === 0 ? ['The record holds no token: nothing is done'] : tokens.map(inWords),
       choices: cluster === undefined ? {} : { cluster },
     }),
     route: { tokens },
@@ -64,13 +69,13 @@ function deletableOn({ cluster, dr, error }: ClusterObservation): Precondition {
     observed: dr ? dr.mode : (error ?? 'not read'),
     needed: 'a DR secondary that answers',
     verdict: good ? 'ok' : 'warn',
-    ...(good ? {} : { next: `Its tokens stay sealed in the ledger until ${cluster} is a DR secondary again.` }),
+    ...(good ? {} : { next: `Its tokens stay sealed in the record until ${cluster} is a DR secondary again.` }),
   };
 }
 
 /**
- * Deletes the token of one entry. The entry is read anew: what is not in the ledger of this worker is not touched, and
- * neither is the token of a run that is still open.
+ * Deletes the token of one entry. The entry is read anew: what is not in the record is not touched, and neither is the
+ * token of a run that is still open.
  */
 export async function disposeEntry(
   dependencies: ActivityDependencies,
@@ -79,89 +84,92 @@ export async function disposeEntry(
   { deployment, cluster, id }: { readonly deployment: string; readonly cluster: string; readonly id: string },
   execution: Execution,
 ): Promise<LedgerDisposal> {
-  const entry = (await entriesOf(dependencies, ledger, deployment, execution.run.ns, cluster)).find(
-    (each) => each.id === id,
-  );
-  if (!entry) return { cluster, state: 'deleted', text: 'it is not in the ledger any more', findings: [] };
-  const { sealed, ns, wid, rid } = entry;
+  const entries = await entriesOf(dependencies, ledger, deployment, cluster);
+  const entry = entries.find((each) => each.id === id);
+  if (!entry) return { cluster, state: 'deleted', text: 'it is not in the record any more', findings: [] };
+  const { wid, rid } = entry;
   const { state } = await tokenOf(dependencies, entry);
   if (state === 'in-use') {
     const next = `End ${wid} (run ${rid}) first; it deletes its tokens itself, or start this runbook again.`;
     return { cluster, state: 'kept', text: `its run ${wid} is open, or cannot be asked about now`, next, findings: [] };
   }
-  if (state === 'undelivered') {
-    const finding = notDelivered(entry);
-    return {
-      cluster,
-      state: 'kept',
-      text: finding.text,
-      ...(finding.next && { next: finding.next }),
-      findings: [finding],
-    };
+  if (state === 'undelivered') return namedOnly('kept', cluster, notDelivered(entry));
+  if (state === 'orphan' || entry.sealed === undefined) {
+    const how = `shares were given by ${wid} (run ${rid}), noted ${entry.at}`;
+    return namedOnly('unproven', cluster, orphanFinding(entry.kind ?? 'operation-token', cluster, how));
   }
-  if (state === 'orphan' || sealed === undefined) return orphanDisposal(entry);
-  const token = { source: 'sealed', cluster, value: sealed as Sealed<'operation-token'> } as const;
-  // The binding comes from the ledger of this worker, and never from input.
-  const sentBefore = entry.deletionSentAt !== undefined;
-  const sent = { ...entry, deletionSentAt: entry.deletionSentAt ?? new Date().toISOString() };
+  const disposal = await disposeSealed(dependencies, clusters, ledger, entry, execution);
+  if (disposal.state === 'deleted') return { ...disposal, findings: [] };
+  const of = `The operation token of ${cluster} made by ${wid} (run ${rid})`;
+  const finding = notDeleted(disposal, of, `start operationTokenDisposal again`);
+  return { ...disposal, next: finding.next, findings: [finding] };
+}
+
+/** Deletes what an entry holds sealed, and notes what became of it: it leaves the record only where it is proven dead. */
+export async function disposeSealed(
+  dependencies: ActivityDependencies,
+  clusters: Clusters,
+  ledger: TokenLedger,
+  entry: LedgerEntry,
+  execution: Execution,
+): Promise<TokenDisposal> {
+  const { deployment, cluster, ns, wid, rid, sealed, deletionSentAt: sentAt, ...rest } = entry;
+  const now = () => new Date().toISOString();
   // Before the call: a deletion whose outcome could not be noted must not leave a dead token unproven for ever.
-  if (!sentBefore) await ledger.write(sent);
+  if (sentAt === undefined) await ledger.write({ ...entry, deletionSentAt: now() });
   const disposal = await deleteToken(
     dependencies,
     clusters,
     deployment,
-    token,
+    { source: 'sealed', cluster, value: sealed as Sealed<'operation-token'> },
+    // The binding comes from the record, and never from input.
     { ns, wid, rid },
     execution,
-    sentBefore,
+    sentAt !== undefined,
   );
+  if (disposal.state === 'deleted') await ledger.remove(entry);
   // A cluster that is primary refuses every deletion: it has had none.
-  const { deletionSentAt, ...unsent } = sent;
-  await ledger.write({
-    ...(disposal.state === 'kept' ? unsent : { ...unsent, deletionSentAt }),
-    state: stateAfter(disposal),
-    at: new Date().toISOString(),
-    ...(disposal.state === 'deleted' ? { sealed: undefined } : {}),
-  });
-  if (disposal.state === 'deleted') return { ...disposal, findings: [] };
-  const of = `The operation token of ${cluster} made by ${wid} (run ${rid})`;
-  if (disposal.state === 'kept') {
-    const next = `Start operationTokenDisposal when ${cluster} is a DR secondary again, as after the next switchover or a rejoin: the token lives again then.`;
-    const text = `${of} could not be deleted: ${disposal.text}`;
-    return { ...disposal, next, findings: [{ severity: 'warning', code: 'token-kept', text, next }] };
-  }
-  const next = `It stays sealed in the ledger. Find out why ${cluster} gives no clear answer, then start operationTokenDisposal again.`;
-  const text = `${of} is not proven to be dead: ${disposal.text}`;
-  return { ...disposal, next, findings: [{ severity: 'critical', code: 'token-not-proven-dead', text, next }] };
+  else if (disposal.state === 'kept')
+    await ledger.write({ ...rest, deployment, cluster, ns, wid, rid, sealed, state: 'kept', at: now() });
+  else await ledger.write({ ...entry, deletionSentAt: sentAt ?? now(), state: 'alive', at: now() });
+  return disposal;
 }
 
-/** Nobody holds the token: no program can delete it, only people can end it. */
-function orphanDisposal({ kind = 'operation-token', cluster, wid, rid, at }: LedgerEntry): LedgerDisposal {
-  const finding = orphanFinding(kind, cluster, `shares were given by ${wid} (run ${rid}), noted ${at}`);
-  return {
-    cluster,
-    state: 'unproven',
-    text: `orphan: ${finding.text}`,
-    ...(finding.next === undefined ? {} : { next: finding.next }),
-    findings: [finding],
-  };
+/** @param again what deletes it later */
+export function notDeleted(
+  { cluster, state, text }: TokenDisposal,
+  of: string,
+  again: string,
+): Finding & { next: string } {
+  return state === 'kept'
+    ? {
+        severity: 'warning',
+        code: 'token-kept',
+        text: `${of} could not be deleted: ${text}`,
+        next: `It stays sealed in the record. When ${cluster} is a DR secondary again, as after the next switchover or a rejoin, ${again}: the token lives again then.`,
+      }
+    : {
+        severity: 'critical',
+        code: 'token-not-proven-dead',
+        text: `${of} is not proven to be dead: ${text}`,
+        next: `It stays sealed in the record. Find out why ${cluster} gives no clear answer, then ${again}; or delete it by hand with operation-token/delete.`,
+      };
+}
+
+/** Nobody here can end the token: people can. */
+function namedOnly(state: TokenDisposal['state'], cluster: string, finding: Finding): LedgerDisposal {
+  const { text, next } = finding;
+  return { cluster, state, text, ...(next !== undefined && { next }), findings: [finding] };
 }
 
 async function entriesOf(
   dependencies: ActivityDependencies,
   ledger: TokenLedger,
   deployment: string,
-  namespace: string,
   cluster: string | undefined,
 ): Promise<LedgerEntry[]> {
-  const entries = await openEntries(dependencies, ledger);
-  return entries.filter(
-    (entry) =>
-      entry.deployment === deployment &&
-      // The runs of another namespace are not ours to judge.
-      entry.ns === namespace &&
-      (cluster === undefined || entry.cluster === cluster),
-  );
+  const entries = await openEntries(dependencies, ledger, deployment);
+  return entries.filter((entry) => cluster === undefined || entry.cluster === cluster);
 }
 
 async function tokenOf(dependencies: ActivityDependencies, entry: LedgerEntry): Promise<LedgerToken> {

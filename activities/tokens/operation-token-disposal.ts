@@ -1,13 +1,11 @@
 import type { RunbookActivities, TokenDisposal } from '../../src/contracts/activities';
 import type { Finding } from '../../src/contracts/run-facts';
-import type { Sealed } from '../../src/contracts/sealed';
 import type { ActivityDependencies } from '../dependencies';
 import type { Clusters } from '../clusters';
 import { ledgerOf } from '../ceremony/alarms';
 import { execute, executeChange } from '../execution';
-import { assessDisposal, disposeEntry } from './ledger-disposal';
+import { assessDisposal, disposeEntry, disposeSealed, notDeleted } from './ledger-disposal';
 import { deleteToken } from './token-deletion';
-import { stateAfter } from '../ceremony/token-ledger';
 
 /** Deletes generated operation tokens and proves that they are refused afterwards (interface 4.1: `operation-token/delete`). */
 export function createOperationTokenDisposalActivities(
@@ -19,50 +17,33 @@ export function createOperationTokenDisposalActivities(
     deleteOperationTokens: executeChange(async ({ deployment, tokens }, execution) => {
       const disposals: TokenDisposal[] = [];
       const findings: Finding[] = [];
-      const known = (await ledger.open()).filter(
-        (entry) => entry.deployment === deployment && entry.ns === execution.run.ns && entry.wid === execution.run.wid,
-      );
+      const known = (await ledger.open(deployment)).filter(({ wid }) => wid === execution.run.wid);
       const asked = tokens.flatMap((token) => (token.source === 'sealed' ? [token] : []));
+      for (const token of asked) {
+        const entry = known.find(({ sealed }) => sealed === token.value);
+        const disposal = entry
+          ? await disposeSealed(dependencies, clusters, ledger, entry, execution)
+          : await deleteToken(dependencies, clusters, deployment, token, execution.run, execution);
+        disposals.push(disposal);
+        const of = `The operation token of ${token.cluster}`;
+        if (disposal.state !== 'deleted')
+          findings.push(notDeleted(disposal, of, `the next run on ${deployment} deletes it`));
+      }
       // Earlier runs may have left a token behind that could not be deleted then: it can be now.
-      const left = known
-        .filter((entry) => entry.sealed !== undefined && !asked.some((token) => token.value === entry.sealed))
-        .map((entry) => ({
-          source: 'sealed' as const,
-          cluster: entry.cluster,
-          value: entry.sealed as Sealed<'operation-token'>,
-        }));
-      for (const token of [...asked, ...left]) {
-        const disposal = await deleteToken(dependencies, clusters, deployment, token, execution.run, execution);
-        const entry = known.find((each) => each.sealed === token.value);
-        if (entry)
-          await ledger.write({
-            ...entry,
-            state: stateAfter(disposal),
-            at: new Date().toISOString(),
-            ...(disposal.state === 'deleted' ? { sealed: undefined } : {}),
-          });
-        if (!left.includes(token) || disposal.state === 'deleted') disposals.push(disposal);
-        if (disposal.state === 'unproven') {
-          findings.push({
-            severity: 'critical',
-            code: 'token-not-proven-dead',
-            text: `The operation token of ${disposal.cluster} is not proven to be dead: ${disposal.text}`,
-            next: `It is sealed in the ledger. The next run on ${deployment} deletes it; or delete it by hand with operation-token/delete.`,
-          });
-        } else if (disposal.state === 'kept' && !left.includes(token)) {
-          findings.push({
-            severity: 'warning',
-            code: 'token-kept',
-            text: `The operation token of ${disposal.cluster} could not be deleted: ${disposal.text}`,
-            next: `It is kept sealed in the ledger and deleted by the next run in which ${disposal.cluster} is a DR secondary.`,
-          });
-        }
+      for (const entry of known.filter(
+        ({ sealed }) => sealed !== undefined && !asked.some(({ value }) => value === sealed),
+      )) {
+        const disposal = await disposeSealed(dependencies, clusters, ledger, entry, execution);
+        if (disposal.state === 'deleted') disposals.push(disposal);
+        const of = `The operation token of ${entry.cluster}, made by an earlier run,`;
+        if (disposal.state === 'unproven')
+          findings.push(notDeleted(disposal, of, `the next run on ${deployment} deletes it`));
       }
       return { disposals, findings };
     }),
 
-    assessTokenDisposal: execute(({ input }, { run, signal }) =>
-      assessDisposal(dependencies, clusters, ledger, input, run.ns, signal),
+    assessTokenDisposal: execute(({ input }, { signal }) =>
+      assessDisposal(dependencies, clusters, ledger, input, signal),
     ),
 
     disposeLedgerToken: executeChange(({ deployment, cluster, entry }, execution) =>

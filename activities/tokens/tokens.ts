@@ -20,11 +20,13 @@ export function createTokenActivities(dependencies: ActivityDependencies, cluste
   const { inventory, keyRecords, signingKey } = dependencies;
   const ledger = ledgerOf(dependencies);
   /** As far as this host knows. */
-  const hasSentShares = async ({ cid, run, firstBurst }: KeyRecord): Promise<boolean> => {
+  const hasSentShares = async (deployment: string, { cid, run, firstBurst }: KeyRecord): Promise<boolean> => {
     if (firstBurst !== undefined) return true;
     const epochs = await keyRecords.ofRun(run);
     if (epochs.some((each) => each.cid === cid && each.firstBurst !== undefined)) return true;
-    return (await ledger.all()).some((each) => each.cid === cid && each.wid === run.wid && each.rid === run.rid);
+    return (await ledger.all(deployment)).some(
+      (each) => each.cid === cid && each.wid === run.wid && each.rid === run.rid,
+    );
   };
   return {
     assessRootTokenCeremony: execute(({ input }, { signal }) => assessRootToken(dependencies, clusters, input, signal)),
@@ -87,7 +89,7 @@ export function createTokenActivities(dependencies: ActivityDependencies, cluste
         });
       }
       // Once key shares were sent, in whichever epoch of this ceremony, it is brought to its end.
-      const verify = (await hasSentShares(record)) ? verifyOperation : verifyBeginning;
+      const verify = (await hasSentShares(deployment, record)) ? verifyOperation : verifyBeginning;
       await verify(inventory, run, deployment, authority, {
         operation: 'root-token.generate',
         on: { cluster, clusterId },

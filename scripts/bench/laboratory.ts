@@ -91,7 +91,6 @@ export async function startLaboratory(server: TemporalServer): Promise<Laborator
       RUNBOOKS_KEY_DIR: join(directory, 'keys'),
       RUNBOOKS_KEY_STORAGE: 'disk',
       RUNBOOKS_REPORT_DIR: join(directory, 'reports'),
-      RUNBOOKS_LEDGER_DIR: join(directory, 'ledger'),
       RUNBOOKS_TASK_QUEUE: taskQueue,
       RUNBOOKS_LOG_LEVEL: 'warn',
     };

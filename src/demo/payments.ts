@@ -138,7 +138,6 @@ export async function startPayments(options: PaymentsOptions): Promise<Payments>
       RUNBOOKS_KEY_DIR: keys.path,
       RUNBOOKS_KEY_STORAGE: keys.storage,
       RUNBOOKS_REPORT_DIR: options.reportDirectory,
-      RUNBOOKS_LEDGER_DIR: join(directory, 'ledger'),
       RUNBOOKS_TASK_QUEUE: options.taskQueue,
       RUNBOOKS_PINS: pinsFile,
     };

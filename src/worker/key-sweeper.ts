@@ -28,13 +28,13 @@ export async function isRunClosed(
   }
 }
 
-/** Destroys ceremony keys that are past their time or belong to ended runs, and sees to the ledger: at once, and again and again. */
+/** Destroys ceremony keys that are past their time or belong to ended runs, and sees to the tokens of the records: at once, and again and again. */
 export class KeySweeper {
   readonly #records: KeyRecords;
   readonly #client: Client;
   readonly #namespace: string;
   readonly #log: Logger;
-  readonly #sweepLedger: () => Promise<void>;
+  readonly #sweepTokens: () => Promise<void>;
   #timer: NodeJS.Timeout | undefined;
   #running: Promise<void> = Promise.resolve();
 
@@ -43,13 +43,13 @@ export class KeySweeper {
     client: Client;
     namespace: string;
     log: Logger;
-    sweepLedger: () => Promise<void>;
+    sweepTokens: () => Promise<void>;
   }) {
     this.#records = options.records;
     this.#client = options.client;
     this.#namespace = options.namespace;
     this.#log = options.log;
-    this.#sweepLedger = options.sweepLedger;
+    this.#sweepTokens = options.sweepTokens;
   }
 
   /** Sweeps now and then every `intervalMs`. Resolves after the first sweep. */
@@ -82,9 +82,9 @@ export class KeySweeper {
       this.#log.warn({ error }, 'Sweeping the ceremony keys failed; the next sweep tries again');
     }
     try {
-      await this.#sweepLedger();
+      await this.#sweepTokens();
     } catch (error) {
-      this.#log.warn({ error }, 'Sweeping the token ledger failed; the next sweep tries again');
+      this.#log.warn({ error }, 'Sweeping the tokens of the records failed; the next sweep tries again');
     }
   }
 }

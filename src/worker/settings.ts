@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
-import { homedir, userInfo } from 'node:os';
-import { join, resolve } from 'node:path';
+import { userInfo } from 'node:os';
+import { resolve } from 'node:path';
 import { DEFAULT_TASK_QUEUE } from '../contracts/names';
 import { errnoOf, RunbookError } from '../errors';
 import { Secret } from '../secret';
@@ -15,7 +15,6 @@ export interface WorkerSettings {
   readonly keyDirectory: string;
   readonly keyStorage: KeyStorage;
   readonly reportDirectory: string;
-  readonly ledgerDirectory: string;
   readonly taskQueue: string;
   readonly logLevel: string;
 }
@@ -36,7 +35,6 @@ export function workerSettings(env: NodeJS.ProcessEnv): WorkerSettings {
     keyDirectory: resolve(given(env, 'RUNBOOKS_KEY_DIR') ?? defaultKeyDirectory()),
     keyStorage: keyStorage(env),
     reportDirectory: resolve(given(env, 'RUNBOOKS_REPORT_DIR') ?? 'reports'),
-    ledgerDirectory: resolve(given(env, 'RUNBOOKS_LEDGER_DIR') ?? join(stateDirectory(env), 'ledger')),
     taskQueue: taskQueueSetting(env),
     logLevel,
   };
@@ -84,11 +82,6 @@ function readSealKeys(env: NodeJS.ProcessEnv): Secret<'private-key'> {
 /** Memory-backed on Linux. Elsewhere there is no such place, and the key storage must be declared to be a disk. */
 function defaultKeyDirectory(): string {
   return `/dev/shm/replication-runbooks-${userInfo().uid}/keys`;
-}
-
-/** Per-user directory for what outlives runs: `$XDG_STATE_HOME` or `~/.local/state`. */
-function stateDirectory(env: NodeJS.ProcessEnv): string {
-  return join(given(env, 'XDG_STATE_HOME') ?? join(homedir(), '.local', 'state'), 'replication-runbooks');
 }
 
 /** An empty variable counts as not set, as in most programs. */

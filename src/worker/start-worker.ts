@@ -5,7 +5,7 @@ import { NativeConnection, Worker } from '@temporalio/worker';
 import type { WorkflowBundleOption } from '@temporalio/worker';
 import type { Logger } from 'pino';
 import type { ActivityDependencies } from '../../activities';
-import { createActivities, interceptActivities, sweepLedger } from '../../activities';
+import { Records, createActivities, interceptActivities, sweepLedger, tellRecordAlarm } from '../../activities';
 import { ceremonyWorkflowId, deploymentWorkflowId, keyTaskQueue } from '../contracts/names';
 import { RunbookError } from '../errors';
 import { loadInventory, readSigningKey } from '../inventory';
@@ -90,9 +90,7 @@ async function prepare(
   const sealKeyring = SealKeyring.parse(settings.sealKeys.reveal());
   const signingKey = await readSigningKey(inventory.workers.signingKey);
   const keyRecords = await KeyRecords.open({ directory: settings.keyDirectory, storage: settings.keyStorage });
-  await Promise.all(
-    [settings.reportDirectory, settings.ledgerDirectory].map((path) => mkdir(path, { recursive: true })),
-  );
+  await mkdir(settings.reportDirectory, { recursive: true });
 
   const opened = options.connection === undefined ? await connect(env) : undefined;
   const connection = opened?.connection ?? options.connection;
@@ -119,7 +117,10 @@ async function prepare(
       signingKey,
       temporal,
       reportDirectory: settings.reportDirectory,
-      ledgerDirectory: settings.ledgerDirectory,
+      records: new Records({
+        ...{ temporal, namespace, taskQueue: settings.taskQueue, keyring: sealKeyring },
+        alarm: (deployment, finding) => tellRecordAlarm({ inventory, log }, namespace, deployment, finding),
+      }),
       searchAttributesRegistered: await searchAttributesRegistered(connection, namespace),
       temporalAddress: opened?.address,
       log,
@@ -150,7 +151,9 @@ async function prepare(
     });
     const sweeper = new KeySweeper({
       ...{ records: keyRecords, client: temporal, namespace, log },
-      sweepLedger: () => sweepLedger(dependencies, namespace),
+      sweepTokens: async () => {
+        for (const deployment of inventory.deployments.keys()) await sweepLedger(dependencies, deployment);
+      },
     });
     await sweeper.start(SWEEP_INTERVAL_MS);
     log.info(

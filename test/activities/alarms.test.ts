@@ -1,12 +1,8 @@
 /** An alarm is told by the worker when it arises: no input, and no result that somebody else completes, silences it. */
 import { randomUUID } from 'node:crypto';
-import { readdirSync, readFileSync } from 'node:fs';
-import { rm } from 'node:fs/promises';
-import { join } from 'node:path';
 import pino from 'pino';
 import { sweepLedger } from '../../activities';
 import type { LedgerEntry } from '../../activities/ceremony/token-ledger';
-import { TokenLedger } from '../../activities/ceremony/token-ledger';
 import type { CeremonyHandle } from '../../src/contracts/ceremony';
 import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
 import { WebhookServer } from '../support/notification-servers';
@@ -33,7 +29,7 @@ afterAll(async () => {
   await Promise.all([bench.stop(), hook.stop()]);
 });
 beforeEach(async () => {
-  await rm(bench.ledgerDirectory, { recursive: true, force: true });
+  await bench.forgetTokens();
   bench.service.faults.clear();
   bench.emitted.length = 0;
   hook.posted.length = 0;
@@ -42,10 +38,7 @@ afterEach(() => jest.restoreAllMocks());
 
 const generate = () =>
   bench.call('generateOperationToken', { deployment: DEPLOYMENT, cluster: 'west', ceremony, uses: USES, envelopes });
-const entries = () =>
-  readdirSync(bench.ledgerDirectory).map(
-    (name) => JSON.parse(readFileSync(join(bench.ledgerDirectory, name), 'utf8')) as LedgerEntry,
-  );
+const entries = () => bench.tokensKept();
 const errorLines = () => bench.emitted.filter((line) => /"level":50\b/.test(line));
 const postedEvents = async () => {
   for (const until = Date.now() + 2_000; hook.posted.length === 0 && Date.now() < until;)
@@ -71,23 +64,25 @@ it('what a dead worker left is told once by the worker that finds it, also where
   let crashed: LedgerEntry[] = [];
   bench.service.faults.add({ endpoint: GIVE, skip: 2, action: () => void (crashed = entries()) });
   await generate();
-  await rm(bench.ledgerDirectory, { recursive: true });
-  for (const entry of crashed) await new TokenLedger(bench.ledgerDirectory).write(entry);
+  await bench.forgetTokens();
+  for (const entry of crashed) await bench.ledger.write(entry);
   const { cid, threshold } = ceremony;
-  const { findings } = await bench.call('settleCeremony', { ceremony: { cid, threshold } });
+  const { findings } = await bench.call('settleCeremony', { deployment: DEPLOYMENT, ceremony: { cid, threshold } });
   expect(errorLines()).toEqual([expect.stringContaining('may exist that nobody holds')]);
   expect(await postedEvents()).toHaveLength(1);
   // The words of the run are not repeated, and neither are ours.
   const told = findings.map(({ text }) => text);
-  expect((await bench.call('settleCeremony', { ceremony: { cid, threshold }, told })).findings).toEqual([]);
+  expect(
+    (await bench.call('settleCeremony', { deployment: DEPLOYMENT, ceremony: { cid, threshold }, told })).findings,
+  ).toEqual([]);
   expect(errorLines()).toHaveLength(1);
 });
 
 it('what a worker that died could not tell is told by the next one, and so is a root token that no result has', async () => {
   const log = pino({ level: 'debug' }, { write: (line) => void bench.emitted.push(line) });
-  const { inventory, temporal, ledgerDirectory } = bench;
-  const sweep = () => sweepLedger({ inventory, temporal, ledgerDirectory, log }, bench.run.ns);
-  const ledger = new TokenLedger(ledgerDirectory);
+  const { inventory, temporal, records } = bench;
+  const sweep = () => sweepLedger({ inventory, temporal, records, log }, DEPLOYMENT);
+  const { ledger } = bench;
   const entry: LedgerEntry = {
     ...({ version: 1, deployment: DEPLOYMENT, cluster: 'west', clusterId: 'id', cid: ceremony.cid } as const),
     ...{ ...bench.run, id: randomUUID(), at: new Date().toISOString(), state: 'orphan', how: 'a worker ended' },
@@ -103,6 +98,6 @@ it('what a worker that died could not tell is told by the next one, and so is a 
   bench.openRuns = undefined;
   expect(errorLines()).toHaveLength(2);
   expect(errorLines()[1]).toContain('that its run did not hand on');
-  expect((await ledger.all()).map(({ state }) => state).sort()).toEqual(['handed-over', 'orphan']);
+  expect((await ledger.all(DEPLOYMENT)).map(({ state }) => state).sort()).toEqual(['handed-over', 'orphan']);
   expect(errorLines().join()).not.toContain(rootToken.encoded);
 });

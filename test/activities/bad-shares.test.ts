@@ -27,7 +27,7 @@ afterAll(async () => {
 });
 
 // A token that is in the ledger is not made again.
-beforeEach(() => rm(bench.ledgerDirectory, { recursive: true, force: true }));
+beforeEach(() => bench.forgetTokens());
 
 /** What a holder is told of what he sent, where others gave already. */
 async function verdictOf(document: string, before: readonly string[] = held) {
@@ -112,7 +112,7 @@ it('two bad ones among five are found, and told only where each is proven', asyn
   const good = [await envelope('cleo'), await envelope('dora'), await envelope('emil')];
   const first = await bench.call('generateOperationToken', burst([...(await bad()), ...good]));
   expect([...first.badShares].sort()).toEqual(['ada', 'bert']);
-  await rm(bench.ledgerDirectory, { recursive: true });
+  await bench.forgetTokens();
   // The good ones come first: the bad ones are never tried, and nobody is named.
   const second = await bench.call('generateOperationToken', burst([...good, ...(await bad())]));
   expect([second.badShares, second.attempts, second.findings]).toEqual([[], 1, []]);
@@ -154,7 +154,7 @@ describe('over the whole of a run', () => {
     const tries = await count(async () => (made = await bench.call('generateOperationToken', burst(five))));
     expect(tries).toBe(6);
     expect([...made.badShares].sort()).toEqual(['ada', 'bert']);
-    await rm(bench.ledgerDirectory, { recursive: true });
+    await bench.forgetTokens();
     const corrected = [await envelope('bert'), ...four.slice(2)];
     expect(await count(() => bench.call('generateOperationToken', burst(corrected)))).toBe(1);
   });

@@ -52,7 +52,7 @@ afterAll(async () => {
 beforeEach(async () => {
   bench.service.faults.clear();
   bench.isGivenUp = false;
-  await rm(bench.ledgerDirectory, { recursive: true, force: true });
+  await bench.forgetTokens();
   await west.restart();
   for (const node of west.nodes) await node.attempts.cancel();
   await leaderIs(0);
@@ -459,7 +459,7 @@ describe('a worker that stood still', () => {
     jest.spyOn(CLOCKS[clock], 'now').mockImplementation(() => began + 6_000);
   }
   const inSlot = async () => (await west.node(0).attempts.read()).progress;
-  const states = async () => (await new TokenLedger(bench.ledgerDirectory).all()).map(({ state }) => state);
+  const states = async () => (await bench.ledger.all(DEPLOYMENT)).map(({ state }) => state);
 
   it.each([
     ['the machine slept', 'after the start', { endpoint: START }, 0],
@@ -521,7 +521,7 @@ describe('a worker that stood still', () => {
     const asked = bench.descriptions;
     await bench.call('generateOperationToken', input());
     expect(bench.descriptions - asked).toBe(0);
-    await rm(bench.ledgerDirectory, { recursive: true });
+    await bench.forgetTokens();
     bench.service.faults.add({ ...{ cluster: 'west', endpoint: GIVE }, action: () => standStill('the machine slept') });
     const { token } = await bench.call('generateOperationToken', input());
     expect([await reveal(token), bench.descriptions - asked]).toEqual([west.issuedSecrets.at(-1), 1]);

@@ -44,7 +44,7 @@ afterAll(() => bench.stop());
 
 beforeEach(async () => {
   bench.service.faults.clear();
-  await rm(bench.ledgerDirectory, { recursive: true, force: true });
+  await bench.forgetTokens();
   await restore();
 });
 
@@ -89,11 +89,7 @@ async function reveal(sealed: string): Promise<string> {
   return secret.reveal();
 }
 
-async function ledgerStates(): Promise<string[]> {
-  const names = await readdir(bench.ledgerDirectory).catch(() => []);
-  const texts = await Promise.all(names.map((name) => readFile(join(bench.ledgerDirectory, name), 'utf8')));
-  return texts.map((text) => (JSON.parse(text) as { state: string }).state);
-}
+const ledgerStates = () => bench.tokensKept().map(({ state }) => state);
 
 it('makes one token of the threshold, sealed, in the ledger, with a free slot afterwards', async () => {
   const before = living();
@@ -101,7 +97,7 @@ it('makes one token of the threshold, sealed, in the ledger, with a free slot af
   expect({ attempts, findings, badShares }).toEqual({ attempts: 1, findings: [], badShares: [] });
   expect(living() - before).toBe(1);
   expect(west.issuedSecrets.at(-1)).toBe(await reveal(token));
-  expect(await ledgerStates()).toContain('alive');
+  expect(ledgerStates()).toContain('alive');
 });
 
 const change: Fault['action'] = (cluster) => cluster.leaderChange();
@@ -240,7 +236,7 @@ describe('bad shares', () => {
 
 describe('bounds', () => {
   it('an attempt that is lost again and again ends the burst, with what was orphaned in the error and in the ledger', async () => {
-    const before = { living: living(), orphans: (await ledgerStates()).filter((state) => state === 'orphan').length };
+    const before = { living: living(), orphans: ledgerStates().filter((state) => state === 'orphan').length };
     bench.service.faults.add({
       cluster: 'west',
       endpoint: GIVE,
@@ -252,7 +248,7 @@ describe('bounds', () => {
     expect(failure).toMatchObject({ code: 'ATTEMPT_LOST', retryable: false });
     expect(failure.message).toContain('may exist that nobody holds');
     expect(failure.details['next']).toContain('audit log');
-    const orphans = (await ledgerStates()).filter((state) => state === 'orphan').length - before.orphans;
+    const orphans = ledgerStates().filter((state) => state === 'orphan').length - before.orphans;
     expect(orphans).toBe(living() - before.living);
     expect(orphans).toBeGreaterThan(0);
   });

@@ -1,8 +1,5 @@
 /** The ledger knows of a token before it exists: no worker, disk or key that fails in the burst loses one silently. */
 import { randomUUID } from 'node:crypto';
-import { readdirSync, readFileSync } from 'node:fs';
-import { open, rm, utimes, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
 import type { LedgerEntry } from '../../activities/ceremony/token-ledger';
 import { TokenLedger } from '../../activities/ceremony/token-ledger';
 import type { CeremonyHandle } from '../../src/contracts/ceremony';
@@ -29,7 +26,8 @@ afterAll(async () => {
 });
 beforeEach(async () => {
   bench.service.faults.clear();
-  await rm(bench.ledgerDirectory, { recursive: true, force: true });
+  mend();
+  await bench.forgetTokens();
 });
 afterEach(() => jest.restoreAllMocks());
 
@@ -44,13 +42,13 @@ const input = (more: object = {}) => ({
 const generate = (more: object = {}) => bench.call('generateOperationToken', input(more));
 const toldBy = (findings: readonly Finding[]) => findings.map(({ text }) => text);
 const living = () => bench.cluster('west').snapshotState().operationTokens;
-const entries = (): LedgerEntry[] =>
-  readdirSync(bench.ledgerDirectory).map(
-    (name) => JSON.parse(readFileSync(join(bench.ledgerDirectory, name), 'utf8')) as LedgerEntry,
-  );
+const entries = (): LedgerEntry[] => bench.tokensKept();
 const raise = (): never => {
   throw new Error('nothing there');
 };
+/** Nobody answers for the record. */
+const breakRecord = () => void (bench.recordServer.failure = new Error('silent'));
+const mend = () => void (bench.recordServer.failure = undefined);
 const states = () => entries().map(({ state }) => state);
 
 it('is written before the last share reaches the service, and holds the sealed token afterwards', async () => {
@@ -62,22 +60,15 @@ it('is written before the last share reaches the service, and holds the sealed t
 });
 
 it('that cannot be written stops the burst before anything reaches the service', async () => {
-  await writeFile(bench.ledgerDirectory, '');
+  breakRecord();
   const [tokens, before] = [living(), bench.changes()];
   const failure = await bench.failure('generateOperationToken', input());
-  expect(failure).toMatchObject({ code: 'PRECONDITION_FAILED', retryable: false });
+  expect(failure).toMatchObject({ code: 'RECORD_UNAVAILABLE', retryable: true });
   expect([living(), bench.changes()]).toEqual([tokens, before]);
 });
 
 it('that cannot be written after the burst costs no token: it is held, and the finding says so', async () => {
-  bench.service.faults.add({
-    endpoint: GIVE,
-    skip: 2,
-    action: async () => {
-      await rm(bench.ledgerDirectory, { recursive: true });
-      await writeFile(bench.ledgerDirectory, '');
-    },
-  });
+  bench.service.faults.add({ endpoint: GIVE, skip: 2, action: breakRecord });
   const { token, findings } = await generate();
   expect(token).toBeTruthy();
   expect(findings).toEqual([expect.objectContaining({ code: 'token-not-in-ledger', severity: 'critical' })]);
@@ -87,11 +78,11 @@ it('that cannot be written once after the burst has the token all the same', asy
   bench.service.faults.add({
     endpoint: GIVE,
     skip: 2,
-    action: async () => {
-      const handle = await open(bench.ledgerDirectory, 'r');
-      const failing = () => Promise.reject(Object.assign(new Error(), { code: 'EIO' }));
-      jest.spyOn(Object.getPrototypeOf(handle) as typeof handle, 'sync').mockImplementationOnce(failing);
-      await handle.close();
+    action: () => {
+      bench.recordServer.onWrite = () => {
+        bench.recordServer.onWrite = () => undefined;
+        throw new Error('silent');
+      };
     },
   });
   const { token, findings } = await generate();
@@ -99,11 +90,11 @@ it('that cannot be written once after the burst has the token all the same', asy
 });
 
 it('tells the next attempt of a worker that ended in the middle of the burst, once', async () => {
-  const ledger = new TokenLedger(bench.ledgerDirectory);
+  const ledger = bench.ledger;
   let crashed: LedgerEntry[] = [];
   bench.service.faults.add({ endpoint: GIVE, skip: 2, action: () => void (crashed = entries()) });
   await generate();
-  await rm(bench.ledgerDirectory, { recursive: true });
+  await bench.forgetTokens();
   // The disk as the killed worker left it, and what other runs, ceremonies and clusters left there.
   for (const entry of crashed) {
     await ledger.write(entry);
@@ -143,12 +134,12 @@ describe('a token that was sealed by an attempt that died before it could report
     ['another epoch', () => input(), { key: 'x' }, false],
     ['a cluster that was set up anew', () => input(), { clusterId: 'x' }, false],
     ['a token that somebody handed in', () => input(), { made: undefined }, false],
-    ['a token that was deleted', () => input(), { state: 'deleted', sealed: undefined }, false],
+    ['a token that the cluster kept', () => input(), { state: 'kept' }, false],
     ['a value that does not open', () => input(), { sealed: 'x' }, false],
   ] as const)('%s', async (_what, asked, change, found) => {
     const { token } = await generate();
     const [entry] = entries();
-    if (entry) await new TokenLedger(bench.ledgerDirectory).write({ ...entry, ...change });
+    if (entry) await bench.ledger.write({ ...entry, ...change });
     if (typeof found === 'string')
       return expect((await bench.failure('generateOperationToken', asked())).code).toBe(found);
     const again = await bench.call('generateOperationToken', asked());
@@ -157,7 +148,8 @@ describe('a token that was sealed by an attempt that died before it could report
 });
 
 describe('the end of the ceremony', () => {
-  const end = (told: readonly string[] = []) => bench.call('destroyCeremonyKeys', { ceremony: gone, told });
+  const end = (told: readonly string[] = []) =>
+    bench.call('destroyCeremonyKeys', { deployment: DEPLOYMENT, ceremony: gone, told });
   let gone: CeremonyHandle;
   let given: readonly string[];
   beforeEach(async () => {
@@ -182,7 +174,7 @@ describe('the end of the ceremony', () => {
     ['whose attempt is gone, once', true],
     ['whose attempt still waits: not at all', false],
   ])('tells of a worker that died with nobody in its place, %s', async (_what, orphan) => {
-    const ledger = new TokenLedger(bench.ledgerDirectory);
+    const ledger = bench.ledger;
     let crashed: LedgerEntry[] = [];
     bench.service.faults.add({ endpoint: GIVE, skip: 2, action: () => void (crashed = entries()) });
     // What is lost is the share, the answer to the cancellation, and so on: the worker is dead.
@@ -191,7 +183,7 @@ describe('the end of the ceremony', () => {
       bench.service.faults.add({ endpoint: `DELETE ${BASE}/attempt`, action: 'reset', times: Infinity });
       await bench.failure('generateOperationToken', asked());
     } else await bench.call('generateOperationToken', asked());
-    await rm(bench.ledgerDirectory, { recursive: true });
+    await bench.forgetTokens();
     for (const entry of crashed) await ledger.write(entry);
     bench.service.faults.clear();
     const { findings = [] } = await end();
@@ -203,14 +195,14 @@ describe('the end of the ceremony', () => {
   });
 
   it('makes a last share useless that is under way still, and then nobody is alarmed', async () => {
-    const ledger = new TokenLedger(bench.ledgerDirectory);
+    const ledger = bench.ledger;
     let crashed: LedgerEntry[] = [];
     bench.service.faults.add({ endpoint: GIVE, skip: 2, action: () => void (crashed = entries()) });
     const held = bench.service.faults.add({ endpoint: GIVE, skip: 2, action: 'arrive-late' });
     bench.service.faults.add({ endpoint: GIVE, skip: 2, action: 'reset', times: Infinity });
     bench.service.faults.add({ endpoint: `DELETE ${BASE}/attempt`, action: 'reset', times: Infinity });
     await bench.failure('generateOperationToken', asked());
-    await rm(bench.ledgerDirectory, { recursive: true });
+    await bench.forgetTokens();
     for (const entry of crashed) await ledger.write(entry);
     // Another burst died with the same key, before its last share: which of the two is judged first is no matter.
     const { attempt: _attempt, mark: _mark, ...begun } = crashed[0] ?? raise();
@@ -229,14 +221,14 @@ describe('the end of the ceremony', () => {
   it.each([[false], [true]])(
     'frees the slot also where no last share was sent; Temporal silent first: %s',
     async (silent) => {
-      const ledger = new TokenLedger(bench.ledgerDirectory);
+      const ledger = bench.ledger;
       let crashed: LedgerEntry[] = [];
       bench.service.faults.add({ endpoint: GIVE, action: () => void (crashed = entries()) });
       bench.service.faults.add({ endpoint: GIVE, action: { status: 403 } });
       bench.service.faults.add({ endpoint: `DELETE ${BASE}/attempt`, action: 'reset', times: Infinity });
       await bench.failure('generateOperationToken', asked());
       bench.service.faults.clear();
-      await rm(bench.ledgerDirectory, { recursive: true, force: true });
+      await bench.forgetTokens();
       for (const entry of crashed) await ledger.write(entry);
       expect([states(), await inSlot()]).toEqual([['begun'], true]);
       if (silent) {
@@ -259,13 +251,13 @@ describe('the end of the ceremony', () => {
   );
 
   it('says nothing of an attempt on a cluster that was promoted meanwhile: it has none any more', async () => {
-    const ledger = new TokenLedger(bench.ledgerDirectory);
+    const ledger = bench.ledger;
     let crashed: LedgerEntry[] = [];
     bench.service.faults.add({ endpoint: GIVE, action: () => void (crashed = entries()) });
     bench.service.faults.add({ endpoint: GIVE, action: { status: 403 } });
     await bench.failure('generateOperationToken', asked());
     bench.service.faults.clear();
-    await rm(bench.ledgerDirectory, { recursive: true, force: true });
+    await bench.forgetTokens();
     for (const entry of crashed) await ledger.write(entry);
     const promoted = { status: 400, errors: ['DR operation tokens can only be generated on a DR secondary'] };
     bench.service.faults.add({ endpoint: READ, action: promoted, times: Infinity });
@@ -275,16 +267,22 @@ describe('the end of the ceremony', () => {
   });
 
   it('is settled by a worker that has none of the keys', async () => {
-    const ledger = new TokenLedger(bench.ledgerDirectory);
+    const ledger = bench.ledger;
     let crashed: LedgerEntry[] = [];
     bench.service.faults.add({ endpoint: GIVE, skip: 2, action: () => void (crashed = entries()) });
     await bench.call('generateOperationToken', asked());
-    await rm(bench.ledgerDirectory, { recursive: true });
+    await bench.forgetTokens();
     for (const entry of crashed) await ledger.write(entry);
     const { cid, threshold } = gone;
-    const { findings } = await bench.call('settleCeremony', { ceremony: { cid, threshold } });
+    const { findings } = await bench.call('settleCeremony', { deployment: DEPLOYMENT, ceremony: { cid, threshold } });
     expect([findings, states()]).toEqual([[ORPHAN], ['orphan']]);
-    expect(await bench.call('settleCeremony', { ceremony: { cid, threshold }, told: toldBy(findings) })).toEqual({
+    expect(
+      await bench.call('settleCeremony', {
+        deployment: DEPLOYMENT,
+        ceremony: { cid, threshold },
+        told: toldBy(findings),
+      }),
+    ).toEqual({
       findings: [],
       bursts: [{ cluster: 'west', epoch: 1 }],
     });
@@ -292,11 +290,11 @@ describe('the end of the ceremony', () => {
   });
 
   it('says of which bursts it has an entry, also of one that died and that the next epoch settled', async () => {
-    const ledger = new TokenLedger(bench.ledgerDirectory);
+    const ledger = bench.ledger;
     await bench.call('generateOperationToken', asked());
     const [made] = entries();
     if (!made) throw new Error('no entry');
-    await rm(bench.ledgerDirectory, { recursive: true });
+    await bench.forgetTokens();
     const { sealed: _sealed, made: _made, ...died } = made;
     await ledger.write({ ...died, epoch: 7, key: 'another', state: 'begun' });
     await bench.call('generateOperationToken', asked());
@@ -312,8 +310,7 @@ describe('the end of the ceremony', () => {
     ['shares were given: an alarm', true, 'critical'],
   ] as const)('destroys the keys also where the ledger cannot be read; %s', async (_what, burst, severity) => {
     if (burst) await bench.call('generateOperationToken', asked());
-    await rm(bench.ledgerDirectory, { recursive: true, force: true });
-    await writeFile(bench.ledgerDirectory, '');
+    breakRecord();
     expect(await end()).toMatchObject({ destroyed: true, findings: [{ code: 'ledger-not-settled', severity }] });
     expect((await bench.keyRecords.ofRun(bench.run)).map(({ cid }) => cid)).not.toContain(gone.cid);
   });
@@ -323,7 +320,7 @@ it('leaves a worker that was thought dead the entry that it goes on with', async
   const first = await generate();
   const [alive] = entries();
   if (!alive) throw new Error('no entry');
-  const ledger = new TokenLedger(bench.ledgerDirectory);
+  const ledger = bench.ledger;
   const { sealed: _sealed, made: _made, ...unsettled } = alive;
   await ledger.write({ ...unsettled, state: 'pending', at: '2026-01-01T00:00:00.000Z' });
   // Its token comes while the next attempt looks at the slot.
@@ -333,62 +330,48 @@ it('leaves a worker that was thought dead the entry that it goes on with', async
   expect(entries()).toContainEqual(expect.objectContaining({ state: 'alive', sealed: first.token }));
 });
 
-describe('on a disk where something happens in the middle of writing', () => {
+describe('with an owner that was thought dead', () => {
   const alive: LedgerEntry = {
     ...({ version: 1, id: randomUUID(), deployment: DEPLOYMENT, cluster: 'west', clusterId: 'id' } as const),
     ...({ ns: 'default', wid: 'run', rid: 'r', state: 'alive', sealed: 'x', at: '2026-01-02T00:00:00.000Z' } as const),
   };
 
-  /** As the first file that is synced next. */
-  async function atSync(how: () => Promise<void>): Promise<void> {
-    const handle = await open(bench.ledgerDirectory, 'r');
-    jest.spyOn(Object.getPrototypeOf(handle) as typeof handle, 'sync').mockImplementationOnce(how);
-    await handle.close();
-  }
-
   it('settles nothing that its owner writes meanwhile', async () => {
-    const ledger = new TokenLedger(bench.ledgerDirectory);
+    const owner = new TokenLedger(bench.recordsOfAWorker());
     const pending: LedgerEntry = { ...alive, state: 'pending', sealed: undefined, at: '2026-01-01T00:00:00.000Z' };
-    await ledger.write(pending);
-    await atSync(() => ledger.write(alive));
-    expect(await ledger.settle(pending, { ...pending, state: 'orphan' })).toBe(false);
+    await bench.ledger.write(pending);
+    bench.recordServer.onWrite = () => {
+      bench.recordServer.onWrite = () => undefined;
+      return owner.write(alive);
+    };
+    expect(await bench.ledger.settle(pending, { ...pending, state: 'orphan' })).toBe(false);
     expect(entries()).toEqual([alive]);
-  });
-
-  it('leaves no half-written file, and sweeps what a dead worker left', async () => {
-    const ledger = new TokenLedger(bench.ledgerDirectory);
-    await ledger.write(alive);
-    const before = readdirSync(bench.ledgerDirectory);
-    await atSync(() => Promise.reject(Object.assign(new Error(), { code: 'ENOSPC' })));
-    await expect(ledger.write(alive)).rejects.toMatchObject({ code: 'PRECONDITION_FAILED', observed: 'ENOSPC' });
-    expect(readdirSync(bench.ledgerDirectory)).toEqual(before);
-    const [old, young] = ['old', 'young'].map((name) => join(bench.ledgerDirectory, `${alive.id}.json.${name}.tmp`));
-    for (const each of [old, young]) await writeFile(each ?? raise(), JSON.stringify(alive));
-    const hoursAgo = (Date.now() - 2 * 3_600_000) / 1000;
-    await utimes(old ?? raise(), hoursAgo, hoursAgo);
-    await ledger.all();
-    expect(readdirSync(bench.ledgerDirectory)).toEqual([...before, `${alive.id}.json.young.tmp`]);
   });
 });
 
 it('is read while another run removes an entry of its own', async () => {
-  const ledger = new TokenLedger(bench.ledgerDirectory);
+  const ledger = bench.ledger;
   await generate();
   const [alive] = entries();
   if (!alive) throw new Error('no entry');
   const others = Array.from({ length: 20 }, () => ({ ...alive, id: randomUUID(), rid: 'x' }));
   for (const other of others) await ledger.write(other);
-  const [read] = await Promise.all([ledger.all(), ...others.map((other) => ledger.remove(other))]);
+  const [read] = await Promise.all([ledger.all(DEPLOYMENT), ...others.map((other) => ledger.remove(other))]);
   expect(read).toContainEqual(alive);
 });
 
 it('is written by two workers at once, and is whole', async () => {
-  const ledger = new TokenLedger(bench.ledgerDirectory);
+  const ledger = bench.ledger;
+  const other = new TokenLedger(bench.recordsOfAWorker());
   await generate();
   const [alive] = entries();
   if (!alive) throw new Error('no entry');
-  await Promise.all(Array.from({ length: 20 }, (_each, key) => ledger.write({ ...alive, key: 'x'.repeat(key * 500) })));
-  expect(await ledger.all()).toEqual([expect.objectContaining({ id: alive.id, state: 'alive' })]);
+  await Promise.all(
+    Array.from({ length: 20 }, (_each, key) =>
+      (key % 2 === 0 ? ledger : other).write({ ...alive, key: 'x'.repeat(key * 500) }),
+    ),
+  );
+  expect(await ledger.all(DEPLOYMENT)).toEqual([expect.objectContaining({ id: alive.id, state: 'alive' })]);
 });
 
 it('keeps nothing of a burst that certainly made nothing', async () => {

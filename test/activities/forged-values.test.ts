@@ -215,7 +215,7 @@ describe('a ceremony that is not of this run, or not for this', () => {
         { run },
       );
       expect(opened.code).toBe('KEY_RECORD_MISSING');
-      const { destroyed } = await bench.call('destroyCeremonyKeys', { ceremony }, { run });
+      const { destroyed } = await bench.call('destroyCeremonyKeys', { deployment: DEPLOYMENT, ceremony }, { run });
       expect(destroyed).toBe(false);
     }
     expect(bench.calls('west', 'generate-operation-token/attempt')).toBe(0);

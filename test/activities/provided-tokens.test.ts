@@ -36,7 +36,7 @@ describe('a provided token', () => {
     if (!verdict) throw new Error('no verdict');
     return verdict;
   };
-  const inLedger = async () => (await new TokenLedger(bench.ledgerDirectory).open()).length;
+  const inLedger = async () => (await bench.ledger.open(DEPLOYMENT)).length;
 
   beforeAll(async () => {
     bench = await ActivityBench.start({ deployment: { ceremony: ceremonyOf } });

@@ -46,14 +46,11 @@ async function credentialBecomes(bench: ActivityBench, token: string): Promise<U
   return () => writeFile(file, bench.cluster('east').rootToken);
 }
 
-async function ledgerHolds(bench: ActivityBench, state: string): Promise<Undo> {
-  await mkdir(bench.ledgerDirectory, { recursive: true });
-  const id = randomUUID();
-  const file = join(bench.ledgerDirectory, `${id}.json`);
+async function ledgerHolds(bench: ActivityBench, state: 'alive' | 'orphan'): Promise<Undo> {
   const run = { ns: 'default', wid: `deployment:${DEPLOYMENT}`, rid: 'an-earlier-run' };
-  const entry = { version: 1, id, deployment: DEPLOYMENT, cluster: 'west', clusterId: 'x', ...run, state };
-  await writeFile(file, JSON.stringify({ ...entry, at: new Date().toISOString() }));
-  return () => rm(file);
+  const entry = { version: 1, id: randomUUID(), deployment: DEPLOYMENT, cluster: 'west', clusterId: 'x' } as const;
+  await bench.ledger.write({ ...entry, ...run, state, at: new Date().toISOString() });
+  return () => bench.forgetTokens();
 }
 
 async function call(address: string, method: 'POST' | 'DELETE', body: object): Promise<void> {

@@ -1,12 +1,10 @@
 /** Activities of a rehearsal: no call of the service, no foreign keys, records of successes, and what readiness makes of them. */
 import { randomUUID } from 'node:crypto';
-import { chmod, mkdir, mkdtemp, readFile, readdir, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { judgeRehearsals } from '../../activities/readiness/rehearsals';
-import { RehearsalRecords } from '../../activities/ceremony/rehearsal-records';
+import { keepRehearsal, lastRehearsals } from '../../activities/ceremony/rehearsal-records';
 import type { DeclinedRehearsal, RehearsalRecord } from '../../activities/ceremony/rehearsal-records';
 import { rosterOfRehearsal } from '../../activities/ceremony/rehearsal-roster';
+import type { Records } from '../../activities';
 import type { CeremonyHandle } from '../../src/contracts/ceremony';
 import { parseInventory } from '../../src/inventory';
 import type { Deployment, Inventory } from '../../src/inventory';
@@ -117,30 +115,30 @@ describe('the activities', () => {
     });
     const declined = await signDecline(of(bench.run.rid), bench.person('cleo').key);
     const arrived = bench.signaled('decline', [{ document: declined }]);
-    const kept = () => readdir(join(bench.ledgerDirectory, 'declined-rehearsals')).catch(() => []);
+    const kept = async (kind: 'rehearsed' | 'declined') => [
+      ...(await lastRehearsals(bench.records, kind, DEPLOYMENT)).keys(),
+    ];
     const ceremony = { ...own, holders: ['ada', 'bert', 'cleo', '../x'] };
     const other = await bench.call('noteRehearsalDeclines', { deployment: 'other', ceremony, arrived });
     expect(other.verdicts).toMatchObject([{ accepted: false, text: expect.stringContaining('not asked') as string }]);
     const path = await bench.failure('noteRehearsalDeclines', { deployment: '../../x', ceremony, arrived });
     expect(path).toMatchObject({ code: 'INVALID_INPUT', retryable: false });
-    expect(await kept()).toEqual([]);
+    expect(await kept('declined')).toEqual([]);
     const bert = await signDecline({ ...of(bench.run.rid), name: 'bert' }, bench.person('bert').key);
     const counting = bench.signaled('decline', [{ document: bert }]);
     const noted = await bench.call('noteRehearsalDeclines', { deployment: 'other', ceremony, arrived: counting });
     expect(noted.verdicts).toMatchObject([{ accepted: true }]);
-    expect(await kept()).toEqual([`${DEPLOYMENT}.bert.json`]);
+    expect(await kept('declined')).toEqual(['bert']);
     const answers = bench.signaled('share', [await answerOf('bert', own.invitation)]);
     await bench.call('openRehearsal', { deployment: 'other', ceremony: own, arrived: answers });
-    expect((await readdir(join(bench.ledgerDirectory, 'rehearsals'))).sort()).toEqual(
-      ['ada', 'bert'].map((name) => `${DEPLOYMENT}.${name}.json`),
-    );
+    expect((await kept('rehearsed')).sort()).toEqual(['ada', 'bert']);
     const foreign = await create({ ...bench.run, rid: randomUUID() });
     const failed = await bench.failure('noteRehearsalDeclines', { deployment: DEPLOYMENT, ceremony: foreign, arrived });
     expect(failed.code).toBe('KEY_RECORD_MISSING');
   });
 
   it('the key is destroyed by the activity of every ceremony', async () => {
-    await bench.call('destroyCeremonyKeys', { ceremony: handle });
+    await bench.call('destroyCeremonyKeys', { deployment: DEPLOYMENT, ceremony: handle });
     expect((await bench.failure('openRehearsal', { deployment: DEPLOYMENT, ceremony: handle, arrived: [] })).code).toBe(
       'KEY_RECORD_MISSING',
     );
@@ -158,60 +156,39 @@ const declinedBy = (holder: string): DeclinedRehearsal => ({
   ...{ reason: 'on leave', wid: 'rehearsal:payments', rid: 'r' },
 });
 
-describe('the records', () => {
-  const keyring = SealKeyring.parse(newSealKey().reveal());
-  let directory: string;
+describe('the record', () => {
+  let bench: ActivityBench;
   beforeAll(async () => {
-    directory = await mkdtemp(join(tmpdir(), 'rehearsals-'));
+    bench = await ActivityBench.start();
   });
-  afterAll(() => rm(directory, { recursive: true }));
+  afterAll(() => bench.stop());
 
-  it('keep the last success of each person, whichever worker writes it, and none of another deployment', async () => {
-    const [one, other] = [new RehearsalRecords(directory, keyring), new RehearsalRecords(directory, keyring)];
+  it('keeps the last success of each person, whichever worker writes it, and none of another deployment', async () => {
+    const [one, other] = [bench.records, bench.recordsOfAWorker()];
     const at = (day: number) => `2026-03-${String(day).padStart(2, '0')}T10:00:00.000Z`;
-    await Promise.all(
-      [3, 9, 5].flatMap((day) => [one.keep(success({ at: at(day) })), other.keep(success({ at: at(day - 1) }))]),
-    );
-    await one.keep(success({ at: at(9) }));
-    await one.keep(success({ at: at(4) }));
-    await other.keep(success({ holder: 'bert' }));
-    await other.keep(success({ deployment: 'payments-eu' }));
-    await writeFile(join(directory, 'rehearsals', 'payments.cleo.json'), '{"version":1');
-    // Made up by somebody who may write there, and has no seal key.
-    const copied = JSON.parse(await readFile(join(directory, 'rehearsals', 'payments.ada.json'), 'utf8')) as object;
-    const made = JSON.stringify({ ...copied, holder: 'dora' });
-    await writeFile(join(directory, 'rehearsals', 'payments.dora.json'), made);
-    const { last: known, unattested } = await other.of('payments');
-    expect(unattested).toEqual(['payments.dora.json']);
-    expect([...known].map(([name, { at: last }]) => [name, last])).toEqual([
+    const keep = (records: Records, changes: Partial<RehearsalRecord>) =>
+      keepRehearsal(records, 'rehearsed', success(changes));
+    await Promise.all([3, 9, 5].flatMap((day) => [keep(one, { at: at(day) }), keep(other, { at: at(day - 1) })]));
+    await keep(one, { at: at(4) });
+    await keep(other, { holder: 'bert' });
+    await keep(other, { deployment: 'payments-eu' });
+    const known = await lastRehearsals(other, 'rehearsed', 'payments');
+    expect([...known].map(([name, { at: last }]) => [name, last]).sort()).toEqual([
       ['ada', at(9)],
       ['bert', at(1)],
     ]);
-    expect((await readdir(join(directory, 'rehearsals'))).filter((name) => name.endsWith('.tmp'))).toEqual([]);
   });
 
-  it('what is no record leaves nothing behind, neither here nor outside', async () => {
-    const records = new RehearsalRecords(join(directory, 'checked'), keyring);
+  it('takes nothing that is no rehearsal, and says so where it cannot be written', async () => {
+    const before = bench.recordServer.values('record:payments');
     for (const changes of [{ deployment: '../../x' }, { holder: '../x' }, { at: 'today' }])
-      await expect(records.keep(success(changes))).rejects.toThrow();
-    await records.keep(success());
-    await mkdir(join(directory, 'checked', 'rehearsals', 'payments.bert.json'));
-    await expect(records.keep(success({ holder: 'bert' }))).rejects.toMatchObject({ code: 'PRECONDITION_FAILED' });
-    expect((await readdir(join(directory, 'checked', 'rehearsals'))).sort()).toEqual([
-      'payments.ada.json',
-      'payments.bert.json',
-    ]);
-    expect((await readdir(directory)).filter((name) => name.includes('x'))).toEqual([]);
-  });
-
-  it('nobody has rehearsed where there is no directory; one that cannot be used is told', async () => {
-    expect((await new RehearsalRecords(join(directory, 'none'), keyring).of('payments')).last.size).toBe(0);
-    const file = join(directory, 'file');
-    await writeFile(file, '');
-    await chmod(file, 0o600);
-    const broken = new RehearsalRecords(file, keyring);
-    await expect(broken.keep(success())).rejects.toMatchObject({ code: 'PRECONDITION_FAILED', observed: 'ENOTDIR' });
-    await expect(broken.of('payments')).rejects.toMatchObject({ code: 'PRECONDITION_FAILED' });
+      await expect(keepRehearsal(bench.records, 'rehearsed', success(changes))).rejects.toThrow();
+    expect(bench.recordServer.values('record:payments')).toEqual(before);
+    bench.recordServer.failure = new Error('silent');
+    await expect(keepRehearsal(bench.records, 'declined', declinedBy('ada'))).rejects.toMatchObject({
+      code: 'RECORD_UNAVAILABLE',
+    });
+    bench.recordServer.failure = undefined;
   });
 });
 

@@ -37,7 +37,7 @@ describe('generateRootToken', () => {
     await bench.stop();
   });
 
-  beforeEach(() => rm(bench.ledgerDirectory, { recursive: true, force: true }));
+  beforeEach(() => bench.forgetTokens());
 
   async function invite(recipientPgpKey: string, epoch: number): Promise<CeremonyHandle> {
     const { fingerprint: _fingerprint, ...handle } = await bench.call('createRootTokenCeremony', {
@@ -125,7 +125,7 @@ describe('generateRootToken', () => {
     const there = async () => ((await (await fetch(slot)).json()) as { nonce: string }).nonce;
     // The worker that began a burst died before it started an attempt; the recipient starts his by hand.
     await bench.keyRecords.markFirstBurst({ run: bench.run, ...ceremony }, Date.now());
-    const ledger = new TokenLedger(bench.ledgerDirectory);
+    const ledger = bench.ledger;
     const subject = {
       ...({ kind: 'root-token', deployment: DEPLOYMENT, cluster: 'east', clusterId: 'east', run: bench.run } as const),
       ...{ cid: ceremony.cid, epoch: 1, key: 'fingerprint', threshold: 3 },
@@ -142,7 +142,7 @@ describe('generateRootToken', () => {
     await died.started(await start());
     const done = await bench.call('generateRootToken', generate(approved));
     expect(done).toMatchObject({ attempts: 1, findings: [] });
-    expect((await ledger.open()).map(({ state }) => state)).toEqual(['handed-over']);
+    expect((await ledger.open(DEPLOYMENT)).map(({ state }) => state)).toEqual(['handed-over']);
   });
 
   it('a token that was made by an attempt that died before it could report is found: no share is given again', async () => {
@@ -154,16 +154,16 @@ describe('generateRootToken', () => {
   });
 
   describe('a token that was made', () => {
-    const ledger = () => new TokenLedger(bench.ledgerDirectory);
+    const ledger = () => bench.ledger;
     const end = (inHand: readonly string[]) =>
-      bench.call('settleCeremony', { ceremony: { cid: ceremony.cid, threshold: 3 }, inHand });
+      bench.call('settleCeremony', { deployment: DEPLOYMENT, ceremony: { cid: ceremony.cid, threshold: 3 }, inHand });
     const dispose = (entry: string) =>
       bench.call('disposeLedgerToken', { deployment: DEPLOYMENT, cluster: 'east', entry });
     afterEach(() => (bench.openRuns = undefined));
 
     it('stays in the ledger where its run ends without it, is an alarm, and is named by a later run', async () => {
       const { encryptedToken } = await bench.call('generateRootToken', generate(await authority()));
-      const [entry] = await ledger().open();
+      const [entry] = await ledger().open(DEPLOYMENT);
       if (!entry) throw new Error('no entry');
       const alarm = {
         severity: 'critical',
@@ -173,7 +173,7 @@ describe('generateRootToken', () => {
       // The worker died, or the run was stopped while the last share was answered; another message is not this token.
       for (const inHand of [[], ['b3RoZXI=']]) {
         expect(await end(inHand)).toMatchObject({ findings: [alarm] });
-        expect(await ledger().open()).toEqual([expect.objectContaining({ encoded: encryptedToken })]);
+        expect(await ledger().open(DEPLOYMENT)).toEqual([expect.objectContaining({ encoded: encryptedToken })]);
       }
       // However long nobody looks: no later burst takes it away.
       await ledger().write({ ...entry, at: '2026-01-01T00:00:00.000Z' });
@@ -188,7 +188,7 @@ describe('generateRootToken', () => {
         epoch: 1,
         key: 'k',
       });
-      expect(await ledger().open()).toHaveLength(1);
+      expect(await ledger().open(DEPLOYMENT)).toHaveLength(1);
       expect(await dispose(entry.id)).toMatchObject({
         state: 'kept',
         text: expect.stringContaining('is open') as string,
@@ -200,7 +200,7 @@ describe('generateRootToken', () => {
     it("leaves the ledger once the run's recorded result has it, and not because an input says that it is handed on", async () => {
       const { encryptedToken } = await bench.call('generateRootToken', generate(await authority()));
       expect(await end([encryptedToken])).toMatchObject({ findings: [] });
-      const [entry] = await ledger().open();
+      const [entry] = await ledger().open(DEPLOYMENT);
       expect(entry).toMatchObject({ encoded: encryptedToken });
       const dispose = () =>
         bench.call(
@@ -216,17 +216,17 @@ describe('generateRootToken', () => {
       }
       bench.closedRuns = [{ workflowId, runId, result: { outcome: 'completed', result: { encryptedToken } } }];
       expect(await dispose()).toMatchObject({ state: 'deleted', findings: [] });
-      expect(await ledger().all()).toHaveLength(1);
-      const { inventory, temporal, ledgerDirectory } = bench;
-      await sweepLedger({ inventory, temporal, ledgerDirectory, log: pino({ level: 'silent' }) }, bench.run.ns);
-      expect(await ledger().all()).toEqual([]);
+      expect(await ledger().all(DEPLOYMENT)).toHaveLength(1);
+      const { inventory, temporal, records } = bench;
+      await sweepLedger({ inventory, temporal, records, log: pino({ level: 'silent' }) }, DEPLOYMENT);
+      expect(await ledger().all(DEPLOYMENT)).toEqual([]);
       bench.closedRuns = [];
       bench.openRuns = undefined;
     });
   });
 
   it('a token that the run says it hands on silences no alarm about what another burst left', async () => {
-    const ledger = new TokenLedger(bench.ledgerDirectory);
+    const ledger = bench.ledger;
     const subject = {
       ...({ kind: 'root-token', deployment: DEPLOYMENT, cluster: 'east', clusterId: 'east', run: bench.run } as const),
       ...{ cid: ceremony.cid, epoch: 1, key: 'fingerprint', threshold: 3 },
@@ -234,7 +234,11 @@ describe('generateRootToken', () => {
     const died = await GenerationRecord.begin(ledger, subject);
     await died.lastShare('5c2c7f53-0000-4000-8000-000000000000');
     const { cid, threshold } = ceremony;
-    const { findings } = await bench.call('settleCeremony', { ceremony: { cid, threshold }, inHand: ['a token'] });
+    const { findings } = await bench.call('settleCeremony', {
+      deployment: DEPLOYMENT,
+      ceremony: { cid, threshold },
+      inHand: ['a token'],
+    });
     expect(findings).toMatchObject([{ severity: 'critical', code: 'orphan-root-token' }]);
   });
 
@@ -242,7 +246,6 @@ describe('generateRootToken', () => {
     const east = bench.cluster('east');
     const approved = await authority();
     const [GIVE, SLOT] = ['POST /v1/sys/generate-root/update', '/v1/sys/generate-root/attempt'];
-    const directory = bench.ledgerDirectory;
     bench.service.faults.add({ cluster: 'east', endpoint: GIVE, skip: 2, action: 'reset', times: 3 });
     const gone = () => Promise.all(east.nodes.map(({ attempts }) => attempts.cancel()));
     bench.service.faults.add({
@@ -253,14 +256,11 @@ describe('generateRootToken', () => {
     });
     const started = bench.service.faults.add({
       ...{ cluster: 'east', endpoint: `POST ${SLOT}`, skip: 1, when: 'after' },
-      action: async () => {
-        await rm(directory, { recursive: true });
-        await writeFile(directory, '');
-      },
+      action: () => void (bench.recordServer.failure = new Error('silent')),
     });
     await bench.failure('generateRootToken', generate(approved));
     bench.service.faults.clear();
-    await rm(directory, { recursive: true, force: true });
+    bench.recordServer.failure = undefined;
     const answer = await fetch(`${east.apiAddress}${SLOT}`);
     expect([started.hits, await answer.json()]).toEqual([1, expect.objectContaining({ started: false })]);
   });

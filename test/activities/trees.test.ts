@@ -88,7 +88,7 @@ describe('reindexing a DR secondary', () => {
 
   it('a token of the ledger is left alone while its run is open, and one of another deployment always', async () => {
     const token = await bench.operationToken('west', ['dr.operation-token.delete']);
-    const ledger = new TokenLedger(bench.ledgerDirectory);
+    const ledger = bench.ledger;
     const entry = {
       version: 1 as const,
       cluster: 'west',

@@ -14,11 +14,15 @@ import { DefaultLogger } from '@temporalio/worker';
 import type { ActivityInterceptorsFactory } from '@temporalio/worker';
 import pino from 'pino';
 import { stringify } from 'yaml';
-import { createActivities, interceptActivities } from '../../activities';
+import { Records, createActivities, interceptActivities, tellRecordAlarm } from '../../activities';
 import type { ActivityDependencies } from '../../activities';
 import type { RunbookActivities } from '../../activities';
+import type { RecordsOptions } from '../../activities/record';
+import { TokenLedger } from '../../activities/ceremony/token-ledger';
+import type { LedgerEntry } from '../../activities/ceremony/token-ledger';
 import type { Authority } from '../../src/contracts/activities';
 import type { CeremonyTarget, OperationTokenReference } from '../../src/contracts/ceremony';
+import { recordWorkflowId } from '../../src/contracts/record';
 import type { StepContext } from '../../src/contracts/run-facts';
 import type { SignalName, UpdateName } from '../../src/contracts/signals';
 import type { DrSwitchoverInput, TokenUse } from '../../src/contracts/runbook-inputs';
@@ -32,11 +36,13 @@ import type { RunContext, SigningKey } from '../../src/keys';
 import { startSimulatedService } from '../../src/simulator';
 import type { SimulatedCluster, SimulatedService, Topology } from '../../src/simulator';
 import { findCanaries } from './canaries';
+import { RecordServer } from './record-server';
 import type { TestPerson } from './people';
 import { approvalOf, envelopeOf, makePerson } from './people';
 
 const HOLDERS = ['ada', 'bert', 'cleo', 'dora', 'emil'];
 export const DEPLOYMENT = 'payments';
+const TASK_QUEUE = 'runbooks';
 
 export interface BenchOptions {
   readonly topology?: Partial<Topology>;
@@ -79,6 +85,9 @@ export class ActivityBench {
   readonly activities: RunbookActivities;
   readonly #dependencies: ActivityDependencies;
   readonly #border: ActivityInterceptorsFactory;
+  readonly recordServer = new RecordServer(TASK_QUEUE);
+  readonly records: Records;
+  readonly ledger: TokenLedger;
   /** Every text that left an activity: results, failures, heartbeats, log lines. */
   readonly emitted: string[] = [];
   /** The run's own history, for the activities that read it. */
@@ -116,6 +125,11 @@ export class ActivityBench {
     private readonly secrets: Map<string, string>,
     changeUnderWayMs?: number,
   ) {
+    const log = pino({ level: 'debug' }, { write: (line) => void this.emitted.push(line) });
+    this.records = this.recordsOfAWorker((deployment, finding) =>
+      tellRecordAlarm({ inventory, log }, this.run.ns, deployment, finding),
+    );
+    this.ledger = new TokenLedger(this.records);
     this.#dependencies = {
       inventory,
       keyRecords,
@@ -123,10 +137,10 @@ export class ActivityBench {
       signingKey: workersKey,
       temporal: this.#temporal(),
       reportDirectory: join(directory, 'reports'),
-      ledgerDirectory: this.ledgerDirectory,
+      records: this.records,
       searchAttributesRegistered: false,
       changeUnderWayMs,
-      log: pino({ level: 'debug' }, { write: (line) => void this.emitted.push(line) }),
+      log,
     };
     this.activities = createActivities(this.#dependencies);
     this.#border = interceptActivities(this.#dependencies);
@@ -215,8 +229,21 @@ export class ActivityBench {
     return this.#temporal();
   }
 
-  get ledgerDirectory(): string {
-    return join(this.directory, 'ledger');
+  /** As another worker with the same seal keys has them. */
+  recordsOfAWorker(alarm: RecordsOptions['alarm'] = () => undefined): Records {
+    const { run, sealKeyring: keyring } = this;
+    return new Records({ temporal: this.#temporal(), namespace: run.ns, taskQueue: TASK_QUEUE, keyring, alarm });
+  }
+
+  /** The tokens that the record holds now, as they stand there. */
+  tokensKept(): LedgerEntry[] {
+    const values = this.recordServer.values(recordWorkflowId(DEPLOYMENT)) as readonly LedgerEntry[];
+    return values.filter(({ clusterId }) => clusterId !== undefined);
+  }
+
+  /** Takes every token out of the record, dead or not. */
+  async forgetTokens(): Promise<void> {
+    for (const entry of await this.ledger.all(DEPLOYMENT)) await this.ledger.remove(entry);
   }
 
   cluster(name: string): SimulatedCluster {
@@ -389,14 +416,21 @@ export class ActivityBench {
   /** Of Temporal the activities read the run's own history, descriptions of other runs, and results of closed ones. */
   #temporal(): Client {
     const workflow = {
-      getHandle: (workflowId: string, runId?: string) => ({
-        fetchHistory: () =>
-          this.historyError
-            ? Promise.reject(this.historyError)
-            : Promise.resolve(this.closedRuns.find((run) => run.runId === runId)?.history ?? this.#recorded()),
-        describe: () => this.#describe(workflowId, runId),
-        result: () => Promise.resolve(this.closedRuns.find((run) => run.runId === runId)?.result),
-      }),
+      start: (
+        _type: string,
+        { workflowId, args }: { readonly workflowId: string; readonly args: readonly unknown[] },
+      ) => this.recordServer.start(workflowId, args[0]),
+      getHandle: (workflowId: string, runId?: string) =>
+        workflowId.startsWith(recordWorkflowId(''))
+          ? this.recordServer.handle(workflowId)
+          : {
+              fetchHistory: () =>
+                this.historyError
+                  ? Promise.reject(this.historyError)
+                  : Promise.resolve(this.closedRuns.find((run) => run.runId === runId)?.history ?? this.#recorded()),
+              describe: () => this.#describe(workflowId, runId),
+              result: () => Promise.resolve(this.closedRuns.find((run) => run.runId === runId)?.result),
+            },
       list: ({ query }: { readonly query: string }) =>
         Readable.from(this.closedRuns.filter(({ workflowId }) => queryNames(query, workflowId))),
     };

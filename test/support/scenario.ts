@@ -7,8 +7,11 @@ import { Context } from '@temporalio/activity';
 import type { Client, WorkflowHandle } from '@temporalio/client';
 import pino from 'pino';
 import { stringify } from 'yaml';
+import { Records } from '../../activities';
 import type { RunbookActivities } from '../../activities';
 import { deploymentWorkflowId } from '../../src/contracts/names';
+import { recordWorkflowId } from '../../src/contracts/record';
+import type { Finding } from '../../src/contracts/run-facts';
 import type { Report } from '../../src/contracts/report';
 import type { GateName } from '../../src/contracts/plan';
 import type { RunStatus, Waiting } from '../../src/contracts/run-status';
@@ -294,22 +297,21 @@ export class Scenario {
       RUNBOOKS_KEY_DIR: join(this.directory, 'keys'),
       RUNBOOKS_KEY_STORAGE: 'disk',
       RUNBOOKS_REPORT_DIR: join(this.directory, 'reports'),
-      RUNBOOKS_LEDGER_DIR: join(this.directory, 'ledger'),
       RUNBOOKS_TASK_QUEUE: this.taskQueue,
     };
   }
 
-  async startWorker(): Promise<void> {
+  /** @param keys name of the directory of its ceremony keys: each worker has one of its own */
+  async startWorker(keys = 'keys'): Promise<void> {
     const { environment, inventory } = this;
     this.#workersInventory = inventory;
     this.#worker = await startWorker({
       settings: {
         inventoryPath: environment['RUNBOOKS_INVENTORY'] ?? '',
         sealKeys: this.#sealKeys,
-        keyDirectory: environment['RUNBOOKS_KEY_DIR'] ?? '',
+        keyDirectory: join(this.directory, keys),
         keyStorage: 'disk',
         reportDirectory: environment['RUNBOOKS_REPORT_DIR'] ?? '',
-        ledgerDirectory: environment['RUNBOOKS_LEDGER_DIR'] ?? '',
         taskQueue: this.taskQueue,
         logLevel: 'debug',
       },
@@ -321,6 +323,27 @@ export class Scenario {
       replay: false,
     });
     this.#running = this.#worker.run();
+  }
+
+  /** The record as another worker with the same seal keys has it. */
+  recordsOfAWorker(alarms: Finding[] = [], temporal: Client = this.client): Records {
+    return new Records({
+      ...{ temporal, namespace: temporalServer().namespace, taskQueue: this.taskQueue },
+      keyring: SealKeyring.parse(this.#sealKeys.reveal()),
+      alarm: (_deployment, finding) => void alarms.push(finding),
+    });
+  }
+
+  /** Somebody ends the record, and puts a workflow of another type in its place. */
+  async breakRecord(): Promise<void> {
+    const workflowId = recordWorkflowId(this.name);
+    await this.client.workflow.getHandle(workflowId).terminate('by hand');
+    await this.client.workflow.start('walSampler', { workflowId, taskQueue: 'nobody-polls-this' });
+  }
+
+  /** Takes away what {@link breakRecord} put there. */
+  async mendRecord(): Promise<void> {
+    await this.client.workflow.getHandle(recordWorkflowId(this.name)).terminate('it is none of ours');
   }
 
   async stopWorker(): Promise<void> {
@@ -397,6 +420,8 @@ export class Scenario {
 
   async stop(): Promise<void> {
     open.delete(this);
+    const record = this.client.workflow.getHandle(recordWorkflowId(this.name));
+    await record.terminate('end of the test').catch(() => undefined);
     for (const handle of this.#handles) await handle.terminate('end of the test').catch(() => undefined);
     await this.stopWorker();
     await this.service.stop();

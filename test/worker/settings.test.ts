@@ -16,11 +16,10 @@ function failure(env: NodeJS.ProcessEnv): unknown {
 
 describe('settings of a worker', () => {
   it('has a default for everything but the inventory and the seal keys', () => {
-    expect(workerSettings({ ...ENV, XDG_STATE_HOME: '/state' })).toMatchObject({
+    expect(workerSettings(ENV)).toMatchObject({
       keyStorage: 'memory',
       taskQueue: 'runbooks',
       logLevel: 'info',
-      ledgerDirectory: '/state/replication-runbooks/ledger',
     });
   });
 

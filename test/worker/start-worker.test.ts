@@ -43,7 +43,6 @@ function settings(taskQueue: string): WorkerSettings {
     keyDirectory: join(directory, 'keys'),
     keyStorage: 'disk',
     reportDirectory: join(directory, 'reports'),
-    ledgerDirectory: join(directory, 'ledger'),
     taskQueue,
     logLevel: 'silent',
   };
@@ -248,7 +247,7 @@ describe('the sweeper of ceremony keys', () => {
       }),
     );
     await runs[1]?.handle.terminate('ended');
-    await new KeySweeper({ records, client, namespace: ns, log, sweepLedger: () => Promise.resolve() }).sweep();
+    await new KeySweeper({ records, client, namespace: ns, log, sweepTokens: () => Promise.resolve() }).sweep();
     const left = await Promise.all(runs.map(async ({ run }) => (await records.ofRun(run)).length));
     expect(left).toEqual([1, 0]);
     await runs[0]?.handle.terminate('end of the test');

@@ -51,7 +51,6 @@ class Host {
         keyDirectory: this.keys,
         keyStorage: 'disk',
         reportDirectory: environment['RUNBOOKS_REPORT_DIR'] ?? '',
-        ledgerDirectory: environment['RUNBOOKS_LEDGER_DIR'] ?? '',
         taskQueue,
         logLevel: 'debug',
       },

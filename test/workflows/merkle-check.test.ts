@@ -96,22 +96,17 @@ describe('merkleCheck', () => {
   it(
     cell('merkleCheck', 'parked, skip', 'deletion of the tokens'),
     ceremony.test(async (scenario) => {
-      const ledger = scenario.environment['RUNBOOKS_LEDGER_DIR'] ?? '';
-      // The ledger cannot be read when the token is to be deleted.
+      // The record cannot be read when the token is to be deleted.
       scenario.service.faults.add({
         cluster: 'south',
         endpoint: MERKLE_CHECK,
-        action: async () => {
-          await rename(ledger, `${ledger}.away`);
-          await writeFile(ledger, '');
-        },
+        action: () => scenario.breakRecord(),
       });
       const run = await start(scenario, { cluster: 'south' });
       for (const holder of ['ada', 'bert', 'cleo']) await run.share(holder);
       await run.decide('skip', 'Delete the operation tokens');
       const report = await run.report();
-      await rm(ledger);
-      await rename(`${ledger}.away`, ledger);
+      await scenario.mendRecord();
 
       expect(report).toMatchObject({ outcome: 'completed', result: { merkle: { verdict: 'sound' } } });
       expect(report.leftToDo).toContainEqual(expect.stringContaining('"Delete the operation tokens" was skipped'));

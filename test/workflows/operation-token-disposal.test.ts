@@ -1,5 +1,4 @@
 import { randomUUID } from 'node:crypto';
-import { rename, rm, writeFile } from 'node:fs/promises';
 import { TokenLedger } from '../../activities/ceremony/token-ledger';
 import { ceremonyWorkflowId } from '../../src/contracts/names';
 import { CHANGING, loseAnswer, signalled, statuses } from '../support/faults';
@@ -15,10 +14,8 @@ const DELETE_STEP = 'Delete the tokens of west';
  * and a take-over there. */
 describe('operationTokenDisposal', () => {
   let scenario: Scenario;
-  let ledgerDirectory: string;
   beforeAll(async () => {
     scenario = await Scenario.start();
-    ledgerDirectory = scenario.environment['RUNBOOKS_LEDGER_DIR'] ?? '';
   });
   afterAll(() => scenario.stop());
   beforeEach(() => {
@@ -44,9 +41,9 @@ describe('operationTokenDisposal', () => {
     expect(await run.report()).toMatchObject({ outcome: 'completed' });
   };
   const living = () => scenario.service.cluster('west').snapshotState().operationTokens;
-  /** What the ledger holds of something else than a token of this test. */
+  /** What the record holds of something else than a token of this test. */
   const note = (more: Readonly<Record<string, unknown>>) =>
-    new TokenLedger(ledgerDirectory).write({
+    new TokenLedger(scenario.recordsOfAWorker()).write({
       version: 1,
       id: randomUUID(),
       deployment: scenario.name,
@@ -59,21 +56,14 @@ describe('operationTokenDisposal', () => {
       at: new Date().toISOString(),
       ...more,
     });
-  /** The deletion takes effect, and then the ledger cannot be written. */
-  const breakLedger = () =>
+  /** The deletion takes effect, and then the record cannot be written. */
+  const breakRecordAtDeletion = () =>
     scenario.service.faults.add({
       cluster: 'west',
       endpoint: CHANGING.deleteToken,
       when: 'after',
-      action: async () => {
-        await rename(ledgerDirectory, `${ledgerDirectory}.away`);
-        await writeFile(ledgerDirectory, '');
-      },
+      action: () => scenario.breakRecord(),
     });
-  const mendLedger = async () => {
-    await rm(ledgerDirectory);
-    await rename(`${ledgerDirectory}.away`, ledgerDirectory);
-  };
 
   it(cell('operationTokenDisposal', 'no fault', 'tokens that stand-alone ceremonies left'), async () => {
     await makeToken();
@@ -104,13 +94,13 @@ describe('operationTokenDisposal', () => {
   });
 
   it(
-    cell('operationTokenDisposal', 'parked, retry', 'a ledger that cannot be written after the deletion'),
+    cell('operationTokenDisposal', 'parked, retry', 'a record that cannot be written after the deletion'),
     async () => {
       await makeToken();
-      breakLedger();
+      breakRecordAtDeletion();
       const run = await start();
       expect(await run.waitsFor('decision')).toMatchObject({ step: DELETE_STEP, code: 'PRECONDITION_FAILED' });
-      await mendLedger();
+      await scenario.mendRecord();
       await run.decide('retry', DELETE_STEP);
       expect(await run.report()).toMatchObject({ outcome: 'completed', leftToDo: [], result: { deleted: 1 } });
       expect(living()).toBe(0);
@@ -119,11 +109,11 @@ describe('operationTokenDisposal', () => {
 
   it(cell('operationTokenDisposal', 'parked, skip', 'the tokens of one cluster'), async () => {
     await makeToken();
-    breakLedger();
+    breakRecordAtDeletion();
     const run = await start();
     await run.decide('skip', DELETE_STEP);
     const report = await run.report();
-    await mendLedger();
+    await scenario.mendRecord();
     expect(report).toMatchObject({ outcome: 'completed', result: { tokens: [{ outcome: 'skipped' }] } });
     expect(report.leftToDo).toHaveLength(2);
   });
@@ -131,13 +121,13 @@ describe('operationTokenDisposal', () => {
   it(
     cell('operationTokenDisposal', 'parked, abort', 'and the next run proves what that one could not note'),
     async () => {
-      breakLedger();
-      // The token of the run before is dead; so is its ledger again.
+      breakRecordAtDeletion();
+      // The token of the run before is dead; so is its entry.
       await makeToken();
       const run = await start();
       await run.decide('abort', DELETE_STEP);
       expect(await run.report()).toMatchObject({ outcome: 'aborted' });
-      await mendLedger();
+      await scenario.mendRecord();
       expect(await (await start()).report()).toMatchObject({ outcome: 'completed', result: { deleted: 2 } });
       expect(living()).toBe(0);
     },
@@ -145,11 +135,11 @@ describe('operationTokenDisposal', () => {
 
   it(cell('operationTokenDisposal', 'taken over at', 'a parked deletion'), async () => {
     await makeToken();
-    breakLedger();
+    breakRecordAtDeletion();
     const run = await start();
     await run.waitsFor('decision');
     await expectTakenOver(scenario, run, 'operationTokenDisposal');
-    await mendLedger();
+    await scenario.mendRecord();
     expect(await (await start()).report()).toMatchObject({ outcome: 'completed', result: { deleted: 1 } });
   });
 
@@ -191,7 +181,8 @@ describe('operationTokenDisposal', () => {
     expect(report.leftToDo.join('\n')).toMatch(/its run walSampler:.* is open/);
     expect(report.leftToDo).toHaveLength(3);
     expect(statuses(scenario, 'west', CHANGING.deleteToken)).toEqual([]);
-    await rm(ledgerDirectory, { recursive: true });
+    const ledger = new TokenLedger(scenario.recordsOfAWorker());
+    for (const entry of await ledger.all(scenario.name)) await ledger.remove(entry);
   });
 
   it('a token of a cluster that is primary is named with when it can be deleted, and the run after can', async () => {
@@ -206,13 +197,12 @@ describe('operationTokenDisposal', () => {
     expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
   });
 
-  it(cell('operationTokenDisposal', 'refused', 'an unknown cluster, and a ledger that cannot be read'), async () => {
+  it(cell('operationTokenDisposal', 'refused', 'an unknown cluster, and a record that cannot be read'), async () => {
     expect(await (await start({ cluster: 'north' })).failure()).toMatchObject({ code: 'UNKNOWN_CLUSTER' });
     expect(await (await start({ dryRun: true })).report()).toMatchObject({ outcome: 'planned' });
-    await rename(ledgerDirectory, `${ledgerDirectory}.away`);
-    await writeFile(ledgerDirectory, '');
+    await scenario.breakRecord();
     expect(await (await start()).failure()).toMatchObject({ code: 'PRECONDITION_FAILED' });
-    await mendLedger();
+    await scenario.mendRecord();
     expect(await scenario.leaks()).toEqual([]);
   });
 });

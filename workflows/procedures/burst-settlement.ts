@@ -68,7 +68,8 @@ export class BurstSettlement {
    */
   async destroyKeys(call: StepCalls, ceremony: CeremonyHandle, inHand: readonly string[]): Promise<{ text: string }> {
     const { state } = this.#run;
-    const more = () => ({ ...alarmsTold(state.findings), ...(inHand.length > 0 && { inHand }) });
+    const { deployment } = state;
+    const more = () => ({ deployment, ...alarmsTold(state.findings), ...(inHand.length > 0 && { inHand }) });
     try {
       const { text, findings, bursts = [] } = await call.destroyCeremonyKeys({ ceremony, ...more() });
       state.noteFindings(findings);

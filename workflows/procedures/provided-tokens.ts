@@ -137,7 +137,7 @@ export class ProvidedTokens implements TokenCeremony {
     await this.#run.skippableStep(
       'Destroy the ceremony keys',
       'the sweeper of the worker destroys them when the invitation has expired',
-      (call) => call.destroyCeremonyKeys({ ceremony }),
+      (call) => call.destroyCeremonyKeys({ deployment: this.#run.state.deployment, ceremony }),
       { note: (result) => result.text },
     );
   }
@@ -146,7 +146,7 @@ export class ProvidedTokens implements TokenCeremony {
     const ceremony = this.#stopAsking();
     if (!ceremony) return;
     await this.#run.cleanUp('Destroy the ceremony keys', async (call) => {
-      await call.destroyCeremonyKeys({ ceremony });
+      await call.destroyCeremonyKeys({ deployment: this.#run.state.deployment, ceremony });
     });
   }
 

@@ -109,7 +109,7 @@ export class Rehearsal {
     await this.#run.skippableStep(
       'Destroy the key of the rehearsal',
       'the sweeper of the worker destroys it when the invitation has expired',
-      (call) => call.destroyCeremonyKeys({ ceremony }),
+      (call) => call.destroyCeremonyKeys({ deployment: this.#run.state.deployment, ceremony }),
       { note: (result) => result.text },
     );
   }
@@ -119,7 +119,7 @@ export class Rehearsal {
     const ceremony = this.#end();
     if (!ceremony) return;
     await this.#run.cleanUp('Destroy the key of the rehearsal', async (call) => {
-      await call.destroyCeremonyKeys({ ceremony });
+      await call.destroyCeremonyKeys({ deployment: this.#run.state.deployment, ceremony });
     });
   }
 

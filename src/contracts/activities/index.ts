@@ -193,6 +193,7 @@ export interface SwitchoverActivities {
     readonly closeAfterwards?: readonly string[];
   }>;
   destroyCeremonyKeys(input: {
+    readonly deployment: string;
     readonly ceremony: CeremonyHandle;
     /** As for {@link generateOperationToken}. */
     readonly told?: readonly string[];
@@ -208,6 +209,7 @@ export interface SwitchoverActivities {
   }>;
   /** What {@link destroyCeremonyKeys} does beside the keys, by any worker: their host may be what was lost. */
   settleCeremony(input: {
+    readonly deployment: string;
     readonly ceremony: Pick<CeremonyHandle, 'cid' | 'threshold'>;
     readonly told?: readonly string[];
     readonly inHand?: readonly string[];

@@ -55,11 +55,15 @@ it('another worker settles it, and what it finds is told; the keys stay a matter
   });
   await burst(GONE);
   await expect(end()).rejects.toBe(GONE);
-  expect(settleCeremony).toHaveBeenCalledWith({ ceremony: { cid: 'c', threshold: 3 } });
+  expect(settleCeremony).toHaveBeenCalledWith({ deployment: 'payments', ceremony: { cid: 'c', threshold: 3 } });
   expect(findings).toEqual([ORPHAN]);
   // A step that is tried again says what is known, so that nothing is told twice.
   await expect(end()).rejects.toBe(GONE);
-  expect(settleCeremony).toHaveBeenLastCalledWith({ ceremony: { cid: 'c', threshold: 3 }, told: [ORPHAN.text] });
+  expect(settleCeremony).toHaveBeenLastCalledWith({
+    deployment: 'payments',
+    ceremony: { cid: 'c', threshold: 3 },
+    told: [ORPHAN.text],
+  });
 });
 
 it.each([

@@ -1,0 +1,305 @@
+import { createHash } from 'node:crypto';
+import {
+  WorkflowExecutionAlreadyStartedError,
+  WorkflowNotFoundError,
+  WorkflowUpdateFailedError,
+  WorkflowUpdateRPCTimeoutOrCancelledError,
+} from '@temporalio/client';
+import type { Client } from '@temporalio/client';
+import { RECORD_QUERY, RECORD_UPDATE, RECORD_WORKFLOW, recordWorkflowId, stateOf } from '../src/contracts/record';
+import type { RecordEntry, RecordHead, RecordState, RecordWrite } from '../src/contracts/record';
+import type { Finding } from '../src/contracts/run-facts';
+import { said } from '../src/contracts/words';
+import { RunbookError } from '../src/errors';
+import { attest, isAttested } from '../src/keys';
+import type { SealKeyring } from '../src/keys';
+
+const READ_MS = 5_000;
+const WRITE_MS = 5_000;
+/** Of one write, where its answer does not come: always with the same ID, so that it takes effect once. */
+const SENT_AT_MOST = 3;
+/** Writes of other workers that may come first, one after the other. */
+const CONFLICTS = 20;
+
+/** What is changed at once; each key names what it is, such as `token:<id>`. */
+export interface RecordChanges {
+  readonly put?: Readonly<Record<string, unknown>>;
+  readonly removed?: readonly string[];
+}
+
+/** What the record holds, as far as the workers wrote it. */
+export interface KnownRecord {
+  readonly values: ReadonlyMap<string, unknown>;
+  /** Absent where there is nothing yet, or where it is not believed. */
+  readonly head: RecordHead | undefined;
+  /** What this reading found wrong; told already in log and notification. */
+  readonly alarms: readonly Finding[];
+}
+
+export interface RecordsOptions {
+  readonly temporal: Client;
+  readonly namespace: string;
+  /** Of this site's workers: a record that others serve is none of ours. */
+  readonly taskQueue: string;
+  readonly keyring: SealKeyring;
+  /** Tells people at once, whatever becomes of the run that found it. */
+  readonly alarm: (deployment: string, finding: Finding) => void;
+}
+
+/**
+ * The records of all deployments, for the activities of one worker. Workers need nothing in common but Temporal and the
+ * seal keys: of two that write at once one is refused, reads again, and writes after the other.
+ */
+export class Records {
+  readonly #options: RecordsOptions;
+  /** The furthest head that this worker saw of each deployment. */
+  readonly #seen = new Map<string, RecordHead>();
+  readonly #writing = new Map<string, Promise<unknown>>();
+
+  constructor(options: RecordsOptions) {
+    this.#options = options;
+  }
+
+  /** What was last seen of the record, for results and the marker. */
+  seen(deployment: string): RecordHead | undefined {
+    return this.#seen.get(deployment);
+  }
+
+  /**
+   * @param seen heads that were seen before, as they come from results and the marker: one that no worker marked counts
+   *   for nothing
+   * @throws RunbookError RECORD_UNAVAILABLE where nobody answers, PRECONDITION_FAILED where somebody else's workflow is
+   *   in its place: never "nothing is open"
+   */
+  async read(deployment: string, seen: readonly unknown[] = []): Promise<KnownRecord> {
+    return (await this.#read(deployment, seen)).known;
+  }
+
+  /**
+   * Changes the record, after all that others wrote.
+   *
+   * @param how from what the record holds; called again where another write came first. Undefined: nothing is written
+   * @returns whether something was written
+   * @throws RunbookError as {@link read}; where the outcome is not known, the write may take effect later
+   */
+  async change(
+    deployment: string,
+    how: (values: ReadonlyMap<string, unknown>) => RecordChanges | undefined,
+  ): Promise<boolean> {
+    // One after the other here, so that the writes of this worker do not refuse each other.
+    const before = this.#writing.get(deployment) ?? Promise.resolve();
+    const writing = before.then(() => this.#change(deployment, how));
+    this.#writing.set(
+      deployment,
+      writing.catch(() => undefined),
+    );
+    return writing;
+  }
+
+  async #change(
+    deployment: string,
+    how: (values: ReadonlyMap<string, unknown>) => RecordChanges | undefined,
+  ): Promise<boolean> {
+    let write: RecordWrite | undefined;
+    for (let tries = 1; ; tries += 1) {
+      const { known, state } = await this.#read(deployment, []);
+      // Refused because it is in the record already: the answer to its first copy was lost.
+      if (write !== undefined && state.head?.mark === write.head.mark) return true;
+      const changes = how(known.values);
+      if (changes === undefined) return false;
+      write = this.#writeOf(deployment, state, known, changes);
+      if (state.head === undefined) await this.#start(deployment, state);
+      try {
+        await this.#send(deployment, write);
+        this.#seen.set(deployment, write.head);
+        return true;
+      } catch (error) {
+        // Another write came first, or the run of the record ended: what holds now is read again.
+        const again = error instanceof WorkflowUpdateFailedError || error instanceof WorkflowNotFoundError;
+        if (!again || tries === CONFLICTS) throw unreachable(deployment, 'written', error);
+      }
+    }
+  }
+
+  /** Believed entries with what changes, under a head that counts on. What no worker marked goes. */
+  #writeOf(
+    deployment: string,
+    { head, entries }: RecordState,
+    { values }: KnownRecord,
+    { put = {}, removed = [] }: RecordChanges,
+  ): RecordWrite {
+    const { keyring, namespace: ns } = this.#options;
+    const at = Date.now();
+    const marked = Object.entries(put).map(([key, value]): readonly [string, RecordEntry] => [
+      key,
+      { value, at, mark: attest(keyring, { deployment, kind: 'record-entry', time: at }, { ns, key, value }) },
+    ]);
+    const gone = [...removed, ...Object.keys(entries).filter((key) => !values.has(key) && !(key in put))];
+    const next = Object.fromEntries([...Object.entries(entries), ...marked].filter(([key]) => !gone.includes(key)));
+    const counts = { since: head?.since ?? at, counter: (head?.counter ?? 0) + 1, digest: digestOf(next) };
+    const mark = attest(keyring, { deployment, kind: 'record', time: at }, { ns, ...counts });
+    return { head: { ...counts, at, mark }, put: Object.fromEntries(marked), removed: gone };
+  }
+
+  async #send(deployment: string, write: RecordWrite): Promise<void> {
+    const { temporal } = this.#options;
+    const handle = temporal.workflow.getHandle(recordWorkflowId(deployment));
+    for (let sent = 1; ; sent += 1) {
+      try {
+        // The mark is the write's own: whoever sends the same write again gets the answer of the first.
+        const options = { updateId: write.head.mark, args: [write] as [RecordWrite] };
+        await temporal.withDeadline(Date.now() + WRITE_MS, () => handle.executeUpdate(RECORD_UPDATE, options));
+        return;
+      } catch (error) {
+        if (!(error instanceof WorkflowUpdateRPCTimeoutOrCancelledError) || sent === SENT_AT_MOST) throw error;
+      }
+    }
+  }
+
+  async #read(deployment: string, others: readonly unknown[]): Promise<{ known: KnownRecord; state: RecordState }> {
+    // As it was before this reading: what another reading sees meanwhile may be younger.
+    const before = [this.#seen.get(deployment), ...others].filter((each) => this.#isHead(deployment, each));
+    const alarms: Finding[] = [];
+    const state = await this.#find(deployment, alarms);
+    const { head, entries } = state;
+    const believed = Object.entries(entries).filter(([key, entry]) => this.#isEntry(deployment, key, entry));
+    const forged = Object.keys(entries).length - believed.length;
+    const isWhole =
+      head === undefined ? believed.length === 0 : this.#isHead(deployment, head) && head.digest === digestOf(entries);
+    if (forged > 0 || !isWhole) alarms.push(notOurs(deployment, forged));
+    const lost = before.find((seen) => head === undefined || head.since > seen.since || head.counter < seen.counter);
+    if (lost) alarms.push(wentBack(deployment, head, lost));
+    this.#see(deployment, isWhole ? head : undefined, lost !== undefined);
+    for (const each of alarms) this.#options.alarm(deployment, each);
+    const values = new Map(believed.map(([key, { value }]) => [key, value]));
+    return { known: { values, head: isWhole ? head : undefined, alarms }, state };
+  }
+
+  /** What went back was told: from now on the record is compared with what it is now. */
+  #see(deployment: string, head: RecordHead | undefined, wentBack: boolean): void {
+    const seen = this.#seen.get(deployment);
+    if (wentBack) this.#seen.delete(deployment);
+    if (head && (wentBack || seen === undefined || seen.counter < head.counter)) this.#seen.set(deployment, head);
+  }
+
+  /** The record that runs; one that somebody ended is started again from its last state. */
+  async #find(deployment: string, alarms: Finding[]): Promise<RecordState> {
+    const { temporal, taskQueue } = this.#options;
+    const handle = temporal.workflow.getHandle(recordWorkflowId(deployment));
+    try {
+      return await temporal.withDeadline(Date.now() + READ_MS, async () => {
+        const [described, read] = await Promise.allSettled([handle.describe(), handle.query<unknown>(RECORD_QUERY)]);
+        if (described.status === 'rejected') throw described.reason;
+        const { type, taskQueue: queue, status, runId } = described.value;
+        const isOurs = type === RECORD_WORKFLOW && queue === taskQueue;
+        if (status.name !== 'RUNNING') return this.#restored(deployment, isOurs ? runId : undefined, alarms);
+        if (!isOurs) throw anothers(deployment, type, queue);
+        if (read.status === 'rejected') throw read.reason;
+        return stateOf(read.value);
+      });
+    } catch (error) {
+      if (error instanceof RunbookError) throw error;
+      if (error instanceof WorkflowNotFoundError) return { entries: {} };
+      throw unreachable(deployment, 'read', error);
+    }
+  }
+
+  /** @param ended the record's last run; looked for where something else was in its place since */
+  async #restored(deployment: string, ended: string | undefined, alarms: Finding[]): Promise<RecordState> {
+    const { temporal, taskQueue } = this.#options;
+    const workflowId = recordWorkflowId(deployment);
+    let runId = ended;
+    const query = `WorkflowId = "${workflowId.replaceAll('"', '')}" AND WorkflowType = "${RECORD_WORKFLOW}"`;
+    // The newest come first.
+    if (runId === undefined)
+      for await (const run of temporal.workflow.list({ query })) if (run.taskQueue === taskQueue) runId ??= run.runId;
+    if (runId === undefined) return { entries: {} };
+    // Nothing can be written to it any more.
+    const last = stateOf(await temporal.workflow.getHandle(workflowId, runId).query(RECORD_QUERY));
+    await this.#start(deployment, last);
+    alarms.push(wasEnded(deployment, runId));
+    return last;
+  }
+
+  async #start(deployment: string, state: RecordState): Promise<void> {
+    const { temporal, taskQueue } = this.#options;
+    const workflowId = recordWorkflowId(deployment);
+    const staticSummary = `What outlives the runs of ${deployment}`;
+    await temporal.workflow
+      .start(RECORD_WORKFLOW, { workflowId, taskQueue, args: [state], memo: { deployment }, staticSummary })
+      .catch((error: unknown) => {
+        if (!(error instanceof WorkflowExecutionAlreadyStartedError)) throw error;
+      });
+  }
+
+  #isEntry(deployment: string, key: string, { value, at, mark }: RecordEntry): boolean {
+    const { keyring, namespace: ns } = this.#options;
+    return isAttested(keyring, { deployment, kind: 'record-entry', time: at }, { ns, key, value }, mark);
+  }
+
+  #isHead(deployment: string, head: unknown): head is RecordHead {
+    const { keyring, namespace: ns } = this.#options;
+    const { since, counter, at, digest, mark } = { ...(head as RecordHead | undefined) };
+    const facts = { deployment, kind: 'record', time: at ?? 0 } as const;
+    return isAttested(keyring, facts, { ns, since, counter, digest }, mark);
+  }
+}
+
+function digestOf(entries: RecordState['entries']): string {
+  const marks = Object.entries(entries)
+    .map(([key, { mark }]) => [key, mark])
+    .sort(([one = ''], [other = '']) => (one < other ? -1 : 1));
+  return createHash('sha256').update(JSON.stringify(marks)).digest('base64url');
+}
+
+const LOOK =
+  'Look for operation tokens that earlier runs left (their reports, the audit log), and find out who writes to this namespace.';
+
+function wasEnded(deployment: string, runId: string): Finding {
+  return {
+    severity: 'critical',
+    code: 'record-ended',
+    text: `The record of ${deployment} was ended by hand (run ${runId}); it goes on from its last state.`,
+    next: 'Find out who ended it. It is no run of a runbook: nobody needs to end it.',
+  };
+}
+
+function wentBack(deployment: string, now: RecordHead | undefined, seen: RecordHead): Finding {
+  const is = now ? `number ${now.counter}, begun ${new Date(now.since).toISOString()}` : 'not there';
+  return {
+    severity: 'critical',
+    code: 'record-went-back',
+    text: `The record of ${deployment} is ${is}; number ${seen.counter}, begun ${new Date(seen.since).toISOString()}, was seen before. What it says of open tokens is not all.`,
+    next: LOOK,
+  };
+}
+
+function notOurs(deployment: string, forged: number): Finding {
+  return {
+    severity: 'critical',
+    code: 'record-not-ours',
+    text: `The record of ${deployment} was changed by somebody who is none of these workers: ${forged} entries count for nothing, and others may be missing.`,
+    next: `${LOOK} Where a seal key was taken away, put its entry back behind the others.`,
+  };
+}
+
+function anothers(deployment: string, type: string, taskQueue: string): RunbookError {
+  return new RunbookError(
+    'PRECONDITION_FAILED',
+    `${recordWorkflowId(deployment)} is not the record of these workers.`,
+    {
+      observed: `a workflow ${said(type)} on task queue ${said(taskQueue)}`,
+      needed: `the record of ${deployment}, served by these workers`,
+      next: 'Find out who started it, and terminate it. Workers of one namespace that serve one deployment use one task queue.',
+    },
+  );
+}
+
+function unreachable(deployment: string, what: 'read' | 'written', error: unknown): RunbookError {
+  return new RunbookError('RECORD_UNAVAILABLE', `The record of ${deployment} cannot be ${what}.`, {
+    outcomeKnown: what === 'read',
+    observed: error instanceof Error ? error.name : 'no error',
+    needed: 'Temporal, and a worker that answers for the record',
+    next: 'See that workers run, then retry.',
+  });
+}

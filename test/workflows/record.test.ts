@@ -1,0 +1,229 @@
+/** The record of a deployment on a real server: nothing that was written is lost, and nothing counts that no worker wrote. */
+import { WorkflowUpdateRPCTimeoutOrCancelledError } from '@temporalio/client';
+import type { Client, WorkflowHandle } from '@temporalio/client';
+import type { Records } from '../../activities';
+import { TokenLedger } from '../../activities/ceremony/token-ledger';
+import { ceremonyWorkflowId } from '../../src/contracts/names';
+import { RECORD_QUERY, RECORD_UPDATE, RECORD_WORKFLOW, recordWorkflowId } from '../../src/contracts/record';
+import type { RecordState } from '../../src/contracts/record';
+import type { Finding } from '../../src/contracts/run-facts';
+import { Scenario } from '../support/scenario';
+
+let scenario: Scenario;
+/** Each test has a record of its own. */
+let deployment: string;
+let handle: WorkflowHandle;
+let alarms: Finding[];
+let count = 0;
+
+const worker = (client?: Client) => scenario.recordsOfAWorker(alarms, client);
+const put = (records: Records, key: string) => records.change(deployment, () => ({ put: { [key]: key } }));
+const keys = async (records: Records) => [...(await records.read(deployment)).values.keys()].sort();
+const codes = () => alarms.map(({ code }) => code);
+const stored = () => handle.query<RecordState>(RECORD_QUERY);
+
+/** A client whose first update goes through `how`. */
+function withFirstUpdate(how: (send: () => Promise<unknown>) => Promise<unknown>): Client {
+  let isFirst = true;
+  const workflow = new Proxy(scenario.client.workflow, {
+    get: (target, name) =>
+      name !== 'getHandle'
+        ? (Reflect.get(target, name) as unknown)
+        : (...args: Parameters<typeof target.getHandle>) => {
+            const real = target.getHandle(...args);
+            const executeUpdate = (...update: Parameters<typeof real.executeUpdate>) => {
+              const send = () => real.executeUpdate(...update);
+              if (!isFirst) return send();
+              isFirst = false;
+              return how(send);
+            };
+            return { ...real, executeUpdate };
+          },
+  });
+  return new Proxy(scenario.client, {
+    get: (target, name) => (name === 'workflow' ? workflow : (Reflect.get(target, name) as unknown)),
+  });
+}
+
+describe('the record', () => {
+  beforeAll(async () => {
+    scenario = await Scenario.start();
+  });
+  afterAll(() => scenario.stop());
+  beforeEach(() => {
+    deployment = `${scenario.name}-${(count += 1)}`;
+    handle = scenario.client.workflow.getHandle(recordWorkflowId(deployment));
+    alarms = [];
+  });
+  afterEach(() => handle.terminate('end of the test').catch(() => undefined));
+
+  it('two workers that write at once, over the end of its runs, lose nothing', async () => {
+    const [one, other] = [worker(), worker()];
+    const names = Array.from({ length: 60 }, (_each, index) => `token:${String(index).padStart(2, '0')}`);
+    await Promise.all(names.map((name, index) => put(index % 2 === 0 ? one : other, name)));
+    expect(await keys(worker())).toEqual(names);
+    expect((await stored()).head?.counter).toBe(60);
+    // It has continued as new meanwhile.
+    const { runId, raw } = await handle.describe();
+    expect(raw.workflowExecutionInfo?.firstRunId).not.toBe(runId);
+    expect(codes()).toEqual([]);
+  });
+
+  it('one that somebody ends goes on from its last state, also in the middle of writing, and it is an alarm', async () => {
+    const [one, other] = [worker(), worker()];
+    await put(one, 'a');
+    await Promise.all([put(one, 'b'), handle.terminate('by hand'), put(other, 'c'), put(other, 'd')]);
+    expect(await keys(one)).toEqual(['a', 'b', 'c', 'd']);
+    expect(codes()).toContain('record-ended');
+    expect((await stored()).head?.counter).toBe(4);
+    alarms.length = 0;
+    await handle.terminate('again');
+    const { values, alarms: told } = await worker().read(deployment);
+    expect([...values.keys()].sort()).toEqual(['a', 'b', 'c', 'd']);
+    expect(told.map(({ code }) => code)).toEqual(['record-ended']);
+    await put(other, 'e');
+    expect(await keys(other)).toEqual(['a', 'b', 'c', 'd', 'e']);
+  });
+
+  it('a cancellation does not end it, and an update of nobody knows what is refused', async () => {
+    await put(worker(), 'a');
+    await handle.cancel();
+    for (const bad of [undefined, 'x', {}, { head: { counter: 2 } }, { head: { counter: 7 }, put: {}, removed: [] }])
+      await expect(handle.executeUpdate(RECORD_UPDATE, { args: [bad] })).rejects.toThrow();
+    await put(worker(), 'b');
+    expect(await keys(worker())).toEqual(['a', 'b']);
+    expect(codes()).toEqual([]);
+  });
+
+  it('a write whose answer was lost is sent again with the same ID, and takes effect once', async () => {
+    const lost = worker(
+      withFirstUpdate(async (send) => {
+        await send();
+        throw new WorkflowUpdateRPCTimeoutOrCancelledError('lost');
+      }),
+    );
+    await put(lost, 'a');
+    await put(lost, 'b');
+    expect((await stored()).head?.counter).toBe(2);
+    expect(await keys(lost)).toEqual(['a', 'b']);
+  });
+
+  it('without a worker nothing is "not there": reading fails, and a write waits for the worker, once', async () => {
+    await put(worker(), 'a');
+    let back: Promise<void> | undefined;
+    const waits = worker(
+      withFirstUpdate(async (send) => {
+        await scenario.stopWorker();
+        await expect(worker().read(deployment)).rejects.toMatchObject({ code: 'RECORD_UNAVAILABLE', retryable: true });
+        const sent = send();
+        sent.catch(() => (back = scenario.startWorker()));
+        return sent;
+      }),
+    );
+    await put(waits, 'b');
+    await back;
+    expect((await stored()).head?.counter).toBe(2);
+    expect(await keys(waits)).toEqual(['a', 'b']);
+    expect(codes()).toEqual([]);
+  });
+
+  it('what no worker marked counts for nothing and is an alarm; the next write is whole again', async () => {
+    const records = worker();
+    await put(records, 'a');
+    const { head, entries } = await stored();
+    const forged = { ...entries['a'], value: 'forged' };
+    const next = { ...head, counter: 2 };
+    const write = { head: next, put: { b: forged, c: entries['a'] }, removed: [] };
+    await handle.executeUpdate(RECORD_UPDATE, { args: [write] });
+    expect(await keys(records)).toEqual(['a']);
+    expect(codes()).toEqual(['record-not-ours']);
+    expect(alarms[0]?.text).toContain('2 entries');
+    await put(records, 'd');
+    alarms.length = 0;
+    expect(await keys(worker())).toEqual(['a', 'd']);
+    // An entry that was taken away leaves a head that does not fit.
+    const { head: whole } = await stored();
+    const removal = { head: { ...whole, counter: (whole?.counter ?? 0) + 1 }, put: {}, removed: ['a'] };
+    await handle.executeUpdate(RECORD_UPDATE, { args: [removal] });
+    expect(await keys(worker())).toEqual(['d']);
+    expect(codes()).toEqual(['record-not-ours']);
+  });
+
+  it('one that went back, or is away, is an alarm for whoever saw more, and by what a run or the marker kept', async () => {
+    const records = worker();
+    await put(records, 'a');
+    const old = await stored();
+    await put(records, 'b');
+    const seen = records.seen(deployment);
+    await handle.terminate('to put an older one in its place');
+    const start = { taskQueue: scenario.taskQueue, workflowId: recordWorkflowId(deployment) };
+    await scenario.client.workflow.start(RECORD_WORKFLOW, { ...start, args: [old] });
+    expect(await keys(records)).toEqual(['a']);
+    expect(codes()).toEqual(['record-went-back']);
+    alarms.length = 0;
+    // A worker that has just started, with what the last run kept; what no worker marked is not compared.
+    const fresh = await worker().read(deployment, [seen, { ...seen, counter: 1_000 }, 'x', undefined]);
+    expect(fresh.alarms.map(({ code }) => code)).toEqual(['record-went-back']);
+    expect((await worker().read(deployment, [old.head])).alarms).toEqual([]);
+
+    const away = await worker().read(`${deployment}-never`, [seen]);
+    expect([away.values.size, away.alarms]).toEqual([0, []]);
+    await handle.terminate('and away');
+    const { workflowService } = scenario.client.connection;
+    const namespace = scenario.client.options.namespace;
+    const { runId } = await handle.describe();
+    for await (const run of scenario.client.workflow.list({ query: `WorkflowId = "${recordWorkflowId(deployment)}"` }))
+      await workflowService.deleteWorkflowExecution({
+        namespace,
+        workflowExecution: { workflowId: run.workflowId, runId: run.runId },
+      });
+    await gone(runId);
+    alarms.length = 0;
+    expect((await worker().read(deployment, [seen])).alarms.map(({ code }) => code)).toEqual(['record-went-back']);
+  });
+
+  it("somebody else's workflow in its place is no record, and nothing is written to it", async () => {
+    const records = worker();
+    await put(records, 'a');
+    await handle.terminate('to take its place');
+    const start = { workflowId: recordWorkflowId(deployment), taskQueue: 'nobody-polls-this' };
+    await scenario.client.workflow.start(RECORD_WORKFLOW, { ...start, args: [] });
+    await expect(put(records, 'b')).rejects.toMatchObject({ code: 'PRECONDITION_FAILED' });
+    await handle.terminate('it is none of ours');
+    expect(await keys(records)).toEqual(['a']);
+    expect(codes()).toEqual(['record-ended']);
+  });
+
+  it('a token that one worker made is deleted by another one, which shares no folder with it', async () => {
+    const run = await scenario.startRunbook(
+      'operationTokenCeremony',
+      { deployment: scenario.name, cluster: 'west', uses: ['dr.promote'], reason: 'to have one', requestedBy: 'olga' },
+      ceremonyWorkflowId('west'),
+    );
+    for (const holder of ['ada', 'bert', 'cleo']) await run.share(holder);
+    expect(await run.report()).toMatchObject({ outcome: 'completed' });
+    await scenario.stopWorker();
+    await scenario.startWorker('keys-of-another-host');
+    const input = { deployment: scenario.name, reason: 'nobody needs it', requestedBy: 'olga' };
+    const disposal = await (await scenario.startRunbook('operationTokenDisposal', input)).report();
+    expect(disposal).toMatchObject({ outcome: 'completed', result: { deleted: 1 } });
+    expect(scenario.service.cluster('west').snapshotState().operationTokens).toBe(0);
+    expect(await new TokenLedger(worker()).all(scenario.name)).toEqual([]);
+    expect(await scenario.leaks()).toEqual([]);
+  });
+});
+
+async function gone(runId: string): Promise<void> {
+  for (let tries = 0; tries < 600; tries += 1) {
+    const found = await scenario.client.workflow
+      .getHandle(recordWorkflowId(deployment), runId)
+      .describe()
+      .then(
+        () => true,
+        () => false,
+      );
+    if (!found) return;
+    await new Promise((resolve) => setTimeout(resolve, 100));
+  }
+  throw new Error('it is still there');
+}
