@@ -88,14 +88,12 @@ describe('docker-compose.yml', () => {
     expect(`${read('Dockerfile')}${read('docker-compose.yml')}`).not.toMatch(/--inspect|--heapsnapshot|NODE_DEBUG/);
   });
 
-  it('has two workers, each with ceremony keys of its own, and one ledger for both', () => {
+  it('has two workers, each with ceremony keys of its own', () => {
     const { deploy, tmpfs = [], volumes = [], environment = {} } = service('worker');
     expect(deploy?.replicas).toBe(2);
     const keys = environment['RUNBOOKS_KEY_DIR'] ?? '';
     expect(tmpfs.map((each) => each.split(':')[0])).toEqual([keys]);
     expect(volumes.map((each) => each.split(':')[1])).not.toContain(keys);
-    const ledger = environment['RUNBOOKS_LEDGER_DIR'] ?? '';
-    expect(volumes.some((each) => ledger.startsWith(`${each.split(':')[1] ?? ''}/`))).toBe(true);
   });
 
   it('gives the worker settings that it reads, and an inventory that is mounted', () => {

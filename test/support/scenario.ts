@@ -393,6 +393,8 @@ export class Scenario {
   async leaks(more: readonly string[] = []): Promise<string[]> {
     const texts = [this.logLines.join('\n'), ...more];
     for (const handle of this.#handles) texts.push(historyText(await handle.fetchHistory()));
+    const record = this.client.workflow.getHandle(recordWorkflowId(this.name));
+    texts.push(historyText(await record.fetchHistory().catch(() => ({}))));
     for (const cluster of this.service.clusters.values()) {
       cluster.issuedSecrets.forEach((token, index) => this.#secrets.set(`token ${index} of ${cluster.name}`, token));
     }

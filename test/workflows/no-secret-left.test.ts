@@ -12,6 +12,7 @@ import { inspect } from 'node:util';
 import { request } from 'undici';
 import { canary } from '../../src/cli/scan/canary';
 import { SecretSearch } from '../../src/cli/scan/search';
+import { recordWorkflowId } from '../../src/contracts/record';
 import { addPin, formatPublicKey } from '../../src/keys';
 import { CHANGING, statuses } from '../support/faults';
 import { Scenario } from '../support/scenario';
@@ -230,7 +231,7 @@ describe('a switchover with a ceremony, by processes', () => {
     expect(readdirSync(keys).filter((name) => name !== 'key-home')).toEqual([]);
   });
 
-  it('nothing holds a secret: histories, outputs, arguments, environments, reports, ledger, files, core dump', async () => {
+  it('nothing holds a secret: histories, outputs, arguments, environments, reports, record, files, core dump', async () => {
     // A worker that crashes leaves what the kernel writes of it.
     worker.child.kill('SIGABRT');
     await worker.ended;
@@ -246,6 +247,9 @@ describe('a switchover with a ceremony, by processes', () => {
 
     const history = await run.handle.fetchHistory();
     search.value('history', history.events);
+    const record = await scenario.client.workflow.getHandle(recordWorkflowId(scenario.name)).fetchHistory();
+    search.value('history of the record', record.events);
+    expect(record.events?.some((event) => event.workflowExecutionUpdateAcceptedEventAttributes)).toBe(true);
     const { httpAddress, namespace } = temporalServer();
     const url = `${httpAddress}/api/v1/namespaces/${namespace}/workflows/${encodeURIComponent(scenario.workflowId)}`;
     for (const path of ['', '/history']) {
@@ -273,7 +277,7 @@ describe('a switchover with a ceremony, by processes', () => {
       expect([word, commands.some((line) => line.includes(`main.js ${word}`))]).toEqual([word, true]);
     // Whether this host writes core files beside the program decides whether there is one to search.
     const core = readProc('/proc/sys/kernel/core_pattern').trim() === 'core' ? ['/cwd/core'] : [];
-    for (const part of ['reports', 'ledger', 'typescript', ...core])
+    for (const part of ['reports', 'typescript', ...core])
       expect([part, files.some((path) => path.includes(part))]).toEqual([part, true]);
   });
 

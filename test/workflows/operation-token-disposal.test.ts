@@ -192,7 +192,7 @@ describe('operationTokenDisposal', () => {
     const report = await (await start()).report();
     expect(report).toMatchObject({ outcome: 'completed', result: { deleted: 0, tokens: [{ outcome: 'kept' }] } });
     expect(report.findings).toEqual([expect.objectContaining({ code: 'token-kept' })]);
-    expect(report.leftToDo).toEqual([expect.stringContaining('when west is a DR secondary again')]);
+    expect(report.leftToDo).toEqual([expect.stringContaining('When west is a DR secondary again')]);
     expect(report.preconditions).toEqual([expect.objectContaining({ cluster: 'west', verdict: 'warn' })]);
     expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
   });
