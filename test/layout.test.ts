@@ -51,7 +51,7 @@ describe('names that belong together', () => {
     const exported = (index?.imports ?? []).flatMap(({ target, names }) =>
       target.startsWith('workflows/') ? [...names.keys()] : [],
     );
-    expect([...exported].sort()).toEqual([...RUNBOOK_NAMES].sort());
+    expect([...exported].sort()).toEqual([...RUNBOOK_NAMES, 'record'].sort());
     expect(Object.keys(RUNBOOK_INPUTS).sort()).toEqual([...RUNBOOK_NAMES].sort());
   });
 });

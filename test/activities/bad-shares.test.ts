@@ -1,5 +1,4 @@
 /** What is wrong with a key share is told apart, and nobody is accused without proof. */
-import { rm } from 'node:fs/promises';
 import { MAX_SETS_OF_EPOCH } from '../../activities/ceremony/share-sets';
 import type { CeremonyHandle } from '../../src/contracts/ceremony';
 import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';

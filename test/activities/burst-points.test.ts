@@ -3,7 +3,6 @@
  * many attempts, whether the orphan alarm is raised, or what the run is left with. Nobody is ever asked again: the very
  * same envelopes end in a token.
  */
-import { rm } from 'node:fs/promises';
 import { CompleteAsyncError } from '@temporalio/activity';
 import type * as Activities from '../../activities';
 import type { CeremonyHandle } from '../../src/contracts/ceremony';

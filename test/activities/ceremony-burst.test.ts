@@ -1,6 +1,4 @@
 /** The burst: shares become one token, whatever happens between the calls, and no token is lost without a finding. */
-import { readdir, readFile, rm } from 'node:fs/promises';
-import { join } from 'node:path';
 import type { CeremonyHandle } from '../../src/contracts/ceremony';
 import { openValue } from '../../src/keys';
 import type { Fault, SimulatedCluster } from '../../src/simulator';

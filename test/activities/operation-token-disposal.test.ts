@@ -1,8 +1,5 @@
 /** Generated tokens are deleted and proven dead; what cannot be deleted now is kept, sealed, and deleted later. */
-import { readdir, readFile } from 'node:fs/promises';
-import { join } from 'node:path';
 import { randomUUID } from 'node:crypto';
-import { TokenLedger } from '../../activities/ceremony/token-ledger';
 import type { LedgerEntry } from '../../activities/ceremony/token-ledger';
 import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
 

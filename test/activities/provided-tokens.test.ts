@@ -1,6 +1,5 @@
 /** A token that people generated themselves is taken from whom the inventory names, for this run alone, and proven. */
 import { randomUUID } from 'node:crypto';
-import { TokenLedger } from '../../activities/ceremony/token-ledger';
 import { DOCUMENT_TYPES } from '../../src/documents/documents';
 import { newSigningKey } from '../../src/keys';
 import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';

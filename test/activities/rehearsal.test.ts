@@ -8,15 +8,7 @@ import type { Records } from '../../activities';
 import type { CeremonyHandle } from '../../src/contracts/ceremony';
 import { parseInventory } from '../../src/inventory';
 import type { Deployment, Inventory } from '../../src/inventory';
-import {
-  createRehearsalEnvelope,
-  formatPublicKey,
-  newSealKey,
-  newSigningKey,
-  SealKeyring,
-  signDecline,
-  verifyInvitation,
-} from '../../src/keys';
+import { createRehearsalEnvelope, formatPublicKey, newSigningKey, signDecline, verifyInvitation } from '../../src/keys';
 import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
 import { EXAMPLE } from '../inventory/example';
 

@@ -1,12 +1,10 @@
 /** What the activity that makes a root token verifies for itself: the approval, the invitation, the key. */
-import { rm, writeFile } from 'node:fs/promises';
 import * as openpgp from 'openpgp';
 import type { Authority } from '../../src/contracts/activities';
 import type { CeremonyHandle } from '../../src/contracts/ceremony';
 import { GenerationRecord } from '../../activities/ceremony/generation-record';
 import pino from 'pino';
 import { sweepLedger } from '../../activities';
-import { TokenLedger } from '../../activities/ceremony/token-ledger';
 import { rootTokenCeremonyInput } from '../../src/contracts/runbook-inputs';
 import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
 

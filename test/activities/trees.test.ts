@@ -2,7 +2,6 @@
 import { randomUUID } from 'node:crypto';
 import { judgeMerkleReport } from '../../activities/merkle/merkle-verdict';
 import { ReindexProgress } from '../../activities/merkle/reindex-state';
-import { TokenLedger } from '../../activities/ceremony/token-ledger';
 import type { Authority, ReindexOptions } from '../../src/contracts/activities';
 import { drReindexInput } from '../../src/contracts/runbook-inputs';
 import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
@@ -104,7 +103,7 @@ describe('reindexing a DR secondary', () => {
     const dispose = (id: string) =>
       bench.call('disposeLedgerToken', { deployment: DEPLOYMENT, cluster: 'west', entry: id });
     expect(await dispose(ours)).toMatchObject({ state: 'kept', text: expect.stringContaining('is open') as string });
-    expect(await dispose(theirs)).toMatchObject({ text: 'it is not in the ledger any more' });
+    expect(await dispose(theirs)).toMatchObject({ text: 'it is not in the record any more' });
     expect(bench.calls('west', 'operation-token/delete')).toBe(0);
   });
 });

@@ -26,6 +26,7 @@ afterEach(() => jest.restoreAllMocks());
 function ended({ settle = gone, destroy = gone }: { settle?: () => Promise<Settled>; destroy?: typeof settle }) {
   const findings: Finding[] = [];
   const state = {
+    deployment: 'payments',
     findings,
     finding: (one: Finding) => findings.push(one),
     noteFindings: (some: readonly Finding[] | undefined) => findings.push(...(some ?? [])),
