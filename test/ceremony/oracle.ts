@@ -1,5 +1,6 @@
-import { readFileSync, readdirSync, rmSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { TokenLedger } from '../../activities/ceremony/token-ledger';
 import type { LedgerEntry } from '../../activities/ceremony/token-ledger';
 import { attemptMark } from '../../src/contracts/ceremony';
 import type { RunStatus } from '../../src/contracts/run-status';
@@ -38,7 +39,7 @@ export async function judge(
   const issued = west.issuedSecrets.slice(...played.tokens);
 
   // 1. It ends in a token, or in a named action for a named person.
-  const entries = takeEntries(scenario, report.runId);
+  const entries = await takeEntries(scenario, report.runId);
   const held = await tokensHeld(scenario, cluster, entries);
   const end = report.outcome === 'completed' ? 'token' : 'named action';
   if (end === 'token' && !held.some((token) => issued.includes(token)))
@@ -82,7 +83,7 @@ export async function judge(
       mistakes.push(`a parking alarms, and no finding does: ${message}`);
   if (alarms > 0 && report.findings[0]?.code !== 'orphan-token') mistakes.push('the alarm is not the first finding');
   const inLedger = entries.filter(({ state }) => state === 'orphan').length;
-  if (inLedger !== alarms) mistakes.push(`${alarms} alarms in the report, ${inLedger} orphans in the ledger`);
+  if (inLedger !== alarms) mistakes.push(`${alarms} alarms in the report, ${inLedger} orphans in the record`);
 
   // 4. Everybody who sent something is told what became of it.
   const history = await run.handle.fetchHistory();
@@ -115,26 +116,12 @@ function receiptsOf({ receipts }: RunStatus, signal: string): number {
   return receipts.filter((each) => each.signal === signal).length;
 }
 
-/** What the ledger has of one run, and has no more: each later order would read it again and again. */
-function takeEntries(scenario: Scenario, runId: string): LedgerEntry[] {
-  const directory = join(scenario.directory, 'ledger');
-  const files = readdirSync(directory).filter((name) => name.endsWith('.json'));
-  return files.flatMap((name) => {
-    const file = join(directory, name);
-    const text = textIfThere(file);
-    if (!text.includes(runId)) return [];
-    rmSync(file);
-    return [JSON.parse(text) as LedgerEntry];
-  });
-}
-
-/** Another order's run may just remove its own. */
-function textIfThere(file: string): string {
-  try {
-    return readFileSync(file, 'utf8');
-  } catch {
-    return '';
-  }
+/** What the record has of one run, and has no more: each later order would read it again and again. */
+async function takeEntries(scenario: Scenario, runId: string): Promise<LedgerEntry[]> {
+  const ledger = new TokenLedger(scenario.recordsOfAWorker());
+  const entries = (await ledger.all(scenario.name)).filter(({ rid }) => rid === runId);
+  for (const entry of entries) await ledger.remove(entry);
+  return entries;
 }
 
 async function tokensHeld(scenario: Scenario, cluster: string, entries: readonly LedgerEntry[]): Promise<string[]> {

@@ -1,6 +1,7 @@
 /** A rehearsal of a key ceremony: everybody goes the whole way with a value that means nothing, and no cluster is called. */
-import { readdir, readFile, rm } from 'node:fs/promises';
+import { readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import { lastRehearsals } from '../../activities/ceremony/rehearsal-records';
 import { programVersion } from '../../src/cli/program-version';
 import { rehearsalResult } from '../../src/contracts/rehearsals';
 import type { RehearsedPerson } from '../../src/contracts/rehearsals';
@@ -88,10 +89,10 @@ describe('ceremonyRehearsal', () => {
     await expectFewEvents('ceremonyRehearsal', run);
     await replayRun(run);
     expect(await readdir(join(scenario.directory, 'keys'))).toEqual(['key-home']);
-    // Kept for `readiness`, beside the ledger and beyond the run.
-    const kept = join(scenario.directory, 'ledger', 'rehearsals');
-    expect(await readdir(kept)).toHaveLength(5);
-    expect(JSON.parse(await readFile(join(kept, `${scenario.name}.ada.json`), 'utf8'))).toMatchObject({
+    // Kept for `readiness`, in the record and beyond the run.
+    const kept = await lastRehearsals(scenario.recordsOfAWorker(), 'rehearsed', scenario.name);
+    expect(kept.size).toBe(5);
+    expect(kept.get('ada')).toMatchObject({
       ...{ holder: 'ada', how: 'signed', kid: scenario.person('ada').key.kid, tool: TOOL },
       ...{ workers: scenario.workersKey.kid, wid: id(), rid: report.runId },
     });
@@ -195,7 +196,7 @@ describe('ceremonyRehearsal', () => {
     ]);
     expect(report.leftToDo[1]).toContain('emil did not rehearse (declined, UNVERIFIED: no access yet;');
     expect(report.receipts[0]?.text).toContain(`Next: \`runbook decline ${id()} --holder`);
-    expect(await readdir(join(scenario.directory, 'ledger', 'declined-rehearsals'))).toHaveLength(2);
+    expect((await lastRehearsals(scenario.recordsOfAWorker(), 'declined', scenario.name)).size).toBe(2);
     await replayRun(run);
   });
 
