@@ -1,7 +1,7 @@
 import { checkControls } from './approvals/controls';
 import { checkApprovals, checkDecisions, checkDeclines } from './approvals/people';
 import { createCeremonyActivities } from './ceremony/ceremony';
-import { createForeignAttemptActivities } from './ceremony/foreign-attempts';
+import { cancelForeignAttempt } from './ceremony/foreign-attempts';
 import { readSignalEvents } from './ceremony/plain-shares';
 import { createProvidedTokenActivities } from './ceremony/provided-tokens';
 import { createRehearsalActivities } from './ceremony/rehearsal';
@@ -29,7 +29,7 @@ import { createReadinessActivities } from './readiness/readiness';
 import { composeReport, requestTakeOver, describeRun } from './reports/run-report';
 import { createPerformancePromotionActivities } from './roles/performance-promotion';
 import { createRoleActivities } from './roles/role-changes';
-import { createBatchTokenActivities } from './tokens/batch-tokens';
+import { createBatchTokenActivities, prepareBatchTokenRole, rotateBatchToken } from './tokens/batch-tokens';
 import { createOperationTokenDisposalActivities } from './tokens/operation-token-disposal';
 import { createTokenActivities } from './tokens/tokens';
 
@@ -40,6 +40,9 @@ export { sweepLedger, tellRecordAlarm } from './ceremony/alarms';
 
 /** Activities as plain functions. The others are made by their factories, until they are plain too. */
 const activities = {
+  prepareBatchTokenRole,
+  rotateBatchToken,
+  cancelForeignAttempt,
   composeReport,
   requestTakeOver,
   describeRun,
@@ -97,7 +100,6 @@ export function createActivities(dependencies: ActivityDependencies) {
     ...createDecommissionActivities(dependencies, clusters),
     ...createTreeActivities(dependencies, clusters),
     ...createTokenActivities(dependencies, clusters),
-    ...createForeignAttemptActivities(dependencies, clusters),
     ...createReadinessActivities(dependencies, clusters),
     ...createRehearsalActivities(dependencies, clusters),
   };

@@ -1,60 +1,61 @@
-import type { GeneratedTokenKind, GenerationAttempt, GenerationEndpoints } from '../../src/vault';
-import type { ForeignAttemptActivities } from '../../src/contracts/activities';
+import type { OnCluster, ChangeResult } from '../../src/contracts/activities';
 import { attemptMark, foreignAttemptStep } from '../../src/contracts/ceremony';
 import type { Finding } from '../../src/contracts/run-facts';
-import { RunbookError } from '../../src/errors';
-import type { RunContext } from '../../src/keys';
-import type { ActivityDependencies } from '../dependencies';
-import { decisionsOf } from '../approvals/people';
-import type { Clusters } from '../clusters';
-import { ceremonyToken } from '../clusters';
-import { executeChange } from '../execution';
-import { keyInWords, readAttempt } from './generation-slot';
-import { CHANGE_TIMEOUT_MS, readActConfirm } from '../read-act-confirm';
 import { said } from '../../src/contracts/words';
+import { RunbookError } from '../../src/errors';
+import type { Inventory } from '../../src/inventory';
+import type { RunContext } from '../../src/keys';
+import type { GeneratedTokenKind, GenerationAttempt, GenerationEndpoints } from '../../src/vault';
+import { decisionsOf } from '../approvals/people';
+import { ceremonyToken } from '../clusters';
+import { currentExecution } from '../execution';
+import { CHANGE_TIMEOUT_MS, readActConfirm } from '../read-act-confirm';
+import { keyInWords, readAttempt } from './generation-slot';
 
 const DECIDERS = 2;
 const BUDGET_MS = 20_000;
 
-/** The one place that cancels a generation attempt that is not ours (interface section 3; facts 9, number 6). */
-export function createForeignAttemptActivities(
-  dependencies: ActivityDependencies,
-  clusters: Clusters,
-): ForeignAttemptActivities {
-  return {
-    cancelForeignAttempt: executeChange(async ({ deployment, cluster, kind }, execution) => {
-      const access = clusters.of(deployment, cluster);
-      const { version } = await access.client.sys.health({ signal: execution.signal });
-      const token = await ceremonyToken(access, version, kind, execution.signal);
-      const endpoints: GenerationEndpoints<GeneratedTokenKind> =
-        kind === 'root-token' ? access.client.sys.generateRoot : access.client.dr.secondary.generateOperationToken;
-      const slot = { endpoints, token, cluster };
-      const first = await readAttempt(execution, slot);
-      if (!first.started) return { outcome: 'already', calls: 0, ...seenNow(cluster, first) };
-      const mark = attemptMark(first.nonce ?? '');
-      const deciders = await decidersOf(dependencies, execution.run, deployment, foreignAttemptStep(cluster, mark));
-      const whose = `attempt ${mark} with ${keyInWords(first.pgpFingerprint)}`;
-      if (deciders.length < DECIDERS) throw undecided(cluster, whose, deciders);
+/**
+ * The one place that cancels a generation attempt that is not ours (interface section 3; facts 9, number 6): the one that
+ * is in the slot now, where two different people decided to cancel that very one: their signed
+ * decisions name its cluster and what its nonce begins with. They are read in the run's own history.
+ */
+export async function cancelForeignAttempt(
+  input: OnCluster & { readonly kind: 'operation-token' | 'root-token' },
+): Promise<ChangeResult> {
+  const { deployment, cluster, kind } = input;
+  const execution = currentExecution();
+  const { clusters, inventory, run } = execution;
+  const access = clusters.of(deployment, cluster);
+  const { version } = await access.client.sys.health({ signal: execution.signal });
+  const token = await ceremonyToken(access, version, kind, execution.signal);
+  const endpoints: GenerationEndpoints<GeneratedTokenKind> =
+    kind === 'root-token' ? access.client.sys.generateRoot : access.client.dr.secondary.generateOperationToken;
+  const slot = { endpoints, token, cluster };
+  const first = await readAttempt(execution, slot);
+  if (!first.started) return { outcome: 'already', calls: 0, ...seenNow(cluster, first) };
+  const mark = attemptMark(first.nonce ?? '');
+  const deciders = await decidersOf(inventory, run, deployment, foreignAttemptStep(cluster, mark));
+  const whose = `attempt ${mark} with ${keyInWords(first.pgpFingerprint)}`;
+  if (deciders.length < DECIDERS) throw undecided(cluster, whose, deciders);
 
-      const changed = await readActConfirm(execution, {
-        read: () => endpoints.readAttempt({ token, signal: execution.signal }),
-        until: ({ started, nonce }) => !started || nonce !== first.nonce,
-        // The service's own call names no attempt: it is looked at right before.
-        act: () => endpoints.cancelAttempt({ token, signal: execution.signal, timeoutMs: CHANGE_TIMEOUT_MS }),
-        budgetMs: BUDGET_MS,
-        describe: ({ progress, required }) => `the attempt is there, ${progress} of ${required} key shares given`,
-        needed: `${whose} is gone`,
-        cluster,
-      });
-      const { outcome, state, calls, calledAt } = changed;
-      return {
-        outcome,
-        calls,
-        calledAt,
-        ...seenNow(cluster, state),
-        findings: [told(cluster, whose, deciders, calls)],
-      };
-    }),
+  const changed = await readActConfirm(execution, {
+    read: () => endpoints.readAttempt({ token, signal: execution.signal }),
+    until: ({ started, nonce }) => !started || nonce !== first.nonce,
+    // The service's own call names no attempt: it is looked at right before.
+    act: () => endpoints.cancelAttempt({ token, signal: execution.signal, timeoutMs: CHANGE_TIMEOUT_MS }),
+    budgetMs: BUDGET_MS,
+    describe: ({ progress, required }) => `the attempt is there, ${progress} of ${required} key shares given`,
+    needed: `${whose} is gone`,
+    cluster,
+  });
+  const { outcome, state, calls, calledAt } = changed;
+  return {
+    outcome,
+    calls,
+    calledAt,
+    ...seenNow(cluster, state),
+    findings: [told(cluster, whose, deciders, calls)],
   };
 }
 
@@ -83,12 +84,7 @@ function told(cluster: string, whose: string, deciders: readonly string[], calls
 }
 
 /** Who decided to cancel the attempt of this step, and may; nobody counts twice. */
-async function decidersOf(
-  { inventory }: ActivityDependencies,
-  run: RunContext,
-  deployment: string,
-  step: string,
-): Promise<string[]> {
+async function decidersOf(inventory: Inventory, run: RunContext, deployment: string, step: string): Promise<string[]> {
   const decisions = await decisionsOf(inventory, run, deployment);
   const deciders = decisions.filter((each) => each.step === step && each.action === 'cancel-attempt');
   return [...new Set(deciders.map(({ name }) => name))];

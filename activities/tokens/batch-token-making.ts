@@ -1,14 +1,20 @@
-import type { TokenFacts } from '../../src/vault';
-import type { BatchTokenFacts } from '../../src/contracts/activities';
 import type { Finding } from '../../src/contracts/run-facts';
 import { RunbookError, isRunbookError } from '../../src/errors';
 import type { BatchTokenRotationEntry } from '../../src/inventory';
 import type { Secret } from '../../src/secret';
-import type { PolicyGrant } from './batch-token-policy';
-import { TOO_MUCH, missingRights, policyCommand, roleCommand } from './batch-token-policy';
+import type { TokenFacts } from '../../src/vault';
 import type { ClusterAccess } from '../clusters';
 import type { Execution } from '../execution';
 import { CHANGE_TIMEOUT_MS } from '../read-act-confirm';
+import { TOO_MUCH, missingRights, policyCommand, roleCommand } from './batch-token-policy';
+import type { PolicyGrant } from './batch-token-policy';
+
+/** What may be told of a batch token. */
+export interface BatchTokenFacts {
+  readonly ttlSeconds?: number;
+  /** Since it was made. */
+  readonly ageSeconds?: number;
+}
 
 /** Requests for one token: after a lost answer another one is made, and the one before ends with its lifetime. */
 const MAX_REQUESTS = 3;

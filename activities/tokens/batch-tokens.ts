@@ -1,109 +1,143 @@
-import type { BatchTokenActivities } from '../../src/contracts/activities';
+import type { OnCluster, ChangeResult, BatchTokenActivities } from '../../src/contracts/activities';
 import type { Finding } from '../../src/contracts/run-facts';
 import { RunbookError } from '../../src/errors';
+import { takenBy } from '../checks/switchover-facts';
+import type { ClusterAccess, Clusters } from '../clusters';
 import type { ActivityDependencies } from '../dependencies';
+import { currentExecution, execute } from '../execution';
 import { readKind } from '../joining/onboarding-read';
+import { observeCluster } from '../observe';
 import { assessRotation, chooseSet, opensCeremonies } from '../plans/batch-token-assessment';
+import { CHANGE_TIMEOUT_MS } from '../read-act-confirm';
 import { makeToken, proveToken, replacedToken } from './batch-token-making';
+import type { BatchTokenFacts } from './batch-token-making';
 import { BATCH_TOKEN_GRANTS, hclOf, neededGrants } from './batch-token-policy';
 import { storeOf } from './batch-token-store';
-import type { ClusterAccess, Clusters } from '../clusters';
-import { execute, executeChange } from '../execution';
-import { observeCluster } from '../observe';
 import { readClusterId } from './operation-token';
-import { CHANGE_TIMEOUT_MS } from '../read-act-confirm';
-import { takenBy } from '../checks/switchover-facts';
 
-/** Batch tokens for DR operations, made on the primary and put where they are kept (facts 5.7, 11.16). */
+/** A rotation that is done: the new token is where the inventory wants it, and proven. */
+export interface BatchTokenRotated {
+  readonly drSet: string;
+  readonly primary: string;
+  readonly sink: string;
+  /** ISO time. */
+  readonly expiresAt: string;
+  readonly ttlSeconds: number;
+  /** By path, as the new token itself told them. */
+  readonly rights: Readonly<Record<string, readonly string[]>>;
+  /** DR secondaries that took it for a read, and those of which that cannot be known before it is used. */
+  readonly provenOn: readonly string[];
+  readonly notCheckableOn: readonly string[];
+  /** The token that it replaced; absent where there was none. */
+  readonly replaced?: BatchTokenFacts & { readonly usable: boolean };
+  /** Further tokens that this step may have made, which nobody holds and which end with their lifetime. */
+  readonly extraTokens: number;
+  readonly findings: readonly Finding[];
+}
+
+/* Batch tokens for DR operations, made on the primary and put where they are kept (facts 5.7, 11.16). */
+
 export function createBatchTokenActivities(
   dependencies: ActivityDependencies,
   clusters: Clusters,
-): BatchTokenActivities {
+): Pick<BatchTokenActivities, 'assessBatchTokenRotation'> {
   /** The set's rotation, with its primary as it shows itself now. */
-  const rotationOf = async (deploymentName: string, drSet: string, cluster: string, signal: AbortSignal) => {
-    const deployment = clusters.deployment(deploymentName);
-    const chosen = chooseSet(deployment, drSet);
-    if ('refused' in chosen) throw new RunbookError('PRECONDITION_FAILED', chosen.refused.name, chosen.refused);
-    const primary = clusters.of(deploymentName, cluster);
-    await mustBePrimary(primary, signal);
-    return { deployment, entry: chosen.entry, primary };
-  };
 
   return {
     assessBatchTokenRotation: execute(({ input }, { signal }) => assessRotation(dependencies, clusters, input, signal)),
+  };
+}
 
-    prepareBatchTokenRole: executeChange(async ({ deployment, cluster, drSet }, execution) => {
-      const { signal } = execution;
-      const { entry, primary } = await rotationOf(deployment, drSet, cluster, signal);
-      const { client } = primary;
-      const reading = async () => ({ token: await primary.credential(), signal });
-      const writing = async () => ({ token: await primary.credential(), timeoutMs: CHANGE_TIMEOUT_MS });
-      const made: string[] = [];
-      // What is there is never changed: a policy may have been emptied on purpose.
-      if ((await client.sys.policy(entry.policy, await reading())) === undefined) {
-        execution.throwIfCancelled();
-        await client.sys.writePolicy({ name: entry.policy, policy: hclOf(BATCH_TOKEN_GRANTS) }, await writing());
-        made.push(`policy ${entry.policy}`);
-      }
-      if ((await client.sys.tokenRole(entry.role, await reading())) === undefined) {
-        execution.throwIfCancelled();
-        await client.sys.writeBatchTokenRole({ role: entry.role, allowedPolicies: [entry.policy] }, await writing());
-        made.push(`token role ${entry.role}`);
-      }
-      return {
-        outcome: made.length > 0 ? 'done' : 'already',
-        observed: made.length > 0 ? `made ${made.join(' and ')}` : 'both are there',
-        confirmedAt: Date.now(),
-        calls: made.length,
-      };
-    }),
+interface RotationInput extends OnCluster {
+  readonly drSet: string;
+}
 
-    rotateBatchToken: executeChange(async ({ deployment: name, cluster, drSet }, execution) => {
-      const { signal, doubt } = execution;
-      const triedBefore = doubt.mayHaveSent;
-      const { deployment, entry, primary } = await rotationOf(name, drSet, cluster, signal);
-      const members = (deployment.drSets.get(drSet) ?? []).map((member) => clusters.of(name, member));
-      const seen = await Promise.all(members.map((member) => observeCluster(member, signal)));
-      const needed = neededGrants(opensCeremonies(deployment, drSet, seen));
-      const store = storeOf(clusters, entry.sink);
-      // Before anything is made: a token that cannot be kept would be one that nobody holds.
-      await store.check(signal);
-      const replaced = await replacedToken(primary, await store.read(signal), signal);
+/** The set's rotation, with its primary as it shows itself now. */
+async function rotationOf({ deployment: name, drSet, cluster }: RotationInput) {
+  const { clusters, signal } = currentExecution();
+  const deployment = clusters.deployment(name);
+  const chosen = chooseSet(deployment, drSet);
+  if ('refused' in chosen) throw new RunbookError('PRECONDITION_FAILED', chosen.refused.name, chosen.refused);
+  const primary = clusters.of(name, cluster);
+  await mustBePrimary(primary, signal);
+  return { deployment, entry: chosen.entry, primary };
+}
 
-      const { token, extra } = await makeToken(execution, primary, entry);
-      const proven = await proveToken(primary, token, entry, needed, signal);
-      const taken = await Promise.all(
-        seen
-          .filter(({ dr }) => dr?.mode === 'secondary')
-          .map(async (each) => ({
-            cluster: each.cluster,
-            how: await takenBy(clusters.of(name, each.cluster), each, token, signal),
-          })),
-      );
-      const refusing = taken.filter(({ how }) => how === 'refused').map((each) => each.cluster);
+/** Makes what is absent of policy and role; never changes one that is there. */
+export async function prepareBatchTokenRole(input: RotationInput): Promise<ChangeResult> {
+  const execution = currentExecution();
+  const { signal } = execution;
+  const { entry, primary } = await rotationOf(input);
+  const { client } = primary;
+  const reading = async () => ({ token: await primary.credential(), signal });
+  const writing = async () => ({ token: await primary.credential(), timeoutMs: CHANGE_TIMEOUT_MS });
+  const made: string[] = [];
+  // What is there is never changed: a policy may have been emptied on purpose.
+  if ((await client.sys.policy(entry.policy, await reading())) === undefined) {
+    execution.throwIfCancelled();
+    await client.sys.writePolicy({ name: entry.policy, policy: hclOf(BATCH_TOKEN_GRANTS) }, await writing());
+    made.push(`policy ${entry.policy}`);
+  }
+  if ((await client.sys.tokenRole(entry.role, await reading())) === undefined) {
+    execution.throwIfCancelled();
+    await client.sys.writeBatchTokenRole({ role: entry.role, allowedPolicies: [entry.policy] }, await writing());
+    made.push(`token role ${entry.role}`);
+  }
+  return {
+    outcome: made.length > 0 ? 'done' : 'already',
+    observed: made.length > 0 ? `made ${made.join(' and ')}` : 'both are there',
+    confirmedAt: Date.now(),
+    calls: made.length,
+  };
+}
 
-      execution.throwIfCancelled();
-      await store.replace(token, signal);
-      const kept = await store.read(signal);
-      if (kept?.reveal() !== token.reveal()) throw notKept(store.where);
-      return {
-        drSet,
-        primary: cluster,
-        sink: store.where,
-        expiresAt: proven.expiresAt,
-        ttlSeconds: proven.ttlSeconds,
-        rights: proven.rights,
-        provenOn: taken.filter(({ how }) => how === 'taken').map((each) => each.cluster),
-        notCheckableOn: taken.filter(({ how }) => how === 'not-checkable').map((each) => each.cluster),
-        ...(replaced === undefined ? {} : { replaced }),
-        extraTokens: extra + (triedBefore ? 1 : 0),
-        findings: [
-          ...proven.findings,
-          ...refusing.map((each) => refusedBy(each)),
-          ...extraToken(cluster, extra, triedBefore, proven.ttlSeconds),
-        ],
-      };
-    }),
+/** Makes a token on the primary, proves it, puts it where it is kept and reads it back: all in here. */
+export async function rotateBatchToken(input: RotationInput): Promise<BatchTokenRotated> {
+  const { deployment: name, cluster, drSet } = input;
+  const execution = currentExecution();
+  const { clusters, signal, doubt } = execution;
+  const triedBefore = doubt.mayHaveSent;
+  const { deployment, entry, primary } = await rotationOf(input);
+  const members = (deployment.drSets.get(drSet) ?? []).map((member) => clusters.of(name, member));
+  const seen = await Promise.all(members.map((member) => observeCluster(member, signal)));
+  const needed = neededGrants(opensCeremonies(deployment, drSet, seen));
+  const store = storeOf(clusters, entry.sink);
+  // Before anything is made: a token that cannot be kept would be one that nobody holds.
+  await store.check(signal);
+  const replaced = await replacedToken(primary, await store.read(signal), signal);
+
+  const { token, extra } = await makeToken(execution, primary, entry);
+  const proven = await proveToken(primary, token, entry, needed, signal);
+  const taken = await Promise.all(
+    seen
+      .filter(({ dr }) => dr?.mode === 'secondary')
+      .map(async (each) => ({
+        cluster: each.cluster,
+        how: await takenBy(clusters.of(name, each.cluster), each, token, signal),
+      })),
+  );
+  const refusing = taken.filter(({ how }) => how === 'refused').map((each) => each.cluster);
+
+  execution.throwIfCancelled();
+  await store.replace(token, signal);
+  const kept = await store.read(signal);
+  if (kept?.reveal() !== token.reveal()) throw notKept(store.where);
+  return {
+    drSet,
+    primary: cluster,
+    sink: store.where,
+    expiresAt: proven.expiresAt,
+    ttlSeconds: proven.ttlSeconds,
+    rights: proven.rights,
+    provenOn: taken.filter(({ how }) => how === 'taken').map((each) => each.cluster),
+    notCheckableOn: taken.filter(({ how }) => how === 'not-checkable').map((each) => each.cluster),
+    ...(replaced === undefined ? {} : { replaced }),
+    extraTokens: extra + (triedBefore ? 1 : 0),
+    findings: [
+      ...proven.findings,
+      ...refusing.map((each) => refusedBy(each)),
+      ...extraToken(cluster, extra, triedBefore, proven.ttlSeconds),
+    ],
   };
 }
 

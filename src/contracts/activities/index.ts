@@ -8,7 +8,6 @@ import type { BatchTokenActivities } from './batch-tokens';
 import type { DecommissionActivities } from './decommission';
 import type { FailoverActivities } from './failover';
 import type { FilterChangeResult, ExpectedFilter, FilterActivities } from './filters';
-import type { ForeignAttemptActivities } from './foreign-attempts';
 import type { BetweenClusters, OfKind, OnCluster, SecondaryToken } from './inputs';
 import type { OnboardingActivities } from './onboarding';
 import type { PerformancePromotionActivities } from './performance-promotion';
@@ -44,7 +43,6 @@ export type * from './filters';
 export type * from './decommission';
 export type * from './trees';
 export type * from './tokens';
-export type * from './foreign-attempts';
 export type * from './token-disposal';
 export type * from './readiness';
 export type * from './rehearsal';
@@ -74,7 +72,6 @@ export interface RunbookActivities
     DecommissionActivities,
     TreeActivities,
     TokenActivities,
-    ForeignAttemptActivities,
     TokenDisposalActivities,
     ReadinessActivities,
     RehearsalActivities,
