@@ -160,10 +160,10 @@ async function findExisting<K extends InvitationKind>(
 
 /** As text: the same whatever the order of the members. */
 function questionOf(kind: InvitationKind, asked: object): string {
-  const members = QUESTION[kind].map((member): unknown => Reflect.get(asked, member));
+  const members = QUESTION[kind].map((member) => Reflect.get(asked, member) as unknown);
   return JSON.stringify(members, (_name, each: unknown): unknown => {
-    if (typeof each !== 'object' || each === null) return each;
-    return Array.isArray(each) ? (each as unknown[]) : Object.fromEntries(Object.entries<unknown>({ ...each }).sort());
+    if (typeof each !== 'object' || each === null || Array.isArray(each)) return each;
+    return Object.fromEntries(Object.entries<unknown>({ ...each }).sort());
   });
 }
 
