@@ -5,7 +5,6 @@ import { payloadConverter } from '../contracts/payload-converter';
 import { RunbookError } from '../errors';
 
 export type HistoryEvent = temporal.api.history.v1.IHistoryEvent;
-type Payload = temporal.api.common.v1.IPayload;
 
 /** A run's Workflow ID, and its Run ID where not the newest run is meant. */
 export interface RunReference {
@@ -32,26 +31,10 @@ export async function fetchEvents(client: Client, run: RunReference): Promise<re
   }
 }
 
-/** The value of one payload; what cannot be decoded becomes the marker of the converter. */
-export function decodePayload(payload: Payload): unknown {
-  return payloadConverter.fromPayload<unknown>(payload);
-}
-
-/** The input of an event's one argument. */
+/** The value of an event's one argument; what cannot be decoded becomes the marker of the converter. */
 function firstValue(payloads: temporal.api.common.v1.IPayloads | null | undefined): unknown {
   const [first] = payloads?.payloads ?? [];
-  return first === undefined ? undefined : decodePayload(first);
-}
-
-/** The input that a run was started with. */
-export function startInput(events: readonly HistoryEvent[]): unknown {
-  return firstValue(events[0]?.workflowExecutionStartedEventAttributes?.input);
-}
-
-/** The Run ID that a history belongs to. */
-export function runIdOf(events: readonly HistoryEvent[]): string | undefined {
-  const first = events[0]?.workflowExecutionStartedEventAttributes;
-  return first?.originalExecutionRunId ?? undefined;
+  return first === undefined ? undefined : payloadConverter.fromPayload<unknown>(first);
 }
 
 /** Results of the completed activities of a type, or of the types that are wanted, oldest first. */

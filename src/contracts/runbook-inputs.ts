@@ -1,28 +1,270 @@
-import { drFailoverInput, drRejoinInput, drSwitchoverInput } from './inputs/dr-roles';
-import { drReindexInput, merkleCheckInput, readinessInput, walSamplerInput } from './inputs/looking';
-import { filterReconciliationInput, performancePromotionInput } from './inputs/performance';
+import { z } from 'zod';
 import {
-  drSecondaryOnboardingInput,
-  performanceSecondaryOnboardingInput,
-  primaryEnablementInput,
-  replicationTeardownInput,
-  secondaryDecommissionInput,
-  secondaryRepointingInput,
-} from './inputs/secondaries';
-import {
-  batchTokenRotationInput,
-  ceremonyRehearsalInput,
-  operationTokenCeremonyInput,
-  operationTokenDisposalInput,
-  rootTokenCeremonyInput,
-} from './inputs/tokens';
+  activationForm,
+  asked,
+  askedForChange,
+  clusterName,
+  deploymentName,
+  pathsFilter,
+  replicationKind,
+  tokenSourceChoice,
+  tokenUse,
+} from './inputs/common';
+import type { RunbookName } from './names';
+import { controlPayload } from './payloads';
 
 export * from './inputs/common';
-export * from './inputs/dr-roles';
-export * from './inputs/looking';
-export * from './inputs/performance';
-export * from './inputs/secondaries';
-export * from './inputs/tokens';
+
+/** The input of `drSwitchover`: planned, both sides answer, nothing may be lost. */
+export const drSwitchoverInput = z.strictObject({
+  ...askedForChange,
+  /** The DR secondary that becomes primary. */
+  to: clusterName,
+  /** The DR primary; read from the service where it is not given, and compared where it is. */
+  from: clusterName.optional(),
+  /** `required`: one person says go after the last check. `auto`: the plan's approval is enough. */
+  go: z.enum(['required', 'auto']).default('required'),
+  /** What to do when the secondary cannot be promoted within its budget. */
+  onStuck: z.enum(['promote-back', 'park']).default('promote-back'),
+  /** The greatest loss at which the switchover goes on; otherwise the old primary, which holds every write, is promoted back. */
+  acceptLoss: z.enum(['none', 'bounded']).default('none'),
+  tokenSource: tokenSourceChoice.optional(),
+  /** Says that the old primary stays out until it is upgraded, where the new primary's version is newer. */
+  acknowledgeNewerSecondary: z.boolean().default(false),
+});
+export type DrSwitchoverInput = z.infer<typeof drSwitchoverInput>;
+
+/** The input of `drFailover`: the primary is gone. */
+export const drFailoverInput = z.strictObject({
+  ...askedForChange,
+  /** The DR secondary that becomes primary; the one furthest ahead is proposed where none is given. */
+  to: clusterName.optional(),
+  /** The primary that is gone; found by what its secondaries say where it is not given. */
+  from: clusterName.optional(),
+  /**
+   * Further members of the DR set that say nothing and could be the primary too, as far as can be seen: whoever approves
+   * attests that they serve nobody.
+   */
+  alsoGone: z.array(clusterName).max(20).optional(),
+  /** Takes the lock over from a run that waits or is parked: that run becomes this failover. */
+  takeOver: z.boolean().default(false),
+  /** Who takes over: the `runbooks-control-v1` document that `runbook start drFailover --take-over` makes. */
+  takeOverDocument: z.union([z.string().max(16_384), controlPayload]).optional(),
+  /** How it is made sure that the old primary serves nobody: by the `fence` hook, or attested by the approvers. */
+  fencing: z.enum(['auto', 'hook', 'attested']).default('auto'),
+  tokenSource: tokenSourceChoice.optional(),
+  /** Whether the `force` gate may be opened at all, where the promotion is refused for as long as its budget lasts. */
+  offerForce: z.boolean().default(true),
+});
+export type DrFailoverInput = z.infer<typeof drFailoverInput>;
+
+/** The input of `drRejoin`: a former primary is back after a failover. */
+export const drRejoinInput = z.strictObject({
+  ...askedForChange,
+  /** The former primary. */
+  cluster: clusterName,
+  /** The primary that serves now; read where it is not given, and compared where it is. */
+  primary: clusterName.optional(),
+  tokenSource: tokenSourceChoice.optional(),
+});
+export type DrRejoinInput = z.infer<typeof drRejoinInput>;
+
+/** The input of `drSecondaryOnboarding`: a cluster without replication becomes DR secondary. It is wiped. */
+export const drSecondaryOnboardingInput = z.strictObject({
+  ...askedForChange,
+  primary: clusterName,
+  /** The cluster that is wiped. */
+  secondary: clusterName,
+  form: activationForm.default('auto'),
+});
+export type DrSecondaryOnboardingInput = z.infer<typeof drSecondaryOnboardingInput>;
+
+/** The input of `performanceSecondaryOnboarding`. The cluster is wiped. */
+export const performanceSecondaryOnboardingInput = z.strictObject({
+  ...askedForChange,
+  primary: clusterName,
+  /** The cluster that is wiped. */
+  secondary: clusterName,
+  form: activationForm.default('auto'),
+  /** What it must not or may only see: `inventory` takes what the inventory wants, `none` sends everything. */
+  filter: z.union([z.enum(['inventory', 'none']), pathsFilter]).default('inventory'),
+});
+export type PerformanceSecondaryOnboardingInput = z.infer<typeof performanceSecondaryOnboardingInput>;
+
+/** The input of `secondaryRepointing`: a secondary follows another primary. */
+export const secondaryRepointingInput = z.strictObject({
+  ...askedForChange,
+  kind: replicationKind,
+  /** The primary that it follows from now on. */
+  primary: clusterName,
+  secondary: clusterName,
+  /** DR: by token only. Performance: addresses are lighter, a token works always. */
+  form: z.enum(['token', 'addresses']).default('token'),
+  tokenSource: tokenSourceChoice.optional(),
+  /** Re-points although the service's version has a known defect in update-primary (facts 8.11). */
+  acknowledgeKnownBugs: z.boolean().default(false),
+});
+export type SecondaryRepointingInput = z.infer<typeof secondaryRepointingInput>;
+
+/** The input of `secondaryDecommission`: a secondary is cut off for good. */
+export const secondaryDecommissionInput = z
+  .strictObject({
+    ...askedForChange,
+    kind: replicationKind,
+    primary: clusterName,
+    /** The secondary, where the inventory knows it. */
+    secondary: clusterName.optional(),
+    /** The id by which the primary knows it; read where only `secondary` is given. */
+    id: z.string().trim().min(1).max(200).optional(),
+    /** What happens on the secondary once it is revoked. */
+    afterwards: z.enum(['forget-primary', 'disable', 'nothing']).default('forget-primary'),
+    tokenSource: tokenSourceChoice.optional(),
+    /** Revokes it although it is the only connected DR secondary. */
+    acknowledgeLastSecondary: z.boolean().default(false),
+  })
+  .refine(({ secondary, id }) => secondary !== undefined || id !== undefined, {
+    message: 'one of "secondary" and "id" is needed',
+    path: ['secondary'],
+  });
+export type SecondaryDecommissionInput = z.infer<typeof secondaryDecommissionInput>;
+
+/** The input of `primaryEnablement`: a cluster without replication becomes primary. Nothing is wiped. */
+export const primaryEnablementInput = z.strictObject({ ...asked, kind: replicationKind, cluster: clusterName });
+export type PrimaryEnablementInput = z.infer<typeof primaryEnablementInput>;
+
+/** The input of `replicationTeardown`: replication ends on a primary or a secondary. */
+export const replicationTeardownInput = z.strictObject({
+  ...askedForChange,
+  kind: replicationKind,
+  cluster: clusterName,
+  tokenSource: tokenSourceChoice.optional(),
+});
+export type ReplicationTeardownInput = z.infer<typeof replicationTeardownInput>;
+
+/** The input of `performancePromotion`: a performance secondary becomes the performance primary. */
+export const performancePromotionInput = z.strictObject({
+  ...askedForChange,
+  to: clusterName,
+  /** The performance primary; read where it is not given, and compared where it is. */
+  from: clusterName.optional(),
+  /** `planned`: the old primary answers and is demoted first. `unplanned`: it is gone. */
+  mode: z.enum(['planned', 'unplanned']).default('planned'),
+  /** How the other secondaries are re-pointed; addresses need no filter to be written again. */
+  repoint: z.enum(['token', 'addresses']).default('token'),
+  /** Planned: the greatest loss at which the promotion goes on; otherwise the old primary is promoted back. */
+  acceptLoss: z.enum(['none', 'bounded']).default('none'),
+  /** Unplanned: promotes although a usable DR secondary of the failed primary could be promoted instead. */
+  overrideDrSecondary: z.boolean().default(false),
+  /** Unplanned: whether the `force` gate may be opened at all. */
+  offerForce: z.boolean().default(true),
+  /** Re-points the others although a version of the service has a known defect in update-primary (facts 8.11). */
+  acknowledgeKnownBugs: z.boolean().default(false),
+});
+export type PerformancePromotionInput = z.infer<typeof performancePromotionInput>;
+
+/** The input of `filterReconciliation`: the paths filters become what is wanted. */
+export const filterReconciliationInput = z.strictObject({
+  ...askedForChange,
+  /** The performance primary; read where it is not given. */
+  primary: clusterName.optional(),
+  /** What is wanted, by the name of the secondary; the inventory's `pathsFilters` where nothing is given. */
+  filters: z.record(clusterName, z.union([z.literal('none'), pathsFilter])).optional(),
+});
+export type FilterReconciliationInput = z.infer<typeof filterReconciliationInput>;
+
+/** The input of `drReindex`: the Merkle tree of a DR secondary is made anew. */
+export const drReindexInput = z.strictObject({
+  ...askedForChange,
+  cluster: clusterName,
+  /** Only compares, and repairs what differs. */
+  diff: z.boolean().default(false),
+  /** Reindexes although a reindex is not needed, or is under way. */
+  force: z.boolean().default(false),
+  /** Skips the flush of the tree to storage: faster, and never to be interrupted. */
+  skipFlush: z.boolean().default(false),
+  tokenSource: tokenSourceChoice.optional(),
+});
+export type DrReindexInput = z.infer<typeof drReindexInput>;
+
+/** The input of `merkleCheck`: whether the Merkle tree of a DR secondary is sound. */
+export const merkleCheckInput = z.strictObject({
+  ...asked,
+  cluster: clusterName,
+  tokenSource: tokenSourceChoice.optional(),
+});
+export type MerkleCheckInput = z.infer<typeof merkleCheckInput>;
+
+/** The input of `walSampler`: records WAL indexes, lag and canary age. Meant for a Temporal Schedule. */
+export const walSamplerInput = z
+  .strictObject({
+    deployment: deploymentName,
+    /** How many samples one run takes. */
+    samples: z.int().min(1).max(1_000).default(12),
+    /** Seconds between two samples. */
+    everySeconds: z.number().min(0.1).max(3_600).default(5),
+  })
+  .refine(({ samples, everySeconds }) => samples * everySeconds <= 18_000, {
+    path: ['samples'],
+    message: 'all samples of a run must fit into 5 hours; a Schedule starts the next run',
+  });
+export type WalSamplerInput = z.infer<typeof walSamplerInput>;
+
+/** The input of `readiness`: whether a switchover and a failover would start now. Meant for a Temporal Schedule too. */
+export const readinessInput = z.strictObject({ deployment: deploymentName });
+export type ReadinessInput = z.infer<typeof readinessInput>;
+
+/** The input of `operationTokenCeremony`: one operation token for one cluster, as a run of its own. */
+export const operationTokenCeremonyInput = z.strictObject({
+  ...asked,
+  cluster: clusterName,
+  uses: z.array(tokenUse).min(1),
+});
+export type OperationTokenCeremonyInput = z.infer<typeof operationTokenCeremonyInput>;
+
+/** The input of `operationTokenDisposal`: the tokens of the ledger are deleted, and proven to be refused. */
+export const operationTokenDisposalInput = z.strictObject({
+  ...asked,
+  /** Only the tokens of this cluster; of every cluster of the deployment where none is given. */
+  cluster: clusterName.optional(),
+});
+export type OperationTokenDisposalInput = z.infer<typeof operationTokenDisposalInput>;
+
+/** The input of `rootTokenCeremony`: a root token of one cluster from the holders' key shares (`sys/generate-root`). */
+export const rootTokenCeremonyInput = z.strictObject({
+  ...asked,
+  cluster: clusterName,
+  /** The PGP public key (base64 of the binary key) of the person who gets the token: only that person can read it. */
+  recipientPgpKey: z.string().trim().min(1).max(20_000),
+});
+export type RootTokenCeremonyInput = z.infer<typeof rootTokenCeremonyInput>;
+
+/**
+ * The input of `ceremonyRehearsal`: every holder goes the whole way once with a value that means nothing. It touches no
+ * service.
+ */
+export const ceremonyRehearsalInput = z.strictObject({
+  ...asked,
+  /** Only these people; every holder and stand-by holder where none is named. */
+  holders: z.array(z.string().trim().min(1).max(100)).min(1).optional(),
+  /** How long the run waits for them, such as `2d`. */
+  collectFor: z
+    .string()
+    .regex(/^([1-9]\d{0,3}[smh]|([1-9]|[12]\d|30)d)$/, 'a duration such as 30m, 12h or 2d, of 30 days at most')
+    .default('1d'),
+});
+export type CeremonyRehearsalInput = z.infer<typeof ceremonyRehearsalInput>;
+
+/** The input of `batchTokenRotation`: a new batch token for DR operations, made on the primary and put where it is kept. */
+export const batchTokenRotationInput = z.strictObject({
+  ...asked,
+  /** The DR set whose primary makes the token; needed where the deployment has several. */
+  drSet: z.string().trim().min(1).optional(),
+  /** `due`: only where less than half of the present token's life is left, or it is of no use. For Schedules. */
+  when: z.enum(['now', 'due']).default('now'),
+  /** Makes the policy and the token role where they are absent; what is there is never changed. */
+  createRoleAndPolicy: z.boolean().default(false),
+});
+export type BatchTokenRotationInput = z.infer<typeof batchTokenRotationInput>;
 
 /** The schema of each runbook's one input object. */
 export const RUNBOOK_INPUTS = {
@@ -46,4 +288,4 @@ export const RUNBOOK_INPUTS = {
   merkleCheck: merkleCheckInput,
   readiness: readinessInput,
   walSampler: walSamplerInput,
-} as const;
+} as const satisfies Readonly<Record<RunbookName, z.ZodType>>;

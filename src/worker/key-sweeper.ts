@@ -1,7 +1,6 @@
 import type { Client } from '@temporalio/client';
 import { WorkflowNotFoundError } from '@temporalio/client';
-import type { Logger } from 'pino';
-import type { KeyRecords } from '../keys';
+import type { ActivityDependencies } from '../../activities';
 
 const DESCRIBE_DEADLINE_MS = 5_000;
 
@@ -10,7 +9,7 @@ const DESCRIBE_DEADLINE_MS = 5_000;
  *
  * @throws where the server does not answer: the key record then waits for its time to end.
  */
-export async function isRunClosed(
+async function isRunClosed(
   client: Client,
   namespace: string,
   run: { readonly wid: string; readonly rid: string; readonly ns: string },
@@ -28,63 +27,17 @@ export async function isRunClosed(
   }
 }
 
-/** Destroys ceremony keys that are past their time or belong to ended runs, and sees to the tokens of the records: at once, and again and again. */
-export class KeySweeper {
-  readonly #records: KeyRecords;
-  readonly #client: Client;
-  readonly #namespace: string;
-  readonly #log: Logger;
-  readonly #sweepTokens: () => Promise<void>;
-  #timer: NodeJS.Timeout | undefined;
-  #running: Promise<void> = Promise.resolve();
-
-  constructor(options: {
-    records: KeyRecords;
-    client: Client;
-    namespace: string;
-    log: Logger;
-    sweepTokens: () => Promise<void>;
-  }) {
-    this.#records = options.records;
-    this.#client = options.client;
-    this.#namespace = options.namespace;
-    this.#log = options.log;
-    this.#sweepTokens = options.sweepTokens;
-  }
-
-  /** Sweeps now and then every `intervalMs`. Resolves after the first sweep. */
-  async start(intervalMs: number): Promise<void> {
-    await this.sweep();
-    this.#timer = setInterval(() => void this.sweep(), intervalMs);
-    this.#timer.unref();
-  }
-
-  /** Ends the sweeping and waits for a sweep that is under way. */
-  async stop(): Promise<void> {
-    clearInterval(this.#timer);
-    await this.#running;
-  }
-
-  /** One sweep; a failure is logged and the next one tries again. */
-  sweep(): Promise<void> {
-    this.#running = this.#running.then(() => this.#sweepOnce());
-    return this.#running;
-  }
-
-  async #sweepOnce(): Promise<void> {
-    try {
-      const destroyed = await this.#records.sweep(Date.now(), (wid, rid, ns) =>
-        isRunClosed(this.#client, this.#namespace, { wid, rid, ns }),
-      );
-      for (const { cid, epoch, why } of destroyed)
-        this.#log.info({ cid, epoch, state: why }, 'Ceremony keys destroyed');
-    } catch (error) {
-      this.#log.warn({ error }, 'Sweeping the ceremony keys failed; the next sweep tries again');
-    }
-    try {
-      await this.#sweepTokens();
-    } catch (error) {
-      this.#log.warn({ error }, 'Sweeping the tokens of the records failed; the next sweep tries again');
-    }
+/** Destroys ceremony keys that are past their time or belong to ended runs. A failure is logged; the next sweep tries again. */
+export async function sweepKeys(
+  { keyRecords, temporal, log }: Pick<ActivityDependencies, 'keyRecords' | 'temporal' | 'log'>,
+  namespace: string,
+): Promise<void> {
+  try {
+    const destroyed = await keyRecords.sweep(Date.now(), (wid, rid, ns) =>
+      isRunClosed(temporal, namespace, { wid, rid, ns }),
+    );
+    for (const { cid, epoch, why } of destroyed) log.info({ cid, epoch, state: why }, 'Ceremony keys destroyed');
+  } catch (error) {
+    log.warn({ error }, 'Sweeping the ceremony keys failed; the next sweep tries again');
   }
 }

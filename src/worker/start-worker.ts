@@ -10,14 +10,15 @@ import { ceremonyWorkflowId, deploymentWorkflowId, keyTaskQueue } from '../contr
 import { RunbookError } from '../errors';
 import { loadInventory, readSigningKey } from '../inventory';
 import type { Inventory } from '../inventory';
+import { SEARCH_ATTRIBUTES } from '../dev-server/settings';
 import { KeyRecords, SealKeyring, missingSealKeys } from '../keys';
-import { KeySweeper } from './key-sweeper';
+import { sweepKeys } from './key-sweeper';
 import { createLogger, installLogger, releaseRuntime } from './logging';
 import { replayOpenRuns } from './replay-open-runs';
-import { searchAttributesRegistered } from './search-attributes';
 import { workerSettings } from './settings';
 import type { WorkerSettings } from './settings';
-import { PAYLOAD_CONVERTER_PATH, workflowCode, WORKFLOW_TURN_LIMIT } from './workflow-code';
+import { DATA_CONVERTER, workflowCode, WORKFLOW_TURN_LIMIT } from './workflow-code';
+import type { WorkflowCode } from './workflow-code';
 
 /** What an embedding program may give instead of the environment. */
 export interface WorkerOptions {
@@ -90,7 +91,8 @@ async function prepare(
   const sealKeyring = SealKeyring.parse(settings.sealKeys.reveal());
   const signingKey = await readSigningKey(inventory.workers.signingKey);
   const keyRecords = await KeyRecords.open({ directory: settings.keyDirectory, storage: settings.keyStorage });
-  await mkdir(settings.reportDirectory, { recursive: true });
+  const { reportDirectory, taskQueue } = settings;
+  await mkdir(reportDirectory, { recursive: true });
 
   const opened = options.connection === undefined ? await connect(env) : undefined;
   const connection = opened?.connection ?? options.connection;
@@ -98,84 +100,57 @@ async function prepare(
   const namespace = options.namespace ?? opened?.namespace ?? inventory.temporal.namespace;
   const close = async (): Promise<void> => opened?.connection.close();
   try {
-    const dataConverter = { payloadConverterPath: PAYLOAD_CONVERTER_PATH };
-    const temporal = new Client({ connection, namespace, dataConverter });
+    const temporal = new Client({ connection, namespace, dataConverter: DATA_CONVERTER });
     const code = workflowCode(options.bundle);
-    const replayed =
-      options.replay === false
-        ? 0
-        : await replayOpenRuns(temporal, settings.taskQueue, code, {
-            locks: locksOf(inventory),
-            ignoreFailures: options.ignoreReplayFailures ?? env['RUNBOOKS_IGNORE_REPLAY_FAILURES'] === 'yes',
-            log,
-            look: warnOfSealKeys(sealKeyring, log),
-          });
+    const rules = {
+      locks: locksOf(inventory),
+      ignoreFailures: options.ignoreReplayFailures ?? env['RUNBOOKS_IGNORE_REPLAY_FAILURES'] === 'yes',
+      log,
+      look: warnOfSealKeys(sealKeyring, log),
+    };
+    const openRuns = options.replay === false ? 0 : await replayOpenRuns(temporal, taskQueue, code, rules);
     const dependencies: ActivityDependencies = {
-      inventory,
-      keyRecords,
-      sealKeyring,
-      signingKey,
-      temporal,
-      reportDirectory: settings.reportDirectory,
+      ...{ inventory, keyRecords, sealKeyring, signingKey, temporal, reportDirectory, log },
       records: new Records({
-        ...{ temporal, namespace, taskQueue: settings.taskQueue, keyring: sealKeyring },
+        ...{ temporal, namespace, taskQueue, keyring: sealKeyring },
         alarm: (deployment, finding) => tellRecordAlarm({ inventory, log }, namespace, deployment, finding),
       }),
       searchAttributesRegistered: await searchAttributesRegistered(connection, namespace),
       temporalAddress: opened?.address,
-      log,
     };
-    const activities = createActivities(dependencies);
-    const interceptors = { activity: [interceptActivities(dependencies)] };
-    const common = {
-      connection,
-      namespace,
-      dataConverter,
-      activities,
-      shutdownGraceTime: SHUTDOWN_GRACE,
-      shutdownForceTime: SHUTDOWN_FORCE,
-    } as const;
-    const main = await Worker.create({
-      ...common,
-      ...code,
-      interceptors: { ...code.interceptors, ...interceptors },
-      taskQueue: settings.taskQueue,
-      maxCachedWorkflows: MAX_CACHED_WORKFLOWS,
-      stickyQueueScheduleToStartTimeout: STICKY_TIMEOUT,
-      ...WORKFLOW_TURN_LIMIT,
-    });
-    const keys = await Worker.create({
-      ...common,
-      interceptors,
-      taskQueue: keyTaskQueue(keyRecords.keyHome),
-    });
-    const sweeper = new KeySweeper({
-      ...{ records: keyRecords, client: temporal, namespace, log },
-      sweepTokens: async () => {
-        for (const deployment of inventory.deployments.keys()) await sweepLedger(dependencies, deployment);
-      },
-    });
-    await sweeper.start(SWEEP_INTERVAL_MS);
-    log.info(
-      { taskQueue: settings.taskQueue, namespace, keyHome: keyRecords.keyHome, openRuns: replayed },
-      'Worker ready; open runs were replayed',
-    );
+    const workers = await createWorkers(dependencies, { connection, namespace, code, taskQueue });
+    const sweepAll = async (): Promise<void> => {
+      await sweepKeys(dependencies, namespace);
+      for (const deployment of inventory.deployments.keys())
+        await sweepLedger(dependencies, deployment).catch((error: unknown) =>
+          log.warn({ error }, 'Sweeping the tokens of the records failed; the next sweep tries again'),
+        );
+    };
+    let sweep = sweepAll();
+    await sweep;
+    const sweeping = setInterval(() => {
+      sweep = sweepAll();
+    }, SWEEP_INTERVAL_MS);
+    sweeping.unref();
+    const { keyHome } = keyRecords;
+    log.info({ taskQueue, namespace, keyHome, openRuns }, 'Worker ready; open runs were replayed');
     let stopping = false;
     return {
-      taskQueue: settings.taskQueue,
-      keyHome: keyRecords.keyHome,
+      taskQueue,
+      keyHome,
       shutdown: () => {
         stopping = true;
-        [main, keys].forEach(shutDown);
+        workers.forEach(shutDown);
       },
       run: async () => {
         try {
-          const running = runTogether([main, keys]);
+          const running = runTogether(workers);
           // Asked to stop before it ran: a worker that was made must run once to let go of the connection.
-          if (stopping) [main, keys].forEach(shutDown);
+          if (stopping) workers.forEach(shutDown);
           await running;
         } finally {
-          await sweeper.stop();
+          clearInterval(sweeping);
+          await sweep;
           await close();
         }
       },
@@ -183,6 +158,61 @@ async function prepare(
   } catch (error) {
     await close();
     throw error;
+  }
+}
+
+/** One process serves two task queues: that of all workers, and that of its key directory. */
+async function createWorkers(
+  dependencies: ActivityDependencies,
+  {
+    connection,
+    namespace,
+    code,
+    taskQueue,
+  }: {
+    readonly connection: NativeConnection;
+    readonly namespace: string;
+    readonly code: WorkflowCode;
+    readonly taskQueue: string;
+  },
+): Promise<readonly Worker[]> {
+  const interceptors = { activity: [interceptActivities(dependencies)] };
+  const common = {
+    connection,
+    namespace,
+    dataConverter: DATA_CONVERTER,
+    activities: createActivities(dependencies),
+    shutdownGraceTime: SHUTDOWN_GRACE,
+    shutdownForceTime: SHUTDOWN_FORCE,
+  } as const;
+  const main = await Worker.create({
+    ...common,
+    ...code,
+    interceptors: { ...code.interceptors, ...interceptors },
+    taskQueue,
+    maxCachedWorkflows: MAX_CACHED_WORKFLOWS,
+    stickyQueueScheduleToStartTimeout: STICKY_TIMEOUT,
+    ...WORKFLOW_TURN_LIMIT,
+  });
+  const keys = keyTaskQueue(dependencies.keyRecords.keyHome);
+  return [main, await Worker.create({ ...common, interceptors, taskQueue: keys })];
+}
+
+const SEARCH_ATTRIBUTES_DEADLINE_MS = 5_000;
+
+/**
+ * Whether the server has every search attribute of the runbooks. Runs write them only then: an attribute that is not
+ * registered fails a workflow task for ever. A server that does not say (no operator service, no permission) counts as
+ * "no".
+ */
+export async function searchAttributesRegistered(connection: NativeConnection, namespace: string): Promise<boolean> {
+  try {
+    const { customAttributes } = await connection.withDeadline(Date.now() + SEARCH_ATTRIBUTES_DEADLINE_MS, () =>
+      connection.operatorService.listSearchAttributes({ namespace }),
+    );
+    return Object.keys(SEARCH_ATTRIBUTES).every((name) => name in customAttributes);
+  } catch {
+    return false;
   }
 }
 

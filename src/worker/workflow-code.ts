@@ -3,8 +3,8 @@ import { join } from 'node:path';
 import type { WorkerInterceptors, WorkflowBundleOption } from '@temporalio/worker';
 import { projectRoot } from '../dev-server/locations';
 
-/** Path of the payload converter, for workers and clients: it must be loadable by the SDK itself. */
-export const PAYLOAD_CONVERTER_PATH = require.resolve('../contracts/payload-converter');
+/** Where the payload converter is, for workers and clients: it must be loadable by the SDK itself. */
+export const DATA_CONVERTER = { payloadConverterPath: require.resolve('../contracts/payload-converter') };
 
 /**
  * One turn of a workflow may take longer than the SDK's five seconds: it ends one that does in the middle of its promises,
@@ -21,7 +21,7 @@ export const WORKFLOW_TURN_LIMIT = { isolateExecutionTimeout: '1 minute' } as co
 export const REPLAY = {
   ...WORKFLOW_TURN_LIMIT,
   debugMode: false,
-  dataConverter: { payloadConverterPath: PAYLOAD_CONVERTER_PATH },
+  dataConverter: DATA_CONVERTER,
 };
 
 /** The workflows as the SDK takes them: bundled at build time, or bundled at start. */

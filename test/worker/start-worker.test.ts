@@ -11,10 +11,10 @@ import { createCeremonyKeys, KeyRecords, newSealKey, newSigningKey } from '../..
 import { deploymentWorkflowId } from '../../src/contracts/names';
 import { startWorker } from '../../src/worker';
 import type { RunningWorker, WorkerOptions, WorkerSettings } from '../../src/worker';
-import { KeySweeper } from '../../src/worker/key-sweeper';
+import { sweepKeys } from '../../src/worker/key-sweeper';
 import { projectRoot } from '../../src/dev-server/locations';
 import { parseInventory } from '../../src/inventory';
-import { searchAttributesRegistered } from '../../src/worker/search-attributes';
+import { searchAttributesRegistered } from '../../src/worker/start-worker';
 import { quietRuntime } from '../support/temporal-runtime';
 import { temporalClient, temporalNativeConnection, temporalServer, uniqueTaskQueue } from '../support/temporal-server';
 import { workflowBundle } from '../support/workflow-bundle';
@@ -247,7 +247,7 @@ describe('the sweeper of ceremony keys', () => {
       }),
     );
     await runs[1]?.handle.terminate('ended');
-    await new KeySweeper({ records, client, namespace: ns, log, sweepTokens: () => Promise.resolve() }).sweep();
+    await sweepKeys({ keyRecords: records, temporal: client, log }, ns);
     const left = await Promise.all(runs.map(async ({ run }) => (await records.ofRun(run)).length));
     expect(left).toEqual([1, 0]);
     await runs[0]?.handle.terminate('end of the test');

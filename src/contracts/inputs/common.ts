@@ -29,7 +29,6 @@ export type TokenUse = z.infer<typeof tokenUse>;
 
 /** How an activation token leaves the primary: encrypted to the secondary's public key, or response-wrapped. */
 export const activationForm = z.enum(['auto', 'public-key', 'wrapped']);
-export type ActivationForm = z.infer<typeof activationForm>;
 
 /** A paths filter of a performance secondary, as the interface takes it (4.2). */
 export const pathsFilter = z.strictObject({
