@@ -26,7 +26,12 @@ const LAYERS = [
   // It knows Temporal and people; then comes what knows replication and serves several runbooks.
   {
     folder: 'workflows/engine',
-    may: ['src/contracts', 'workflows/procedures/operation-tokens'],
+    may: [
+      'src/contracts',
+      'src/report/run-record',
+      'src/report/report-of-run',
+      'workflows/procedures/operation-tokens',
+    ],
     types: ['activities'],
     never: DETERMINISTIC,
   },

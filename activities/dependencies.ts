@@ -14,8 +14,8 @@ export interface ActivityDependencies {
   readonly signingKey: SigningKey;
   /** Over the worker's own connection: reads the run's own history and describes other runs. */
   readonly temporal: Client;
-  /** Where finished reports are written. */
-  readonly reportDirectory: string;
+  /** Where reports of ended runs are kept as files too. */
+  readonly reportDirectory: string | undefined;
   /** What outlives runs, of each deployment. */
   readonly records: Records;
   readonly searchAttributesRegistered: boolean;

@@ -26,7 +26,7 @@ import { notify } from './notifications/notifications';
 import { createAssessmentActivities } from './plans/assessment';
 import { createFailoverActivities } from './plans/dr-failover';
 import { createReadinessActivities } from './readiness/readiness';
-import { composeReport, requestTakeOver, describeRun } from './reports/run-report';
+import { writeReportFiles, requestTakeOver, describeRun } from './reports/run-report';
 import { createPerformancePromotionActivities } from './roles/performance-promotion';
 import { createRoleActivities } from './roles/role-changes';
 import { createBatchTokenActivities, prepareBatchTokenRole, rotateBatchToken } from './tokens/batch-tokens';
@@ -43,7 +43,7 @@ const activities = {
   prepareBatchTokenRole,
   rotateBatchToken,
   cancelForeignAttempt,
-  composeReport,
+  writeReportFiles,
   requestTakeOver,
   describeRun,
   revokeSecondary,

@@ -91,6 +91,7 @@ export const ERROR_CODES = {
   ATTEMPT_LOST: facts('Our generation attempt is gone.', true),
   CEREMONY_CLOSED: facts('The cluster lets nobody hold a ceremony with the credentials in hand.'),
   TOKEN_ORPHANED: facts('A token may exist that nobody holds.', false, false),
+  REPORT_UNAVAILABLE: facts('The run cannot tell its report now.', true),
   TOKEN_SOURCE_UNAVAILABLE: facts('No operation token can be had from the chosen source.'),
   INTERNAL: facts('A defect of this program.', false, false),
 } as const satisfies Record<string, ErrorCodeFacts>;

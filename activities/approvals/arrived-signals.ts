@@ -7,8 +7,9 @@ import { changeWindow } from '../../src/contracts/runbook-inputs';
 import { SIGNALS, UPDATES_FROM, isUndecodable, unwrapDocument } from '../../src/contracts/signals';
 import type { SignalName } from '../../src/contracts/signals';
 import { RunbookError, isRunbookError } from '../../src/errors';
+import { firstValue, timestampMs } from '../../src/report/run-history';
+import { textOf } from '../../src/report/run-record';
 import type { RunContext } from '../../src/keys';
-import { firstValue, textOf, timestampMs } from '../../src/report/history-values';
 
 type SignaledEvent = temporal.api.history.v1.IHistoryEvent;
 

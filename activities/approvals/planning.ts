@@ -1,9 +1,11 @@
 import { createHash } from 'node:crypto';
+import { Context } from '@temporalio/activity';
 import type { GatePolicyFacts, SiteFacts } from '../../src/contracts/activities';
 import { NOTIFICATION_EVENTS } from '../../src/contracts/notifications';
 import type { ClusterObservation } from '../../src/contracts/observations';
 import type { AllowedOperation, GateName, PlanDocument, RunbookPlan } from '../../src/contracts/plan';
 import type { RunbookName } from '../../src/contracts/names';
+import type { Attested } from '../../src/contracts/run-facts';
 import { approversOf, decidersOf } from '../../src/inventory';
 import type { Deployment, Inventory } from '../../src/inventory';
 import type { ActivityDependencies } from '../dependencies';
@@ -20,15 +22,18 @@ export function observeDeployment(
   return Promise.all(clusters.all(deployment).map((access) => observeCluster(access, signal)));
 }
 
-export function siteFacts(
-  { inventory, searchAttributesRegistered }: ActivityDependencies,
+export async function siteFacts(
+  { inventory, searchAttributesRegistered, reportDirectory, temporal }: ActivityDependencies,
   deployment: string,
-): SiteFacts {
+): Promise<SiteFacts> {
   const found = inventory.deployments.get(deployment);
   const { notifications: targets = [], people, shareGroups = [] } = found ?? {};
   const unsigned = found && decidersOf(inventory, found).some(({ attestation }) => attestation !== 'signed');
+  const startedBy = await starterOf(temporal);
   const site = {
     searchAttributesRegistered,
+    reportFiles: reportDirectory !== undefined,
+    ...(startedBy && { startedBy }),
     uiAddress: inventory.temporal.uiAddress,
     ...(unsigned === true && ({ plainDocuments: true } as const)),
     ...(shareGroups.length > 0 && { shareGroups: groupRule(shareGroups) }),
@@ -36,6 +41,21 @@ export function siteFacts(
   if (targets.length === 0 || !people) return site;
   const events = NOTIFICATION_EVENTS.filter((event) => targets.some((target) => target.events.includes(event)));
   return { ...site, notifications: { events, ...people } };
+}
+
+/** Whom the server saw start the run that this activity belongs to. A run that another run started is a worker's. */
+async function starterOf(temporal: ActivityDependencies['temporal']): Promise<Attested | undefined> {
+  const { workflowExecution: execution, workflowNamespace: namespace } = Context.current().info;
+  try {
+    const request = { namespace, execution, maximumPageSize: 1 };
+    const { history } = await temporal.connection.workflowService.getWorkflowExecutionHistory(request);
+    const [event] = history?.events ?? [];
+    const parent = event?.workflowExecutionStartedEventAttributes?.parentWorkflowExecution?.workflowId;
+    return event?.principal?.name && !parent ? { name: event.principal.name, how: 'principal' } : undefined;
+  } catch {
+    // Not worth a run: what the input claims is shown then.
+    return undefined;
+  }
 }
 
 /** What the workflow needs of a gate's policy, to wait and to say who is missing. */

@@ -37,7 +37,7 @@ export function createRehearsalActivities(dependencies: ActivityDependencies, cl
         const attestation = person(name)?.attestation ?? 'claimed';
         return { name, standBy, attestation, ...(before === undefined ? {} : { before }) };
       });
-      return { site: siteFacts(dependencies, deployment), people };
+      return { site: await siteFacts(dependencies, deployment), people };
     }),
 
     createRehearsal: executeChange(async (input, { run }) => {

@@ -2,9 +2,9 @@ import { COMPARE_STEP } from '../../src/contracts/names';
 import type { WalIndex } from '../../src/contracts/observations';
 import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
 import { RunbookError, isRunbookError } from '../../src/errors';
-import type { ActivityRecord } from '../../src/report/activity-records';
-import { readHistory } from '../../src/report/history-events';
-import { clusterOf } from '../../src/report/steps';
+import type { RecordedActivity } from '../../src/report/run-history';
+import { readHistory } from '../../src/report/run-history';
+import { clusterOf } from '../../src/report/run-record';
 import type { ActivityDependencies } from '../dependencies';
 import { decisionsOf } from '../approvals/people';
 import { historyOf } from '../approvals/arrived-signals';
@@ -112,7 +112,7 @@ export async function demandNoLoss(
 
 /** The comparison belongs to the last demotion of the old primary, whoever it was that demoted it. */
 function comparedSinceDemotion(
-  activities: readonly ActivityRecord[],
+  activities: readonly RecordedActivity[],
   kind: ReplicationKind,
   from: string,
   to: string,

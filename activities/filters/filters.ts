@@ -44,7 +44,7 @@ export function createFilterActivities(
       const observations = await observeDeployment(clusters, input.deployment, signal);
       const found = findPrimary(input, observations);
       const gates = (needed: boolean) => ({ filter: gateFacts(inventory, deployment, 'filter', needed) });
-      const base = { observations, site: siteFacts(dependencies, input.deployment) };
+      const base = { observations, site: await siteFacts(dependencies, input.deployment) };
       if ('refused' in found) return { ...base, gates: gates(false), preconditions: [found.refused] };
       const { primary } = found;
       const source = clusters.of(input.deployment, primary.cluster);

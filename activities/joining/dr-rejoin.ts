@@ -33,7 +33,7 @@ export function createRejoinActivities(dependencies: ActivityDependencies, clust
       const observations = await observeDeployment(clusters, input.deployment, signal);
       const base = {
         observations,
-        site: siteFacts(dependencies, input.deployment),
+        site: await siteFacts(dependencies, input.deployment),
         gates: {
           plan: gateFacts(inventory, deployment, 'plan'),
           unfence: gateFacts(inventory, deployment, 'unfence'),

@@ -62,7 +62,7 @@ async function assess(
   const observations = await observeDeployment(clusters, input.deployment, signal);
   const base = {
     observations,
-    site: siteFacts(dependencies, input.deployment),
+    site: await siteFacts(dependencies, input.deployment),
     gates: { wipe: gateFacts(dependencies.inventory, deployment, 'wipe') },
   };
   const of = (name: string | undefined) => observations.find((each) => each.cluster === name);

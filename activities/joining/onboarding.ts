@@ -22,7 +22,7 @@ export function createOnboardingActivities(
       // One that is primary already is left as it is: nobody is asked for that.
       const needed = primary?.[kind]?.mode !== 'primary';
       const gates = { plan: gateFacts(dependencies.inventory, deployment, 'plan', needed) };
-      const base = { observations, site: siteFacts(dependencies, input.deployment), gates };
+      const base = { observations, site: await siteFacts(dependencies, input.deployment), gates };
       if (!primary) return { ...base, preconditions: [] };
       const path = `sys/replication/${kind}/primary/enable`;
       const preconditions = [

@@ -42,7 +42,7 @@ export function createSecondaryRepointingActivities(
       const [primary, secondary] = [of(input.primary), of(input.secondary)];
       const base = {
         observations,
-        site: siteFacts(dependencies, input.deployment),
+        site: await siteFacts(dependencies, input.deployment),
         gates: { repoint: gateFacts(inventory, deployment, 'repoint') },
       };
       const source = clusters.of(input.deployment, input.primary);

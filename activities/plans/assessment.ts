@@ -39,7 +39,7 @@ export function createAssessmentActivities(
         const observations = await observeAll(input.deployment, signal);
         const base = {
           observations,
-          site: site(input.deployment),
+          site: await site(input.deployment),
           gates: {
             plan: gateFacts(inventory, deployment, 'plan'),
             go: gateFacts(inventory, deployment, 'go', input.go === 'required'),
@@ -111,7 +111,7 @@ export function createAssessmentActivities(
       return {
         observation,
         preconditions: await judgeCeremony(deployment, observation, access, uses, signal),
-        site: site(name),
+        site: await site(name),
       };
     }),
   };

@@ -27,7 +27,7 @@ export async function assessRotation(
 ): Promise<Assessment<BatchTokenRoute>> {
   const deployment = clusters.deployment(input.deployment);
   const observations = await observeDeployment(clusters, input.deployment, signal);
-  const base = { observations, site: siteFacts(dependencies, input.deployment), gates: {} };
+  const base = { observations, site: await siteFacts(dependencies, input.deployment), gates: {} };
   const chosen = chooseSet(deployment, input.drSet);
   if ('refused' in chosen) return { ...base, preconditions: [chosen.refused] };
   const { drSet, entry } = chosen;

@@ -30,7 +30,7 @@ export async function assessDecommission(
   const observations = await observeDeployment(clusters, input.deployment, signal);
   const base = {
     observations,
-    site: siteFacts(dependencies, input.deployment),
+    site: await siteFacts(dependencies, input.deployment),
     gates: {
       revoke: gateFacts(inventory, deployment, 'revoke'),
       disable: gateFacts(inventory, deployment, 'disable', afterwards === 'disable'),

@@ -32,7 +32,7 @@ export function createFailoverActivities(dependencies: ActivityDependencies, clu
       const observations = await observeDeployment(clusters, input.deployment, signal);
       const base = {
         observations,
-        site: siteFacts(dependencies, input.deployment),
+        site: await siteFacts(dependencies, input.deployment),
         gates: {
           promote: gateFacts(inventory, deployment, 'promote'),
           force: gateFacts(inventory, deployment, 'force'),

@@ -41,7 +41,7 @@ export async function assessRootToken(
   const base = {
     observations: [observation],
     preconditions,
-    site: siteFacts(dependencies, input.deployment),
+    site: await siteFacts(dependencies, input.deployment),
     gates: { ceremony: gateFacts(dependencies.inventory, deployment, 'ceremony') },
   };
   if ('refused' in recipient) return base;

@@ -31,7 +31,7 @@ export async function assessTeardown(
   const role = state?.mode;
   const base = {
     observations,
-    site: siteFacts(dependencies, input.deployment),
+    site: await siteFacts(dependencies, input.deployment),
     gates: { disable: gateFacts(inventory, deployment, 'disable', role !== 'disabled') },
   };
   const preconditions: Precondition[] = [

@@ -88,7 +88,7 @@ export async function assessMerkleCheck(
   signal: AbortSignal,
 ): Promise<Assessment<MerkleRoute>> {
   const seen = await look(clusters, input, signal);
-  const base = { observations: seen.observations, site: siteFacts(dependencies, input.deployment), gates: {} };
+  const base = { observations: seen.observations, site: await siteFacts(dependencies, input.deployment), gates: {} };
   const { target, role } = seen;
   if (!target || role.verdict === 'fail') return { ...base, preconditions: [role] };
   const tokens = await tokensFor(clusters, input, seen, [MERKLE_CHECK], ownFingerprint, signal);
@@ -121,7 +121,7 @@ export async function assessReindex(
   const seen = await look(clusters, input, signal);
   const base = {
     observations: seen.observations,
-    site: siteFacts(dependencies, input.deployment),
+    site: await siteFacts(dependencies, input.deployment),
     gates: { reindex: gateFacts(dependencies.inventory, deployment, 'reindex') },
   };
   const { target, others, role, state } = seen;

@@ -89,7 +89,7 @@ export function createReadinessActivities(dependencies: ActivityDependencies, cl
       const readiness = summarise(world, points.flat(), before.earlier, look.now);
       const facts = { deployment: name, kind: 'readiness', time: look.now } as const;
       return {
-        site: siteFacts(dependencies, name),
+        site: await siteFacts(dependencies, name),
         observations: world.clusters.map(({ observation }) => observation),
         readiness: { ...readiness, attested: attest(dependencies.sealKeyring, facts, readiness) },
       };

@@ -4,15 +4,15 @@ import type { Client } from '@temporalio/client';
 import { RUNBOOK_NAMES, deploymentWorkflowId, holdsDeploymentLock } from '../../src/contracts/names';
 import type { RunbookName } from '../../src/contracts/names';
 import { shellLine } from '../../src/contracts/next-commands';
-import type { RunbookFindings, Report } from '../../src/contracts/report';
-import type { RunOutcome, RunFact } from '../../src/contracts/run-facts';
+import type { Report } from '../../src/contracts/report';
 import type { RunStatus } from '../../src/contracts/run-status';
 import type { DrFailoverInput } from '../../src/contracts/runbook-inputs';
 import { QUERIES, SIGNALS } from '../../src/contracts/signals';
 import { said } from '../../src/contracts/words';
 import { RunbookError } from '../../src/errors';
 import { findDeployment } from '../../src/inventory';
-import { reportFromHistory, writeReportFiles } from '../../src/report';
+import { writeReportFiles as writeFiles } from '../../src/report';
+import { reportSchema } from '../../src/report/report-schema';
 import { demandControl } from '../approvals/controls';
 import { currentExecution } from '../execution';
 
@@ -29,19 +29,22 @@ export interface LockHolder {
   readonly link?: string;
 }
 
-/** The report of the run that this activity belongs to: a pure function of its history, also kept as files. */
-export async function composeReport(_input: {
-    readonly outcome: RunOutcome;
-    readonly leftToDo: readonly string[];
-    readonly result?: RunbookFindings;
-    /** All facts that no earlier activity carried. */
-    readonly facts: readonly RunFact[];
-  }): Promise<{ readonly report: Report; readonly files: readonly string[] }> {
-const { reportDirectory, run, temporal } = currentExecution();
-      const history = await temporal.workflow.getHandle(run.wid, run.rid).fetchHistory();
-      const report = reportFromHistory(history, { namespace: run.ns, workflowId: run.wid, runId: run.rid });
-      const files = await writeReportFiles(report, reportDirectory);
-      return { report, files };
+/** Keeps the report of the run that this activity belongs to as files, where the worker has a folder for them. */
+export async function writeReportFiles({
+  report,
+}: {
+  readonly report: Report;
+}): Promise<{ readonly files: readonly string[] }> {
+  const { reportDirectory, run } = currentExecution();
+  if (reportDirectory === undefined) return { files: [] };
+  // Whatever the input says: nobody overwrites the report of another run.
+  const own = { ...report, namespace: run.ns, workflowId: run.wid, runId: run.rid };
+  const { data, error } = reportSchema.safeParse(own);
+  if (!data)
+    throw new RunbookError('INVALID_INPUT', 'This is no report.', {
+      observed: `wrong: ${error.issues.map(({ path }) => path.join('.')).join(', ')}`,
+    });
+  return { files: await writeFiles(data, reportDirectory) };
 }
 
 /** Tells the run that holds the lock to become this failover, and waits a moment for its word that it does. */

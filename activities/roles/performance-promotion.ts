@@ -35,7 +35,7 @@ export function createPerformancePromotionActivities(
       const observations = await observeDeployment(clusters, input.deployment, signal);
       const base = {
         observations,
-        site: siteFacts(dependencies, input.deployment),
+        site: await siteFacts(dependencies, input.deployment),
         gates: {
           promote: gateFacts(inventory, deployment, 'promote'),
           force: gateFacts(inventory, deployment, 'force'),

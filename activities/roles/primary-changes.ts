@@ -1,7 +1,8 @@
 import type { ChangeResult } from '../../src/contracts/activities';
 import { deploymentWorkflowId } from '../../src/contracts/names';
 import type { Limits } from '../../src/inventory';
-import { ActivityCollector } from '../../src/report';
+import type { RecordedActivity } from '../../src/report/run-history';
+import { readHistory } from '../../src/report/run-history';
 import { attest, isAttested } from '../../src/keys';
 import type { RunContext, SealKeyring } from '../../src/keys';
 import type { ActivityDependencies } from '../dependencies';
@@ -101,17 +102,15 @@ async function readChanges(
 
 /** Whoever may write to the namespace may have written the history: the mark of the worker alone counts. */
 async function promotionsIn(temporal: ActivityDependencies['temporal'], wid: string, rid: string) {
-  const { events } = await temporal.workflow.getHandle(wid, rid).fetchHistory();
-  const collector = new ActivityCollector();
-  for (const event of events ?? []) collector.add(event);
-  return collector.activities().filter(({ type, state }) => type === 'promoteSecondary' && state === 'completed');
+  const { activities } = readHistory(await temporal.workflow.getHandle(wid, rid).fetchHistory());
+  return activities.filter(({ type, state }) => type === 'promoteSecondary' && state === 'completed');
 }
 
 function attestedTime(
   keyring: SealKeyring,
   run: RunContext,
   deployment: string,
-  { input, result }: ReturnType<ActivityCollector['activities']>[number],
+  { input, result }: RecordedActivity,
 ): number | undefined {
   const [cluster, time] = [input['cluster'], result['confirmedAt']];
   if (typeof cluster !== 'string' || typeof time !== 'number') return undefined;

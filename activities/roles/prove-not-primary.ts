@@ -3,11 +3,9 @@ import type { GateName } from '../../src/contracts/plan';
 import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
 import { RunbookError, isRunbookError } from '../../src/errors';
 import { findDeployment } from '../../src/inventory';
-import type { ActivityRecord } from '../../src/report/activity-records';
-import type { RunRecord } from '../../src/report/history-events';
-import { readHistory } from '../../src/report/history-events';
-import { fieldsOf, listOf } from '../../src/report/history-values';
-import { clusterOf } from '../../src/report/steps';
+import type { RecordedActivity, RunHistory } from '../../src/report/run-history';
+import { readHistory } from '../../src/report/run-history';
+import { clusterOf, fieldsOf, listOf } from '../../src/report/run-record';
 import type { RunContext } from '../../src/keys';
 import type { ActivityDependencies } from '../dependencies';
 import { STEPS_MS } from '../approvals/approval-age';
@@ -94,12 +92,12 @@ export async function proveNotPrimary(
   if (against !== undefined) throw unproven(name, first, against, kind);
 }
 
-function promotionsIn({ activities }: RunRecord, kind: ReplicationKind): readonly ActivityRecord[] {
+function promotionsIn({ activities }: RunHistory, kind: ReplicationKind): readonly RecordedActivity[] {
   return activities.filter(({ type, input }) => type === 'promoteSecondary' && input['kind'] === kind);
 }
 
 /** Whether it is certain that an activity changed nothing. */
-function wasRefused({ state, failure }: ActivityRecord): boolean {
+function wasRefused({ state, failure }: RecordedActivity): boolean {
   return state === 'failed' && failure?.outcomeKnown === true;
 }
 
@@ -133,7 +131,7 @@ export async function refuseDoubtful(
  * @returns undefined where nothing stands against it
  */
 async function againstDemotion(
-  record: RunRecord,
+  record: RunHistory,
   { candidate, other }: Promotion,
   kind: ReplicationKind,
   countsForMs: number,
@@ -181,7 +179,7 @@ async function againstDemotion(
 }
 
 /** Whether an activity read the cluster as primary. */
-function sawPrimary({ state, result }: ActivityRecord, name: string, kind: ReplicationKind): boolean {
+function sawPrimary({ state, result }: RecordedActivity, name: string, kind: ReplicationKind): boolean {
   return (
     state === 'completed' &&
     listOf(result['observations'])

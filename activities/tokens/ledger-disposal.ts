@@ -43,7 +43,7 @@ export async function assessDisposal(
   const deletable = tokens.filter(({ state }) => state === 'deletable');
   return {
     observations,
-    site: siteFacts(dependencies, deployment),
+    site: await siteFacts(dependencies, deployment),
     gates: {},
     preconditions: about.flatMap((each) =>
       deletable.some((token) => token.cluster === each.cluster) ? [deletableOn(each)] : [],

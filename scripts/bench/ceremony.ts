@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Client } from '@temporalio/client';
 import { ceremonyWorkflowId } from '../../src/contracts/names';
-import { readHistory } from '../../src/report/history-events';
+import { readHistory, timestampMs } from '../../src/report/run-history';
 import { answer, giveShare } from './people';
 import { DEPLOYMENT, HOLDERS, secondaryOf } from './laboratory';
 import type { Laboratory } from './laboratory';
@@ -57,14 +57,16 @@ export async function holdCeremony(client: Client, laboratory: Laboratory): Prom
     );
   }
   await handle.result();
-  const { activities, signals, eventCount } = readHistory(await handle.fetchHistory());
+  const history = await handle.fetchHistory();
+  const { activities, eventCount } = readHistory(history);
   const checks = activities.filter(({ type }) => type === 'openEnvelopes');
   const burst = activities.find(({ type }) => type === 'generateOperationToken');
   if (checks.length !== THRESHOLD || burst?.closedAt === undefined)
     throw new Error('the ceremony did not take its usual course');
-  const checkParts = signals
-    .filter(({ signal }) => signal === 'share')
-    .map(({ at }, index): CheckParts => {
+  const checkParts = (history.events ?? [])
+    .filter((event) => event.workflowExecutionSignaledEventAttributes?.signalName === 'share')
+    .map(({ eventTime }) => timestampMs(eventTime) ?? 0)
+    .map((at, index): CheckParts => {
       const { scheduledAt = Number.NaN, startedAt = Number.NaN, closedAt = Number.NaN } = checks[index] ?? {};
       return { ordered: scheduledAt - at, taken: startedAt - scheduledAt, checked: closedAt - startedAt };
     });

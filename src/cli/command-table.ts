@@ -72,7 +72,7 @@ export const COMMANDS: readonly CommandGroup[] = [
     load: () => require('./commands/statements') as CommandModule,
   },
   {
-    summaries: { report: 'what a run did, from its history alone; also for runs that are open or were terminated' },
+    summaries: { report: 'what a run did; of one that is open, failed or was terminated a worker tells it' },
     load: () => require('./commands/report') as CommandModule,
   },
   {

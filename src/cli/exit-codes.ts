@@ -42,6 +42,7 @@ const NOT_FOUND: readonly ErrorCode[] = ['UNKNOWN_DEPLOYMENT', 'UNKNOWN_CLUSTER'
 export function exitCodeOf(error: unknown): ExitCode {
   // A run that failed tells its code by the failure that it ended with.
   const { code } = reportOfError(error);
+  if (code === 'REPORT_UNAVAILABLE') return EXIT.pending;
   if (NOT_FOUND.some((each) => each === code)) return EXIT.notFound;
   return REFUSALS.some((each) => each === code) ? EXIT.refused : EXIT.failed;
 }

@@ -51,7 +51,6 @@ export const ACTIVITY_KINDS = {
   compareAfterDemotion: 'read',
   compareDynamicFilters: 'read',
   compareMerkleRoots: 'read',
-  composeReport: 'tell',
   createCeremony: 'change',
   createRehearsal: 'change',
   createRootTokenCeremony: 'change',
@@ -99,6 +98,7 @@ export const ACTIVITY_KINDS = {
   unfenceFormerPrimary: 'change',
   updatePrimary: 'change',
   writeMarker: 'change',
+  writeReportFiles: 'tell',
   writePathsFilter: 'change',
 } as const satisfies Readonly<Record<string, ActivityKind>>;
 

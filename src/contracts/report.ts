@@ -4,7 +4,7 @@ import type { Precondition, RunbookPlan } from './plan';
 import type { Attestation, Attested, Finding, Receipt, RunOutcome } from './run-facts';
 import type { SignalName } from './signals';
 
-/** One step as the history tells it. Times are ISO strings with milliseconds. */
+/** One step as the run knows it. Times are ISO strings with milliseconds. */
 export interface ReportStep {
   readonly number: number;
   readonly name: string;
@@ -16,13 +16,14 @@ export interface ReportStep {
     readonly endedAt?: string;
     /** Attempts that Temporal made. */
     readonly tries: number;
-    readonly outcome: 'done' | 'already' | 'not-done' | 'failed' | 'running' | 'cancelled';
+    readonly outcome: 'done' | 'already' | 'not-done' | 'failed' | 'running' | 'cancelled' | 'not-ordered';
     /** What was observed, or the error's code and message. */
     readonly observed?: string;
   }[];
   readonly startedAt: string;
   readonly endedAt?: string;
-  readonly outcome: 'done' | 'already' | 'skipped' | 'failed' | 'running';
+  /** `not-ordered`: the run ended before Temporal took the order. */
+  readonly outcome: 'done' | 'already' | 'skipped' | 'failed' | 'running' | 'not-ordered';
 }
 
 /** How long clients had no primary, and where the time went. All durations in milliseconds. */
@@ -47,7 +48,7 @@ export interface OutageSplit {
 /** What a runbook found out that is for finding out; JSON, and never a secret. */
 export type RunbookFindings = Readonly<Record<string, unknown>>;
 
-/** What a run did, from its history alone. */
+/** What a run did, as the run itself knows it. */
 export interface Report {
   readonly schema: 'replication-runbooks/report/v1';
   readonly runbook: string;
@@ -67,7 +68,7 @@ export interface Report {
   readonly takenOver?: { readonly at: string; readonly by: string; readonly reason: string };
   readonly startedAt: string;
   readonly endedAt?: string;
-  /** The last event that this report knows. */
+  /** Events of the history when the report was made. */
   readonly asOfEvent: number;
   readonly plan?: { readonly digest: string; readonly content: RunbookPlan };
   readonly preconditions: readonly Precondition[];
@@ -106,14 +107,12 @@ export interface Report {
     readonly gave?: { readonly at: string; readonly how: Attestation };
   }[];
   readonly receipts: readonly (Receipt & { readonly at: string })[];
-  /** Every signal that the history holds, as the server recorded it: never its content, and no name that is not ours. */
+  /** The signals that came, up to 1,000: never their content, and no name that is not ours. */
   readonly signals: readonly {
     readonly signal: SignalName | 'unknown';
     /** Counts the signals of this name in this run, from 1. */
     readonly arrival: number;
     readonly at: string;
-    /** The principal that the server recorded; absent where authentication is off. */
-    readonly sender?: Attested;
     /** Whether the run looked at it and said what became of it. */
     readonly answered: boolean;
   }[];

@@ -46,10 +46,7 @@ export type RunPhase =
 /** How a run ended. */
 export type RunOutcome = 'completed' | 'planned' | 'refused' | 'aborted' | 'rolled-back' | 'handed-over';
 
-/**
- * A fact that only the workflow knows. Facts travel in the input of the next activity, so that the report is a pure
- * function of the history. `at` is epoch milliseconds of workflow time.
- */
+/** A fact that the workflow learned, kept for the report. `at` is epoch milliseconds of workflow time. */
 export type RunFact = { readonly at: number } & (
   | ({ readonly kind: 'receipt' } & Receipt)
   | ({ readonly kind: 'finding' } & Finding)
@@ -94,7 +91,14 @@ export type RunFact = { readonly at: number } & (
       readonly names: readonly string[];
       readonly why: string;
     }
-  | { readonly kind: 'step-ended'; readonly step: string; readonly outcome: 'done' | 'already' | 'skipped' | 'failed' }
+  | {
+      readonly kind: 'step-ended';
+      readonly step: string;
+      readonly number: number;
+      readonly attempt: number;
+      readonly startedAt: number;
+      readonly outcome: 'done' | 'already' | 'skipped' | 'failed';
+    }
   | {
       readonly kind: 'control';
       readonly control: 'pause' | 'resume' | 'abort' | 'cancel' | 'take-over';
@@ -117,6 +121,4 @@ export interface StepContext {
   readonly originalRunId: string;
   /** The Run ID that an operator's decision acknowledged after a reset. */
   readonly acknowledgedRunId?: string;
-  /** Facts since the previous activity. */
-  readonly facts?: readonly RunFact[];
 }

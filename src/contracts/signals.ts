@@ -51,7 +51,7 @@ export const UPDATES = ['approve', 'decide'] as const;
 export type UpdateName = (typeof UPDATES)[number];
 export const UPDATES_FROM = 1_000_000;
 
-export const QUERIES = { status: 'status', invitation: 'invitation' } as const;
+export const QUERIES = { status: 'status', report: 'report', invitation: 'invitation' } as const;
 
 /** What may be decided about a parked step, or about an interruption inside the outage. */
 export const DECISION_ACTIONS = [

@@ -1,5 +1,5 @@
 import { readFile } from 'node:fs/promises';
-import { readReport } from '../cli/commands/watch';
+import { readReport } from '../cli/read-report';
 import { activityResults, fetchEvents } from '../cli/history';
 import { summaryLines } from '../cli/render-report';
 import { connectTemporal } from '../cli/temporal';
@@ -64,7 +64,7 @@ function primaryOf({ service }: Payments) {
 async function reportFiles({ client }: TemporalSession, runId: string): Promise<string[]> {
   const last: unknown = activityResults(
     await fetchEvents(client, { workflowId: WORKFLOW_ID, runId }),
-    'composeReport',
+    'writeReportFiles',
   ).at(-1);
   const files: unknown = typeof last === 'object' && last !== null && 'files' in last ? last.files : undefined;
   return Array.isArray(files) ? files.filter((file): file is string => typeof file === 'string') : [];

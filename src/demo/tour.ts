@@ -2,7 +2,7 @@ import { connectTemporal } from '../cli/temporal';
 import type { TemporalSession } from '../cli/temporal';
 import { columns } from '../cli/text';
 import { lockWorkflowId } from '../contracts/names';
-import { reportFromHistory } from '../report';
+import { readReport } from '../cli/read-report';
 import { Cast, follow } from './cast';
 import { DEPLOYMENT } from './payments';
 import type { Payments } from './payments';
@@ -77,8 +77,7 @@ async function perform(
   }
   const { runId } = await follow(session, workflowId, people, say, stop);
   const seconds = (Date.now() - begin) / 1000;
-  const history = await session.client.workflow.getHandle(workflowId, runId).fetchHistory();
-  const report = reportFromHistory(history, { namespace: session.namespace, workflowId, runId });
+  const report = await readReport(session, { workflowId, runId });
   for (const { severity, text } of report.findings) say(`  Finding (${severity}): ${text}`);
   for (const left of report.leftToDo) say(`  Left to do: ${left}`);
   say(`  ${act.runbook}: ${report.outcome}, ${seconds.toFixed(1)} s, ${report.historyEvents} events`);

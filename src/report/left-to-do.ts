@@ -1,17 +1,14 @@
 import { sidesOfSwitchover } from '../contracts/plan';
 import type { RunbookPlan } from '../contracts/plan';
-import type { ActivityRecord } from './activity-records';
-import { kindOf } from './activity-records';
-import type { RunFacts } from './facts';
-import type { RunRecord } from './history-events';
-import { fieldsOf, listOf, textOf } from './history-values';
 import { demotionOf } from './outage';
 import { changesPerformancePrimary, performanceRoles } from './performance-roles';
+import type { ActivityRecord, RunRecord } from './run-record';
+import { factsOf, fieldsOf, kindOf, listOf, textOf } from './run-record';
 import { cutOffAndLeft, isUndecided, preparedInVain, unsettledChanges } from './unsettled-changes';
 
 /*
- * What people have to do after a run that could not say it itself. Each line rests on an event of the history; nothing
- * is concluded from what an event would have been.
+ * What people have to do after a run that could not say it itself. Each line rests on what the run did; nothing is
+ * concluded from what it would have done.
  */
 
 const STATUS = 'sys/replication/dr/status';
@@ -60,11 +57,11 @@ function failedOver(run: RunRecord): readonly string[] {
   }
   if (undecided(promotions).length === 0) return [];
   return [
-    `The promotion of ${cluster} was under way and its outcome is not in the history: read ${STATUS} of ${cluster} first, and keep ${lost} fenced. Only one of them may be primary.`,
+    `The promotion of ${cluster} was under way and its outcome was not recorded: read ${STATUS} of ${cluster} first, and keep ${lost} fenced. Only one of them may be primary.`,
   ];
 }
 
-/** Which cluster is the primary now, as far as the history proves it. */
+/** Which cluster is the primary now, as far as the run knows it. */
 function roles(run: RunRecord, plan: RunbookPlan | undefined): readonly string[] {
   const after = failedOver(run);
   if (changesPerformancePrimary(run)) return [...performanceRoles(run), ...after];
@@ -85,12 +82,12 @@ function roles(run: RunRecord, plan: RunbookPlan | undefined): readonly string[]
   if (open) {
     const cluster = inputText(open, 'cluster');
     return [
-      `The promotion of ${cluster} was under way and its outcome is not in the history: read ${STATUS} of ${from} and ${to} first. Only one of them may be primary.`,
+      `The promotion of ${cluster} was under way and its outcome was not recorded: read ${STATUS} of ${from} and ${to} first. Only one of them may be primary.`,
     ];
   }
   if (!demotion.proven) {
     return [
-      `The demotion of ${from} was under way and its outcome is not in the history: read ${STATUS} of ${from}. If it is a secondary, clients have no primary: promote ${to}, or promote ${from} back.`,
+      `The demotion of ${from} was under way and its outcome was not recorded: read ${STATUS} of ${from}. If it is a secondary, clients have no primary: promote ${to}, or promote ${from} back.`,
     ];
   }
   return [
@@ -256,8 +253,9 @@ function hooks(run: RunRecord): readonly string[] {
   ];
 }
 
-function openParkings({ parked, decided }: RunFacts): readonly string[] {
-  return parked
+function openParkings(run: RunRecord): readonly string[] {
+  const decided = factsOf(run, 'decided');
+  return factsOf(run, 'parked')
     .filter(
       ({ step, parkingNo }) => !decided.some((decision) => decision.step === step && decision.parkingNo === parkingNo),
     )
@@ -280,13 +278,12 @@ export function workLeft(run: RunRecord, plan: RunbookPlan | undefined): readonl
   ];
 }
 
-/** What the history proves to be left, the most urgent first. */
-export function derivedLeftToDo(run: RunRecord, facts: RunFacts, plan: RunbookPlan | undefined): readonly string[] {
-  const parkings = openParkings(facts);
+/** What a run that could not say it itself left, the most urgent first. */
+export function derivedLeftToDo(run: RunRecord, plan: RunbookPlan | undefined): readonly string[] {
+  const parkings = openParkings(run);
   if (!run.close) {
     // The run is at work: only what it waits for is for people.
-    const waitingFor = textOf(run.memo['waitingFor']);
-    return [...parkings, ...(waitingFor === undefined ? [] : [`The run waits for: ${waitingFor}`])];
+    return [...parkings, ...(run.waitingFor === undefined ? [] : [`The run waits for: ${run.waitingFor}`])];
   }
   return [
     ...roles(run, plan),

@@ -1,11 +1,8 @@
 import type { OutageSplit, Report } from '../contracts/report';
-import type { ActivityRecord } from './activity-records';
-import { beganAt } from './activity-records';
-import type { RunFacts } from './facts';
-import type { RunRecord } from './history-events';
-import { isoTime, textOf, timeOf } from './history-values';
 import type { Interval } from './intervals';
 import { clipped, difference, lengthOf, union } from './intervals';
+import type { ActivityRecord, RunRecord } from './run-record';
+import { beganAt, factsOf, isoTime, textOf, timeOf } from './run-record';
 
 /** What became of the demotion: proven, or possible because the call was under way or its answer was lost. */
 interface Demotion {
@@ -14,7 +11,7 @@ interface Demotion {
   readonly proven: boolean;
 }
 
-/** A time that an activity measured on its host's clock, held within the server's times of that activity. */
+/** A time that an activity measured on its host's clock, held within the run's times of that activity. */
 function measuredAt(activity: ActivityRecord, member: string): number | undefined {
   const at = timeOf(activity.result[member]);
   if (at === undefined) return undefined;
@@ -24,7 +21,7 @@ function measuredAt(activity: ActivityRecord, member: string): number | undefine
 /** Whether an activity leaves clients without a primary. */
 const demotes = ({ type, input }: ActivityRecord) => type === 'demotePrimary' && input['former'] !== true;
 
-/** When the primary was demoted; `undefined` where the history proves that this run demoted nothing. */
+/** When the primary was demoted; `undefined` where this run demoted nothing. */
 export function demotionOf(run: RunRecord): Demotion | undefined {
   const tries = run.activities.filter(demotes);
   const done = tries.find(
@@ -38,9 +35,7 @@ export function demotionOf(run: RunRecord): Demotion | undefined {
   if (calledAt !== undefined && done?.result['outcome'] !== 'already') return { ...named, at: calledAt, proven: true };
   if (already) {
     // The call was found to have taken effect: it was an earlier try's, whose answer was lost.
-    const memo = textOf(run.memo['outageSince']);
-    const at =
-      calledAt ?? (possible && beganAt(possible)) ?? (memo === undefined ? undefined : timeOf(Date.parse(memo)));
+    const at = calledAt ?? (possible && beganAt(possible)) ?? run.outageSince;
     return { ...named, at: at ?? beganAt(already), proven: true };
   }
   return possible && { ...named, at: beganAt(possible), proven: false };
@@ -88,8 +83,8 @@ function evidenceOfEnd(run: RunRecord, since: number): OutageEvidence {
 }
 
 /**
- * When an activity served the run. Of an activity that Temporal tried again only the last try's start is recorded: the
- * time before it counts as the service's, except where a lost worker was the reason.
+ * When an activity served the run. Of one that Temporal tried again only the last try's start is known: the time before
+ * it counts as the service's, except where a lost worker was the reason.
  */
 function activityInterval(activity: ActivityRecord, until: number): Interval | undefined {
   if (activity.state !== 'running' && activity.startedAt === undefined) return undefined;
@@ -97,7 +92,8 @@ function activityInterval(activity: ActivityRecord, until: number): Interval | u
   return { from, to: activity.closedAt ?? until };
 }
 
-function gateIntervals(gates: RunFacts['gates'], until: number): Interval[] {
+function gateIntervals(run: RunRecord, until: number): Interval[] {
+  const gates = factsOf(run, 'gate');
   return gates
     .filter(({ state }) => state === 'opened')
     .map((opened) => ({
@@ -107,8 +103,9 @@ function gateIntervals(gates: RunFacts['gates'], until: number): Interval[] {
     }));
 }
 
-function parkingIntervals({ parked, decided }: RunFacts, until: number): Interval[] {
-  return parked.map(({ step, parkingNo, at }) => ({
+function parkingIntervals(run: RunRecord, until: number): Interval[] {
+  const decided = factsOf(run, 'decided');
+  return factsOf(run, 'parked').map(({ step, parkingNo, at }) => ({
     from: at,
     to:
       decided.find((decision) => decision.step === step && decision.parkingNo === parkingNo && decision.at >= at)?.at ??
@@ -116,7 +113,8 @@ function parkingIntervals({ parked, decided }: RunFacts, until: number): Interva
   }));
 }
 
-function pauseIntervals(controls: RunFacts['controls'], until: number): Interval[] {
+function pauseIntervals(run: RunRecord, until: number): Interval[] {
+  const controls = factsOf(run, 'control');
   return (
     controls
       // A run never holds before a step inside of an outage, so a pause before a named step holds nothing here.
@@ -132,18 +130,10 @@ function pauseIntervals(controls: RunFacts['controls'], until: number): Interval
  * Splits the outage. A time in which people are waited for counts as theirs even where a parallel branch works, so that
  * the figure never flatters; a pause counts only where nothing runs. The three parts add up to the whole.
  */
-function split(
-  run: RunRecord,
-  facts: RunFacts,
-  outage: Interval,
-): Pick<OutageSplit, 'serviceMs' | 'machineMs' | 'peopleMs'> {
-  const activities = union(
-    run.activities
-      .filter(({ type }) => type !== 'notify')
-      .flatMap((activity) => activityInterval(activity, outage.to) ?? []),
-  );
-  const pauses = difference(union(pauseIntervals(facts.controls, outage.to)), activities);
-  const waits = [...gateIntervals(facts.gates, outage.to), ...parkingIntervals(facts, outage.to), ...pauses];
+function split(run: RunRecord, outage: Interval): Pick<OutageSplit, 'serviceMs' | 'machineMs' | 'peopleMs'> {
+  const activities = union(run.activities.flatMap((activity) => activityInterval(activity, outage.to) ?? []));
+  const pauses = difference(union(pauseIntervals(run, outage.to)), activities);
+  const waits = [...gateIntervals(run, outage.to), ...parkingIntervals(run, outage.to), ...pauses];
   const people = clipped(union(waits), outage);
   const service = difference(clipped(activities, outage), people);
   const peopleMs = lengthOf(people);
@@ -151,28 +141,28 @@ function split(
   return { serviceMs, peopleMs, machineMs: outage.to - outage.from - serviceMs - peopleMs };
 }
 
-/** The outage with its split; without end and total where the history does not prove that service came back. */
-export function outageOf(run: RunRecord, facts: RunFacts): OutageSplit | undefined {
-  const [began] = facts.outagesBegan;
+/** The outage with its split; without end and total where it is not proven that service came back. */
+export function outageOf(run: RunRecord): OutageSplit | undefined {
+  const [began] = factsOf(run, 'outage-began');
   const at = demotionOf(run)?.at ?? began?.since;
   if (at === undefined) return undefined;
   // What was seen before the run knew of an outage that it did not cause says nothing of its end.
   const { end, serviceReadyAt, probeAt } = evidenceOfEnd(run, Math.max(at, run.startedAt));
-  const until = Math.max(at, end?.at ?? run.lastEventAt);
+  const until = Math.max(at, end?.at ?? run.asOf);
   return {
     startedAt: isoTime(at),
     ...(began?.since === at && { startedBecause: began.why }),
     ...(end && { endedAt: isoTime(end.at), endedBy: end.by, totalMs: end.at - at }),
     ...(serviceReadyAt !== undefined && { serviceReadyAt: isoTime(serviceReadyAt) }),
     ...(probeAt !== undefined && { probeAt: isoTime(probeAt) }),
-    ...split(run, facts, { from: at, to: until }),
+    ...split(run, { from: at, to: until }),
   };
 }
 
 /** From the demotion until a DR secondary streams again. */
-export function withoutDrProtectionOf(run: RunRecord, facts: RunFacts): Report['withoutDrProtection'] {
+export function withoutDrProtectionOf(run: RunRecord): Report['withoutDrProtection'] {
   const performance = run.runbook === 'performancePromotion';
-  const at = demotionOf(run)?.at ?? facts.outagesBegan[0]?.since;
+  const at = demotionOf(run)?.at ?? factsOf(run, 'outage-began')[0]?.since;
   if (at === undefined || performance) return undefined;
   const demotion = { at };
   const streaming = run.activities

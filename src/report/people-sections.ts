@@ -92,27 +92,23 @@ function holdersBlocks({ holders = [] }: Report): readonly Block[] {
 
 /** What became of each signal, also of those that no receipt answers. */
 export function receiptsSection(report: Report): Section {
-  const senders = new Map(report.signals.map(({ signal, arrival, sender }) => [`${signal} ${arrival}`, sender]));
   const received = report.receipts.map(({ at, signal, arrival, verdict, code, text, from }) => {
-    const sender = from ?? senders.get(`${signal} ${arrival}`);
     return [
       plain(timeText(at)),
       plain(`${signal} ${arrival}`),
       toned(verdict, verdict === 'accepted' ? 'good' : 'bad'),
-      sender
-        ? toned(attestedText(sender), sender.how === 'claimed' ? 'warning' : 'neutral')
-        : toned('unknown', 'warning'),
+      from ? toned(attestedText(from), from.how === 'claimed' ? 'warning' : 'neutral') : toned('unknown', 'warning'),
       plain(text.startsWith(code) ? text : `${code}: ${text}`),
     ];
   });
   const unanswered = report.signals
     .filter(({ answered }) => !answered)
-    .map(({ at, signal, arrival, sender }) => [
+    .map(({ at, signal, arrival }) => [
       plain(timeText(at)),
       plain(`${signal} ${arrival}`),
       toned('no receipt', 'warning'),
-      sender ? plain(attestedText(sender)) : toned('unknown', 'warning'),
-      plain('recorded by the server; no receipt is in the history'),
+      toned('unknown', 'warning'),
+      plain('the run gave no receipt for it'),
     ]);
   const rows = [...received, ...unanswered];
   return {

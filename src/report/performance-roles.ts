@@ -1,8 +1,7 @@
-import type { ActivityRecord } from './activity-records';
-import { kindOf } from './activity-records';
-import type { RunRecord } from './history-events';
-import { textOf } from './history-values';
 import { demotionOf } from './outage';
+import type { ActivityRecord, RunRecord } from './run-record';
+import { kindOf, textOf } from './run-record';
+import { isUndecided } from './unsettled-changes';
 
 const STATUS = 'sys/replication/performance/status';
 const PROMOTE = 'promoteSecondary';
@@ -14,22 +13,17 @@ export function changesPerformancePrimary(run: RunRecord): boolean {
   );
 }
 
-/** Which cluster is the performance primary now, as far as the history proves it, and what follows for people. */
+/** Which cluster is the performance primary now, as far as the run knows it, and what follows for people. */
 export function performanceRoles(run: RunRecord): readonly string[] {
   const demotion = demotionOf(run);
   const promotions = run.activities.filter((each) => each.type === PROMOTE && kindOf(each) === 'performance');
   const promoted = promotions.filter(({ state }) => state === 'completed').at(-1);
   if (promoted) return servesUnproven(run, promoted);
-  const open = promotions
-    .filter(
-      ({ state, failure }) =>
-        state === 'running' || state === 'cancelled' || (state === 'failed' && failure?.outcomeKnown !== true),
-    )
-    .at(-1);
+  const open = promotions.findLast(isUndecided);
   if (open) {
     const [cluster, other] = [nameOf(open, 'cluster'), nameOf(open, 'otherCluster')];
     return [
-      `The promotion of ${cluster} was under way and its outcome is not in the history: read ${STATUS} of ${cluster} and ${other} first. Only one of them may be performance primary.`,
+      `The promotion of ${cluster} was under way and its outcome was not recorded: read ${STATUS} of ${cluster} and ${other} first. Only one of them may be performance primary.`,
     ];
   }
   if (!demotion) return [];
@@ -39,7 +33,7 @@ export function performanceRoles(run: RunRecord): readonly string[] {
         `${from} is demoted and nothing was promoted: no cluster is performance primary. Promote ${from} back, which holds every write, or another secondary, never both; then re-point every secondary by token.`,
       ]
     : [
-        `The demotion of ${from} was under way and its outcome is not in the history: read ${STATUS} of ${from}. If it is a secondary, no cluster is performance primary: promote it back, or another secondary, never both.`,
+        `The demotion of ${from} was under way and its outcome was not recorded: read ${STATUS} of ${from}. If it is a secondary, no cluster is performance primary: promote it back, or another secondary, never both.`,
       ];
 }
 

@@ -75,8 +75,7 @@ function split(outage: OutageSplit): string {
 
 function endOf({ startedAt, startedBecause, endedAt, endedBy, serviceReadyAt }: OutageSplit): string {
   const why = startedBecause === undefined ? '' : ` Counted from there: ${startedBecause}.`;
-  if (endedAt === undefined)
-    return `Since ${timeText(startedAt)} UTC.${why} No end is in the history; the split is so far.`;
+  if (endedAt === undefined) return `Since ${timeText(startedAt)} UTC.${why} No end is known; the split is so far.`;
   const by = endedBy === 'probe' ? 'the first success through the clients’ address' : 'the new primary serving a write';
   const ready =
     endedBy === 'probe' && serviceReadyAt !== undefined
@@ -108,7 +107,7 @@ function outageSection(report: Report): string {
 /**
  * The report as one page that needs nothing else: no script, no outside resource, light and dark, and fit to print.
  * Every text is escaped, and the page forbids itself to load or run anything.
- * @param report as `reportFromHistory` makes it
+ * @param report as `reportOf` makes it
  */
 export function renderHtml(report: Report): string {
   const title = `${report.runbook}${report.deployment === undefined ? '' : `: ${report.deployment}`}`;

@@ -80,7 +80,7 @@ function block(content: Block, report: Report): string {
 /**
  * The report as Markdown: the outcome, outage and loss first, then what to do, then the evidence. What people wrote is
  * escaped, so that it can neither change the layout nor become a link or HTML.
- * @param report as `reportFromHistory` makes it
+ * @param report as `reportOf` makes it
  */
 export function renderMarkdown(report: Report): string {
   const title = `# ${escaped(`${report.runbook}${report.deployment === undefined ? '' : `: ${report.deployment}`}`)}`;

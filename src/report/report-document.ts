@@ -57,6 +57,8 @@ export function outcomeCell(
     case 'cancelled':
       return toned('cancelled', 'bad');
     case 'running':
-      return ended ? toned('not finished', 'bad') : toned('running', 'neutral');
+      return ended ? toned('was under way, outcome not recorded', 'bad') : toned('running', 'neutral');
+    case 'not-ordered':
+      return toned('not ordered', 'neutral');
   }
 }

@@ -37,7 +37,7 @@ function fileName(id: string): string {
 /**
  * Writes a report as JSON, Markdown and HTML, so that it outlives the namespace's retention: to
  * `<directory>/<namespace>/<Workflow ID>/<Run ID>.{json,md,html}`, each readable by its owner only, each replaced as a whole.
- * @param report as `reportFromHistory` makes it
+ * @param report as `reportOf` makes it
  * @param directory created where it does not exist
  * @returns the absolute paths: JSON, Markdown, HTML
  * @throws the error of the file system, where a file cannot be written

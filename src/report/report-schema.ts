@@ -1,14 +1,10 @@
 import { z } from 'zod';
+import type { ClusterObservation } from '../contracts/observations';
+import type { Precondition } from '../contracts/plan';
 import { runbookPlan } from '../contracts/plan-schema';
 import type { Report } from '../contracts/report';
+import type { Attested, Finding, RunOutcome } from '../contracts/run-facts';
 import { DECISION_ACTIONS, SIGNALS } from '../contracts/signals';
-import {
-  recordedAttested as attested,
-  recordedFinding,
-  recordedObservation,
-  recordedOutcome,
-  recordedPrecondition,
-} from './recorded-shapes';
 
 /*
  * The report's JSON form, for programs that read it: docs/report.schema.json is made from this, and a test compares both.
@@ -17,7 +13,87 @@ import {
 const time = z.string().describe('ISO 8601, UTC, with milliseconds');
 const milliseconds = z.number();
 const signal = z.enum([...Object.values(SIGNALS), 'unknown']);
-const stepOutcome = z.enum(['done', 'already', 'skipped', 'failed', 'running']);
+const stepOutcome = z.enum(['done', 'already', 'skipped', 'failed', 'running', 'not-ordered']);
+
+const attested: z.ZodType<Attested> = z.object({ name: z.string(), how: z.enum(['signed', 'principal', 'claimed']) });
+
+const recordedFinding: z.ZodType<Finding> = z.object({
+  severity: z.enum(['info', 'warning', 'critical']),
+  code: z.string(),
+  text: z.string(),
+  next: z.string().optional(),
+});
+
+const recordedPrecondition: z.ZodType<Precondition> = z.object({
+  name: z.string(),
+  cluster: z.string().optional(),
+  observed: z.string(),
+  needed: z.string(),
+  verdict: z.enum(['ok', 'fail', 'warn', 'not-checkable']),
+  next: z.string().optional(),
+});
+
+const optionalText = z.string().optional();
+const replication = z.object({
+  mode: z.string(),
+  state: optionalText,
+  connectionState: optionalText,
+  setId: optionalText,
+  secondaryId: optionalText,
+  primaryClusterAddress: optionalText,
+  knownPrimaryClusterAddresses: z.array(z.string()).optional(),
+  knownSecondaries: z.array(z.string()).optional(),
+  lastWal: optionalText,
+  lastRemoteWal: optionalText,
+  merkleRoot: optionalText,
+  corruptedMerkleTree: z.boolean().optional(),
+  reindexInProgress: z.boolean().optional(),
+  peers: z.array(
+    z.object({
+      id: optionalText,
+      connected: z.boolean(),
+      clusterAddress: optionalText,
+      heartbeatAgeMs: z.number().optional(),
+      canaryAgeMs: z.number().optional(),
+    }),
+  ),
+});
+
+const recordedObservation: z.ZodType<ClusterObservation> = z.object({
+  cluster: z.string(),
+  at: z.number(),
+  reachable: z.boolean(),
+  error: optionalText,
+  nodes: z.array(
+    z.object({
+      address: z.string(),
+      reachable: z.boolean(),
+      error: optionalText,
+      initialized: z.boolean().optional(),
+      sealed: z.boolean().optional(),
+      standby: z.boolean().optional(),
+      version: optionalText,
+      healthStatus: z.number().optional(),
+    }),
+  ),
+  activeNode: optionalText,
+  clusterId: optionalText,
+  version: optionalText,
+  dr: replication.optional(),
+  performance: replication.optional(),
+  attempt: z
+    .object({ started: z.boolean(), fingerprint: optionalText, progress: z.number(), required: z.number() })
+    .optional(),
+});
+
+const recordedOutcome: z.ZodType<RunOutcome> = z.enum([
+  'completed',
+  'planned',
+  'refused',
+  'aborted',
+  'rolled-back',
+  'handed-over',
+]);
 
 const step = z.strictObject({
   number: z.number(),
@@ -30,7 +106,7 @@ const step = z.strictObject({
       startedAt: time,
       endedAt: time.optional(),
       tries: z.number(),
-      outcome: z.enum(['done', 'already', 'not-done', 'failed', 'running', 'cancelled']),
+      outcome: z.enum(['done', 'already', 'not-done', 'failed', 'running', 'cancelled', 'not-ordered']),
       observed: z.string().optional(),
     }),
   ),
@@ -83,7 +159,7 @@ const holder = z.strictObject({
 });
 
 /** A report (`replication-runbooks/report/v1`). */
-const reportSchema = z.strictObject({
+export const reportSchema = z.strictObject({
   schema: z.literal('replication-runbooks/report/v1'),
   runbook: z.string(),
   namespace: z.string(),
@@ -116,9 +192,7 @@ const reportSchema = z.strictObject({
   parkings: z.array(parking),
   holders: z.array(holder).optional(),
   receipts: z.array(receipt),
-  signals: z.array(
-    z.strictObject({ signal, arrival: z.number(), at: time, sender: attested.optional(), answered: z.boolean() }),
-  ),
+  signals: z.array(z.strictObject({ signal, arrival: z.number(), at: time, answered: z.boolean() })),
   controls: z.array(z.strictObject({ control: z.string(), by: z.string(), reason: z.string(), at: time })),
   findings: z.array(z.intersection(recordedFinding, z.object({ at: time }))),
   outage: outage.optional(),

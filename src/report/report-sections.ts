@@ -19,10 +19,9 @@ const SEVERITY_TONES: Readonly<Record<FindingSeverity, Tone>> = {
 
 const ROOT_SHOWN = 16;
 
-/** What a run found since its last activity is not in its history yet. */
 function noFindings({ endedAt, workflowId }: Report): string {
   if (endedAt !== undefined) return 'None.';
-  return `None up to the last event. The run is open: \`${shellLine('runbook', 'status', workflowId)}\` shows what it found since, who is missing, and each command.`;
+  return `None so far. The run is open: \`${shellLine('runbook', 'status', workflowId)}\` shows who is missing, and each command.`;
 }
 
 function findings(report: Report): Section {
@@ -52,7 +51,7 @@ function leftToDo({ leftToDo: items, outcome }: Report): Section {
       items.length === 0
         ? {
             kind: 'paragraph',
-            text: outcome === 'running' ? 'Nothing at this moment.' : 'Nothing that the history shows.',
+            text: outcome === 'running' ? 'Nothing at this moment.' : 'Nothing that the run knows of.',
           }
         : { kind: 'list', items: items.map((text) => ({ text })) },
     ],
@@ -62,8 +61,7 @@ function leftToDo({ leftToDo: items, outcome }: Report): Section {
 const entry = (name: string, text: string): { name: string; value: Cell } => ({ name, value: plain(text) });
 
 function plan({ plan: document }: Report): Section {
-  if (!document)
-    return { id: 'plan', title: 'Plan', blocks: [{ kind: 'paragraph', text: 'No plan is in the history.' }] };
+  if (!document) return { id: 'plan', title: 'Plan', blocks: [{ kind: 'paragraph', text: 'No plan was made.' }] };
   const { content, digest } = document;
   return {
     id: 'plan',
@@ -104,7 +102,7 @@ function preconditions(report: Report): Section {
     title: 'Preconditions',
     blocks: [
       report.preconditions.length === 0
-        ? { kind: 'paragraph', text: 'None are in the history.' }
+        ? { kind: 'paragraph', text: 'None were checked.' }
         : {
             kind: 'table',
             caption: 'What had to hold before anything was changed, as read last.',
@@ -189,6 +187,13 @@ function finalState(report: Report): Section {
   };
 }
 
+/** Where the words of a report come from, and what it cannot know. */
+function limitsOf({ outcome }: Report): string {
+  const source = 'All times are UTC. This report is what the run itself knows.';
+  if (outcome !== 'terminated' && outcome !== 'cancelled' && outcome !== 'timed-out') return source;
+  return `${source} It was closed from outside: what was under way then has no recorded outcome, and "not ordered" is what it would have done next, which Temporal never took.`;
+}
+
 function run(report: Report): Section {
   const { requestedBy } = report;
   const entries: readonly (readonly [string, Cell | undefined])[] = [
@@ -230,7 +235,7 @@ function run(report: Report): Section {
     title: 'Run',
     blocks: [
       { kind: 'facts', entries: entries.flatMap(([name, value]) => (value ? [{ name, value }] : [])) },
-      { kind: 'paragraph', text: 'All times are UTC. This report is made from the history of the run alone.' },
+      { kind: 'paragraph', text: limitsOf(report) },
     ],
   };
 }

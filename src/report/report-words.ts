@@ -147,7 +147,7 @@ export function outageHeadline({ runbook, outage }: Report): Headline | undefine
   const split = `service ${durationText(outage.serviceMs ?? 0)}, machine ${durationText(outage.machineMs ?? 0)}, people ${durationText(outage.peopleMs ?? 0)}`;
   if (outage.totalMs === undefined || outage.endedAt === undefined) {
     return {
-      text: `Outage since ${timeText(outage.startedAt)} UTC, no end in the history. So far: ${split}.`,
+      text: `Outage since ${timeText(outage.startedAt)} UTC, no end known. So far: ${split}.`,
       tone: 'bad',
     };
   }
@@ -165,7 +165,7 @@ export function lossHeadline({ runbook, loss, outage }: Report): Headline | unde
     const bound = loss.boundWalEntries === undefined ? '' : ` by ${loss.boundWalEntries} WAL entries at most`;
     return { text: `Loss bounded${bound}. ${loss.why}`, tone: 'warning' };
   }
-  if (outage) return { text: 'Loss: no comparison is in the history.', tone: 'warning' };
+  if (outage) return { text: 'Loss: nothing was compared.', tone: 'warning' };
   return CHANGES_PRIMARY.has(runbook) ? { text: 'Loss none: nothing was demoted.', tone: 'good' } : undefined;
 }
 

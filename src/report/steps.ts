@@ -1,22 +1,8 @@
 import type { ReportStep } from '../contracts/report';
-import type { ActivityRecord } from './activity-records';
-import { beganAt } from './activity-records';
-import type { RunFacts } from './facts';
-import type { Fields } from './history-values';
-import { fieldsOf, isoTime, listOf, numberOf, textOf } from './history-values';
+import type { ActivityRecord, Fields, RunRecord } from './run-record';
+import { beganAt, clusterOf, factsOf, fieldsOf, isoTime, listOf, numberOf, textOf } from './run-record';
 
 type ReportedActivity = ReportStep['activities'][number];
-
-/** How a step begins and ends in epoch milliseconds, before it becomes a line of the report. */
-interface StepRecord {
-  readonly name: string;
-  readonly number: number;
-  readonly attempt: number;
-  readonly activities: readonly ActivityRecord[];
-  readonly startedAt: number;
-  readonly endedAt?: number;
-  readonly outcome: ReportStep['outcome'];
-}
 
 function plural(count: number, noun: string): string {
   return `${count} ${noun}${count === 1 ? '' : 's'}`;
@@ -101,11 +87,6 @@ function outcomeOf(activity: ActivityRecord): ReportedActivity['outcome'] {
   return outcome === 'already' || outcome === 'not-done' ? outcome : 'done';
 }
 
-/** The cluster that an activity acts on. */
-export function clusterOf({ input }: ActivityRecord): string | undefined {
-  return textOf(input['cluster']) ?? textOf(input['secondary']) ?? textOf(input['newPrimary']);
-}
-
 function reportedActivity(activity: ActivityRecord): ReportedActivity {
   const cluster = clusterOf(activity);
   const observed = observedOf(activity);
@@ -121,7 +102,8 @@ function reportedActivity(activity: ActivityRecord): ReportedActivity {
 }
 
 function outcomeFromActivities(activities: readonly ActivityRecord[]): ReportStep['outcome'] {
-  const outcomes = activities.map(outcomeOf);
+  const outcomes = activities.map(outcomeOf).filter((outcome) => outcome !== 'not-ordered');
+  if (outcomes.length === 0) return 'not-ordered';
   if (outcomes.includes('running')) return 'running';
   const last = outcomes.at(-1);
   if (last === 'failed' || last === 'cancelled' || last === 'not-done') return 'failed';
@@ -129,82 +111,44 @@ function outcomeFromActivities(activities: readonly ActivityRecord[]): ReportSte
   return changes.length > 0 && changes.every(({ result }) => result['outcome'] === 'already') ? 'already' : 'done';
 }
 
-function stepsWithActivities(activities: readonly ActivityRecord[]): StepRecord[] {
-  const groups = new Map<string, ActivityRecord[]>();
-  for (const activity of activities) {
-    // The last activity carries the report, and would report itself as running.
-    if (!activity.step || activity.type === 'composeReport') continue;
-    const key = JSON.stringify([activity.step.number, activity.step.name, activity.step.attempt]);
-    groups.set(key, [...(groups.get(key) ?? []), activity]);
-  }
-  return [...groups.values()].flatMap((group) => {
-    const step = group[0]?.step;
-    if (!step) return [];
-    const ends = group.map(({ closedAt }) => closedAt ?? Infinity);
-    const endedAt = Math.max(...ends);
-    return [
-      {
-        ...step,
-        activities: group,
-        startedAt: Math.min(...group.map(beganAt)),
-        ...(Number.isFinite(endedAt) && { endedAt }),
-        outcome: outcomeFromActivities(group),
-      },
-    ];
-  });
-}
-
-/** Gives each end that the workflow recorded to the last attempt of that name that had begun by then. */
-function withRecordedEnds(steps: StepRecord[], ends: RunFacts['stepsEnded']): StepRecord[] {
-  const result = [...steps];
-  const withoutActivities: RunFacts['stepsEnded'][number][] = [];
-  const ended = new Set<number>();
-  for (const fact of ends) {
-    const candidates = result
-      .map((step, index) => ({ step, index }))
-      .filter(({ step, index }) => step.name === fact.step && step.startedAt <= fact.at && !ended.has(index));
-    const chosen = candidates.toSorted((one, other) => other.step.startedAt - one.step.startedAt)[0];
-    if (!chosen) {
-      withoutActivities.push(fact);
-      continue;
-    }
-    ended.add(chosen.index);
-    result[chosen.index] = {
-      ...chosen.step,
-      outcome: fact.outcome,
-      endedAt: Math.max(fact.at, ...chosen.step.activities.flatMap(({ closedAt }) => closedAt ?? [])),
-    };
-  }
-  return [...result, ...withNumbers(withoutActivities, result)];
-}
-
-/** Steps are numbered from 1 without gaps, so the missing numbers are those of the steps that called no activity. */
-function withNumbers(ends: readonly RunFacts['stepsEnded'][number][], known: readonly StepRecord[]): StepRecord[] {
-  const taken = new Set(known.map(({ number }) => number));
-  let next = 1;
-  return ends.map(({ step, outcome, at }) => {
-    while (taken.has(next)) next += 1;
-    taken.add(next);
-    return { name: step, number: next, attempt: 1, activities: [], startedAt: at, endedAt: at, outcome };
-  });
+function stepOf(activities: readonly ActivityRecord[]): ReportStep {
+  const { name, number, attempt } = activities[0]?.step ?? { name: '', number: 0, attempt: 1 };
+  const endedAt = Math.max(...activities.map(({ closedAt }) => closedAt ?? Infinity));
+  return {
+    ...{ number, name, attempt },
+    activities: activities.map(reportedActivity),
+    startedAt: isoTime(Math.min(...activities.map(beganAt))),
+    ...(Number.isFinite(endedAt) && { endedAt: isoTime(endedAt) }),
+    outcome: outcomeFromActivities(activities),
+  };
 }
 
 /**
  * The steps of a run in the order in which they began, one entry for each attempt that an operator decided on. Number 0
  * is what went on beside the steps, such as the check of what people sent.
  */
-export function reportedSteps(activities: readonly ActivityRecord[], facts: RunFacts): readonly ReportStep[] {
-  return withRecordedEnds(stepsWithActivities(activities), facts.stepsEnded)
-    .toSorted(
-      (one, other) => one.startedAt - other.startedAt || one.number - other.number || one.attempt - other.attempt,
-    )
-    .map((step) => ({
-      number: step.number,
-      name: step.name,
-      attempt: step.attempt,
-      activities: step.activities.map(reportedActivity),
-      startedAt: isoTime(step.startedAt),
-      ...(step.endedAt !== undefined && { endedAt: isoTime(step.endedAt) }),
-      outcome: step.outcome,
-    }));
+export function reportedSteps(run: RunRecord): readonly ReportStep[] {
+  const keyOf = ({ name, number, attempt }: Pick<ReportStep, 'name' | 'number' | 'attempt'>) =>
+    JSON.stringify([number, name, attempt]);
+  const groups = new Map<string, ActivityRecord[]>();
+  for (const activity of run.activities) {
+    if (!activity.step) continue;
+    const key = keyOf(activity.step);
+    groups.set(key, [...(groups.get(key) ?? []), activity]);
+  }
+  const steps = new Map([...groups].map(([key, group]) => [key, stepOf(group)]));
+  for (const { step: name, number, attempt, outcome, startedAt, at } of factsOf(run, 'step-ended')) {
+    const key = keyOf({ name, number, attempt });
+    const known = steps.get(key);
+    // It ended in the run's memory alone: what it would have ordered was never taken.
+    if (known?.outcome === 'not-ordered') continue;
+    const step = known ?? { number, name, attempt, activities: [], startedAt: isoTime(startedAt) };
+    steps.set(key, { ...step, endedAt: isoTime(Math.max(at, Date.parse(known?.endedAt ?? '') || at)), outcome });
+  }
+  return [...steps.values()].toSorted(
+    (one, other) =>
+      Date.parse(one.startedAt) - Date.parse(other.startedAt) ||
+      one.number - other.number ||
+      one.attempt - other.attempt,
+  );
 }

@@ -1,7 +1,5 @@
-import type { ActivityRecord } from './activity-records';
-import { kindOf } from './activity-records';
-import type { RunRecord } from './history-events';
-import { fieldsOf, textOf } from './history-values';
+import type { ActivityRecord, RunRecord } from './run-record';
+import { fieldsOf, kindOf, textOf } from './run-record';
 
 /*
  * Changes of a run that ended early: those that may have been made, although nobody saw it, and those that were made and

@@ -14,7 +14,8 @@ export interface WorkerSettings {
   readonly sealKeys: Secret<'private-key'>;
   readonly keyDirectory: string;
   readonly keyStorage: KeyStorage;
-  readonly reportDirectory: string;
+  /** Where reports of ended runs are kept as files too; absent: nowhere. */
+  readonly reportDirectory: string | undefined;
   readonly taskQueue: string;
   readonly logLevel: string;
 }
@@ -34,10 +35,14 @@ export function workerSettings(env: NodeJS.ProcessEnv): WorkerSettings {
     sealKeys: readSealKeys(env),
     keyDirectory: resolve(given(env, 'RUNBOOKS_KEY_DIR') ?? defaultKeyDirectory()),
     keyStorage: keyStorage(env),
-    reportDirectory: resolve(given(env, 'RUNBOOKS_REPORT_DIR') ?? 'reports'),
+    reportDirectory: optionalPath(given(env, 'RUNBOOKS_REPORT_DIR')),
     taskQueue: taskQueueSetting(env),
     logLevel,
   };
+}
+
+function optionalPath(path: string | undefined): string | undefined {
+  return path === undefined ? undefined : resolve(path);
 }
 
 /** The task queue of this site: `RUNBOOKS_TASK_QUEUE` or the default one. */

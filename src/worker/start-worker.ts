@@ -14,6 +14,7 @@ import { SEARCH_ATTRIBUTES } from '../dev-server/settings';
 import { KeyRecords, SealKeyring, missingSealKeys } from '../keys';
 import { sweepKeys } from './key-sweeper';
 import { createLogger, installLogger, releaseRuntime } from './logging';
+import { measureActivities } from './measure-activities';
 import { replayOpenRuns } from './replay-open-runs';
 import { workerSettings } from './settings';
 import type { WorkerSettings } from './settings';
@@ -92,7 +93,7 @@ async function prepare(
   const signingKey = await readSigningKey(inventory.workers.signingKey);
   const keyRecords = await KeyRecords.open({ directory: settings.keyDirectory, storage: settings.keyStorage });
   const { reportDirectory, taskQueue } = settings;
-  await mkdir(reportDirectory, { recursive: true });
+  if (reportDirectory !== undefined) await mkdir(reportDirectory, { recursive: true });
 
   const opened = options.connection === undefined ? await connect(env) : undefined;
   const connection = opened?.connection ?? options.connection;
@@ -176,7 +177,7 @@ async function createWorkers(
     readonly taskQueue: string;
   },
 ): Promise<readonly Worker[]> {
-  const interceptors = { activity: [interceptActivities(dependencies)] };
+  const interceptors = { activity: [measureActivities, interceptActivities(dependencies)] };
   const common = {
     connection,
     namespace,

@@ -23,11 +23,11 @@ import type { RunStatus, Waiting } from '../../src/contracts/run-status';
 import { inCode, jsonText, oneLine, prose, said, terminalLine, terminalText } from '../../src/contracts/words';
 import type { CeremonyRequest } from '../../src/documents';
 import type { Inventory } from '../../src/inventory';
-import { renderHtml, renderMarkdown, reportFromHistory } from '../../src/report';
+import { renderHtml, renderMarkdown } from '../../src/report';
+import { reportOf } from '../../src/report/report-of-run';
 import { loggedFields } from '../../src/worker/logging';
 import { currentDetails } from '../../workflows/engine/current-details';
 import { finishedSwitchover } from '../report/support/switchover';
-import { IDENTITY } from '../report/support/switchover-data';
 import { PLAN as SWITCHOVER_PLAN } from '../report/support/switchover-data';
 
 /** What a service or a proxy may answer. Each part begins lines, moves the cursor, turns the reading direction or is markup. */
@@ -192,7 +192,7 @@ const READINESS = {
   ],
 } as unknown as ReadinessResult;
 const REPORT: Report = poisoned({
-  ...reportFromHistory(finishedSwitchover().build(), IDENTITY),
+  ...reportOf(finishedSwitchover().build()),
   reason: 'planned',
   ticket: 'T-1',
   controls: [{ control: 'pause', by: THEIRS, reason: 'wait', at: '2026-03-01T10:00:00.000Z' }],

@@ -1,26 +1,21 @@
 import type { ReportStep } from '../../src/contracts/report';
-import { reportFromHistory } from '../../src/report';
-import { HistoryBuilder } from './support/history-builder';
+import { reportOf } from '../../src/report/report-of-run';
+import { fieldsOf } from '../../src/report/run-record';
+import { RunBuilder } from './support/run-builder';
 import { finishedSwitchover, TIMES } from './support/switchover';
-import { IDENTITY, when } from './support/switchover-data';
+import { when } from './support/switchover-data';
 
 const iso = (at: number): string => new Date(when(at)).toISOString();
 const position = ({ number, name }: ReportStep): string => `${number} ${name}`;
 
 describe('a run that was terminated', () => {
-  const full = reportFromHistory(finishedSwitchover().build(), IDENTITY);
+  const full = reportOf(finishedSwitchover().build());
   const times = finishedSwitchover()
     .times()
-    .filter((at) => at < TIMES.composed);
+    .filter((at) => at < TIMES.closed);
 
   it.each(times)('at %d ms tells no step that the whole run does not have, and that no clean-up ran', (at) => {
-    const builder = finishedSwitchover();
-    const history = builder.build(at);
-    const events = [
-      ...(history.events ?? []),
-      ...(new HistoryBuilder().terminated(at + 1, 'by mistake', 'mallory').build().events ?? []),
-    ];
-    const report = reportFromHistory({ events }, IDENTITY);
+    const report = reportOf(finishedSwitchover().terminatedAt(at, 'by mistake', 'mallory'));
     expect(report.outcome).toBe('terminated');
     expect(report.endedAt).toBe(iso(at + 1));
     expect(full.steps.map(position)).toEqual(expect.arrayContaining(report.steps.map(position)));
@@ -34,15 +29,9 @@ describe('a run that was terminated', () => {
     expect(report.leftToDo.length > 0).toBe(at >= 1_500);
   });
 
-  const leftToDoAt = (at: number): string => {
-    const events = [
-      ...(finishedSwitchover().build(at).events ?? []),
-      ...(new HistoryBuilder().terminated(at + 1, 'x').build().events ?? []),
-    ];
-    return reportFromHistory({ events }, IDENTITY).leftToDo.join('\n');
-  };
+  const leftToDoAt = (at: number): string => reportOf(finishedSwitchover().terminatedAt(at)).leftToDo.join('\n');
 
-  it('says what the history proves of the roles', () => {
+  it('says what is known of the roles', () => {
     expect(leftToDoAt(64_800)).not.toContain('primary:');
     expect(leftToDoAt(66_000)).toContain('The demotion of east was under way');
     expect(leftToDoAt(67_000)).toContain('east is demoted and nothing was promoted: clients have no primary.');
@@ -66,16 +55,10 @@ describe('a run that was terminated', () => {
   });
 
   it('tells an update-primary that was not done as that, and its activation token as one to revoke', () => {
-    const events = finishedSwitchover().build(77_005).events ?? [];
-    for (const event of events) {
-      for (const payload of event.activityTaskCompletedEventAttributes?.result?.payloads ?? []) {
-        const text = Buffer.from(payload.data ?? []).toString();
-        if (text.includes('secondary of west'))
-          payload.data = Buffer.from(text.replace('"outcome":"done"', '"outcome":"not-done"'));
-      }
-    }
-    const ended = new HistoryBuilder().terminated(77_006, 'x').build().events ?? [];
-    const report = reportFromHistory({ events: [...events, ...ended] }, IDENTITY);
+    const run = finishedSwitchover((same) =>
+      same.type === 'updatePrimary' ? { ...same, result: { ...fieldsOf(same.result), outcome: 'not-done' } } : same,
+    );
+    const report = reportOf(run.terminatedAt(77_005));
     const updates = report.steps.flatMap(({ activities }) => activities.filter(({ type }) => type === 'updatePrimary'));
     expect(updates.map(({ outcome }) => outcome)).toEqual(['not-done', 'not-done']);
     expect(report.steps.filter(({ name }) => name.startsWith('Point')).map(({ outcome }) => outcome)).toEqual([
@@ -97,7 +80,7 @@ describe('a run that was terminated', () => {
 
 describe('a failover that was terminated', () => {
   const leftAt = (at: number): string => {
-    const builder = new HistoryBuilder()
+    const builder = new RunBuilder()
       .started('drFailover', { deployment: 'payments', reason: 'east is gone' })
       .activity({
         type: 'promoteSecondary',
@@ -121,13 +104,12 @@ describe('a failover that was terminated', () => {
         endedAt: 14_000,
         result: { readyAt: when(14_000) },
       });
-    const ended = new HistoryBuilder().terminated(at + 1, 'x').build().events ?? [];
-    return reportFromHistory({ events: [...(builder.build(at).events ?? []), ...ended] }, IDENTITY).leftToDo.join('\n');
+    return reportOf(builder.terminatedAt(at)).leftToDo.join('\n');
   };
 
-  it('says what the history proves of its promotion, and that the lost primary stays fenced', () => {
+  it('says what is known of its promotion, and that the lost primary stays fenced', () => {
     expect(leftAt(5_000)).toBe('');
-    expect(leftAt(11_000)).toContain('The promotion of west was under way and its outcome is not in the history');
+    expect(leftAt(11_000)).toContain('The promotion of west was under way and its outcome was not recorded');
     expect(leftAt(12_500)).toContain('west was promoted, but no write on it was confirmed');
     expect(leftAt(15_000)).not.toContain('no write on it was confirmed');
     for (const at of [11_000, 12_500, 15_000]) expect(leftAt(at)).toMatch(/keep east fenced/i);

@@ -1,15 +1,13 @@
-import { reportFromHistory } from '../../src/report';
-import { HistoryBuilder } from './support/history-builder';
-import { IDENTITY } from './support/switchover-data';
+import { reportOf } from '../../src/report/report-of-run';
+import { RunBuilder } from './support/run-builder';
 
 const DEMOTED = { outcome: 'done', observed: 'secondary', calledAt: 1, confirmedAt: 2, calls: 1 };
 
 /** A promotion of europe in place of east that was terminated after what is given. */
-function leftToDo(...activities: Parameters<HistoryBuilder['activity']>[0][]): string {
-  const builder = new HistoryBuilder().started('performancePromotion', { deployment: 'payments', to: 'europe' });
+function leftToDo(...activities: Parameters<RunBuilder['activity']>[0][]): string {
+  const builder = new RunBuilder().started('performancePromotion', { deployment: 'payments', to: 'europe' });
   for (const each of activities) builder.activity(each);
-  const { events } = builder.terminated(9_000, 'x').build();
-  return reportFromHistory({ events: events ?? [] }, IDENTITY).leftToDo.join('\n');
+  return reportOf(builder.terminated(9_000, 'x').build()).leftToDo.join('\n');
 }
 
 const demotion = (endedAt?: number) => ({

@@ -1,9 +1,9 @@
 import { mkdir, mkdtemp, readdir, readFile, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { renderHtml, renderMarkdown, reportFromHistory, writeReportFiles } from '../../src/report';
+import { renderHtml, renderMarkdown, writeReportFiles } from '../../src/report';
+import { reportOf } from '../../src/report/report-of-run';
 import { finishedSwitchover } from './support/switchover';
-import { IDENTITY } from './support/switchover-data';
 
 describe('report files', () => {
   let directory = '';
@@ -11,7 +11,7 @@ describe('report files', () => {
     directory = await mkdtemp(join(tmpdir(), 'report-files-'));
   });
   afterEach(() => rm(directory, { recursive: true, force: true }));
-  const report = reportFromHistory(finishedSwitchover().build(), IDENTITY);
+  const report = reportOf(finishedSwitchover().build());
 
   it('hold the three forms, for the owner only, and nothing half-written', async () => {
     const paths = await writeReportFiles(report, directory);

@@ -1,27 +1,24 @@
-import { reportFromHistory } from '../../src/report';
-import type { ActivitySpecification } from './support/history-builder';
-import { HistoryBuilder } from './support/history-builder';
-import { IDENTITY } from './support/switchover-data';
+import { reportOf } from '../../src/report/report-of-run';
+import type { ActivitySpecification } from './support/run-builder';
+import { RunBuilder } from './support/run-builder';
 
 type Change = Pick<ActivitySpecification, 'type' | 'input' | 'result' | 'failure'>;
 
-const lost = { code: 'OUTCOME_UNKNOWN', message: 'lost', details: { outcomeKnown: false } };
-const denied = { code: 'PERMISSION_DENIED', message: 'no', details: { outcomeKnown: true } };
+const lost = { code: 'OUTCOME_UNKNOWN', message: 'lost', outcomeKnown: false };
+const denied = { code: 'PERMISSION_DENIED', message: 'no', outcomeKnown: true };
 const done = { outcome: 'done', observed: 'seen', calls: 1, confirmedAt: 1 };
 const WEST = { deployment: 'payments', cluster: 'west' };
 const REVOKED = { deployment: 'payments', cluster: 'east', id: 'id-west', secondary: 'west' };
 
 /** What is left of a run that made these changes: aborted by itself where it says `leftToDo`, terminated where not. */
 function left(runbook: string, changes: readonly Change[], aborted: boolean): string {
-  const history = new HistoryBuilder().started(runbook, { deployment: 'payments' });
+  const history = new RunBuilder().started(runbook, { deployment: 'payments' });
   changes.forEach((change, index) => {
     const at = 100 * (index + 1);
     history.activity({ ...change, scheduledAt: at, endedAt: at + 50 });
   });
-  const ended = aborted
-    ? history.completed(900, { outcome: 'aborted', leftToDo: [] })
-    : history.terminated(900, 'no way on');
-  return reportFromHistory(ended.build(), IDENTITY).leftToDo.join('\n');
+  const ended = aborted ? history.ended(900, 'aborted') : history.terminated(900, 'no way on');
+  return reportOf(ended.build()).leftToDo.join('\n');
 }
 
 describe('a change whose outcome nobody knows is told, however the run ended', () => {

@@ -1,12 +1,11 @@
-import { reportFromHistory } from '../../src/report';
-import { HistoryBuilder } from './support/history-builder';
-import { IDENTITY } from './support/switchover-data';
+import { reportOf } from '../../src/report/report-of-run';
+import { RunBuilder } from './support/run-builder';
 
 const BOTH = { deployment: 'payments', primary: 'east', secondary: 'west' };
 
 /** A terminated onboarding, as far as it came. */
 function leftToDo(enabled: object | undefined, watched?: object): string {
-  const history = new HistoryBuilder().started('drSecondaryOnboarding', { deployment: 'payments' });
+  const history = new RunBuilder().started('drSecondaryOnboarding', { deployment: 'payments' });
   const issued = { id: 'id-west', form: 'wrapped', revokedBefore: false };
   history.activity({
     type: 'issueActivationToken',
@@ -19,7 +18,7 @@ function leftToDo(enabled: object | undefined, watched?: object): string {
   history.activity(enabled ? { ...use, endedAt: 400, result: enabled } : use);
   if (watched)
     history.activity({ type: 'followBootstrap', input: BOTH, scheduledAt: 500, endedAt: 600, result: watched });
-  return reportFromHistory(history.terminated(900, 'x').build(), IDENTITY).leftToDo.join('\n');
+  return reportOf(history.terminated(900, 'x').build()).leftToDo.join('\n');
 }
 
 const DONE = { outcome: 'done', observed: 'west: DR secondary', calls: 1, confirmedAt: 1 };

@@ -1,9 +1,9 @@
-import { reportFromHistory } from '../../src/report';
+import { reportOf } from '../../src/report/report-of-run';
 import { finishedSwitchover } from '../report/support/switchover';
 import { explainFailure, timelineOf } from './explain';
 
 const identity = { namespace: 'default', workflowId: 'deployment:payments', runId: 'a-run' };
-const report = reportFromHistory(finishedSwitchover().build(), identity);
+const report = { ...reportOf(finishedSwitchover().build()), ...identity };
 const SECRETS = new Map([['a share', 'canary-of-a-key-share']]);
 
 it('a failed test tells what the runs of its scenario did, once', async () => {

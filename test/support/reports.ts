@@ -1,19 +1,18 @@
+import { readReport } from '../../src/cli/read-report';
 import type { Report } from '../../src/contracts/report';
-import { reportFromHistory } from '../../src/report';
 import type { TestRun } from './scenario';
-import { temporalServer } from './temporal-server';
+import { temporalClient, temporalServer } from './temporal-server';
 
-/** The report of a run as its history tells it now. */
+/** The report of a run, as `runbook report` reads it now. */
 export async function reportOf(run: Pick<TestRun, 'handle'>): Promise<Report> {
+  const { workflowId } = run.handle;
   const { runId } = await run.handle.describe();
-  return reportFromHistory(await run.handle.fetchHistory(), {
-    namespace: temporalServer().namespace,
-    workflowId: run.handle.workflowId,
-    runId,
-  });
+  const { namespace, address } = temporalServer();
+  const client = await temporalClient();
+  return readReport({ client, namespace, address, close: () => Promise.resolve() }, { workflowId, runId });
 }
 
-/** How far the history reached and how the run was closed: what differs between two reports of the same deeds. */
+/** How far the run came and how it was closed: what differs between two reports of the same deeds. */
 const OF_THE_END = ['outcome', 'endedAt', 'asOfEvent', 'historyEvents', 'leftToDo', 'findings', 'outage'];
 
 /** What a report says of what was done. */

@@ -1,36 +1,42 @@
 import { AsyncLocalStorage, defaultPayloadConverter } from '@temporalio/workflow';
 import type { ActivityInput, Next, WorkflowInterceptors, WorkflowOutboundCallsInterceptor } from '@temporalio/workflow';
-import type { StepContext } from '../../src/contracts/run-facts';
+import type { StepPosition } from '../../src/report/run-record';
+import { withoutServed } from './activity-log';
+import type { RunState } from './run-state';
 
-/** What the activities of a step are shown as, and told. */
+/** Which step activities belong to, and the run that keeps what they were given and gave. */
 interface StepScope {
-  /** Shown beside the activity in the Web UI's timeline; costs no event. */
-  readonly summary: string;
-  /** Asked for each activity: it drains the facts since the one before. */
-  readonly context: () => StepContext;
+  readonly state: Pick<RunState, 'activities' | 'stepContext'>;
+  readonly step: StepPosition;
 }
 
 const scopes = new AsyncLocalStorage<StepScope>();
 
-/** Runs `body`, of which every activity belongs to this step. Handlers of signals and updates are outside of it. */
-export function inStep<T>(step: StepScope, body: () => Promise<T>): Promise<T> {
-  return scopes.run(step, body);
+/**
+ * Runs `body`, of which every activity belongs to this step; number 0 is none of the timeline. Handlers of signals and
+ * updates are outside of it.
+ */
+export function inStep<T>(state: StepScope['state'], step: StepPosition, body: () => Promise<T>): Promise<T> {
+  return scopes.run({ state, step }, body);
 }
 
-/** Tells each activity of a step which one it serves: as its summary for people, and in the header for the worker. */
+/** Tells each activity of a step which one it serves, as its summary and in the header; and keeps what came of it. */
 class StepInterceptor implements WorkflowOutboundCallsInterceptor {
   async scheduleActivity(
     input: ActivityInput,
     next: Next<WorkflowOutboundCallsInterceptor, 'scheduleActivity'>,
   ): Promise<unknown> {
-    const step = scopes.getStore();
+    const scope = scopes.getStore();
     // What has a summary of its own belongs to no step, such as a notification that a step gives rise to.
-    if (step === undefined || input.options.summary !== undefined) return next(input);
-    return next({
-      ...input,
-      options: { ...input.options, summary: step.summary },
-      headers: { ...input.headers, step: defaultPayloadConverter.toPayload(step.context()) },
-    });
+    if (scope === undefined || input.options.summary !== undefined) return withoutServed(await next(input)).result;
+    const { state, step } = scope;
+    return state.activities.note(input.activityType, step, input.args[0], () =>
+      next({
+        ...input,
+        options: { ...input.options, summary: step.number === 0 ? step.name : `${step.number} ${step.name}` },
+        headers: { ...input.headers, step: defaultPayloadConverter.toPayload(state.stepContext(step)) },
+      }),
+    );
   }
 }
 

@@ -3,14 +3,24 @@ import { alarmsFirst, isOrphanAlarm } from '../../src/contracts/alarms';
 import type { SiteFacts } from '../../src/contracts/activities';
 import type { Asked } from '../../src/contracts/asked';
 import type { RunbookName } from '../../src/contracts/names';
-import type { Finding, Receipt, RunFact, RunOutcome, RunPhase, StepContext } from '../../src/contracts/run-facts';
+import type {
+  Attested,
+  Finding,
+  Receipt,
+  RunFact,
+  RunOutcome,
+  RunPhase,
+  StepContext,
+} from '../../src/contracts/run-facts';
 import type { RunMemo, RunStatus, TimelineStep, Waiting } from '../../src/contracts/run-status';
+import type { RunEnding, RunRecord, SignalRecord } from '../../src/report/run-record';
 import { said } from '../../src/contracts/words';
+import { ActivityLog } from './activity-log';
 import { currentDetails } from './current-details';
 import { inStep } from './interceptors';
 import { Notifications } from './notifications';
 
-/** Receipts kept in memory for the status query; all of them are in the history. */
+/** Receipts that the status query shows; the report has all that are kept. */
 const RECEIPTS_SHOWN = 100;
 /** Receipts of one signal name that the report keeps. */
 const RECEIPTS_KEPT = 200;
@@ -20,7 +30,7 @@ type DistributiveOmit<T, K extends PropertyKey> = T extends unknown ? Omit<T, K>
 /** A step under way or done; mutable here, shown as {@link TimelineStep}. */
 export type StepRecord = { -readonly [K in keyof TimelineStep]: TimelineStep[K] };
 
-/** What a run knows of itself: timeline, facts for the report, what it waits for. */
+/** What a run knows of itself: timeline, activities, facts, what it waits for. Its status and its report are made of it. */
 export class RunState {
   readonly steps: StepRecord[] = [];
   readonly receipts: Receipt[] = [];
@@ -44,7 +54,10 @@ export class RunState {
   /** Tells people outside of the run; silent until the site is known. */
   readonly notifications: Notifications = new Notifications(this);
   #site: SiteFacts = { searchAttributesRegistered: false };
-  #facts: RunFact[] = [];
+  /** What the activities of the steps were given and gave. */
+  readonly activities = new ActivityLog((findings) => this.noteFindings(findings));
+  readonly #facts: RunFact[] = [];
+  ending: RunEnding | undefined;
   #lastMemo = '';
   #memoDue = false;
   readonly #receipted = new Map<Receipt['signal'], number>();
@@ -52,6 +65,8 @@ export class RunState {
   constructor(
     private runbookName: RunbookName,
     readonly deployment: string,
+    private readonly input: object,
+    private readonly signals: readonly SignalRecord[],
   ) {}
 
   /** What the run is: another runbook than its workflow type once a failover took it over. */
@@ -81,7 +96,7 @@ export class RunState {
     this.notifications.begin(site.notifications);
   }
 
-  /** Keeps a fact for the report: it travels in the input of the next activity. */
+  /** Keeps a fact for the report. */
   fact(fact: DistributiveOmit<RunFact, 'at'>): void {
     this.#facts.push({ ...fact, at: Date.now() });
   }
@@ -97,44 +112,30 @@ export class RunState {
     return this.outageSince !== undefined && this.serviceBackAt === undefined;
   }
 
-  /** Takes the facts since the last call. */
-  drainFacts(): RunFact[] {
-    const facts = this.#facts;
-    this.#facts = [];
-    return facts;
-  }
-
-  /** The context of an activity call; it carries the facts. */
-  stepContext(step: StepRecord): StepContext {
-    const facts = this.drainFacts();
+  /** The context of an activity call. */
+  stepContext(step: Pick<StepRecord, 'name' | 'number' | 'attempt'>): StepContext {
     return {
       name: step.name,
       number: step.number,
       attempt: step.attempt,
       originalRunId: workflowInfo().originalExecutionRunId,
       ...(this.acknowledgedRunId === undefined ? {} : { acknowledgedRunId: this.acknowledgedRunId }),
-      ...(facts.length === 0 ? {} : { facts }),
     };
   }
 
   /** Runs `body`, whose activities belong to no step of the timeline, such as checks of what people sent. */
   besideSteps<T>(name: string, body: () => Promise<T>): Promise<T> {
-    const step = { number: 0, name, state: 'running', attempt: 1, startedAt: Date.now() } as const;
-    return inStep({ summary: name, context: () => this.stepContext(step) }, body);
+    return inStep(this, { number: 0, name, attempt: 1 }, body);
   }
 
-  finding(finding: Finding): void {
-    this.#keep(finding);
-    this.fact({ kind: 'finding', ...finding });
-  }
-
-  /** Keeps findings that an activity reported; they are in its result already. */
-  noteFindings(findings: readonly Finding[] | undefined): void {
-    for (const finding of findings ?? []) this.#keep(finding);
+  /** Keeps what an activity found. */
+  noteFindings(findings: readonly Finding[] = []): void {
+    for (const finding of findings) this.finding(finding);
   }
 
   /** A token that nobody holds comes before everything that was found earlier, and is told outside of the run at once. */
-  #keep(finding: Finding): void {
+  finding(finding: Finding): void {
+    this.fact({ kind: 'finding', ...finding });
     this.findings.push(finding);
     if (!isOrphanAlarm(finding)) return;
     this.findings.splice(0, this.findings.length, ...alarmsFirst(this.findings));
@@ -155,7 +156,7 @@ export class RunState {
     }
   }
 
-  /** Keeps a receipt; of one signal's flood only the first ones, because each travels in the history twice. */
+  /** Keeps a receipt; of one signal's flood only the first ones, because a report must stay small enough to be a result. */
   receipt(receipt: Receipt): void {
     const count = (this.#receipted.get(receipt.signal) ?? 0) + 1;
     this.#receipted.set(receipt.signal, count);
@@ -226,6 +227,34 @@ export class RunState {
     };
   }
 
+  /** All that the run knows of itself. */
+  record(): RunRecord {
+    const { namespace, workflowId, runId, workflowType, startTime, historyLength } = workflowInfo();
+    const { requestedBy } = this.input as { readonly requestedBy?: string };
+    const claimed: Attested | undefined = requestedBy === undefined ? undefined : { name: requestedBy, how: 'claimed' };
+    const by = this.#site.startedBy ?? claimed;
+    const waitingFor = this.#waitingFor();
+    return {
+      ...{ namespace, workflowId, runId, runbook: workflowType, deployment: this.deployment },
+      input: { ...this.input },
+      ...(by && { requestedBy: by }),
+      startedAt: startTime.getTime(),
+      asOf: Date.now(),
+      events: historyLength,
+      activities: this.activities.records,
+      signals: this.signals,
+      facts: this.#facts,
+      phase: this.phase,
+      ...(waitingFor !== '' && { waitingFor }),
+      ...(this.outageSince !== undefined && { outageSince: this.outageSince }),
+      ...(this.ending && { ending: this.ending }),
+    };
+  }
+
+  #waitingFor(): string {
+    return [...this.waiting.values()].map(waitingInWords).join('; ');
+  }
+
   /** Redraws the current details; costs no event. */
   show(): void {
     setCurrentDetails(currentDetails(this.status(), workflowInfo().namespace));
@@ -246,7 +275,7 @@ export class RunState {
   }
 
   #writeMemo(): void {
-    const waitingFor = [...this.waiting.values()].map(waitingInWords).join('; ');
+    const waitingFor = this.#waitingFor();
     const memo: RunMemo = {
       runbook: this.runbook,
       deployment: this.deployment,

@@ -274,7 +274,7 @@ export class Run {
   }
 
   #asStep<T>(record: StepRecord, body: () => Promise<T>): Promise<T> {
-    return inStep({ summary: `${record.number} ${record.name}`, context: () => this.state.stepContext(record) }, body);
+    return inStep(this.state, record, body);
   }
 
   /** Puts a new line into the timeline. */
@@ -295,7 +295,8 @@ export class Run {
     record.state = state;
     record.endedAt = Date.now();
     record.note = note;
-    this.state.fact({ kind: 'step-ended', step: record.name, outcome: state });
+    const { name, number, attempt, startedAt } = record;
+    this.state.fact({ kind: 'step-ended', step: name, number, attempt, startedAt, outcome: state });
     this.state.show();
   }
 

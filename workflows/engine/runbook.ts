@@ -10,12 +10,14 @@ import {
 import { lockWorkflowId } from '../../src/contracts/names';
 import type { RunbookName } from '../../src/contracts/names';
 import type { Report, RunbookFindings } from '../../src/contracts/report';
-import type { Finding, RunOutcome } from '../../src/contracts/run-facts';
+import type { RunOutcome } from '../../src/contracts/run-facts';
 import type { RunStatus } from '../../src/contracts/run-status';
 import type { DrFailoverInput } from '../../src/contracts/runbook-inputs';
 import { QUERIES, isUndecodable } from '../../src/contracts/signals';
-import { activities, checks } from './activity-calls';
-import { inStep } from './interceptors';
+import { checks } from './activity-calls';
+import { reportOf } from '../../src/report/report-of-run';
+import type { RunTail } from '../../src/report/run-record';
+import { withTail } from '../../src/report/run-record';
 import { RunStopped, TakenOver, failureFacts } from './failures';
 import type { FailureFacts } from './failures';
 import type { HandedOver } from './lock';
@@ -68,7 +70,7 @@ export interface Runbook<I extends AnyInput> {
 }
 
 /** The result of a run. */
-export type RunbookResult = Report | HandedOver | WithoutReport | FoundOut;
+export type RunbookResult = Report | HandedOver | FoundOut;
 
 /** Executes a runbook: handlers first, input, lock, body, clean-ups, report. */
 export async function executeRunbook<I extends AnyInput>(runbook: Runbook<I>, raw: unknown): Promise<RunbookResult> {
@@ -78,6 +80,13 @@ export async function executeRunbook<I extends AnyInput>(runbook: Runbook<I>, ra
   setHandler(defineQuery<RunStatus | undefined>(QUERIES.status), () => known.state?.status(), {
     description: 'Phase, steps, what is waited for and from whom, receipts, findings',
   });
+  setHandler(
+    defineQuery<Report | undefined, [RunTail?]>(QUERIES.report),
+    (tail) => known.state && reportNow(known.state, tail),
+    {
+      description: 'What the run did so far, for `runbook report`, which adds how a closed run was closed',
+    },
+  );
   setHandler(defineQuery<string | undefined>(QUERIES.invitation), () => known.state?.invitation, {
     description: 'The signed invitation of the ceremony under way, for `runbook share`',
   });
@@ -87,7 +96,7 @@ export async function executeRunbook<I extends AnyInput>(runbook: Runbook<I>, ra
   if (input.dryRun !== true && lockId !== undefined && workflowInfo().workflowId !== lockId)
     return handOver(workflowInfo().workflowType, lockId, raw, takeOverOf(runbook.name, input));
 
-  const state = new RunState(runbook.name, input.deployment);
+  const state = new RunState(runbook.name, input.deployment, input, inbox.came);
   known.state = state;
   if (input.dryRun === true || runbook.quiet === true) state.notifications.silence();
   const run = new Run(state, inbox);
@@ -99,11 +108,11 @@ export async function executeRunbook<I extends AnyInput>(runbook: Runbook<I>, ra
     await state.notifications.settle();
     run.signals.close();
     await pump;
-    const report = foundOut(run, ending) ?? (await writeReport(run, ending));
+    const found = foundOut(run, ending) ?? (await writeReport(run, ending));
     await condition(allHandlersFinished);
     run.signals.refuseLate();
     if (ending.failure) throw ending.failure;
-    return report;
+    return found ?? reportNow(state);
   });
 }
 
@@ -177,43 +186,43 @@ function failureOf(failure: FailureFacts): ApplicationFailure {
 function foundOut({ state }: Run, { withoutReport, failure, outcome, result }: Ending): FoundOut | undefined {
   const more = state.findings.length + state.receipts.length + state.leftToDo.length;
   if (withoutReport !== true || failure || more > 0) return undefined;
-  state.outcome = outcome;
-  state.enterPhase('finished');
+  end(state, outcome, [], result);
   return { outcome, result };
 }
 
-async function writeReport(run: Run, ending: Ending): Promise<Report | WithoutReport> {
-  const { state } = run;
-  state.outcome = ending.outcome;
-  state.leftAtEnd = [...(ending.leftToDo ?? []), ...state.leftToDo];
+/** Ends the run's own account of itself. */
+function end(state: RunState, outcome: RunOutcome, leftToDo: readonly string[], result?: RunbookFindings): void {
+  state.outcome = outcome;
+  state.leftAtEnd = leftToDo;
+  state.ending = { outcome, leftToDo, ...(result && { result }), at: Date.now() };
   state.enterPhase('finished');
-  const step = run.beginStep('Write the report');
-  const facts = state.drainFacts();
-  const leftToDo = state.leftAtEnd;
-  try {
-    const asked = { outcome: ending.outcome, leftToDo, result: ending.result, facts };
-    const scope = { summary: `${step.number} ${step.name}`, context: () => state.stepContext(step) };
-    const { report } = await inStep(scope, () => activities.composeReport(asked));
-    step.state = 'done';
-    return report;
-  } catch (error) {
-    const failure = failureFacts(error);
-    if (!failure) throw error;
-    // What was done is done: a full disk must not turn it into a failed run.
-    step.state = 'failed';
-    const { workflowId, runId } = workflowInfo();
-    const how = `The report could not be written (${failure.code}): \`runbook report ${workflowId} --run-id ${runId}\` makes it from the history.`;
-    return { outcome: ending.outcome, leftToDo: [...leftToDo, how], findings: state.findings, result: ending.result };
-  } finally {
-    step.endedAt = Date.now();
-    state.show();
-  }
 }
 
-/** What a run gives where its report could not be written. */
-export interface WithoutReport {
-  readonly outcome: RunOutcome;
-  readonly leftToDo: readonly string[];
-  readonly findings: readonly Finding[];
-  readonly result?: RunbookFindings;
+/** Has the report written to files, where a worker keeps some. */
+async function writeReport(run: Run, { outcome, leftToDo = [], result }: Ending): Promise<undefined> {
+  const { state } = run;
+  end(state, outcome, [...leftToDo, ...state.leftToDo], result);
+  if (state.site.reportFiles === false) return;
+  // What was done is done: a full disk must not turn it into a failed run.
+  await run.cleanUp('Write the report', async (call) => {
+    await call.writeReportFiles({ report: reportNow(state) });
+  });
+}
+
+/** Beyond this a payload may be too large for Temporal, which ends the run where it is. */
+const MAX_REPORT = 1_000_000;
+
+function reportNow(state: RunState, tail?: RunTail): Report {
+  const report = reportOf(tail ? withTail(state.record(), tail) : state.record());
+  if (JSON.stringify(report).length < MAX_REPORT) return report;
+  const { workflowId, runId } = report;
+  const shortened = {
+    severity: 'warning',
+    code: 'report-shortened',
+    text: 'The report would be too large: signals, and the activities of the steps, are left out.',
+    next: `They stand in the history: temporal workflow show --workflow-id ${workflowId} --run-id ${runId}`,
+    at: report.endedAt ?? report.startedAt,
+  } as const;
+  const steps = report.steps.map((step) => ({ ...step, activities: [] }));
+  return { ...report, signals: [], steps, findings: [...report.findings, shortened] };
 }

@@ -1,6 +1,7 @@
 import { defineSignal, defineUpdate, setDefaultSignalHandler, setHandler } from '@temporalio/workflow';
 import type { NumberedSignal } from '../../activities/ceremony/plain-shares';
 import { holdsKeyShare, textHoldsKeyShare } from '../../src/contracts/plain-shares';
+import type { SignalRecord } from '../../src/report/run-record';
 import { SIGNALS, UPDATES, UPDATES_FROM, nameIn, unwrapDocument } from '../../src/contracts/signals';
 import type { InboxItem, SignalName, UpdateName } from '../../src/contracts/signals';
 
@@ -14,6 +15,7 @@ const LOOKED_AT = { perSignal: 200, perName: 40, namesRead: 1_000 };
 /** One more in so many ms: a run hears people again once nobody floods it any more. */
 const ONE_MORE_MS = 5 * 60_000;
 const MAX_UPDATE = 16 * 1024;
+const SIGNALS_KEPT = 1_000;
 /** The server takes 10,000 signals for a run: people are warned at a fifth. */
 const MANY_SIGNALS = 2_000;
 
@@ -46,6 +48,8 @@ export class SignalInbox {
   #unknown: { readonly name: string; readonly arrival: number }[] = [];
   #unknownCount = 0;
   #plain: NumberedSignal[] = [];
+  /** The first ones of a flood, for the report: it must stay small enough to be a result. */
+  readonly came: SignalRecord[] = [];
   readonly #arrivals = new Map<SignalName, number>();
 
   /** Registers every handler; the default one last, since it would swallow signals that came before the first task. */
@@ -122,7 +126,7 @@ export class SignalInbox {
   #append(signal: SignalName, input: unknown): void {
     const arrival = (this.#arrivals.get(signal) ?? 0) + 1;
     this.#arrivals.set(signal, arrival);
-    this.#total += 1;
+    this.#count(signal, arrival);
     if (!this.#mayLookAt(signal, input)) {
       this.#beyond.set(signal, (this.#beyond.get(signal) ?? 0) + 1);
       return;
@@ -133,6 +137,11 @@ export class SignalInbox {
       return;
     }
     this.#put({ signal, arrival, receivedAt: Date.now(), input });
+  }
+
+  #count(signal: SignalRecord['signal'], arrival: number): void {
+    this.#total += 1;
+    if (this.came.length < SIGNALS_KEPT) this.came.push({ signal, arrival, at: Date.now() });
   }
 
   #put(item: InboxItem): void {
@@ -180,7 +189,7 @@ export class SignalInbox {
   /** A name is shown where it looks like a slip of the keyboard; anything else could be somebody's secret. */
   #appendUnknown(name: string, args: readonly unknown[]): void {
     this.#unknownCount += 1;
-    this.#total += 1;
+    this.#count('unknown', this.#unknownCount);
     if (textHoldsKeyShare(name) || holdsKeyShare(args)) {
       this.#plain.push({ signal: 'unknown', arrival: this.#unknownCount });
       return;

@@ -71,8 +71,7 @@ export class BurstSettlement {
     const { deployment } = state;
     const more = () => ({ deployment, ...alarmsTold(state.findings), ...(inHand.length > 0 && { inHand }) });
     try {
-      const { text, findings, bursts = [] } = await call.destroyCeremonyKeys({ ceremony, ...more() });
-      state.noteFindings(findings);
+      const { text, bursts = [] } = await call.destroyCeremonyKeys({ ceremony, ...more() });
       this.#alarm((burst) => burst.epoch === ceremony.epoch || isAmong(bursts, burst));
       return { text };
     } catch (error) {
@@ -80,10 +79,7 @@ export class BurstSettlement {
       const { cid, threshold } = ceremony;
       await call
         .settleCeremony({ ceremony: { cid, threshold }, ...more() })
-        .then(({ findings, bursts = [] }) => {
-          state.noteFindings(findings);
-          this.#alarm((burst) => isAmong(bursts, burst));
-        })
+        .then(({ bursts = [] }) => this.#alarm((burst) => isAmong(bursts, burst)))
         .catch((settling: unknown) => {
           if (!failureFacts(settling)) throw settling;
           this.#alarm(() => false);

@@ -131,7 +131,6 @@ async function demote(outage: Outage): Promise<Next> {
       }),
     { note: ({ observed }) => observed, choices: [PROMOTE_BACK, LEAVE] },
   );
-  run.state.noteFindings(demoted.findings);
   const evidence = await run.skippableStep(
     COMPARE_STEP,
     'go on and promote the new primary; whether something was lost is then not known',

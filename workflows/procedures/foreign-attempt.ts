@@ -29,8 +29,7 @@ export function foreignAttemptRemedy(
       needsTwo: true,
     },
     carryOut: async (call) => {
-      const { findings } = await call.cancelForeignAttempt({ deployment, cluster, kind });
-      state.noteFindings(findings);
+      await call.cancelForeignAttempt({ deployment, cluster, kind });
     },
   };
 }

@@ -30,12 +30,9 @@ export async function checkMerkle(
   const check = async (call: StepCalls) =>
     call.probeMerkleTree({ deployment, cluster, token: await tokens.of(cluster) });
   const options = { note: ({ verdict }: MerkleCheckResult) => verdict };
-  const result =
-    skipEffect === undefined
-      ? await run.step(name, check, options)
-      : await run.skippableStep(name, skipEffect, check, options);
-  run.state.noteFindings(result?.findings);
-  return result;
+  return skipEffect === undefined
+    ? run.step(name, check, options)
+    : run.skippableStep(name, skipEffect, check, options);
 }
 
 /** A check as the result of a run keeps it; its findings stand among the findings of the report. */

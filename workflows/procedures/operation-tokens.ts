@@ -99,13 +99,12 @@ export class OperationTokens {
   async #delete(): Promise<void> {
     // Also with none of its own: an earlier run may have left tokens that can be deleted now.
     const tokens = this.#ours();
-    const result = await this.#run.skippableStep(
+    await this.#run.skippableStep(
       'Delete the operation tokens',
       'tokens without a lifetime stay alive; the ledger keeps them for the next run',
       (call) => call.deleteOperationTokens({ deployment: this.#deployment, tokens }),
       { note: (done) => done.disposals.map((each) => `${each.cluster}: ${each.state}`).join(', ') },
     );
-    this.#run.state.noteFindings(result?.findings);
     this.#forget();
     this.#disposed = true;
   }
@@ -117,8 +116,7 @@ export class OperationTokens {
       const tokens = this.#ours();
       this.#forget();
       await this.#run.cleanUp('Delete the operation tokens', async (call) => {
-        const { findings } = await call.deleteOperationTokens({ deployment: this.#deployment, tokens });
-        this.#run.state.noteFindings(findings);
+        await call.deleteOperationTokens({ deployment: this.#deployment, tokens });
       });
     }
     await this.ceremony?.abandon();

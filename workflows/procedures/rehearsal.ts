@@ -139,11 +139,10 @@ export class Rehearsal {
     const { deployment } = this.#request;
     const arrived = items.map(({ arrival }) => arrival);
     try {
-      const { verdicts, proofs, findings } = await this.#run.state.besideSteps('Check answers', () =>
+      const { verdicts, proofs } = await this.#run.state.besideSteps('Check answers', () =>
         activities.openRehearsal({ deployment, ceremony, arrived }),
       );
       receiveVerdicts(this.#run.state, verdicts);
-      this.#run.state.noteFindings(findings);
       for (const proof of proofs) this.#proofs.set(proof.name, proof);
     } catch (error) {
       const failure = failureFacts(error);

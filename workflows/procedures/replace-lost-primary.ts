@@ -66,12 +66,11 @@ async function promoteAndServe(
   const sides = { deployment, kind, cluster: to, otherCluster: from, authority: approvals.authority };
   try {
     // DANGER: should the old primary still serve somebody, there are two primaries from here on.
-    const promoted = await run.step(
+    await run.step(
       force ? `Promote ${to} by force` : `Promote ${to}`,
       (call) => call.promoteSecondary({ ...sides, token, mode: force ? 'forced' : 'unplanned' }),
       { note: ({ observed }) => observed, leaveToRunbook: ({ outcomeKnown }) => outcomeKnown },
     );
-    run.state.noteFindings(promoted.findings);
   } catch (error) {
     if (error instanceof StepFailed) return error.failure;
     // The only decision beside another try, where it is not known what became of the promotion.

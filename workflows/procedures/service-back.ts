@@ -30,7 +30,6 @@ export async function serviceBack(run: Run, serving: Serving): Promise<void> {
       choices: [],
     },
   );
-  run.state.noteFindings(ready?.findings);
   if (hooks.traffic) {
     await run.skippableStep(
       'Lead the clients to the new primary',

@@ -225,7 +225,6 @@ export abstract class ShareCollection {
             : await this.#run.skippableStep(name, parked.skipEffect, body, options);
         if (!result) return undefined;
         if (result.closeAfterwards) this.#tellOpen(cluster, result.closeAfterwards);
-        this.#run.state.noteFindings(result.findings);
         return result;
       } catch (error) {
         if (!(error instanceof StepFailed)) throw error;

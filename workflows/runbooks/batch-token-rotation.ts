@@ -43,7 +43,6 @@ function carryOut(run: Run, input: BatchTokenRotationInput): Promise<Ending> {
       (call) => call.rotateBatchToken({ deployment, cluster: primary, drSet }),
       { note: rotatedInWords },
     );
-    run.state.noteFindings(made.findings);
     run.state.enterPhase('finishing');
     const { findings: _told, ...facts } = made;
     return { outcome: 'completed', leftToDo: [], result: { rotated: true, why, ...facts } };

@@ -108,7 +108,7 @@ async function carryOut(
       begun ??= 'may have been started';
       const options = { diff, force, skipFlush };
       // The check before it may have taken hours.
-      const started = await approvals.begin('reindex', async (authority) => {
+      await approvals.begin('reindex', async (authority) => {
         const token = await tokens.of(cluster);
         try {
           return await call.startDrReindex({ deployment, cluster, token, authority, options, epochBefore });
@@ -118,7 +118,6 @@ async function carryOut(
         }
       });
       begun = 'was started';
-      run.state.noteFindings(started.findings);
       return call.followDrReindex({ deployment, cluster, epochBefore });
     },
     { note: ({ observed }) => observed },

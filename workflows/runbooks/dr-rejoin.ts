@@ -78,7 +78,6 @@ async function describeSplit(
     (call) => call.describeSplit({ deployment, primary, secondary: cluster }),
     { note: ({ observed }) => observed },
   );
-  run.state.noteFindings(split?.findings);
   if (split) {
     const { atMostWalEntries: boundWalEntries, observed: why } = split;
     run.state.fact({
@@ -106,7 +105,7 @@ async function demote(
   approvals: Approvals,
 ): Promise<void> {
   // DANGER: what the former primary is the only one to hold is out of reach from here on.
-  const demoted = await run.step(
+  await run.step(
     `Demote ${secondary}`,
     (call) =>
       // A dump may have taken hours.
@@ -116,7 +115,6 @@ async function demote(
       }),
     { note: ({ observed }) => observed },
   );
-  run.state.noteFindings(demoted.findings);
 }
 
 /**

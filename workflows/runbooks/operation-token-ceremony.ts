@@ -59,8 +59,7 @@ async function generate(run: Run, input: OperationTokenCeremonyInput): Promise<E
       if (!leftOver) return;
       const tokens = leftOver;
       await run.cleanUp('Delete the operation tokens', async (call) => {
-        const { findings } = await call.deleteOperationTokens({ deployment, tokens });
-        run.state.noteFindings(findings);
+        await call.deleteOperationTokens({ deployment, tokens });
       });
     });
     leftOver = [];

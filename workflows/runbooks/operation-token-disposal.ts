@@ -68,9 +68,7 @@ async function disposeOn(
       for (const { id } of tokens) {
         // After a retry only what is not settled yet.
         if (results.has(id)) continue;
-        const result = await call.disposeLedgerToken({ deployment, cluster, entry: id });
-        results.set(id, result);
-        run.state.noteFindings(result.findings);
+        results.set(id, await call.disposeLedgerToken({ deployment, cluster, entry: id }));
       }
       return [...results.values()].map(({ state }) => state);
     },

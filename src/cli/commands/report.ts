@@ -4,9 +4,8 @@ import { renderHtml, renderMarkdown, writeReportFiles } from '../../report';
 import type { Report } from '../../contracts/report';
 import { newCommand, printResult, withServerOptions, withSession } from '../command';
 import type { CommandHost, ServerOptions } from '../command';
-import { describe } from '../run-view';
+import { readReport } from '../read-report';
 import { jsonText } from '../text';
-import { readReport } from './watch';
 
 export const commands = (host: CommandHost): Command[] => [reportCommand(host)];
 
@@ -22,7 +21,7 @@ const RENDERERS: Readonly<Record<string, (report: Report) => string>> = {
   json: (report) => jsonText(report, 2),
 };
 
-/** `runbook report`: what a run did, from its history alone; works for running and terminated runs too. */
+/** `runbook report`: what a run did, also of one that is open or was terminated. */
 function reportCommand(host: CommandHost): Command {
   const command = newCommand('report', [
     'runbook report deployment:payments',
@@ -42,11 +41,8 @@ function reportCommand(host: CommandHost): Command {
       });
     }
     await withSession(host.context, options, async (session) => {
-      const { runId } = await describe(session.client, {
-        workflowId,
-        ...(options.runId === undefined ? {} : { runId: options.runId }),
-      });
-      const report = await readReport(session, { workflowId, runId });
+      const { runId } = options;
+      const report = await readReport(session, { workflowId, ...(runId === undefined ? {} : { runId }) });
       if (options.output === undefined) {
         for (const line of render(report).trimEnd().split('\n')) host.context.out(line);
         return;

@@ -19,14 +19,13 @@ import type { CliContext } from '../context';
 import { activityResults, fetchEvents } from '../history';
 import { fetchInvitation } from '../invitation';
 import { approvalLines, unsignedLines } from '../render-plan';
-import { describe, queryStatus } from '../run-view';
+import { describe, queryStatus, readRunView } from '../run-view';
 import { refusePlainShare } from '../secret-input';
 import type { SigningOptions } from '../secret-input';
 import { giveSignal, statementOf, withStatementOptions } from '../signals';
 import type { StatementOptions } from '../signals';
 import type { TemporalSession } from '../temporal';
 import { shellLine } from '../text';
-import { readReport } from './watch';
 
 /** What a person says of a run: an approval, a decision, an order, a decline. */
 export function commands(host: CommandHost): Command[] {
@@ -198,10 +197,13 @@ async function openParking(
   run: { workflowId: string; runId: string },
   step: string,
 ): Promise<number> {
-  const status = await queryStatus(session.client, run);
-  const open =
-    status?.waiting.flatMap((waiting) => (waiting.for === 'decision' ? [waiting] : [])) ??
-    (await readReport(session, run)).parkings.filter(({ decision }) => decision === undefined);
+  const { status, memo } = await readRunView(session, run);
+  // Where no worker answers, what the run wrote down of what it waits for.
+  const noted = [...(memo?.waitingFor ?? '').matchAll(PARKED)].map(([, name = '', no]) => ({
+    step: name,
+    parkingNo: Number(no),
+  }));
+  const open = status?.waiting.flatMap((waiting) => (waiting.for === 'decision' ? [waiting] : [])) ?? noted;
   const found = open.find((parking) => parking.step === step);
   if (found !== undefined) return found.parkingNo;
   throw new RunbookError('PRECONDITION_FAILED', `No step of this name is parked. Nothing was sent.`, {
@@ -345,3 +347,6 @@ async function whoIsAsked(client: Client, workflowId: string): Promise<z.infer<t
     next: `Tell the operators, by voice, that you cannot give your share. What the run says: ${shellLine('runbook', 'status', workflowId)}`,
   });
 }
+
+/** As the memo of a run has it. */
+const PARKED = /decision on parked step "([^"]*)" \(parking (\d+)\)/g;

@@ -1,7 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Command } from 'commander';
-import type { Report } from '../../contracts/report';
-import { reportFromHistory } from '../../report/report-from-history';
 import { newCommand, withServerOptions, withSession } from '../command';
 import type { CommandHost, ServerOptions } from '../command';
 import type { CliContext } from '../context';
@@ -10,6 +8,7 @@ import type { ExitCode } from '../exit-codes';
 import type { RunReference } from '../history';
 import { Progress } from '../progress';
 import { summaryLines } from '../render-report';
+import { readReport } from '../read-report';
 import { readRunView } from '../run-view';
 import type { TemporalSession } from '../temporal';
 import { jsonText, shellLine } from '../text';
@@ -68,13 +67,4 @@ export async function watchRun(
   if (options.json === true) context.out(jsonText({ report }));
   else for (const line of summaryLines(report)) context.out(line);
   return exitCodeOfOutcome(report.outcome);
-}
-
-/** The report of a run, ended or not, from its history. */
-export async function readReport(
-  { client, namespace }: TemporalSession,
-  run: { readonly workflowId: string; readonly runId: string },
-): Promise<Report> {
-  const history = await client.workflow.getHandle(run.workflowId, run.runId).fetchHistory();
-  return reportFromHistory(history, { namespace, ...run });
 }

@@ -1,7 +1,7 @@
 import type { NotificationFacts } from '../notifications';
 import type { ClusterObservation, WalIndex } from '../observations';
 import type { GateName, PlanDocument, Precondition } from '../plan';
-import type { Finding } from '../run-facts';
+import type { Attested, Finding } from '../run-facts';
 import type { TokenSource } from '../runbook-inputs';
 import type { Sealed } from '../sealed';
 
@@ -32,6 +32,10 @@ export interface Authority {
 
 /** What the workers know of the site, so that the workflow need not guess. */
 export interface SiteFacts {
+  /** Whether workers keep reports as files; the run asks where it does not know. */
+  readonly reportFiles?: boolean;
+  /** Whom the server saw start this run; absent where it records nobody, or another run started it. */
+  readonly startedBy?: Attested;
   readonly searchAttributesRegistered: boolean;
   /** Base of links to the Web UI, where the inventory gives one. */
   readonly uiAddress?: string;

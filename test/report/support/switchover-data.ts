@@ -1,8 +1,8 @@
 import type { ClusterObservation } from '../../../src/contracts/observations';
 import type { RunbookPlan } from '../../../src/contracts/plan';
-import { START } from './history-builder';
+import { START } from './run-builder';
 
-export const IDENTITY = { namespace: 'default', workflowId: 'deployment:payments', runId: '0c1d-run' } as const;
+export { IDENTITY } from './run-builder';
 export const DIGEST = 'g4Jx0mFh0dQyUu5Y1mVn3c0W2uKq8yPbTzR9sLwE7aI';
 
 const [EAST, WEST, NORTH, BRANCH] = ['east', 'west', 'north', 'branch'].map((cluster) => ({

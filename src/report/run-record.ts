@@ -1,0 +1,192 @@
+import type { Attested, RunFact, RunOutcome } from '../contracts/run-facts';
+import type { ReplicationKind } from '../contracts/runbook-inputs';
+import type { RunbookFindings } from '../contracts/report';
+import type { SignalName } from '../contracts/signals';
+
+/*
+ * What a run knows of itself, kept by its workflow: the one source of the report. Nothing here needs more than the
+ * language, because workflows read it. Times are epoch milliseconds.
+ */
+
+/** The members of an object; none where the value is no object. */
+export type Fields = Readonly<Record<string, unknown>>;
+
+/** Why an activity or a run failed, as far as it may be shown. */
+export interface ShownFailure {
+  /** A code of the error family, or the name of what happened. */
+  readonly code: string;
+  readonly message: string;
+  /** Whether it is certain that the call had no effect, or that its effect is known. */
+  readonly outcomeKnown: boolean;
+}
+
+/** The step that an activity served. */
+export interface StepPosition {
+  readonly name: string;
+  readonly number: number;
+  readonly attempt: number;
+}
+
+/** One activity. */
+export interface ActivityRecord {
+  readonly type: string;
+  readonly input: Fields;
+  readonly step?: StepPosition;
+  readonly scheduledAt: number;
+  /** When the last attempt began; absent as long as that is not known. */
+  readonly startedAt?: number;
+  readonly closedAt?: number;
+  /** `not-ordered`: the run ended before Temporal took the order, so nothing of it was done. */
+  readonly state: 'running' | 'completed' | 'failed' | 'cancelled' | 'not-ordered';
+  /** Attempts that Temporal made. */
+  readonly tries: number;
+  /** Whether the attempt before the last one ended because its worker was lost, not because the service failed. */
+  readonly workerLost: boolean;
+  readonly result: Fields;
+  readonly failure?: ShownFailure;
+}
+
+/** What a worker measured of the attempt that ended an activity; it travels beside the result. */
+export interface Served {
+  readonly from: number;
+  readonly to: number;
+  readonly tries: number;
+  readonly workerLost?: true;
+}
+
+/** A signal that came to the run. Its input is not here. */
+export interface SignalRecord {
+  readonly signal: SignalName | 'unknown';
+  /** Counts the signals of this name in this run, from 1. */
+  readonly arrival: number;
+  readonly at: number;
+}
+
+/** How and when a run was closed from outside, or failed: what the run itself cannot know. */
+export interface RunClose {
+  readonly how: 'completed' | 'failed' | 'terminated' | 'cancelled' | 'timed-out' | 'continued';
+  readonly at: number;
+  readonly failure?: ShownFailure;
+  /** What the person who terminated the run gave as the reason. */
+  readonly reason?: string;
+  readonly by?: Attested;
+}
+
+/** The end of a closed run as its history has it. */
+export interface RunTail {
+  readonly close: RunClose;
+  /** How many activities of each type Temporal was ordered to run. What the run ordered beyond was never taken. */
+  readonly ordered: Readonly<Record<string, number>>;
+  readonly events: number;
+}
+
+/** How the run itself says that it ended. */
+export interface RunEnding {
+  readonly outcome: RunOutcome;
+  readonly leftToDo: readonly string[];
+  readonly result?: RunbookFindings;
+  readonly at: number;
+}
+
+/** All that a run knows of itself. */
+export interface RunRecord {
+  readonly namespace: string;
+  readonly workflowId: string;
+  readonly runId: string;
+  readonly runbook: string;
+  readonly deployment?: string;
+  /** The input, checked, with defaults. */
+  readonly input: Fields;
+  readonly requestedBy?: Attested;
+  readonly startedAt: number;
+  /** The last time that the run knows. */
+  readonly asOf: number;
+  /** Events of its history so far. */
+  readonly events: number;
+  readonly activities: readonly ActivityRecord[];
+  readonly signals: readonly SignalRecord[];
+  readonly facts: readonly RunFact[];
+  readonly phase: string;
+  readonly waitingFor?: string;
+  readonly outageSince?: number;
+  readonly ending?: RunEnding;
+  readonly close?: RunClose;
+}
+
+/** A record with how the run was closed, and what of its last orders Temporal never took. */
+export function withTail(record: RunRecord, { close, ordered, events }: RunTail): RunRecord {
+  const left = new Map(Object.entries(ordered));
+  const activities = record.activities.map((activity): ActivityRecord => {
+    const more = left.get(activity.type) ?? 0;
+    left.set(activity.type, more - 1);
+    return more > 0 ? activity : { ...activity, state: 'not-ordered' };
+  });
+  return { ...record, activities, events, asOf: Math.max(record.asOf, close.at), close };
+}
+
+const WITHHELD = 'not one of this program’s errors; its message stays in the history';
+
+/**
+ * What may be shown of an error. Only messages of our own codes, which are upper case, are known to be redacted: a
+ * parser's message, for one, quotes what it parsed. Of any other error the name alone is shown.
+ */
+export function shownError(code: string, message: string): { readonly code: string; readonly message: string } {
+  if (/^[A-Z][A-Z0-9_]{2,59}$/.test(code)) return { code, message };
+  return { code: /^[A-Za-z][A-Za-z0-9_]{0,59}$/.test(code) ? code : 'Error', message: WITHHELD };
+}
+
+/** The members of an object that may be anything. */
+export function fieldsOf(value: unknown): Fields {
+  return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Fields) : {};
+}
+
+/** A text that is not empty. */
+export function textOf(value: unknown): string | undefined {
+  return typeof value === 'string' && value !== '' ? value : undefined;
+}
+
+/** A finite number. */
+export function numberOf(value: unknown): number | undefined {
+  return typeof value === 'number' && Number.isFinite(value) ? value : undefined;
+}
+
+/** The items of a list; none where the value is no list. */
+export function listOf(value: unknown): readonly unknown[] {
+  return Array.isArray(value) ? (value as readonly unknown[]) : [];
+}
+
+/** The texts of a list; what is no text is left out. */
+export function textsOf(value: unknown): readonly string[] {
+  return listOf(value).flatMap((item) => textOf(item) ?? []);
+}
+
+/** Epoch milliseconds that a date can hold. */
+export function timeOf(value: unknown): number | undefined {
+  const at = numberOf(value);
+  return at !== undefined && Math.abs(at) <= 8.64e15 ? at : undefined;
+}
+
+/** ISO text with milliseconds. */
+export function isoTime(at: number): string {
+  return new Date(at).toISOString();
+}
+
+/** The kind of replication that an activity was told. */
+export function kindOf({ input }: Pick<ActivityRecord, 'input'>): ReplicationKind {
+  return input['kind'] === 'performance' ? 'performance' : 'dr';
+}
+
+/** The cluster that an activity acts on. */
+export function clusterOf({ input }: Pick<ActivityRecord, 'input'>): string | undefined {
+  return textOf(input['cluster']) ?? textOf(input['secondary']) ?? textOf(input['newPrimary']);
+}
+
+/** When an activity began, as far as it is known. */
+export function beganAt({ tries, scheduledAt, startedAt }: ActivityRecord): number {
+  return tries > 1 ? scheduledAt : (startedAt ?? scheduledAt);
+}
+
+/** Facts of one kind, in order of time. */
+export function factsOf<K extends RunFact['kind']>({ facts }: Pick<RunRecord, 'facts'>, kind: K) {
+  return facts.filter((fact): fact is Extract<RunFact, { kind: K }> => fact.kind === kind);
+}

@@ -1,0 +1,233 @@
+import { reportOf } from '../../src/report/report-of-run';
+import { withTail } from '../../src/report/run-record';
+import type { ReportStep } from '../../src/contracts/report';
+import type { RunFact } from '../../src/contracts/run-facts';
+import { RunBuilder } from './support/run-builder';
+import { finishedSwitchover, TIMES } from './support/switchover';
+import { DIGEST, IDENTITY, INPUT, PLAN, when } from './support/switchover-data';
+
+const iso = (at: number): string => new Date(when(at)).toISOString();
+const position = ({ number, name }: ReportStep): string => `${number} ${name}`;
+
+describe('a finished switchover', () => {
+  const report = reportOf(finishedSwitchover().build());
+
+  it('tells outcome, plan, loss, tokens and final state', () => {
+    expect(report).toMatchObject({
+      ...IDENTITY,
+      runbook: 'drSwitchover',
+      deployment: 'payments',
+      outcome: 'completed',
+      reason: PLAN.reason,
+      requestedBy: { name: 'olga', how: 'claimed' },
+      startedAt: iso(0),
+      endedAt: iso(TIMES.closed),
+      plan: { digest: DIGEST, content: PLAN },
+      loss: { loss: 'none', oldPrimaryRoot: 'a7f3c2', newPrimaryRoot: 'a7f3c2' },
+      leftToDo: [],
+    });
+    expect(report.preconditions.map(({ verdict }) => verdict)).toEqual(['ok', 'ok', 'not-checkable']);
+    expect(report.tokens.map(({ cluster, state }) => `${cluster} ${state}`)).toEqual([
+      'west kept',
+      'east deleted',
+      'north deleted',
+    ]);
+    expect(report.finalState.map(({ cluster, dr }) => `${cluster} ${dr?.mode}`)).toEqual([
+      'east secondary',
+      'west primary',
+      'north secondary',
+    ]);
+    expect(report.findings.map(({ code }) => code)).toEqual(['operation-token-kept']);
+  });
+
+  it('measures the outage from the demote call to the first success through the clients’ address', () => {
+    expect(report.outage).toEqual({
+      startedAt: iso(TIMES.demoteCalled),
+      endedAt: iso(TIMES.probe),
+      endedBy: 'probe',
+      serviceReadyAt: iso(TIMES.serviceReady),
+      probeAt: iso(TIMES.probe),
+      totalMs: 9_400,
+      serviceMs: 9_180,
+      machineMs: 220,
+      peopleMs: 0,
+    });
+    expect(report.withoutDrProtection).toEqual({
+      from: iso(TIMES.demoteCalled),
+      to: iso(TIMES.streaming),
+      totalMs: 15_900,
+    });
+  });
+
+  it('lists every step with its activities', () => {
+    expect(
+      report.steps
+        .filter(({ number }) => number > 0)
+        .map(({ number }) => number)
+        .toSorted((a, b) => a - b),
+    ).toEqual(Array.from({ length: 19 }, (_, index) => index + 1));
+    expect(report.steps.every(({ outcome }) => outcome === 'done')).toBe(true);
+    const joined = report.steps.find(({ name }) => name === 'Point north at west');
+    expect(joined?.activities.map(({ type, cluster }) => `${type} ${cluster}`)).toEqual([
+      'generateOperationToken north',
+      'issueActivationToken north',
+      'updatePrimary north',
+    ]);
+  });
+
+  it('shows who opened gates and what became of each signal', () => {
+    expect(report.gates.map(({ gate, state, by }) => [gate, state, by])).toEqual([
+      ['plan', 'approved', [{ name: 'olga', how: 'signed' }]],
+      ['go', 'approved', [{ name: 'olga', how: 'signed' }]],
+    ]);
+    expect(report.receipts.map(({ signal, arrival, from }) => `${signal} ${arrival} ${from?.name}`)).toEqual([
+      'share 1 ann',
+      'share 2 ben',
+      'share 3 cleo',
+      'approve 1 olga',
+      'approve 2 olga',
+    ]);
+    expect(report.signals.every(({ answered }) => answered)).toBe(true);
+  });
+});
+
+describe('retries', () => {
+  it('are counted, and shown as one activity with the observed value of the last', () => {
+    const history = finishedSwitchover((same) =>
+      same.type === 'promoteSecondary' ? { ...same, tries: 3, lastFailure: 'application', startedAt: 69_000 } : same,
+    );
+    const promote = reportOf(history.build()).steps.find(({ name }) => name === 'Promote west');
+    expect(promote?.activities).toEqual([
+      expect.objectContaining({ tries: 3, outcome: 'done', observed: 'primary, running', startedAt: iso(67_450) }),
+    ]);
+  });
+
+  it('give a line for each attempt that an operator decided on, with what was decided', () => {
+    const fact: RunFact[] = [
+      {
+        kind: 'parked',
+        at: when(300),
+        step: 'Read',
+        parkingNo: 1,
+        code: 'UNREACHABLE',
+        message: 'no connection',
+        choices: ['retry', 'abort'],
+      },
+      {
+        kind: 'decided',
+        at: when(900),
+        step: 'Read',
+        parkingNo: 1,
+        action: 'retry',
+        by: { name: 'bob', how: 'claimed' },
+        reason: 'network is back',
+      },
+    ];
+    const history = new RunBuilder()
+      .started('drSwitchover', INPUT)
+      .activity({
+        type: 'readDeployment',
+        step: { name: 'Read', number: 1 },
+        scheduledAt: 100,
+        endedAt: 250,
+        failure: { code: 'UNREACHABLE', message: 'no connection' },
+      })
+      .activity({
+        type: 'readDeployment',
+        step: { name: 'Read', number: 1, attempt: 2 },
+        facts: fact,
+        scheduledAt: 950,
+        endedAt: 1_000,
+        result: { observations: [] },
+      });
+    const report = reportOf(history.build());
+    expect(report.steps.map(({ attempt, outcome, activities }) => [attempt, outcome, activities[0]?.observed])).toEqual(
+      [
+        [1, 'failed', 'UNREACHABLE: no connection'],
+        [2, 'done', '0 clusters read'],
+      ],
+    );
+    expect(report.parkings).toEqual([
+      {
+        step: 'Read',
+        parkingNo: 1,
+        at: iso(300),
+        code: 'UNREACHABLE',
+        message: 'no connection',
+        decision: { action: 'retry', by: { name: 'bob', how: 'claimed' }, reason: 'network is back', at: iso(900) },
+      },
+    ]);
+    expect(report.outcome).toBe('running');
+  });
+});
+
+describe('the end of a run', () => {
+  it('that refused itself is its own word, also where Temporal shows a failure', () => {
+    const run = new RunBuilder()
+      .started('drSwitchover', INPUT)
+      .ended(20, 'refused')
+      .failed(30, 'PRECONDITION_FAILED', 'Nothing was touched.');
+    expect(reportOf(run.build())).toMatchObject({ outcome: 'refused', findings: [] });
+  });
+
+  it('that failed before it could say anything is told with the failure', () => {
+    const run = new RunBuilder().started('drSwitchover', INPUT).failed(30, 'INVALID_INPUT', 'to: must be a cluster.');
+    expect(reportOf(run.build()).findings.map(({ code, text }) => [code, text])).toEqual([
+      ['run-failed', 'The run failed with INVALID_INPUT: to: must be a cluster.'],
+    ]);
+  });
+
+  it('shows no message of an error that is not ours: it may quote what it read', () => {
+    const run = new RunBuilder().started('drSwitchover', INPUT).fact({
+      ...{ kind: 'parked', at: when(20), step: 'Read', parkingNo: 1, choices: [] },
+      ...{ code: 'SyntaxError', message: 'Unexpected token in "canary-7f3a"' },
+    });
+    const report = reportOf(run.build());
+    expect(report.parkings[0]?.message).toMatch(/^not one of this program/);
+    expect(JSON.stringify(report)).not.toContain('canary-7f3a');
+  });
+
+  it('by termination: what Temporal never took is not ordered, and leaves nothing to do', () => {
+    const run = new RunBuilder()
+      .started('drSwitchover', INPUT)
+      .activity({ type: 'runHook', step: { name: 'Hold', number: 1 }, scheduledAt: 10, endedAt: 20 })
+      .activity({
+        type: 'demotePrimary',
+        step: { name: 'Demote east', number: 2 },
+        input: { cluster: 'east' },
+        scheduledAt: 20,
+      });
+    const close = { how: 'terminated', at: when(30), reason: 'enough' } as const;
+    const told = (ordered: Readonly<Record<string, number>>) => {
+      const { steps, leftToDo } = reportOf(withTail(run.build(), { close, ordered, events: 9 }));
+      return [steps.map(({ outcome }) => outcome), leftToDo.join()] as const;
+    };
+    expect(told({ runHook: 1 })).toEqual([['done', 'not-ordered'], '']);
+    expect(told({ runHook: 1, demotePrimary: 1 })).toEqual([
+      ['done', 'running'],
+      expect.stringContaining('The demotion of east was under way and its outcome was not recorded'),
+    ]);
+  });
+
+  it('gives the steps without activities their line', () => {
+    const run = new RunBuilder()
+      .started('drSwitchover', INPUT)
+      .activity({ type: 'readDeployment', step: { name: 'Read', number: 1 }, scheduledAt: 10, endedAt: 80 })
+      .fact({ kind: 'step-ended', at: when(95), step: 'Read', outcome: 'already' })
+      .fact({
+        kind: 'step-ended',
+        at: when(90),
+        step: 'Think',
+        number: 2,
+        attempt: 1,
+        startedAt: when(85),
+        outcome: 'done',
+      })
+      .activity({ type: 'readDeployment', step: { name: 'Read again', number: 3 }, scheduledAt: 100, endedAt: 200 });
+    expect(reportOf(run.build()).steps.map((step) => [position(step), step.outcome])).toEqual([
+      ['1 Read', 'already'],
+      ['2 Think', 'done'],
+      ['3 Read again', 'done'],
+    ]);
+  });
+});

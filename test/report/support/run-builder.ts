@@ -1,0 +1,199 @@
+import type { RunFact, RunOutcome } from '../../../src/contracts/run-facts';
+import { ERROR_CODES } from '../../../src/errors';
+import type { SignalName } from '../../../src/contracts/signals';
+import { SIGNALS } from '../../../src/contracts/signals';
+import type { ActivityRecord, RunClose, RunEnding, RunRecord, ShownFailure } from '../../../src/report/run-record';
+import { fieldsOf, listOf, shownError } from '../../../src/report/run-record';
+
+/** All times of these tests are milliseconds after this one. */
+export const START = Date.parse('2026-11-21T01:00:00.000Z');
+
+export const IDENTITY = { namespace: 'default', workflowId: 'deployment:payments', runId: '0c1d-run' } as const;
+
+/** A fact as a test writes it: which step ended is found by its name. */
+export type WrittenFact =
+  | RunFact
+  | { readonly kind: 'step-ended'; readonly at: number; readonly step: string; readonly outcome: 'done' | 'already' };
+
+/** One activity as a test describes it; without `endedAt` it still runs. */
+export interface ActivitySpecification {
+  readonly type: string;
+  readonly step?: { readonly name: string; readonly number: number; readonly attempt?: number };
+  readonly input?: object;
+  readonly facts?: readonly WrittenFact[];
+  readonly scheduledAt: number;
+  readonly startedAt?: number;
+  readonly endedAt?: number;
+  readonly tries?: number;
+  readonly lastFailure?: 'heartbeat' | 'application';
+  readonly result?: unknown;
+  readonly failure?: Omit<ShownFailure, 'outcomeKnown'> & { readonly outcomeKnown?: boolean };
+  readonly timedOut?: true;
+  readonly cancelled?: true;
+}
+
+type Change = (record: Changing) => void;
+type Changing = { -readonly [K in keyof RunRecord]: RunRecord[K] };
+
+const knownOf = (code: string) => code in ERROR_CODES && ERROR_CODES[code as keyof typeof ERROR_CODES].outcomeKnown;
+const isSignal = (name: string): name is SignalName => Object.values(SIGNALS).some((each) => each === name);
+
+/** Builds what a run knows of itself from what happened when. */
+export class RunBuilder {
+  #runbook = 'unknown';
+  #input: object = {};
+  readonly #activities: ActivitySpecification[] = [];
+  readonly #changes: { readonly at: number; readonly change: Change }[] = [];
+  readonly #facts: WrittenFact[] = [];
+  readonly #signals: { readonly name: string; readonly at: number }[] = [];
+
+  started(runbook: string, input: object): this {
+    this.#runbook = runbook;
+    this.#input = input;
+    return this;
+  }
+
+  activity(specification: ActivitySpecification): this {
+    this.#activities.push(specification);
+    return this;
+  }
+
+  fact(fact: WrittenFact): this {
+    this.#facts.push(fact);
+    return this;
+  }
+
+  signal(name: string, at: number): this {
+    this.#signals.push({ name, at });
+    return this;
+  }
+
+  memo(at: number, memo: { readonly phase: string; readonly waitingFor?: string | null }): this {
+    return this.#change(at, (record) => {
+      record.phase = memo.phase;
+      if (memo.waitingFor === null) delete record.waitingFor;
+      else if (memo.waitingFor !== undefined) record.waitingFor = memo.waitingFor;
+    });
+  }
+
+  /** The run itself says how it ended. */
+  ended(at: number, outcome: RunOutcome, rest: Partial<Pick<RunEnding, 'leftToDo' | 'result'>> = {}): this {
+    return this.#change(at, (record) => {
+      record.ending = { outcome, leftToDo: [], ...rest, at: START + at };
+    });
+  }
+
+  failed(at: number, code: string, message: string): this {
+    return this.#close(at, { how: 'failed', at: START + at, failure: { code, message, outcomeKnown: true } });
+  }
+
+  terminated(at: number, reason: string, principal?: string): this {
+    const by = principal === undefined ? {} : { by: { name: principal, how: 'principal' } as const };
+    return this.#close(at, { how: 'terminated', at: START + at, reason, ...by });
+  }
+
+  /** What the run knew at `at`, terminated right after. */
+  terminatedAt(at: number, reason = 'x', principal?: string): RunRecord {
+    const by = principal === undefined ? {} : { by: { name: principal, how: 'principal' } as const };
+    const close: RunClose = { how: 'terminated', at: START + at + 1, reason, ...by };
+    return { ...this.build(at), asOf: START + at + 1, close };
+  }
+
+  /** What the run knows; with `until`, what it knew then: what closed later still runs. */
+  build(until = Infinity): RunRecord {
+    const within = (at: number | undefined): at is number => at !== undefined && at <= until;
+    const specifications = this.#activities.filter(({ scheduledAt }) => within(scheduledAt));
+    const activities = specifications
+      .toSorted((one, other) => one.scheduledAt - other.scheduledAt)
+      .map((each) => this.#record(each, within(each.endedAt)));
+    const facts = [
+      ...[...this.#activities.flatMap((each) => each.facts ?? []), ...this.#facts].map((fact) => this.#resolved(fact)),
+      ...activities.flatMap(({ result, closedAt = 0 }) =>
+        listOf(result['findings']).map(
+          (finding) => ({ ...fieldsOf(finding), kind: 'finding', at: closedAt }) as RunFact,
+        ),
+      ),
+    ].filter(({ at }) => within(at - START));
+    const { requestedBy } = fieldsOf(this.#input);
+    const record: Changing = {
+      ...IDENTITY,
+      runbook: this.#runbook,
+      deployment: 'payments',
+      input: { ...this.#input },
+      ...(typeof requestedBy === 'string' && { requestedBy: { name: requestedBy, how: 'claimed' } }),
+      startedAt: START,
+      asOf: START + Math.max(0, ...this.times().filter(within)),
+      events: this.times().filter(within).length,
+      activities,
+      signals: this.#numbered().filter(({ at }) => within(at - START)),
+      facts: facts.toSorted((one, other) => one.at - other.at),
+      phase: 'checking',
+    };
+    for (const { at, change } of this.#changes) if (within(at)) change(record);
+    return record;
+  }
+
+  /** The times at which something happened, in order. */
+  times(): readonly number[] {
+    const all = [
+      ...this.#activities.flatMap(({ scheduledAt, endedAt }) => [scheduledAt, endedAt ?? scheduledAt]),
+      ...[...this.#changes, ...this.#signals].map(({ at }) => at),
+    ];
+    return [...new Set(all)].toSorted((one, other) => one - other);
+  }
+
+  #change(at: number, change: Change): this {
+    this.#changes.push({ at, change });
+    return this;
+  }
+
+  #close(at: number, close: RunClose): this {
+    return this.#change(at, (record) => {
+      record.close = close;
+    });
+  }
+
+  #numbered(): RunRecord['signals'] {
+    const counts = new Map<string, number>();
+    return this.#signals.map(({ name, at }) => {
+      const signal = isSignal(name) ? name : 'unknown';
+      const arrival = (counts.get(signal) ?? 0) + 1;
+      counts.set(signal, arrival);
+      return { signal, arrival, at: START + at };
+    });
+  }
+
+  #record(specification: ActivitySpecification, closed: boolean): ActivityRecord {
+    const { type, step, input = {}, scheduledAt, startedAt, endedAt = 0, tries = 1, lastFailure } = specification;
+    const open: ActivityRecord = {
+      ...{ type, input: { ...input }, scheduledAt: START + scheduledAt, state: 'running', tries: 1 },
+      ...(step && { step: { attempt: 1, ...step } }),
+      ...{ workerLost: false, result: {} },
+    };
+    if (!closed) return open;
+    const { result, failure, timedOut, cancelled } = specification;
+    const failed = timedOut ? { code: 'HEARTBEAT_TIMEOUT', message: 'lost', outcomeKnown: false } : failure;
+    return {
+      ...open,
+      ...{ startedAt: START + (startedAt ?? scheduledAt + 5), closedAt: START + endedAt, tries },
+      workerLost: lastFailure === 'heartbeat',
+      state: failed ? 'failed' : cancelled ? 'cancelled' : 'completed',
+      result: fieldsOf(failed || cancelled ? {} : result),
+      ...(failed && {
+        failure: {
+          outcomeKnown: failed.outcomeKnown ?? knownOf(failed.code),
+          ...shownError(failed.code, failed.message),
+        },
+      }),
+    };
+  }
+
+  #resolved(fact: WrittenFact): RunFact {
+    if (fact.kind !== 'step-ended' || 'number' in fact) return fact;
+    const last = this.#activities.findLast(
+      ({ step, scheduledAt }) => step?.name === fact.step && START + scheduledAt <= fact.at,
+    );
+    const { number = 0, attempt = 1 } = last?.step ?? {};
+    return { ...fact, number, attempt, startedAt: fact.at };
+  }
+}
