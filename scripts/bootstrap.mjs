@@ -58,6 +58,7 @@ const TASKS = {
           'node_modules/.cache/eslint/',
         ]),
     );
+    process.env.RUNBOOKS_TEST_BUNDLE = 'dist/workflow-bundle.js';
     // Who names test files gets those.
     const named = taskArguments.some((each) => each.startsWith('test'));
     const shorter = named ? [] : LONG_TESTS.map((pattern) => `--testPathIgnorePatterns=${pattern}`);

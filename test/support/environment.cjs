@@ -3,6 +3,33 @@ const { TestEnvironment } = require('jest-environment-node');
 // The Temporal SDK loads the payload converter by itself, from its source.
 require('../../scripts/register-typescript.cjs');
 
+let isShared = false;
+
+/**
+ * Half a second of processor time goes into each thread that runs workflows: loading the SDK and the bundle. All workers
+ * of a process that run the same bundle share one, which ends with the process.
+ */
+function shareWorkflowThreads() {
+  const { ThreadedVMWorkflowCreator } = require('@temporalio/worker/lib/workflow/threaded-vm');
+  const create = ThreadedVMWorkflowCreator.create.bind(ThreadedVMWorkflowCreator);
+  const threads = [];
+  const isSame = (one, other) =>
+    one.workflowBundle.code === other.workflowBundle.code &&
+    one.isolateExecutionTimeoutMs === other.isolateExecutionTimeoutMs &&
+    [...one.registeredActivityNames].join() === [...other.registeredActivityNames].join();
+  const isAlive = ({ workerThreadClients }) => workerThreadClients.every((each) => !each.workerExited);
+  ThreadedVMWorkflowCreator.create = async (options) => {
+    let thread = threads.find((each) => isSame(each.options, options) && isAlive(each.creator));
+    if (!thread) {
+      thread = { options, creator: await create(options) };
+      for (const { workerThread } of thread.creator.workerThreadClients) workerThread.unref();
+      threads.push(thread);
+    }
+    const { creator } = thread;
+    return { createWorkflow: (workflow) => creator.createWorkflow(workflow), destroy: () => Promise.resolve() };
+  };
+}
+
 /**
  * Jest gives each test file a realm of its own and loads every package anew into it. Packages that are large, or whose
  * code must run for a while before it is fast, are loaded once for each process of Jest instead (resolver.cjs): the files
@@ -11,7 +38,7 @@ require('../../scripts/register-typescript.cjs');
 class SharedPackagesEnvironment extends TestEnvironment {
   async setup() {
     await super.setup();
-    this.global.requireShared = require;
+    this.global.requireShared = requireShared;
     for (const error of [Error, this.global.Error]) countErrorsOfAllRealms(error);
   }
 
@@ -19,6 +46,15 @@ class SharedPackagesEnvironment extends TestEnvironment {
   async handleTestEvent({ name, error }) {
     if (name === 'test_fn_failure' || name === 'hook_failure') await this.global.explainFailure?.(error);
   }
+}
+
+/** Those that have no use for the SDK's worker do not load it. */
+function requireShared(name) {
+  if (name === '@temporalio/worker' && !isShared) {
+    isShared = true;
+    shareWorkflowThreads();
+  }
+  return require(name);
 }
 
 /** An error of another realm is an error too, as it is where there is one realm. */

@@ -8,8 +8,13 @@ import { writeWorkflowBundle } from '../../scripts/workflow-bundle';
 const ROOT = join(__dirname, '..', '..');
 const CACHE = join(ROOT, 'node_modules', '.cache', 'workflow-bundles');
 
-/** The workflows, bundled once for each state of their sources and shared by all test files. */
+/**
+ * The workflows: as `npm test` has just built them, else bundled once for each state of their sources and shared by all
+ * test files.
+ */
 export async function workflowBundle(): Promise<WorkflowBundleOption> {
+  const built = process.env['RUNBOOKS_TEST_BUNDLE'];
+  if (built !== undefined) return { codePath: join(ROOT, built) };
   const codePath = join(CACHE, `${sourcesDigest()}.js`);
   if (!existsSync(codePath)) {
     await writeWorkflowBundle(codePath, new DefaultLogger('ERROR'));
