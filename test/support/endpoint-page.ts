@@ -53,8 +53,9 @@ export function endpointPage(callers: ReadonlyMap<string, readonly string[]>): s
 The 34 endpoints of the replication administration interface: the method of the client that calls each, and the runbooks
 whose activities really called it in the tests.
 
-Rows and methods come from the client's table. The runbooks are recorded: a test of a runbook fails when it makes a call
-that stands not here. \`rm docs/endpoints.md && UPDATE_DOCS=1 npx jest -w 1 test/workflows\` records them anew.
+Rows and methods come from the client's table. The runbooks are recorded: a test fails when a runbook makes a call that is
+not listed here. \`rm docs/endpoints.md && UPDATE_DOCS=1 npx jest -w 1 test/workflows\` records them again. A run that a
+failover took over counts as what it was started as: so \`drReindex\` stands at the promotion.
 
 | endpoint | client method | runbooks |
 |---|---|---|
