@@ -7,29 +7,28 @@ import { createProvidedTokenActivities } from './ceremony/provided-tokens';
 import { createRehearsalActivities } from './ceremony/rehearsal';
 import { Clusters } from './clusters';
 import type { ActivityDependencies } from './dependencies';
-import { createDecommissionActivities, awaitSecondaryGone, awaitReplicationDisabled } from './ending/decommission';
+import { awaitSecondaryGone, awaitReplicationDisabled } from './ending/decommission';
 import { revokeSecondary, forgetPrimary, disablePrimary, disableSecondary } from './ending/replication-end';
 import { writeMarker, awaitCatchUp, compareAfterDemotion } from './evidence/data-evidence';
 import { awaitServiceReady } from './evidence/service-readiness';
 import { sampleWal } from './evidence/wal-samples';
-import { createFilterActivities, deletePathsFilter, readPathsFilters } from './filters/filters';
+import { deletePathsFilter, readPathsFilters } from './filters/filters';
 import { runHook, awaitDump, probeService } from './hooks/hooks';
 import { readRunbookInput } from './inputs';
 import { createRejoinActivities } from './joining/dr-rejoin';
 import { createOnboardingActivities } from './joining/onboarding';
-import { createOnboardingAssessmentActivities } from './joining/onboarding-assessment';
 import { createOnboardingWatchingActivities } from './joining/onboarding-watching';
 import { createPerformanceSecondaryActivities } from './joining/performance-secondary';
 import { createSecondaryJoiningActivities } from './joining/secondary-joining';
-import { createTreeActivities, probeMerkleTree, startDrReindex, followDrReindex } from './merkle/trees';
+import { createSecondaryRepointingActivities } from './joining/secondary-repointing';
+import { probeMerkleTree, startDrReindex, followDrReindex } from './merkle/trees';
 import { notify } from './notifications/notifications';
-import { createAssessmentActivities } from './plans/assessment';
-import { createFailoverActivities } from './plans/dr-failover';
+import * as plans from './plans';
 import { createReadinessActivities } from './readiness/readiness';
 import { writeReportFiles, requestTakeOver, describeRun } from './reports/run-report';
-import { createPerformancePromotionActivities } from './roles/performance-promotion';
+import { createFailoverActivities } from './roles/dr-failover';
 import { createRoleActivities } from './roles/role-changes';
-import { createBatchTokenActivities, prepareBatchTokenRole, rotateBatchToken } from './tokens/batch-tokens';
+import { prepareBatchTokenRole, rotateBatchToken } from './tokens/batch-tokens';
 import { createOperationTokenDisposalActivities } from './tokens/operation-token-disposal';
 import { createTokenActivities } from './tokens/tokens';
 
@@ -40,6 +39,7 @@ export { sweepLedger, tellRecordAlarm } from './ceremony/alarms';
 
 /** Activities as plain functions. The others are made by their factories, until they are plain too. */
 const activities = {
+  ...plans,
   prepareBatchTokenRole,
   rotateBatchToken,
   cancelForeignAttempt,
@@ -82,8 +82,6 @@ export function createActivities(dependencies: ActivityDependencies) {
   const clusters = new Clusters(dependencies);
   return {
     ...activities,
-    ...createAssessmentActivities(dependencies, clusters),
-    ...createBatchTokenActivities(dependencies, clusters),
     ...createCeremonyActivities(dependencies, clusters),
     ...createRoleActivities(dependencies, clusters),
     ...createSecondaryJoiningActivities(dependencies, clusters),
@@ -93,12 +91,8 @@ export function createActivities(dependencies: ActivityDependencies) {
     ...createFailoverActivities(dependencies, clusters),
     ...createRejoinActivities(dependencies, clusters),
     ...createOnboardingActivities(dependencies, clusters),
-    ...createOnboardingAssessmentActivities(dependencies, clusters),
     ...createOnboardingWatchingActivities(clusters),
-    ...createPerformancePromotionActivities(dependencies, clusters),
-    ...createFilterActivities(dependencies, clusters),
-    ...createDecommissionActivities(dependencies, clusters),
-    ...createTreeActivities(dependencies, clusters),
+    ...createSecondaryRepointingActivities(dependencies, clusters),
     ...createTokenActivities(dependencies, clusters),
     ...createReadinessActivities(dependencies, clusters),
     ...createRehearsalActivities(dependencies, clusters),

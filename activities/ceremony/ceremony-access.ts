@@ -1,5 +1,5 @@
 import type { GeneratedTokenKind, GenerationEndpoints } from '../../src/vault';
-import type { Precondition } from '../../src/contracts/plan';
+import type { Check } from '../../src/contracts/plan';
 import { RunbookError, isRunbookError } from '../../src/errors';
 import { readCredential } from '../../src/inventory';
 import type { Secret } from '../../src/secret';
@@ -192,7 +192,7 @@ export function ceremonyCallsAllowed(
   kind: CeremonyKind,
   version: string | undefined,
   way: Pick<CeremonyWay, 'access' | 'from'>,
-): Precondition {
+): Check {
   const good = way.access === 'not-needed' || way.access === 'accepted';
   const remedy =
     kind === 'operation-token'

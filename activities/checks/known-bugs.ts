@@ -1,4 +1,8 @@
-import { compareVersions } from './versions';
+import type { ClusterObservation } from '../../src/contracts/observations';
+import type { Check } from '../../src/contracts/plan';
+import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
+import { asWarning, check } from './check';
+import { compareVersions, versionsOf } from './versions';
 
 /** What an operator is about to do when a defect matters. */
 export type Concern =
@@ -111,4 +115,28 @@ export function knownBugs(version: string): readonly KnownBug[] {
     concerns,
     ...(kind && { kind }),
   }));
+}
+
+/** Defects of the service that what is planned would run into; acknowledged, they are shown only. */
+export function noKnownDefect(
+  observation: ClusterObservation,
+  kind: ReplicationKind,
+  concern: Concern,
+  acknowledged: boolean,
+): Check {
+  const { cluster } = observation;
+  const versions = versionsOf(observation);
+  const found = versions
+    .flatMap((version) => knownBugs(version))
+    .filter(({ concerns, kind: only }) => concerns.includes(concern) && (only === undefined || only === kind));
+  const fixed = [...new Set(found.flatMap(({ fixedIn }) => fixedIn))].join(', ');
+  const judged = check(
+    `no known defect in ${concern}`,
+    cluster,
+    found.length === 0,
+    `${versions.join(', ') || 'version not told'}: ${found.map(({ id, text }) => `${id}: ${text}`).join(' ') || 'none known'}`,
+    `a version without it${fixed === '' ? '' : ` (fixed in ${fixed})`}`,
+    `Upgrade ${cluster}, or start again with {"acknowledgeKnownBugs": true}.`,
+  );
+  return acknowledged ? asWarning(judged, 'It was acknowledged.') : judged;
 }

@@ -1,3 +1,7 @@
+import type { ClusterObservation } from '../../src/contracts/observations';
+import type { Check } from '../../src/contracts/plan';
+import { check } from './check';
+
 /** Orders versions such as `1.21.4+ent`: negative where `a` is older. Build metadata does not count. */
 export function compareVersions(a: string, b: string): number {
   const parts = (version: string) =>
@@ -13,4 +17,40 @@ export function compareVersions(a: string, b: string): number {
 /** The major version of the service, such as 2 for `2.0.3+ent`; 0 where it is not known. */
 export function majorVersion(version: string | undefined): number {
   return Number(/^v?(\d+)\./.exec(version ?? '')?.[1] ?? 0);
+}
+
+/** The versions that the nodes of a cluster tell. */
+export function versionsOf({ nodes }: ClusterObservation): readonly string[] {
+  return [...new Set(nodes.flatMap(({ version }) => version ?? []))];
+}
+
+export function versionsText(...clusters: readonly ClusterObservation[]): string {
+  return clusters.map((each) => `${each.cluster} ${versionsOf(each).join(', ') || 'not told'}`).join('; ');
+}
+
+/** No node of a secondary is older than any of the primary that it follows (facts 8.8). */
+export function noneOlder(primary: ClusterObservation, secondary: ClusterObservation): Check {
+  const [above, below] = [versionsOf(primary), versionsOf(secondary)];
+  const inOrder = below.every((version) => above.every((other) => compareVersions(version, other) >= 0));
+  return check(
+    'versions in order',
+    secondary.cluster,
+    above.length > 0 && below.length > 0 && inOrder,
+    versionsText(primary, secondary),
+    `no node of ${secondary.cluster} older than any of ${primary.cluster}`,
+    `Upgrade ${secondary.cluster} first: replicating from newer to older is not safe.`,
+  );
+}
+
+/** As {@link noneOlder}, and neither cluster is in the middle of an upgrade. */
+export function versionsInOrder(primary: ClusterObservation, secondary: ClusterObservation): Check {
+  if ([primary, secondary].every((each) => versionsOf(each).length === 1)) return noneOlder(primary, secondary);
+  return check(
+    'versions in order',
+    secondary.cluster,
+    false,
+    versionsText(primary, secondary),
+    'one version on all nodes of each cluster',
+    'Finish the upgrade first.',
+  );
 }

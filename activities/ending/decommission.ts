@@ -1,30 +1,12 @@
-import type { OnCluster, OnDeployment, DecommissionActivities } from '../../src/contracts/activities';
+import type { OnCluster, OnDeployment } from '../../src/contracts/activities';
 import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
 import { isRunbookError } from '../../src/errors';
-import type { Clusters } from '../clusters';
-import type { ActivityDependencies } from '../dependencies';
-import { currentExecution, execute } from '../execution';
+import { currentExecution } from '../execution';
 import { kindName, readKind } from '../joining/onboarding-read';
 import { describeReplication } from '../observe';
-import { assessDecommission } from '../plans/decommission-assessment';
-import { assessTeardown } from '../plans/teardown-assessment';
 import { awaitState } from '../read-act-confirm';
+
 /* Secondaries are revoked, and replication ends (interface 4.1, 4.2; facts 2.4, 2.6, 2.10, 8.7). */
-
-export function createDecommissionActivities(
-  dependencies: ActivityDependencies,
-  clusters: Clusters,
-): Pick<DecommissionActivities, 'assessSecondaryDecommission' | 'assessReplicationTeardown'> {
-  return {
-    assessSecondaryDecommission: execute(({ input, ownFingerprint }, { signal }) =>
-      assessDecommission(dependencies, clusters, input, ownFingerprint, signal),
-    ),
-
-    assessReplicationTeardown: execute(({ input, ownFingerprint }, { signal }) =>
-      assessTeardown(dependencies, clusters, input, ownFingerprint, signal),
-    ),
-  };
-}
 
 /** Waits until the primary sees no peer with this id and, where it is given, the secondary sees no primary. */
 export async function awaitSecondaryGone(

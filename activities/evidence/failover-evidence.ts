@@ -1,12 +1,12 @@
 import type { ClusterObservation } from '../../src/contracts/observations';
-import type { Precondition, RunbookPlan } from '../../src/contracts/plan';
+import type { Check, RunbookPlan } from '../../src/contracts/plan';
 import type { DrFailoverInput } from '../../src/contracts/runbook-inputs';
 import { RunbookError } from '../../src/errors';
 import type { Clusters } from '../clusters';
-import type { FailoverSides } from '../checks/failover-sides';
-import { findFailoverSides } from '../checks/failover-sides';
-import type { Observer } from '../checks/failover-signs';
-import { judgeSigns, observerOf } from '../checks/failover-signs';
+import type { FailoverSides } from '../plans/failover-sides';
+import { findFailoverSides } from '../plans/failover-sides';
+import type { Observer } from '../checks/signs';
+import { judgeSigns, observerOf } from '../checks/signs';
 import { observeDeployment } from '../approvals/planning';
 
 /** For looking only: it names the clusters, and the rest of it decides nothing. */
@@ -33,7 +33,7 @@ export async function readSigns(
     alsoGone = [],
   }: { readonly from: string; readonly to: string; readonly alsoGone?: readonly string[] | undefined },
   signal: AbortSignal,
-): Promise<readonly Precondition[]> {
+): Promise<readonly Check[]> {
   const deployment = clusters.deployment(name);
   const looking: DrFailoverInput = { ...LOOKING, deployment: name, from, to, alsoGone: [...alsoGone] };
   const found = findFailoverSides(deployment, looking, await observeDeployment(clusters, name, signal));
@@ -73,12 +73,12 @@ function follows({ dr }: ClusterObservation): boolean {
   return dr?.mode === 'secondary' && (dr.primaryClusterAddress ?? '') !== '';
 }
 
-export function signsText(signs: readonly Precondition[]): string {
+export function signsText(signs: readonly Check[]): string {
   return signs.map(({ name, observed, verdict }) => `${name}: ${verdict} (${observed})`).join('; ');
 }
 
 /** What contradicts a failover: nobody is asked to approve it, and nothing is promoted. */
-export function spokeAgainst(signs: readonly Precondition[]): RunbookError {
+export function spokeAgainst(signs: readonly Check[]): RunbookError {
   const [first] = signs;
   return new RunbookError('PRECONDITION_FAILED', `It is not proven that the primary is gone. ${signsText(signs)}`, {
     retryable: false,

@@ -1,9 +1,9 @@
 import type { ExpectedFilter, KnownFilter, PathsFilterFacts } from '../../src/contracts/activities';
-import type { Precondition } from '../../src/contracts/plan';
+import type { Check } from '../../src/contracts/plan';
 import { RunbookError, isRunbookError } from '../../src/errors';
 import type { WantedFilter } from '../../src/inventory';
 import type { DynamicFilter } from '../../src/vault';
-import { check } from '../checks/switchover-rule';
+import { check } from '../checks/check';
 import type { ClusterAccess } from '../clusters';
 import { readClusterId } from '../tokens/operation-token';
 import { canonicalPaths } from './filter-difference';
@@ -12,7 +12,7 @@ import { describeFilter, readFiltersOf, readPerformance } from './paths-filters'
 /** The filter that a secondary must keep, and what stands against knowing it. */
 interface FilterFinding {
   readonly known: KnownFilter;
-  readonly precondition: Precondition;
+  readonly judged: Check;
 }
 
 /**
@@ -67,7 +67,7 @@ export async function findFilter(
     const differs = kept[0] !== undefined && wanted !== undefined && describeFilter(kept[0]) !== describeFilter(wanted);
     return {
       known: { id: clusterId, ...(filter && { filter: canonical(filter) }) },
-      precondition: check(
+      judged: check(
         'paths filter known',
         cluster,
         !differs,
@@ -118,7 +118,7 @@ export function keptAway({ mode, paths }: PathsFilterFacts): string {
 }
 
 function refused(id: string, cluster: string, observed: string, needed: string, next: string): FilterFinding {
-  return { known: { id }, precondition: check('paths filter known', cluster, false, observed, needed, next) };
+  return { known: { id }, judged: check('paths filter known', cluster, false, observed, needed, next) };
 }
 
 function canonical({ mode, paths }: PathsFilterFacts): PathsFilterFacts {

@@ -1,6 +1,5 @@
-import type { RejoinActivities, RejoinRoute } from '../../src/contracts/activities';
+import type { RejoinActivities } from '../../src/contracts/activities';
 import { RunbookError } from '../../src/errors';
-import { drSetOf, findCluster } from '../../src/inventory';
 import type { ActivityDependencies } from '../dependencies';
 import { verifyOperation } from '../approvals/authority';
 import type { ClusterAccess, Clusters } from '../clusters';
@@ -8,11 +7,9 @@ import type { Execution } from '../execution';
 import { execute, executeChange } from '../execution';
 import { readBothKinds } from './onboarding-read';
 import { awaitClusterId } from '../tokens/operation-token';
-import { gateFacts, observeDeployment, siteFacts } from '../approvals/planning';
 import { demandNoNodePrimary, demandServing, opinionsText } from '../roles/other-side';
 import type { RoleOpinions } from '../roles/prove-not-primary';
-import { rejoinPlan, rejoinTokens } from '../plans/rejoin-plan';
-import { connectedTo, judgeRejoin, servingPrimary } from '../checks/rejoin-rules';
+import { connectedTo } from '../plans/dr-rejoin';
 import { callHook } from '../hooks/run-hook';
 import { splitFindings, splitLoss } from '../evidence/split-loss';
 import { readWalSamples, unattestedSamples } from '../evidence/wal-sample-series';
@@ -27,52 +24,6 @@ export function createRejoinActivities(dependencies: ActivityDependencies, clust
   const { inventory } = dependencies;
 
   return {
-    assessDrRejoin: execute(async ({ input, ownFingerprint }, { signal }) => {
-      const deployment = clusters.deployment(input.deployment);
-      const entry = findCluster(deployment, input.cluster);
-      const observations = await observeDeployment(clusters, input.deployment, signal);
-      const base = {
-        observations,
-        site: await siteFacts(dependencies, input.deployment),
-        gates: {
-          plan: gateFacts(inventory, deployment, 'plan'),
-          unfence: gateFacts(inventory, deployment, 'unfence'),
-        },
-      };
-      const { members } = drSetOf(deployment, input.cluster);
-      const inSet = observations.filter((each) => members.includes(each.cluster));
-      const former = inSet.find((each) => each.cluster === input.cluster);
-      const primary = servingPrimary(input.cluster, input.primary, inSet);
-      if (!former || 'verdict' in primary) return { ...base, preconditions: 'verdict' in primary ? [primary] : [] };
-
-      const judged = judgeRejoin({ deployment, former, primary });
-      const mode = former.dr?.mode;
-      if (mode !== 'primary' && mode !== 'secondary') return { ...base, preconditions: judged };
-      const source = clusters.of(input.deployment, primary.cluster);
-      const { tokenSource, preconditions, warnings } = await rejoinTokens({
-        deployment,
-        former: { access: clusters.access(entry), observation: former },
-        primary: source,
-        wanted: input.tokenSource,
-        ownFingerprint,
-        signal,
-      });
-      const route: RejoinRoute = {
-        cluster: input.cluster,
-        primary: primary.cluster,
-        others: members.filter((name) => name !== input.cluster && name !== primary.cluster),
-        former: mode,
-        tokenSource,
-        hooks: { dump: deployment.hooks.dump !== undefined, unfence: deployment.hooks.unfence !== undefined },
-      };
-      return {
-        ...base,
-        preconditions: [...judged, ...preconditions],
-        route,
-        plan: rejoinPlan(input, route, former, primary, warnings),
-      };
-    }),
-
     describeSplit: execute(async ({ deployment, primary, secondary }, { signal }) => {
       const access = clusters.of(deployment, secondary);
       const [seen, known] = await Promise.all([

@@ -1,6 +1,4 @@
 import type { ChangeResult, EnablePrimary } from '../../src/contracts/activities';
-import type { ClusterObservation } from '../../src/contracts/observations';
-import type { Precondition } from '../../src/contracts/plan';
 import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
 import { RunbookError } from '../../src/errors';
 import type { ClusterEntry, Deployment } from '../../src/inventory';
@@ -13,118 +11,14 @@ import type { BothKinds } from './onboarding-read';
 import { kindName, readBothKinds, rolesText } from './onboarding-read';
 import { readClusterId } from '../tokens/operation-token';
 import { beforeSending, readActConfirm, withCredential } from '../read-act-confirm';
-import { credentialFacts } from '../checks/switchover-facts';
-import { check } from '../checks/switchover-rule';
 
 /** The clusters among which at most one may be primary: the DR set of a cluster, or the whole deployment. */
-function othersOfSet(deployment: Deployment, kind: ReplicationKind, cluster: string): readonly string[] {
+export function othersOfSet(deployment: Deployment, kind: ReplicationKind, cluster: string): readonly string[] {
   const members =
     kind === 'dr'
       ? (deployment.drSets.get(deployment.clusters.get(cluster)?.drSet ?? '') ?? [])
       : [...deployment.clusters.keys()];
   return members.filter((name) => name !== cluster);
-}
-
-/** What must hold for a cluster that is, or becomes, primary of a kind of replication. */
-export function primaryRules(
-  deployment: Deployment,
-  kind: ReplicationKind,
-  primary: ClusterObservation,
-  observations: readonly ClusterObservation[],
-): Precondition[] {
-  const others = othersOfSet(deployment, kind, primary.cluster);
-  const inSet = observations.filter((each) => others.includes(each.cluster));
-  const primaries = inSet.filter((each) => each[kind]?.mode === 'primary').map((each) => each.cluster);
-  const mode = primary[kind]?.mode;
-  return [
-    check(
-      'one active node',
-      primary.cluster,
-      primary.reachable,
-      primary.activeNode ?? primary.error ?? 'none',
-      'the nodes agree on one active node',
-      `Look at the nodes of ${primary.cluster}.`,
-    ),
-    check(
-      'no DR secondary',
-      primary.cluster,
-      primary.dr !== undefined && primary.dr.mode !== 'secondary' && primary.dr.mode !== 'bootstrapping',
-      rolesText(primary),
-      'a cluster that is no DR secondary: that one has the roles of its primary and none of its own',
-      `Name the DR primary of ${primary.cluster} instead.`,
-    ),
-    check(
-      `${kindName(kind)} replication is disabled, or primary already`,
-      primary.cluster,
-      mode === 'disabled' || mode === 'primary',
-      describeReplication(primary[kind]),
-      'disabled or primary',
-      `${primary.cluster} follows another primary: that one is the primary of the set.`,
-    ),
-    check(
-      `no other ${kindName(kind)} primary`,
-      undefined,
-      primaries.length === 0,
-      primaries.length === 0 ? 'none' : `${primaries.join(', ')} ${primaries.length === 1 ? 'is' : 'are'} primary`,
-      'none beside it: two primaries of one set lose data',
-      `Find out which one clients write to. A set has one primary.`,
-    ),
-    ...inSet
-      .filter((each) => isSilent(each, kind))
-      .map((each) =>
-        check(
-          'other clusters can be read',
-          each.cluster,
-          false,
-          each.error ?? 'not readable',
-          `whether ${each.cluster} is ${kindName(kind)} primary`,
-          `Let ${each.cluster} be read again. One that is gone for good is taken out of the inventory.`,
-          // Where this is primary already nothing is done that could make two of them.
-          mode === 'primary' ? 'warn' : 'fail',
-        ),
-      ),
-  ];
-}
-
-/** Whether what a cluster is for a kind of replication is not known: it may be primary. A DR secondary is none. */
-function isSilent(seen: ClusterObservation, kind: ReplicationKind): boolean {
-  if (!seen.reachable) return true;
-  return (seen[kind]?.mode ?? 'unknown') === 'unknown' && seen.dr?.mode !== 'secondary';
-}
-
-/** Whether the worker's credential on a cluster may do what is needed there, by its own word. */
-export async function mayCall(
-  access: ClusterAccess,
-  needed: Readonly<Record<string, readonly string[]>>,
-  signal: AbortSignal,
-): Promise<Precondition[]> {
-  const paths = Object.keys(needed);
-  const { name } = access.entry;
-  const { usable, error, capabilities } = await credentialFacts(access, () => access.credential(), paths, signal);
-  if (!usable) {
-    return [
-      check(
-        'credential works',
-        name,
-        false,
-        error ?? 'not usable',
-        `a token that ${name} knows`,
-        `Put a valid token where the inventory's credential of ${name} is read from.`,
-      ),
-    ];
-  }
-  return paths.map((path) => {
-    const has = capabilities[path] ?? [];
-    const wanted = needed[path] ?? [];
-    return check(
-      `credential may call ${path}`,
-      name,
-      has.includes('root') || wanted.every((right) => right.split('|').some((each) => has.includes(each))),
-      has.join(', ') || 'none',
-      wanted.map((right) => right.replace('|', ' or ')).join(' and '),
-      `Give the policy of the workers' credential for ${name} these rights on ${path}.`,
-    );
-  });
 }
 
 /** What a plan may call it: on its own, or as a part of an onboarding. */

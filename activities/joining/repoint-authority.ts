@@ -6,7 +6,7 @@ import type { ActivityDependencies } from '../dependencies';
 import { verifyBeginning, verifyOneOf, verifyOperation } from '../approvals/authority';
 import type { ClusterAccess } from '../clusters';
 import type { Execution } from '../execution';
-import { identityOfMember } from '../plans/failover-plan';
+import { identityOfMember } from '../plans/failover-sides';
 import type { Joining } from './joining';
 import { ANSWER_BUDGET_MS } from './joining';
 import { readKind } from './onboarding-read';

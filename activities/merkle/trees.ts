@@ -1,20 +1,12 @@
-import type {
-  OnCluster,
-  Authority,
-  ReindexOptions,
-  ChangeResult,
-  TreeActivities,
-} from '../../src/contracts/activities';
+import type { OnCluster, Authority, ReindexOptions, ChangeResult } from '../../src/contracts/activities';
 import type { OperationTokenReference } from '../../src/contracts/ceremony';
 import { RunbookError, isRunbookError } from '../../src/errors';
 import { findCluster } from '../../src/inventory';
 import { verifyBeginning, verifyOperation } from '../approvals/authority';
-import { reindexDetail } from '../checks/tree-rules';
-import type { ClusterAccess, Clusters } from '../clusters';
-import type { ActivityDependencies } from '../dependencies';
-import { currentExecution, execute } from '../execution';
+import { reindexDetail } from '../plans/merkle-trees';
+import type { ClusterAccess } from '../clusters';
+import { currentExecution } from '../execution';
 import { readKind } from '../joining/onboarding-read';
-import { assessMerkleCheck, assessReindex } from '../plans/tree-assessment';
 import { CHANGE_TIMEOUT_MS, awaitState, beforeSending, readActConfirm } from '../read-act-confirm';
 import { awaitClusterId, openOperationToken } from '../tokens/operation-token';
 import { judgeMerkleReport, merkleNotAvailable } from './merkle-verdict';
@@ -40,22 +32,8 @@ const CHECK_TIMEOUT_MS = 3_600_000;
 /** From the call until the reindex shows in the status. */
 const START_BUDGET_MS = 30_000;
 const FOLLOW_POLL_MS = 1_000;
+
 /* Merkle checks and reindexing of a DR secondary (interface 4.1: `merkle-check`, `reindex`; facts 7). */
-
-export function createTreeActivities(
-  dependencies: ActivityDependencies,
-  clusters: Clusters,
-): Pick<TreeActivities, 'assessMerkleCheck' | 'assessDrReindex'> {
-  return {
-    assessMerkleCheck: execute(({ input, ownFingerprint }, { signal }) =>
-      assessMerkleCheck(dependencies, clusters, input, ownFingerprint, signal),
-    ),
-
-    assessDrReindex: execute(({ input, ownFingerprint }, { signal }) =>
-      assessReindex(dependencies, clusters, input, ownFingerprint, signal),
-    ),
-  };
-}
 
 /** Reads only, and may take long on a large store: waits for the answer. */
 export async function probeMerkleTree(

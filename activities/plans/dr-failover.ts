@@ -1,118 +1,187 @@
-import type { Assessment, FailoverActivities, FailoverLoss, FailoverRoute } from '../../src/contracts/activities';
+import type { Assessment, FailoverLoss, FailoverRoute } from '../../src/contracts/activities';
 import type { ClusterObservation } from '../../src/contracts/observations';
-import type { Precondition } from '../../src/contracts/plan';
+import type { Check, PlanDocument } from '../../src/contracts/plan';
+import type { DrFailoverInput } from '../../src/contracts/runbook-inputs';
 import type { Finding } from '../../src/contracts/run-facts';
-import { findCluster, findDeployment } from '../../src/inventory';
-import type { ActivityDependencies } from '../dependencies';
-import { fenceLostPrimary } from '../roles/dr-failover-fence';
-import type { Clusters } from '../clusters';
-import { execute, executeChange } from '../execution';
-import { readSigns, signsText, spokeAgainst, witnesses } from '../evidence/failover-evidence';
-import { failoverPlan } from './failover-plan';
-import { judgeSuccessor } from '../checks/failover-rules';
-import { findFailoverSides } from '../checks/failover-sides';
-import { WAITED_FOR, judgeSigns, lastHeardAt, observerOf, signsAgree } from '../checks/failover-signs';
-import { heartbeatAge } from '../observe';
-import { gateFacts, observeDeployment, siteFacts } from '../approvals/planning';
-import { awaitState } from '../read-act-confirm';
-import { PROMOTE, UPDATE_PRIMARY } from '../checks/switchover-facts';
-import { assessTokenSource } from '../tokens/token-source';
+import type { Deployment } from '../../src/inventory';
+import { findCluster } from '../../src/inventory';
+import { identityOf, planDocument } from '../approvals/planning';
+import { asWarning, check, notCheckable } from '../checks/check';
+import { everyNodeAnswers, everyNodeUnsealed, otherReadable } from '../checks/nodes';
+import { healthyTree } from '../checks/replication';
+import { hasRole } from '../checks/roles';
+import { WAITED_FOR, judgeSigns, lastHeardAt, observerOf } from '../checks/signs';
+import { PROMOTE, UPDATE_PRIMARY, assessTokenSource } from '../checks/tokens';
+import { compareVersions, noneOlder, versionsOf, versionsText } from '../checks/versions';
+import { witnesses } from '../evidence/failover-evidence';
 import type { LossBound } from '../evidence/wal-sample-series';
 import { lossBound, readWalSamples, unattestedSamples } from '../evidence/wal-sample-series';
+import { currentExecution } from '../execution';
+import { heartbeatAge } from '../observe';
+import type { FailoverSides } from './failover-sides';
+import { behindBy, findFailoverSides, identityOfLost, identityOfMember } from './failover-sides';
+import type { PlanInput } from './observed';
+import { observe } from './observed';
 
-/** Beside the silence that is waited for: how long the signs may take to agree, ms. */
-const SIGNS_BUDGET_MS = 30_000;
+/** States in which a secondary is not in step with its primary, and never will be once that is gone. */
+const NOT_IN_STEP: readonly string[] = ['merkle-diff', 'merkle-sync'];
 
-/** Unplanned change of the DR primary: the evidence, and the promotion of a secondary (interface 4.1: `dr/secondary/promote`). */
-export function createFailoverActivities(dependencies: ActivityDependencies, clusters: Clusters): FailoverActivities {
-  const { inventory } = dependencies;
-  return {
-    assessDrFailover: execute(async ({ input, ownFingerprint }, { signal }): Promise<Assessment<FailoverRoute>> => {
-      const deployment = findDeployment(inventory, input.deployment);
-      const observations = await observeDeployment(clusters, input.deployment, signal);
-      const base = {
-        observations,
-        site: await siteFacts(dependencies, input.deployment),
-        gates: {
-          promote: gateFacts(inventory, deployment, 'promote'),
-          force: gateFacts(inventory, deployment, 'force'),
-        },
-      };
-      const found = findFailoverSides(deployment, input, observations);
-      if ('refused' in found) return { ...base, preconditions: [found.refused] };
-      const { from, to } = found;
-      const [lost, heir] = [clusters.of(input.deployment, from.cluster), clusters.of(input.deployment, to.cluster)];
-      const heard = lastHeardAt([observerOf(to, 'dr'), ...witnesses(found).observers]);
-      const known = await readWalSamples(dependencies, input.deployment, signal, heard);
-      const bound = lossBound(known.samples, from.cluster, to.cluster, { at: to.at, received: to.dr?.lastRemoteWal });
-      const loss = lossOf(from, to, bound);
-      const [{ source, preconditions, warnings }, credentialReadable] = await Promise.all([
-        assessTokenSource({
-          deployment,
-          secondary: heir,
-          observation: to,
-          primary: undefined,
-          wanted: input.tokenSource,
-          paths: [PROMOTE, UPDATE_PRIMARY],
-          ownFingerprint,
-          signal,
-        }),
-        lost.credential().then(
-          () => true,
-          () => false,
-        ),
-      ]);
-      const signs = judgeSigns({ ...witnesses(found), primaryGoneMs: deployment.limits.primaryGoneMs });
-      const successor = judgeSuccessor({ ...found, input, deployment, loss, credentialReadable });
-      const hook = deployment.hooks.fence !== undefined && input.fencing !== 'attested';
-      const route: FailoverRoute = {
-        from: from.cluster,
-        to: to.cluster,
-        otherDrSecondaries: found.others.map(({ cluster }) => cluster),
-        silentDrSecondaries: found.silent.map(({ cluster }) => cluster),
-        performanceSecondaries: found.performanceSecondaries.map(({ cluster }) => cluster),
-        tokenSource: source,
-        fencing: hook ? 'hook' : 'attested',
-        hooks: {
-          traffic: deployment.hooks.traffic !== undefined,
-          probe: deployment.hooks.probe !== undefined,
-          release: deployment.hooks.release !== undefined,
-        },
-        ...(heard === undefined ? {} : { lastHeardAt: heard }),
-        loss,
-        findings: [...findingsFor(from.cluster, loss, [...signs, ...successor]), ...unattestedSamples(known)],
-      };
-      return {
-        ...base,
-        preconditions: [...signs, ...successor, ...preconditions],
-        route,
-        plan: failoverPlan(input, found, (name) => findCluster(deployment, name), { ...route, warnings }),
-      };
+/** Unplanned change of the DR primary: the signs that it is gone, its successor, and what may be lost. */
+export async function assessDrFailover({
+  input,
+  ownFingerprint,
+}: PlanInput<DrFailoverInput>): Promise<Assessment<FailoverRoute>> {
+  const context = currentExecution();
+  const { signal } = context;
+  const { deployment, observations, access, base: baseOf } = await observe(input.deployment);
+  const base = baseOf({ promote: true, force: true });
+  const found = findFailoverSides(deployment, input, observations);
+  if ('refused' in found) return { ...base, preconditions: [found.refused] };
+  const { from, to, others, silent, performanceSecondaries } = found;
+  const heard = lastHeardAt([observerOf(to, 'dr'), ...witnesses(found).observers]);
+  const known = await readWalSamples(context, input.deployment, signal, heard);
+  const bound = lossBound(known.samples, from.cluster, to.cluster, { at: to.at, received: to.dr?.lastRemoteWal });
+  const loss = lossOf(from, to, bound);
+  const [tokens, credentialReadable] = await Promise.all([
+    assessTokenSource({
+      deployment,
+      secondary: access(to.cluster),
+      observation: to,
+      primary: undefined,
+      wanted: input.tokenSource,
+      paths: [PROMOTE, UPDATE_PRIMARY],
+      ownFingerprint,
+      signal,
     }),
-
-    awaitPrimaryGone: execute(async ({ deployment, from, to, alsoGone }, execution) => {
-      const { primaryGoneMs } = clusters.deployment(deployment).limits;
-      const signs = await awaitState(execution, {
-        read: async () => {
-          const judged = await readSigns(clusters, deployment, { from, to, alsoGone }, execution.signal);
-          const [silence] = judged;
-          if (silence?.verdict === 'fail') throw spokeAgainst([silence]);
-          return judged;
-        },
-        until: signsAgree,
-        budgetMs: primaryGoneMs + SIGNS_BUDGET_MS,
-        describe: signsText,
-        needed: `every sign that ${from} is gone`,
-        cluster: from,
-        pollMs: 500,
-      });
-      return { observed: signsText(signs), at: Date.now() };
-    }),
-
-    fenceLostPrimary: executeChange((input, execution) =>
-      fenceLostPrimary({ dependencies, clusters, execution }, input),
+    access(from.cluster)
+      .credential()
+      .then(
+        () => true,
+        () => false,
+      ),
+  ]);
+  const judged = [
+    ...judgeSigns({ ...witnesses(found), primaryGoneMs: deployment.limits.primaryGoneMs }),
+    ...successorChecks(found),
+    ...fenceHook(input, deployment),
+    credentialFromBefore(from.cluster, credentialReadable),
+    lossKnown(to.cluster, loss),
+    ...silent.map((each) =>
+      otherReadable(each, `${each.cluster} is not re-pointed by this run; make sure that it is not a primary.`),
     ),
+  ];
+  const { hooks } = deployment;
+  const route: FailoverRoute = {
+    from: from.cluster,
+    to: to.cluster,
+    otherDrSecondaries: others.map(({ cluster }) => cluster),
+    silentDrSecondaries: silent.map(({ cluster }) => cluster),
+    performanceSecondaries: performanceSecondaries.map(({ cluster }) => cluster),
+    tokenSource: tokens.source,
+    fencing: hooks.fence !== undefined && input.fencing !== 'attested' ? 'hook' : 'attested',
+    hooks: {
+      traffic: hooks.traffic !== undefined,
+      probe: hooks.probe !== undefined,
+      release: hooks.release !== undefined,
+    },
+    ...(heard === undefined ? {} : { lastHeardAt: heard }),
+    loss,
+    findings: [...findingsFor(from.cluster, loss, judged), ...unattestedSamples(known)],
   };
+  return {
+    ...base,
+    preconditions: [...judged, ...tokens.checks],
+    route,
+    plan: failoverPlan(input, found, deployment, { ...route, warnings: tokens.warnings }),
+  };
+}
+
+/** Whether the successor can become primary, and what people must know of it. */
+function successorChecks({ from, to, others, ranking }: FailoverSides): Check[] {
+  const { cluster } = to;
+  return [
+    hasRole(
+      to,
+      'dr',
+      'secondary',
+      `${cluster} cannot be promoted as it is: look at its nodes, or name another one with {"to": ...}.`,
+    ),
+    check(
+      'was in step with the primary',
+      cluster,
+      !NOT_IN_STEP.includes(to.dr?.state ?? ''),
+      to.dr?.state ?? 'not told',
+      'stream-wals or idle',
+      `${cluster} was still comparing or copying data when its primary went: its promotion may be refused, and hold only a part.`,
+      'warn',
+    ),
+    everyNodeUnsealed(to),
+    asWarning(everyNodeAnswers(to), `Bring the missing nodes of ${cluster} back: it has to carry everything alone.`),
+    ...healthyTree(to, 'dr'),
+    versionsAfterLoss(from, to),
+    ...others
+      .filter((each) => noneOlder(to, each).verdict === 'fail')
+      .map((each) => asWarning({ ...noneOlder(to, each), name: 'other secondaries can follow' })),
+    ...furthestAhead(to, ranking),
+  ];
+}
+
+/** The primary that is gone may not tell its version: only a successor that is known to be older is refused. */
+function versionsAfterLoss(from: ClusterObservation, to: ClusterObservation): Check {
+  const [mine, more] = versionsOf(to);
+  const [before] = versionsOf(from);
+  const older = mine !== undefined && before !== undefined && compareVersions(mine, before) < 0;
+  return check(
+    'versions in order',
+    to.cluster,
+    mine !== undefined && more === undefined && !older,
+    versionsText(to, from),
+    `one version on all nodes of ${to.cluster}, not older than that of ${from.cluster}`,
+    `Data of a newer version is not safe on an older one: name another DR secondary, or finish the upgrade.`,
+    older ? 'fail' : 'warn',
+  );
+}
+
+/** Of several secondaries the one that has most of the primary's log is proposed; another one may be named. */
+function furthestAhead(to: ClusterObservation, ranking: readonly ClusterObservation[]): Check[] {
+  if (ranking.length < 2) return [];
+  const ahead = ranking.filter((each) => behindBy(to, each) > 0n);
+  const untold = (to.dr?.lastRemoteWal ?? '0') === '0' && ranking[0] !== to;
+  return [
+    check(
+      'furthest ahead',
+      to.cluster,
+      ahead.length === 0 && !untold,
+      ranking.map((each) => `${each.cluster} last remote WAL ${each.dr?.lastRemoteWal ?? 'not told'}`).join('; '),
+      'no other DR secondary of the set has more of the log',
+      `What ${(ahead[0] ?? ranking[0])?.cluster ?? 'another one'} has and ${to.cluster} has not is lost when it follows ${to.cluster}.`,
+      'warn',
+    ),
+  ];
+}
+
+function fenceHook({ fencing }: DrFailoverInput, { hooks }: Deployment): Check[] {
+  if (fencing !== 'hook') return [];
+  const next = 'Add the hook, or start with {"fencing": "attested"}.';
+  const observed = hooks.fence ? 'there is one' : 'none';
+  return [check('fence hook', undefined, hooks.fence !== undefined, observed, 'hooks.fence in the inventory', next)];
+}
+
+function credentialFromBefore(from: string, readable: boolean): Check {
+  return check(
+    'credential from before',
+    from,
+    readable,
+    readable ? 'can be read; whether it still counts is seen after the promotion' : 'cannot be read',
+    'a token that the old primary gave out',
+    `Put a token that ${from} gave out at its source: without one no write after the promotion proves that service is back.`,
+    'warn',
+  );
+}
+
+function lossKnown(to: string, { loss, why }: FailoverLoss): Check {
+  const needed = 'samples of the WAL from before the failure';
+  return loss === 'unknown' ? notCheckable('loss bound', to, why, needed) : check('loss bound', to, true, why, needed);
 }
 
 /** Where the old primary was demoted and still answers, its tree tells more than any sample. */
@@ -144,7 +213,7 @@ function lossText({ loss, boundWalEntries, why }: FailoverLoss): string {
 }
 
 /** Shown to the approvers beside the plan, which holds nothing that changes by itself. */
-function findingsFor(from: string, loss: FailoverLoss, judged: readonly Precondition[]): Finding[] {
+function findingsFor(from: string, loss: FailoverLoss, judged: readonly Check[]): Finding[] {
   const attested = judged.filter(({ verdict, name }) => verdict === 'not-checkable' && name !== 'loss bound');
   // A sign that only needs time is waited for in a step of its own, before the gate.
   const warned = judged.filter(({ verdict, next }) => verdict === 'warn' && next !== undefined && next !== WAITED_FOR);
@@ -163,4 +232,104 @@ function findingsFor(from: string, loss: FailoverLoss, judged: readonly Precondi
       ...(next === undefined ? {} : { next }),
     })),
   ];
+}
+
+/** A count rounded up to a power of ten, so that a plan that was read again is the same; 0 stays 0. */
+function roundedUp(entries: string): string {
+  const value = BigInt(entries);
+  if (value === 0n) return '0';
+  const power = 10n ** BigInt(value.toString().length - 1);
+  return (value === power ? value : power * 10n).toString();
+}
+
+/** People sign what is lost as far as samples tell: another sample makes another plan. */
+function lossWarning(from: string, to: string, { loss, boundWalEntries }: FailoverLoss): string {
+  if (loss === 'none') return `Nothing is lost: ${from} was demoted, and both have the same Merkle root.`;
+  const what = `What ${from} wrote and ${to} did not receive is lost.`;
+  if (boundWalEntries === undefined) return `${what} How much that is is not known.`;
+  return `${what} Of what the last sample of ${from} showed, that is at most ${roundedUp(boundWalEntries)} WAL entries (rounded up to a power of ten); what ${from} wrote later is not known.`;
+}
+
+/** What changes by itself, such as who of the others answers now, is not in it. */
+function failoverPlan(
+  input: DrFailoverInput,
+  { from, to, others, silent, performanceSecondaries }: FailoverSides,
+  deployment: Deployment,
+  route: Pick<FailoverRoute, 'tokenSource' | 'fencing' | 'hooks' | 'loss'> & { readonly warnings?: readonly string[] },
+): PlanDocument {
+  const pair = { on: identityOf(to), with: identityOfLost(findCluster(deployment, from.cluster), to.dr?.setId) };
+  const gone: ClusterObservation = {
+    cluster: from.cluster,
+    clusterId: pair.with.clusterId,
+    at: 0,
+    reachable: false,
+    nodes: [],
+  };
+  const members = [...others, ...silent].map(({ cluster }) => cluster).sort();
+  const followers = performanceSecondaries.map(({ cluster }) => cluster).sort();
+  const hook = route.fencing === 'hook';
+  const alsoGone = [...new Set(input.alsoGone ?? [])].sort();
+  const follow = members.map((cluster) => ({
+    operation: 'dr.secondary.repoint-after-promotion' as const,
+    on: identityOfMember(findCluster(deployment, cluster), to.dr?.setId),
+    with: pair.on,
+  }));
+  const followToo = performanceSecondaries
+    .toSorted((a, b) => a.cluster.localeCompare(b.cluster))
+    .map((each) => ({
+      operation: 'performance.secondary.repoint-after-promotion' as const,
+      on: identityOf(each),
+      with: pair.on,
+    }));
+  return planDocument({
+    runbook: 'drFailover',
+    input,
+    clusters: [to, gone],
+    operations: [
+      ...(hook ? [{ operation: 'hook.fence' as const, on: pair.with, with: pair.on }] : []),
+      { operation: 'dr.secondary.promote', ...pair },
+      ...(input.offerForce ? [{ operation: 'dr.secondary.promote-force' as const, ...pair }] : []),
+      ...follow,
+      ...followToo,
+    ],
+    warnings: [
+      ...(route.warnings ?? []),
+      `${hook ? `The fence hook cuts ${from.cluster} off. Whoever approves attests` : `Nothing here fences ${from.cluster}. Whoever approves attests that it is fenced:`} that its clients, its own egress and its cluster port are cut off, and that it serves nobody.`,
+      ...alsoGone.map(
+        (cluster) =>
+          `${cluster} says nothing and could be the primary too; nothing here fences it. Whoever approves attests that ${cluster} is fenced as well, and serves nobody.`,
+      ),
+      lossWarning(from.cluster, to.cluster, route.loss),
+      `${from.cluster} believes that it is primary when it comes back: keep it fenced until drRejoin has demoted it. It may revoke or rotate what was renewed meanwhile.`,
+      ...(followers.length > 0
+        ? [`${to.cluster} takes over the performance role too: ${followers.join(', ')} must follow it.`]
+        : []),
+      ...(input.offerForce
+        ? [
+            `Where ${to.cluster} refuses because it knows to lack writes, a forced promotion can be asked for at gate force; it needs approvals of its own.`,
+          ]
+        : []),
+    ],
+    steps: [
+      ...(route.tokenSource === 'ceremony'
+        ? [`Generate an operation token on ${to.cluster} from the holders' key shares`]
+        : []),
+      ...(hook ? [`Fence ${from.cluster}`] : []),
+      `Promote ${to.cluster}; where it refuses beyond its budget, park`,
+      `Wait until ${to.cluster} serves reads and writes${route.hooks.traffic ? ', lead the clients there' : ''} (OUTAGE ends)`,
+      ...members.map((cluster) => `Point ${cluster} at ${to.cluster}, where it answers`),
+      ...followers.map(
+        (cluster) =>
+          `See that performance secondary ${cluster} follows ${to.cluster}, else re-point it with its paths filter`,
+      ),
+      ...(route.tokenSource !== 'batch' ? ['Delete the operation tokens and destroy the ceremony keys'] : []),
+    ],
+    choices: {
+      fencing: route.fencing,
+      tokenSource: route.tokenSource,
+      offerForce: input.offerForce,
+      loss: route.loss.loss,
+      ...(alsoGone.length > 0 ? { alsoGone: alsoGone.join(', ') } : {}),
+    },
+  });
 }

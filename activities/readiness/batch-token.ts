@@ -1,7 +1,7 @@
-import type { Precondition } from '../../src/contracts/plan';
+import type { Check } from '../../src/contracts/plan';
 import type { ReadinessPoint } from '../../src/contracts/readiness';
 import type { Deployment } from '../../src/inventory';
-import type { CredentialFacts } from '../checks/switchover-facts';
+import type { CredentialFacts } from '../checks/credentials';
 import type { Question } from './point';
 import { judged } from './point';
 import type { ClusterView } from './world';
@@ -15,7 +15,7 @@ export function batchTokenPoint(
   { name, drSet }: Pick<ClusterView, 'name' | 'drSet'>,
   { batchTokens, ceremony }: Deployment,
   batch: CredentialFacts,
-  rules: readonly Precondition[],
+  rules: readonly Check[],
 ): ReadinessPoint[] {
   const rotation = Object.hasOwn(batchTokens, drSet) ? batchTokens[drSet] : undefined;
   const question: Question = {

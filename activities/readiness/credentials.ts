@@ -1,6 +1,6 @@
 import type { ReadinessPoint } from '../../src/contracts/readiness';
-import type { CredentialFacts } from '../checks/switchover-facts';
-import { credentialFacts } from '../checks/switchover-facts';
+import type { CredentialFacts } from '../checks/credentials';
+import { credentialFacts } from '../checks/credentials';
 import type { Look } from './look';
 import { inspect } from './look';
 import type { Question, Verdicts } from './point';

@@ -1,11 +1,12 @@
-import type { Precondition } from '../../src/contracts/plan';
+import type { Check } from '../../src/contracts/plan';
 import type { ReadinessPoint } from '../../src/contracts/readiness';
 import type { Deployment } from '../../src/inventory';
 import { inWords as accessInWords, isIn } from '../ceremony/ceremony-access';
 import { majorVersion } from '../checks/versions';
-import { PROMOTE, UPDATE_PRIMARY, ceremonyAccess, credentialFacts } from '../checks/switchover-facts';
-import type { CredentialFacts, SwitchoverFacts } from '../checks/switchover-facts';
-import { batchTokenReady, freeSlotOn, holdersSuffice } from '../checks/switchover-token-rules';
+import { credentialFacts } from '../checks/credentials';
+import type { CredentialFacts } from '../checks/credentials';
+import { PROMOTE, UPDATE_PRIMARY, batchTokenReady, ceremonyEntryOf, enoughHolders, freeSlot } from '../checks/tokens';
+import type { CeremonyEntry } from '../checks/tokens';
 import { readBatchToken } from '../tokens/operation-token';
 import type { Look } from './look';
 import { inspect } from './look';
@@ -18,7 +19,7 @@ import type { ClusterView, SetView, World } from './world';
 interface TokenWays {
   /** Looked up on the primary; undefined where the inventory has none, or no primary answers. */
   readonly batch: CredentialFacts | undefined;
-  readonly access: SwitchoverFacts['ceremonyAccess'];
+  readonly access: CeremonyEntry['access'];
   /** The source that the cluster accepts for the ceremony calls. */
   readonly from?: string | undefined;
   /** A run of the deployment works: an attempt may be its own. */
@@ -53,7 +54,7 @@ function tokenSource(look: Look, view: ClusterView, set: SetView, { deployment }
               signal,
             )
           : undefined,
-        ceremonyAccess(own, view.observation, signal),
+        ceremonyEntryOf(own, view.observation, signal),
       ]);
       return { batch, access: way.access, from: way.from, runWorks: await runWorks };
     },
@@ -98,7 +99,7 @@ function judgeTokenSource(
     ...(isIn(access) && !ending
       ? []
       : [`the DR secondary accepts no stored credential (${ending ? 'a batch token that ends soon' : access})`]),
-    ...[holdersSuffice(view.observation, deployment)].filter(({ verdict }) => verdict === 'fail').map(inWords),
+    ...[enoughHolders(view.observation, deployment)].filter(({ verdict }) => verdict === 'fail').map(inWords),
   ];
   return [
     ...source(view, { wanted, batchReady, batchRules, ceremonyBad, batchUnread: hasBatch && batch === undefined }),
@@ -111,7 +112,7 @@ function judgeTokenSource(
 interface Source {
   readonly wanted: Deployment['ceremony']['tokenSource'];
   readonly batchReady: boolean;
-  readonly batchRules: readonly Precondition[];
+  readonly batchRules: readonly Check[];
   readonly ceremonyBad: readonly string[];
   /** There is a batch token, and no primary that could look it up. */
   readonly batchUnread: boolean;
@@ -164,7 +165,7 @@ function storedCredential(
 
 function slot(view: ClusterView, runWorks: boolean): ReadinessPoint[] {
   const question = slotQuestion(view);
-  const found = freeSlotOn(view.observation, undefined);
+  const found = freeSlot(view.observation, undefined);
   if (found.verdict === 'not-checkable')
     return notCheckable(question, 'the slot can be read with a credential that the DR secondary accepts only');
   if (found.verdict === 'ok') return judged(question, 'ok', found.observed);
@@ -175,10 +176,10 @@ function slot(view: ClusterView, runWorks: boolean): ReadinessPoint[] {
     : judged(question, 'fail', found.observed);
 }
 
-function allGood(rules: readonly Precondition[]): boolean {
+function allGood(rules: readonly Check[]): boolean {
   return rules.every(({ verdict }) => verdict === 'ok');
 }
 
-function inWords({ name, observed, needed }: Precondition): string {
+function inWords({ name, observed, needed }: Check): string {
   return `${name}: ${observed} (needed: ${needed})`;
 }

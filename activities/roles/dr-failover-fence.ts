@@ -3,7 +3,7 @@ import { demandSameOutage } from '../approvals/approval-age';
 import { gateOf, verifyOperation } from '../approvals/authority';
 import { callHook } from '../hooks/run-hook';
 import { readKind } from '../joining/onboarding-read';
-import { identityOfLost } from '../plans/failover-plan';
+import { identityOfLost } from '../plans/failover-sides';
 import { beforeSending } from '../read-act-confirm';
 import { awaitClusterId } from '../tokens/operation-token';
 import type { Means } from './other-side';

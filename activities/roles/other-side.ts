@@ -1,18 +1,18 @@
 import type { RoleChange } from '../../src/contracts/activities';
 import type { ReplicationObservation } from '../../src/contracts/observations';
-import type { Precondition, RunbookPlan } from '../../src/contracts/plan';
+import type { Check, RunbookPlan } from '../../src/contracts/plan';
 import type { Finding } from '../../src/contracts/run-facts';
 import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
 import { RunbookError, isRunbookError } from '../../src/errors';
 import { observeDeployment } from '../approvals/planning';
-import { signsAgree } from '../checks/failover-signs';
-import { mayBeOneSet } from '../checks/follow-rules';
+import { signsAgree } from '../checks/signs';
+import { mayBeOneSet } from '../checks/roles';
 import type { ClusterAccess, Clusters } from '../clusters';
 import type { ActivityDependencies } from '../dependencies';
 import { alsoGoneIn, readSigns, spokeAgainst } from '../evidence/failover-evidence';
 import type { Execution } from '../execution';
 import { kindName, readKind } from '../joining/onboarding-read';
-import { judgeGone } from '../joining/performance-gone';
+import { goneChecks } from '../checks/performance-gone';
 import { describeReplication } from '../observe';
 import { awaitState } from '../read-act-confirm';
 import type { ProofMemory, RoleOpinions } from './prove-not-primary';
@@ -60,7 +60,7 @@ async function signsAgainst(
   { clusters, execution }: Means,
   { deployment, cluster: to, otherCluster: from }: Sides,
   plan: RunbookPlan,
-): Promise<readonly Precondition[]> {
+): Promise<readonly Check[]> {
   const signs = await readSigns(clusters, deployment, { from, to, alsoGone: alsoGoneIn(plan) }, execution.signal);
   return signsAgree(signs) ? [] : signs.filter(({ verdict }) => verdict === 'fail' || verdict === 'warn');
 }
@@ -69,12 +69,12 @@ async function performanceSignsAgainst(
   { clusters, execution }: Means,
   { deployment: name, cluster, otherCluster }: Sides,
   { choices }: RunbookPlan,
-): Promise<readonly Precondition[]> {
+): Promise<readonly Check[]> {
   const observations = await observeDeployment(clusters, name, execution.signal);
   const [from, to] = [otherCluster, cluster].map((each) => observations.find((seen) => seen.cluster === each));
   if (!from || !to) throw new TypeError('a cluster of the deployment was not read');
   const overrideDrSecondary = choices['overrideDrSecondary'] === true;
-  const signs = judgeGone({ deployment: clusters.deployment(name), from, to, observations, overrideDrSecondary });
+  const signs = goneChecks({ deployment: clusters.deployment(name), from, to, observations, overrideDrSecondary });
   return signs.filter(({ verdict }) => verdict === 'fail');
 }
 

@@ -1,5 +1,5 @@
 import type { ChangeResult, DemoteResult, RunbookActivities } from '../../src/contracts/activities';
-import type { ReplicationObservation, WalIndex } from '../../src/contracts/observations';
+import type { WalIndex } from '../../src/contracts/observations';
 import type { AllowedOperation, GatedOperation, RunbookPlan } from '../../src/contracts/plan';
 import type { Finding } from '../../src/contracts/run-facts';
 import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
@@ -9,8 +9,8 @@ import { demandSameOutage } from '../approvals/approval-age';
 import { gateOf, lastGateOf, otherSideOf, verifyBeginning, verifyOperation } from '../approvals/authority';
 import type { ClusterAccess, Clusters } from '../clusters';
 import { executeChange } from '../execution';
-import { identityOfLost } from '../plans/failover-plan';
-import { inPlaceOf } from '../plans/promotion-plan';
+import { identityOfLost } from '../plans/failover-sides';
+import { inPlaceOf } from '../plans/performance-promotion';
 import { describeReplication, isAlive } from '../observe';
 import { primaryClusterAddrOf } from '../joining/onboarding-primary';
 import { demandRole, kindName, readKind } from '../joining/onboarding-read';

@@ -3,10 +3,11 @@ import { RunbookError, isRunbookError } from '../../src/errors';
 import type { BatchTokenRotationEntry } from '../../src/inventory';
 import type { Secret } from '../../src/secret';
 import type { TokenFacts } from '../../src/vault';
+import { missingRights, rightsText } from '../checks/credentials';
 import type { ClusterAccess } from '../clusters';
 import type { Execution } from '../execution';
 import { CHANGE_TIMEOUT_MS } from '../read-act-confirm';
-import { TOO_MUCH, missingRights, policyCommand, roleCommand } from './batch-token-policy';
+import { TOO_MUCH, policyCommand, rightsIn, roleCommand } from './batch-token-policy';
 import type { PolicyGrant } from './batch-token-policy';
 
 /** What may be told of a batch token. */
@@ -94,10 +95,10 @@ export async function proveToken(
   const ttlSeconds = facts.ttlSeconds ?? 0;
   if (ttlSeconds < Math.min(asked - SHORTER_SECONDS, asked * 0.9))
     throw refuse(`${ttlSeconds} s`, `${asked} s`, `Raise max_lease_ttl of auth/token on ${cluster}, or lower the ttl.`);
-  const missing = missingRights(rights, needed);
+  const missing = missingRights({ capabilities: rights }, rightsIn(needed));
   if (missing.length > 0) {
-    const observed = missing.map(({ path }) => `${path}: ${(rights[path] ?? []).join(', ') || 'none'}`).join('; ');
-    const wanted = missing.map(({ path, capabilities }) => `${capabilities.join(', ')} on ${path}`).join('; ');
+    const observed = missing.map((path) => `${path}: ${rightsText({ capabilities: rights }, path)}`).join('; ');
+    const wanted = missing.map((path) => `${rightsIn(needed)[path]?.join(', ')} on ${path}`).join('; ');
     throw refuse(
       observed,
       wanted,

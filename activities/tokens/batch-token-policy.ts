@@ -1,7 +1,8 @@
 import type { TokenRole } from '../../src/vault';
-import type { Precondition } from '../../src/contracts/plan';
-import { check } from '../checks/switchover-rule';
-import { ATTEMPT, PROMOTE, UPDATE_PRIMARY } from '../checks/switchover-facts';
+import type { Check } from '../../src/contracts/plan';
+import { check } from '../checks/check';
+import type { Rights } from '../checks/credentials';
+import { ATTEMPT, PROMOTE, UPDATE_PRIMARY } from '../checks/tokens';
 
 /** A path of a policy with the capabilities on it. */
 export interface PolicyGrant {
@@ -54,15 +55,9 @@ export const TOO_MUCH: readonly string[] = [
   'sys/replication/performance/primary/disable',
 ];
 
-/** Needed rights that are not among the given ones. */
-export function missingRights(
-  capabilities: Readonly<Record<string, readonly string[]>>,
-  needed: readonly PolicyGrant[],
-): readonly PolicyGrant[] {
-  return needed.filter(({ path, capabilities: rights }) => {
-    const given = capabilities[path] ?? [];
-    return !given.includes('root') && !rights.every((right) => given.includes(right));
-  });
+/** Grants by their paths, as checks of a credential take them. */
+export function rightsIn(grants: readonly PolicyGrant[]): Rights {
+  return Object.fromEntries(grants.map(({ path, capabilities }) => [path, capabilities]));
 }
 
 /** The policy in HCL, as `vault policy write` takes it. */
@@ -90,13 +85,13 @@ export function roleCommand(role: string, policy: string): string {
  * A role by which nothing can be made but orphan batch tokens with this policy. A role for batch tokens cannot cap their
  * life (the service refuses `token_explicit_max_ttl` there): the life is asked for with each token, and proven on it.
  */
-export function roleRules(
+export function roleChecks(
   cluster: string,
   name: string,
   policy: string,
   role: TokenRole | undefined,
   willBeMade: boolean,
-): readonly Precondition[] {
+): readonly Check[] {
   const command = roleCommand(name, policy);
   if (role === undefined) {
     if (willBeMade) return [check(`token role ${name}`, cluster, true, 'absent; this run makes it', 'a token role')];
@@ -123,13 +118,13 @@ export function roleRules(
  * What the text of a policy shows. Only a hint: what a token may do is proven by the token itself before it is kept. A
  * policy that is there and without rights may have been emptied on purpose: nobody but a person fills it again.
  */
-export function policyRules(
+export function policyChecks(
   cluster: string,
   name: string,
   text: string | undefined,
   needed: readonly PolicyGrant[],
   willBeMade: boolean,
-): readonly Precondition[] {
+): readonly Check[] {
   const command = policyCommand(name);
   if (text === undefined) {
     if (willBeMade) return [check(`policy ${name}`, cluster, true, 'absent; this run writes it', 'a policy')];

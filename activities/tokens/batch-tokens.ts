@@ -1,13 +1,12 @@
-import type { OnCluster, ChangeResult, BatchTokenActivities } from '../../src/contracts/activities';
+import type { OnCluster, ChangeResult } from '../../src/contracts/activities';
 import type { Finding } from '../../src/contracts/run-facts';
 import { RunbookError } from '../../src/errors';
-import { takenBy } from '../checks/switchover-facts';
-import type { ClusterAccess, Clusters } from '../clusters';
-import type { ActivityDependencies } from '../dependencies';
-import { currentExecution, execute } from '../execution';
+import { takenBy } from '../checks/tokens';
+import type { ClusterAccess } from '../clusters';
+import { currentExecution } from '../execution';
 import { readKind } from '../joining/onboarding-read';
 import { observeCluster } from '../observe';
-import { assessRotation, chooseSet, opensCeremonies } from '../plans/batch-token-assessment';
+import { chooseSet, opensCeremonies } from '../plans/batch-token-rotation';
 import { CHANGE_TIMEOUT_MS } from '../read-act-confirm';
 import { makeToken, proveToken, replacedToken } from './batch-token-making';
 import type { BatchTokenFacts } from './batch-token-making';
@@ -36,17 +35,6 @@ export interface BatchTokenRotated {
 }
 
 /* Batch tokens for DR operations, made on the primary and put where they are kept (facts 5.7, 11.16). */
-
-export function createBatchTokenActivities(
-  dependencies: ActivityDependencies,
-  clusters: Clusters,
-): Pick<BatchTokenActivities, 'assessBatchTokenRotation'> {
-  /** The set's rotation, with its primary as it shows itself now. */
-
-  return {
-    assessBatchTokenRotation: execute(({ input }, { signal }) => assessRotation(dependencies, clusters, input, signal)),
-  };
-}
 
 interface RotationInput extends OnCluster {
   readonly drSet: string;

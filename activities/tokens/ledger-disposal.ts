@@ -8,7 +8,7 @@ import type {
 } from '../../src/contracts/activities';
 import type { ClusterObservation } from '../../src/contracts/observations';
 import type { Finding } from '../../src/contracts/run-facts';
-import type { Precondition } from '../../src/contracts/plan';
+import type { Check } from '../../src/contracts/plan';
 import type { OperationTokenDisposalInput } from '../../src/contracts/runbook-inputs';
 import type { Sealed } from '../../src/contracts/sealed';
 import type { ActivityDependencies } from '../dependencies';
@@ -61,7 +61,7 @@ export async function assessDisposal(
 }
 
 /** Not deleted now is no refusal: the token is named with when it can be, and the others are deleted. */
-function deletableOn({ cluster, dr, error }: ClusterObservation): Precondition {
+function deletableOn({ cluster, dr, error }: ClusterObservation): Check {
   const good = dr?.mode === 'secondary';
   return {
     name: 'deletes operation tokens',

@@ -9,11 +9,10 @@ import { burstOfCeremony, ownRecord, toldOf } from '../ceremony/ceremony-burst';
 import { fileDigest, readRootThreshold } from '../ceremony/ceremony-facts';
 import { invitedNow } from '../ceremony/ceremony-roster';
 import type { Clusters } from '../clusters';
-import { execute, executeChange } from '../execution';
+import { executeChange } from '../execution';
 import { awaitClusterId, readClusterId } from './operation-token';
 import { madeBefore } from '../ceremony/generation-record';
 import { usableRecipient } from '../ceremony/recipient';
-import { assessRootToken } from '../plans/root-token-assessment';
 
 /** Root tokens from key shares (`sys/generate-root`: the same flow as interface section 3; facts 5, 10, 11). */
 export function createTokenActivities(dependencies: ActivityDependencies, clusters: Clusters): TokenActivities {
@@ -29,8 +28,6 @@ export function createTokenActivities(dependencies: ActivityDependencies, cluste
     );
   };
   return {
-    assessRootTokenCeremony: execute(({ input }, { signal }) => assessRootToken(dependencies, clusters, input, signal)),
-
     createRootTokenCeremony: executeChange(async (input, { run, signal }) => {
       const { cluster, reason, runbook, requestedBy, epoch, cid, inputDigest } = input;
       const deployment = clusters.deployment(input.deployment);

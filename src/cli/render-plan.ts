@@ -1,5 +1,5 @@
 import { runbookPlan } from '../contracts/plan-schema';
-import type { PlanDocument, Precondition, RunbookPlan } from '../contracts/plan';
+import type { PlanDocument, Check, RunbookPlan } from '../contracts/plan';
 import type { Report } from '../contracts/report';
 import type { Finding } from '../contracts/run-facts';
 import { columns, inLines, jsonText, oneLine, said, terminalText, unmarked } from './text';
@@ -97,7 +97,7 @@ export function planLines(report: Pick<Report, 'plan' | 'preconditions' | 'runbo
 }
 
 /** Preconditions as columns: verdict, name, observed, needed. Below those that have one, who does what, with its command. */
-export function preconditionLines(preconditions: readonly Precondition[]): string[] {
+export function preconditionLines(preconditions: readonly Check[]): string[] {
   const all = inLines(preconditions);
   const rows = all.map((each) => [
     `  ${each.verdict}`,

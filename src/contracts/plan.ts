@@ -6,7 +6,7 @@ export type { AllowedOperation, RunbookPlan } from './plan-schema';
 export type PreconditionVerdict = 'ok' | 'fail' | 'warn' | 'not-checkable';
 
 /** One thing that must hold before anything is changed. */
-export interface Precondition {
+export interface Check {
   readonly name: string;
   readonly cluster?: string;
   readonly observed: string;

@@ -1,6 +1,6 @@
 import type { ClusterObservation } from './observations';
 import type { ChangeWindow } from './inputs/common';
-import type { Precondition, RunbookPlan } from './plan';
+import type { Check, RunbookPlan } from './plan';
 import type { Attestation, Attested, Finding, Receipt, RunOutcome } from './run-facts';
 import type { SignalName } from './signals';
 
@@ -71,7 +71,7 @@ export interface Report {
   /** Events of the history when the report was made. */
   readonly asOfEvent: number;
   readonly plan?: { readonly digest: string; readonly content: RunbookPlan };
-  readonly preconditions: readonly Precondition[];
+  readonly preconditions: readonly Check[];
   readonly steps: readonly ReportStep[];
   readonly gates: readonly {
     readonly gate: string;

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import type { ClusterObservation } from '../contracts/observations';
-import type { Precondition } from '../contracts/plan';
+import type { Check } from '../contracts/plan';
 import { runbookPlan } from '../contracts/plan-schema';
 import type { Report } from '../contracts/report';
 import type { Attested, Finding, RunOutcome } from '../contracts/run-facts';
@@ -24,7 +24,7 @@ const recordedFinding: z.ZodType<Finding> = z.object({
   next: z.string().optional(),
 });
 
-const recordedPrecondition: z.ZodType<Precondition> = z.object({
+const recordedPrecondition: z.ZodType<Check> = z.object({
   name: z.string(),
   cluster: z.string().optional(),
   observed: z.string(),

@@ -96,7 +96,7 @@ describe('service', () => {
     bench.cluster('east').auditBlocked = true;
     const { preconditions } = await bench.call('assessDrSwitchover', { input: bench.input() });
     bench.cluster('east').auditBlocked = false;
-    expect(preconditions.find(({ name }) => name === 'credential of the primary')).toMatchObject({
+    expect(preconditions.find(({ name }) => name === 'credential works')).toMatchObject({
       verdict: 'fail',
       observed: 'AUDIT_DEVICE_BLOCKED',
     });

@@ -14,7 +14,7 @@ import { receiptLines, statusLines, waitingLines } from '../../src/cli/render-st
 import type { RunView } from '../../src/cli/run-view';
 import { runCli } from '../../src/cli/program';
 import { askedInWords } from '../../src/contracts/asked';
-import type { Precondition } from '../../src/contracts/plan';
+import type { Check } from '../../src/contracts/plan';
 import { readinessLines } from '../../src/contracts/readiness-words';
 import type { ReadinessResult } from '../../src/contracts/readiness';
 import type { Report } from '../../src/contracts/report';
@@ -158,7 +158,7 @@ const RUNBOOK_PLAN = {
   choices: { [OTHERS]: OTHERS },
   reason: THEIRS,
 };
-const PRECONDITIONS: readonly Precondition[] = [
+const PRECONDITIONS: readonly Check[] = [
   { name: 'p', observed: OTHERS, needed: OTHERS, verdict: 'fail', next: `Give \`runbook status x\`: ${OTHERS}` },
 ];
 const READINESS = {

@@ -184,7 +184,7 @@ describe('before anything is touched', () => {
       const message = await refusal();
       await writeFile(scenario.tokenFile, token);
       expect(message).toContain(
-        'credential of the primary (east): observed PERMISSION_DENIED, needed a token that the primary accepts',
+        'credential works (east): observed PERMISSION_DENIED, needed a token that the cluster accepts',
       );
       expect(message).not.toContain('hvs.');
     });
@@ -194,7 +194,7 @@ describe('before anything is touched', () => {
       await rm(scenario.tokenFile);
       const message = await refusal();
       await writeFile(scenario.tokenFile, token, { mode: 0o600 });
-      expect(message).toContain('credential of the primary (east): observed CREDENTIAL_UNAVAILABLE, needed');
+      expect(message).toContain('credential works (east): observed CREDENTIAL_UNAVAILABLE, needed');
     });
 
     it('a sealed cluster', async () => {

@@ -118,7 +118,9 @@ describe('rootTokenCeremony', () => {
       const foreign = await start(scenario);
       expect(await foreign.failure()).toMatchObject({
         code: 'PRECONDITION_FAILED',
-        message: expect.stringContaining('generation slot free (east): observed an attempt with a one-time') as string,
+        message: expect.stringContaining(
+          'generation slot free (east): observed an attempt of somebody else with a one-time',
+        ) as string,
       });
       // Another's attempt is never cancelled.
       expect(statuses(scenario, 'east', CANCEL)).toEqual([]);

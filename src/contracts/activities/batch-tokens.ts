@@ -1,6 +1,3 @@
-import type { BatchTokenRotationInput } from '../runbook-inputs';
-import type { Assessment } from './results';
-
 /** What `batchTokenRotation` follows. Of tokens only facts: never one of them, and no accessor. */
 export interface BatchTokenRoute {
   readonly drSet: string;
@@ -13,10 +10,4 @@ export interface BatchTokenRoute {
   readonly why: string;
   /** What is absent on the primary and will be made: nothing where the input does not ask for it. */
   readonly prepare: readonly ('policy' | 'role')[];
-}
-
-/** Batch tokens for DR operations (facts 5.7, 11.16): made and kept by one activity, never in Temporal. */
-export interface BatchTokenActivities {
-  /** Reads role, policy, rights, the present token and where it is kept. Changes nothing. */
-  assessBatchTokenRotation(input: { readonly input: BatchTokenRotationInput }): Promise<Assessment<BatchTokenRoute>>;
 }

@@ -1,5 +1,4 @@
-import type { ReplicationTeardownInput, SecondaryDecommissionInput, TokenSource } from '../runbook-inputs';
-import type { Assessment } from './results';
+import type { SecondaryDecommissionInput, TokenSource } from '../runbook-inputs';
 
 /** What `secondaryDecommission` follows. */
 export interface DecommissionRoute {
@@ -34,19 +33,4 @@ export interface TeardownRoute {
   readonly cutOff: readonly CutOff[];
   /** Of a secondary: the primary that still knows it, and by which id. */
   readonly knownBy?: { readonly primary: string; readonly id: string };
-}
-
-/**
- * Secondaries are revoked, and replication ends (interface 4.1, 4.2; facts 2.4, 2.6, 2.10, 8.7). Every change but the
- * waits demands the approval of its gate and looks at the role itself right before it acts.
- */
-export interface DecommissionActivities {
-  assessSecondaryDecommission(input: {
-    readonly input: SecondaryDecommissionInput;
-    readonly ownFingerprint?: string;
-  }): Promise<Assessment<DecommissionRoute>>;
-  assessReplicationTeardown(input: {
-    readonly input: ReplicationTeardownInput;
-    readonly ownFingerprint?: string;
-  }): Promise<Assessment<TeardownRoute>>;
 }

@@ -1,8 +1,8 @@
 import type { WalIndex } from '../observations';
 import type { Finding } from '../run-facts';
-import type { DrFailoverInput, TokenSource } from '../runbook-inputs';
+import type { TokenSource } from '../runbook-inputs';
 import type { OnDeployment } from './inputs';
-import type { Assessment, Authority, ChangeResult } from './results';
+import type { Authority, ChangeResult } from './results';
 
 /** What is known beforehand of what a failover loses. Changes by itself: never in a plan. */
 export interface FailoverLoss {
@@ -36,11 +36,6 @@ export interface FailoverRoute {
 
 /** Unplanned change of the DR primary: evidence that it is gone, loss bound, promotion, force (design 8). */
 export interface FailoverActivities {
-  assessDrFailover(input: {
-    readonly input: DrFailoverInput;
-    /** The fingerprint of our own ceremony, whose attempt is not foreign. */
-    readonly ownFingerprint?: string;
-  }): Promise<Assessment<FailoverRoute>>;
   /** Waits until every sign says that the primary is gone, and for long enough. Fails where it answers. */
   awaitPrimaryGone(
     input: OnDeployment & {

@@ -1,5 +1,4 @@
-import type { FilterReconciliationInput } from '../runbook-inputs';
-import type { Assessment, PathsFilterFacts, ChangeResult } from './results';
+import type { PathsFilterFacts, ChangeResult } from './results';
 
 /** The paths filter of a performance secondary; `none` where it gets everything. */
 export type FilterState = PathsFilterFacts | 'none';
@@ -45,10 +44,4 @@ export interface FilterRoute {
 export interface FilterChangeResult extends ChangeResult {
   /** What was there; absent where nothing had to be changed. */
   readonly before?: FilterState;
-}
-
-/** Wanted paths filters and what is there (interface 4.2; facts 6). */
-export interface FilterActivities {
-  /** Reads every filter of the primary, and says what each change would newly send and what it would delete. */
-  assessFilterReconciliation(input: { readonly input: FilterReconciliationInput }): Promise<Assessment<FilterRoute>>;
 }

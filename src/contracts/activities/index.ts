@@ -1,13 +1,10 @@
 import type { CeremonyHandle, CeremonyTarget, Envelope, EnvelopeVerdict, OperationTokenReference } from '../ceremony';
-import type { ClusterObservation, WalIndex } from '../observations';
-import type { Precondition } from '../plan';
+import type { WalIndex } from '../observations';
 import type { Finding } from '../run-facts';
-import type { DrSwitchoverInput, TokenUse } from '../runbook-inputs';
+import type { TokenUse } from '../runbook-inputs';
 import type { Sealed } from '../sealed';
-import type { BatchTokenActivities } from './batch-tokens';
-import type { DecommissionActivities } from './decommission';
 import type { FailoverActivities } from './failover';
-import type { FilterChangeResult, ExpectedFilter, FilterActivities } from './filters';
+import type { FilterChangeResult, ExpectedFilter } from './filters';
 import type { BetweenClusters, OfKind, OnCluster, SecondaryToken } from './inputs';
 import type { OnboardingActivities } from './onboarding';
 import type { PerformancePromotionActivities } from './performance-promotion';
@@ -17,21 +14,17 @@ import type { RejoinActivities } from './rejoin';
 import type {
   BurstInLedger,
   ActivationTokenResult,
-  Assessment,
   Authority,
   ChangeResult,
   DemoteResult,
   PathsFilterFacts,
   PathsFilterResult,
-  SiteFacts,
   StreamingResult,
-  SwitchoverRoute,
   TokenDisposal,
 } from './results';
 import type { RosterActivities } from './roster';
 import type { TokenDisposalActivities } from './token-disposal';
 import type { TokenActivities } from './tokens';
-import type { TreeActivities } from './trees';
 
 export type * from './inputs';
 export type * from './results';
@@ -54,12 +47,6 @@ export type * from './roster';
  * address, path or credential passes through Temporal. Times are epoch milliseconds unless the name says otherwise.
  */
 
-export interface AssessSwitchoverInput {
-  readonly input: DrSwitchoverInput;
-  /** The fingerprint of our own ceremony, whose attempt is not foreign. */
-  readonly ownFingerprint?: string;
-}
-
 /** Every activity that the workers offer, by the name under which Temporal knows it. */
 export interface RunbookActivities
   extends
@@ -68,14 +55,10 @@ export interface RunbookActivities
     RejoinActivities,
     OnboardingActivities,
     PerformancePromotionActivities,
-    FilterActivities,
-    DecommissionActivities,
-    TreeActivities,
     TokenActivities,
     TokenDisposalActivities,
     ReadinessActivities,
     RehearsalActivities,
-    BatchTokenActivities,
     RosterActivities {}
 
 /** A cluster whose role changes, and the one on the other side: never are both primary. */
@@ -115,15 +98,6 @@ export interface EnableSecondary extends Omit<JoinInput, 'use'> {
 /** The activities of the planned switchover, and what every runbook uses. */
 export interface SwitchoverActivities {
   // Reading and judging
-  assessDrSwitchover(input: AssessSwitchoverInput): Promise<Assessment<SwitchoverRoute>>;
-  readDeployment(input: {
-    readonly deployment: string;
-  }): Promise<{ readonly observations: readonly ClusterObservation[] }>;
-  assessCeremony(input: OnCluster & { readonly uses: readonly TokenUse[] }): Promise<{
-    readonly observation: ClusterObservation;
-    readonly preconditions: readonly Precondition[];
-    readonly site: SiteFacts;
-  }>;
 
   // People
   /** While no ceremony is under way: everything is refused, and a key share in plain text is still noticed. */

@@ -1,29 +1,14 @@
-import type {
-  DrSecondaryOnboardingInput,
-  PerformanceSecondaryOnboardingInput,
-  PrimaryEnablementInput,
-  ReplicationKind,
-} from '../runbook-inputs';
+import type { ReplicationKind } from '../runbook-inputs';
 import type { BetweenClusters, OfKind, OnCluster } from './inputs';
-import type { ActivationTokenResult, Assessment, Authority, ChangeResult, PathsFilterFacts } from './results';
+import type { Authority, ChangeResult, PathsFilterFacts } from './results';
 
 /** A cluster becomes a secondary, or a primary: enabling, wiping, unsealing (design 9). */
 export interface OnboardingActivities {
-  assessPrimaryEnablement(input: {
-    readonly input: PrimaryEnablementInput;
-  }): Promise<Assessment<PrimaryEnablementRoute>>;
   /**
    * Makes a cluster without this kind of replication its primary (interface 4.1, 4.2). Wipes nothing; `already` where it
    * is primary. The approved plan must say so, or be that of an onboarding that needs it.
    */
   enablePrimary(input: EnablePrimary): Promise<ChangeResult>;
-
-  assessDrSecondaryOnboarding(input: {
-    readonly input: DrSecondaryOnboardingInput;
-  }): Promise<Assessment<SecondaryOnboardingRoute>>;
-  assessPerformanceSecondaryOnboarding(input: {
-    readonly input: PerformanceSecondaryOnboardingInput;
-  }): Promise<Assessment<SecondaryOnboardingRoute>>;
 
   /** The seal of every node of a cluster, and what people need to unseal them. */
   readSeals(input: OnCluster): Promise<SealsResult>;

@@ -1,12 +1,6 @@
 import type { BetweenClusters } from './inputs';
-import type { Assessment, Authority, ChangeResult, PathsFilterFacts } from './results';
-import type { ExpectedFilter } from './filters';
-import type {
-  PerformancePromotionInput,
-  ReplicationKind,
-  SecondaryRepointingInput,
-  TokenSource,
-} from '../runbook-inputs';
+import type { PathsFilterFacts } from './results';
+import type { ReplicationKind, TokenSource } from '../runbook-inputs';
 
 /** The filter that a secondary must have, under the id of its next activation token. */
 export interface KnownFilter {
@@ -67,12 +61,6 @@ export interface RootsVerdict {
 
 /** A performance secondary becomes primary, and secondaries follow another primary (facts 8.5, 8.6). */
 export interface PerformancePromotionActivities {
-  assessSecondaryRepointing(input: {
-    readonly input: SecondaryRepointingInput;
-    readonly ownFingerprint?: string | undefined;
-  }): Promise<Assessment<RepointingRoute>>;
-  assessPerformancePromotion(input: { readonly input: PerformancePromotionInput }): Promise<Assessment<PromotionRoute>>;
-
   /** @param input.filtered - the secondary has a paths filter: its root differs by design */
   compareMerkleRoots(
     input: BetweenClusters & { readonly kind: ReplicationKind; readonly filtered: boolean },

@@ -1,8 +1,8 @@
 import type { WalIndex } from '../observations';
 import type { Finding } from '../run-facts';
-import type { DrRejoinInput, TokenSource } from '../runbook-inputs';
+import type { TokenSource } from '../runbook-inputs';
 import type { BetweenClusters } from './inputs';
-import type { Assessment, Authority, ChangeResult } from './results';
+import type { Authority, ChangeResult } from './results';
 
 /** What a rejoin follows. */
 export interface RejoinRoute {
@@ -31,10 +31,6 @@ export interface SplitFacts {
 
 /** A former primary comes back after a failover: `secondary` is the former primary, `primary` the one that serves. */
 export interface RejoinActivities {
-  assessDrRejoin(input: {
-    readonly input: DrRejoinInput;
-    readonly ownFingerprint?: string | undefined;
-  }): Promise<Assessment<RejoinRoute>>;
   /** Bounds what is lost by its joining with the samples of `walSampler`, where there are some. */
   describeSplit(input: BetweenClusters): Promise<SplitFacts>;
   /**

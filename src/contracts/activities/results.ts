@@ -1,6 +1,6 @@
 import type { NotificationFacts } from '../notifications';
 import type { ClusterObservation, WalIndex } from '../observations';
-import type { GateName, PlanDocument, Precondition } from '../plan';
+import type { GateName, PlanDocument, Check } from '../plan';
 import type { Attested, Finding } from '../run-facts';
 import type { TokenSource } from '../runbook-inputs';
 import type { Sealed } from '../sealed';
@@ -58,7 +58,7 @@ export interface GatePolicyFacts {
 /** What was read, what stands against the run, and the plan where one can be made. `R`: what the workflow follows. */
 export interface Assessment<R> {
   readonly observations: readonly ClusterObservation[];
-  readonly preconditions: readonly Precondition[];
+  readonly preconditions: readonly Check[];
   /** Absent where a precondition fails so early that no plan can be made. */
   readonly plan?: PlanDocument;
   readonly site: SiteFacts;

@@ -1,8 +1,7 @@
 import type { CeremonyHandle, Envelope } from '../ceremony';
 import type { Finding } from '../run-facts';
-import type { RootTokenCeremonyInput } from '../runbook-inputs';
 import type { OnCluster } from './inputs';
-import type { Assessment, Authority } from './results';
+import type { Authority } from './results';
 
 /** What `rootTokenCeremony` follows. */
 export interface RootTokenRoute {
@@ -12,8 +11,6 @@ export interface RootTokenRoute {
 
 /** Root tokens of one cluster (`sys/generate-root`; the same flow as interface section 3). */
 export interface TokenActivities {
-  /** Reads the cluster and the recipient's key, and judges both. Changes nothing. */
-  assessRootTokenCeremony(input: { readonly input: RootTokenCeremonyInput }): Promise<Assessment<RootTokenRoute>>;
   /** Makes the keys to which the holders encrypt, and the invitation that names the recipient's key. */
   createRootTokenCeremony(
     input: OnCluster & {

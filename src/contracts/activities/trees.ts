@@ -1,5 +1,4 @@
-import type { DrReindexInput, MerkleCheckInput, TokenSource } from '../runbook-inputs';
-import type { Assessment } from './results';
+import type { TokenSource } from '../runbook-inputs';
 
 export interface MerkleRoute {
   readonly tokenSource: TokenSource;
@@ -17,16 +16,4 @@ export interface ReindexOptions {
   readonly diff: boolean;
   readonly force: boolean;
   readonly skipFlush: boolean;
-}
-
-/** Merkle checks and reindexing of a DR secondary (interface 4.1), and samples of the WAL. */
-export interface TreeActivities {
-  assessMerkleCheck(input: {
-    readonly input: MerkleCheckInput;
-    readonly ownFingerprint?: string | undefined;
-  }): Promise<Assessment<MerkleRoute>>;
-  assessDrReindex(input: {
-    readonly input: DrReindexInput;
-    readonly ownFingerprint?: string | undefined;
-  }): Promise<Assessment<ReindexRoute>>;
 }

@@ -1,5 +1,5 @@
 /** The signs that a performance primary is gone. Pure: what is not told is never taken for silence. */
-import { judgeGone } from '../../../activities/joining/performance-gone';
+import { goneChecks } from '../../../activities/checks/performance-gone';
 import type { ClusterObservation, ReplicationObservation } from '../../../src/contracts/observations';
 import type { Deployment } from '../../../src/inventory';
 
@@ -31,7 +31,7 @@ function against(
   const [to, asia] = [cluster('europe', seen.europe), cluster('asia', seen.asia)];
   const observations = [east, to, asia];
   const lost = { deployment, from: from === 'east' ? east : asia, to, observations, overrideDrSecondary: false };
-  return judgeGone(lost)
+  return goneChecks(lost)
     .filter(({ verdict }) => verdict === 'fail')
     .map(({ name, cluster: where }) => [name, where]);
 }
@@ -41,7 +41,7 @@ it('a primary that no secondary has heard for long is gone', () => {
 });
 
 it('the new primary testifies too, whatever it tells of its replication set', () => {
-  const hears = 'hears the primary no more';
+  const hears = 'heartbeats of the primary stopped';
   expect(against({ ...silent, europe: secondary(1_000) })).toEqual([[hears, 'europe']]);
   expect(against({ ...silent, europe: { ...secondary(1_000), setId: undefined } })).toEqual([
     ['performance replication set is known', 'europe'],
@@ -57,7 +57,9 @@ it('a primary that tells no set counts as one of the set', () => {
 });
 
 it('a live secondary that is named as the primary that is gone testifies against it', () => {
-  expect(against({ ...silent, asia: secondary(1_000) }, 'asia')).toEqual([['hears the primary no more', 'asia']]);
+  expect(against({ ...silent, asia: secondary(1_000) }, 'asia')).toEqual([
+    ['heartbeats of the primary stopped', 'asia'],
+  ]);
   // One that was demoted knows no primary and has nothing to say.
   const demoted = cluster('east', { mode: 'secondary', setId: 'set', primaryClusterAddress: '', peers: [] });
   expect(against(silent, 'east', demoted)).toEqual([]);

@@ -1,11 +1,12 @@
 /** The pure rules of step 0: each says yes and no, with what was observed and what is needed. */
 import { planDigest } from '../../../activities/approvals/planning';
-import { judgeSwitchover } from '../../../activities/checks/switchover-rules';
-import type { SwitchoverWorld } from '../../../activities/checks/switchover-rule';
-import type { CredentialFacts } from '../../../activities/checks/switchover-facts';
+import type { CredentialFacts } from '../../../activities/checks/credentials';
+import { switchoverChecks } from '../../../activities/plans/dr-switchover';
+import type { SwitchoverObserved } from '../../../activities/plans/dr-switchover';
+import type { CeremonyEntry, TokenFacts } from '../../../activities/checks/tokens';
 import { compareVersions } from '../../../activities/checks/versions';
 import type { ClusterObservation, ReplicationObservation } from '../../../src/contracts/observations';
-import type { Precondition } from '../../../src/contracts/plan';
+import type { Check } from '../../../src/contracts/plan';
 import { drSwitchoverInput } from '../../../src/contracts/runbook-inputs';
 import type { Deployment } from '../../../src/inventory';
 
@@ -78,7 +79,7 @@ const deployment = {
 
 const NOW = Date.parse('2026-11-21T12:00:00Z');
 
-function world(more: Partial<SwitchoverWorld> = {}): SwitchoverWorld {
+function world(more: Partial<SwitchoverObserved> = {}): SwitchoverObserved {
   return {
     input: drSwitchoverInput.parse({ deployment: 'payments', to: 'west', reason: 'a test' }),
     deployment,
@@ -86,24 +87,26 @@ function world(more: Partial<SwitchoverWorld> = {}): SwitchoverWorld {
     to: to(),
     others: [],
     performanceSecondaries: [],
-    facts: { credential: CREDENTIAL, batchToken: BATCH, ceremonyAccess: 'not-needed' },
+    credential: CREDENTIAL,
     tokenSource: 'ceremony',
+    tokens: { ceremony: { access: 'not-needed' } },
+    otherCeremonies: [],
     changes: { changes: [], unattested: [] },
     now: NOW,
     ...more,
   };
 }
 const change = (minutesAgo: number) => ({ runbook: 'drFailover', runId: 'a-run', at: NOW - minutesAgo * 60_000 });
-const facts = (more: Partial<SwitchoverWorld['facts']>): Partial<SwitchoverWorld> => ({
-  facts: { ...world().facts, ...more },
+const ceremony = (access: CeremonyEntry['access']): Partial<SwitchoverObserved> => ({
+  tokens: { ceremony: { access } },
 });
-const credential = (more: Partial<CredentialFacts>) => facts({ credential: { ...CREDENTIAL, ...more } });
+const credential = (more: Partial<CredentialFacts>) => ({ credential: { ...CREDENTIAL, ...more } });
 const batch = (
   more: Partial<CredentialFacts>,
-  beside: Partial<SwitchoverWorld['facts']> = { batchOnSecondary: 'taken' },
-): Partial<SwitchoverWorld> => ({
+  batchTaken: TokenFacts['batchTaken'] = 'taken',
+): Partial<SwitchoverObserved> => ({
   tokenSource: 'batch',
-  ...facts({ batchToken: { ...BATCH, ...more }, ...beside }),
+  tokens: { batch: { ...BATCH, ...more }, batchTaken },
 });
 const acknowledged = drSwitchoverInput.parse({
   deployment: 'payments',
@@ -115,8 +118,8 @@ const version = (text: string) => ({ nodes: [node({ version: text })], version: 
 
 const COOL_DOWN = 'cool-down since the last change of the primary';
 
-/** Precondition, the world in which it is not ok, verdict, and a part of what was observed. */
-const NOT_OK: readonly (readonly [string, Partial<SwitchoverWorld>, Precondition['verdict'], string])[] = [
+/** Check, the world in which it is not ok, verdict, and a part of what was observed. */
+const NOT_OK: readonly (readonly [string, Partial<SwitchoverObserved>, Check['verdict'], string])[] = [
   [
     COOL_DOWN,
     { changes: { changes: [change(29), change(700)], unattested: [] } },
@@ -196,13 +199,13 @@ const NOT_OK: readonly (readonly [string, Partial<SwitchoverWorld>, Precondition
     'generation slot free',
     { to: to({}, { attempt: { started: true, fingerprint: 'theirs', progress: 1, required: 3 } }) },
     'fail',
-    'somebody else, progress 1 of 3',
+    'somebody else with key theirs, progress 1 of 3',
   ],
   [
     'generation slot free',
     { to: to({}, { attempt: { started: true, progress: 0, required: 3 } }) },
     'fail',
-    'somebody else, progress 0 of 3',
+    'somebody else with a one-time password, progress 0 of 3',
   ],
   [
     'generation slot free',
@@ -211,23 +214,18 @@ const NOT_OK: readonly (readonly [string, Partial<SwitchoverWorld>, Precondition
     'somebody else',
   ],
   ['generation slot free', { to: to({}, { attempt: undefined }) }, 'not-checkable', 'not readable'],
-  ['credential of the primary', credential({ usable: false, error: 'PERMISSION_DENIED' }), 'fail', 'PERMISSION_DENIED'],
-  [
-    'credential of the primary',
-    credential({ usable: false, error: 'AUDIT_DEVICE_BLOCKED' }),
-    'fail',
-    'AUDIT_DEVICE_BLOCKED',
-  ],
+  ['credential works', credential({ usable: false, error: 'PERMISSION_DENIED' }), 'fail', 'PERMISSION_DENIED'],
+  ['credential works', credential({ usable: false, error: 'AUDIT_DEVICE_BLOCKED' }), 'fail', 'AUDIT_DEVICE_BLOCKED'],
   ['credential lives long enough', credential({ ttlSeconds: 1_799 }), 'fail', '1799 s left'],
-  ['credential may demote', credential({ capabilities: {} }), 'fail', 'none'],
+  [`credential may call ${DEMOTE}`, credential({ capabilities: {} }), 'fail', 'none'],
   [
-    'credential may issue activation tokens',
+    `credential may call ${SECONDARY_TOKEN}`,
     credential({ capabilities: { ...CREDENTIAL.capabilities, [SECONDARY_TOKEN]: ['update'] } }),
     'fail',
     'update',
   ],
   [
-    'credential may write the marker',
+    `credential may call ${MARKER}`,
     credential({ capabilities: { ...CREDENTIAL.capabilities, [MARKER]: ['read'] } }),
     'fail',
     'read',
@@ -239,22 +237,22 @@ const NOT_OK: readonly (readonly [string, Partial<SwitchoverWorld>, Precondition
     '3 holders',
   ],
   ['enough key holders', { to: to({}, { attempt: undefined }) }, 'not-checkable', 'threshold not readable'],
-  ['ceremony calls allowed', facts({ ceremonyAccess: 'refused' }), 'warn', 'refused'],
-  ['ceremony calls allowed', facts({ ceremonyAccess: 'no-credential' }), 'warn', 'no-credential'],
-  ['ceremony calls allowed', facts({ ceremonyAccess: 'open' }), 'warn', 'open to everybody'],
+  ['ceremony calls allowed', ceremony('refused'), 'warn', 'refused'],
+  ['ceremony calls allowed', ceremony('no-credential'), 'warn', 'no-credential'],
+  ['ceremony calls allowed', ceremony('open'), 'warn', 'open to everybody'],
   [
     'batch token taken by the secondary',
     {
-      ...batch({ capabilities: { ...BATCH.capabilities, [ATTEMPT]: ['read'] } }, { batchOnSecondary: 'refused' }),
+      ...batch({ capabilities: { ...BATCH.capabilities, [ATTEMPT]: ['read'] } }, 'refused'),
       to: to({}, version('2.0.3+ent')),
     },
     'fail',
     'refused',
   ],
-  ['batch token taken by the secondary', batch({}, {}), 'not-checkable', 'before version 2.0'],
+  ['batch token taken by the secondary', batch({}, 'not-checkable'), 'not-checkable', 'before version 2.0'],
   [
     'batch token taken by the secondary',
-    { ...batch({}, { batchOnSecondary: 'refused' }), to: to({}, version('2.0.3+ent')) },
+    { ...batch({}, 'refused'), to: to({}, version('2.0.3+ent')) },
     'not-checkable',
     'its policy does not let it',
   ],
@@ -272,12 +270,12 @@ const NOT_OK: readonly (readonly [string, Partial<SwitchoverWorld>, Precondition
 ];
 
 it('everything in order: no verdict fails or warns', () => {
-  for (const each of [world(), world({ tokenSource: 'batch' })])
-    expect(judgeSwitchover(each).filter(({ verdict }) => verdict === 'fail' || verdict === 'warn')).toEqual([]);
+  for (const each of [world(), world(batch({}))])
+    expect(switchoverChecks(each).filter(({ verdict }) => verdict === 'fail' || verdict === 'warn')).toEqual([]);
 });
 
 it.each(NOT_OK)('%s is not ok (case %#)', (name, more, verdict, observed) => {
-  const judged = judgeSwitchover(world(more)).filter((each) => each.name === name && each.verdict !== 'ok');
+  const judged = switchoverChecks(world(more)).filter((each) => each.name === name && each.verdict !== 'ok');
   expect(judged).toHaveLength(1);
   expect(judged[0]).toMatchObject({ verdict, observed: expect.stringContaining(observed) as string });
   expect(judged[0]?.needed).toBeTruthy();
@@ -285,9 +283,7 @@ it.each(NOT_OK)('%s is not ok (case %#)', (name, more, verdict, observed) => {
 });
 
 it('every precondition is in the table of those that can fail', () => {
-  const names = [world(), world({ tokenSource: 'batch' })].flatMap((each) =>
-    judgeSwitchover(each).map(({ name }) => name),
-  );
+  const names = [world(), world(batch({}))].flatMap((each) => switchoverChecks(each).map(({ name }) => name));
   const tabled = new Set<string>(NOT_OK.map(([name]) => name));
   expect([...new Set(names)].filter((name) => !tabled.has(name))).toEqual(['exit: a token for the way back']);
 });
@@ -311,15 +307,15 @@ it.each([
     credential({ capabilities: { [DEMOTE]: ['root'], [SECONDARY_TOKEN]: ['root'], [MARKER]: ['root'] } }),
   ],
   ['a token without an end', credential({ ttlSeconds: undefined })],
-  ['from 2.0 with a token that the secondary accepts', facts({ ceremonyAccess: 'accepted' })],
+  ['from 2.0 with a token that the secondary accepts', ceremony('accepted')],
   ['a batch token without a told end', batch({ ttlSeconds: undefined })],
   [
     'the last change of the primary just as long ago as the cool-down',
     { changes: { changes: [change(30)], unattested: [] } },
   ],
   ['changes of the primary long ago', { changes: { changes: [31, 600, 1440, 1441].map(change), unattested: [] } }],
-] as readonly (readonly [string, Partial<SwitchoverWorld>])[])('%s is no reason to refuse', (_name, more) => {
-  expect(judgeSwitchover(world(more)).filter(({ verdict }) => verdict === 'fail')).toEqual([]);
+] as readonly (readonly [string, Partial<SwitchoverObserved>])[])('%s is no reason to refuse', (_name, more) => {
+  expect(switchoverChecks(world(more)).filter(({ verdict }) => verdict === 'fail')).toEqual([]);
 });
 
 it.each([

@@ -1,70 +1,41 @@
 import type { Assessment, DecommissionRoute } from '../../src/contracts/activities';
 import type { ClusterObservation } from '../../src/contracts/observations';
-import type { AllowedOperation, Precondition } from '../../src/contracts/plan';
+import type { AllowedOperation, Check } from '../../src/contracts/plan';
 import type { SecondaryDecommissionInput, TokenSource } from '../../src/contracts/runbook-inputs';
-import { findCluster, findDeployment } from '../../src/inventory';
-import type { ActivityDependencies } from '../dependencies';
-import type { ClusterAccess, Clusters } from '../clusters';
-import { describeReplication } from '../observe';
-import { kindName } from '../joining/onboarding-read';
-import { describeFilter } from '../filters/paths-filters';
-import { credentialMay } from '../roles/permissions';
-import { gateFacts, identityOf, observeDeployment, planDocument, siteFacts } from '../approvals/planning';
+import { identityOf, planDocument } from '../approvals/planning';
+import { check } from '../checks/check';
+import { mayCall } from '../checks/credentials';
+import { isConnected } from '../checks/replication';
+import { hasRole } from '../checks/roles';
+import { assessTokenSource } from '../checks/tokens';
+import type { ClusterAccess } from '../clusters';
 import { CONNECTION, othersConnected } from '../ending/replication-end';
-import { check } from '../checks/switchover-rule';
-import { assessTokenSource } from '../tokens/token-source';
+import { currentExecution } from '../execution';
+import { describeFilter } from '../filters/paths-filters';
+import { kindName } from '../joining/onboarding-read';
+import type { Observed, PlanInput } from './observed';
+import { observe } from './observed';
 
-/** Reads primary and secondary, and judges whether the secondary may be cut off for good (facts 8.7, 9.12). */
-export async function assessDecommission(
-  dependencies: ActivityDependencies,
-  clusters: Clusters,
-  input: SecondaryDecommissionInput,
-  ownFingerprint: string | undefined,
-  signal: AbortSignal,
-): Promise<Assessment<DecommissionRoute>> {
-  const { inventory } = dependencies;
+/** A secondary is cut off for good (facts 8.7, 9.12). */
+export async function assessSecondaryDecommission({
+  input,
+  ownFingerprint,
+}: PlanInput<SecondaryDecommissionInput>): Promise<Assessment<DecommissionRoute>> {
+  const { signal } = currentExecution();
   const { kind, afterwards } = input;
-  const deployment = findDeployment(inventory, input.deployment);
-  findCluster(deployment, input.primary);
-  if (input.secondary !== undefined) findCluster(deployment, input.secondary);
-  const observations = await observeDeployment(clusters, input.deployment, signal);
-  const base = {
-    observations,
-    site: await siteFacts(dependencies, input.deployment),
-    gates: {
-      revoke: gateFacts(inventory, deployment, 'revoke'),
-      disable: gateFacts(inventory, deployment, 'disable', afterwards === 'disable'),
-    },
-  };
-  const primary = observations.find(({ cluster }) => cluster === input.primary);
-  const isPrimary = primary?.[kind]?.mode === 'primary';
-  const rolePrecondition = check(
-    `${kindName(kind)} primary`,
-    input.primary,
-    isPrimary,
-    primary?.reachable ? describeReplication(primary[kind]) : (primary?.error ?? 'not readable'),
-    'primary',
-    'A secondary is revoked on the primary that it follows.',
-  );
-  if (!primary || !isPrimary) return { ...base, preconditions: [rolePrecondition] };
-
+  const observed = await observe(input.deployment, [input.primary, input.secondary]);
+  const { deployment, observations, access, of } = observed;
+  const base = observed.base({ revoke: true, disable: afterwards === 'disable' });
+  const primary = of(input.primary);
+  const role = hasRole(primary, kind, 'primary', 'A secondary is revoked on the primary that it follows.');
+  if (role.verdict === 'fail') return { ...base, preconditions: [role] };
   const found = identify(input, primary, observations);
-  const { id, secondary, preconditions: identified } = found;
-  const preconditions: Precondition[] = [rolePrecondition, ...identified];
-  if (id === undefined) return { ...base, preconditions };
+  const { id, secondary } = found;
+  if (id === undefined) return { ...base, preconditions: [role, found.judged] };
   const known = (primary[kind]?.knownSecondaries ?? []).includes(id);
-  const source = clusters.of(input.deployment, primary.cluster);
-  const target = secondary && clusters.of(input.deployment, secondary.cluster);
-  preconditions.push(...judgeKnown(input, primary, id, secondary, known));
-  if (known) {
-    preconditions.push(...judgeLast(input, primary, id, deployment.limits.heartbeatAgeMs));
-    preconditions.push(
-      await credentialMay(source, [`sys/replication/${kind}/primary/revoke-secondary`], ['update'], signal),
-    );
-  }
-  const tokens = await judgeAfterwards(input, deployment, source, target, secondary, ownFingerprint, signal);
-  preconditions.push(...tokens.preconditions);
-  const filterLeft = kind === 'performance' ? await filterOf(source, id, signal) : undefined;
+  const source = access(primary.cluster);
+  const revoke = { [`sys/replication/${kind}/primary/revoke-secondary`]: ['update'] };
+  const tokens = await judgeAfterwards(observed, input, source, secondary, ownFingerprint);
   const route: DecommissionRoute = {
     primary: primary.cluster,
     id,
@@ -72,11 +43,18 @@ export async function assessDecommission(
     secondary: secondary?.cluster,
     afterwards: secondary ? afterwards : 'nothing',
     tokenSource: tokens.source,
-    filterLeft,
+    filterLeft: kind === 'performance' ? await filterOf(source, id, signal) : undefined,
   };
   return {
     ...base,
-    preconditions,
+    preconditions: [
+      role,
+      found.judged,
+      idKnown(input, primary, id, secondary, known),
+      ...(known ? anotherStays(input, primary, id, deployment.limits.heartbeatAgeMs) : []),
+      ...(known ? await mayCall(source, revoke, signal) : []),
+      ...tokens.checks,
+    ],
     route,
     plan: planOf(input, route, primary, secondary, { silent: found.silent, ...tokens }),
   };
@@ -93,7 +71,7 @@ function identify(
   readonly secondary?: ClusterObservation;
   /** It is named and does not answer. */
   readonly silent?: string;
-  readonly preconditions: readonly Precondition[];
+  readonly judged: Check;
 } {
   const idsOf = (each: ClusterObservation) =>
     each.reachable && each.clusterId !== undefined
@@ -105,17 +83,15 @@ function identify(
     return {
       id: asked,
       secondary: owner,
-      preconditions: [
-        check(
-          'the secondary is in the inventory',
-          owner?.cluster,
-          owner !== undefined,
-          observed,
-          'a cluster of the inventory with this id',
-          'Only the side of the primary is done; the report says what is left to do on the secondary.',
-          'warn',
-        ),
-      ],
+      judged: check(
+        'the secondary is in the inventory',
+        owner?.cluster,
+        owner !== undefined,
+        observed,
+        'a cluster of the inventory with this id',
+        'Only the side of the primary is done; the report says what is left to do on the secondary.',
+        'warn',
+      ),
     };
   }
   const each = observations.find(({ cluster }) => cluster === named);
@@ -129,64 +105,59 @@ function identify(
     return {
       id: good ? asked : undefined,
       silent: named,
-      preconditions: [
-        check('the secondary answers', named, false, error, 'its ids can be read', next, good ? 'warn' : 'fail'),
-      ],
+      judged: check('the secondary answers', named, false, error, 'its ids can be read', next, good ? 'warn' : 'fail'),
     };
   }
   const good = id !== undefined && ids.includes(id);
   return {
     id: good ? id : undefined,
     secondary: each,
-    preconditions: [
-      check(
-        'the id is that of the secondary',
-        named,
-        good,
-        `${named} has ${ids.join(', ')}`,
-        `${id ?? 'an id'} is one of them`,
-        'Give the id that the secondary has, or leave it out.',
-      ),
-    ],
+    judged: check(
+      'the id is that of the secondary',
+      named,
+      good,
+      `${named} has ${ids.join(', ')}`,
+      `${id ?? 'an id'} is one of them`,
+      'Give the id that the secondary has, or leave it out.',
+    ),
   };
 }
 
 /** An id that the primary does not know was revoked before, or never was: then only a disconnected secondary is dealt with. */
-function judgeKnown(
+function idKnown(
   { kind, secondary: named, afterwards }: SecondaryDecommissionInput,
   primary: ClusterObservation,
   id: string,
   secondary: ClusterObservation | undefined,
   known: boolean,
-): Precondition[] {
+): Check {
+  const seen = secondary?.[kind];
   const orphan =
     named !== undefined &&
-    secondary?.[kind]?.mode === 'secondary' &&
-    secondary[kind]?.setId === primary[kind]?.setId &&
-    !secondary[kind]?.peers.some(({ connected }) => connected) &&
+    seen?.mode === 'secondary' &&
+    seen.setId === primary[kind]?.setId &&
+    !isConnected(seen) &&
     afterwards !== 'nothing';
-  return [
-    check(
-      'the primary knows the id',
-      primary.cluster,
-      known,
-      `known: ${(primary[kind]?.knownSecondaries ?? []).join(', ') || 'none'}`,
-      id,
-      orphan
-        ? `It was revoked before: only ${secondary.cluster} is dealt with.`
-        : 'Read known_secondaries in the status of the primary: only an id in it can be revoked.',
-      orphan ? 'warn' : 'fail',
-    ),
-  ];
+  return check(
+    'the primary knows the id',
+    primary.cluster,
+    known,
+    `known: ${(primary[kind]?.knownSecondaries ?? []).join(', ') || 'none'}`,
+    id,
+    orphan
+      ? `It was revoked before: only ${named} is dealt with.`
+      : 'Read known_secondaries in the status of the primary: only an id in it can be revoked.',
+    orphan ? 'warn' : 'fail',
+  );
 }
 
 /** Never the only connected DR secondary, unless somebody says so and the gate approves it (facts 9.12). */
-function judgeLast(
+function anotherStays(
   { kind, acknowledgeLastSecondary }: SecondaryDecommissionInput,
   primary: ClusterObservation,
   id: string,
   heartbeatAgeMs: number,
-): Precondition[] {
+): Check[] {
   const state = primary[kind];
   if (kind !== 'dr' || !state) return [];
   const others = othersConnected(state, id, heartbeatAgeMs);
@@ -205,31 +176,24 @@ function judgeLast(
 
 /** What is done on the secondary: its role, and the token or credential that it needs. */
 async function judgeAfterwards(
+  { deployment, access }: Observed,
   { kind, afterwards, tokenSource }: SecondaryDecommissionInput,
-  deployment: Parameters<typeof assessTokenSource>[0]['deployment'],
   primary: ClusterAccess,
-  secondary: ClusterAccess | undefined,
   observation: ClusterObservation | undefined,
   ownFingerprint: string | undefined,
-  signal: AbortSignal,
 ): Promise<{
   readonly source?: TokenSource;
-  readonly preconditions: readonly Precondition[];
+  readonly checks: readonly Check[];
   readonly warnings?: readonly string[];
 }> {
-  if (afterwards === 'nothing' || !secondary || !observation) return { preconditions: [] };
-  const role = check(
-    `${kindName(kind)} secondary`,
-    observation.cluster,
-    observation[kind]?.mode === 'secondary',
-    describeReplication(observation[kind]),
-    'secondary',
-    'Start again with {"afterwards": "nothing"}, and see what the cluster is used for.',
-  );
+  if (afterwards === 'nothing' || !observation) return { checks: [] };
+  const { signal } = currentExecution();
+  const next = 'Start again with {"afterwards": "nothing"}, and see what the cluster is used for.';
+  const role = hasRole(observation, kind, 'secondary', next);
   const path = `sys/replication/${kind}/secondary/${afterwards === 'disable' ? 'disable' : 'update-primary'}`;
-  if (kind === 'performance')
-    return { preconditions: [role, await credentialMay(secondary, [path], ['update'], signal)] };
-  const { source, preconditions, warnings } = await assessTokenSource({
+  const secondary = access(observation.cluster);
+  if (kind === 'performance') return { checks: [role, ...(await mayCall(secondary, { [path]: ['update'] }, signal))] };
+  const tokens = await assessTokenSource({
     deployment,
     secondary,
     observation,
@@ -239,7 +203,7 @@ async function judgeAfterwards(
     ownFingerprint,
     signal,
   });
-  return { source, preconditions: [role, ...preconditions], warnings };
+  return { ...tokens, checks: [role, ...tokens.checks] };
 }
 
 async function filterOf(source: ClusterAccess, id: string, signal: AbortSignal): Promise<string | undefined> {

@@ -1,33 +1,35 @@
 import type { Assessment, BatchTokenRoute } from '../../src/contracts/activities';
 import { deploymentWorkflowId } from '../../src/contracts/names';
 import type { ClusterObservation } from '../../src/contracts/observations';
-import type { Precondition } from '../../src/contracts/plan';
+import type { Check } from '../../src/contracts/plan';
 import type { BatchTokenRotationInput } from '../../src/contracts/runbook-inputs';
 import { isRunbookError } from '../../src/errors';
 import type { BatchTokenRotationEntry, Deployment } from '../../src/inventory';
 import type { Secret } from '../../src/secret';
+import { planDocument } from '../approvals/planning';
+import { check, notCheckable } from '../checks/check';
+import type { CredentialFacts } from '../checks/credentials';
+import { credentialFacts, mayCall, missingRights } from '../checks/credentials';
+import { openRun, runText } from '../checks/runs';
+import { majorVersion } from '../checks/versions';
+import type { ClusterAccess } from '../clusters';
 import type { ActivityDependencies } from '../dependencies';
-import { openRun } from '../readiness/site';
+import { currentExecution } from '../execution';
 import type { PolicyGrant } from '../tokens/batch-token-policy';
-import { missingRights, neededGrants, policyRules, roleRules } from '../tokens/batch-token-policy';
+import { neededGrants, policyChecks, rightsIn, roleChecks } from '../tokens/batch-token-policy';
 import { storeOf } from '../tokens/batch-token-store';
-import type { ClusterAccess, Clusters } from '../clusters';
-import { majorVersion } from '../clusters';
-import { identityOf, observeDeployment, planDocument, siteFacts } from '../approvals/planning';
-import { credentialFacts } from '../checks/switchover-facts';
-import type { CredentialFacts } from '../checks/switchover-facts';
-import { check } from '../checks/switchover-rule';
+import type { PlanInput } from './observed';
+import { observe } from './observed';
 
-/** Reads everything that a rotation rests on, and judges it. Nothing is made. */
-export async function assessRotation(
-  dependencies: ActivityDependencies,
-  clusters: Clusters,
-  input: BatchTokenRotationInput,
-  signal: AbortSignal,
-): Promise<Assessment<BatchTokenRoute>> {
-  const deployment = clusters.deployment(input.deployment);
-  const observations = await observeDeployment(clusters, input.deployment, signal);
-  const base = { observations, site: await siteFacts(dependencies, input.deployment), gates: {} };
+/** Everything that a rotation rests on. Nothing is made. */
+export async function assessBatchTokenRotation({
+  input,
+}: PlanInput<BatchTokenRotationInput>): Promise<Assessment<BatchTokenRoute>> {
+  const context = currentExecution();
+  const { clusters, signal } = context;
+  const observed = await observe(input.deployment);
+  const { deployment, observations } = observed;
+  const base = observed.base({});
   const chosen = chooseSet(deployment, input.drSet);
   if ('refused' in chosen) return { ...base, preconditions: [chosen.refused] };
   const { drSet, entry } = chosen;
@@ -42,45 +44,37 @@ export async function assessRotation(
     'Without a primary no batch token can be made: the one that is there counts until its end.',
   );
   if (primary === undefined || more.length > 0) return { ...base, preconditions: [onePrimary] };
-  const access = clusters.of(input.deployment, primary.cluster);
+  const { cluster } = primary;
+  const access = observed.access(cluster);
   const needed = neededGrants(opensCeremonies(deployment, drSet, members));
   const store = storeOf(clusters, entry.sink);
-  const [busy, own, sinkRule, present, role, policy] = await Promise.all([
-    noOutage(dependencies, input),
-    mayMake(access, entry, signal),
+  const reading = async () => ({ token: await access.credential(), signal });
+  const [busy, own, sink, present, role, policy] = await Promise.all([
+    noOutage(context, input),
+    mayCall(access, { [`auth/token/create/${entry.role}`]: ['create|update'] }, signal),
     sinkUsable(store, signal),
     presentToken(access, () => store.read(signal), needed, signal),
-    readIfAllowed(async () => access.client.sys.tokenRole(entry.role, { token: await access.credential(), signal })),
-    readIfAllowed(async () => access.client.sys.policy(entry.policy, { token: await access.credential(), signal })),
+    readIfAllowed(async () => access.client.sys.tokenRole(entry.role, await reading())),
+    readIfAllowed(async () => access.client.sys.policy(entry.policy, await reading())),
   ]);
-  const prepare: ('policy' | 'role')[] = input.createRoleAndPolicy
-    ? [
-        ...('found' in policy && policy.found === undefined ? (['policy'] as const) : []),
-        ...('found' in role && role.found === undefined ? (['role'] as const) : []),
-      ]
-    : [];
-  const { due, why } = judgeDue(present, needed, entry);
-  const unread = (name: string, code: string): Precondition => ({
-    name,
-    cluster: primary.cluster,
-    observed: `not readable (${code})`,
-    needed: 'read',
-    verdict: 'not-checkable',
-    next: 'What it makes is proven on each token before it is kept.',
-  });
+  const absent = [
+    ...('found' in policy && policy.found === undefined ? (['policy'] as const) : []),
+    ...('found' in role && role.found === undefined ? (['role'] as const) : []),
+  ];
+  const prepare = input.createRoleAndPolicy ? absent : [];
   return {
     ...base,
     preconditions: [
       onePrimary,
       busy,
-      own,
-      sinkRule,
+      ...own,
+      sink,
       ...('found' in policy
-        ? policyRules(primary.cluster, entry.policy, policy.found, needed, prepare.includes('policy'))
-        : [unread(`policy ${entry.policy}`, policy.code)]),
+        ? policyChecks(cluster, entry.policy, policy.found, needed, prepare.includes('policy'))
+        : [unread(cluster, `policy ${entry.policy}`, policy.code)]),
       ...('found' in role
-        ? roleRules(primary.cluster, entry.role, entry.policy, role.found, prepare.includes('role'))
-        : [unread(`token role ${entry.role}`, role.code)]),
+        ? roleChecks(cluster, entry.role, entry.policy, role.found, prepare.includes('role'))
+        : [unread(cluster, `token role ${entry.role}`, role.code)]),
     ],
     plan: planDocument({
       runbook: 'batchTokenRotation',
@@ -88,35 +82,40 @@ export async function assessRotation(
       clusters: [primary],
       operations: [],
       warnings: [
-        `A batch token cannot be revoked: whoever has this one may do DR operations on every secondary of ${identityOf(primary).cluster} for ${entry.ttlMs / 1000} s, or until policy ${entry.policy} is emptied.`,
+        `A batch token cannot be revoked: whoever has this one may do DR operations on every secondary of ${cluster} for ${entry.ttlMs / 1000} s, or until policy ${entry.policy} is emptied.`,
       ],
       steps: [
-        ...(prepare.length > 0 ? [`Make ${prepare.join(' and ')} on ${primary.cluster}`] : []),
-        `Make an orphan batch token on ${primary.cluster} by role ${entry.role}, prove it, and put it into ${store.where}`,
+        ...(prepare.length > 0 ? [`Make ${prepare.join(' and ')} on ${cluster}`] : []),
+        `Make an orphan batch token on ${cluster} by role ${entry.role}, prove it, and put it into ${store.where}`,
       ],
       choices: { drSet, when: input.when, ttlSeconds: entry.ttlMs / 1000 },
     }),
-    route: { drSet, primary: primary.cluster, sink: store.where, due, why, prepare },
+    route: { drSet, primary: cluster, sink: store.where, ...judgeDue(present, needed, entry), prepare },
   };
+}
+
+function unread(cluster: string, name: string, code: string): Check {
+  const next = 'What it makes is proven on each token before it is kept.';
+  return notCheckable(name, cluster, `not readable (${code})`, 'read', next);
 }
 
 /** The rotation of a DR set; the only one where none is named. */
 export function chooseSet(
   deployment: Deployment,
   named: string | undefined,
-): { readonly drSet: string; readonly entry: BatchTokenRotationEntry } | { readonly refused: Precondition } {
+): { readonly drSet: string; readonly entry: BatchTokenRotationEntry } | { readonly refused: Check } {
   const sets = Object.entries(deployment.batchTokens);
   const [found] = named === undefined && sets.length === 1 ? sets : sets.filter(([set]) => set === named);
   if (found) return { drSet: found[0], entry: found[1] };
   return {
-    refused: {
-      name: 'a DR set whose batch token is rotated',
-      observed: named ?? 'none named',
-      needed:
-        sets.length === 0 ? 'batchTokens in the inventory' : `drSet is one of ${sets.map(([set]) => set).join(', ')}`,
-      verdict: 'fail',
-      next: 'docs/runbooks/batch-token-rotation.md has the members of the inventory.',
-    },
+    refused: check(
+      'a DR set whose batch token is rotated',
+      undefined,
+      false,
+      named ?? 'none named',
+      sets.length === 0 ? 'batchTokens in the inventory' : `drSet is one of ${sets.map(([set]) => set).join(', ')}`,
+      'docs/runbooks/batch-token-rotation.md has the members of the inventory.',
+    ),
   };
 }
 
@@ -142,45 +141,28 @@ export function opensCeremonies(
 async function noOutage(
   dependencies: ActivityDependencies,
   { deployment, createRoleAndPolicy }: BatchTokenRotationInput,
-): Promise<Precondition> {
-  const run = await openRun({ dependencies }, deploymentWorkflowId(deployment));
+): Promise<Check> {
+  const run = await openRun(dependencies, deploymentWorkflowId(deployment));
   const inTheWay = run !== undefined && (createRoleAndPolicy || run.phase === 'outage');
   return check(
     'no run moves the primary now',
     undefined,
     !inTheWay,
-    run === undefined ? 'no run' : `${run.type}, run ${run.runId}, ${run.phase ?? 'phase not told'}`,
+    runText(run),
     createRoleAndPolicy ? 'no open run of the deployment' : 'no run of the deployment in an outage',
     `Start again when it has ended: \`runbook status ${deploymentWorkflowId(deployment)}\``,
   );
 }
 
-async function mayMake(
-  access: ClusterAccess,
-  { role }: BatchTokenRotationEntry,
-  signal: AbortSignal,
-): Promise<Precondition> {
-  const path = `auth/token/create/${role}`;
-  const { usable, error, capabilities } = await credentialFacts(access, () => access.credential(), [path], signal);
-  const given = capabilities[path] ?? [];
-  return check(
-    'credential may make tokens by the role',
-    access.entry.name,
-    usable && given.some((right) => right === 'update' || right === 'create' || right === 'root'),
-    usable ? given.join(', ') || 'none' : (error ?? 'not usable'),
-    `update on ${path}`,
-    `Give the credential of ${access.entry.name} the policy runbooks-batch-rotation of docs/operations.md.`,
-  );
-}
-
-async function sinkUsable(store: ReturnType<typeof storeOf>, signal: AbortSignal): Promise<Precondition> {
+async function sinkUsable(store: ReturnType<typeof storeOf>, signal: AbortSignal): Promise<Check> {
+  const [name, place] = ['the token can be kept', 'a place that only the workers read'];
   try {
     await store.check(signal);
-    return check('the token can be kept', undefined, true, store.where, 'a place that only the workers read');
+    return check(name, undefined, true, store.where, place);
   } catch (error) {
     if (!isRunbookError(error) || signal.aborted) throw error;
-    const { code, observed, needed = 'a place that only the workers read', next } = error;
-    return check('the token can be kept', undefined, false, `${store.where}: ${observed ?? code}`, needed, next);
+    const { code, observed, needed = place, next } = error;
+    return check(name, undefined, false, `${store.where}: ${observed ?? code}`, needed, next);
   }
 }
 
@@ -215,7 +197,7 @@ export function judgeDue(
   if (!present.usable) return { due: true, why: `the present one is not usable: ${present.error ?? 'refused'}` };
   if (present.type !== 'batch' || present.orphan !== true)
     return { due: true, why: 'the present one is no orphan batch token' };
-  if (missingRights(present.capabilities, needed).length > 0)
+  if (missingRights(present, rightsIn(needed)).length > 0)
     return { due: true, why: 'the present one lacks rights that are needed' };
   const left = present.ttlSeconds ?? 0;
   const half = ttlMs / 2000;

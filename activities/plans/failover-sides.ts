@@ -1,9 +1,10 @@
 import type { ClusterObservation, ReplicationObservation } from '../../src/contracts/observations';
-import type { Precondition } from '../../src/contracts/plan';
+import type { AllowedOperation, Check } from '../../src/contracts/plan';
 import type { DrFailoverInput } from '../../src/contracts/runbook-inputs';
 import type { ClusterEntry, Deployment } from '../../src/inventory';
 import { drSetOf, findCluster } from '../../src/inventory';
-import { describeReplication } from '../observe';
+import { check } from '../checks/check';
+import { rolesOf } from '../checks/roles';
 
 /** Who is gone, who may become primary, and who has to follow. */
 export interface FailoverSides {
@@ -19,7 +20,7 @@ export interface FailoverSides {
   readonly ranking: readonly ClusterObservation[];
 }
 
-type FailoverFound = FailoverSides | { readonly refused: Precondition };
+type FailoverFound = FailoverSides | { readonly refused: Check };
 
 /** Finds the DR set without a primary, the cluster that is gone by what its secondaries say, and the successor. */
 export function findFailoverSides(
@@ -33,9 +34,9 @@ export function findFailoverSides(
   if ('refused' in set) return set;
   const inSet = observations.filter(({ cluster }) => set.members.includes(cluster));
   const refused = (observed: string, needed: string, next: string): FailoverFound => ({
-    refused: { name: 'a DR primary that is gone and its secondary', observed, needed, verdict: 'fail', next },
+    refused: check('a DR primary that is gone and its secondary', undefined, false, observed, needed, next),
   });
-  const seen = rolesText(inSet);
+  const seen = rolesOf(inSet, 'dr');
   const from = lostPrimary(deployment, input, inSet);
   if (!from)
     return refused(seen, 'one member of the set that was primary', 'Name the primary that is gone with {"from": ...}.');
@@ -71,7 +72,7 @@ function setInQuestion(
   deployment: Deployment,
   { from, to }: DrFailoverInput,
   observations: readonly ClusterObservation[],
-): { readonly members: readonly string[] } | { readonly refused: Precondition } {
+): { readonly members: readonly string[] } | { readonly refused: Check } {
   const named = from ?? to;
   if (named !== undefined) return drSetOf(deployment, named);
   const of = (members: readonly string[]) => observations.filter(({ cluster }) => members.includes(cluster));
@@ -83,15 +84,16 @@ function setInQuestion(
   if (only && more.length === 0) return { members: only[1] };
   const none = without.length === 0;
   return {
-    refused: {
-      name: 'a DR set without a primary',
-      observed: none ? rolesText(observations) : `several: ${without.map(([name]) => name).join(', ')}`,
-      needed: 'one DR set with secondaries and no primary that answers',
-      verdict: 'fail',
-      next: none
+    refused: check(
+      'a DR set without a primary',
+      undefined,
+      false,
+      none ? rolesOf(observations, 'dr') : `several: ${without.map(([name]) => name).join(', ')}`,
+      'one DR set with secondaries and no primary that answers',
+      none
         ? 'The primary answers: a planned change is a drSwitchover.'
         : 'Say which one with {"from": ...} or {"to": ...}.',
-    },
+    ),
   };
 }
 
@@ -104,14 +106,14 @@ function lostPrimary(
   if (input.from !== undefined) return inSet.find(({ cluster }) => cluster === input.from);
   const byAddress = followedIn(deployment, inSet).filter(({ cluster }) => cluster !== input.to);
   if (byAddress.length === 1) return byAddress[0];
-  const silent = (byAddress.length > 0 ? byAddress : inSet).filter(
-    ({ cluster, dr }) =>
-      cluster !== input.to &&
-      dr?.mode !== 'secondary' &&
-      dr?.mode !== 'disabled' &&
-      input.alsoGone?.includes(cluster) !== true,
-  );
+  const silent = (byAddress.length > 0 ? byAddress : inSet).filter((each) => mayBePrimary(input, each));
   return silent.length === 1 ? silent[0] : undefined;
+}
+
+/** It does not say a role that speaks against it, and nobody names it as gone. */
+function mayBePrimary({ to, alsoGone }: DrFailoverInput, { cluster, dr }: ClusterObservation): boolean {
+  const isNone = dr?.mode === 'secondary' || dr?.mode === 'disabled';
+  return cluster !== to && !isNone && alsoGone?.includes(cluster) !== true;
 }
 
 /** Members of the set that a secondary which answers knows as its primary, by their addresses. */
@@ -132,15 +134,8 @@ function otherPrimary(
   input: DrFailoverInput,
   from: ClusterObservation,
   inSet: readonly ClusterObservation[],
-): Precondition | undefined {
-  const silent = inSet.filter(
-    (each) =>
-      each !== from &&
-      each.cluster !== input.to &&
-      each.dr?.mode !== 'secondary' &&
-      each.dr?.mode !== 'disabled' &&
-      input.alsoGone?.includes(each.cluster) !== true,
-  );
+): Check | undefined {
+  const silent = inSet.filter((each) => each !== from && mayBePrimary(input, each));
   const followed = followedIn(deployment, inSet);
   const primaries = silent.filter((each) => followed.includes(each));
   const doubtful = primaries.length > 0 || followed.includes(from) ? primaries : silent;
@@ -150,14 +145,14 @@ function otherPrimary(
     followed.length === 0
       ? 'no secondary tells whom it follows'
       : `secondaries follow ${followed.map(({ cluster }) => cluster).join(', ')}`;
-  return {
-    name: 'no other member can be the primary',
-    cluster: names[0] ?? '',
-    observed: `${names.join(', ')} did not say a role, and ${followers}`,
-    needed: `secondaries follow ${from.cluster}, and every other silent member is named`,
-    verdict: 'fail',
-    next: `Find out which one was primary: name that one with {"from": ...}, or bring ${names.join(', ')} back as secondary. Where people know that ${names.join(', ')} serves nobody either, name it: {"alsoGone": ${JSON.stringify(names)}}.`,
-  };
+  return check(
+    'no other member can be the primary',
+    names[0],
+    false,
+    `${names.join(', ')} did not say a role, and ${followers}`,
+    `secondaries follow ${from.cluster}, and every other silent member is named`,
+    `Find out which one was primary: name that one with {"from": ...}, or bring ${names.join(', ')} back as secondary. Where people know that ${names.join(', ')} serves nobody either, name it: {"alsoGone": ${JSON.stringify(names)}}.`,
+  );
 }
 
 function knownBy(replication: ReplicationObservation | undefined): string[] {
@@ -172,10 +167,8 @@ function addressesOf({ advertisedClusterAddress, addresses }: ClusterEntry): str
     const port = Number(url.port || (url.protocol === 'https:' ? 443 : 80));
     return `${url.hostname}:${port + 1}`;
   });
-  return [
-    ...above,
-    ...(hostOf(advertisedClusterAddress) === undefined ? [] : [hostOf(advertisedClusterAddress) ?? '']),
-  ];
+  const advertised = hostOf(advertisedClusterAddress);
+  return advertised === undefined ? above : [...above, advertised];
 }
 
 function hostOf(address: string | undefined): string | undefined {
@@ -208,7 +201,7 @@ function followersOf(
  * nothing was streamed since the last comparison of trees: equal roots are as good as equal indexes, else it comes last.
  */
 function furthestFirst(secondaries: readonly ClusterObservation[]): readonly ClusterObservation[] {
-  const streamed = secondaries.filter((each) => walOf(each) > 0n).toSorted((a, b) => compare(walOf(b), walOf(a)));
+  const streamed = secondaries.filter((each) => walOf(each) > 0n).toSorted((a, b) => Number(walOf(b) - walOf(a)));
   const rest = secondaries.filter((each) => !streamed.includes(each));
   const [best] = streamed;
   const level = rest.filter((each) => best !== undefined && sameRoot(each, best));
@@ -230,12 +223,18 @@ function sameRoot({ dr: a }: ClusterObservation, { dr: b }: ClusterObservation):
   return a?.merkleRoot !== undefined && a.merkleRoot === b?.merkleRoot && a.setId === b.setId;
 }
 
-function compare(a: bigint, b: bigint): number {
-  return a < b ? -1 : a > b ? 1 : 0;
+/**
+ * How plans and activities name the primary that is gone: it cannot be asked for its cluster ID. The inventory's pin
+ * where there is one, else what it was, by the ID of the DR set that its secondary tells.
+ */
+export function identityOfLost({ name, clusterId }: ClusterEntry, setId: string | undefined): AllowedOperation['on'] {
+  return { cluster: name, clusterId: clusterId ?? (setId === undefined ? '' : `primary of DR set ${setId}`) };
 }
 
-function rolesText(observations: readonly ClusterObservation[]): string {
-  return observations
-    .map((each) => `${each.cluster}: ${each.dr ? describeReplication(each.dr) : (each.error ?? 'says nothing')}`)
-    .join('; ');
+/**
+ * How plans and activities name another member of the DR set, which may not answer while people are asked: the
+ * inventory's pin where there is one, else by the ID of the set that it tells once it does.
+ */
+export function identityOfMember({ name, clusterId }: ClusterEntry, setId: string | undefined): AllowedOperation['on'] {
+  return { cluster: name, clusterId: clusterId ?? (setId === undefined ? '' : `member of DR set ${setId}`) };
 }

@@ -1,111 +1,96 @@
 import type { Assessment, CutOff, TeardownRoute } from '../../src/contracts/activities';
 import type { ClusterObservation } from '../../src/contracts/observations';
-import type { AllowedOperation, Precondition } from '../../src/contracts/plan';
-import type { ReplicationTeardownInput, TokenSource } from '../../src/contracts/runbook-inputs';
-import { findCluster, findDeployment } from '../../src/inventory';
-import type { ActivityDependencies } from '../dependencies';
-import type { Clusters } from '../clusters';
-import { describeReplication, isAlive } from '../observe';
-import { kindName } from '../joining/onboarding-read';
-import { credentialMay } from '../roles/permissions';
-import { gateFacts, identityOf, observeDeployment, planDocument, siteFacts } from '../approvals/planning';
+import type { AllowedOperation, Check } from '../../src/contracts/plan';
+import type { ReplicationTeardownInput } from '../../src/contracts/runbook-inputs';
+import { identityOf, planDocument } from '../approvals/planning';
+import { check } from '../checks/check';
+import { mayCall } from '../checks/credentials';
+import { roleText } from '../checks/roles';
+import { assessTokenSource } from '../checks/tokens';
 import { CONNECTION, cutOffDetail, othersConnected } from '../ending/replication-end';
-import { check } from '../checks/switchover-rule';
-import { assessTokenSource } from '../tokens/token-source';
+import { currentExecution } from '../execution';
+import { kindName } from '../joining/onboarding-read';
+import { isAlive } from '../observe';
+import type { PlanInput } from './observed';
+import { observe } from './observed';
 
-/** Reads the role that ends, and says who is cut off by it and what that costs later (facts 2.4, 2.10). */
-export async function assessTeardown(
-  dependencies: ActivityDependencies,
-  clusters: Clusters,
-  input: ReplicationTeardownInput,
-  ownFingerprint: string | undefined,
-  signal: AbortSignal,
-): Promise<Assessment<TeardownRoute>> {
-  const { inventory } = dependencies;
-  const { kind } = input;
-  const deployment = findDeployment(inventory, input.deployment);
-  findCluster(deployment, input.cluster);
-  const observations = await observeDeployment(clusters, input.deployment, signal);
-  const observed = observations.find(({ cluster }) => cluster === input.cluster);
-  const state = observed?.[kind];
+/** A role ends; who is cut off by it, and what that costs later (facts 2.4, 2.10). */
+export async function assessReplicationTeardown({
+  input,
+  ownFingerprint,
+}: PlanInput<ReplicationTeardownInput>): Promise<Assessment<TeardownRoute>> {
+  const { signal } = currentExecution();
+  const { kind, cluster } = input;
+  const observed = await observe(input.deployment, [cluster]);
+  const { deployment, observations, access, of } = observed;
+  const seen = of(cluster);
+  const state = seen[kind];
   const role = state?.mode;
-  const base = {
-    observations,
-    site: await siteFacts(dependencies, input.deployment),
-    gates: { disable: gateFacts(inventory, deployment, 'disable', role !== 'disabled') },
+  const base = observed.base({ disable: role !== 'disabled' });
+  const checks = roleChecks(kind, seen);
+  if (!state || (role !== 'primary' && role !== 'secondary' && role !== 'disabled'))
+    return { ...base, preconditions: checks };
+  const { heartbeatAgeMs } = deployment.limits;
+  const connected = role === 'primary' ? othersConnected(state, '', heartbeatAgeMs) : [];
+  if (connected.length > 0) {
+    const next = 'Each of them loses its primary for good.';
+    const told = `connected: ${connected.join(', ')}`;
+    checks.push(check('nobody is cut off', cluster, false, told, 'no connected secondary', next, 'warn'));
+  }
+  const path = `sys/replication/${kind}/${role}/disable`;
+  const primary = observations.find((each) => each.dr?.mode === 'primary' && each.dr.setId === state.setId);
+  const tokens =
+    kind === 'dr' && role === 'secondary'
+      ? await assessTokenSource({
+          deployment,
+          secondary: access(cluster),
+          observation: seen,
+          primary: primary && access(primary.cluster),
+          wanted: input.tokenSource,
+          paths: [path],
+          ownFingerprint,
+          signal,
+        })
+      : undefined;
+  if (tokens) checks.push(...tokens.checks);
+  else if (role !== 'disabled') checks.push(...(await mayCall(access(cluster), { [path]: ['update'] }, signal)));
+  const route: TeardownRoute = {
+    cluster,
+    role,
+    tokenSource: tokens?.source,
+    cutOff: role === 'primary' ? cutOffBy(input, state.knownSecondaries ?? [], observations) : [],
+    knownBy: role === 'secondary' ? knownByOf(input, seen, observations) : undefined,
   };
-  const preconditions: Precondition[] = [
+  const plan = planOf(input, route, seen, observations, { heartbeatAgeMs, ofTokens: tokens?.warnings ?? [] });
+  return { ...base, preconditions: checks, route, plan };
+}
+
+function roleChecks(kind: ReplicationTeardownInput['kind'], seen: ClusterObservation): Check[] {
+  const { cluster, dr } = seen;
+  const role = seen[kind]?.mode;
+  return [
     check(
       `${kindName(kind)} role readable`,
-      input.cluster,
+      cluster,
       role === 'primary' || role === 'secondary' || role === 'disabled',
-      observed?.reachable ? describeReplication(state) : (observed?.error ?? 'not readable'),
+      roleText(seen, kind),
       'primary, secondary or disabled',
-      `See that ${input.cluster} is unsealed and has an active node, then start again.`,
+      `See that ${cluster} is unsealed and has an active node, then start again.`,
     ),
-  ];
-  if (kind === 'performance') {
     // The performance role of a DR secondary is in its data and comes into force when it is promoted.
-    const isDrSecondary = observed?.dr?.mode === 'secondary';
-    const next = 'End its DR replication, or end the performance replication on its primary.';
-    preconditions.push(
-      check(
-        'no DR secondary',
-        input.cluster,
-        !isDrSecondary,
-        describeReplication(observed?.dr),
-        'a role of its own',
-        next,
-      ),
-    );
-  }
-  if (!observed || !state || (role !== 'primary' && role !== 'secondary' && role !== 'disabled'))
-    return { ...base, preconditions };
-
-  const access = clusters.of(input.deployment, input.cluster);
-  const cutOff = role === 'primary' ? cutOffBy(input, state.knownSecondaries ?? [], observations) : [];
-  const knownBy = role === 'secondary' ? knownByOf(input, observed, observations) : undefined;
-  const connected = role === 'primary' ? othersConnected(state, '', deployment.limits.heartbeatAgeMs) : [];
-  if (connected.length > 0)
-    preconditions.push(
-      check(
-        'nobody is cut off',
-        input.cluster,
-        false,
-        `connected: ${connected.join(', ')}`,
-        'no connected secondary',
-        'Each of them loses its primary for good.',
-        'warn',
-      ),
-    );
-  let tokenSource: TokenSource | undefined;
-  let ofTokens: readonly string[] = [];
-  const path = `sys/replication/${kind}/${role}/disable`;
-  if (kind === 'dr' && role === 'secondary') {
-    const primary = observations.find((each) => each.dr?.mode === 'primary' && each.dr.setId === state.setId);
-    const tokens = await assessTokenSource({
-      deployment,
-      secondary: access,
-      observation: observed,
-      primary: primary && clusters.of(input.deployment, primary.cluster),
-      wanted: input.tokenSource,
-      paths: [path],
-      ownFingerprint,
-      signal,
-    });
-    tokenSource = tokens.source;
-    ofTokens = tokens.warnings;
-    preconditions.push(...tokens.preconditions);
-  } else if (role !== 'disabled') {
-    preconditions.push(await credentialMay(access, [path], ['update'], signal));
-  }
-  const route: TeardownRoute = { cluster: input.cluster, role, tokenSource, cutOff, knownBy };
-  return {
-    ...base,
-    preconditions,
-    route,
-    plan: planOf(input, route, observed, observations, { heartbeatAgeMs: deployment.limits.heartbeatAgeMs, ofTokens }),
-  };
+    ...(kind === 'performance'
+      ? [
+          check(
+            'no DR secondary',
+            cluster,
+            dr?.mode !== 'secondary',
+            roleText(seen, 'dr'),
+            'a role of its own',
+            'End its DR replication, or end the performance replication on its primary.',
+          ),
+        ]
+      : []),
+  ];
 }
 
 /** Every secondary that the primary knows, by name where the inventory has it. */

@@ -1,0 +1,133 @@
+import type { ClusterObservation, ReplicationObservation } from '../../src/contracts/observations';
+import type { Check } from '../../src/contracts/plan';
+import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
+import { describeReplication, heartbeatAge } from '../observe';
+import { check, notCheckable } from './check';
+import { heartbeatText, isConnected } from './replication';
+
+/*
+ * The signs that a primary is gone. `stream-wals` proves nothing: it stays with a dead primary (facts 3.2). Where the
+ * heartbeats stopped, but not long enough ago, a check of DR is `warn`: that is waited for.
+ */
+
+/** What is next where a sign only needs time. */
+export const WAITED_FOR = 'The run waits for it before it opens the gate.';
+
+/** Health of a node that is active and unsealed. */
+const ACTIVE = 200;
+
+/** A cluster with the replication through which it hears the primary. */
+export interface Observer {
+  readonly cluster: string;
+  readonly at: number;
+  readonly hears: ReplicationObservation | undefined;
+}
+
+export function observerOf(observation: ClusterObservation, kind: ReplicationKind): Observer {
+  return { cluster: observation.cluster, at: observation.at, hears: observation[kind] };
+}
+
+interface SignsOfLoss {
+  readonly from: ClusterObservation;
+  readonly to: ClusterObservation;
+  /** Other DR secondaries of the set, and performance secondaries of the primary. */
+  readonly observers: readonly Observer[];
+  /** For how long nobody must have heard the primary, ms. */
+  readonly primaryGoneMs: number;
+}
+
+/** The two signs that the DR primary is gone, and whether somebody else agrees. */
+export function judgeSigns({ from, to, observers, primaryGoneMs }: SignsOfLoss): Check[] {
+  return [
+    silence(from),
+    heartbeatsStopped(observerOf(to, 'dr'), from.cluster, primaryGoneMs),
+    agreement(observers, from.cluster, to.cluster, primaryGoneMs),
+  ];
+}
+
+/** Whether every sign is there: nothing speaks against it, and the heartbeats stopped for long enough. */
+export function signsAgree(signs: readonly Check[]): boolean {
+  return signs.every(({ verdict }) => verdict === 'ok' || verdict === 'not-checkable');
+}
+
+/** When anybody heard the primary last, epoch ms of the worker. */
+export function lastHeardAt(observers: readonly Observer[]): number | undefined {
+  const times = observers.flatMap(({ at, hears }) => {
+    const age = heartbeatAge(hears);
+    return age === undefined ? [] : [at - age];
+  });
+  return times.length === 0 ? undefined : Math.max(...times);
+}
+
+/** No node answers as an unsealed active primary. One that was demoted answers, and is none. */
+function silence({ cluster, dr, nodes, reachable }: ClusterObservation): Check {
+  const nodesText = nodes.map(({ address, sealed, reachable: answers, healthStatus }) => {
+    if (!answers) return `${address} does not answer`;
+    return `${address} ${sealed ? 'sealed' : `answers (${healthStatus ?? 'no status'}) and is not active`}`;
+  });
+  const claims = nodes.some(({ sealed, standby, healthStatus }) => healthStatus === ACTIVE && !sealed && !standby);
+  // A secondary that knows a primary was not the one that is gone.
+  const detached = dr?.mode === 'secondary' && (dr.primaryClusterAddress ?? '') === '';
+  const demoted = reachable && (detached || dr?.mode === 'disabled');
+  return check(
+    'the primary does not answer',
+    cluster,
+    demoted || (!reachable && !claims),
+    reachable ? describeReplication(dr) : `${nodesText.join('; ')}${claims ? '; a node says that it is active' : ''}`,
+    'no node answers as an unsealed active primary',
+    dr?.mode === 'primary'
+      ? `${cluster} answers as DR primary. A planned change is a drSwitchover; where ${cluster} must not serve any more, fence and stop or seal it, then start again.`
+      : `Find out what ${cluster} is; where it must not serve any more, stop or seal its nodes.`,
+  );
+}
+
+/** Whether a secondary hears the primary no more, and for long enough. */
+export function heartbeatsStopped({ cluster, hears }: Observer, from: string, primaryGoneMs: number): Check {
+  const name = 'heartbeats of the primary stopped';
+  const needed = `none for more than ${primaryGoneMs / 1000} s`;
+  const observed = heartbeatText(hears);
+  switch (hearing(hears, primaryGoneMs)) {
+    case 'not-told':
+      return notCheckable(name, cluster, observed, needed, `The approvers attest that ${from} is gone.`);
+    case 'early':
+      return check(name, cluster, false, observed, needed, WAITED_FOR, 'warn');
+    case 'stopped':
+      return check(name, cluster, true, observed, needed);
+    case 'hears': {
+      const next = `${cluster} still hears ${from}: only the way from here to ${from} may be broken. Look at ${from} from elsewhere.`;
+      return check(name, cluster, false, observed, needed, next);
+    }
+  }
+}
+
+function agreement(observers: readonly Observer[], from: string, to: string, primaryGoneMs: number): Check {
+  const name = 'another observer agrees';
+  const needed = `a cluster beside ${to} that hears ${from} no more`;
+  const told = observers
+    .map(({ cluster, hears }) => ({ cluster, heard: hearing(hears, primaryGoneMs), text: heartbeatText(hears) }))
+    .filter(({ heard }) => heard !== 'not-told');
+  const observed = told.map(({ cluster, text }) => `${cluster}: ${text}`).join('; ');
+  if (told.length === 0) {
+    const next = `No other cluster can say whether ${from} is gone: the approvers of gate promote attest it.`;
+    return notCheckable(name, undefined, 'no other observer', needed, next);
+  }
+  const still = told.filter(({ heard }) => heard === 'hears').map(({ cluster }) => cluster);
+  if (still.length === 0 && told.every(({ heard }) => heard === 'early'))
+    return check(name, undefined, false, observed, needed, WAITED_FOR, 'warn');
+  const next = still.includes(from)
+    ? `${from} follows another primary, which it hears: ${from} is not the one that is gone.`
+    : `${still.join(', ')} still hears ${from}: only ${to} may be cut off. Look at ${from} from elsewhere.`;
+  return check(name, undefined, still.length === 0, observed, needed, next);
+}
+
+/** What a cluster says of whether it hears the primary. `early`: not any more, but not for long enough. */
+function hearing(
+  replication: ReplicationObservation | undefined,
+  primaryGoneMs: number,
+): 'hears' | 'early' | 'stopped' | 'not-told' {
+  if (replication?.mode !== 'secondary') return 'not-told';
+  const age = heartbeatAge(replication);
+  if (age !== undefined && age > primaryGoneMs) return 'stopped';
+  if (isConnected(replication)) return 'hears';
+  return age === undefined ? 'not-told' : 'early';
+}

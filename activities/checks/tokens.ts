@@ -1,0 +1,305 @@
+import type { ClusterObservation } from '../../src/contracts/observations';
+import type { Check } from '../../src/contracts/plan';
+import type { TokenSource, TokenSourceChoice } from '../../src/contracts/runbook-inputs';
+import { groupRule } from '../../src/contracts/share-groups';
+import { isRunbookError } from '../../src/errors';
+import type { Deployment } from '../../src/inventory';
+import type { Secret } from '../../src/secret';
+import type { CeremonyWay } from '../ceremony/ceremony-access';
+import { breakGlassWarnings, ceremonyCallsAllowed, judgeCeremonyWay } from '../ceremony/ceremony-access';
+import { judgeRoster, providersNow } from '../ceremony/ceremony-roster';
+import type { ClusterAccess } from '../clusters';
+import { readBatchToken } from '../tokens/operation-token';
+import { compareVersions, majorVersion } from './versions';
+import { check, notCheckable } from './check';
+import type { CredentialFacts } from './credentials';
+import { CREDENTIAL_LIFE_SECONDS, credentialFacts, missingRights, rightsText } from './credentials';
+
+export const DEMOTE = 'sys/replication/dr/primary/demote';
+export const SECONDARY_TOKEN = 'sys/replication/dr/primary/secondary-token';
+export const REVOKE = 'sys/replication/dr/primary/revoke-secondary';
+export const PROMOTE = 'sys/replication/dr/secondary/promote';
+export const UPDATE_PRIMARY = 'sys/replication/dr/secondary/update-primary';
+export const ATTEMPT = 'sys/replication/dr/secondary/generate-operation-token/attempt';
+
+/** The first version whose Merkle check proves a token without changing anything. */
+const PROVES_FROM = '1.15.0';
+
+type Taken = 'taken' | 'refused' | 'not-checkable';
+
+/** How the calls of a ceremony are let in, without the token that does it. */
+export type CeremonyEntry = Pick<CeremonyWay, 'access' | 'from'>;
+
+/** What was found out about the ways to an operation token of one DR secondary. */
+export interface TokenFacts {
+  /** The prepared batch token as its primary knows it; absent where none is asked for, or no primary answers. */
+  readonly batch?: CredentialFacts | undefined;
+  /** Whether the secondary itself takes it, as far as that can be known before it is used. */
+  readonly batchTaken?: Taken | undefined;
+  readonly ceremony?: CeremonyEntry | undefined;
+}
+
+interface TokenQuestion {
+  readonly deployment: Deployment;
+  /** The DR secondary on which the token is used. */
+  readonly secondary: ClusterAccess;
+  readonly observation: ClusterObservation;
+  /** Where the prepared batch token can be looked up; undefined while no primary answers. */
+  readonly primary: ClusterAccess | undefined;
+  readonly wanted: TokenSourceChoice | undefined;
+  /** Paths on which the token needs `update`, such as `sys/replication/dr/secondary/promote`. */
+  readonly paths: readonly string[];
+  /** The fingerprint of this run's own ceremony, whose attempt is not foreign. */
+  readonly ownFingerprint: string | undefined;
+  readonly signal: AbortSignal;
+}
+
+/** Where the token for a DR operation comes from, whether that source is ready, and what the plan says of it. */
+export async function assessTokenSource(question: TokenQuestion): Promise<{
+  readonly source: TokenSource;
+  readonly checks: readonly Check[];
+  /** The same each time it is read. */
+  readonly warnings: readonly string[];
+}> {
+  const { deployment, observation } = question;
+  const { source, facts } = await readTokenFacts(question);
+  const checks = judgeTokenSource({ ...question, source, facts });
+  if (source === 'provided') return { source, checks, warnings: [providedWarning(deployment, observation.cluster)] };
+  const warnings = source === 'ceremony' ? breakGlassWarnings('operation-token', [observation]) : [];
+  return { source, checks, warnings };
+}
+
+/** Reads what is to be known of each source that may be chosen, and chooses: without a primary `auto` asks the holders. */
+export async function readTokenFacts(
+  question: TokenQuestion,
+): Promise<{ readonly source: TokenSource; readonly facts: TokenFacts }> {
+  const { deployment, secondary, observation, primary, paths, signal } = question;
+  const wanted = question.wanted ?? deployment.ceremony.tokenSource;
+  const batch =
+    primary && (wanted === 'auto' || wanted === 'batch')
+      ? await credentialFacts(primary, () => readBatchToken(secondary), [...paths, ATTEMPT], signal)
+      : undefined;
+  const source = wanted === 'auto' ? (batch && isReady(batch, deployment) ? 'batch' : 'ceremony') : wanted;
+  switch (source) {
+    case 'batch':
+      return { source, facts: { batch, batchTaken: await batchTokenOn(secondary, observation, signal) } };
+    case 'ceremony':
+      return { source, facts: { ceremony: await ceremonyEntryOf(secondary, observation, signal) } };
+    case 'provided':
+      return { source, facts: {} };
+  }
+}
+
+function isReady({ usable, type, ttlSeconds }: CredentialFacts, deployment: Deployment): boolean {
+  const livesOn = ttlSeconds === undefined || ttlSeconds * 1000 >= deployment.ceremony.batchMarginMs;
+  return usable && type === 'batch' && livesOn;
+}
+
+/** Pure. */
+export function judgeTokenSource({
+  deployment,
+  observation,
+  source,
+  facts: { batch, batchTaken = 'not-checkable', ceremony = { access: 'refused' } },
+  paths,
+  ownFingerprint,
+}: Pick<TokenQuestion, 'deployment' | 'observation' | 'paths' | 'ownFingerprint'> & {
+  readonly source: TokenSource;
+  readonly facts: TokenFacts;
+}): Check[] {
+  const { cluster, version } = observation;
+  switch (source) {
+    case 'provided':
+      return providedChecks(deployment, observation);
+    case 'ceremony':
+      return [
+        freeSlot(observation, ownFingerprint),
+        enoughHolders(observation, deployment),
+        ceremonyCallsAllowed(cluster, 'operation-token', version, ceremony),
+      ];
+    case 'batch':
+      return [
+        ...(batch
+          ? batchTokenReady(batch, cluster, deployment, paths)
+          : [
+              notCheckable(
+                'batch token',
+                cluster,
+                'no primary answers that could look it up',
+                'an orphan batch token that the former primary made',
+              ),
+            ]),
+        batchTokenTaken(batch ?? { usable: false, capabilities: {} }, observation, batchTaken),
+      ];
+  }
+}
+
+/** The single slot of generation attempts must be free, or hold our own attempt. */
+export function freeSlot({ cluster, attempt }: ClusterObservation, ownFingerprint: string | undefined): Check {
+  if (!attempt) return notCheckable('generation slot free', cluster, 'not readable', 'free');
+  // An attempt with a one-time password has no fingerprint: it is nobody's of ours.
+  const own = ownFingerprint !== undefined && attempt.fingerprint === ownFingerprint;
+  const whose = own ? 'of this run' : 'of somebody else';
+  const key = attempt.fingerprint ? `key ${attempt.fingerprint}` : 'a one-time password';
+  return check(
+    'generation slot free',
+    cluster,
+    !attempt.started || own,
+    attempt.started ? `an attempt ${whose} with ${key}, progress ${attempt.progress} of ${attempt.required}` : 'free',
+    'free',
+    'Let its owner finish or cancel it. Never cancel an attempt of somebody else.',
+  );
+}
+
+/** As many holders as the service requires key shares. */
+export function enoughHolders(
+  { cluster, attempt }: Pick<ClusterObservation, 'cluster'> & { readonly attempt?: { readonly required: number } },
+  deployment: Deployment,
+): Check {
+  const { good, observed, needed, next } = judgeRoster(deployment, attempt?.required);
+  const name = 'enough key holders';
+  if (attempt === undefined) return notCheckable(name, cluster, `${observed}, threshold not readable`, needed);
+  return check(name, cluster, good, observed, needed, next);
+}
+
+/** A batch token must be an orphan of the primary, outlive the run by the margin, and have the rights that are needed. */
+export function batchTokenReady(
+  batch: CredentialFacts,
+  cluster: string,
+  deployment: Deployment,
+  paths: readonly string[],
+): Check[] {
+  const margin = Math.max(deployment.ceremony.batchMarginMs / 1000, CREDENTIAL_LIFE_SECONDS);
+  const { usable, type, orphan, ttlSeconds, error } = batch;
+  const last = (path: string) => path.split('/').at(-1) ?? path;
+  return [
+    check(
+      'batch token',
+      cluster,
+      usable && type === 'batch' && orphan === true,
+      usable ? `${type ?? 'type not told'}, ${orphan ? 'orphan' : 'not orphan'}` : (error ?? 'not usable'),
+      'an orphan batch token that the primary knows',
+      'Make one on the primary, or start with {"tokenSource": "ceremony"}.',
+    ),
+    check(
+      'batch token lives long enough',
+      cluster,
+      usable && (ttlSeconds ?? Infinity) >= margin,
+      ttlSeconds === undefined ? 'no end' : `${ttlSeconds} s left`,
+      `at least ${margin} s`,
+      'Make a new one on the primary.',
+    ),
+    check(
+      `batch token may ${paths.map(last).join(' and ')}`,
+      cluster,
+      missingRights(batch, Object.fromEntries(paths.map((path) => [path, ['update']]))).length === 0,
+      paths.map((path) => `${path}: ${rightsText(batch, path)}`).join('; '),
+      `update on ${paths.length === 1 ? 'it' : 'each'}`,
+      'Correct its policy; deleting or emptying the policy takes every right away.',
+    ),
+  ];
+}
+
+/** Whether the DR secondary itself takes the token. A refusal counts only where the token may read the generation slot. */
+function batchTokenTaken(batch: CredentialFacts, { cluster, version }: ClusterObservation, taken: Taken): Check {
+  const name = 'batch token taken by the secondary';
+  const needed = 'the secondary takes it before anything is changed';
+  if (taken === 'taken') return check(name, cluster, true, 'it reads the generation slot with it', needed);
+  if (taken === 'refused' && batch.usable && missingRights(batch, { [ATTEMPT]: ['read'] }).length === 0) {
+    const observed = 'refused, although the primary says that it may read the generation slot';
+    const next = `See that ${cluster} streams from the primary that made the token; then start batchTokenRotation.`;
+    return check(name, cluster, false, observed, needed, next);
+  }
+  const why =
+    majorVersion(version) < 2
+      ? `before version 2.0 a DR secondary serves nothing that a batch token opens without doing something`
+      : 'its policy does not let it read the generation slot';
+  return notCheckable(name, cluster, `not checkable: ${why}`, needed);
+}
+
+/** What is judged before people are asked for an operation token that they generate themselves. */
+function providedChecks(deployment: Deployment, { cluster, version }: ClusterObservation): Check[] {
+  const { holders } = providersNow(deployment).facts;
+  const { shareGroups, ceremony } = deployment;
+  const unseen = shareGroups.length > 0 && ceremony.tokenProviders === undefined;
+  return [
+    check(
+      'people who may provide tokens',
+      cluster,
+      holders.length > 0 && !unseen,
+      unseen
+        ? 'nobody is listed, and who gives a key share to the service itself is seen by nobody here'
+        : holders.join(', ') || 'nobody',
+      unseen
+        ? `ceremony.tokenProviders in the inventory, because of ceremony.groups (${groupRule(shareGroups)})`
+        : 'at least one',
+      'List them in ceremony.tokenProviders of the inventory.',
+    ),
+    check(
+      'a provided token can be proven',
+      cluster,
+      version !== undefined && compareVersions(version, PROVES_FROM) >= 0,
+      version === undefined ? 'version not told' : `version ${version}`,
+      `${PROVES_FROM} or newer, whose Merkle check takes the token and changes nothing`,
+      'Let the holders seal their shares, or prepare a batch token.',
+      'warn',
+    ),
+  ];
+}
+
+/** What the plan says of it. The same each time it is read. */
+export function providedWarning(deployment: Deployment, cluster: string): string {
+  const { holders } = providersNow(deployment).facts;
+  return `People generate an operation token of ${cluster} themselves, and one of ${holders.join(', ')} gives it to this run, which proves it by a Merkle check (long on a large store), uses it and deletes it.`;
+}
+
+/** How the ceremony calls of a DR secondary are let in. What cannot be found out counts as refused. */
+export async function ceremonyEntryOf(
+  secondary: ClusterAccess,
+  { version }: Pick<ClusterObservation, 'version'>,
+  signal: AbortSignal,
+  kind: 'operation-token' | 'root-token' = 'operation-token',
+): Promise<CeremonyEntry> {
+  try {
+    const { access, from } = await judgeCeremonyWay(secondary, { kind, version, signal });
+    return { access, ...(from === undefined ? {} : { from }) };
+  } catch (error) {
+    if (!isRunbookError(error) || signal.aborted) throw error;
+    return { access: 'refused' };
+  }
+}
+
+/** Whether a DR secondary takes its batch token. */
+async function batchTokenOn(
+  secondary: ClusterAccess,
+  observation: Pick<ClusterObservation, 'version'>,
+  signal: AbortSignal,
+): Promise<Taken> {
+  if (secondary.entry.batchToken === undefined) return 'not-checkable';
+  try {
+    return await takenBy(secondary, observation, await readBatchToken(secondary), signal);
+  } catch (error) {
+    if (!isRunbookError(error) || signal.aborted) throw error;
+    return 'not-checkable';
+  }
+}
+
+/**
+ * Whether a DR secondary takes a batch token. From version 2.0 on it does so for reading its generation slot; before, it
+ * serves nothing that a batch token opens without doing something.
+ */
+export async function takenBy(
+  secondary: ClusterAccess,
+  { version }: Pick<ClusterObservation, 'version'>,
+  token: Secret<'batch-token'>,
+  signal: AbortSignal,
+): Promise<Taken> {
+  if (majorVersion(version) < 2) return 'not-checkable';
+  try {
+    await secondary.client.dr.secondary.generateOperationToken.readAttempt({ token, signal });
+    return 'taken';
+  } catch (error) {
+    if (!isRunbookError(error) || signal.aborted) throw error;
+    return error.code === 'PERMISSION_DENIED' ? 'refused' : 'not-checkable';
+  }
+}

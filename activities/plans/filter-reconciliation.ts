@@ -1,0 +1,243 @@
+import type { FilterChange, FilterRoute, FilterState, SecondaryFilters } from '../../src/contracts/activities';
+import type { Assessment } from '../../src/contracts/activities';
+import type { ClusterObservation } from '../../src/contracts/observations';
+import type { AllowedOperation, Check, PlanDocument } from '../../src/contracts/plan';
+import type { FilterReconciliationInput } from '../../src/contracts/runbook-inputs';
+import type { Deployment } from '../../src/inventory';
+import { identityOf, planDocument } from '../approvals/planning';
+import { check } from '../checks/check';
+import type { Rights } from '../checks/credentials';
+import { mayCall } from '../checks/credentials';
+import { roleText, rolesOf } from '../checks/roles';
+import { currentExecution } from '../execution';
+import { canonicalPaths, diffFilters, needsApproval, regionsInWords } from '../filters/filter-difference';
+import { describeFilter, readFiltersOf } from '../filters/paths-filters';
+import type { PlanInput } from './observed';
+import { observe } from './observed';
+
+/** Paths filters of a performance primary become what is wanted. */
+export async function assessFilterReconciliation({
+  input,
+}: PlanInput<FilterReconciliationInput>): Promise<Assessment<FilterRoute>> {
+  const { signal } = currentExecution();
+  const observed = await observe(input.deployment, [...Object.keys(input.filters ?? {}), input.primary]);
+  const { deployment, observations, access } = observed;
+  const found = findPrimary(input, observations);
+  if ('refused' in found) return { ...observed.base({ filter: false }), preconditions: [found.refused] };
+  const { primary } = found;
+  const source = access(primary.cluster);
+  const { wanted, checks } = wantedFilters(input, deployment, primary, observations);
+  const looked = observations.filter(
+    (each) => isReadable(each) && (follows(each, primary) || wanted.has(each.cluster)),
+  );
+  const read = await Promise.all(looked.map((each) => readFiltersOf(source, access(each.cluster), signal)));
+  const secondaries = read.map((each) => {
+    const filter = wanted.get(each.secondary);
+    return filter === undefined ? each : { ...each, wanted: filter };
+  });
+  const route: FilterRoute = { primary: primary.cluster, secondaries, changes: changesOf(secondaries) };
+  const filterOf = async (id: string) => {
+    const token = await source.credential();
+    return describeFilter(await source.client.performance.primary.pathsFilter.read(id, { token, signal }));
+  };
+  return {
+    ...observed.base({ filter: route.changes.length > 0 }),
+    preconditions: [
+      check('performance primary', primary.cluster, true, roleText(primary, 'performance'), 'primary'),
+      ...checks,
+      ...secondaries.map(asWanted),
+      ...(await strangers(primary, read, filterOf)),
+      ...(route.changes.length === 0 ? [] : await mayCall(source, rightsFor(route.changes), signal)),
+    ],
+    route,
+    plan: filterPlan(input, primary, looked, route),
+  };
+}
+
+/** Who is performance primary is read, never configured. */
+function findPrimary(
+  { primary: named }: FilterReconciliationInput,
+  observations: readonly ClusterObservation[],
+): { readonly primary: ClusterObservation } | { readonly refused: Check } {
+  const primaries = observations.filter((each) => each.performance?.mode === 'primary');
+  const [primary, second] = named === undefined ? primaries : primaries.filter((each) => each.cluster === named);
+  if (primary && !second) return { primary };
+  return {
+    refused: check(
+      'one performance primary',
+      named,
+      false,
+      rolesOf(observations, 'performance'),
+      named === undefined ? 'one performance primary in the deployment' : `${named} is a performance primary`,
+      second ? 'Name the one that is meant: {"primary": ...}.' : 'Paths filters are kept on the performance primary.',
+    ),
+  };
+}
+
+const isReadable = ({ reachable, clusterId }: ClusterObservation) => reachable && clusterId !== undefined;
+
+function follows(each: ClusterObservation, primary: ClusterObservation): boolean {
+  return each.performance?.mode === 'secondary' && each.performance.setId === primary.performance?.setId;
+}
+
+/** What is wanted, of the input or else of the inventory, and what stands against it. */
+function wantedFilters(
+  { filters }: FilterReconciliationInput,
+  { pathsFilters }: Deployment,
+  primary: ClusterObservation,
+  observations: readonly ClusterObservation[],
+): { readonly wanted: ReadonlyMap<string, FilterState>; readonly checks: readonly Check[] } {
+  const wanted = new Map<string, FilterState>();
+  const checks: Check[] = [];
+  for (const [cluster, filter] of Object.entries(filters ?? pathsFilters)) {
+    const each = observations.find((one) => one.cluster === cluster);
+    const attached = each !== undefined && follows(each, primary);
+    // What the inventory says of a cluster that is no secondary now is for when it becomes one.
+    if (!attached && filters === undefined && each?.reachable) continue;
+    const readable = each !== undefined && isReadable(each) && cluster !== primary.cluster;
+    checks.push(
+      check(
+        'performance secondary',
+        cluster,
+        readable,
+        roleText(each, 'performance'),
+        `${cluster} answers and is not the primary`,
+        'Its ids are read from it: start again when it answers, or leave it out with {"filters": ...}.',
+      ),
+    );
+    if (!readable) continue;
+    if (!attached) {
+      const needed = `a performance secondary of ${primary.cluster}`;
+      const next = 'Its filter is kept under its cluster ID, for when it is a secondary with this id.';
+      checks.push(check('follows the primary', cluster, false, roleText(each, 'performance'), needed, next, 'warn'));
+    }
+    wanted.set(cluster, filter === 'none' ? 'none' : { mode: filter.mode, paths: canonicalPaths(filter.paths) });
+  }
+  return { wanted, checks };
+}
+
+/** Whether the filter of a secondary is as wanted: told, not demanded. */
+function asWanted({ secondary, filters, wanted }: SecondaryFilters & { readonly wanted?: FilterState }): Check {
+  const observed = filters.map(({ id, filter }) => `${id}: ${describeFilter(filter)}`).join('; ');
+  if (wanted === undefined) {
+    const needed = 'a wanted filter in the inventory or the input';
+    return check('filter wanted', secondary, false, observed, needed, 'It is left as it is.', 'warn');
+  }
+  const same = filters.every(({ filter }) => describeFilter(filter) === describeFilter(wanted));
+  return check('filter as wanted', secondary, same, observed, describeFilter(wanted), 'This run writes it.', 'warn');
+}
+
+/** Secondaries that the primary knows and the inventory does not: their filters are shown and never touched. */
+function strangers(
+  primary: ClusterObservation,
+  read: readonly SecondaryFilters[],
+  filterOf: (id: string) => Promise<string>,
+): Promise<Check[]> {
+  const known = new Set(read.flatMap(({ filters }) => filters.map(({ id }) => id)));
+  const ids = (primary.performance?.knownSecondaries ?? []).filter((id) => !known.has(id));
+  return Promise.all(
+    ids.map(async (id) =>
+      check(
+        'every secondary is in the inventory and answers',
+        primary.cluster,
+        false,
+        `${id}: ${await filterOf(id)}`,
+        'a cluster of the inventory with this id',
+        'Its filter is left as it is. List the cluster in the inventory, or revoke the id where it is not used.',
+        'warn',
+      ),
+    ),
+  );
+}
+
+/** What the workers' credential must be allowed to do on the primary; nothing where nothing is changed. */
+function rightsFor(changes: readonly FilterChange[]): Rights {
+  const [first] = changes;
+  if (first === undefined) return {};
+  return {
+    [`sys/replication/performance/primary/paths-filter/${first.id}`]: [
+      ...(changes.some(({ wanted }) => wanted !== 'none') ? ['update'] : []),
+      ...(changes.some(({ wanted }) => wanted === 'none') ? ['delete'] : []),
+    ],
+  };
+}
+
+/** Every filter that is not as wanted, under each id of its secondary. What only narrows comes first. */
+function changesOf(secondaries: FilterRoute['secondaries']): FilterChange[] {
+  const changes = secondaries.flatMap(({ secondary, filters, wanted }) =>
+    wanted === undefined
+      ? []
+      : filters
+          .filter(({ filter }) => describeFilter(filter) !== describeFilter(wanted))
+          .map(({ id, filter }) => ({ secondary, id, before: filter, wanted })),
+  );
+  return [...changes.filter((each) => !isWidening(each)), ...changes.filter(isWidening)];
+}
+
+function isWidening({ before, wanted }: FilterChange): boolean {
+  return needsApproval(before, wanted);
+}
+
+/** The plan: what each change newly sends and what it deletes, and the one operation that it needs. */
+function filterPlan(
+  input: FilterReconciliationInput,
+  primary: ClusterObservation,
+  looked: readonly ClusterObservation[],
+  { changes }: FilterRoute,
+): PlanDocument {
+  const of = (name: string) => looked.find((each) => each.cluster === name);
+  const changed = looked.filter(({ cluster }) => changes.some(({ secondary }) => secondary === cluster));
+  const operations = changes.flatMap(({ secondary, wanted }): AllowedOperation[] => {
+    const observed = of(secondary);
+    if (!observed) return [];
+    return [
+      {
+        operation: 'performance.primary.paths-filter',
+        on: identityOf(primary),
+        with: identityOf(observed),
+        detail: describeFilter(wanted),
+      },
+    ];
+  });
+  return planDocument({
+    runbook: 'filterReconciliation',
+    input,
+    clusters: [primary, ...changed],
+    operations: distinct(operations),
+    warnings: [...new Set(changes.flatMap(warningsOf))],
+    steps: [
+      ...changes.map(stepOf),
+      ...changed.map(({ cluster }) => `Compare the dynamic filter of ${cluster} on both sides`),
+    ],
+    choices: Object.fromEntries(
+      changes.map(({ secondary, wanted }) => [`filter of ${secondary}`, describeFilter(wanted)]),
+    ),
+  });
+}
+
+function warningsOf({ secondary, before, wanted }: FilterChange): string[] {
+  const { sent, removed } = diffFilters(before, wanted);
+  return [
+    ...(wanted === 'none' ? [`The filter of ${secondary} is deleted: nothing is kept away from it any more.`] : []),
+    ...(sent.length === 0
+      ? []
+      : [`Newly sent to ${secondary}: ${regionsInWords(sent)}. What it has received cannot be called back.`]),
+    ...(removed.length === 0
+      ? []
+      : [`Deleted on ${secondary}: ${regionsInWords(removed)}. Its clients lose these paths at once.`]),
+    ...(sent.length === 0 && removed.length === 0 ? [`What ${secondary} may see stays the same.`] : []),
+  ];
+}
+
+function stepOf({ secondary, id, before, wanted }: FilterChange): string {
+  const verb = wanted === 'none' ? 'Delete' : before === 'none' ? 'Create' : 'Replace';
+  return `${verb} the filter of ${secondary} (id ${id}): ${describeFilter(before)} becomes ${describeFilter(wanted)}`;
+}
+
+function distinct(operations: readonly AllowedOperation[]): AllowedOperation[] {
+  const seen = new Set<string>();
+  return operations.filter((each) => {
+    const key = JSON.stringify(each);
+    return seen.has(key) ? false : (seen.add(key), true);
+  });
+}

@@ -1,0 +1,393 @@
+import type {
+  Assessment,
+  PathsFilterFacts,
+  PrimaryEnablementRoute,
+  SecondaryOnboardingRoute,
+} from '../../src/contracts/activities';
+import type { ClusterObservation } from '../../src/contracts/observations';
+import type { Check } from '../../src/contracts/plan';
+import type {
+  DrSecondaryOnboardingInput,
+  PerformanceSecondaryOnboardingInput,
+  PrimaryEnablementInput,
+  ReplicationKind,
+} from '../../src/contracts/runbook-inputs';
+import type { Deployment } from '../../src/inventory';
+import { drSetOf } from '../../src/inventory';
+import { identityOf, planDocument } from '../approvals/planning';
+import { check, refuses } from '../checks/check';
+import type { Rights } from '../checks/credentials';
+import { mayCall } from '../checks/credentials';
+import { everyNodeAnswers, oneActiveNode, otherReadable, takesPart } from '../checks/nodes';
+import { healthyTree } from '../checks/replication';
+import { roleText } from '../checks/roles';
+import { noneOlder } from '../checks/versions';
+import type { ClusterAccess } from '../clusters';
+import { currentExecution } from '../execution';
+import { needsApproval } from '../filters/filter-difference';
+import { describeFilter } from '../filters/paths-filters';
+import { advertised, othersOfSet } from '../joining/onboarding-primary';
+import { kindName, rolesText } from '../joining/onboarding-read';
+import type { Observed, PlanInput } from './observed';
+import { observe } from './observed';
+
+/** What is to become of a cluster that is onboarded. */
+interface OnboardingObserved {
+  readonly kind: ReplicationKind;
+  readonly deployment: Deployment;
+  readonly primary: ClusterObservation;
+  readonly secondary: ClusterObservation;
+}
+
+/** A cluster without replication becomes primary. One that is primary already is left as it is: nobody is asked for that. */
+export async function assessPrimaryEnablement({
+  input,
+}: PlanInput<PrimaryEnablementInput>): Promise<Assessment<PrimaryEnablementRoute>> {
+  const { kind, cluster } = input;
+  const observed = await observe(input.deployment, [cluster]);
+  const { deployment, access, of } = observed;
+  const primary = of(cluster);
+  const rights = {
+    [`sys/replication/${kind}/primary/enable`]: ['update'],
+    [deployment.marker.path]: ['create|update'],
+  };
+  const mayBeEnabled = primary[kind]?.mode === 'disabled' && primary.dr?.mode !== 'secondary';
+  return {
+    ...observed.base({ plan: primary[kind]?.mode !== 'primary' }),
+    preconditions: [
+      ...primaryChecks(observed, kind, primary),
+      ...(mayBeEnabled ? await mayCall(access(cluster), rights, currentExecution().signal) : []),
+    ],
+    route: { kind, cluster },
+    plan: planDocument({
+      runbook: 'primaryEnablement',
+      input,
+      clusters: [primary],
+      operations: [{ operation: `${kind}.primary.enable`, on: identityOf(primary) }],
+      warnings: [
+        `${cluster} restarts its subsystems: requests to it fail for some seconds. Nothing of it is wiped.`,
+        `Ending this replication again (replicationTeardown) cuts every secondary off that was added meanwhile.`,
+      ],
+      steps: [
+        `Enable ${cluster} as ${kindName(kind)} primary; its secondaries are given ${advertised(access(cluster).entry)}`,
+        `See that ${cluster} takes a write`,
+        'Read the final state',
+      ],
+      choices: { kind },
+    }),
+  };
+}
+
+/** A cluster without replication becomes a DR secondary, which wipes it. */
+export function assessDrSecondaryOnboarding({ input }: PlanInput<DrSecondaryOnboardingInput>) {
+  return planOnboarding('dr', input, {}, undefined);
+}
+
+/** A cluster without replication becomes a performance secondary, which wipes it. */
+export function assessPerformanceSecondaryOnboarding({ input }: PlanInput<PerformanceSecondaryOnboardingInput>) {
+  const wanted = wantedFilter(currentExecution().clusters.deployment(input.deployment), input);
+  return planOnboarding('performance', input, wanted, async (source, id) =>
+    source.client.performance.primary.pathsFilter.read(id, {
+      token: await source.credential(),
+      signal: currentExecution().signal,
+    }),
+  );
+}
+
+async function planOnboarding(
+  kind: ReplicationKind,
+  input: DrSecondaryOnboardingInput | PerformanceSecondaryOnboardingInput,
+  wanted: WantedByInput,
+  readFilter: ((source: ClusterAccess, id: string) => Promise<PathsFilterFacts | undefined>) | undefined,
+): Promise<Assessment<SecondaryOnboardingRoute>> {
+  const { signal } = currentExecution();
+  const observed = await observe(input.deployment, [input.primary, input.secondary]);
+  const { deployment, access, of } = observed;
+  const base = observed.base({ wipe: true });
+  const [primary, secondary] = [of(input.primary), of(input.secondary)];
+  const [source, target] = [access(input.primary), access(input.secondary)];
+  const world: OnboardingObserved = { kind, deployment, primary, secondary };
+  const id = secondary.clusterId ?? '';
+  const isPrimary = primary[kind]?.mode === 'primary' && primary.dr?.mode !== 'secondary';
+  const existing = isPrimary && id !== '' ? await readFilter?.(source, id) : undefined;
+  const judged = [
+    ...primaryChecks(observed, kind, primary),
+    ...secondaryChecks(world),
+    ...(kind === 'performance' ? filterChecks(world, wanted, existing) : []),
+  ];
+  if (wanted === 'not-said') return { ...base, preconditions: judged };
+  // Rights are asked of clusters that are what they must be: others may not even serve the question.
+  const rights = refuses(judged)
+    ? []
+    : [
+        ...(await mayCall(source, primaryRights(kind, isPrimary, deployment.marker.path, wanted, id), signal)),
+        ...(await mayCall(target, secondaryRights(kind, input.form), signal)),
+      ];
+  const route: SecondaryOnboardingRoute = {
+    kind,
+    primary: primary.cluster,
+    secondary: secondary.cluster,
+    id,
+    enablesPrimary: !isPrimary,
+    form: input.form,
+    ...wanted,
+  };
+  return {
+    ...base,
+    preconditions: [...judged, ...rights],
+    route,
+    plan: planDocument({
+      runbook: kind === 'dr' ? 'drSecondaryOnboarding' : 'performanceSecondaryOnboarding',
+      input,
+      clusters: [primary, secondary],
+      operations: [
+        ...(isPrimary ? [] : [{ operation: `${kind}.primary.enable-for-secondary` as const, on: identityOf(primary) }]),
+        {
+          operation: `${kind}.secondary.enable`,
+          on: identityOf(secondary),
+          with: identityOf(primary),
+          ...(kind === 'dr' ? {} : { detail: describeFilter(route.filter) }),
+        },
+      ],
+      warnings: onboardingWarnings(world, route),
+      steps: onboardingSteps(route),
+      choices: {
+        kind,
+        form: input.form,
+        ...(kind === 'performance' ? { filter: describeFilter(route.filter) } : {}),
+      },
+    }),
+  };
+}
+
+/** What must hold for a cluster that is, or becomes, primary of a kind of replication. */
+function primaryChecks(
+  { deployment, observations }: Observed,
+  kind: ReplicationKind,
+  primary: ClusterObservation,
+): Check[] {
+  const { cluster, dr } = primary;
+  const others = othersOfSet(deployment, kind, cluster);
+  const inSet = observations.filter((each) => others.includes(each.cluster));
+  const primaries = inSet.filter((each) => each[kind]?.mode === 'primary').map((each) => each.cluster);
+  const mode = primary[kind]?.mode;
+  return [
+    oneActiveNode(primary),
+    check(
+      'no DR secondary',
+      cluster,
+      dr !== undefined && dr.mode !== 'secondary' && dr.mode !== 'bootstrapping',
+      rolesText(primary),
+      'a cluster that is no DR secondary: that one has the roles of its primary and none of its own',
+      `Name the DR primary of ${cluster} instead.`,
+    ),
+    check(
+      `${kindName(kind)} replication is disabled, or primary already`,
+      cluster,
+      mode === 'disabled' || mode === 'primary',
+      roleText(primary, kind),
+      'disabled or primary',
+      `${cluster} follows another primary: that one is the primary of the set.`,
+    ),
+    check(
+      `no other ${kindName(kind)} primary`,
+      undefined,
+      primaries.length === 0,
+      primaries.length === 0 ? 'none' : `${primaries.join(', ')} ${primaries.length === 1 ? 'is' : 'are'} primary`,
+      'none beside it: two primaries of one set lose data',
+      `Find out which one clients write to. A set has one primary.`,
+    ),
+    ...inSet
+      .filter((each) => isSilent(each, kind))
+      .map((each) => ({
+        ...otherReadable(
+          each,
+          `Let ${each.cluster} be read again: it may be ${kindName(kind)} primary. One that is gone for good is taken out of the inventory.`,
+        ),
+        // Where this is primary already nothing is done that could make two of them.
+        verdict: mode === 'primary' ? ('warn' as const) : ('fail' as const),
+      })),
+  ];
+}
+
+/** Whether what a cluster is for a kind of replication is not known: it may be primary. A DR secondary is none. */
+function isSilent(seen: ClusterObservation, kind: ReplicationKind): boolean {
+  if (!seen.reachable) return true;
+  return (seen[kind]?.mode ?? 'unknown') === 'unknown' && seen.dr?.mode !== 'secondary';
+}
+
+/** What must hold of the cluster that is wiped, and between both. */
+function secondaryChecks(world: OnboardingObserved): Check[] {
+  const { kind, deployment, primary, secondary } = world;
+  const { cluster, dr, performance } = secondary;
+  const set = drSetOf(deployment, primary.cluster);
+  const together = set.members.includes(cluster);
+  return [
+    check(
+      'two clusters',
+      cluster,
+      primary.cluster !== cluster,
+      `primary ${primary.cluster}, secondary ${cluster}`,
+      'two clusters',
+      'A cluster is never its own secondary.',
+    ),
+    check(
+      kind === 'dr' ? 'in the DR set of the primary' : 'in another DR set than the primary',
+      cluster,
+      kind === 'dr' ? together : !together,
+      `DR set ${drSetOf(deployment, cluster).name}; ${primary.cluster} is in ${set.name}`,
+      kind === 'dr' ? `listed under drSets.${set.name}` : `not listed under drSets.${set.name}`,
+      `Write into the inventory what ${cluster} is to be (drSets), restart the workers, and start again.`,
+    ),
+    check(
+      'no replication of any kind',
+      cluster,
+      dr?.mode === 'disabled' && performance?.mode === 'disabled',
+      secondary.reachable ? rolesText(secondary) : (secondary.error ?? 'not readable'),
+      'DR disabled, performance disabled',
+      `What replicates is never wiped. If ${cluster} may really be given up, end its replication first (secondaryDecommission, replicationTeardown).`,
+    ),
+    // All of them, so that the ones that seal themselves later are seen.
+    everyNodeAnswers(secondary),
+    ...takesPart(secondary),
+    noneOlder(primary, secondary),
+    ...healthyTree(primary, kind),
+    idFree(world),
+  ];
+}
+
+/** The cluster ID of the secondary is the id of its token: an old one of it is revoked, a connected one never. */
+function idFree({ kind, primary, secondary }: OnboardingObserved): Check {
+  const id = secondary.clusterId ?? '';
+  const replication = primary[kind];
+  const connected = replication?.peers.some((peer) => peer.id === id && peer.connected) === true;
+  const known = replication?.knownSecondaries?.includes(id) === true;
+  return check(
+    'id free on the primary',
+    primary.cluster,
+    id !== '' && !connected && !known,
+    connected
+      ? `${id} is connected`
+      : known
+        ? `${id} is known and not connected: it is revoked first`
+        : `${id || 'no cluster ID'} not known`,
+    'a cluster ID that no secondary has as its id',
+    connected
+      ? `Find out which cluster uses the id of ${secondary.cluster}.`
+      : `${kindName(kind)} activation tokens that were issued under it before stop working.`,
+    connected || id === '' ? 'fail' : 'warn',
+  );
+}
+
+type WantedByInput = { readonly filter?: PathsFilterFacts } | 'not-said';
+
+/** The paths filter that a performance secondary is to get; undefined where it gets everything. */
+function wantedFilter(
+  deployment: Deployment,
+  { secondary, filter }: Pick<PerformanceSecondaryOnboardingInput, 'secondary' | 'filter'>,
+): WantedByInput {
+  const wanted = filter === 'inventory' ? deployment.pathsFilters[secondary] : filter;
+  if (wanted === undefined) return 'not-said';
+  return wanted === 'none' ? {} : { filter: { mode: wanted.mode, paths: [...wanted.paths] } };
+}
+
+/** That it is said what the secondary may see, and that no other filter stands under its id. */
+function filterChecks(
+  { deployment, primary, secondary }: OnboardingObserved,
+  wanted: WantedByInput,
+  existing: PathsFilterFacts | undefined,
+): Check[] {
+  const { cluster } = secondary;
+  const place = `deployments.${deployment.name}.pathsFilters`;
+  const said = check(
+    'what it may see is said',
+    cluster,
+    wanted !== 'not-said',
+    wanted === 'not-said' ? `no entry for ${cluster} under ${place}` : describeFilter(wanted.filter),
+    'a filter, or the word none',
+    `Write into the inventory, under ${place}: {${cluster}: none} or {${cluster}: {mode: deny, paths: [<mount or namespace>/]}}; or start with {"filter": "none"} or {"filter": {"mode": "deny", "paths": ["<mount or namespace>/"]}}.`,
+  );
+  if (wanted === 'not-said') return [said];
+  return [
+    said,
+    check(
+      'no wider than the filter that stands',
+      primary.cluster,
+      !needsApproval(existing ?? 'none', wanted.filter ?? 'none'),
+      `${describeFilter(existing)} under ${secondary.clusterId ?? 'its id'}`,
+      `none, or one that ${describeFilter(wanted.filter)} does not widen`,
+      `Change or delete that filter first, by filterReconciliation or by hand.`,
+    ),
+  ];
+}
+
+/** What people must know before they approve. */
+function onboardingWarnings(
+  { kind, primary, secondary, deployment }: OnboardingObserved,
+  route: SecondaryOnboardingRoute,
+): string[] {
+  const { cluster } = secondary;
+  const standbys = (deployment.clusters.get(cluster)?.addresses.length ?? 1) > 1;
+  return [
+    `${cluster} (cluster ID ${route.id}) is WIPED: all of its secrets, mounts, policies, audit devices, tokens and leases are gone for good. Nothing but a snapshot that exists before brings them back.`,
+    `The unseal keys of ${cluster} are gone too: the key shares of ${primary.cluster} count for it afterwards, and its own open nothing any more.`,
+    ...(standbys
+      ? [
+          `The standby nodes of ${cluster} seal themselves and wait for people with key shares of ${primary.cluster}; ${cluster} may be without an active node until then.`,
+        ]
+      : []),
+    kind === 'dr'
+      ? `Everything that ${primary.cluster} holds is copied to ${cluster}.`
+      : route.filter
+        ? `What ${primary.cluster} holds is copied to ${cluster}, but for what its paths filter keeps away: ${describeFilter(route.filter)}.`
+        : `Everything that ${primary.cluster} replicates is copied to ${cluster}: it gets no paths filter.`,
+    `The workers' credential for ${cluster} is void afterwards.`,
+    ...(route.enablesPrimary
+      ? [
+          `${primary.cluster} becomes ${kindName(kind)} primary first and restarts its subsystems: requests to it fail for some seconds.`,
+        ]
+      : []),
+  ];
+}
+
+/** The steps of the plan, in order. */
+function onboardingSteps(route: SecondaryOnboardingRoute): string[] {
+  const { kind, primary, secondary, filter } = route;
+  return [
+    ...(route.enablesPrimary ? [`Enable ${primary} as ${kindName(kind)} primary`] : []),
+    ...(filter ? [`Write the paths filter of ${secondary} on ${primary}, under ${route.id}`] : []),
+    `Issue an activation token on ${primary} under ${route.id} (${route.form === 'auto' ? 'encrypted, else wrapped' : route.form}) and enable ${secondary} with it: WIPES ${secondary}`,
+    `Wait until people have unsealed the nodes of ${secondary} with key shares of ${primary}`,
+    `Watch the first copy until ${secondary} streams`,
+    `Write a marker on ${primary} and see it arrive`,
+    'Compare the Merkle roots',
+    ...(filter ? [`Compare the dynamic filter of ${secondary} on both sides`] : []),
+    'Read the final state',
+  ];
+}
+
+/** What the workers' credential on the primary must be allowed to do. */
+function primaryRights(
+  kind: ReplicationKind,
+  isPrimary: boolean,
+  markerPath: string,
+  { filter }: { readonly filter?: PathsFilterFacts },
+  id: string,
+): Rights {
+  const base = `sys/replication/${kind}/primary`;
+  return {
+    ...(isPrimary ? {} : { [`${base}/enable`]: ['update'] }),
+    [`${base}/secondary-token`]: ['update', 'sudo'],
+    [`${base}/revoke-secondary`]: ['update'],
+    ...(filter ? { [`${base}/paths-filter/${id}`]: ['create|update', 'read'] } : {}),
+    [markerPath]: ['create|update'],
+  };
+}
+
+function secondaryRights(kind: ReplicationKind, form: SecondaryOnboardingRoute['form']): Rights {
+  const base = `sys/replication/${kind}/secondary`;
+  return {
+    [`${base}/enable`]: ['update'],
+    ...(form === 'wrapped' ? {} : { [`${base}/generate-public-key`]: ['update'] }),
+  };
+}
