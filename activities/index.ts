@@ -14,7 +14,7 @@ import { awaitServiceReady } from './evidence/service-readiness';
 import { sampleWal } from './evidence/wal-samples';
 import { deletePathsFilter, readPathsFilters } from './filters/filters';
 import { runHook, awaitDump, probeService } from './hooks/hooks';
-import { readRunbookInput } from './inputs';
+import { readRunbookInput } from './run-beginning';
 import { createRejoinActivities } from './joining/dr-rejoin';
 import { createOnboardingActivities } from './joining/onboarding';
 import { createOnboardingWatchingActivities } from './joining/onboarding-watching';

@@ -1,10 +1,8 @@
 import { z } from 'zod';
-import type { RunbookName } from '../src/contracts/names';
 import type { OfKind } from '../src/contracts/activities';
 import type { RunbookActivities } from '.';
 import { clusterName, deploymentName } from '../src/contracts/runbook-inputs';
 import {
-  RUNBOOK_INPUTS,
   activationForm,
   batchTokenRotationInput,
   drFailoverInput,
@@ -27,9 +25,6 @@ import {
 } from '../src/contracts/runbook-inputs';
 import { CONTROL_ACTIONS } from '../src/contracts/signals';
 import { RunbookError } from '../src/errors';
-
-/** What the schema of a runbook makes of an input. */
-type RunbookInput = z.infer<(typeof RUNBOOK_INPUTS)[RunbookName]>;
 
 type InputOf<K extends keyof RunbookActivities> = Parameters<RunbookActivities[K]>[0];
 /** The names of all members of all inputs. */
@@ -235,36 +230,4 @@ export function checkInput(activity: string, input: unknown): void {
     needed: 'the input of a run of this version',
     next: 'Nothing was done. Where a run of this program gave it, its version and that of the worker differ.',
   });
-}
-
-/**
- * The input of a runbook, with its defaults: what a run does first, beside and before every step.
- *
- * @param given - the start input as it came
- * @throws RunbookError INVALID_INPUT: it names fields and wanted types, and quotes no value
- */
-export async function readRunbookInput({
-  runbook,
-  given,
-}: {
-  readonly runbook: RunbookName;
-  readonly given: unknown;
-}): Promise<RunbookInput> {
-  if (given === null) {
-    const needed = 'one JSON object';
-    throw wrongInput(runbook, `${runbook} needs one JSON object as input; none was given.`, needed);
-  }
-  const parsed = RUNBOOK_INPUTS[runbook].safeParse(given);
-  if (parsed.success) return parsed.data;
-  const problems = parsed.error.issues.map((issue) =>
-    issue.code === 'unrecognized_keys'
-      ? `unknown field ${issue.keys.join(', ')}`
-      : `${issue.path.join('.') || 'input'}: ${issue.message}`,
-  );
-  throw wrongInput(runbook, `The input of ${runbook} is wrong: ${problems.join('; ')}.`, problems.join('; '));
-}
-
-function wrongInput(runbook: RunbookName, message: string, needed: string): RunbookError {
-  const next = `See the page on ${runbook}, and start again.`;
-  return new RunbookError('INVALID_INPUT', `${message} Nothing was touched.`, { needed, next });
 }

@@ -20,7 +20,9 @@ const worker = (client?: Client) => scenario.recordsOfAWorker(alarms, client);
 const put = (records: Records, key: string) => records.change(deployment, () => ({ put: { [key]: key } }));
 const keys = async (records: Records) => [...(await records.read(deployment)).values.keys()].sort();
 const codes = () => alarms.map(({ code }) => code);
-const stored = () => handle.query<RecordState>(RECORD_QUERY);
+const stateOf = (name: string) =>
+  scenario.client.workflow.getHandle(recordWorkflowId(name)).query<RecordState>(RECORD_QUERY);
+const stored = () => stateOf(deployment);
 
 /** A client whose first update goes through `how`. */
 function withFirstUpdate(how: (send: () => Promise<unknown>) => Promise<unknown>): Client {
@@ -192,6 +194,30 @@ describe('the record', () => {
     await handle.terminate('it is none of ours');
     expect(await keys(records)).toEqual(['a']);
     expect(codes()).toEqual(['record-ended']);
+  });
+
+  it('every run says in its result how far the record has come, and the next one compares it', async () => {
+    const input = { deployment: scenario.name, reason: 'nobody needs it', requestedBy: 'olga' };
+    const run = async () => (await scenario.startRunbook('operationTokenDisposal', input)).report();
+    const records = worker();
+    await records.change(scenario.name, () => ({ put: { 'a note': 1 } }));
+    const before = await stateOf(scenario.name);
+    await records.change(scenario.name, () => ({ put: { 'a note': 2 } }));
+    const first = await run();
+    expect(first).toMatchObject({ outcome: 'completed', findings: [], record: records.seen(scenario.name) });
+    const workflowId = recordWorkflowId(scenario.name);
+    await scenario.client.workflow.getHandle(workflowId).terminate('to put an older one in its place');
+    await scenario.client.workflow.start(RECORD_WORKFLOW, {
+      workflowId,
+      taskQueue: scenario.taskQueue,
+      args: [before],
+    });
+    // A worker that has just started: it has seen nothing itself.
+    await scenario.stopWorker();
+    await scenario.startWorker();
+    const next = await run();
+    expect(next.findings).toEqual([expect.objectContaining({ severity: 'critical', code: 'record-went-back' })]);
+    expect(await run()).toMatchObject({ findings: [] });
   });
 
   it('a token that one worker made is deleted by another one, which shares no folder with it', async () => {

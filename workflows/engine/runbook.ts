@@ -10,7 +10,8 @@ import {
 import { lockWorkflowId } from '../../src/contracts/names';
 import type { RunbookName } from '../../src/contracts/names';
 import type { Report, RunbookFindings } from '../../src/contracts/report';
-import type { RunOutcome } from '../../src/contracts/run-facts';
+import type { RecordHead } from '../../src/contracts/record';
+import type { Finding, RunOutcome } from '../../src/contracts/run-facts';
 import type { RunStatus } from '../../src/contracts/run-status';
 import type { DrFailoverInput } from '../../src/contracts/runbook-inputs';
 import { QUERIES, isUndecodable } from '../../src/contracts/signals';
@@ -70,7 +71,13 @@ export interface Runbook<I extends AnyInput> {
 }
 
 /** The result of a run. */
-export type RunbookResult = Report | HandedOver | FoundOut;
+export type RunbookResult = HandedOver | ((Report | FoundOut) & { readonly record?: RecordHead });
+
+interface Beginning<I> {
+  readonly input: I;
+  readonly record?: RecordHead;
+  readonly findings: readonly Finding[];
+}
 
 /** Executes a runbook: handlers first, input, lock, body, clean-ups, report. */
 export async function executeRunbook<I extends AnyInput>(runbook: Runbook<I>, raw: unknown): Promise<RunbookResult> {
@@ -91,13 +98,14 @@ export async function executeRunbook<I extends AnyInput>(runbook: Runbook<I>, ra
     description: 'The signed invitation of the ceremony under way, for `runbook share`',
   });
   refuseTimeouts();
-  const input = await readInput<I>(runbook.name, raw);
+  const { input, record, findings } = await readInput<I>(runbook.name, raw);
   const lockId = lockWorkflowId(runbook.name, input);
   if (input.dryRun !== true && lockId !== undefined && workflowInfo().workflowId !== lockId)
     return handOver(workflowInfo().workflowType, lockId, raw, takeOverOf(runbook.name, input));
 
   const state = new RunState(runbook.name, input.deployment, input, inbox.came);
   known.state = state;
+  findings.forEach((each) => state.finding(each));
   if (input.dryRun === true || runbook.quiet === true) state.notifications.silence();
   const run = new Run(state, inbox);
   return CancellationScope.nonCancellable(async () => {
@@ -112,7 +120,7 @@ export async function executeRunbook<I extends AnyInput>(runbook: Runbook<I>, ra
     await condition(allHandlersFinished);
     run.signals.refuseLate();
     if (ending.failure) throw ending.failure;
-    return found ?? reportNow(state);
+    return { ...(found ?? reportNow(state)), ...(record && { record }) };
   });
 }
 
@@ -157,7 +165,7 @@ function endingOf(run: Run, error: unknown): Ending {
  *
  * @throws ApplicationFailure INVALID_INPUT, which fails the run: nothing was touched
  */
-async function readInput<I extends AnyInput>(runbook: RunbookName, given: unknown): Promise<I> {
+async function readInput<I extends AnyInput>(runbook: RunbookName, given: unknown): Promise<Beginning<I>> {
   if (isUndecodable(given)) {
     const needed = 'one JSON object with encoding json/plain';
     throw ApplicationFailure.create({
@@ -170,7 +178,8 @@ async function readInput<I extends AnyInput>(runbook: RunbookName, given: unknow
   refusePlainShareInput(runbook, given);
   try {
     const read = CancellationScope.nonCancellable(() => checks.readRunbookInput({ runbook, given: given ?? null }));
-    return (await read) as I;
+    const { input, ...standing } = await read;
+    return { input: input as I, ...standing };
   } catch (error) {
     const failure = failureFacts(error);
     throw failure ? failureOf(failure) : error;

@@ -1,0 +1,94 @@
+import type { z } from 'zod';
+import { lockWorkflowId } from '../src/contracts/names';
+import type { RunbookName } from '../src/contracts/names';
+import type { RecordHead } from '../src/contracts/record';
+import type { Finding } from '../src/contracts/run-facts';
+import { RUNBOOK_INPUTS } from '../src/contracts/runbook-inputs';
+import { RunbookError, isRunbookError } from '../src/errors';
+import { currentExecution } from './execution';
+
+const LAST_RUN_MS = 2_000;
+
+interface RecordStanding {
+  /** How far the record has come; kept in the run's result, with which the next run compares it. */
+  readonly record?: RecordHead;
+  readonly findings: readonly Finding[];
+}
+
+interface RunBeginning extends RecordStanding {
+  /** What the schema of the runbook makes of the input. */
+  readonly input: z.infer<(typeof RUNBOOK_INPUTS)[RunbookName]>;
+}
+
+/**
+ * The input of a runbook, with its defaults, and how the deployment's record stands: what a run does first, beside and
+ * before every step.
+ *
+ * @param given - the start input as it came
+ * @throws RunbookError INVALID_INPUT: it names fields and wanted types, and quotes no value
+ */
+export async function readRunbookInput({
+  runbook,
+  given,
+}: {
+  readonly runbook: RunbookName;
+  readonly given: unknown;
+}): Promise<RunBeginning> {
+  if (given === null) {
+    const needed = 'one JSON object';
+    throw wrongInput(runbook, `${runbook} needs one JSON object as input; none was given.`, needed);
+  }
+  const parsed = RUNBOOK_INPUTS[runbook].safeParse(given);
+  if (parsed.success) {
+    const input = parsed.data;
+    return { input, ...(await recordStanding(input.deployment, lockWorkflowId(runbook, input))) };
+  }
+  const problems = parsed.error.issues.map((issue) =>
+    issue.code === 'unrecognized_keys'
+      ? `unknown field ${issue.keys.join(', ')}`
+      : `${issue.path.join('.') || 'input'}: ${issue.message}`,
+  );
+  throw wrongInput(runbook, `The input of ${runbook} is wrong: ${problems.join('; ')}.`, problems.join('; '));
+}
+
+function wrongInput(runbook: RunbookName, message: string, needed: string): RunbookError {
+  const next = `See the page on ${runbook}, and start again.`;
+  return new RunbookError('INVALID_INPUT', `${message} Nothing was touched.`, { needed, next });
+}
+
+/**
+ * How the record of a deployment stands, compared with what the last run under the same lock saw. No run is held back by
+ * it: what is wrong is a finding.
+ */
+async function recordStanding(deployment: string, lockId: string | undefined): Promise<RecordStanding> {
+  const { records } = currentExecution();
+  try {
+    const { head, alarms } = await records.read(deployment, lockId === undefined ? [] : await seenByLastRun(lockId));
+    return { ...(head && { record: head }), findings: alarms };
+  } catch (error) {
+    if (!isRunbookError(error)) throw error;
+    const text = `What the record of ${deployment} holds is not known: ${error.message}`;
+    return {
+      findings: [{ severity: 'critical', code: 'record-not-read', text, ...(error.next && { next: error.next }) }],
+    };
+  }
+}
+
+/** What is written there is believed only where a worker marked it. */
+async function seenByLastRun(workflowId: string): Promise<readonly unknown[]> {
+  const { temporal, log } = currentExecution();
+  try {
+    return await temporal.withDeadline(Date.now() + LAST_RUN_MS, async () => {
+      const query = `WorkflowId = "${workflowId}" AND ExecutionStatus = "Completed"`;
+      // The newest comes first.
+      for await (const { runId } of temporal.workflow.list({ query, pageSize: 1 })) {
+        const ended: unknown = await temporal.workflow.getHandle(workflowId, runId, { followRuns: false }).result();
+        return [(ended as { readonly record?: unknown } | null)?.record];
+      }
+      return [];
+    });
+  } catch (error) {
+    log.warn({ workflowId, why: error instanceof Error ? error.name : 'unknown' }, 'the last run cannot be read');
+    return [];
+  }
+}
