@@ -9,7 +9,6 @@ import { obtainTemporalServer } from '../src/dev-server';
 import { holdCeremony } from './bench/ceremony';
 import type { CeremonyTimes, CheckParts } from './bench/ceremony';
 import { inWords, percentile, spread, table } from './bench/figures';
-import type { Spread } from './bench/figures';
 import { startLaboratory } from './bench/laboratory';
 import type { Laboratory } from './bench/laboratory';
 import { curlScriptMs, httpClientMs } from './bench/script';
@@ -118,33 +117,19 @@ async function ceremonyTable(client: Client, laboratory: Laboratory, ceremonies:
   await holdCeremony(client, laboratory);
   const held: CeremonyTimes[] = [];
   while (held.length < ceremonies) held.push(await holdCeremony(client, laboratory));
-  const line = (name: string, values: readonly number[]): string[] => [
-    name,
-    String(values.length),
-    ...[50, 99, 100].map((percent) => percentile(values, percent).toFixed(0)),
+  const lines: readonly (readonly [name: string, values: readonly number[]])[] = [
+    ['signal received to share checked', held.flatMap(({ shareCheckedMs }) => shareCheckedMs)],
+    ...CHECK_PARTS.map(([name, of]) => [name, held.flatMap(({ checkParts }) => checkParts.map(of))] as const),
+    ['burst of 3 shares to token in hand', held.map(({ burstMs }) => burstMs)],
+    ['… of it while the service answers', held.map(({ burstInCallsMs }) => burstInCallsMs)],
   ];
   return table(
     ['at 5 ms per call, ms', 'measured', 'p50', 'p99', 'greatest'],
-    [
-      line(
-        'signal received to share checked',
-        held.flatMap(({ shareCheckedMs }) => shareCheckedMs),
-      ),
-      ...CHECK_PARTS.map(([name, of]) =>
-        line(
-          name,
-          held.flatMap(({ checkParts }) => checkParts.map(of)),
-        ),
-      ),
-      line(
-        'burst of 3 shares to token in hand',
-        held.map(({ burstMs }) => burstMs),
-      ),
-      line(
-        '… of it while the service answers',
-        held.map(({ burstInCallsMs }) => burstInCallsMs),
-      ),
-    ],
+    lines.map(([name, values]) => [
+      name,
+      String(values.length),
+      ...[50, 99, 100].map((percent) => percentile(values, percent).toFixed(0)),
+    ]),
   );
 }
 
@@ -168,53 +153,26 @@ async function measure(
   };
 }
 
-const HEADER = [
-  'per call',
-  'calls',
-  'runbook, s',
-  'curl script, s',
-  'HTTP client, s',
-  'runbook / curl',
-  'runbook / HTTP client',
-  'runbook / its own calls',
-  'overhead per step p50, ms',
-  'p99, ms',
-  'events',
+/** The columns of the table of switchovers, after the latency: what is told of the runs, and with how many digits. */
+const COLUMNS: readonly (readonly [header: string, value: (each: Measured) => number, digits: number])[] = [
+  ['calls', ({ calls }) => calls, 0],
+  ['runbook, s', ({ wholeMs }) => wholeMs / 1000, 1],
+  ['curl script, s', ({ curlMs }) => curlMs / 1000, 1],
+  ['HTTP client, s', ({ httpMs }) => httpMs / 1000, 1],
+  ['runbook / curl', ({ wholeMs, curlMs }) => wholeMs / curlMs, 2],
+  ['runbook / HTTP client', ({ wholeMs, httpMs }) => wholeMs / httpMs, 2],
+  ['runbook / its own calls', ({ wholeMs, inCallsMs }) => wholeMs / inCallsMs, 2],
+  ['events', ({ events }) => events, 0],
 ];
+const HEADER = ['per call', ...COLUMNS.map(([header]) => header), 'overhead per step p50, ms', 'p99, ms'];
 
 function row(latencyMs: number, measured: readonly Measured[]): string[] {
-  const of = (value: (each: Measured) => number): Spread => spread(measured.map(value));
   const steps = measured.flatMap(({ stepOverheads }) => stepOverheads.map(({ ms }) => ms));
   return [
     `${latencyMs} ms`,
-    inWords(of(({ calls }) => calls)),
-    inWords(
-      of(({ wholeMs }) => wholeMs / 1000),
-      1,
-    ),
-    inWords(
-      of(({ curlMs }) => curlMs / 1000),
-      1,
-    ),
-    inWords(
-      of(({ httpMs }) => httpMs / 1000),
-      1,
-    ),
-    inWords(
-      of(({ wholeMs, curlMs }) => wholeMs / curlMs),
-      2,
-    ),
-    inWords(
-      of(({ wholeMs, httpMs }) => wholeMs / httpMs),
-      2,
-    ),
-    inWords(
-      of(({ wholeMs, inCallsMs }) => wholeMs / inCallsMs),
-      2,
-    ),
+    ...COLUMNS.map(([, value, digits]) => inWords(spread(measured.map(value)), digits)),
     percentile(steps, 50).toFixed(0),
     percentile(steps, 99).toFixed(0),
-    inWords(of(({ events }) => events)),
   ];
 }
 

@@ -1,14 +1,158 @@
-import { join } from 'node:path';
+import { createHash, randomUUID } from 'node:crypto';
+import { cp, mkdir, mkdtemp, readFile, rename, rm, symlink, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { basename, join } from 'node:path';
+import * as esbuild from 'esbuild';
 import { projectRoot } from '../src/dev-server/locations';
-import { HOLDER_PAGE_PATH, writeHolderPage } from './holder-page';
 
-/** Build step: writes the holder's page and its hash, which is published with the release. */
-async function main(): Promise<void> {
-  const { html, sha256 } = await writeHolderPage(join(projectRoot(), HOLDER_PAGE_PATH));
-  console.log(`${HOLDER_PAGE_PATH}: ${Math.round(html.length / 1024)} KiB, SHA-256 ${sha256}`);
+/** Where the build puts the holder's page, relative to the project's root. Its hash lies beside it. */
+export const HOLDER_PAGE_PATH = join('dist', 'holder-page.html');
+
+/** The page as one file that needs nothing else, and its SHA-256 in hexadecimal. */
+export interface BuiltPage {
+  readonly html: string;
+  readonly sha256: string;
 }
 
-main().catch((error: unknown) => {
-  console.error(error instanceof Error ? error.message : error);
-  process.exitCode = 1;
-});
+/**
+ * Bundles the holder's page: one HTML file with one script and one style sheet inside, and a policy that allows these two
+ * by their hashes and nothing else. The same sources give the same bytes, wherever they lie.
+ *
+ * @param root folder with the sources, `package.json` and `node_modules`.
+ */
+export async function buildHolderPage(root = projectRoot()): Promise<BuiltPage> {
+  const folder = join(root, 'src', 'holder-page');
+  const [template, style, script, manifest] = await Promise.all([
+    readFile(join(folder, 'page.html'), 'utf8'),
+    readFile(join(folder, 'page.css'), 'utf8'),
+    bundleScript(root),
+    readFile(join(root, 'package.json'), 'utf8'),
+  ]);
+  const { version } = JSON.parse(manifest) as { version: string };
+  const policy = [
+    "default-src 'none'",
+    `script-src '${sourceHash(script)}'`,
+    `style-src '${sourceHash(style)}'`,
+    "base-uri 'none'",
+    "form-action 'none'",
+    "trusted-types 'none'",
+    "require-trusted-types-for 'script'",
+  ].join('; ');
+  const parts: Readonly<Record<string, string>> = { policy, style, script, version };
+  const html = template.replace(/\{\{(\w+)\}\}/g, (_, name: string) => {
+    const part = parts[name];
+    if (part === undefined) throw new Error(`page.html asks for "${name}", which is not known`);
+    return part;
+  });
+  return { html, sha256: sha256Of(html) };
+}
+
+/** Writes the page and its hash, in the form that `sha256sum --check` takes. Each appears only when it is complete. */
+export async function writeHolderPage(outFile: string, built?: BuiltPage): Promise<BuiltPage> {
+  const page = built ?? (await buildHolderPage());
+  const files = [
+    [outFile, page.html],
+    [`${outFile}.sha256`, `${page.sha256}  ${basename(outFile)}\n`],
+  ] as const;
+  for (const [file, content] of files) {
+    const unfinished = `${file}.${randomUUID()}`;
+    await writeFile(unfinished, content);
+    await rename(unfinished, file);
+  }
+  return page;
+}
+
+/**
+ * Builds the page twice: here, and from a copy of the sources in a folder of another name.
+ *
+ * @throws Error where the two differ: nobody could check a published page by building it.
+ */
+export async function buildTwice(root = projectRoot()): Promise<BuiltPage> {
+  const elsewhere = await mkdtemp(join(tmpdir(), 'holder-page-elsewhere-'));
+  try {
+    for (const part of ['src', 'package.json', 'tsconfig.json'])
+      await cp(join(root, part), join(elsewhere, part), { recursive: true });
+    await symlink(join(root, 'node_modules'), join(elsewhere, 'node_modules'), 'dir');
+    const [here, there] = await Promise.all([buildHolderPage(root), buildHolderPage(elsewhere)]);
+    if (here.html === there.html) return here;
+    throw new Error(`Two builds of the holder's page differ: ${here.sha256} here, ${there.sha256} elsewhere.`);
+  } finally {
+    await rm(elsewhere, { recursive: true });
+  }
+}
+
+async function bundleScript(root: string): Promise<string> {
+  const { outputFiles } = await esbuild.build({
+    absWorkingDir: root,
+    entryPoints: ['src/holder-page/page.ts'],
+    bundle: true,
+    write: false,
+    format: 'iife',
+    platform: 'browser',
+    target: ['es2022'],
+    charset: 'ascii',
+    minify: true,
+    legalComments: 'inline',
+    logLevel: 'error',
+    plugins: [englishOnly],
+  });
+  const [output] = outputFiles;
+  if (output === undefined) throw new Error('The bundler gave nothing.');
+  // Either would change how the browser reads the element that the script stands in.
+  if (/<!--|<\/?script/i.test(output.text)) throw new Error('The script cannot stand inside of a page.');
+  return output.text;
+}
+
+/** The schema library brings its texts in some fifty languages, half of the page; none of them is ever shown. */
+const englishOnly: esbuild.Plugin = {
+  name: 'english-only',
+  setup: (build) =>
+    build.onLoad({ filter: /[\\/]zod[\\/]v4[\\/]locales[\\/]index\.js$/ }, () => ({
+      contents: "export { default as en } from './en.js';",
+    })),
+};
+
+/** SHA-256 of a page, in hexadecimal. */
+function sha256Of(html: string): string {
+  return createHash('sha256').update(html).digest('hex');
+}
+
+function sourceHash(text: string): string {
+  return `sha256-${createHash('sha256').update(text).digest('base64')}`;
+}
+
+/**
+ * Build step, without an option: writes the holder's page and its hash. `--release` builds it twice, in two folders, and
+ * writes what is published; `--check FILE` compares a published page with what these sources give, and writes nothing.
+ */
+async function main([option, file]: readonly string[]): Promise<void> {
+  if (option === undefined) {
+    const { html, sha256 } = await writeHolderPage(join(projectRoot(), HOLDER_PAGE_PATH));
+    console.log(`${HOLDER_PAGE_PATH}: ${Math.round(html.length / 1024)} KiB, SHA-256 ${sha256}`);
+    return;
+  }
+  const page = await buildTwice();
+  if (option === '--check' && file !== undefined) {
+    const published = sha256Of(await readFile(file, 'utf8'));
+    if (published !== page.sha256)
+      throw new Error(`Not the page of these sources: ${file} has ${published}, these sources give ${page.sha256}.`);
+    console.log(`${file} is the page of these sources: SHA-256 ${published}`);
+    return;
+  }
+  if (option !== '--release') throw new Error('Usage: npm run release:holder-page [-- --check FILE]');
+  const { version } = JSON.parse(await readFile(join(projectRoot(), 'package.json'), 'utf8')) as { version: string };
+  const name = `holder-page-${version}.html`;
+  await mkdir(join(projectRoot(), 'release'), { recursive: true });
+  await writeHolderPage(join(projectRoot(), 'release', name), page);
+  console.log(`Two builds gave the same bytes. Publish both files, and the hash in the notes of release ${version}:`);
+  console.log(`  release/${name}\n  release/${name}.sha256\n  SHA-256 ${page.sha256}`);
+}
+
+if (require.main === module) {
+  // `npm run release:holder-page -- --check FILE` gives both options: the last one counts.
+  const words = process.argv.slice(2);
+  main(words[0] === '--release' && words.length > 1 ? words.slice(1) : words).catch((error: unknown) => {
+    console.error(error instanceof Error ? error.message : error);
+    process.exitCode = 1;
+  });
+}

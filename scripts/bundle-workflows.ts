@@ -1,19 +1,56 @@
+import { randomUUID } from 'node:crypto';
 import { existsSync } from 'node:fs';
-import { join } from 'node:path';
-import { DefaultLogger } from '@temporalio/worker';
+import { mkdir, rename, stat, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { bundleWorkflowCode, DefaultLogger } from '@temporalio/worker';
+import type { Logger } from '@temporalio/worker';
 import { projectRoot } from '../src/dev-server/locations';
-import { BUNDLE_PATH, writeWorkflowBundle } from './workflow-bundle';
+import { workflowSources } from '../src/worker/workflow-code';
+
+/** Where the build puts the bundle, relative to the project's root. */
+export const BUNDLE_PATH = join('dist', 'workflow-bundle.js');
+
+/**
+ * Bundles the workflows with the payload converter, which is a part of the bundle and cannot be given to a worker later.
+ * The file appears under its name only when it is complete.
+ *
+ * @returns its size in bytes.
+ */
+export async function writeWorkflowBundle(outFile: string, logger?: Logger): Promise<number> {
+  const root = projectRoot();
+  const payloadConverterPath = join(root, 'src', 'contracts', 'payload-converter.ts');
+  const { code } = await bundleWorkflowCode({
+    ...workflowSources(),
+    ...(existsSync(payloadConverterPath) ? { payloadConverterPath } : {}),
+    ...(logger === undefined ? {} : { logger }),
+  });
+  await mkdir(dirname(outFile), { recursive: true });
+  const unfinished = `${outFile}.${randomUUID()}`;
+  await writeFile(unfinished, withoutSourceTexts(code));
+  await rename(unfinished, outFile);
+  return (await stat(outFile)).size;
+}
+
+/** The map at its end names files and lines, which stack traces need; the texts of the files cost each worker memory. */
+function withoutSourceTexts(code: string): string {
+  return code.replace(/(sourceMappingURL=data:[^,]+,)([\w+/=]+)/, (_all, begin: string, map: string) => {
+    const { sourcesContent: _texts, ...rest } = JSON.parse(Buffer.from(map, 'base64').toString()) as Record<
+      string,
+      unknown
+    >;
+    return `${begin}${Buffer.from(JSON.stringify(rest)).toString('base64')}`;
+  });
+}
 
 /** Build step: writes the bundle of the workflows that the worker loads. */
 async function main(): Promise<void> {
-  const root = projectRoot();
-  if (!existsSync(join(root, 'workflows', 'index.ts')))
-    throw new Error('workflows/index.ts is missing: nothing to bundle.');
-  const size = await writeWorkflowBundle(join(root, BUNDLE_PATH), new DefaultLogger('WARN'));
+  const size = await writeWorkflowBundle(join(projectRoot(), BUNDLE_PATH), new DefaultLogger('WARN'));
   console.log(`${BUNDLE_PATH}: ${(size / 1024 / 1024).toFixed(1)} MiB`);
 }
 
-main().catch((error: unknown) => {
-  console.error(error instanceof Error ? error.message : error);
-  process.exitCode = 1;
-});
+if (require.main === module) {
+  main().catch((error: unknown) => {
+    console.error(error instanceof Error ? error.message : error);
+    process.exitCode = 1;
+  });
+}

@@ -1,6 +1,7 @@
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 import type { Client } from '@temporalio/client';
+import type { Command } from 'commander';
 import { QUERIES } from '../contracts/signals';
 import { parsePublicKey, spokenFingerprint } from '../documents';
 import type { PinnedKey } from '../documents';
@@ -44,6 +45,23 @@ export async function fetchInvitation(client: Client, run: RunReference): Promis
 
 function hasInvitation(value: unknown): value is { readonly invitation: string } {
   return typeof value === 'object' && value !== null && 'invitation' in value && typeof value.invitation === 'string';
+}
+
+/** The option of every command that looks at pinned keys. */
+export const PINS_OPTION = [
+  '--pins <file>',
+  "pinned workers' keys (default: RUNBOOKS_PINS, ~/.config/replication-runbooks/pins.json)",
+] as const;
+
+/** The options with which the workers' key is pinned on the way, once. */
+export function withPinningOptions(command: Command): Command {
+  return command
+    .option(
+      '--workers-key <key>',
+      'the workers\' public key "<kid>:<x>", to be pinned after its fingerprint is compared',
+    )
+    .option('--environment <name>', 'what you call the environment of these workers', USUAL_ENVIRONMENT)
+    .option(...PINS_OPTION);
 }
 
 /** How a workers' key is called where a person gives no name of his own. */

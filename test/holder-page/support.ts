@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { pathToFileURL } from 'node:url';
 import type { Browser, BrowserContext, Page } from 'playwright-core';
-import { buildHolderPage } from '../../scripts/holder-page';
+import { buildHolderPage } from '../../scripts/bundle-holder-page';
 import { fillPage } from '../../src/cli/commands/holder-page';
 import { createInvitation, formatPublicKey, KeyRecords, newSigningKey } from '../../src/keys';
 import type { CreatedInvitation, InvitationFacts, SigningKey } from '../../src/keys';

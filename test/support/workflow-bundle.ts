@@ -3,7 +3,7 @@ import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { DefaultLogger } from '@temporalio/worker';
 import type { WorkflowBundleOption } from '@temporalio/worker';
-import { writeWorkflowBundle } from '../../scripts/workflow-bundle';
+import { writeWorkflowBundle } from '../../scripts/bundle-workflows';
 
 const ROOT = join(__dirname, '..', '..');
 const CACHE = join(ROOT, 'node_modules', '.cache', 'workflow-bundles');

@@ -15,7 +15,7 @@ import {
 import { newCommand, printResult } from '../command';
 import type { CommandHost, CommonOptions } from '../command';
 import type { CliContext } from '../context';
-import { pinAfterComparing, pinsPath, USUAL_ENVIRONMENT } from '../invitation';
+import { pinAfterComparing, PINS_OPTION, pinsPath, withPinningOptions } from '../invitation';
 import { readTextFile, refuseExisting, writeSecretFile } from '../secret-input';
 import { shellLine } from '../text';
 
@@ -47,7 +47,7 @@ interface InitOptions extends CommonOptions {
 }
 
 function initCommand({ context }: CommandHost): Command {
-  return newCommand(
+  const command = newCommand(
     'init',
     [
       'runbook keys init --output ~/ada.key --workers-key KID:KEY',
@@ -60,43 +60,40 @@ function initCommand({ context }: CommandHost): Command {
     .option('--own-passphrase', 'ask for the passphrase (default: make one, and print it once on standard error)')
     .option('--passphrase-file <file>', 'read the passphrase from a file')
     .option(
-      '--workers-key <key>',
-      'the workers\' public key "<kid>:<x>", to be pinned after its fingerprint is compared',
-    )
-    .option('--environment <name>', 'what you call the environment of these workers', USUAL_ENVIRONMENT)
-    .option('--pins <file>', 'file of pinned keys (default: RUNBOOKS_PINS, ~/.config/replication-runbooks/pins.json)')
-    .option('-y, --yes', "do not ask: the workers' fingerprint was compared already, and the passphrase is kept by you")
-    .action(async (options: InitOptions) => {
-      await refuseExisting(options.output);
-      const pinsFile = pinsPath(context.env, options.pins);
-      const pinned =
-        options.workersKey === undefined
-          ? undefined
-          : await pinAfterComparing(context, {
-              pinsFile,
-              environment: options.environment,
-              line: options.workersKey,
-              compared: options.yes === true,
-            });
-      const key = await createHolderKey(await newPassphrase(context, options), context.keyWorkFactor);
-      await writeSecretFile(options.output, key.file);
-      const fingerprint = spokenFingerprint(key.kid);
-      const workers = pinned && { environment: pinned.environment, kid: pinned.kid, file: pinsFile };
-      printResult(
-        context,
-        options,
-        { file: options.output, kid: key.kid, publicKey: key.inventoryLine, fingerprint, ...(workers && { workers }) },
-        [
-          `Key file: ${options.output}`,
-          ...(pinned === undefined
-            ? ['No workers\' key was pinned: "runbook keys trust <environment> <key>" does it.']
-            : [`Workers' key of "${pinned.environment}" pinned in ${pinsFile}: ${spokenFingerprint(pinned.kid)}`]),
-          'Give this line to the operators, for your entry in the inventory:',
-          `  publicKeys: ['${key.inventoryLine}']`,
-          `Fingerprint, to compare by voice: ${fingerprint}`,
-        ],
-      );
-    });
+      '-y, --yes',
+      "do not ask: the workers' fingerprint was compared already, and the passphrase is kept by you",
+    );
+  return withPinningOptions(command).action(async (options: InitOptions) => {
+    await refuseExisting(options.output);
+    const pinsFile = pinsPath(context.env, options.pins);
+    const pinned =
+      options.workersKey === undefined
+        ? undefined
+        : await pinAfterComparing(context, {
+            pinsFile,
+            environment: options.environment,
+            line: options.workersKey,
+            compared: options.yes === true,
+          });
+    const key = await createHolderKey(await newPassphrase(context, options), context.keyWorkFactor);
+    await writeSecretFile(options.output, key.file);
+    const fingerprint = spokenFingerprint(key.kid);
+    const workers = pinned && { environment: pinned.environment, kid: pinned.kid, file: pinsFile };
+    printResult(
+      context,
+      options,
+      { file: options.output, kid: key.kid, publicKey: key.inventoryLine, fingerprint, ...(workers && { workers }) },
+      [
+        `Key file: ${options.output}`,
+        ...(pinned === undefined
+          ? ['No workers\' key was pinned: "runbook keys trust <environment> <key>" does it.']
+          : [`Workers' key of "${pinned.environment}" pinned in ${pinsFile}: ${spokenFingerprint(pinned.kid)}`]),
+        'Give this line to the operators, for your entry in the inventory:',
+        `  publicKeys: ['${key.inventoryLine}']`,
+        `Fingerprint, to compare by voice: ${fingerprint}`,
+      ],
+    );
+  });
 }
 
 async function newPassphrase(context: CliContext, options: InitOptions): Promise<Secret<'passphrase'>> {
@@ -148,7 +145,7 @@ function trustCommand({ context }: CommandHost): Command {
   )
     .argument('<environment>', 'what you call the environment, for example production')
     .argument('<key>', 'the line that "runbook keys workers" printed: <kid>:<x>')
-    .option('--pins <file>', 'file of pinned keys (default: RUNBOOKS_PINS, ~/.config/replication-runbooks/pins.json)')
+    .option(...PINS_OPTION)
     .option('-y, --yes', 'do not ask: the fingerprint was compared already')
     .action(async (environment: string, line: string, options: TrustOptions) => {
       const file = pinsPath(context.env, options.pins);
@@ -179,7 +176,7 @@ function distrustCommand({ context }: CommandHost): Command {
     "give up a pinned workers' key on this machine",
   )
     .argument('<fingerprint>', 'as "runbook keys trust" showed it; or the kid')
-    .option('--pins <file>', 'file of pinned keys (default: RUNBOOKS_PINS, ~/.config/replication-runbooks/pins.json)')
+    .option(...PINS_OPTION)
     .action(async (text: string, options: CommonOptions & { readonly pins?: string }) => {
       const file = pinsPath(context.env, options.pins);
       const kid = /^[A-Za-z0-9_-]{43}$/.test(text.trim()) ? text.trim() : parseFingerprint(text);

@@ -1,7 +1,7 @@
 import { writeFile } from 'node:fs/promises';
 import type { Command } from 'commander';
 import { SIGNALS } from '../../contracts/signals';
-import { RunbookError, isRunbookError } from '../../errors';
+import { isRunbookError } from '../../errors';
 import {
   answerRequest,
   answerWithToken,
@@ -17,7 +17,7 @@ import { readPins } from '../../keys';
 import { newCommand, printResult, withServerOptions, withSession } from '../command';
 import type { CommandHost, ServerOptions } from '../command';
 import type { CliContext } from '../context';
-import { fetchInvitation, pinsPath, USUAL_ENVIRONMENT } from '../invitation';
+import { fetchInvitation, PINS_OPTION, pinsPath, USUAL_ENVIRONMENT, withPinningOptions } from '../invitation';
 import { programVersion } from '../program-version';
 import { readOperationToken, readShare, readTextFile, signingKey } from '../secret-input';
 import type { ShareOptions, TokenOptions } from '../secret-input';
@@ -85,12 +85,6 @@ function givingCommand(host: CommandHost, command: Command, gives: Gives): Comma
     .option('--passphrase-file <file>', 'passphrase of the signing key (default: hidden prompt)')
     .option('--invitation-file <file>', 'an invitation that somebody gave you, instead of asking the run')
     .option(
-      '--workers-key <key>',
-      'the workers\' public key "<kid>:<x>", to be pinned after you compared its fingerprint (once)',
-    )
-    .option('--environment <name>', 'what you call the environment of these workers', USUAL_ENVIRONMENT)
-    .option('--pins <file>', "pinned workers' keys (default: RUNBOOKS_PINS, ~/.config/replication-runbooks/pins.json)")
-    .option(
       '--confirm <cluster>',
       gives === 'share'
         ? 'the name of the first target cluster (in a rehearsal: of the deployment), instead of typing it when asked'
@@ -99,7 +93,8 @@ function givingCommand(host: CommandHost, command: Command, gives: Gives): Comma
     .option('--output <file>', "write the signal's input to a file instead of sending it")
     .option('--envelope-file <file>', 'send an envelope that a holder made offline; asks for nothing')
     .option(...PRINT_OPTION);
-  return withServerOptions(command).action(async (workflowId: string, options: ShareCommandOptions) => {
+  withServerOptions(withPinningOptions(command));
+  return command.action(async (workflowId: string, options: ShareCommandOptions) => {
     const { context } = host;
     if (options.envelopeFile !== undefined) {
       const envelope = readEnvelopeText(await readTextFile(options.envelopeFile));
@@ -187,13 +182,7 @@ async function sayingHowAgain<T>(
     return await work();
   } catch (error) {
     if (!isRunbookError(error) || error.next === undefined || error.next.includes('runbook status')) throw error;
-    const { message, observed, needed, next, code } = error;
-    throw new RunbookError(code, message, {
-      ...(observed === undefined ? {} : { observed }),
-      ...(needed === undefined ? {} : { needed }),
-      next: `${next} When that is settled: ${again(gives, workflowId, options)}`,
-      cause: error,
-    });
+    throw error.with({ next: `${error.next} When that is settled: ${again(gives, workflowId, options)}` });
   }
 }
 
@@ -229,7 +218,7 @@ function invitationCommand(host: CommandHost): Command {
   ])
     .argument('<workflowId>', 'the run that asks for key shares')
     .option('--output <file>', 'write it to a file instead of printing it')
-    .option('--pins <file>', "pinned workers' keys (default: RUNBOOKS_PINS, ~/.config/replication-runbooks/pins.json)");
+    .option(...PINS_OPTION);
   return withServerOptions(command).action(async (workflowId: string, options: InvitationOptions) => {
     const { context } = host;
     await withSession(context, options, async ({ client }) => {
