@@ -29,7 +29,7 @@ import { writeReportFiles, requestTakeOver, describeRun } from './reports/run-re
 import { createFailoverActivities } from './roles/dr-failover';
 import { createRoleActivities } from './roles/role-changes';
 import { prepareBatchTokenRole, rotateBatchToken } from './tokens/batch-tokens';
-import { createOperationTokenDisposalActivities } from './tokens/operation-token-disposal';
+import { deleteOperationTokens, assessTokenDisposal, disposeLedgerToken } from './tokens/operation-token-disposal';
 import { createTokenActivities } from './tokens/tokens';
 
 export type { ActivityDependencies } from './dependencies';
@@ -40,6 +40,9 @@ export { sweepLedger, tellRecordAlarm } from './ceremony/alarms';
 /** Activities as plain functions. The others are made by their factories, until they are plain too. */
 const activities = {
   ...plans,
+  deleteOperationTokens,
+  assessTokenDisposal,
+  disposeLedgerToken,
   prepareBatchTokenRole,
   rotateBatchToken,
   cancelForeignAttempt,
@@ -85,7 +88,6 @@ export function createActivities(dependencies: ActivityDependencies) {
     ...createCeremonyActivities(dependencies, clusters),
     ...createRoleActivities(dependencies, clusters),
     ...createSecondaryJoiningActivities(dependencies, clusters),
-    ...createOperationTokenDisposalActivities(dependencies, clusters),
     ...createProvidedTokenActivities(dependencies, clusters),
     ...createPerformanceSecondaryActivities(dependencies, clusters),
     ...createFailoverActivities(dependencies, clusters),

@@ -20,10 +20,8 @@ import type {
   PathsFilterFacts,
   PathsFilterResult,
   StreamingResult,
-  TokenDisposal,
 } from './results';
 import type { RosterActivities } from './roster';
-import type { TokenDisposalActivities } from './token-disposal';
 import type { TokenActivities } from './tokens';
 
 export type * from './inputs';
@@ -56,7 +54,6 @@ export interface RunbookActivities
     OnboardingActivities,
     PerformancePromotionActivities,
     TokenActivities,
-    TokenDisposalActivities,
     ReadinessActivities,
     RehearsalActivities,
     RosterActivities {}
@@ -185,10 +182,6 @@ export interface SwitchoverActivities {
     readonly told?: readonly string[];
     readonly inHand?: readonly string[];
   }): Promise<{ readonly findings: readonly Finding[]; readonly bursts?: readonly BurstInLedger[] }>;
-  deleteOperationTokens(input: {
-    readonly deployment: string;
-    readonly tokens: readonly OperationTokenReference[];
-  }): Promise<{ readonly disposals: readonly TokenDisposal[]; readonly findings: readonly Finding[] }>;
 
   // Hooks of the inventory
 

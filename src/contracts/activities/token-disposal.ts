@@ -1,7 +1,5 @@
 import type { Finding } from '../run-facts';
-import type { OperationTokenDisposalInput } from '../runbook-inputs';
-import type { OnCluster } from './inputs';
-import type { Assessment, TokenDisposal } from './results';
+import type { TokenDisposal } from './results';
 
 /** A token of the ledger, as the plan names it: never the token, nor its sealed form. */
 export interface LedgerToken {
@@ -30,12 +28,4 @@ export interface LedgerDisposal extends TokenDisposal {
   /** Who can end it when, where it is not deleted. */
   readonly next?: string;
   readonly findings: readonly Finding[];
-}
-
-/** Deleting the tokens that earlier runs left in the ledger of a worker (interface 4.1: `operation-token/delete`). */
-export interface TokenDisposalActivities {
-  /** Reads the ledger of the worker that runs it. */
-  assessTokenDisposal(input: { readonly input: OperationTokenDisposalInput }): Promise<Assessment<DisposalRoute>>;
-  /** Deletes one token of the ledger, whichever run of this deployment made it, and proves that it is refused. */
-  disposeLedgerToken(input: OnCluster & { readonly entry: string }): Promise<LedgerDisposal>;
 }
