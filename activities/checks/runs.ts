@@ -1,8 +1,8 @@
 import { WorkflowNotFoundError } from '@temporalio/client';
 import type { Check } from '../../src/contracts/plan';
 import type { ActivityDependencies } from '../dependencies';
-import type { PrimaryChanges } from '../roles/primary-changes';
-import { asWarning, check, notCheckable } from './check';
+import type { PrimaryChange } from '../roles/primary-changes';
+import { check, notCheckable } from './check';
 
 /** An open run, as the server knows it without a worker. */
 export interface OpenRun {
@@ -38,28 +38,17 @@ export function runText(run: OpenRun | undefined): string {
   return run ? `${run.type}, run ${run.runId}, ${run.phase ?? 'phase not told'}` : 'none';
 }
 
-/**
- * Not at once after the last change of the primary: a planned run has time. A promotion that no worker attested counts as
- * unknown: people see it, and nobody is held back by what somebody made up.
- */
-export function coolDown(known: PrimaryChanges | undefined, coolDownMs: number, now: number): Check {
+/** Not at once after the last change of the primary: a planned run has time. */
+export function coolDown(known: { readonly last?: PrimaryChange } | undefined, coolDownMs: number, now: number): Check {
   const name = 'cool-down since the last change of the primary';
   const needed = `${inWords(coolDownMs)} ago or more`;
-  if (known === undefined) return notCheckable(name, undefined, 'Temporal does not tell the closed runs', needed);
-  const [last] = known.changes;
-  const [unattested] = known.unattested;
-  const passed = last === undefined || now - last.at >= coolDownMs;
-  if (passed && unattested !== undefined) {
-    const tell = known.unattested.length === 1 ? 'a run tells' : `${known.unattested.length} runs tell`;
-    const observed = `no worker attested the promotion that ${tell} of (${unattested})`;
-    const next = 'Find out who writes to this namespace, and whether the primary was changed lately.';
-    return asWarning(check(name, undefined, false, observed, needed, next));
-  }
+  if (known === undefined) return notCheckable(name, undefined, 'the record does not tell', needed);
+  const { last } = known;
   return check(
     name,
     undefined,
-    passed,
-    last ? `${last.runbook} ${inWords(Math.max(0, now - last.at))} ago (run ${last.runId})` : 'none lately',
+    last === undefined || now - last.at >= coolDownMs,
+    last ? `${last.runbook} ${inWords(Math.max(0, now - last.at))} ago (run ${last.runId})` : 'none',
     needed,
     'Wait for the cool-down: what is broken shows then. If it cannot wait, lower limits.coolDown in the inventory.',
   );

@@ -26,8 +26,8 @@ import {
 } from '../checks/tokens';
 import { compareVersions, majorVersion, versionsInOrder } from '../checks/versions';
 import { currentExecution } from '../execution';
-import type { PrimaryChanges } from '../roles/primary-changes';
-import { readPrimaryChanges } from '../roles/primary-changes';
+import type { PrimaryChange } from '../roles/primary-changes';
+import { lastPrimaryChange } from '../roles/primary-changes';
 import type { PlanInput } from './observed';
 import { observe } from './observed';
 
@@ -51,7 +51,7 @@ export interface SwitchoverObserved extends Sides {
   readonly otherCeremonies: readonly { readonly of: ClusterObservation; readonly entry: CeremonyEntry }[];
   readonly ownFingerprint?: string | undefined;
   /** The latest changes of the primary; absent where Temporal cannot tell. */
-  readonly changes?: PrimaryChanges | undefined;
+  readonly changes?: { readonly last?: PrimaryChange } | undefined;
   /** Epoch ms. */
   readonly now: number;
 }
@@ -86,7 +86,7 @@ export async function assessDrSwitchover({
     Promise.all(
       drSecondaries.map(async (of) => ({ of, entry: await ceremonyEntryOf(access(of.cluster), of, signal) })),
     ),
-    readPrimaryChanges(context, deployment.name, deployment.limits, { ns: run.ns, signal }),
+    lastPrimaryChange(context, deployment.name),
   ]);
   const { hooks } = deployment;
   const route: SwitchoverRoute = {

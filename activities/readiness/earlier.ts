@@ -1,55 +1,45 @@
-import { lockWorkflowId } from '../../src/contracts/names';
-import { readinessResult } from '../../src/contracts/readiness';
-import { isAttested } from '../../src/keys';
+import { z } from 'zod';
+import { readinessPoint } from '../../src/contracts/readiness';
+import type { ReadinessResult } from '../../src/contracts/readiness';
 import type { Look } from './look';
 import { within } from './look';
 import { codeOf } from './point';
-import type { Earlier } from './summary';
 
-/** Closed checks that are looked at, until one has a result. */
-const RUNS = 5;
-
-/** What is known of the check before. */
-interface KnownEarlier {
-  readonly earlier?: Earlier;
-  /** Later results than that one, which no worker attested: they count for nothing. */
-  readonly unattested: number;
-}
+const KEY = 'readiness';
+const earlier = z.object({
+  runId: z.string(),
+  at: z.string(),
+  score: z.number(),
+  points: z.array(readinessPoint.pick({ id: true, about: true, cluster: true, verdict: true })),
+});
+/** The check before, as far as it is compared. */
+export type Earlier = z.infer<typeof earlier>;
 
 /**
- * The result of the last check that ended, from Temporal. A check stands by itself: where the last one cannot be read,
- * or has another shape, there is nothing to compare with.
+ * What the record has of the last check that ended. A check stands by itself: where that cannot be read there is nothing to
+ * compare with.
  */
-export async function lastReadiness(look: Look, deployment: string): Promise<KnownEarlier> {
+export async function lastReadiness(look: Look, deployment: string): Promise<Earlier | undefined> {
+  const { records, log } = look.dependencies;
   try {
-    return await within(look, () => readLast(look, deployment));
+    const { values } = await within(look, () => records.read(deployment));
+    return earlier.safeParse(values.get(KEY)).data;
   } catch (error) {
     if (look.signal.aborted) throw error;
-    look.dependencies.log.warn({ deployment, error: codeOf(error) }, 'the last readiness check cannot be read');
-    return { unattested: 0 };
+    log.warn({ deployment, error: codeOf(error) }, 'the last readiness check cannot be read');
+    return undefined;
   }
 }
 
-async function readLast({ dependencies }: Look, deployment: string): Promise<KnownEarlier> {
-  const { temporal, sealKeyring } = dependencies;
-  const workflowId = lockWorkflowId('readiness', { deployment });
-  if (workflowId === undefined) return { unattested: 0 };
-  const query = `WorkflowId = "${workflowId}" AND WorkflowType = "readiness" AND ExecutionStatus = "Completed"`;
-  let [seen, unattested] = [0, 0];
-  // The newest come first.
-  for await (const { runId } of temporal.workflow.list({ query, pageSize: RUNS })) {
-    const ended: unknown = await temporal.workflow.getHandle(workflowId, runId, { followRuns: false }).result();
-    const found: unknown = (ended as { readonly result?: unknown } | null)?.result;
-    const result = readinessResult.safeParse(found);
-    if (result.success) {
-      const { attested, ...content } = found as { readonly attested?: unknown };
-      const facts = { deployment, kind: 'readiness', time: Date.parse(result.data.at) } as const;
-      const believed = result.data.deployment === deployment && isAttested(sealKeyring, facts, content, attested);
-      if (believed) return { earlier: { runId, result: result.data }, unattested };
-      unattested += 1;
-    }
-    seen += 1;
-    if (seen === RUNS) break;
+/** Keeps a check for the next one. Where that fails the next one has less to compare, and this one is no worse. */
+export async function keepReadiness(look: Look, runId: string, result: ReadinessResult): Promise<void> {
+  const { records, log } = look.dependencies;
+  const { deployment } = result;
+  try {
+    const put = { [KEY]: earlier.parse({ ...result, runId }) };
+    await within(look, () => records.change(deployment, () => ({ put })));
+  } catch (error) {
+    if (look.signal.aborted) throw error;
+    log.warn({ deployment, error: codeOf(error) }, 'this readiness check cannot be kept');
   }
-  return { unattested };
 }

@@ -2,12 +2,11 @@ import { deploymentWorkflowId } from '../../src/contracts/names';
 import type { ReadinessActivities } from '../../src/contracts/activities';
 import type { ReadinessPoint } from '../../src/contracts/readiness';
 import { findDeployment } from '../../src/inventory';
-import { attest } from '../../src/keys';
 import type { ActivityDependencies } from '../dependencies';
 import { sealKeys } from './keys';
 import { certificates } from './certificates';
 import { credentials } from './credentials';
-import { lastReadiness } from './earlier';
+import { keepReadiness, lastReadiness } from './earlier';
 import { pathsFilters } from './filters';
 import type { Look } from './look';
 import { inspect, within } from './look';
@@ -84,14 +83,14 @@ export function createReadinessActivities(dependencies: ActivityDependencies, cl
         keyStorage(look, deployment),
         sealKeys(look, deployment, held, deploymentWorkflowId(name)),
         rehearsals(look, deployment),
-        judgedFrom('attested-results', () => judgeAttested(sampled.unattested + before.unattested)),
+        judgedFrom('attested-results', () => judgeAttested(sampled.unattested)),
       ]);
-      const readiness = summarise(world, points.flat(), before.earlier, look.now);
-      const facts = { deployment: name, kind: 'readiness', time: look.now } as const;
+      const readiness = summarise(world, points.flat(), before, look.now);
+      await keepReadiness(look, execution.run.rid, readiness);
       return {
         site: await siteFacts(dependencies, name),
         observations: world.clusters.map(({ observation }) => observation),
-        readiness: { ...readiness, attested: attest(dependencies.sealKeyring, facts, readiness) },
+        readiness,
       };
     }),
   };

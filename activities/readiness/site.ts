@@ -182,7 +182,7 @@ export function judgeAttested(unattested: number): ReadinessPoint[] {
   const question: Question = {
     id: 'attested-results',
     source: 'temporal',
-    needed: 'results of walSampler and readiness that these workers made',
+    needed: 'results of walSampler that these workers made',
     next: 'Find out who writes them; where a seal key was taken away, put its entry back behind the others.',
   };
   return judged(question, 'warn', `${unattested} that no worker attested; they count for nothing`);

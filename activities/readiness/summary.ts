@@ -7,18 +7,13 @@ import type {
   ReadinessVerdict,
 } from '../../src/contracts/readiness';
 import { redFirst } from '../../src/contracts/readiness-words';
+import type { Earlier } from './earlier';
 import type { World } from './world';
 
 type Asked = 'switchover' | 'failover';
 type Level = 0 | 1 | 2;
 
 const VERDICTS: readonly ReadinessVerdict[] = ['ready', 'ready-with-warnings', 'not-ready'];
-
-/** A check that ended before, as far as it is compared. */
-export interface Earlier {
-  readonly runId: string;
-  readonly result: ReadinessResult;
-}
 
 /** Two verdicts, a number, and what changed since the last check. Pure. */
 export function summarise(
@@ -34,11 +29,9 @@ export function summarise(
     switchover: verdictOf(world, points, 'switchover'),
     failover: verdictOf(world, points, 'failover'),
     score: scoreOf(points),
-    ...(earlier === undefined
-      ? {}
-      : { comparedWith: { at: earlier.result.at, runId: earlier.runId, score: earlier.result.score } }),
+    ...(earlier === undefined ? {} : { comparedWith: { at: earlier.at, runId: earlier.runId, score: earlier.score } }),
     candidates: candidatesOf(world, points),
-    changes: earlier === undefined ? [] : changesSince(earlier.result.points, points),
+    changes: earlier === undefined ? [] : changesSince(earlier.points, points),
     points: redFirst(points),
   };
 }
@@ -63,7 +56,7 @@ function worse(...levels: readonly Level[]): Level {
   return levels.reduce((worst: Level, each) => (each > worst ? each : worst), 0);
 }
 
-function concerning(points: readonly ReadinessPoint[], asked: Asked): ReadinessPoint[] {
+function concerning<P extends Pick<ReadinessPoint, 'about'>>(points: readonly P[], asked: Asked): P[] {
   return points.filter(({ about }) => about === asked || about === 'both');
 }
 
@@ -103,7 +96,7 @@ function candidatesOf(world: World, points: readonly ReadinessPoint[]): Readines
 const BADNESS: Readonly<Record<PointVerdict, number>> = { ok: 0, 'not-checkable': 1, warn: 2, fail: 3 };
 
 /** Points whose verdict is another one; points that are new or gone are no change. Worse ones first. Pure. */
-export function changesSince(before: readonly ReadinessPoint[], now: readonly ReadinessPoint[]): ReadinessChange[] {
+export function changesSince(before: Earlier['points'], now: readonly ReadinessPoint[]): ReadinessChange[] {
   const changes = (['switchover', 'failover'] as const).flatMap((asked) => {
     const old = new Map(concerning(before, asked).map((point) => [keyOf(point), point.verdict]));
     return concerning(now, asked).flatMap((point): ReadinessChange[] => {

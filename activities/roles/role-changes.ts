@@ -17,7 +17,7 @@ import { demandRole, kindName, readKind } from '../joining/onboarding-read';
 import { awaitClusterId, openOperationToken, readClusterId } from '../tokens/operation-token';
 import { CHANGE_TIMEOUT_MS, beforeSending, readActConfirm, resultOf, withCredential } from '../read-act-confirm';
 import { demandNoLoss, lastWriteToReach, latest } from '../evidence/no-loss';
-import { attestPromotion } from './primary-changes';
+import { notePrimaryChange } from './primary-changes';
 import type { Means, Sides } from './other-side';
 import {
   awaitTold,
@@ -162,7 +162,9 @@ async function promoteSecondary(means: Means, input: Promotion): Promise<ChangeR
   });
   const result = resultOf(changed, `${cluster}: ${describeReplication(changed.state)}`);
   const told = findings.length === 0 ? result : { ...result, findings };
-  return attestPromotion(dependencies, run, { deployment, cluster }, told);
+  const { runbook } = approved.plan;
+  await notePrimaryChange(dependencies, deployment, { runbook, runId: run.rid, cluster, at: told.confirmedAt });
+  return told;
 }
 
 interface ApprovedPromotion {

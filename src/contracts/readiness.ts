@@ -71,7 +71,5 @@ export const readinessResult = z.object({
   changes: z.array(readinessChange),
   /** Red points first. */
   points: z.array(readinessPoint),
-  /** The mark of the worker that judged: what has none is not believed. */
-  attested: z.string().optional(),
 });
 export type ReadinessResult = z.infer<typeof readinessResult>;

@@ -1,9 +1,9 @@
 /** Results of earlier runs that a later run believes: what no worker attested counts as unknown, and is said. */
-import { defaultPayloadConverter } from '@temporalio/common';
-import type { temporal } from '@temporalio/proto';
 import { drFailoverInput } from '../../src/contracts/runbook-inputs';
 import type { WalSampling } from '../../src/contracts/wal-samples';
 import { walSamplerIdPrefix } from '../../src/contracts/wal-samples';
+import pino from 'pino';
+import { notePrimaryChange } from '../../activities/roles/primary-changes';
 import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
 
 const input = () => drFailoverInput.parse({ deployment: DEPLOYMENT, reason: 'a test', requestedBy: 'olga' });
@@ -78,47 +78,13 @@ describe('the last change of the primary', () => {
   });
   afterAll(() => bench.stop());
 
-  const closed = (history: temporal.api.history.v1.IHistory, result: object) => ({
-    workflowId: `deployment:${DEPLOYMENT}`,
-    runId: 'earlier',
-    type: 'drSwitchover',
-    closeTime: new Date(),
-    result,
-    history,
-  });
-  const promotion = (result: object, cluster = 'west'): temporal.api.history.v1.IHistory => ({
-    events: [
-      {
-        eventId: 5 as never,
-        activityTaskScheduledEventAttributes: {
-          activityType: { name: 'promoteSecondary' },
-          input: { payloads: [defaultPayloadConverter.toPayload({ deployment: DEPLOYMENT, cluster })] },
-        },
-      },
-      {
-        eventId: 6 as never,
-        activityTaskCompletedEventAttributes: {
-          scheduledEventId: 5 as never,
-          result: { payloads: [defaultPayloadConverter.toPayload(result)] },
-        },
-      },
-    ],
-  });
   const coolDown = async (to = 'west') =>
     (await bench.call('assessDrSwitchover', { input: { ...bench.input(), to } })).preconditions.find(({ name }) =>
       name.startsWith('cool-down'),
     );
 
-  it('is not made up by a result that no worker attested: it counts as unknown, and is said', async () => {
-    const forged = { outcome: 'done', observed: 'east: primary', confirmedAt: Date.now(), calls: 1 };
-    bench.closedRuns = [closed(promotion(forged), { outcome: 'completed' })];
-    expect(await coolDown()).toMatchObject({
-      verdict: 'warn',
-      observed: expect.stringContaining('no worker attested') as string,
-    });
-  });
-
-  it('is believed where the activity that promoted attested it, for this run and cluster alone', async () => {
+  it('is what the activity that promoted noted in the record', async () => {
+    expect(await coolDown()).toMatchObject({ verdict: 'ok', observed: 'none' });
     const authority = await bench.authority();
     const token = await bench.operationToken('west');
     await bench.call('demotePrimary', {
@@ -128,21 +94,22 @@ describe('the last change of the primary', () => {
       cluster: 'east',
       authority,
     });
-    const promoted = await bench.call('promoteSecondary', {
+    await bench.call('promoteSecondary', {
       kind: 'dr',
       mode: 'planned',
       ...{ deployment: DEPLOYMENT, cluster: 'west', otherCluster: 'east', token, authority },
     });
-    const judged = (runId: string, cluster = 'west') => {
-      bench.closedRuns = [{ ...closed(promotion(promoted, cluster), { outcome: 'completed' }), runId }];
-      return coolDown('east');
-    };
-    expect(await judged(bench.run.rid)).toMatchObject({
-      verdict: 'fail',
-      observed: expect.stringContaining('drSwitchover') as string,
+    const observed = expect.stringMatching(/^drSwitchover .* ago/) as string;
+    expect(await coolDown('east')).toMatchObject({ verdict: 'fail', observed });
+  });
+
+  it('is not known where the record does not tell it; a promotion is not held back by that', async () => {
+    bench.recordServer.failure = new Error('silent');
+    expect(await coolDown('east')).toMatchObject({ verdict: 'not-checkable' });
+    await notePrimaryChange({ records: bench.records, log: pino({ level: 'silent' }) }, DEPLOYMENT, {
+      ...{ runbook: 'drSwitchover', runId: 'r', cluster: 'west', at: Date.now() },
     });
-    expect(await judged('another')).toMatchObject({ verdict: 'warn' });
-    expect(await judged(bench.run.rid, 'east')).toMatchObject({ verdict: 'warn' });
+    bench.recordServer.failure = undefined;
   });
 });
 
@@ -153,17 +120,16 @@ describe('readiness', () => {
   });
   afterAll(() => bench.stop());
 
-  it('is compared only with a check that a worker attested; another one is named', async () => {
+  it('is compared with the last check that the record has', async () => {
     const first = (await bench.call('assessReadiness', { deployment: DEPLOYMENT })).readiness;
-    const closed = (result: object) => [{ workflowId: `readiness:${DEPLOYMENT}`, runId: 'before', result: { result } }];
-    bench.closedRuns = closed(JSON.parse(JSON.stringify(first)) as object);
-    const believed = (await bench.call('assessReadiness', { deployment: DEPLOYMENT })).readiness;
-    expect(believed.comparedWith).toMatchObject({ runId: 'before', score: first.score });
-    expect(believed.points.map(({ id }) => id)).not.toContain('attested-results');
-
-    bench.closedRuns = closed({ ...first, score: 100 });
-    const doubted = (await bench.call('assessReadiness', { deployment: DEPLOYMENT })).readiness;
-    expect(doubted.comparedWith).toBeUndefined();
-    expect(doubted.points).toContainEqual(expect.objectContaining({ id: 'attested-results', verdict: 'warn' }));
+    expect(first.comparedWith).toBeUndefined();
+    const run = { ...bench.run, rid: 'the next' };
+    const second = (await bench.call('assessReadiness', { deployment: DEPLOYMENT }, { run })).readiness;
+    expect(second.comparedWith).toMatchObject({ runId: bench.run.rid, score: first.score });
+    bench.recordServer.failure = new Error('silent');
+    const third = (await bench.call('assessReadiness', { deployment: DEPLOYMENT }, { run })).readiness;
+    bench.recordServer.failure = undefined;
+    expect(third.comparedWith).toBeUndefined();
+    expect(third.points).toContainEqual(expect.objectContaining({ id: 'token-ledger', verdict: 'not-checkable' }));
   });
 });
