@@ -1,10 +1,11 @@
 import { checkControls } from './approvals/controls';
 import { checkApprovals, checkDecisions, checkDeclines } from './approvals/people';
-import { createCeremonyActivities } from './ceremony/ceremony';
+import { checkUnaskedShares, createCeremony, destroyCeremonyKeys, openEnvelopes } from './ceremony/ceremony';
 import { cancelForeignAttempt } from './ceremony/foreign-attempts';
+import { completeGeneration, settleGeneration, startGeneration } from './ceremony/generation';
 import { readSignalEvents } from './ceremony/plain-shares';
-import { createProvidedTokenActivities } from './ceremony/provided-tokens';
-import { createRehearsalActivities } from './ceremony/rehearsal';
+import { probeProvidedToken, takeProvidedTokens } from './ceremony/provided-tokens';
+import { assessRehearsal, createRehearsal, noteRehearsalDeclines, openRehearsal } from './ceremony/rehearsal';
 import { Clusters } from './clusters';
 import type { ActivityDependencies } from './dependencies';
 import { awaitSecondaryGone, awaitReplicationDisabled } from './ending/decommission';
@@ -30,7 +31,6 @@ import { createFailoverActivities } from './roles/dr-failover';
 import { createRoleActivities } from './roles/role-changes';
 import { prepareBatchTokenRole, rotateBatchToken } from './tokens/batch-tokens';
 import { deleteOperationTokens, assessTokenDisposal, disposeLedgerToken } from './tokens/operation-token-disposal';
-import { createTokenActivities } from './tokens/tokens';
 
 export type { ActivityDependencies } from './dependencies';
 export { interceptActivities } from './execution';
@@ -75,6 +75,19 @@ const activities = {
   awaitDump,
   probeService,
   notify,
+  createCeremony,
+  checkUnaskedShares,
+  openEnvelopes,
+  destroyCeremonyKeys,
+  takeProvidedTokens,
+  probeProvidedToken,
+  assessRehearsal,
+  createRehearsal,
+  noteRehearsalDeclines,
+  openRehearsal,
+  startGeneration,
+  completeGeneration,
+  settleGeneration,
 };
 
 /** What the workers offer, by the names under which Temporal knows it. Workflows import this as a type. */
@@ -85,18 +98,14 @@ export function createActivities(dependencies: ActivityDependencies) {
   const clusters = new Clusters(dependencies);
   return {
     ...activities,
-    ...createCeremonyActivities(dependencies, clusters),
     ...createRoleActivities(dependencies, clusters),
     ...createSecondaryJoiningActivities(dependencies, clusters),
-    ...createProvidedTokenActivities(dependencies, clusters),
     ...createPerformanceSecondaryActivities(dependencies, clusters),
     ...createFailoverActivities(dependencies, clusters),
     ...createRejoinActivities(dependencies, clusters),
     ...createOnboardingActivities(dependencies, clusters),
     ...createOnboardingWatchingActivities(clusters),
     ...createSecondaryRepointingActivities(dependencies, clusters),
-    ...createTokenActivities(dependencies, clusters),
     ...createReadinessActivities(dependencies, clusters),
-    ...createRehearsalActivities(dependencies, clusters),
   };
 }

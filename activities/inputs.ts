@@ -53,6 +53,12 @@ const cid = z.uuid();
 /** What is verified by what is in it, wherever it is used. */
 const verified = z.looseObject({});
 const paths = z.looseObject({ paths: list(text(1_000), 10_000).optional() });
+const count = z.int().min(0).max(1_000_000);
+const authority = z.looseObject({
+  plan: z.looseObject({ text: text(1_000_000), digest }),
+  approvals: list(z.unknown()),
+});
+const ownAttempt = z.looseObject({ id: z.uuid(), mark: text(20), nonceDigest: text(100), set: list(positive) });
 const ceremony = z.looseObject({
   cid,
   epoch: positive.optional(),
@@ -70,7 +76,9 @@ const MEMBERS = {
   activation: verified,
   alsoGone: list(clusterName, 20),
   arrived: list(positive, MOST_ARRIVALS),
-  authority: z.looseObject({ plan: z.looseObject({ text: text(1_000_000), digest }), approvals: list(z.unknown()) }),
+  attempt: ownAttempt,
+  attempts: list(ownAttempt),
+  authority,
   before: list(z.looseObject({ name: person })),
   budgetMs: z.number().min(0).max(3_600_000),
   calledBefore: z.boolean(),
@@ -83,7 +91,6 @@ const MEMBERS = {
   deployment: deploymentName,
   drSet: text(200),
   entry: z.uuid(),
-  envelopes: list(z.union([text(100_000), verified])),
   epoch: positive.max(999_999_999),
   epochBefore: z.number().min(0),
   everyMs: z.number().min(0).max(3_600_000),
@@ -95,15 +102,16 @@ const MEMBERS = {
   from: clusterName,
   gate: text(100),
   given: z.unknown(),
-  held: list(z.union([text(100_000), verified])),
+  held: list(positive),
   holders: list(person),
   hook: text(100),
   id: pathPart,
-  inHand: list(text(100_000), 100),
   input: z.looseObject({}),
   inputDigest: digest,
   kind: z.enum(['dr', 'performance', 'operation-token', 'root-token']),
+  lost: count,
   marker: z.looseObject({ path: text(1_000), value: text(200), wal: walIndex }),
+  mayBeSent: z.boolean(),
   mode: z.enum(['planned', 'unplanned', 'forced']),
   newPrimary: clusterName,
   notification: verified,
@@ -118,6 +126,7 @@ const MEMBERS = {
   reason: text(2_000),
   recipientPgpKey: text(20_000),
   report: z.looseObject({}),
+  rejected: list(list(positive)),
   requestedBy: text(200),
   runId: text(200),
   runbook: text(100),
@@ -125,16 +134,23 @@ const MEMBERS = {
   sealedIsKnown: z.boolean(),
   secondaries: list(clusterName),
   secondary: clusterName,
+  shares: list(positive),
   signals: list(z.looseObject({ signal: text(200), arrival: positive }), MOST_ARRIVALS),
   targets: list(z.looseObject({ cluster: clusterName, uses: list(tokenUse) })),
   to: clusterName,
   token: verified,
   tokens: list(verified),
-  told: list(text(10_000)),
+  tried: count,
   use: z.enum(['update-primary', 'enable']),
   uses: list(text(100)),
   wal: walIndex,
   walBefore: walIndex,
+  wanted: z.looseObject({
+    kind: z.enum(['operation-token', 'root-token']),
+    uses: list(tokenUse).optional(),
+    recipientPgpKey: text(20_000).optional(),
+    authority: authority.optional(),
+  }),
   workflowId: text(1_000),
 } as const satisfies Readonly<Record<Member, z.ZodType>>;
 

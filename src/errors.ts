@@ -86,7 +86,6 @@ export const ERROR_CODES = {
   KEY_STORAGE_REFUSED: facts('The key directory is not memory-backed and disk storage was not asked for.'),
   SHARES_MISSING: facts('Fewer verified key shares are in hand than the service requires.'),
   SHARES_REJECTED: facts('The service rejected the key shares at the threshold.'),
-  SHARE_SETS_USED_UP: facts('The service rejected every set of key shares that one invitation may try.'),
   ATTEMPT_FOREIGN: facts('A generation attempt that is not ours occupies the single slot.'),
   ATTEMPT_LOST: facts('Our generation attempt is gone.', true),
   CEREMONY_CLOSED: facts('The cluster lets nobody hold a ceremony with the credentials in hand.'),

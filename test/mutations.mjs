@@ -10,7 +10,7 @@ const claims = 'test/activities/claims.test.ts';
 const noLoss = 'test/activities/no-loss.test.ts';
 const failover = 'test/activities/dr-failover.test.ts';
 const performance = 'test/activities/performance-roles.test.ts';
-const burst = 'test/activities/ceremony-burst.test.ts';
+const generation = 'test/activities/ceremony-burst.test.ts';
 const documents = 'test/keys/approvals.test.ts';
 const sealing = 'test/keys/sealing.test.ts';
 
@@ -339,20 +339,42 @@ export const MUTATIONS = [
   // The ceremony.
   {
     name: 'generation: the last share goes to whatever attempt is in the slot',
-    file: 'activities/ceremony/burst.ts',
-    text: 'course.inDoubt = nonce;\n    const answer = await give(burst, share, nonce);',
-    replacement:
-      'course.inDoubt = nonce;\n    const answer = await give(burst, share, (await readAttempt(execution, burst)).nonce ?? nonce);',
-    test: burst,
+    file: 'activities/ceremony/generation.ts',
+    text: 'isThis(slot, attempt, seen) && seen.progress === seen.required - 1',
+    replacement: 'seen.started',
+    test: generation,
     named: 'is left alone when the other attempt begins',
   },
   {
-    name: 'generation: nothing is noted before the last share',
-    file: 'activities/ceremony/burst.ts',
-    text: 'await notes.lastShare(nonce);',
-    replacement: '',
-    test: 'test/activities/ceremony-ledger.test.ts',
-    named: 'is written before the last share reaches the service',
+    name: 'generation: the last share is given again by whoever takes its activity up again',
+    file: 'workflows/engine/activity-calls.ts',
+    text: '{ ...KEYS, retry: { maximumAttempts: 1 } }',
+    replacement: 'KEYS',
+    test: 'test/workflows/engine/activity-calls.test.ts',
+    named: 'the last share of a token is given once at most',
+  },
+  {
+    name: 'generation: a last share that was ordered is forgotten where nobody says what it did',
+    file: 'workflows/procedures/token-generation.ts',
+    text: 'mayBeSent: !failure.outcomeKnown',
+    replacement: 'mayBeSent: false',
+    test: 'test/workflows/engine/token-generation.test.ts',
+    named: 'a last share of which nobody says what it did is settled',
+  },
+  {
+    name: 'generation: an attempt that is gone after its last share has made nothing',
+    file: 'activities/ceremony/last-share.ts',
+    text: "{ ...every('make-useless'), gone: 'alarm', unreadable: 'alarm' }",
+    replacement: "every('again')",
+    test: 'test/activities/support/last-share.test.ts',
+  },
+  {
+    name: "generation: every attempt with the recipient's key is this run's",
+    file: 'activities/ceremony/generation-slot.ts',
+    text: '(nonces?.has(digestOf(nonce)) ?? true)',
+    replacement: 'true',
+    test: 'test/activities/root-token.test.ts',
+    named: 'that this run did not start is his',
   },
   {
     name: 'generation: a worker that was given up goes on',
@@ -365,17 +387,17 @@ export const MUTATIONS = [
   {
     name: "generation: somebody else's attempt is cancelled before ours is started",
     file: 'activities/ceremony/generation-slot.ts',
-    text: 'if (!ours) throw foreignAttempt(cluster, present);',
+    text: 'if (!isOurs(slot, present)) throw foreignAttempt(cluster, present);',
     replacement: '',
-    test: burst,
+    test: generation,
     named: 'is left alone when the other attempt begins',
   },
   {
     name: "generation: somebody else's attempt is cancelled after a failure",
     file: 'activities/ceremony/generation-slot.ts',
-    text: 'if (!ours) return;',
-    replacement: '',
-    test: burst,
+    text: 'if (!isOurs(slot, await endpoints.readAttempt({ token }))) return true;',
+    replacement: 'await endpoints.readAttempt({ token });',
+    test: generation,
     named: 'is left alone when the other attempt begins',
   },
   {

@@ -107,12 +107,6 @@ export class ArrivedSignals {
     return principal;
   }
 
-  /** Everybody whom the server saw send a share with this content. */
-  async sendersOfShare(input: unknown): Promise<readonly Principal[]> {
-    const same = ({ content }: ArrivedSignal) => sameContent(unwrapDocument(content), unwrapDocument(input));
-    return (await this.every('share')).filter(same).flatMap(({ principal }) => principal ?? []);
-  }
-
   async #read(): Promise<readonly SignaledEvent[]> {
     const { events } = await historyOf(getClient(), this.#run);
     return events ?? [];

@@ -1,14 +1,13 @@
 import { randomUUID } from 'node:crypto';
 import { WorkflowNotFoundError } from '@temporalio/client';
 import { recordWorkflowId } from '../../src/contracts/record';
+import { orphanFinding } from '../../src/contracts/alarms';
 import type { Finding } from '../../src/contracts/run-facts';
 import { findDeployment } from '../../src/inventory';
 import type { RunContext } from '../../src/keys';
 import type { ActivityDependencies } from '../dependencies';
 import { messageOf } from '../notifications/notification-texts';
 import { tellTargets } from '../notifications/tell-targets';
-import { notDelivered } from './ceremony-settlement';
-import { alarmOf } from './generation-record';
 import type { LedgerEntry } from './token-ledger';
 import { TokenLedger } from './token-ledger';
 
@@ -108,4 +107,19 @@ async function isHandedOn(
       throw error;
     }
   });
+}
+
+/** What is told of a token that may exist and that nobody holds. */
+function alarmOf({ kind = 'operation-token', cluster, how = 'its generation did not end' }: LedgerEntry): Finding {
+  return orphanFinding(kind, cluster, how);
+}
+
+/** Nobody here can read it; whoever has the file can give it to the one who can. */
+export function notDelivered({ id, cluster, wid }: LedgerEntry): Finding {
+  return {
+    severity: 'critical',
+    code: 'orphan-root-token',
+    text: `A root token of ${cluster} exists, made by ${wid} and encrypted to its recipient, that its run did not hand on (entry ${id} of the worker's ledger).`,
+    next: `Who runs the worker gives the recipient the field \`encoded\` of ${id}.json in its ledger directory: he decrypts it, and revokes the token where it is not needed. A root token has no lifetime. Otherwise go through \`auth/token/accessors\` of ${cluster}, and revoke by accessor each token with policy root whose creation time is that of this run.`,
+  };
 }

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import type { GeneratedTokenKind, GenerationAttempt, GenerationEndpoints } from '../../src/vault';
 import { attemptMark } from '../../src/contracts/ceremony';
 import { RunbookError, isRunbookError } from '../../src/errors';
@@ -19,34 +20,36 @@ export interface AttemptKey {
   readonly pgpFingerprint: string;
 }
 
-/** The single slot of a cluster, as one burst sees it. */
-export interface Slot<K extends GeneratedTokenKind = GeneratedTokenKind> {
-  readonly endpoints: GenerationEndpoints<K>;
+/** The single slot of a cluster, as one token generation sees it. */
+export interface Slot {
+  readonly endpoints: GenerationEndpoints<GeneratedTokenKind>;
   readonly cluster: string;
   readonly key: AttemptKey;
-  /** Fingerprints of keys that earlier rounds of this run used here: an attempt with one of them is ours too. */
-  readonly earlierKeys: ReadonlySet<string>;
-  /** Given where somebody else may use the same key by hand: then the key says nothing, and only the nonce does. */
-  readonly isOwnNonce?: ((nonce: string) => boolean) | undefined;
+  /**
+   * Where somebody else may use the same key by hand, as the recipient of a root token: digests of the nonces that we
+   * started. Then the key says nothing, and only the nonce does. Every start of ours adds to it.
+   */
+  readonly nonces?: Set<string>;
   /** X-Vault-Token of the calls, where the service asks for one. */
   readonly token: Secret | undefined;
-  /** Told of each attempt of ours before it is cancelled: afterwards nobody can find out what came of it. */
-  readonly beforeCancel?: ((attempt: GenerationAttempt) => Promise<void>) | undefined;
+}
+
+/** SHA-256 of a nonce: the nonce itself is told nowhere. */
+export function digestOf(nonce: string): string {
+  return createHash('sha256').update(nonce).digest('base64url');
+}
+
+/** Whether an attempt that is there is ours: by the fingerprint of our key, and by its nonce where that does not suffice. */
+export function isOurs({ key, nonces }: Slot, { started, pgpFingerprint, nonce = '' }: GenerationAttempt): boolean {
+  return started && pgpFingerprint === key.pgpFingerprint && (nonces?.has(digestOf(nonce)) ?? true);
 }
 
 /**
  * Starts our attempt. An attempt of ours that is there already is cancelled first; another's never.
  *
- * @param mayBeThere - false where an attempt with our key must be somebody else's
- * @param onStart - called before the first request that starts one
  * @throws RunbookError ATTEMPT_FOREIGN, ATTEMPT_LOST
  */
-export async function startOwn<K extends GeneratedTokenKind>(
-  execution: Execution,
-  slot: Slot<K>,
-  mayBeThere: () => boolean,
-  onStart: () => void,
-): Promise<GenerationAttempt<K>> {
+export async function startOwn(execution: Execution, slot: Slot): Promise<GenerationAttempt> {
   const { endpoints, key, cluster } = slot;
   const options = { token: slot.token, signal: execution.signal, timeoutMs: CHANGE_TIMEOUT_MS };
   for (let tries = 0; ; tries += 1) {
@@ -54,53 +57,44 @@ export async function startOwn<K extends GeneratedTokenKind>(
     const present = await readAttempt(execution, slot);
     await execution.throwIfGivenUp();
     if (present.started) {
-      const { pgpFingerprint = '', nonce = '' } = present;
-      const ours = slot.isOwnNonce
-        ? slot.isOwnNonce(nonce)
-        : slot.earlierKeys.has(pgpFingerprint) || (pgpFingerprint === key.pgpFingerprint && mayBeThere());
-      if (!ours) throw foreignAttempt(cluster, present);
-      if (tries >= MAX_TRIES) {
-        throw new RunbookError('ATTEMPT_LOST', `The attempt in the slot of ${cluster} cannot be cancelled.`, {
-          retryable: false,
-          cluster,
-          observed: `still there after ${tries} cancellations`,
-          needed: 'a free slot',
-          next: `Look at ${cluster}, then retry: no holder is asked again.`,
-        });
-      }
-      await tolerate(async () => {
-        await slot.beforeCancel?.(present);
-        await endpoints.cancelAttempt(options);
-      });
+      if (!isOurs(slot, present)) throw foreignAttempt(cluster, present);
+      if (tries >= MAX_TRIES) throw notCancellable(cluster, tries);
+      await tolerate(() => endpoints.cancelAttempt(options));
       continue;
     }
-    onStart();
     try {
-      return await endpoints.startAttempt({ pgpKey: key.pgpPublicKey }, options);
+      return ours(slot, await endpoints.startAttempt({ pgpKey: key.pgpPublicKey }, options));
     } catch (error) {
       if (!isRunbookError(error)) throw error;
-      const own = await readOwn(execution, slot);
+      const seen = await readAttempt(execution, slot);
+      const isOfKey = seen.started && seen.pgpFingerprint === key.pgpFingerprint;
       // A start that was refused for certain made no attempt: one with the very same key is then somebody else's.
-      if (own && !(slot.isOwnNonce && error.outcomeKnown)) return own;
+      if (isOfKey && !(slot.nonces && error.outcomeKnown)) return ours(slot, seen);
       // A fixed refusal, such as a missing right, does not go away by itself.
       if ((error.outcomeKnown && !error.retryable && error.code !== 'BAD_REQUEST') || tries >= MAX_TRIES) throw error;
     }
   }
 }
 
-/** Our attempt as the service shows it now; undefined where none of ours is under way. */
-export async function readOwn<K extends GeneratedTokenKind>(
-  execution: Execution,
-  slot: Slot<K>,
-): Promise<GenerationAttempt<K> | undefined> {
-  const seen = await readAttempt(execution, slot);
-  return seen.started && seen.pgpFingerprint === slot.key.pgpFingerprint ? seen : undefined;
+function ours({ nonces }: Slot, attempt: GenerationAttempt): GenerationAttempt {
+  if (attempt.nonce !== undefined) nonces?.add(digestOf(attempt.nonce));
+  return attempt;
 }
 
-export async function readAttempt<K extends GeneratedTokenKind>(
+function notCancellable(cluster: string, tries: number): RunbookError {
+  return new RunbookError('ATTEMPT_LOST', `The attempt in the slot of ${cluster} cannot be cancelled.`, {
+    retryable: false,
+    cluster,
+    observed: `still there after ${tries} cancellations`,
+    needed: 'a free slot',
+    next: `Look at ${cluster}, then retry: no holder is asked again.`,
+  });
+}
+
+export async function readAttempt(
   execution: Execution,
-  { endpoints, token, cluster }: Pick<Slot<K>, 'endpoints' | 'token' | 'cluster'>,
-): Promise<GenerationAttempt<K>> {
+  { endpoints, token, cluster }: Pick<Slot, 'endpoints' | 'token' | 'cluster'>,
+): Promise<GenerationAttempt> {
   return awaitState(execution, {
     read: () => endpoints.readAttempt({ token, signal: execution.signal }),
     until: () => true,
@@ -112,17 +106,27 @@ export async function readAttempt<K extends GeneratedTokenKind>(
   });
 }
 
-/** Frees the single slot, where the attempt in it is ours. */
-export async function cancelOwn<K extends GeneratedTokenKind>(slot: Slot<K>): Promise<void> {
-  const { endpoints, token, key, isOwnNonce, beforeCancel } = slot;
-  await tolerate(async () => {
-    const seen = await endpoints.readAttempt({ token });
-    const { started, pgpFingerprint, nonce = '' } = seen;
-    const ours = started && pgpFingerprint === key.pgpFingerprint && (isOwnNonce?.(nonce) ?? true);
-    if (!ours) return;
-    await beforeCancel?.(seen);
-    await endpoints.cancelAttempt({ token });
-  });
+/**
+ * Frees the single slot, where the attempt in it is ours.
+ *
+ * @returns false where one of ours may be there still
+ */
+export async function cancelOwn(slot: Slot): Promise<boolean> {
+  const { endpoints, token } = slot;
+  try {
+    if (!isOurs(slot, await endpoints.readAttempt({ token }))) return true;
+  } catch (error) {
+    if (!isRunbookError(error)) throw error;
+    // What is no DR secondary any more has no such attempt.
+    return error.code === 'BAD_REQUEST';
+  }
+  return endpoints.cancelAttempt({ token, timeoutMs: CHANGE_TIMEOUT_MS }).then(
+    () => true,
+    (error: unknown) => {
+      if (!isRunbookError(error)) throw error;
+      return false;
+    },
+  );
 }
 
 /** Whose key an attempt has, as people compare it: in groups of four. Anything that is no fingerprint is not repeated. */

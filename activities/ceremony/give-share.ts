@@ -11,22 +11,18 @@ const SHARE_BYTES = 33;
 /** How often an attempt is given a useless share, where what that did is not seen. */
 const MAX_USELESS = 3;
 
-type Calls<K extends GeneratedTokenKind> = Pick<Slot<K>, 'endpoints' | 'token'>;
+type Calls = Pick<Slot, 'endpoints' | 'token'>;
 
 /** What the service said to one share. */
-type Given<K extends GeneratedTokenKind> =
-  | { readonly kind: 'attempt'; readonly attempt: GenerationAttempt<K> }
+type Given =
+  | { readonly kind: 'attempt'; readonly attempt: GenerationAttempt }
   | { readonly kind: 'refused' }
   /** The service takes nothing from us. */
   | { readonly kind: 'denied'; readonly error: RunbookError }
   /** No clear answer. `outcomeKnown`: it is certain that the share did not arrive. */
   | { readonly kind: 'unclear'; readonly outcomeKnown: boolean };
 
-export async function give<K extends GeneratedTokenKind>(
-  { endpoints, token }: Calls<K>,
-  key: Secret<'key-share'>,
-  nonce: string,
-): Promise<Given<K>> {
+export async function give({ endpoints, token }: Calls, key: Secret<'key-share'>, nonce: string): Promise<Given> {
   try {
     return {
       kind: 'attempt',
@@ -48,15 +44,13 @@ export async function give<K extends GeneratedTokenKind>(
  * A look that shows fewer shares is no proof by itself: the service reads the nonce first and counts the shares then, and
  * the attempt may have ended in between. One that begins later shows whether it had.
  *
- * @param underWay - how many different shares of this attempt may still arrive
  * @returns `certain`: no token came of it, and of what is under way none will. `gone`: it is not there any more, and how
- *   it ended was not seen. `open`: not known; always so where what is under way suffices for a token
+ *   it ended was not seen. `open`: not known; always so where one share suffices for a token
  */
-export async function endDoubt<K extends GeneratedTokenKind>(
-  calls: Calls<K>,
-  kind: K,
+export async function endDoubt(
+  calls: Calls,
+  kind: GeneratedTokenKind,
   seen: GenerationAttempt,
-  underWay = 1,
 ): Promise<'certain' | 'gone' | 'open'> {
   const { nonce, required } = seen;
   if (!seen.started || nonce === undefined) return 'gone';
@@ -65,7 +59,7 @@ export async function endDoubt<K extends GeneratedTokenKind>(
   for (let given = 0; ; given += 1) {
     // A key of this program's own: the service forgets the attempt with its token, and so this one has made none. With a
     // recipient's key the service may have died over the token that it made, and left the attempt at no share.
-    if (underWay >= required) return 'open';
+    if (required <= 1) return 'open';
     if (progress < required - 1) return kind === 'operation-token' ? lookAgain(calls, seen) : 'open';
     if (given === MAX_USELESS) return 'open';
     const useless = new Secret('key-share', randomBytes(SHARE_BYTES).toString('hex'));
@@ -82,17 +76,14 @@ export async function endDoubt<K extends GeneratedTokenKind>(
   }
 }
 
-async function lookAgain(
-  calls: Calls<GeneratedTokenKind>,
-  { nonce, required }: GenerationAttempt,
-): Promise<'certain' | 'gone' | 'open'> {
+async function lookAgain(calls: Calls, { nonce, required }: GenerationAttempt): Promise<'certain' | 'gone' | 'open'> {
   const now = await look(calls);
   if (now === undefined) return 'open';
   if (!now.started || now.nonce !== nonce) return 'gone';
   return now.progress < required - 1 ? 'certain' : 'open';
 }
 
-async function look({ endpoints, token }: Calls<GeneratedTokenKind>): Promise<GenerationAttempt | undefined> {
+async function look({ endpoints, token }: Calls): Promise<GenerationAttempt | undefined> {
   try {
     return await endpoints.readAttempt({ token });
   } catch (error) {

@@ -1,25 +1,21 @@
 import { randomUUID } from 'node:crypto';
-import type { RunbookActivities } from '../../src/contracts/activities';
-import type { EnvelopeVerdict } from '../../src/contracts/ceremony';
-import { ENVELOPE_VERDICTS } from '../../src/contracts/receipts';
+import type { CeremonyHandle, EnvelopeVerdict, OperationTokenReference } from '../../src/contracts/ceremony';
 import type { EnvelopeVerdictCode } from '../../src/contracts/receipts';
 import type { Sealed } from '../../src/contracts/sealed';
-import { isUndecodable } from '../../src/contracts/signals';
 import { RunbookError, isRunbookError } from '../../src/errors';
 import type { Secret } from '../../src/secret';
 import type { InvitationTarget, KeyRecord } from '../../src/keys';
 import { openProvidedToken, readOwnInvitation, sealValue } from '../../src/keys';
-import type { ActivityDependencies } from '../dependencies';
 import { readKind } from '../joining/onboarding-read';
 import { ArrivedSignals } from '../approvals/arrived-signals';
 import type { ArrivedSignal } from '../approvals/arrived-signals';
 import { personLookup } from '../approvals/person-lookup';
-import { ownRecord } from './ceremony-burst';
-import { isOfRun } from './generation-record';
-import { TokenLedger } from './token-ledger';
+import { undecodable, verdictOf } from './envelope-verdicts';
+import { ledgerOf } from './alarms';
+import type { TokenLedger } from './token-ledger';
 import type { ClusterAccess, Clusters } from '../clusters';
-import { execute, executeChange } from '../execution';
-import type { Execution } from '../execution';
+import type { ActivityContext, Execution } from '../execution';
+import { currentExecution } from '../execution';
 import { awaitClusterId, openOperationToken } from '../tokens/operation-token';
 import { awaitState } from '../read-act-confirm';
 
@@ -34,72 +30,82 @@ const ANSWER_BUDGET_MS = 30_000;
 const LONGEST_CHECK_MS = 3_600_000;
 const PLAIN_TOKEN = /(?<![A-Za-z0-9+/_-])(?:hv[sbr]|[sbr])\.[A-Za-z0-9_-]{16,}/;
 
-type ProvidedTokenActivities = Pick<RunbookActivities, 'takeProvidedTokens' | 'probeProvidedToken'>;
-type Taken = Awaited<ReturnType<RunbookActivities['takeProvidedTokens']>>['verdicts'][number];
+type Taken = EnvelopeVerdict & { readonly cluster?: string; readonly token?: Sealed<'operation-token'> };
 
-/** Operation tokens that people generated themselves and gave to a run (protocol: "Provided token"). */
-export function createProvidedTokenActivities(
-  dependencies: ActivityDependencies,
-  clusters: Clusters,
-): ProvidedTokenActivities {
-  const { signingKey } = dependencies;
-  const ledger = new TokenLedger(dependencies.records);
+/**
+ * Operation tokens that people generated themselves and gave to a run (protocol: "Provided token"): each that counts is
+ * sealed for its cluster and uses, and noted before it is told.
+ */
+export async function takeProvidedTokens(input: {
+  readonly deployment: string;
+  readonly ceremony: CeremonyHandle;
+  readonly arrived: readonly number[];
+}): Promise<{ readonly verdicts: readonly Taken[] }> {
+  const execution = currentExecution();
+  const { run, keyRecords, signingKey } = execution;
+  const { deployment, ceremony, arrived } = input;
+  const record = await keyRecords.read({ run, cid: ceremony.cid, epoch: ceremony.epoch });
+  const { invitation } = await readOwnInvitation(record, signingKey);
+  if (invitation.collects !== 'tokens')
+    throw new RunbookError('DOCUMENT_INVALID', 'The people were not asked for operation tokens.');
+  const asked = { ledger: ledgerOf(execution), deployment, record, targets: invitation.targets };
+  const verdicts: Taken[] = [];
+  for (const signal of await new ArrivedSignals(run).all('share', arrived))
+    verdicts.push(await takeOne(asked, signal, execution));
+  return { verdicts };
+}
 
-  return {
-    takeProvidedTokens: executeChange(async ({ deployment, ceremony, arrived }, execution) => {
-      const { run } = execution;
-      const record = await ownRecord(dependencies, ceremony, run);
-      const { invitation } = await readOwnInvitation(record, signingKey);
-      if (invitation.collects !== 'tokens')
-        throw new RunbookError('DOCUMENT_INVALID', 'The people were not asked for operation tokens.');
-      const asked = { dependencies, clusters, ledger, deployment, record, targets: invitation.targets };
-      const verdicts: Taken[] = [];
-      for (const signal of await new ArrivedSignals(run).all('share', arrived))
-        verdicts.push(await takeOne(asked, signal, execution));
-      return { verdicts };
-    }),
+/** Whether the cluster takes a provided token now, by the one operation that only reads: the Merkle check. */
+export async function probeProvidedToken(input: {
+  readonly deployment: string;
+  readonly cluster: string;
+  readonly token: OperationTokenReference;
+}): Promise<Probed> {
+  const execution = currentExecution();
+  const { run, signal, clusters } = execution;
+  const { deployment, cluster, token } = input;
+  const access = clusters.of(deployment, cluster);
+  const clusterId = await awaitClusterId(access, execution, ANSWER_BUDGET_MS);
+  const use = 'dr.operation-token.delete';
+  const drOperationToken = await openOperationToken(execution, run, access, clusterId, token, use);
+  const { reindexMs } = clusters.deployment(deployment).limits;
+  let tries = 0;
+  const probed = await awaitState(execution, {
+    read: async () => {
+      const { mode } = await readKind(access, 'dr', signal);
+      if (mode !== 'secondary')
+        throw new RunbookError('PRECONDITION_FAILED', `${cluster} takes no operation token now.`, {
+          ...{ cluster, observed: mode, needed: 'a DR secondary' },
+        });
+      return probe(access, drOperationToken, { signal, timeoutMs: Math.min(LONGEST_CHECK_MS, reindexMs) });
+    },
+    // A node that restarts refuses living tokens too: only a refusal that stays counts.
+    until: ({ state }) => state !== 'refused' || (tries += 1) === REFUSALS,
+    pollMs: REFUSED_PAUSE_MS,
+    budgetMs: ANSWER_BUDGET_MS,
+    describe: ({ text }) => text,
+    needed: `an answer of ${cluster}`,
+    cluster,
+  });
+  if (probed.state === 'refused') {
+    // Nobody may try to delete what is no operation token of this cluster: it would be called undead for ever.
+    const ledger = ledgerOf(execution);
+    const entry = (await ledger.open(deployment)).find(
+      ({ sealed }) => token.source === 'sealed' && sealed === token.value,
+    );
+    if (entry) await ledger.settle(entry, undefined);
+  }
+  return probed;
+}
 
-    probeProvidedToken: execute(async ({ deployment, cluster, token }, execution) => {
-      const { run, signal } = execution;
-      const access = clusters.of(deployment, cluster);
-      const clusterId = await awaitClusterId(access, execution, ANSWER_BUDGET_MS);
-      const use = 'dr.operation-token.delete';
-      const drOperationToken = await openOperationToken(dependencies, run, access, clusterId, token, use);
-      const { reindexMs } = clusters.deployment(deployment).limits;
-      let tries = 0;
-      const probed = await awaitState(execution, {
-        read: async () => {
-          const { mode } = await readKind(access, 'dr', signal);
-          if (mode !== 'secondary')
-            throw new RunbookError('PRECONDITION_FAILED', `${cluster} takes no operation token now.`, {
-              ...{ cluster, observed: mode, needed: 'a DR secondary' },
-            });
-          return probe(access, drOperationToken, { signal, timeoutMs: Math.min(LONGEST_CHECK_MS, reindexMs) });
-        },
-        // A node that restarts refuses living tokens too: only a refusal that stays counts.
-        until: ({ state }) => state !== 'refused' || (tries += 1) === REFUSALS,
-        pollMs: REFUSED_PAUSE_MS,
-        budgetMs: ANSWER_BUDGET_MS,
-        describe: ({ text }) => text,
-        needed: `an answer of ${cluster}`,
-        cluster,
-      });
-      if (probed.state === 'refused') {
-        // Nobody may try to delete what is no operation token of this cluster: it would be called undead for ever.
-        const entry = (await ledger.open(deployment)).find(
-          ({ sealed }) => token.source === 'sealed' && sealed === token.value,
-        );
-        if (entry) await ledger.settle(entry, undefined);
-      }
-      return probed;
-    }),
-  };
+interface Probed {
+  /** `not-checkable`: this version of the service has no such check. What is `refused` is not kept any more. */
+  readonly state: 'alive' | 'refused' | 'not-checkable';
+  readonly text: string;
 }
 
 /** What people were asked for, with the keys that open it. */
 interface AskedTokens {
-  readonly dependencies: ActivityDependencies;
-  readonly clusters: Clusters;
   readonly ledger: TokenLedger;
   readonly deployment: string;
   readonly record: KeyRecord;
@@ -107,32 +113,31 @@ interface AskedTokens {
 }
 
 async function takeOne(
-  { dependencies: { inventory, sealKeyring }, clusters, ledger, deployment, record, targets }: AskedTokens,
+  { ledger, deployment, record, targets }: AskedTokens,
   signal: ArrivedSignal,
-  execution: Execution,
+  execution: ActivityContext,
 ): Promise<Taken> {
-  const { run } = execution;
+  const { run, inventory, sealKeyring, clusters } = execution;
   const person = personLookup(inventory);
-  const { arrival, eventId, content, at, principal } = signal;
-  if (isUndecodable(content)) {
-    const text = `the payload could not be read (encoding ${content.undecodable}); send JSON`;
-    return { arrival, code: 'undecodable', text };
-  }
+  const unread = undecodable(signal);
+  if (unread) return unread;
+  const { content, at, principal } = signal;
   const { receipt, provided } = await openProvidedToken(record, content, { person, receivedAt: at, principal });
-  const { holder: name, seq, envelopeDigest } = receipt;
-  const verdict = (code: EnvelopeVerdictCode): EnvelopeVerdict => ({
-    ...{ arrival, code, seq, text: ENVELOPE_VERDICTS[code] },
-    holder: name === undefined ? undefined : { name, how: person(name)?.attestation ?? 'claimed' },
-    digest: envelopeDigest === '' ? undefined : envelopeDigest,
-  });
+  const { envelopeDigest } = receipt;
+  const verdict = (code: EnvelopeVerdictCode) => verdictOf(person, signal, { ...receipt, verdict: code });
   if (receipt.verdict === 'plain-text-share')
-    return { ...verdict(PLAIN_TOKEN.test(textOf(content)) ? 'plain-text-token' : 'plain-text-share'), eventId };
+    return {
+      ...verdict(PLAIN_TOKEN.test(textOf(content)) ? 'plain-text-token' : 'plain-text-share'),
+      eventId: signal.eventId,
+    };
   if (provided === undefined) return verdict(receipt.verdict);
   const { cluster, token } = provided;
   const target = targets.find((each) => each.cluster === cluster);
   if (!target) return verdict('wrong-cluster');
   const { clusterId, uses } = target;
-  const mine = (await ledger.open(deployment)).filter((entry) => isOfRun(entry, run) && entry.cluster === cluster);
+  const mine = (await ledger.open(deployment)).filter(
+    ({ wid, rid, ...entry }) => wid === run.wid && rid === run.rid && entry.cluster === cluster,
+  );
   // An attempt of this activity before this one took it, and its answer was lost; or it came twice.
   const before = mine.find((entry) => entry.provided === envelopeDigest && entry.sealed !== undefined);
   const taken = { ...verdict('accepted'), cluster };
@@ -161,7 +166,7 @@ async function probe(
   { client, entry }: ClusterAccess,
   drOperationToken: Secret,
   options: { readonly signal: AbortSignal; readonly timeoutMs: number },
-): ReturnType<RunbookActivities['probeProvidedToken']> {
+): Promise<Probed> {
   try {
     await client.dr.secondary.merkleCheck({ drOperationToken }, options);
     return { state: 'alive', text: `${entry.name} takes it` };

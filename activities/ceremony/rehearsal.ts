@@ -1,136 +1,170 @@
 import { z } from 'zod';
-import type { RehearsalActivities, RehearsalProof, RehearsingPerson } from '../../src/contracts/activities';
-import type { EnvelopeVerdict } from '../../src/contracts/ceremony';
-import { ENVELOPE_VERDICTS } from '../../src/contracts/receipts';
+import type { SiteFacts } from '../../src/contracts/activities';
+import type { CeremonyHandle, EnvelopeVerdict } from '../../src/contracts/ceremony';
 import { nextCommandOf } from '../../src/contracts/next-commands';
-import type { Finding } from '../../src/contracts/run-facts';
-import { isUndecodable } from '../../src/contracts/signals';
+import type { Attestation, Finding } from '../../src/contracts/run-facts';
 import { RunbookError } from '../../src/errors';
 import { duration } from '../../src/inventory/schema-values';
-import { createRehearsal, openRehearsalAnswer } from '../../src/keys';
-import type { KeyRecord, RehearsalAnswer, RunContext } from '../../src/keys';
-import type { ActivityDependencies } from '../dependencies';
+import { createRehearsal as inviteToRehearsal, openRehearsalAnswer } from '../../src/keys';
+import type { KeyRecord, KeyRecords, PersonLookup, RehearsalAnswer, RunContext } from '../../src/keys';
 import { ArrivedSignals } from '../approvals/arrived-signals';
 import type { ArrivedSignal } from '../approvals/arrived-signals';
-import type { Clusters } from '../clusters';
+import type { checkDeclines } from '../approvals/people';
 import { judgeDeclines } from '../approvals/people';
-import { execute, executeChange } from '../execution';
+import { currentExecution } from '../execution';
 import { personLookup } from '../approvals/person-lookup';
 import { siteFacts } from '../approvals/planning';
+import { undecodable, verdictOf } from './envelope-verdicts';
 import { keepRehearsal, lastRehearsals } from './rehearsal-records';
 import { rosterOfRehearsal } from './rehearsal-roster';
 import { said } from '../../src/contracts/words';
 
 const RUNBOOK = 'ceremonyRehearsal';
 
-/** A rehearsal goes the way of a ceremony up to the burst, and has none. Nothing here has a client of the service. */
-export function createRehearsalActivities(dependencies: ActivityDependencies, clusters: Clusters): RehearsalActivities {
-  const { inventory, keyRecords, signingKey, records } = dependencies;
-  const person = personLookup(inventory);
+/* A rehearsal goes the way of a ceremony up to the token generation, and has none: nothing here calls the service. */
 
+/** Somebody who is asked to rehearse. */
+export interface RehearsingPerson {
+  readonly name: string;
+  readonly standBy: boolean;
+  readonly attestation: Attestation;
+  /** ISO time of the last success that this site knows of. */
+  readonly before?: string;
+}
+
+/** What an accepted answer proves. */
+export interface RehearsalProof {
+  readonly name: string;
+  readonly how: Attestation;
+  readonly tool: string;
+  /** ISO time of the signal's event. */
+  readonly at: string;
+}
+
+/** Who is asked: holders and stand-by holders whose term has not ended, or those who are named. */
+export async function assessRehearsal(input: {
+  readonly deployment: string;
+  readonly holders?: readonly string[] | undefined;
+}): Promise<{ readonly site: SiteFacts; readonly people: readonly RehearsingPerson[] }> {
+  const execution = currentExecution();
+  const { clusters, inventory, records } = execution;
+  const roster = rosterOfRehearsal(clusters.deployment(input.deployment), input.holders, Date.now());
+  const known = await lastRehearsals(records, 'rehearsed', input.deployment);
+  const people = roster.map(({ name, standBy }): RehearsingPerson => {
+    const before = known.get(name)?.at;
+    const attestation = personLookup(inventory)(name)?.attestation ?? 'claimed';
+    return { name, standBy, attestation, ...(before === undefined ? {} : { before }) };
+  });
+  return { site: await siteFacts(execution, input.deployment), people };
+}
+
+/** Makes the key of the rehearsal and its signed invitation. `threshold` of the handle is the number of the invited. */
+export async function createRehearsal(input: {
+  readonly deployment: string;
+  readonly holders: readonly string[];
+  readonly reason: string;
+  readonly requestedBy: string;
+  /** A duration such as `2d`. */
+  readonly collectFor: string;
+  readonly epoch: number;
+  readonly cid: string;
+  readonly inputDigest: string;
+}): Promise<CeremonyHandle> {
+  const { run, clusters, keyRecords, signingKey } = currentExecution();
+  const { deployment, reason, epoch, cid, inputDigest } = input;
+  const holders = rosterOfRehearsal(clusters.deployment(deployment), input.holders, Date.now());
+  const { invitation, jws, keyHome } = await inviteToRehearsal(keyRecords, signingKey, run, {
+    ...{ deployment, reason, epoch, cid, inputDigest, runbook: RUNBOOK },
+    requestedBy: { name: input.requestedBy, how: 'claimed' },
+    holders: holders.map(({ name }) => name),
+    collectForMs: duration.parse(input.collectFor),
+  });
   return {
-    assessRehearsal: execute(async ({ deployment, holders }) => {
-      const roster = rosterOfRehearsal(clusters.deployment(deployment), holders, Date.now());
-      const known = await lastRehearsals(records, 'rehearsed', deployment);
-      const people = roster.map(({ name, standBy }): RehearsingPerson => {
-        const before = known.get(name)?.at;
-        const attestation = person(name)?.attestation ?? 'claimed';
-        return { name, standBy, attestation, ...(before === undefined ? {} : { before }) };
-      });
-      return { site: await siteFacts(dependencies, deployment), people };
-    }),
-
-    createRehearsal: executeChange(async (input, { run }) => {
-      const { deployment, reason, epoch, cid, inputDigest } = input;
-      const holders = rosterOfRehearsal(clusters.deployment(deployment), input.holders, Date.now());
-      const {
-        invitation: rehearsal,
-        jws,
-        keyHome,
-      } = await createRehearsal(keyRecords, signingKey, run, {
-        ...{ deployment, reason, epoch, cid, inputDigest, runbook: RUNBOOK },
-        requestedBy: { name: input.requestedBy, how: 'claimed' },
-        holders: holders.map(({ name }) => name),
-        collectForMs: duration.parse(input.collectFor),
-      });
-      return {
-        cid: rehearsal.cid,
-        epoch: rehearsal.epoch,
-        keyHome,
-        invitation: jws,
-        holders: rehearsal.holders,
-        threshold: rehearsal.holders.length,
-        collectUntil: rehearsal.exp * 1000,
-      };
-    }),
-
-    noteRehearsalDeclines: execute(async ({ ceremony, arrived }, { run }) => {
-      const record = await ownRehearsal(dependencies, ceremony, run);
-      const { cid, epoch } = record;
-      const { deployment, holders: invited } = invitationOf(record);
-      const holders = invited.filter((name) => ceremony.holders.includes(name));
-      const judged = await judgeDeclines(run, person, { cid, epoch, holders }, arrived);
-      for (const { by, reason = '', at } of judged) {
-        if (by === undefined) continue;
-        const said = { holder: by.name, how: by.how, at: new Date(at).toISOString(), reason };
-        await keepRehearsal(records, 'declined', { version: 1, deployment, ...said, wid: run.wid, rid: run.rid });
-      }
-      return {
-        verdicts: judged.map(({ at: _at, ...verdict }) =>
-          verdict.accepted
-            ? { ...verdict, text: `cannot answer this rehearsal: ${said(verdict.reason ?? 'no reason given')}` }
-            : verdict,
-        ),
-      };
-    }),
-
-    openRehearsal: execute(async ({ ceremony, arrived }, { run }) => {
-      const record = await ownRehearsal(dependencies, ceremony, run);
-      const { deployment } = invitationOf(record);
-      const verdicts: EnvelopeVerdict[] = [];
-      const proofs: RehearsalProof[] = [];
-      const findings: Finding[] = [];
-      for (const signal of await new ArrivedSignals(run).all('share', arrived)) {
-        const { verdict, answer } = await judge(record, signal);
-        if (answer) {
-          const { holder, how, kid, tool } = answer;
-          const at = new Date(signal.at).toISOString();
-          const facts = { deployment, holder, at, how, kid, tool, workers: signingKey.kid };
-          await keepRehearsal(records, 'rehearsed', { version: 1, ...facts, wid: run.wid, rid: run.rid });
-          proofs.push({ name: holder, how, tool, at });
-        }
-        if (verdict.code === 'share-in-rehearsal')
-          findings.push(shareInRehearsal(run.wid, verdict.holder?.name ?? 'YOUR-NAME'));
-        verdicts.push(verdict);
-      }
-      return { verdicts, proofs, findings };
-    }),
+    cid: invitation.cid,
+    epoch: invitation.epoch,
+    keyHome,
+    invitation: jws,
+    holders: invitation.holders,
+    threshold: invitation.holders.length,
+    collectUntil: invitation.exp * 1000,
   };
+}
 
-  async function judge(
-    record: KeyRecord,
-    { arrival, eventId, content, at, principal }: ArrivedSignal,
-  ): Promise<{ readonly verdict: EnvelopeVerdict; readonly answer?: RehearsalAnswer }> {
-    if (isUndecodable(content)) {
-      const text = `the payload could not be read (encoding ${content.undecodable}); send JSON`;
-      return { verdict: { arrival, code: 'undecodable', text } };
-    }
-    const { receipt, answer } = await openRehearsalAnswer(record, content, { person, receivedAt: at, principal });
-    const { verdict: code, holder, seq, envelopeDigest } = receipt;
-    const verdict: EnvelopeVerdict = {
-      ...{ arrival, code, seq },
-      text: code === 'accepted' ? 'rehearsed: tool, key and access work' : ENVELOPE_VERDICTS[code],
-      holder: holder === undefined ? undefined : { name: holder, how: person(holder)?.attestation ?? 'claimed' },
-      digest: envelopeDigest === '' ? undefined : envelopeDigest,
-      ...(code === 'plain-text-share' ? { eventId } : {}),
-    };
-    return answer === undefined ? { verdict } : { verdict, answer };
+/** As `checkDeclines`, and keeps each that counts beside the successes. `holders` may leave out who has answered. */
+export async function noteRehearsalDeclines(input: {
+  readonly deployment: string;
+  readonly ceremony: Pick<CeremonyHandle, 'cid' | 'epoch' | 'keyHome' | 'holders'>;
+  readonly arrived: readonly number[];
+}): ReturnType<typeof checkDeclines> {
+  const { run, inventory, keyRecords, records } = currentExecution();
+  const record = await ownRehearsal(keyRecords, input.ceremony, run);
+  const { cid, epoch } = record;
+  const { deployment, holders: invited } = invitationOf(record);
+  const holders = invited.filter((name) => input.ceremony.holders.includes(name));
+  const judged = await judgeDeclines(run, personLookup(inventory), { cid, epoch, holders }, input.arrived);
+  for (const { by, reason = '', at } of judged) {
+    if (by === undefined) continue;
+    const declined = { holder: by.name, how: by.how, at: new Date(at).toISOString(), reason };
+    await keepRehearsal(records, 'declined', { version: 1, deployment, ...declined, wid: run.wid, rid: run.rid });
   }
+  return {
+    verdicts: judged.map(({ at: _at, ...verdict }) =>
+      verdict.accepted
+        ? { ...verdict, text: `cannot answer this rehearsal: ${said(verdict.reason ?? 'no reason given')}` }
+        : verdict,
+    ),
+  };
+}
+
+/** Checks and opens the answers, and keeps each success of a person before it returns. */
+export async function openRehearsal(input: {
+  readonly deployment: string;
+  readonly ceremony: CeremonyHandle;
+  readonly arrived: readonly number[];
+}): Promise<{
+  readonly verdicts: readonly EnvelopeVerdict[];
+  readonly proofs: readonly RehearsalProof[];
+  readonly findings: readonly Finding[];
+}> {
+  const { run, inventory, keyRecords, signingKey, records } = currentExecution();
+  const record = await ownRehearsal(keyRecords, input.ceremony, run);
+  const { deployment } = invitationOf(record);
+  const verdicts: EnvelopeVerdict[] = [];
+  const proofs: RehearsalProof[] = [];
+  const findings: Finding[] = [];
+  for (const signal of await new ArrivedSignals(run).all('share', input.arrived)) {
+    const { verdict, answer } = await judge(record, signal, personLookup(inventory));
+    if (answer) {
+      const { holder, how, kid, tool } = answer;
+      const at = new Date(signal.at).toISOString();
+      const facts = { deployment, holder, at, how, kid, tool, workers: signingKey.kid };
+      await keepRehearsal(records, 'rehearsed', { version: 1, ...facts, wid: run.wid, rid: run.rid });
+      proofs.push({ name: holder, how, tool, at });
+    }
+    if (verdict.code === 'share-in-rehearsal')
+      findings.push(shareInRehearsal(run.wid, verdict.holder?.name ?? 'YOUR-NAME'));
+    verdicts.push(verdict);
+  }
+  return { verdicts, proofs, findings };
+}
+
+async function judge(
+  record: KeyRecord,
+  signal: ArrivedSignal,
+  person: PersonLookup,
+): Promise<{ readonly verdict: EnvelopeVerdict; readonly answer?: RehearsalAnswer }> {
+  const unread = undecodable(signal);
+  if (unread) return { verdict: unread };
+  const { content, at, principal } = signal;
+  const { receipt, answer } = await openRehearsalAnswer(record, content, { person, receivedAt: at, principal });
+  const seen = verdictOf(person, signal, receipt);
+  const verdict = seen.code === 'accepted' ? { ...seen, text: 'rehearsed: tool, key and access work' } : seen;
+  return answer === undefined ? { verdict } : { verdict, answer };
 }
 
 /** The keys of a rehearsal of this very run. @throws RunbookError KEY_RECORD_MISSING */
 async function ownRehearsal(
-  { keyRecords }: ActivityDependencies,
+  keyRecords: KeyRecords,
   { cid, epoch }: { readonly cid: string; readonly epoch: number },
   run: RunContext,
 ): Promise<KeyRecord> {

@@ -13,10 +13,9 @@ import type { OperationTokenDisposalInput } from '../../src/contracts/runbook-in
 import type { Sealed } from '../../src/contracts/sealed';
 import type { ActivityDependencies } from '../dependencies';
 import type { Clusters } from '../clusters';
-import { openEntries } from '../ceremony/alarms';
-import { notDelivered } from '../ceremony/ceremony-settlement';
+import { openEntries, notDelivered } from '../ceremony/alarms';
 import type { Execution } from '../execution';
-import { orphanFinding } from '../ceremony/generation-record';
+import { orphanFinding } from '../../src/contracts/alarms';
 import { observeDeployment, planDocument, siteFacts } from '../approvals/planning';
 import { deleteToken } from './token-deletion';
 import type { LedgerEntry, TokenLedger } from '../ceremony/token-ledger';

@@ -60,8 +60,9 @@ export async function holdCeremony(client: Client, laboratory: Laboratory): Prom
   const history = await handle.fetchHistory();
   const { activities, eventCount } = readHistory(history);
   const checks = activities.filter(({ type }) => type === 'openEnvelopes');
-  const burst = activities.find(({ type }) => type === 'generateOperationToken');
-  if (checks.length !== THRESHOLD || burst?.closedAt === undefined)
+  const began = activities.find(({ type }) => type === 'startGeneration')?.scheduledAt;
+  const ended = activities.find(({ type }) => type === 'completeGeneration')?.closedAt;
+  if (checks.length !== THRESHOLD || began === undefined || ended === undefined)
     throw new Error('the ceremony did not take its usual course');
   const checkParts = (history.events ?? [])
     .filter((event) => event.workflowExecutionSignaledEventAttributes?.signalName === 'share')
@@ -73,10 +74,10 @@ export async function holdCeremony(client: Client, laboratory: Laboratory): Prom
   return {
     shareCheckedMs: checkParts.map(({ ordered, taken, checked }) => ordered + taken + checked),
     checkParts,
-    burstMs: burst.closedAt - burst.scheduledAt,
+    burstMs: ended - began,
     burstInCallsMs: overlap(
       calls.map(({ at, answeredAt = at }) => [at, answeredAt] as const),
-      [burst.scheduledAt, burst.closedAt],
+      [began, ended],
     ),
     events: eventCount,
   };

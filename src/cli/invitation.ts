@@ -34,7 +34,7 @@ export async function fetchInvitation(client: Client, run: RunReference): Promis
   const answered = await queryRun<unknown>(client, run, QUERIES.invitation);
   if (typeof answered === 'string') return answered;
   const events = await fetchEvents(client, run);
-  const recorded = ['createCeremony', 'createRootTokenCeremony', 'createRehearsal']
+  const recorded = ['createCeremony', 'createRehearsal']
     .flatMap((activity) => activityResults(events, activity))
     .findLast(hasInvitation);
   if (recorded !== undefined) return recorded.invitation;

@@ -5,10 +5,11 @@
  * - `wait`: one long wait that polls inside.
  * - `change`: changes something, and refuses after a reset until an operator acknowledged it; `long-change`: as long as a
  *   wait; `keys`: on the queue of the host that has the ceremony's keys.
+ * - `once`: on that queue too, and never twice: that it is in the history says that it may have been done.
  * - `open`: on that queue too, and changes nothing.
  * - `tell`: tells people something, or another run, or writes the report: repeated at will, and never held back.
  */
-export type ActivityKind = 'read' | 'wait' | 'change' | 'long-change' | 'keys' | 'open' | 'tell';
+export type ActivityKind = 'read' | 'wait' | 'change' | 'long-change' | 'keys' | 'once' | 'open' | 'tell';
 
 /** Every activity with its kind. A missing one does not compile, see `workflows/engine/activity-calls.ts`. */
 export const ACTIVITY_KINDS = {
@@ -51,9 +52,9 @@ export const ACTIVITY_KINDS = {
   compareAfterDemotion: 'read',
   compareDynamicFilters: 'read',
   compareMerkleRoots: 'read',
+  completeGeneration: 'once',
   createCeremony: 'change',
   createRehearsal: 'change',
-  createRootTokenCeremony: 'change',
   deleteOperationTokens: 'change',
   deletePathsFilter: 'change',
   demotePrimary: 'change',
@@ -69,8 +70,6 @@ export const ACTIVITY_KINDS = {
   followBootstrap: 'wait',
   followDrReindex: 'wait',
   forgetPrimary: 'change',
-  generateOperationToken: 'keys',
-  generateRootToken: 'keys',
   issueActivationToken: 'change',
   noteRehearsalDeclines: 'open',
   notify: 'tell',
@@ -92,8 +91,9 @@ export const ACTIVITY_KINDS = {
   rotateBatchToken: 'change',
   runHook: 'change',
   sampleWal: 'wait',
-  settleCeremony: 'change',
+  settleGeneration: 'change',
   startDrReindex: 'change',
+  startGeneration: 'keys',
   takeProvidedTokens: 'keys',
   unfenceFormerPrimary: 'change',
   updatePrimary: 'change',
@@ -102,7 +102,7 @@ export const ACTIVITY_KINDS = {
   writePathsFilter: 'change',
 } as const satisfies Readonly<Record<string, ActivityKind>>;
 
-const CHANGING: readonly ActivityKind[] = ['change', 'long-change', 'keys'];
+const CHANGING: readonly ActivityKind[] = ['change', 'long-change', 'keys', 'once'];
 
 /** Whether an activity changes something: so too where nobody knows it. */
 export function changesSomething(activity: string): boolean {

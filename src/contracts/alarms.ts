@@ -8,10 +8,22 @@ export function isOrphanAlarm({ code }: Pick<Finding, 'code'>): boolean {
   return ORPHANS.has(code);
 }
 
-/** The alarms that a run knows, for an activity that tells those which are in the ledger alone. */
-export function alarmsTold(findings: readonly Finding[]): { readonly told?: readonly string[] } {
-  const told = findings.filter(isOrphanAlarm).map(({ text }) => text);
-  return told.length === 0 ? {} : { told };
+/** The alarm about a token that may exist and that nobody holds. */
+export function orphanFinding(kind: 'operation-token' | 'root-token', cluster: string, how: string): Finding {
+  if (kind === 'root-token') {
+    return {
+      severity: 'critical',
+      code: 'orphan-root-token',
+      text: `A root token of ${cluster} may exist that nobody holds: ${how}.`,
+      next: `Whoever has the encoded answer gives it to the recipient. A root token has no lifetime. Go through \`auth/token/accessors\` of ${cluster} and revoke by accessor each token with policy root whose creation time is that of this run; look for its use in the audit log.`,
+    };
+  }
+  return {
+    severity: 'critical',
+    code: 'orphan-token',
+    text: `An operation token of ${cluster} may exist that nobody holds: ${how}.`,
+    next: `An operation token has no lifetime. Ask the service's vendor how to end it, or end all of them by disabling and re-enabling DR on ${cluster} when it is safe; look for its use in the audit log until then.`,
+  };
 }
 
 /** What people must know before they read whom the run waits for: alarms, what is critical, that too few holders are left. */

@@ -41,6 +41,21 @@ export interface CeremonyHandle {
   readonly outOfTerm?: readonly { readonly name: string; readonly why: string }[];
 }
 
+/**
+ * A generation attempt of this run, to which all key shares but the last were given. Its nonce is told nowhere: whoever
+ * needs it reads it from the service, where it stands beside the fingerprint of our key.
+ */
+export interface OwnAttempt {
+  /** Of the entry among the generated tokens, should a token come of it. */
+  readonly id: string;
+  /** As {@link attemptMark}. */
+  readonly mark: string;
+  /** SHA-256 of the nonce, base64url. */
+  readonly nonceDigest: string;
+  /** Arrival numbers of the shares, in the order in which they are given. */
+  readonly set: readonly number[];
+}
+
 /** An envelope as it arrived: a JWS string, or the plain object of a holder without a signing key. */
 export type Envelope = string | Readonly<Record<string, unknown>>;
 

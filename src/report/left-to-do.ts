@@ -161,6 +161,32 @@ function activationTokens(run: RunRecord): readonly string[] {
     );
 }
 
+type GeneratedKind = 'operation-token' | 'root-token';
+
+/** Activities of token generations of one kind. What settles one names no kind: what it found does. */
+function generations(run: RunRecord, kind: GeneratedKind, type: string): readonly ActivityRecord[] {
+  return ofType(run, type).filter(({ input }) => textOf(fieldsOf(input['wanted'])['kind']) === kind);
+}
+
+function tokensMade(run: RunRecord, kind: GeneratedKind): readonly ActivityRecord[] {
+  const member = kind === 'root-token' ? 'encrypted' : 'sealed';
+  return ['startGeneration', 'completeGeneration', 'settleGeneration']
+    .flatMap((type) => completed(run, type))
+    .filter(({ result }) => result[member] !== undefined);
+}
+
+/** Those of which nobody found out how they ended. */
+function openGenerations(run: RunRecord, kind: GeneratedKind): readonly ActivityRecord[] {
+  const settled = new Set(completed(run, 'settleGeneration').map((each) => inputText(each, 'cluster')));
+  return ['startGeneration', 'completeGeneration']
+    .flatMap((type) => undecided(generations(run, kind, type)))
+    .filter((each) => !settled.has(inputText(each, 'cluster')));
+}
+
+function clustersOf(activities: readonly ActivityRecord[]): string[] {
+  return [...new Set(activities.map((each) => inputText(each, 'cluster')))];
+}
+
 function operationTokens(run: RunRecord, namingKept: boolean): readonly string[] {
   const states = new Map<string, string>();
   for (const { result } of completed(run, 'deleteOperationTokens')) {
@@ -168,13 +194,8 @@ function operationTokens(run: RunRecord, namingKept: boolean): readonly string[]
       states.set(textOf(disposal['cluster']) ?? '', textOf(disposal['state']) ?? '');
     }
   }
-  const generated = ofType(run, 'generateOperationToken');
-  const live = [
-    ...new Set(
-      generated.filter(({ state }) => state === 'completed').map((activity) => inputText(activity, 'cluster')),
-    ),
-  ];
-  const open = [...new Set(undecided(generated).map((activity) => inputText(activity, 'cluster')))];
+  const live = clustersOf(tokensMade(run, 'operation-token'));
+  const open = clustersOf(openGenerations(run, 'operation-token'));
   const fingerprint = textOf(completed(run, 'createCeremony').at(-1)?.result['fingerprint']);
   return [
     ...live
@@ -195,15 +216,13 @@ function operationTokens(run: RunRecord, namingKept: boolean): readonly string[]
 
 /** Root tokens that the run made, or may have made. Only their recipient can read and end them. */
 function rootTokens(run: RunRecord): readonly string[] {
-  const generated = ofType(run, 'generateRootToken');
-  const clusters = (records: typeof generated) => [...new Set(records.map((each) => inputText(each, 'cluster')))];
-  const made = clusters(generated.filter(({ state }) => state === 'completed'));
+  const made = clustersOf(tokensMade(run, 'root-token'));
   return [
     ...made.map(
       (cluster) =>
         `A root token of ${cluster} was generated, encrypted to its recipient, and has no lifetime: the recipient revokes it when the work is done (vault token revoke -self).`,
     ),
-    ...clusters([...undecided(generated)])
+    ...clustersOf(openGenerations(run, 'root-token'))
       .filter((cluster) => !made.includes(cluster))
       .map(
         (cluster) =>
@@ -219,9 +238,7 @@ function ceremonyKeys(run: RunRecord): readonly string[] {
   const destroyed = new Set(last.map(keyName));
   // Where the keys of one round are destroyed those of all its rounds are.
   const places = new Set(last.map(keyPlace));
-  const created = ['createCeremony', 'createRootTokenCeremony', 'createRehearsal'].flatMap((type) =>
-    completed(run, type),
-  );
+  const created = ['createCeremony', 'createRehearsal'].flatMap((type) => completed(run, type));
   const left = created.filter(({ result }) => !places.has(keyPlace(result)));
   const made = new Map(left.map(({ result }) => [keyName(result), textOf(result['keyHome']) ?? 'unknown']));
   return [...made]

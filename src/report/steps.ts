@@ -24,11 +24,11 @@ const OBSERVED: Readonly<Record<string, (result: Fields) => string | undefined>>
   assessRootTokenCeremony: preconditionCount,
   readDeployment: ({ observations }) => `${plural(listOf(observations).length, 'cluster')} read`,
   createCeremony: ceremonyRound,
-  createRootTokenCeremony: ceremonyRound,
   openEnvelopes: ({ verdicts }) =>
     `${listOf(verdicts).filter((item) => fieldsOf(item)['code'] === 'accepted').length} of ${plural(listOf(verdicts).length, 'envelope')} accepted`,
-  generateOperationToken: tokenGenerated,
-  generateRootToken: tokenGenerated,
+  startGeneration: ({ attempts }) => `shares given, ${plural(numberOf(attempts) ?? 1, 'attempt')}`,
+  completeGeneration: generationEnded,
+  settleGeneration: generationEnded,
   destroyCeremonyKeys: ({ text }) => textOf(text),
   deleteOperationTokens: ({ disposals }) =>
     listOf(disposals)
@@ -63,8 +63,9 @@ function ceremonyRound({ epoch, holders, threshold }: Fields): string {
   return `round ${numberOf(epoch) ?? '?'}, ${numberOf(threshold) ?? '?'} of ${listOf(holders).length} holders needed`;
 }
 
-function tokenGenerated({ attempts }: Fields): string {
-  return `token generated in ${plural(numberOf(attempts) ?? 1, 'attempt')}`;
+function generationEnded({ next }: Fields): string {
+  if (next === 'token') return 'token generated';
+  return next === 'next-set' ? 'these key shares make no token' : 'no token in hand';
 }
 
 function activationToken({ id, form }: Fields): string {

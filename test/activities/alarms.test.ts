@@ -7,7 +7,6 @@ import type { CeremonyHandle } from '../../src/contracts/ceremony';
 import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
 import { WebhookServer } from '../support/notification-servers';
 
-const GIVE = 'POST /v1/sys/replication/dr/secondary/generate-operation-token/update';
 const USES = ['dr.promote', 'dr.operation-token.delete'] as const;
 
 let bench: ActivityBench;
@@ -36,8 +35,7 @@ beforeEach(async () => {
 });
 afterEach(() => jest.restoreAllMocks());
 
-const generate = () =>
-  bench.call('generateOperationToken', { deployment: DEPLOYMENT, cluster: 'west', ceremony, uses: USES, envelopes });
+const generate = () => bench.generate({ deployment: DEPLOYMENT, cluster: 'west', ceremony, uses: USES, envelopes });
 const entries = () => bench.tokensKept();
 const errorLines = () => bench.emitted.filter((line) => /"level":50\b/.test(line));
 const postedEvents = async () => {
@@ -48,10 +46,8 @@ const postedEvents = async () => {
 
 it('a token that cannot be sealed is told of in the log and to the targets, whatever becomes of the result', async () => {
   jest.spyOn(bench.sealKeyring, 'derivedKey').mockReturnValue(undefined);
-  await bench.failure('generateOperationToken', {
+  await bench.generationFailure({
     ...{ deployment: DEPLOYMENT, cluster: 'west', ceremony, uses: USES, envelopes },
-    // The input says that people were told already.
-    told: ['An operation token of west may exist that nobody holds: it could not be sealed.'],
   });
   expect(errorLines()).toEqual([expect.stringContaining('may exist that nobody holds')]);
   const posted = await postedEvents();
@@ -60,22 +56,26 @@ it('a token that cannot be sealed is told of in the log and to the targets, what
   expect(posted[0]).toContain('west');
 });
 
-it('what a dead worker left is told once by the worker that finds it, also where the run is said to know it', async () => {
-  let crashed: LedgerEntry[] = [];
-  bench.service.faults.add({ endpoint: GIVE, skip: 2, action: () => void (crashed = entries()) });
-  await generate();
-  await bench.forgetTokens();
-  for (const entry of crashed) await bench.ledger.write(entry);
-  const { cid, threshold } = ceremony;
-  const { findings } = await bench.call('settleCeremony', { deployment: DEPLOYMENT, ceremony: { cid, threshold } });
+it('what a dead worker left is told once by the worker that finds it', async () => {
+  const shares = bench.shares(envelopes).arrivals;
+  const about = { deployment: DEPLOYMENT, cluster: 'west', ceremony };
+  const wanted = { kind: 'operation-token', uses: USES } as const;
+  const started = await bench.call('startGeneration', {
+    ...{ ...about, wanted, shares, attempts: [], rejected: [], tried: 0, lost: 0 },
+  });
+  if (!('attempt' in started)) throw new Error('no attempt');
+  const { attempt } = started;
+  // The worker died with the last share given, and the attempt is gone.
+  await fetch(`${bench.cluster('west').apiAddress}/v1/sys/replication/dr/secondary/generate-operation-token/attempt`, {
+    method: 'DELETE',
+  });
+  for (let times = 0; times < 2; times += 1) {
+    const { findings } = await bench.call('settleGeneration', { ...about, attempt, mayBeSent: true });
+    expect(findings).toMatchObject([{ code: 'orphan-token' }]);
+  }
   expect(errorLines()).toEqual([expect.stringContaining('may exist that nobody holds')]);
   expect(await postedEvents()).toHaveLength(1);
-  // The words of the run are not repeated, and neither are ours.
-  const told = findings.map(({ text }) => text);
-  expect(
-    (await bench.call('settleCeremony', { deployment: DEPLOYMENT, ceremony: { cid, threshold }, told })).findings,
-  ).toEqual([]);
-  expect(errorLines()).toHaveLength(1);
+  expect(entries().map(({ state }) => state)).toEqual(['orphan']);
 });
 
 it('what a worker that died could not tell is told by the next one, and so is a root token that no result has', async () => {

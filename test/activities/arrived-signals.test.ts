@@ -3,6 +3,7 @@
  * here: each event carries the principal as a server with authentication stamps it.
  */
 import type { Authority } from '../../src/contracts/activities';
+import { HeldShares } from '../../workflows/procedures/held-shares';
 import { ActivityBench, DEPLOYMENT, signaledEvent as signaled } from '../support/activity-environment';
 import { envelopeOf } from '../support/people';
 
@@ -138,17 +139,26 @@ describe("the server's record of who sent a signal", () => {
       { cluster: 'west', uses: ['dr.promote'] },
     ]);
     const own = await envelopeOf(bench.person('ada'), ceremony.invitation, bench.workersKey, { unsigned: true });
-    const envelopes = [own, ...(await bench.envelopes(ceremony.invitation, ['bert', 'cleo']))];
-    const generate = { deployment: DEPLOYMENT, cluster: 'west', ceremony, uses: ['dr.promote'] as const, envelopes };
-    for (const events of [[], [signaled('share', own)], [signaled('share', own, 'user:bert')]]) {
-      bench.history = { events };
-      const refused = await bench.failure('generateOperationToken', generate);
+    const others = await bench.envelopes(ceremony.invitation, ['bert', 'cleo']);
+    const generate = (principal: string | undefined) => {
+      const documents = others.map((document) => signaled('share', { document }));
+      bench.history = { events: [signaled('share', own, principal), ...documents] };
+      const held = new HeldShares();
+      held.take(
+        ['ada', 'bert', 'cleo'].map((name, index) => ({
+          ...{ arrival: index + 1, code: 'accepted', text: '', holder: { name, how: 'signed' } },
+        })),
+      );
+      const about = { deployment: DEPLOYMENT, cluster: 'west', ceremony, uses: ['dr.promote'] as const };
+      return { ...about, envelopes: [], held };
+    };
+    for (const principal of [undefined, 'user:bert']) {
+      const refused = await bench.generationFailure(generate(principal));
       expect(refused).toMatchObject({ code: 'SHARES_MISSING', details: { needed: '3' } });
       expect(refused.details['observed']).toContain('2; ada: refused: not sent or signed by the named holder');
     }
     expect(bench.calls('west', 'generate-operation-token/update')).toBe(0);
-    bench.history = { events: [signaled('share', { other: 1 }, 'user:bert'), signaled('share', own, 'user:ada')] };
-    expect(await bench.call('generateOperationToken', generate)).toMatchObject({ token: expect.anything() as unknown });
+    expect(await bench.generate(generate('user:ada'))).toMatchObject({ token: expect.anything() as unknown });
   });
 
   it('in a laboratory a claim that is pasted again counts from then: nobody vouches for the first one either', async () => {

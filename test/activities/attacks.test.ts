@@ -148,8 +148,6 @@ async function inputs(): Promise<Readonly<Record<string, object>>> {
   };
 }
 
-/** Tried with their own runbooks: a ceremony goes before them. */
-const ELSEWHERE: readonly string[] = ['generateRootToken', 'startDirectRootAttempt'];
 /** They look whether the secondary is cut off before they look at the plan. */
 const CUT_OFF: readonly string[] = ['forgetPrimary dr', 'forgetPrimary performance'];
 
@@ -240,7 +238,6 @@ describe('an activity that needs an approval', () => {
   const gates = new Map<string, string>();
   const plans = new Map<string, Authority['plan']>();
   const names = guardedBy('approval')
-    .filter((name) => !ELSEWHERE.includes(name))
     .flatMap((name) => (OF_BOTH.includes(name) ? [`${name} dr`, `${name} performance`] : [name]))
     .flatMap((name) => WAYS[name]?.map((way) => `${name}${way}`) ?? [name]);
   names.sort((a, b) => Number(CUT_OFF.includes(a)) - Number(CUT_OFF.includes(b)));

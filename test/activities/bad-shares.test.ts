@@ -1,5 +1,4 @@
 /** What is wrong with a key share is told apart, and nobody is accused without proof. */
-import { MAX_SETS_OF_EPOCH } from '../../activities/ceremony/share-sets';
 import type { CeremonyHandle } from '../../src/contracts/ceremony';
 import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
 
@@ -30,8 +29,9 @@ beforeEach(() => bench.forgetTokens());
 
 /** What a holder is told of what he sent, where others gave already. */
 async function verdictOf(document: string, before: readonly string[] = held) {
+  const inHand = bench.shares(before).arrivals;
   const arrived = bench.signaled('share', [{ document }]);
-  const { verdicts } = await bench.call('openEnvelopes', { deployment: DEPLOYMENT, ceremony, held: before, arrived });
+  const { verdicts } = await bench.call('openEnvelopes', { deployment: DEPLOYMENT, ceremony, held: inHand, arrived });
   return verdicts[0];
 }
 
@@ -93,13 +93,10 @@ const burst = (envelopes: readonly string[]) => ({
 it('a share of another cluster, which nobody can tell before the threshold, is proven once a further share is there', async () => {
   const foreign = await envelope('ada', shareOfNorth());
   expect(await verdictOf(foreign)).toMatchObject({ code: 'accepted' });
-  const failure = await bench.failure('generateOperationToken', burst([foreign, ...held]));
+  const failure = await bench.generationFailure(burst([foreign, ...held]));
   expect(failure).toMatchObject({ code: 'SHARES_REJECTED', retryable: false });
   expect(failure.details['observed']).toBe('1 of 1 possible set tried, and all rejected; holders: ada, bert, cleo');
-  const { badShares, findings } = await bench.call(
-    'generateOperationToken',
-    burst([foreign, ...held, await envelope('dora')]),
-  );
+  const { badShares, findings } = await bench.generate(burst([foreign, ...held, await envelope('dora')]));
   expect(badShares).toEqual(['ada']);
   expect(findings[0]?.text).toContain(
     "The key share of ada is not one of west's: proven by sets that differ in it alone",
@@ -109,20 +106,17 @@ it('a share of another cluster, which nobody can tell before the threshold, is p
 it('two bad ones among five are found, and told only where each is proven', async () => {
   const bad = async () => [await envelope('ada', wrong('ada')), await envelope('bert', wrong('bert'))];
   const good = [await envelope('cleo'), await envelope('dora'), await envelope('emil')];
-  const first = await bench.call('generateOperationToken', burst([...(await bad()), ...good]));
+  const first = await bench.generate(burst([...(await bad()), ...good]));
   expect([...first.badShares].sort()).toEqual(['ada', 'bert']);
   await bench.forgetTokens();
   // The good ones come first: the bad ones are never tried, and nobody is named.
-  const second = await bench.call('generateOperationToken', burst([...good, ...(await bad())]));
+  const second = await bench.generate(burst([...good, ...(await bad())]));
   expect([second.badShares, second.attempts, second.findings]).toEqual([[], 1, []]);
 });
 
 it('where nothing works nobody is named, and the sets that were tried are counted', async () => {
   const bad = [await envelope('ada', wrong('ada')), await envelope('bert', wrong('bert'))];
-  const failure = await bench.failure(
-    'generateOperationToken',
-    burst([...bad, await envelope('cleo'), await envelope('dora')]),
-  );
+  const failure = await bench.generationFailure(burst([...bad, await envelope('cleo'), await envelope('dora')]));
   expect(failure.details['observed']).toBe(
     '4 of 4 possible sets tried, and all rejected; holders: ada, bert, cleo, dora',
   );
@@ -136,42 +130,46 @@ describe('over the whole of a run', () => {
     await act();
     return (given() - before) / 3;
   };
-  const fails = (envelopes: readonly string[]) => () => bench.failure('generateOperationToken', burst(envelopes));
 
   it('a set that was rejected is not tried again with the same envelopes: a correction is, and what was seen counts', async () => {
-    const ada = await envelope('ada', wrong('ada'));
-    const four = [ada, await envelope('bert', wrong('bert')), await envelope('cleo'), await envelope('dora')];
-    expect(await count(fails(four))).toBe(4);
-    expect(await count(fails(four))).toBe(0);
-    const failure = await bench.failure('generateOperationToken', burst(four));
+    const four = [
+      await envelope('ada', wrong('ada')),
+      await envelope('bert', wrong('bert')),
+      await envelope('cleo'),
+      await envelope('dora'),
+    ];
+    const held = bench.shares(four);
+    const fails = () => bench.generationFailure({ ...burst(four), held });
+    expect(await count(fails)).toBe(4);
+    expect(await count(fails)).toBe(0);
+    const failure = await fails();
     expect(failure).toMatchObject({ code: 'SHARES_REJECTED', retryable: false });
     expect(failure.details['observed']).toContain('4 of 4 possible sets tried, and all rejected');
     expect(failure.details['next']).toContain('No set is tried twice');
     // Of six sets with the further share three have one bad share, one has both, and the first without any works.
-    const five = [...four, await envelope('emil')];
+    bench.shares([await envelope('emil')], held);
     let made: { readonly badShares: readonly string[] } = { badShares: [] };
-    const tries = await count(async () => (made = await bench.call('generateOperationToken', burst(five))));
+    const tries = await count(async () => (made = await bench.generate({ ...burst(four), held })));
     expect(tries).toBe(6);
     expect([...made.badShares].sort()).toEqual(['ada', 'bert']);
-    await bench.forgetTokens();
-    const corrected = [await envelope('bert'), ...four.slice(2)];
-    expect(await count(() => bench.call('generateOperationToken', burst(corrected)))).toBe(1);
+    const corrected = bench.shares([await envelope('bert')], bench.shares(four.slice(1)));
+    expect(await count(() => bench.generate({ ...burst(four), held: corrected }))).toBe(1);
   });
 
-  it('a cluster rejects a bounded number of sets under one invitation, whatever is given and corrected', async () => {
-    const name = { run: bench.run, ...ceremony };
-    const noted = await bench.keyRecords.rejectedSets(name, 'west');
-    for (let set = noted.length; set < MAX_SETS_OF_EPOCH - 1; set += 1)
-      await bench.keyRecords.noteRejectedSet(name, 'west', `set ${set}`);
-    const next = async () => [await envelope('ada', wrong('ada')), ...held, await envelope('dora', wrong('dora'))];
-    expect(await count(fails(await next()))).toBe(1);
-    const failure = await bench.failure('generateOperationToken', burst(await next()));
-    expect(failure.details['observed']).toContain('at most 35 in one burst and 210 in one epoch');
-    // Not as for one wrong share: the run asks anew, and no choice is needed that an outage does not offer.
-    expect(failure.code).toBe('SHARE_SETS_USED_UP');
-    expect(failure.details['next']).toContain('the run asks the holders again with a new invitation');
-    expect(await count(fails(await next()))).toBe(0);
-    // What one cluster rejected says nothing of another.
-    expect(await bench.keyRecords.rejectedSets(name, 'east')).toEqual([]);
+  it('a cluster is given a bounded number of sets before the holders are asked again, and then no set twice', async () => {
+    const all = async () => [
+      await envelope('ada', wrong('ada')),
+      await envelope('bert', wrong('bert')),
+      await envelope('cleo', wrong('cleo')),
+      await envelope('dora'),
+      await envelope('emil'),
+    ];
+    const held = bench.shares(await all());
+    const fails = () => bench.generationFailure({ ...burst([]), held });
+    expect(await count(fails)).toBe(10);
+    expect(await count(fails)).toBe(0);
+    // Six sets have the corrected share, and one of them alone no wrong one.
+    bench.shares([await envelope('cleo')], held);
+    expect(await count(() => bench.generate({ ...burst([]), held }))).toBeLessThanOrEqual(6);
   });
 });

@@ -3,14 +3,12 @@
  * many attempts, whether the orphan alarm is raised, or what the run is left with. Nobody is ever asked again: the very
  * same envelopes end in a token.
  */
-import { CompleteAsyncError } from '@temporalio/activity';
 import type * as Activities from '../../activities';
 import type { CeremonyHandle } from '../../src/contracts/ceremony';
 import { openValue } from '../../src/keys';
 import type { Fault, SimulatedCluster } from '../../src/simulator';
 import type * as Killable from '../ceremony/killable';
-import { killBurst } from '../ceremony/killable';
-import { TokenLedger } from '../../activities/ceremony/token-ledger';
+import { killBeforeLastShare, killBeforeReport, killGeneration } from '../ceremony/killable';
 import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
 
 jest.mock('../../activities', () => {
@@ -125,8 +123,8 @@ const MISHAPS: readonly (readonly [name: string, action: Fault['action'], expect
   ['the leader changes', leaderChange, [ONE, AGAIN, AGAIN, AGAIN, AGAIN, DOUBT, ONE, ONE]],
   ['the service restarts on its node', restart, [ONE, ONE, AGAIN, AGAIN, AGAIN, DOUBT, ORPHAN, ONE]],
   ['the attempt is lost or expires', () => stranger('DELETE'), [ONE, AGAIN, AGAIN, AGAIN, AGAIN, AGAIN, ONE, ONE]],
-  ['the connection breaks', 'reset', [ONE, ONE, ONE, ONE, ONE, ONE, ORPHAN, ONE]],
-  ['the answer is an error', { status: 500 }, [ONE, ONE, ONE, ONE, ONE, ONE, ORPHAN, ONE]],
+  ['the connection breaks', 'reset', [ONE, ONE, ONE, AGAIN, ONE, AGAIN, ORPHAN, ONE]],
+  ['the answer is an error', { status: 500 }, [ONE, ONE, ONE, AGAIN, ONE, AGAIN, ORPHAN, ONE]],
 ];
 const ROWS = MISHAPS.flatMap(([name, action, expected]) =>
   POINTS.map(([point, at], index) => [name, point, at, action, expected[index] ?? ONE] as const),
@@ -137,7 +135,7 @@ it.each(ROWS)('%s %s', async (_name, _point, at, action, expected) => {
   const before = west.issuedSecrets.length;
   bench.service.calls.length = 0;
   bench.service.faults.add({ ...at, action, cluster: 'west' });
-  const { token, findings } = await bench.call('generateOperationToken', input());
+  const { token, findings } = await bench.generate(input());
   const made = west.issuedSecrets.slice(before);
   expect(await reveal(token)).toBe(made.at(-1));
   expect({ attempts: attempts(), alarms: orphansOf(findings) }).toEqual({ attempts: wanted, alarms });
@@ -174,10 +172,10 @@ it.each(POINTS.map(([point, at], index) => [point, at, OVER[index] ?? [0, 0]] as
     const before = west.issuedSecrets.length;
     bench.service.calls.length = 0;
     bench.service.faults.add({ ...at, action: timeIsOver, cluster: 'west' });
-    const call = () => bench.call('generateOperationToken', asked);
+    const call = () => bench.generate(asked);
     if (tokens > 0) expect(await reveal((await call()).token)).toBe(west.issuedSecrets.at(-1));
     else {
-      const failure = await bench.failure('generateOperationToken', asked);
+      const failure = await bench.generationFailure(asked);
       expect(failure).toMatchObject({ code: 'KEY_RECORD_MISSING', retryable: false });
       expect(failure.details['next']).toContain('with a new invitation');
     }
@@ -196,7 +194,7 @@ describe('the answer to the last share', () => {
   it('with two documents in it holds the token all the same', async () => {
     bench.service.faults.add({ cluster: 'west', endpoint: GIVE, skip: 2, action: 'glue-documents' });
     bench.service.calls.length = 0;
-    const { token, findings } = await bench.call('generateOperationToken', input());
+    const { token, findings } = await bench.generate(input());
     expect(await reveal(token)).toBe(west.issuedSecrets.at(-1));
     expect([findings, attempts()]).toEqual([[], 1]);
   });
@@ -207,7 +205,7 @@ describe('the answer to the last share', () => {
       const [bad = ''] = await bench.envelopes(ceremony.invitation, ['dora'], { dora: '11'.repeat(33) });
       bench.service.faults.add({ cluster: 'west', endpoint: GIVE, skip: 2, when: 'after', action });
       const before = west.issuedSecrets.length;
-      const { token, findings } = await bench.call('generateOperationToken', {
+      const { token, findings } = await bench.generate({
         ...input(),
         envelopes: [bad, ...envelopes],
       });
@@ -223,7 +221,7 @@ describe('the answer to the last share', () => {
     bench.service.faults.add({ cluster: 'west', endpoint: GIVE, skip: 3, action: () => late() });
     const before = west.issuedSecrets.length;
     late = () => void west.nodes.forEach(({ attempts: slot }) => void slot.cancel());
-    const { token, findings } = await bench.call('generateOperationToken', input());
+    const { token, findings } = await bench.generate(input());
     expect(await reveal(token)).toBe(west.issuedSecrets.at(-1));
     // Here there is none: an attempt that somebody cancelled looks the same.
     expect([west.issuedSecrets.length - before, orphansOf(findings)]).toEqual([1, 1]);
@@ -234,7 +232,7 @@ describe('the answer to the last share', () => {
     (action) => {
       async function afterwards(): Promise<readonly number[]> {
         const before = west.issuedSecrets.length;
-        const { token, findings } = await bench.call('generateOperationToken', input());
+        const { token, findings } = await bench.generate(input());
         expect(await reveal(token)).toBe(west.issuedSecrets.at(-1));
         return [west.issuedSecrets.length - before, orphansOf(findings)];
       }
@@ -305,55 +303,54 @@ describe('the answer to the last share', () => {
     bench.service.faults.add({
       cluster: 'west',
       endpoint: READ,
-      skip: 1,
+      skip: 2,
       when: 'after',
       action: (_cluster, answer) => void Object.assign(answer?.body as object, ours),
     });
     const before = west.issuedSecrets.length;
-    const { token, findings } = await bench.call('generateOperationToken', input());
+    const { token, findings } = await bench.generate(input());
     expect(await reveal(token)).toBe(west.issuedSecrets.at(-1));
     expect([west.issuedSecrets.length - before, orphansOf(findings)]).toEqual([2, 1]);
   });
 
-  describe('that was lost three times, with the attempt seen to wait each time', () => {
+  describe('that was lost, with the attempt seen to wait', () => {
     /** What had been sent takes effect, or somebody cancels: nobody outside can tell. */
     const goes = () => void west.nodes.forEach(({ attempts: slot }) => void slot.cancel());
-    const lostThreeTimes = () =>
-      bench.service.faults.add({ cluster: 'west', endpoint: GIVE, skip: 2, action: 'reset', times: 3 });
+    const lost = () => bench.service.faults.add({ cluster: 'west', endpoint: GIVE, skip: 2, action: 'reset' });
 
-    it('is an alarm where the attempt is gone before this run cancels it', async () => {
-      lostThreeTimes();
-      bench.service.faults.add({ cluster: 'west', endpoint: READ, skip: 4, action: goes });
-      const { token, findings } = await bench.call('generateOperationToken', input());
+    it('is an alarm where the attempt is gone before this run makes the share useless', async () => {
+      lost();
+      bench.service.faults.add({ cluster: 'west', endpoint: GIVE, skip: 3, action: goes });
+      const { token, findings } = await bench.generate(input());
       expect(await reveal(token)).toBe(west.issuedSecrets.at(-1));
       expect(orphansOf(findings)).toBe(1);
     });
 
     it('is none where this run cancels it', async () => {
-      lostThreeTimes();
-      const { findings } = await bench.call('generateOperationToken', input());
+      lost();
+      const { findings } = await bench.generate(input());
       expect(findings).toEqual([]);
     });
 
     it('is an alarm where the time is over then, and the attempt is gone before this run cancels it', async () => {
       const handle = await bench.ceremony([{ cluster: 'west', uses: USES }]);
       const given = await bench.envelopes(handle.invitation, ['ada', 'bert', 'cleo']);
-      lostThreeTimes();
-      bench.service.faults.add({ cluster: 'west', endpoint: READ, skip: 1, when: 'after', action: timeIsOver });
-      bench.service.faults.add({ cluster: 'west', endpoint: READ, skip: 2, action: goes });
-      const failure = await bench.failure('generateOperationToken', { ...input(), ceremony: handle, envelopes: given });
+      lost();
+      bench.service.faults.add({ cluster: 'west', endpoint: READ, skip: 2, when: 'after', action: timeIsOver });
+      bench.service.faults.add({ cluster: 'west', endpoint: GIVE, skip: 3, action: goes });
+      const failure = await bench.generationFailure({ ...input(), ceremony: handle, envelopes: given });
       expect(failure.code).toBe('KEY_RECORD_MISSING');
-      expect(failure.details['findings']).toMatchObject([{ code: 'orphan-token' }]);
+      expect(failure.alarms).toMatchObject([{ code: 'orphan-token' }]);
     });
   });
 
-  it('that was lost with the leader is no alarm any more where its attempt comes back and still waits', async () => {
+  it('that was lost with the leader stays an alarm where its attempt comes back: what was told is not taken back', async () => {
     bench.service.faults.add({ cluster: 'west', endpoint: GIVE, skip: 2, action: (it) => it.leaderChange(1) });
     bench.service.faults.add({ cluster: 'west', endpoint: GIVE, skip: 4, action: (it) => it.leaderChange(0) });
     const before = west.issuedSecrets.length;
-    const { token, findings } = await bench.call('generateOperationToken', input());
+    const { token, findings } = await bench.generate(input());
     expect(await reveal(token)).toBe(west.issuedSecrets.at(-1));
-    expect([west.issuedSecrets.length - before, orphansOf(findings)]).toEqual([1, 0]);
+    expect([west.issuedSecrets.length - before, orphansOf(findings)]).toEqual([1, 1]);
   });
 
   it('that is lost is told, also where an old attempt of ours is then in the slot', async () => {
@@ -368,7 +365,7 @@ describe('the answer to the last share', () => {
     });
     bench.service.faults.add({ cluster: 'west', endpoint: GIVE, skip: 4, action: 'lose-answer' });
     const before = west.issuedSecrets.length;
-    const { token, findings } = await bench.call('generateOperationToken', input());
+    const { token, findings } = await bench.generate(input());
     expect(west.issuedSecrets.slice(before)).toHaveLength(2);
     expect(await reveal(token)).toBe(west.issuedSecrets.at(-1));
     expect(orphansOf(findings)).toBe(1);
@@ -376,23 +373,23 @@ describe('the answer to the last share', () => {
 });
 
 describe('a last share that arrives late', () => {
-  /** Of the last share: the first answer is lost with the share still under way, and the next two are lost before it. */
+  /** Of the last share: its answer is lost with the share still under way. */
   function underWay() {
     const held = bench.service.faults.add({ cluster: 'west', endpoint: GIVE, skip: 2, action: 'arrive-late' });
-    bench.service.faults.add({ cluster: 'west', endpoint: GIVE, skip: 2, action: 'reset', times: 3 });
+    bench.service.faults.add({ cluster: 'west', endpoint: GIVE, skip: 2, action: 'reset' });
     return held;
   }
 
   it.each([
-    ['right after a look that showed its attempt waiting', { endpoint: READ, skip: 1, when: 'after' }, 1],
-    ['right before this run makes it useless', { endpoint: GIVE, skip: 5 }, 1],
+    ['right after a look that showed its attempt waiting', { endpoint: READ, skip: 2, when: 'after' }, 1],
+    ['right before this run makes it useless', { endpoint: GIVE, skip: 3 }, 1],
     ['right before this run cancels its attempt', { endpoint: CANCEL }, 0],
     ['after that', { endpoint: CANCEL, when: 'after' }, 0],
   ] as const)('%s: there is an alarm exactly where it made a token', async (_when, at, alarms) => {
     const held = underWay();
     const arrived = bench.service.faults.add({ ...at, cluster: 'west', action: () => held.arrive() });
     const before = west.issuedSecrets.length;
-    const { token, findings } = await bench.call('generateOperationToken', input());
+    const { token, findings } = await bench.generate(input());
     expect(await reveal(token)).toBe(west.issuedSecrets.at(-1));
     expect([arrived.hits, orphansOf(findings), west.issuedSecrets.length - before]).toEqual([1, alarms, 1 + alarms]);
   });
@@ -400,11 +397,11 @@ describe('a last share that arrives late', () => {
   it.each([
     // Counted are the calls that took effect: two shares before it.
     ['took effect', { action: 'lose-answer', skip: 2 }, 0],
-    ['never arrived', { action: 'reset', skip: 5, times: 3 }, 1],
+    ['never arrived', { action: 'reset', skip: 3, times: 3 }, 1],
   ] as const)('where what makes it useless had no answer and %s: the state decides', async (_what, fault, alarms) => {
     underWay();
     bench.service.faults.add({ ...fault, cluster: 'west', endpoint: GIVE });
-    const { token, findings } = await bench.call('generateOperationToken', input());
+    const { token, findings } = await bench.generate(input());
     expect(await reveal(token)).toBe(west.issuedSecrets.at(-1));
     expect(orphansOf(findings)).toBe(alarms);
   });
@@ -413,37 +410,36 @@ describe('a last share that arrives late', () => {
     const handle = await bench.ceremony([{ cluster: 'west', uses: USES }]);
     const given = await bench.envelopes(handle.invitation, ['ada', 'bert', 'cleo']);
     const held = underWay();
-    bench.service.faults.add({ cluster: 'west', endpoint: READ, skip: 1, when: 'after', action: timeIsOver });
+    bench.service.faults.add({ cluster: 'west', endpoint: READ, skip: 2, when: 'after', action: timeIsOver });
     bench.service.faults.add({ cluster: 'west', endpoint: CANCEL, action: () => held.arrive() });
     const before = west.issuedSecrets.length;
-    const failure = await bench.failure('generateOperationToken', { ...input(), ceremony: handle, envelopes: given });
-    expect([failure.code, failure.details['findings']]).toEqual(['KEY_RECORD_MISSING', undefined]);
+    const failure = await bench.generationFailure({ ...input(), ceremony: handle, envelopes: given });
+    expect([failure.code, failure.alarms]).toEqual(['KEY_RECORD_MISSING', []]);
     expect(west.issuedSecrets.length - before).toBe(0);
   });
 
-  it('makes none where its attempt comes back with the former leader, and the alarm is taken back', async () => {
+  it('makes one where its attempt comes back with the former leader: the alarm stands', async () => {
     bench.service.faults.add({ cluster: 'west', endpoint: GIVE, skip: 2, action: (it) => it.leaderChange(1) });
     const held = bench.service.faults.add({ cluster: 'west', endpoint: GIVE, skip: 2, action: 'arrive-late' });
     bench.service.faults.add({ cluster: 'west', endpoint: GIVE, skip: 4, action: (it) => it.leaderChange(0) });
     const arrived = bench.service.faults.add({ cluster: 'west', endpoint: CANCEL, action: () => held.arrive() });
     const before = west.issuedSecrets.length;
-    const { token, findings } = await bench.call('generateOperationToken', input());
+    const { token, findings } = await bench.generate(input());
     expect(await reveal(token)).toBe(west.issuedSecrets.at(-1));
-    expect([arrived.hits, west.issuedSecrets.length - before, orphansOf(findings)]).toEqual([1, 1, 0]);
+    expect([arrived.hits, west.issuedSecrets.length - before, orphansOf(findings)]).toEqual([1, 2, 1]);
   });
 
   it.each([
-    ['before the next attempt makes it useless', GIVE, 1],
-    ['before the next attempt cancels', CANCEL, 0],
+    ['before another one makes it useless', { endpoint: GIVE, skip: 3 }, 1],
+    ['before another one cancels', { endpoint: CANCEL }, 0],
   ] as const)(
-    'of a worker that died, %s: that one tells of a token exactly where it made one',
-    async (_when, endpoint, alarms) => {
-      bench.service.faults.add({ cluster: 'west', endpoint: GIVE, skip: 2, action: () => killBurst('west') });
+    'of a worker that died, %s: there is an alarm exactly where it made a token',
+    async (_when, at, alarms) => {
+      bench.service.faults.add({ cluster: 'west', endpoint: GIVE, skip: 2, action: () => killGeneration('west') });
       const held = bench.service.faults.add({ cluster: 'west', endpoint: GIVE, skip: 2, action: 'arrive-late' });
-      await expect(bench.call('generateOperationToken', input())).rejects.toThrow(CompleteAsyncError);
+      const arrived = bench.service.faults.add({ ...at, cluster: 'west', action: () => held.arrive() });
       const before = west.issuedSecrets.length;
-      const arrived = bench.service.faults.add({ cluster: 'west', endpoint, action: () => held.arrive() });
-      const { token, findings } = await bench.call('generateOperationToken', input(), { attempt: 2 });
+      const { token, findings } = await bench.generate(input());
       expect(await reveal(token)).toBe(west.issuedSecrets.at(-1));
       expect([arrived.hits, orphansOf(findings), west.issuedSecrets.length - before]).toEqual([1, alarms, 1 + alarms]);
     },
@@ -458,14 +454,14 @@ describe('a worker that stood still', () => {
     jest.spyOn(CLOCKS[clock], 'now').mockImplementation(() => began + 6_000);
   }
   const inSlot = async () => (await west.node(0).attempts.read()).progress;
-  const states = async () => (await bench.ledger.all(DEPLOYMENT)).map(({ state }) => state);
 
   it.each([
     ['the machine slept', 'after the start', { endpoint: START }, 0],
     ['the machine slept', 'after the second share', { endpoint: GIVE, skip: 1 }, 2],
     ['the event loop was blocked', 'after the second share', { endpoint: GIVE, skip: 1 }, 2],
+    ['the machine slept', 'right before the last share', { endpoint: READ, skip: 1 }, 2],
   ] as const)(
-    'and was given up (%s) %s sends nothing more, and leaves slot and ledger to the next attempt',
+    'and was given up (%s) %s sends nothing more, and leaves the slot to the next attempt',
     async (clock, _point, at, given) => {
       bench.service.calls.length = 0;
       const action = () => {
@@ -473,29 +469,15 @@ describe('a worker that stood still', () => {
         standStill(clock);
       };
       bench.service.faults.add({ ...at, cluster: 'west', when: 'after', action });
-      expect((await bench.failure('generateOperationToken', input())).code).toBe('CancelledFailure');
-      expect([gives().length, await inSlot(), await states()]).toEqual([given, given, ['begun']]);
+      expect((await bench.generationFailure(input())).code).toBe('CancelledFailure');
+      expect([gives().length, await inSlot()]).toEqual([given, given]);
       expect(bench.changes()).not.toContain(`west: ${CANCEL}`);
       jest.restoreAllMocks();
       bench.isGivenUp = false;
-      const { token, findings } = await bench.call('generateOperationToken', input(), { attempt: 2 });
+      const { token, findings } = await bench.generate(input(), { attempt: 2 });
       expect([await reveal(token), findings]).toEqual([west.issuedSecrets.at(-1), []]);
     },
   );
-
-  it('and was given up between its note and its last share takes the note back', async () => {
-    // eslint-disable-next-line @typescript-eslint/unbound-method -- called with its own receiver below
-    const { write } = TokenLedger.prototype;
-    jest.spyOn(TokenLedger.prototype, 'write').mockImplementation(async function (this: TokenLedger, entry) {
-      await write.call(this, entry);
-      if (entry.state !== 'pending') return;
-      bench.isGivenUp = true;
-      standStill('the machine slept');
-    });
-    bench.service.calls.length = 0;
-    expect((await bench.failure('generateOperationToken', input())).code).toBe('CancelledFailure');
-    expect([gives().length, await inSlot(), await states()]).toEqual([2, 2, []]);
-  });
 
   it('and stands still again while Temporal answers is asked for again', async () => {
     bench.service.calls.length = 0;
@@ -511,18 +493,18 @@ describe('a worker that stood still', () => {
       // It still counts in the answer, and not any more when that is read.
       queueMicrotask(() => (bench.isGivenUp = true));
     };
-    const failure = await bench.failure('generateOperationToken', input());
+    const failure = await bench.generationFailure(input());
     bench.onDescription = () => undefined;
     expect([failure.code, gives().length]).toEqual(['CancelledFailure', 1]);
   });
 
   it('and still counts goes on; without a standstill Temporal is not asked', async () => {
     const asked = bench.descriptions;
-    await bench.call('generateOperationToken', input());
+    await bench.generate(input());
     expect(bench.descriptions - asked).toBe(0);
     await bench.forgetTokens();
     bench.service.faults.add({ ...{ cluster: 'west', endpoint: GIVE }, action: () => standStill('the machine slept') });
-    const { token } = await bench.call('generateOperationToken', input());
+    const { token } = await bench.generate(input());
     expect([await reveal(token), bench.descriptions - asked]).toEqual([west.issuedSecrets.at(-1), 1]);
   });
 });
@@ -547,7 +529,7 @@ describe.each([1, 2])('an old attempt of ours that had taken %s shares', (had) =
     bench.service.faults.add({ cluster: 'west', endpoint: GIVE, times: Infinity, action: returnOnce });
     const before = west.issuedSecrets.length;
     bench.service.calls.length = 0;
-    const { token, findings } = await bench.call('generateOperationToken', input());
+    const { token, findings } = await bench.generate(input());
     expect(await reveal(token)).toBe(west.issuedSecrets.at(-1));
     expect([back, west.issuedSecrets.length - before, findings, givenTwice()]).toEqual([true, 1, [], 0]);
   });
@@ -570,7 +552,7 @@ it('shares go to no address but those of the inventory: a redirect elsewhere is 
     skip: 1,
     action: { status: 307, headers: { location } },
   });
-  const { token, findings } = await bench.call('generateOperationToken', input());
+  const { token, findings } = await bench.generate(input());
   await new Promise((resolve) => server.close(resolve));
   expect(elsewhere).toBe(0);
   expect(findings).toEqual([]);
@@ -578,14 +560,13 @@ it('shares go to no address but those of the inventory: a redirect elsewhere is 
 });
 
 describe('a worker that died', () => {
-  async function dyingAt(at: Pick<Fault, 'endpoint' | 'skip' | 'when'>) {
+  function dyingAt(at: Pick<Fault, 'endpoint' | 'skip' | 'when'>): void {
     const action = () => {
-      killBurst('west');
+      killGeneration('west');
       // The call itself is lost, or nobody is there to hear its answer.
       return at.when === 'before' ? new Promise<void>(() => undefined) : undefined;
     };
     bench.service.faults.add({ ...at, cluster: 'west', action });
-    await expect(bench.call('generateOperationToken', input())).rejects.toThrow(CompleteAsyncError);
   }
 
   it.each([
@@ -595,14 +576,31 @@ describe('a worker that died', () => {
     ['at the last share before its effect', { endpoint: GIVE, skip: 2, when: 'before' }, 0],
     ['at the last share after its effect', { endpoint: GIVE, skip: 2, when: 'after' }, 1],
   ] as const)(
-    '%s: the next attempt makes a token, and tells of one that nobody holds where there may be one',
+    '%s: another one makes a token, and tells of one that nobody holds where there may be one',
     async (_point, at, alarms) => {
       const before = west.issuedSecrets.length;
-      await dyingAt(at);
-      const { token, findings } = await bench.call('generateOperationToken', input(), { attempt: 2 });
+      dyingAt(at);
+      const { token, findings } = await bench.generate(input());
       const made = west.issuedSecrets.slice(before);
       expect(await reveal(token)).toBe(made.at(-1));
       expect({ alarms: orphansOf(findings), made: made.length }).toEqual({ alarms, made: 1 + alarms });
     },
   );
+
+  it('between the two activities loses nothing, and nobody is alarmed', async () => {
+    killBeforeLastShare('west');
+    const before = west.issuedSecrets.length;
+    bench.service.calls.length = 0;
+    const { token, findings } = await bench.generate(input());
+    expect(await reveal(token)).toBe(west.issuedSecrets.at(-1));
+    expect([findings, west.issuedSecrets.length - before, attempts()]).toEqual([[], 1, 2]);
+  });
+
+  it('after it noted the token that it made, and before it said so: the token is found, and no other is made', async () => {
+    killBeforeReport('west');
+    const before = west.issuedSecrets.length;
+    const { token, findings } = await bench.generate(input());
+    expect(await reveal(token)).toBe(west.issuedSecrets.at(-1));
+    expect([findings, west.issuedSecrets.length - before]).toEqual([[], 1]);
+  });
 });

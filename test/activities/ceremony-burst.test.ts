@@ -73,7 +73,7 @@ const inputOf = (...names: string[]) => ({
   uses: USES,
   envelopes: names.map((name) => envelopes.get(name) ?? ''),
 });
-const burst = (...names: string[]) => bench.call('generateOperationToken', inputOf(...names));
+const burst = (...names: string[]) => bench.generate(inputOf(...names));
 const living = () => west.snapshotState().operationTokens;
 const cancellations = () => bench.service.calls.filter(({ method }) => method === 'DELETE').length;
 
@@ -150,7 +150,7 @@ describe('the slot', () => {
   it("is left alone while another's attempt is in it", async () => {
     await foreign();
     const [theirs, before] = [await nonce(), cancellations()];
-    const failure = await bench.failure('generateOperationToken', inputOf('ada', 'bert', 'cleo'));
+    const failure = await bench.generationFailure(inputOf('ada', 'bert', 'cleo'));
     expect(failure).toMatchObject({ code: 'ATTEMPT_FOREIGN', retryable: false });
     expect(failure.details['observed']).toContain('a one-time password');
     expect([await nonce(), cancellations()]).toEqual([theirs, before]);
@@ -173,7 +173,7 @@ describe('the slot', () => {
         theirs = await nonce();
       },
     });
-    const failure = await bench.failure('generateOperationToken', inputOf('ada', 'bert', 'cleo'));
+    const failure = await bench.generationFailure(inputOf('ada', 'bert', 'cleo'));
     expect(failure.code).toBe('ATTEMPT_FOREIGN');
     const left = await (await fetch(`${west.addresses[0]}${BASE}/attempt`)).json();
     expect(left).toMatchObject({ nonce: theirs, progress: 0 });
@@ -198,7 +198,7 @@ describe('the slot', () => {
   });
 
   it('is free again after a burst that failed', async () => {
-    const failure = await bench.failure('generateOperationToken', inputOf('badAda', 'bert', 'cleo'));
+    const failure = await bench.generationFailure(inputOf('badAda', 'bert', 'cleo'));
     expect(failure.code).toBe('SHARES_REJECTED');
     expect(await nonce()).toBe('');
   });
@@ -207,7 +207,7 @@ describe('the slot', () => {
     let cancel = (): void => undefined;
     bench.service.faults.add({ cluster: 'west', endpoint: GIVE, skip: 1, action: () => cancel() });
     const before = living();
-    const failure = await bench.failure('generateOperationToken', inputOf('ada', 'bert', 'cleo'), {
+    const failure = await bench.generationFailure(inputOf('ada', 'bert', 'cleo'), {
       onStart: (how) => (cancel = how),
     });
     expect(failure.code).toBe('CancelledFailure');
@@ -225,7 +225,7 @@ describe('bad shares', () => {
 
   it('two among four give no token, and nobody is named', async () => {
     const before = living();
-    const failure = await bench.failure('generateOperationToken', inputOf('badAda', 'badBert', 'cleo', 'dora'));
+    const failure = await bench.generationFailure(inputOf('badAda', 'badBert', 'cleo', 'dora'));
     expect(failure).toMatchObject({ code: 'SHARES_REJECTED', retryable: false });
     expect(failure.message).toContain('4 sets of 3');
     expect(living()).toBe(before);
@@ -242,10 +242,10 @@ describe('bounds', () => {
       action: 'lose-answer',
       times: Infinity,
     });
-    const failure = await bench.failure('generateOperationToken', inputOf('ada', 'bert', 'cleo'));
+    const failure = await bench.generationFailure(inputOf('ada', 'bert', 'cleo'));
     expect(failure).toMatchObject({ code: 'ATTEMPT_LOST', retryable: false });
-    expect(failure.message).toContain('may exist that nobody holds');
-    expect(failure.details['next']).toContain('audit log');
+    expect(failure.alarms[0]).toMatchObject({ severity: 'critical', code: 'orphan-token' });
+    expect(failure.alarms[0]?.next).toContain('audit log');
     const orphans = ledgerStates().filter((state) => state === 'orphan').length - before.orphans;
     expect(orphans).toBe(living() - before.living);
     expect(orphans).toBeGreaterThan(0);
@@ -254,7 +254,7 @@ describe('bounds', () => {
   it('a start that is always refused ends the burst', async () => {
     bench.service.faults.add({ cluster: 'west', endpoint: START, action: { status: 503 }, times: Infinity });
     const starts = bench.calls('west', 'generate-operation-token/attempt');
-    const failure = await bench.failure('generateOperationToken', inputOf('ada', 'bert', 'cleo'));
+    const failure = await bench.generationFailure(inputOf('ada', 'bert', 'cleo'));
     expect(failure.code).toBe('SERVICE_UNAVAILABLE');
     expect(bench.calls('west', 'generate-operation-token/attempt') - starts).toBeLessThan(20);
   });
@@ -269,7 +269,7 @@ describe('bounds', () => {
       action: { status: 500 },
       times: Infinity,
     });
-    const failure = await bench.failure('generateOperationToken', inputOf('ada', 'bert', 'cleo'));
+    const failure = await bench.generationFailure(inputOf('ada', 'bert', 'cleo'));
     expect(failure).toMatchObject({ code: 'ATTEMPT_LOST', retryable: false });
   });
 });

@@ -27,7 +27,7 @@ const input = (more: object = {}) => ({
   ...more,
 });
 const failure = (more: object = {}, options: Parameters<typeof bench.failure>[2] = {}) =>
-  bench.failure('generateOperationToken', input(more), options);
+  bench.generationFailure(input(more), options);
 
 it('an invitation names the cluster, its uses, its holders and the threshold of the service', () => {
   expect(ceremony).toMatchObject({ epoch: 1, threshold: 3, holders: ['ada', 'bert', 'cleo', 'dora', 'emil'] });
@@ -95,10 +95,10 @@ it('envelopes are judged one by one, on arrival and where the keys are, without 
 it('destroyed keys open nothing any more', async () => {
   const gone = await bench.ceremony([{ cluster: 'west', uses: USES }], 3);
   const theirs = await bench.envelopes(gone.invitation, ['ada', 'bert', 'cleo']);
-  expect(await bench.call('destroyCeremonyKeys', { deployment: DEPLOYMENT, ceremony: gone })).toMatchObject({
+  expect(await bench.call('destroyCeremonyKeys', { ceremony: gone })).toMatchObject({
     destroyed: true,
   });
-  expect(await bench.call('destroyCeremonyKeys', { deployment: DEPLOYMENT, ceremony: gone })).toMatchObject({
+  expect(await bench.call('destroyCeremonyKeys', { ceremony: gone })).toMatchObject({
     destroyed: false,
   });
   expect((await failure({ ceremony: gone, envelopes: theirs })).code).toBe('KEY_RECORD_MISSING');
@@ -125,7 +125,7 @@ describe('a run of somebody else on this host', () => {
     // Neither can be used by the other, nor destroyed.
     const used = await failure({ ceremony: theirs, envelopes });
     expect(used.code).toBe('SHARES_MISSING');
-    await bench.call('destroyCeremonyKeys', { deployment: DEPLOYMENT, ceremony: theirs }, { run: stranger });
+    await bench.call('destroyCeremonyKeys', { ceremony: theirs }, { run: stranger });
     expect(await round(2, own.cid)).toMatchObject({ fingerprint: next.fingerprint });
   });
 

@@ -17,7 +17,7 @@ describe('a key share in plain text', () => {
     const sealed = await bench.envelopes(ceremony.invitation, ['ada', 'bert']);
     const [arrival = 0] = bench.signaled('share', [{ holder: 'emil', share: bench.person('emil').share }]);
     const input = { deployment: DEPLOYMENT, cluster: 'west', ceremony, uses: TARGETS[0].uses };
-    const failure = await bench.failure('generateOperationToken', {
+    const failure = await bench.generationFailure({
       ...input,
       envelopes: [...sealed, inPlaceOf(arrival)],
     });
@@ -32,7 +32,10 @@ describe('a key share in plain text', () => {
     const held = await bench.envelopes(ceremony.invitation, ['ada']);
     const [ada, bert, emil] = ['ada', 'bert', 'emil'].map((name) => bench.person(name).share ?? '');
     const arrived = bench.signaled('share', [{ share: emil }, ada, { one: bert, other: emil }]);
-    const { verdicts } = await bench.call('openEnvelopes', { deployment: DEPLOYMENT, ceremony, held, arrived });
+    const { verdicts } = await bench.call('openEnvelopes', {
+      ...{ deployment: DEPLOYMENT, ceremony, held: bench.shares(held).arrivals },
+      arrived,
+    });
     expect(verdicts.map(({ code, eventId }) => [code, typeof eventId])).toEqual(
       arrived.map(() => ['plain-text-share', 'number']),
     );

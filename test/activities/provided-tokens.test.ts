@@ -120,7 +120,7 @@ describe('a provided token', () => {
     const failure = await bench.failure('takeProvidedTokens', { deployment: DEPLOYMENT, ceremony: shares, arrived });
     expect(failure.code).toBe('DOCUMENT_INVALID');
     const envelopes = [await document('ada', { token: generated() })];
-    const burst = await bench.failure('generateOperationToken', {
+    const burst = await bench.generationFailure({
       ...{ deployment: DEPLOYMENT, cluster: 'west', ceremony, uses: USES, envelopes },
     });
     expect(burst.code).toBe('SHARES_MISSING');

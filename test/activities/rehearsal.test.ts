@@ -86,7 +86,7 @@ describe('the activities', () => {
       (await bench.failure('openEnvelopes', asCeremony)).code,
     );
     const burst = { deployment: DEPLOYMENT, cluster: 'west', uses: ['dr.promote'] as const, ceremony: handle };
-    const { code } = await bench.failure('generateOperationToken', { ...burst, envelopes: [] });
+    const { code } = await bench.generationFailure({ ...burst, envelopes: [] });
     expect(['DOCUMENT_INVALID', 'KEY_RECORD_MISSING']).toContain(code);
   });
 
@@ -130,7 +130,7 @@ describe('the activities', () => {
   });
 
   it('the key is destroyed by the activity of every ceremony', async () => {
-    await bench.call('destroyCeremonyKeys', { deployment: DEPLOYMENT, ceremony: handle });
+    await bench.call('destroyCeremonyKeys', { ceremony: handle });
     expect((await bench.failure('openRehearsal', { deployment: DEPLOYMENT, ceremony: handle, arrived: [] })).code).toBe(
       'KEY_RECORD_MISSING',
     );

@@ -133,7 +133,7 @@ describe('groups, where shares are used', () => {
   });
 
   it('a set that does not satisfy them makes no token: not even a generation attempt', async () => {
-    const failure = await bench.failure('generateOperationToken', input(['ada', 'cleo', 'dora']));
+    const failure = await bench.generationFailure(input(['ada', 'cleo', 'dora']));
     expect(failure).toMatchObject({
       code: 'SHARES_MISSING',
       details: {
@@ -151,7 +151,7 @@ describe('groups, where shares are used', () => {
     ['a lower threshold', { threshold: 1 }],
   ])('what the activity is passed does not count: %s', async (_what, forged) => {
     const { groups: _groups, ...without } = ceremony;
-    const failure = await bench.failure('generateOperationToken', {
+    const failure = await bench.generationFailure({
       ...input(['ada', 'cleo', 'dora']),
       ceremony: { ...without, ...forged },
     });
@@ -160,11 +160,11 @@ describe('groups, where shares are used', () => {
   });
 
   it('of more shares than needed only sets that satisfy them are given, also where the service rejects some', async () => {
-    const failure = await bench.failure('generateOperationToken', input(['ada', 'cleo', 'dora', 'badBert']));
+    const failure = await bench.generationFailure(input(['ada', 'cleo', 'dora', 'badBert']));
     // Without the groups the first set would have worked: ada, cleo and dora.
     expect(failure.code).toBe('SHARES_REJECTED');
     expect(failure.details['observed']).toContain('3 of 4 possible sets tried, those that the groups allow');
-    const { badShares, token } = await bench.call('generateOperationToken', input(['ada', 'cleo', 'dora', 'emil']));
+    const { badShares, token } = await bench.generate(input(['ada', 'cleo', 'dora', 'emil']));
     expect(badShares).toEqual([]);
     expect(token).toEqual(expect.any(String));
   });
@@ -172,8 +172,9 @@ describe('groups, where shares are used', () => {
   it('hold for root tokens too', async () => {
     const recipient = await newRecipient();
     const about = { deployment: DEPLOYMENT, cluster: 'east', recipientPgpKey: recipient.publicKey };
-    const { fingerprint: _fingerprint, ...handle } = await bench.call('createRootTokenCeremony', {
-      ...about,
+    const { fingerprint: _fingerprint, ...handle } = await bench.call('createCeremony', {
+      ...({ kind: 'root-token', targets: [{ cluster: 'east', uses: [] }] } as const),
+      ...{ deployment: DEPLOYMENT, recipientPgpKey: recipient.publicKey },
       ...{ runbook: 'rootTokenCeremony', reason: 'a test', requestedBy: 'olga', inputDigest: 'd', epoch: 1 },
       cid: '0b6f8f9e-2d0f-4c35-9a54-1f9f0d0f0002',
     });
@@ -181,7 +182,7 @@ describe('groups, where shares are used', () => {
     const asked = rootTokenCeremonyInput.parse({ ...about, reason: 'a test', requestedBy: 'olga' });
     const { plan } = await bench.call('assessRootTokenCeremony', { input: asked });
     if (!plan) throw new Error('no plan');
-    const failure = await bench.failure('generateRootToken', {
+    const failure = await bench.generationFailure({
       ...about,
       ceremony: handle,
       authority: { plan, approvals: [await bench.approval('ceremony', plan.digest)] },

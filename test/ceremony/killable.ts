@@ -22,49 +22,63 @@ class Attempt {
 }
 
 const current = new AsyncLocalStorage<Attempt>();
-const bursts = new Map<string, Attempt>();
-/** Clusters whose next burst dies right before it reports. */
+const generations = new Map<string, Attempt>();
+/** Clusters whose next token generation dies right before it reports its token. */
 const deadlines = new Set<string>();
+/** Clusters whose next last share is ordered, and taken up by a worker that dies at once. */
+const between = new Set<string>();
 const never = new Promise<never>(() => undefined);
 
-/** The burst that is under way on a cluster ends here and now. */
-export function killBurst(cluster: string): void {
-  bursts.get(cluster)?.die();
+/** The activity of a token generation that is under way on a cluster ends here and now. */
+export function killGeneration(cluster: string): void {
+  generations.get(cluster)?.die();
 }
 
-/** The next burst on a cluster that makes a token ends with the token sealed and in the ledger, and reports nothing. */
+/** The next generation on a cluster that makes a token ends with the token sealed and noted, and reports nothing. */
 export function killBeforeReport(cluster: string): { remove(): void } {
   deadlines.add(cluster);
   return { remove: () => void deadlines.delete(cluster) };
 }
 
-/** What activities are wrapped in, with a burst that can be killed as a whole. */
+/** Between the two activities: the last share is ordered, and whoever takes that up dies before anything is done. */
+export function killBeforeLastShare(cluster: string): { remove(): void } {
+  between.add(cluster);
+  return { remove: () => void between.delete(cluster) };
+}
+
+const KILLABLE = new Set(['startGeneration', 'completeGeneration']);
+
+/** What activities are wrapped in, with token generations that can be killed. */
 export function killable(border: ActivityInterceptorsFactory): ActivityInterceptorsFactory {
   freezeTransports();
   return (context) => {
     const { inbound, ...others } = border(context);
     const execute = inbound?.execute?.bind(inbound);
-    if (context.info.activityType !== 'generateOperationToken' || !execute) return { inbound, ...others };
+    const { activityType } = context.info;
+    if (!KILLABLE.has(activityType) || !execute) return { inbound, ...others };
     return {
       ...others,
       inbound: {
         execute: (input, next) => {
           const attempt = new Attempt();
           const { cluster } = input.args[0] as { readonly cluster: string };
-          bursts.set(cluster, attempt);
+          generations.set(cluster, attempt);
           attempt.death.catch(() => undefined);
-          return current.run(attempt, () =>
-            Promise.race([runWith(attempt, () => reported(cluster, execute(input, next))), attempt.death]),
-          );
+          const body = () => reported(cluster, execute(input, next));
+          return current.run(attempt, () => {
+            if (activityType === 'completeGeneration' && between.delete(cluster)) attempt.die();
+            return Promise.race([attempt.dead ? never : runWith(attempt, body), attempt.death]);
+          });
         },
       },
     };
   };
 }
 
-async function reported<T>(cluster: string, result: Promise<T>): Promise<T> {
+async function reported(cluster: string, result: Promise<unknown>): Promise<unknown> {
   const value = await result;
-  if (deadlines.delete(cluster)) killBurst(cluster);
+  const { next } = value as { readonly next?: string };
+  if (next === 'token' && deadlines.delete(cluster)) killGeneration(cluster);
   return value;
 }
 

@@ -3,7 +3,7 @@ import { request } from 'undici';
 import type { Report } from '../../src/contracts/report';
 import type { SimulatedCluster } from '../../src/simulator';
 import type { Scenario, TestRun } from '../support/scenario';
-import { killBeforeReport, killBurst } from './killable';
+import { killBeforeReport, killGeneration } from './killable';
 import type { Mishap, Order } from './orders';
 import type { Asked } from './player';
 import { Player, WAIT_MS } from './player';
@@ -140,7 +140,7 @@ export class CeremonyLane {
         return faults.add({
           ...at,
           action: () => {
-            killBurst(this.cluster);
+            killGeneration(this.cluster);
             const path = ENDPOINTS[call].replace('POST ', '');
             const under = this.#scenario.service.calls.findLast(
               (each) => each.cluster === this.cluster && each.method === 'POST' && each.path === path,

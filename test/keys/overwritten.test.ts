@@ -121,7 +121,7 @@ describe('errors and prints', () => {
     const input = { deployment: 'payments', cluster: 'west' };
     const failures = await Promise.all(
       [
-        () => bench.call('generateOperationToken', { ...input, ceremony, uses: ['dr.promote'], envelopes }),
+        () => bench.generate({ ...input, ceremony, uses: ['dr.promote'], envelopes }),
         () =>
           bench.call('promoteSecondary', {
             kind: 'dr',

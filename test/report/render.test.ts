@@ -138,7 +138,7 @@ describe('no rendering', () => {
       fc.property(canary, places, (secret, place) => {
         const plant = (specification: ActivitySpecification): ActivitySpecification => {
           const { type, input, result } = specification;
-          if (place === 'envelopes' && ['openEnvelopes', 'generateOperationToken'].includes(type)) {
+          if (place === 'envelopes' && ['openEnvelopes', 'completeGeneration'].includes(type)) {
             return {
               ...specification,
               input: {

@@ -69,7 +69,7 @@ describe('a finished switchover', () => {
     expect(report.steps.every(({ outcome }) => outcome === 'done')).toBe(true);
     const joined = report.steps.find(({ name }) => name === 'Point north at west');
     expect(joined?.activities.map(({ type, cluster }) => `${type} ${cluster}`)).toEqual([
-      'generateOperationToken north',
+      'completeGeneration north',
       'issueActivationToken north',
       'updatePrimary north',
     ]);

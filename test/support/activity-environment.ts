@@ -4,9 +4,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { WorkflowNotFoundError } from '@temporalio/client';
-import { defaultPayloadConverter } from '@temporalio/common';
+import { ApplicationFailure, defaultPayloadConverter } from '@temporalio/common';
 import type { Client } from '@temporalio/client';
 import type { temporal } from '@temporalio/proto';
+import { CompleteAsyncError } from '@temporalio/activity';
 import type { Info } from '@temporalio/activity';
 import type Long from 'long';
 import { MockActivityEnvironment } from '@temporalio/testing';
@@ -17,13 +18,15 @@ import { stringify } from 'yaml';
 import { Records, createActivities, interceptActivities, tellRecordAlarm } from '../../activities';
 import type { ActivityDependencies } from '../../activities';
 import type { RunbookActivities } from '../../activities';
-import type { RecordsOptions } from '../../activities/record';
-import { TokenLedger } from '../../activities/ceremony/token-ledger';
-import type { LedgerEntry } from '../../activities/ceremony/token-ledger';
-import type { Authority } from '../../src/contracts/activities';
-import type { CeremonyTarget, OperationTokenReference } from '../../src/contracts/ceremony';
-import { recordWorkflowId } from '../../src/contracts/record';
-import type { StepContext } from '../../src/contracts/run-facts';
+import type { Authority, WantedToken } from '../../src/contracts/activities';
+import type {
+  CeremonyHandle,
+  CeremonyTarget,
+  EnvelopeVerdict,
+  OperationTokenReference,
+} from '../../src/contracts/ceremony';
+import type { Finding, StepContext } from '../../src/contracts/run-facts';
+import type { Sealed } from '../../src/contracts/sealed';
 import type { SignalName, UpdateName } from '../../src/contracts/signals';
 import type { DrSwitchoverInput, TokenUse } from '../../src/contracts/runbook-inputs';
 import { drSwitchoverInput } from '../../src/contracts/runbook-inputs';
@@ -35,6 +38,13 @@ import { KeyRecords, newSealKey, newSigningKey, SealKeyring, sealValue } from '.
 import type { RunContext, SigningKey } from '../../src/keys';
 import { startSimulatedService } from '../../src/simulator';
 import type { SimulatedCluster, SimulatedService, Topology } from '../../src/simulator';
+import { HeldShares } from '../../workflows/procedures/held-shares';
+import { TokenGenerations, badShareFindings } from '../../workflows/procedures/token-generation';
+import type { GenerationCalls } from '../../workflows/procedures/token-generation';
+import type { RecordsOptions } from '../../activities/record';
+import { TokenLedger } from '../../activities/ceremony/token-ledger';
+import type { LedgerEntry } from '../../activities/ceremony/token-ledger';
+import { recordWorkflowId } from '../../src/contracts/record';
 import { findCanaries } from './canaries';
 import { RecordServer } from './record-server';
 import type { TestPerson } from './people';
@@ -56,6 +66,29 @@ export interface BenchOptions {
   readonly cluster?: (name: string) => Readonly<Record<string, unknown>>;
   /** How long a changing request counts as under way after its answer was lost, ms. */
   readonly changeUnderWayMs?: number;
+}
+
+/** What a token generation is asked for. */
+export interface Generating {
+  readonly deployment: string;
+  readonly cluster: string;
+  readonly ceremony: CeremonyHandle;
+  readonly uses?: readonly TokenUse[];
+  readonly recipientPgpKey?: string;
+  readonly authority?: Authority;
+  readonly envelopes: readonly unknown[];
+  /** Of what the run has in hand, where it is not these envelopes alone. */
+  readonly held?: HeldShares;
+}
+
+interface Generated {
+  readonly token: Sealed<'operation-token'>;
+  readonly encryptedToken: string;
+  readonly attempts: number;
+  readonly badShares: readonly string[];
+  /** All that the run was told. */
+  readonly findings: readonly Finding[];
+  readonly closeAfterwards?: readonly string[];
 }
 
 /** How an activity ended: its result, or the failure as Temporal would store it. */
@@ -387,6 +420,71 @@ export class ActivityBench {
     );
   }
 
+  /** Envelopes that arrived in this run, as a run has them in hand. */
+  shares(envelopes: readonly unknown[], before = new HeldShares()): HeldShares {
+    const sent = envelopes.map((each) => (typeof each === 'string' ? { document: each } : each));
+    const arrivals = sent.length === 0 ? [] : this.signaled('share', sent);
+    const verdicts = arrivals.map((arrival, index): EnvelopeVerdict => {
+      const holder = { name: holderOf(envelopes[index]), how: 'signed' } as const;
+      return { arrival, code: 'accepted', text: '', holder };
+    });
+    before.take(verdicts);
+    return before;
+  }
+
+  /**
+   * A token from envelopes, by the activities and the procedure of a run: whoever dies while the last share is given is
+   * missed by Temporal, and nobody tries that activity again.
+   */
+  async generate(asked: Generating, options: CallOptions = {}): Promise<Generated> {
+    const { envelopes, held = this.shares(envelopes), uses = [], authority, recipientPgpKey, ...about } = asked;
+    const findings: Finding[] = [];
+    const missed = (error: unknown): never => {
+      if (!(error instanceof CompleteAsyncError)) throw error;
+      throw ApplicationFailure.create({ type: 'ACTIVITY_TIMEOUT', details: [{ outcomeKnown: false }] });
+    };
+    const start: GenerationCalls['startGeneration'] = (input) =>
+      this.call('startGeneration', input, options).catch((error: unknown) => {
+        if (!(error instanceof CompleteAsyncError)) throw error;
+        return this.call('startGeneration', input, { ...options, attempt: 2 });
+      });
+    const told = <R extends object>(result: R): R => {
+      if ('findings' in result) findings.push(...(result.findings as readonly Finding[]));
+      return result;
+    };
+    const generations = new TokenGenerations((finding) => void findings.push(finding));
+    const calls: GenerationCalls = {
+      startGeneration: (input) => start(input).then(told),
+      completeGeneration: (input) => this.call('completeGeneration', input, options).catch(missed).then(told),
+      settleGeneration: (input) => this.call('settleGeneration', input).then(told),
+    };
+    const wanted: WantedToken =
+      authority && recipientPgpKey !== undefined
+        ? { kind: 'root-token', authority, recipientPgpKey }
+        : { kind: 'operation-token', uses };
+    try {
+      const made = await generations.generate(calls, { ...about, wanted }, held);
+      const bad = badShareFindings(about.cluster, made.badShares);
+      const token = made.sealed ?? ('' as Sealed<'operation-token'>);
+      return { ...made, token, encryptedToken: made.encrypted ?? '', findings: [...findings, ...bad] };
+    } catch (error) {
+      throw Object.assign(error instanceof Error ? error : new Error('no error'), { alarms: findings });
+    }
+  }
+
+  /** As {@link generate}, where it must fail; `alarms` is what the run was told before. */
+  async generationFailure(
+    asked: Generating,
+    options: CallOptions = {},
+  ): Promise<Failed & { readonly alarms: readonly Finding[] }> {
+    try {
+      await this.generate(asked, options);
+    } catch (error) {
+      return { ...failedOf(error), alarms: (error as { readonly alarms?: readonly Finding[] }).alarms ?? [] };
+    }
+    throw new Error('the token generation did not fail');
+  }
+
   /** How often a changing endpoint was called on a cluster. */
   calls(cluster: string, path: string): number {
     return this.service.calls.filter(
@@ -485,6 +583,13 @@ export function signaledEvent(
     },
     ...(principal === undefined ? {} : { principal: { type: 'jwt', name: principal } }),
   };
+}
+
+function holderOf(envelope: unknown): string {
+  const payload = typeof envelope === 'string' ? envelope.split('.')[1] : undefined;
+  const members: unknown =
+    payload === undefined ? envelope : JSON.parse(Buffer.from(payload, 'base64url').toString('utf8'));
+  return String((members as { readonly holder?: unknown }).holder);
 }
 
 /** Whether a query asks for this Workflow ID, or for what it begins with. */

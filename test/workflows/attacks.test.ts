@@ -190,12 +190,13 @@ describe('a writer to the namespace', () => {
       'promoteSecondary',
       'issueActivationToken',
       'updatePrimary',
-      'generateOperationToken',
+      'startGeneration',
+      'completeGeneration',
       'deleteOperationTokens',
     ])
       expect([name, names.has(name as never)]).toEqual([name, true]);
     const before = scenario.service.calls.filter(({ method }) => method !== 'GET').length;
-    // Apart from the rest: with keys of his own in place a copied burst would be refused for another reason.
+    // Apart from the rest: with keys of his own in place a copied generation would be refused for another reason.
     const inviting = ({ name }: Call) => name === 'createCeremony';
     const outcomes = [
       ...(await attack(

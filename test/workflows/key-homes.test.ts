@@ -199,7 +199,7 @@ describe('two workers with key directories of their own', () => {
     expect(report.outcome).toBe('completed');
     const late = (await keyQueues(run)).filter(([, queue]) => queue === keyTaskQueue(other.keyHome));
     expect(late.map(([name]) => name)).toEqual(
-      expect.arrayContaining(['openEnvelopes', 'generateOperationToken', 'destroyCeremonyKeys']),
+      expect.arrayContaining(['openEnvelopes', 'startGeneration', 'completeGeneration', 'destroyCeremonyKeys']),
     );
     expect(await other.records()).toEqual([]);
     // The one that is away still has its record, which belongs to a run that ended.

@@ -46,6 +46,9 @@ const WAIT: ActivityOptions = {
 /** Needs the ceremony's keys: runs where they are. */
 const KEYS: ActivityOptions = { ...CHANGE, scheduleToStartTimeout: '30 seconds' };
 
+/** What nobody tries again: reads find out whether it was done. */
+const ONCE: ActivityOptions = { ...KEYS, retry: { maximumAttempts: 1 } };
+
 /** How Temporal runs the activities of each kind: always with few attempts and within a bounded time. */
 const OPTIONS = {
   read: READ,
@@ -53,6 +56,7 @@ const OPTIONS = {
   change: CHANGE,
   'long-change': WAIT,
   keys: KEYS,
+  once: ONCE,
   open: KEYS,
   tell: CHANGE,
 } as const satisfies Readonly<Record<ActivityKind, ActivityOptions>>;
@@ -71,7 +75,8 @@ export type StepCalls = RunbookActivities;
 export const activities: StepCalls = new Proxy({} as StepCalls, {
   get: (_target, name: keyof RunbookActivities) => (input: { readonly ceremony?: { readonly keyHome: string } }) => {
     const options = activityOptions(name);
-    const taskQueue = options === KEYS && input.ceremony ? keyTaskQueue(input.ceremony.keyHome) : undefined;
+    const taskQueue =
+      'scheduleToStartTimeout' in options && input.ceremony ? keyTaskQueue(input.ceremony.keyHome) : undefined;
     const proxies = proxyActivities<Record<string, (input: object) => Promise<unknown>>>({
       ...options,
       ...(taskQueue === undefined ? {} : { taskQueue }),

@@ -5,13 +5,12 @@ import type { ChangeWindow, TokenSource } from '../../src/contracts/runbook-inpu
 import type { StepCalls } from '../engine/activity-calls';
 import { Approvals, awaitWindow, openGate } from '../engine/approvals';
 import { planned, refusalOf, verdictsInWords } from '../engine/assessment';
-import { ceremonyFor } from './ceremony-for';
 import { stepFailure } from '../engine/failures';
-import { OperationTokens } from './operation-tokens';
+import { OperationTokens, tokensFromPeople } from './operation-tokens';
+import type { PeoplesTokens } from './operation-tokens';
 import { inParallel } from '../engine/parallel';
 import type { Run } from '../engine/run';
 import type { Ending } from '../engine/runbook';
-import type { TokenCeremony } from './token-ceremony';
 
 /** What every input of a changing runbook has. */
 export interface Asking {
@@ -182,7 +181,7 @@ export async function collectAgainWhereShort(run: Run, lastingMs?: number, token
   await tokens.ceremony?.collectAnew();
 }
 
-async function collectShares(ceremony?: TokenCeremony, need?: TokenNeed): Promise<readonly unknown[]> {
+async function collectShares(ceremony?: PeoplesTokens, need?: TokenNeed): Promise<readonly unknown[]> {
   await ceremony?.collect((need?.essential ?? need?.targets[0])?.cluster);
   return [];
 }
@@ -206,7 +205,7 @@ function tokensFor(run: Run, input: Asking, need: TokenNeed, plan: PlanDocument)
   }
   const ceremony =
     source !== 'batch'
-      ? ceremonyFor(run, source, {
+      ? tokensFromPeople(run, source, {
           deployment: input.deployment,
           runbook: run.state.runbook,
           reason: input.reason,

@@ -1,18 +1,24 @@
-import type { Envelope, EnvelopeVerdict } from '../../src/contracts/ceremony';
-import type { InboxItem } from '../../src/contracts/signals';
+import type { EnvelopeVerdict } from '../../src/contracts/ceremony';
+import { provenBad } from '../../src/contracts/share-sets';
 import type { InHand } from './roster';
 
-/** A share in hand, as it arrived. */
-export interface HeldShare {
+/** A share in hand: whose, and the number of the signal that brought it. */
+interface HeldShare {
   readonly holder: string;
-  readonly seq: number;
-  readonly envelope: Envelope;
+  readonly arrival: number;
+}
+
+/** Sets of shares that one cluster rejected, and how many of them since the shares in hand changed. */
+interface Rejected {
+  readonly sets: (readonly HeldShare[])[];
+  tried: number;
 }
 
 /** The shares of one epoch that were accepted, each holder's latest one, and how many are needed. */
 export class HeldShares {
   readonly #shares: HeldShare[] = [];
   readonly #threshold: number;
+  readonly #rejected = new Map<string, Rejected>();
   /** More than the threshold once the service rejected some. */
   #needed: number;
 
@@ -25,35 +31,50 @@ export class HeldShares {
     return { held: this.#shares.map(({ holder }) => holder), needed: this.#needed };
   }
 
-  get envelopes(): readonly Envelope[] {
-    return this.#shares.map(({ envelope }) => envelope);
+  get arrivals(): readonly number[] {
+    return this.#shares.map(({ arrival }) => arrival);
   }
 
-  /** Takes what was accepted out of a batch of signals. */
-  take(items: readonly InboxItem[], verdicts: readonly EnvelopeVerdict[]): void {
-    for (const { arrival, code, holder, seq } of verdicts) {
-      const envelope = envelopeOf(items.find((each) => each.arrival === arrival)?.input);
-      if (code !== 'accepted' || !holder || seq === undefined || envelope === undefined) continue;
+  /** Takes what was accepted. */
+  take(verdicts: readonly EnvelopeVerdict[]): void {
+    for (const { arrival, code, holder } of verdicts) {
+      if (code !== 'accepted' || !holder) continue;
       const earlier = this.#shares.findIndex((each) => each.holder === holder.name);
       // A corrected share takes the place of the old one and makes a rejected set worth another try.
       if (earlier >= 0) {
         this.#shares.splice(earlier, 1);
         this.#needed = Math.max(this.#threshold, Math.min(this.#needed, this.#shares.length + 1));
       }
-      this.#shares.push({ holder: holder.name, seq, envelope });
+      this.#shares.push({ holder: holder.name, arrival });
+      for (const rejected of this.#rejected.values()) rejected.tried = 0;
     }
   }
 
-  /** The service rejected what is in hand: one more share, or a corrected one, makes another try worth it. */
-  rejected(): void {
+  /** What a cluster rejected, as a token generation there is told. */
+  rejectedBy(cluster: string): { readonly rejected: readonly (readonly number[])[]; readonly tried: number } {
+    const { sets = [], tried = 0 } = this.#rejected.get(cluster) ?? {};
+    return { rejected: sets.map((set) => set.map(({ arrival }) => arrival)), tried };
+  }
+
+  /** A cluster rejected these shares together. */
+  reject(cluster: string, set: readonly number[]): void {
+    const rejected = this.#rejected.get(cluster) ?? { sets: [], tried: 0 };
+    rejected.sets.push(this.#named(set));
+    rejected.tried += 1;
+    this.#rejected.set(cluster, rejected);
+  }
+
+  /** Holders whose share is proven to be bad, once a set worked. */
+  provenBad(cluster: string, good: readonly number[]): readonly string[] {
+    return provenBad(this.#named(good), this.#rejected.get(cluster)?.sets ?? []);
+  }
+
+  /** No set of what is in hand works: one more share, or a corrected one, makes another try worth it. */
+  askForMore(): void {
     this.#needed = this.#shares.length + 1;
   }
-}
 
-/** An envelope as it travels: the JWS, alone or as `{document: "<JWS>"}`, or the plain object of a holder without a key. */
-function envelopeOf(input: unknown): Envelope | undefined {
-  if (typeof input === 'string') return input;
-  if (typeof input !== 'object' || input === null) return undefined;
-  const members = input as Record<string, unknown>;
-  return typeof members['document'] === 'string' ? members['document'] : members;
+  #named(set: readonly number[]): readonly HeldShare[] {
+    return this.#shares.filter(({ arrival }) => set.includes(arrival));
+  }
 }

@@ -1,12 +1,61 @@
 import type { CeremonyTarget, OperationTokenReference } from '../../src/contracts/ceremony';
-import type { TokenUse } from '../../src/contracts/runbook-inputs';
+import type { TokenSource, TokenUse } from '../../src/contracts/runbook-inputs';
 import { inParallel } from '../engine/parallel';
 import type { Choice } from '../engine/parking';
 import type { Run } from '../engine/run';
-import type { TokenCeremony } from './token-ceremony';
+import { ProvidedTokens } from './provided-tokens';
+import type { CeremonyRequest, Parked } from './token-ceremony';
+import { TokenCeremony } from './token-ceremony';
 
 /** A sealed token opens for 24 h. An older one than this is kept for its deletion alone, and another one is made. */
 const USED_FOR_MS = 23 * 3_600_000;
+
+/** A way from people to operation tokens, for several clusters from one ask. */
+export interface PeoplesTokens {
+  readonly source: Exclude<TokenSource, 'batch'>;
+  /** The fingerprint that tells our generation attempt from another's. */
+  readonly fingerprint: string | undefined;
+  /** Whether people were asked for this, so that nobody has to be asked again. */
+  covers(target: CeremonyTarget): boolean;
+  /** Invites people, unless an earlier part of the run did and they can still answer. */
+  ready(): Promise<void>;
+  /**
+   * Waits for what people must give before anything is changed.
+   *
+   * @param first - the cluster whose token is needed first; the first target where it is not said
+   */
+  collect(first?: string): Promise<void>;
+  /** Whether further tokens can be had for so long without asking anyone to give a share that he gave already, ms. */
+  lastsFor(ms: number): boolean;
+  /** Invites people anew, and waits as {@link collect}. Tokens that were made stay. */
+  collectAnew(): Promise<void>;
+  /**
+   * The token of one cluster.
+   *
+   * @param parked - choices beside `retry` where it parks; with `skipEffect` people may skip it
+   * @returns undefined where it was skipped
+   */
+  generate(cluster: string, uses: readonly TokenUse[], parked?: Parked): Promise<OperationTokenReference | undefined>;
+  /** Whether a token that was given is still the one to use: people may have given another one since. */
+  isCurrent(token: OperationTokenReference): boolean;
+  /** Whether the cluster takes the token in hand, looked up right now; what it refuses is used no more. */
+  takes(cluster: string): Promise<boolean>;
+  /** Destroys the keys. */
+  close(): Promise<void>;
+  /** As {@link close}, for a run that ends early. */
+  abandon(): Promise<void>;
+}
+
+/** Asks people for operation tokens: for key shares that make them, or for the tokens themselves; and shows what for. */
+export function tokensFromPeople(run: Run, source: PeoplesTokens['source'], request: CeremonyRequest): PeoplesTokens {
+  const { targets, requestedBy, reason } = request;
+  run.state.asked = {
+    ...({ kind: 'operation-token', targets, reason } as const),
+    requestedBy: { name: requestedBy, how: 'claimed' },
+    ...(source === 'provided' && { collects: 'tokens' }),
+  };
+  return source === 'provided' ? new ProvidedTokens(run, request) : new TokenCeremony(run, request);
+}
 
 interface Made {
   readonly token: OperationTokenReference;
@@ -23,14 +72,14 @@ export class OperationTokens {
   readonly #deployment: string;
   readonly #targets: readonly CeremonyTarget[];
   /** Absent where the batch token is the source. */
-  readonly ceremony: TokenCeremony | undefined;
+  readonly ceremony: PeoplesTokens | undefined;
   readonly #made = new Map<string, Made>();
   /** Grown too old to be used, and still alive. */
   #old: OperationTokenReference[] = [];
   /** Nothing was made since the ledger was worked through. */
   #disposed = false;
 
-  constructor(run: Run, deployment: string, targets: readonly CeremonyTarget[], ceremony: TokenCeremony | undefined) {
+  constructor(run: Run, deployment: string, targets: readonly CeremonyTarget[], ceremony: PeoplesTokens | undefined) {
     this.#run = run;
     this.#deployment = deployment;
     this.#targets = targets;

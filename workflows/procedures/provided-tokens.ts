@@ -1,21 +1,18 @@
-import { uuid4, workflowInfo } from '@temporalio/workflow';
+import { workflowInfo } from '@temporalio/workflow';
 import type { CeremonyHandle, CeremonyTarget, OperationTokenReference } from '../../src/contracts/ceremony';
 import { nextCommandOf } from '../../src/contracts/next-commands';
 import type { Attested } from '../../src/contracts/run-facts';
 import type { TokenUse } from '../../src/contracts/runbook-inputs';
 import type { Sealed } from '../../src/contracts/sealed';
-import type { InboxItem } from '../../src/contracts/signals';
 import { attestedName } from '../../src/contracts/words';
-import { activities } from '../engine/activity-calls';
-import { outcomeOf } from './ceremony-decisions';
-import { RunStopped, failureFacts } from '../engine/failures';
-import type { Choice } from '../engine/parking';
+import type { StepCalls } from '../engine/activity-calls';
+import { Collection } from './collection';
+import { OutageDecision, RunStopped } from '../engine/failures';
+import type { Choice, Decision } from '../engine/parking';
 import { ABORT, LEAVE } from '../engine/parking';
 import { whereItStands } from '../engine/plain-shares';
 import type { Run } from '../engine/run';
-import type { Parked } from './share-collection';
-import { receiveVerdicts } from '../engine/share-receipts';
-import type { CeremonyRequest, TokenCeremony } from './token-ceremony';
+import type { CeremonyRequest, Parked } from './token-ceremony';
 
 /** A sealed token opens for 24 h. */
 const USED_FOR_MS = 23 * 3_600_000;
@@ -23,7 +20,6 @@ const USED_FOR_MS = 23 * 3_600_000;
 const PROVEN_FOR_MS = 60_000;
 /** A part of the run that asks again does so with new keys where less than this is left. */
 const COLLECTING_LEFT_MS = 60_000;
-const KEYS_LOST = new Set(['WORKER_UNREACHABLE', 'KEY_RECORD_MISSING']);
 
 interface Taken {
   readonly token: Sealed<'operation-token'>;
@@ -37,28 +33,31 @@ interface Taken {
  * Operation tokens that people generate themselves, with the command line of the service: no key share comes near this
  * system. One of those whom the inventory names gives each token to the run, sealed to its key.
  */
-export class ProvidedTokens implements TokenCeremony {
+export class ProvidedTokens extends Collection {
   readonly source = 'provided';
-  /** The attempts are people's own. */
-  readonly fingerprint = undefined;
-  readonly #run: Run;
   readonly #request: CeremonyRequest;
-  readonly #cid = uuid4();
-  #handle: CeremonyHandle | undefined;
-  #keysLost: string | undefined;
-  #inviting: Promise<void> | undefined;
-  #closed = false;
   /** The latest token of each cluster. */
   readonly #taken = new Map<string, Taken>();
 
   constructor(run: Run, request: CeremonyRequest) {
-    this.#run = run;
+    super(run, request.deployment, {
+      invite: 'Ask for operation tokens',
+      check: 'Check provided tokens',
+      destroy: 'Destroy the ceremony keys',
+      destroySkipped: 'the sweeper of the worker destroys them when the invitation has expired',
+      gives: 'token',
+    });
     this.#request = request;
+  }
+
+  /** The attempts are people's own. */
+  override get fingerprint(): undefined {
+    return undefined;
   }
 
   covers({ cluster, uses }: CeremonyTarget): boolean {
     const target = this.#request.targets.find((each) => each.cluster === cluster);
-    return !this.#closed && target !== undefined && uses.every((use) => target.uses.includes(use));
+    return !this.closed && target !== undefined && uses.every((use) => target.uses.includes(use));
   }
 
   isCurrent({ cluster, ...token }: OperationTokenReference): boolean {
@@ -66,20 +65,18 @@ export class ProvidedTokens implements TokenCeremony {
   }
 
   async ready(): Promise<void> {
-    const handle = this.#handle;
-    if (handle && this.#keysLost === undefined && Date.now() < handle.collectUntil - COLLECTING_LEFT_MS) return;
-    this.#inviting ??= this.#invite();
-    try {
-      await this.#inviting;
-    } finally {
-      this.#inviting = undefined;
-    }
+    const { handle } = this;
+    if (!handle) return this.invite();
+    if (this.keysLost === undefined && Date.now() < handle.collectUntil - COLLECTING_LEFT_MS) return;
+    const why = this.keysLost ?? 'EXPIRED';
+    const text = `The keys of epoch ${handle.epoch} cannot be used any more (${why}): there are new ones.`;
+    await this.inviteAgain(text, handle.epoch);
   }
 
   /** Waits for the first token, and proves it. A cluster that is no DR secondary yet has none: it is asked for when it is. */
   async collect(first = this.#request.targets[0]?.cluster): Promise<void> {
     const { deployment } = this.#request;
-    const { observations } = await this.#run.step('Read the roles', (call) => call.readDeployment({ deployment }));
+    const { observations } = await this.run.step('Read the roles', (call) => call.readDeployment({ deployment }));
     if (first === undefined || observations.find((each) => each.cluster === first)?.dr?.mode !== 'secondary') return;
     do await this.#obtain(first, {});
     while (!(await this.takes(first)));
@@ -108,10 +105,10 @@ export class ProvidedTokens implements TokenCeremony {
     const taken = this.#usable(cluster);
     if (!taken) return false;
     // Where nobody serves the promotion itself is the proof.
-    if (this.#run.state.serviceIsOut) return true;
+    if (this.run.state.serviceIsOut) return true;
     // The check reads the whole tree: two in a row prove no more than one.
     if (Date.now() - (taken.provenAt ?? 0) < PROVEN_FOR_MS) return true;
-    const { state, text } = await this.#run.step(
+    const { state, text } = await this.run.step(
       `Prove the operation token of ${cluster}`,
       (call) =>
         call.probeProvidedToken({ deployment, cluster, token: { source: 'sealed', cluster, value: taken.token } }),
@@ -122,7 +119,7 @@ export class ProvidedTokens implements TokenCeremony {
       return true;
     }
     if (this.#taken.get(cluster) === taken) this.#taken.delete(cluster);
-    this.#run.state.finding({
+    this.run.state.finding({
       severity: 'warning',
       code: 'provided-token-refused',
       text: `The operation token of ${cluster} from ${taken.by ? attestedName(taken.by) : 'somebody'} is of no use: ${text}.`,
@@ -131,61 +128,21 @@ export class ProvidedTokens implements TokenCeremony {
     return false;
   }
 
-  async close(): Promise<void> {
-    const ceremony = this.#stopAsking();
-    if (!ceremony) return;
-    await this.#run.skippableStep(
-      'Destroy the ceremony keys',
-      'the sweeper of the worker destroys them when the invitation has expired',
-      (call) => call.destroyCeremonyKeys({ deployment: this.#run.state.deployment, ceremony }),
-      { note: (result) => result.text },
-    );
-  }
-
-  async abandon(): Promise<void> {
-    const ceremony = this.#stopAsking();
-    if (!ceremony) return;
-    await this.#run.cleanUp('Destroy the ceremony keys', async (call) => {
-      await call.destroyCeremonyKeys({ deployment: this.#run.state.deployment, ceremony });
-    });
-  }
-
-  #stopAsking(): CeremonyHandle | undefined {
-    const ceremony = this.#handle;
-    this.#closed = true;
-    this.#handle = undefined;
-    if (!ceremony) return undefined;
-    this.#run.signals.on('share', undefined);
-    this.#run.state.invitation = undefined;
-    return ceremony;
-  }
-
   #usable(cluster: string): Taken | undefined {
     const taken = this.#taken.get(cluster);
     return taken && Date.now() - taken.at < USED_FOR_MS ? taken : undefined;
   }
 
-  async #invite(): Promise<void> {
-    const before = this.#handle;
-    if (before)
-      this.#run.state.finding({
-        severity: 'warning',
-        code: 'ceremony-keys-lost',
-        text: `The keys of epoch ${before.epoch} cannot be used any more (${this.#keysLost ?? 'EXPIRED'}): there are new ones.`,
-      });
-    const epoch = (before?.epoch ?? 0) + 1;
-    const name = epoch === 1 ? 'Ask for operation tokens' : `Ask for operation tokens again (epoch ${epoch})`;
-    const { deployment, runbook, reason, requestedBy, targets, inputDigest } = this.#request;
-    const facts = { deployment, runbook, reason, requestedBy, targets, inputDigest, epoch, cid: this.#cid };
-    const { fingerprint: _ours, ...handle } = await this.#run.step(
-      name,
-      (call) => call.createCeremony({ ...facts, collects: 'tokens' }),
-      { note: ({ holders }) => `may provide them: ${holders.join(', ')}` },
-    );
-    this.#handle = handle;
-    this.#keysLost = undefined;
-    this.#run.state.invitation = handle.invitation;
-    this.#run.signals.on('share', (items) => this.#receive(items));
+  protected override async create(call: StepCalls, round: { readonly epoch: number; readonly cid: string }) {
+    return call.createCeremony({ ...this.#request, ...round, kind: 'operation-token', collects: 'tokens' });
+  }
+
+  protected override invitedInWords({ holders }: CeremonyHandle): string {
+    return `may provide them: ${holders.join(', ')}`;
+  }
+
+  protected override show(): void {
+    return;
   }
 
   /** The token of one cluster, once somebody gave it. @returns undefined where it was skipped */
@@ -193,17 +150,17 @@ export class ProvidedTokens implements TokenCeremony {
     for (;;) {
       const taken = this.#usable(cluster);
       if (taken) return taken;
-      if (this.#keysLost !== undefined || Date.now() >= (this.#handle?.collectUntil ?? 0)) await this.ready();
+      if (this.keysLost !== undefined || Date.now() >= (this.handle?.collectUntil ?? 0)) await this.ready();
       const { workflowId } = workflowInfo();
       const key = `token:${cluster}`;
-      this.#run.state.wait(key, {
+      this.run.state.wait(key, {
         for: 'action',
         what: `an operation token of ${cluster}, which people generate themselves`,
         instructions: [
           `Generate it on ${cluster} with the command line of the service: \`vault operator generate-root -dr-token\`. Never give a key share to anything but the service.`,
           'One of those named gives the decoded token to this run. It is encrypted on that machine, and deleted at the end.',
         ],
-        commands: this.#required().holders.map((who) => ({
+        commands: this.required().holders.map((who) => ({
           who,
           command: nextCommandOf.provideToken(workflowId, who),
         })),
@@ -211,17 +168,17 @@ export class ProvidedTokens implements TokenCeremony {
       try {
         if ((await this.#waitFor(cluster, parked)) === 'skipped') return undefined;
       } finally {
-        this.#run.state.waitOver(key);
+        this.run.state.waitOver(key);
       }
     }
   }
 
   /** Inside an outage, and where it may be skipped, the clock never ends this wait, and people may go another way. */
   async #waitFor(cluster: string, parked: Parked): Promise<'again' | 'skipped'> {
-    const run = this.#run;
+    const run = this.run;
     const { skipEffect, choices } = parked;
-    const done = () => this.#usable(cluster) !== undefined || this.#keysLost !== undefined;
-    const leftMs = Math.max(1000, this.#required().collectUntil - Date.now());
+    const done = () => this.#usable(cluster) !== undefined || this.keysLost !== undefined;
+    const leftMs = Math.max(1000, this.required().collectUntil - Date.now());
     if (run.inOutage || skipEffect !== undefined) {
       const failure = {
         code: 'TOKEN_MISSING',
@@ -234,43 +191,28 @@ export class ProvidedTokens implements TokenCeremony {
       const decision = await run.decisionWhile(`Operation token of ${cluster}`, failure, ways, done, leftMs);
       if (decision) return outcomeOf(run, decision, cluster, parked);
     } else if (!(await run.waitFor(done, leftMs)) && !run.state.serviceIsOut) {
-      const why = `nobody gave an operation token of ${cluster} in time; asked: ${this.#required().holders.join(', ')}`;
+      const why = `nobody gave an operation token of ${cluster} in time; asked: ${this.required().holders.join(', ')}`;
       throw run.stop(new RunStopped('the clock', why));
     }
-    if (!done()) this.#keysLost = 'EXPIRED';
+    if (!done()) this.keysLost = 'EXPIRED';
     return 'again';
   }
 
-  async #receive(items: readonly InboxItem[]): Promise<void> {
-    const { state } = this.#run;
-    const { deployment } = this.#request;
-    const arrived = items.map(({ arrival }) => arrival);
-    try {
-      const ceremony = this.#required();
-      const { verdicts } = await state.besideSteps('Check provided tokens', () =>
-        activities.takeProvidedTokens({ deployment, ceremony, arrived }),
-      );
-      receiveVerdicts(state, verdicts, 'token');
-      for (const { cluster, token, holder, code, arrival, eventId } of verdicts) {
-        if (code === 'plain-text-token') this.#notePlainToken(`signal share, number ${arrival}`, eventId);
-        if (cluster === undefined || token === undefined || this.#taken.get(cluster)?.token === token) continue;
-        this.#taken.set(cluster, { token, by: holder, at: Date.now() });
-      }
-    } catch (error) {
-      const failure = failureFacts(error);
-      if (!failure) throw error;
-      if (KEYS_LOST.has(failure.code)) this.#keysLost = failure.code;
-      const text = `could not be checked now (${failure.code}); send it again`;
-      receiveVerdicts(
-        state,
-        arrived.map((arrival) => ({ arrival, code: 'not-checked', text })),
-        'token',
-      );
-    }
+  protected override async check(call: StepCalls, ceremony: CeremonyHandle, arrived: readonly number[]) {
+    const { deployment } = this;
+    const { verdicts } = await call.takeProvidedTokens({ deployment, ceremony, arrived });
+    for (const { code, arrival, eventId } of verdicts)
+      if (code === 'plain-text-token') this.#notePlainToken(`signal share, number ${arrival}`, eventId);
+    const take = () => {
+      for (const { cluster, token, holder } of verdicts)
+        if (cluster !== undefined && token !== undefined && this.#taken.get(cluster)?.token !== token)
+          this.#taken.set(cluster, { token, by: holder, at: Date.now() });
+    };
+    return { verdicts, take };
   }
 
   #notePlainToken(what: string, eventId: number | undefined): void {
-    const { state } = this.#run;
+    const { state } = this.run;
     const finding = {
       severity: 'critical',
       code: 'plain-text-token',
@@ -280,9 +222,31 @@ export class ProvidedTokens implements TokenCeremony {
     state.finding(finding);
     state.notifications.alarm(finding);
   }
+}
 
-  #required(): CeremonyHandle {
-    if (!this.#handle) throw new TypeError('nobody was asked for tokens yet');
-    return this.#handle;
+/**
+ * What a decision about a cluster's token comes to.
+ *
+ * @throws RunStopped, or OutageDecision inside an outage
+ */
+function outcomeOf(
+  run: Run,
+  { action, by, reason }: Decision,
+  cluster: string,
+  { skipEffect = '' }: Parked,
+): 'again' | 'skipped' {
+  switch (action) {
+    case 'retry':
+      return 'again';
+    case 'skip':
+      run.state.leftToDo.push(`"Operation token of ${cluster}" was skipped: ${skipEffect}.`);
+      return 'skipped';
+    case 'abort':
+      throw run.stop(new RunStopped(by.name, reason));
+    case 'promote-secondary':
+    case 'promote-back':
+      throw new OutageDecision(action);
+    default:
+      throw new OutageDecision('leave');
   }
 }

@@ -1,8 +1,22 @@
-import type { CeremonyTarget, OperationTokenReference } from '../../src/contracts/ceremony';
-import type { TokenSource, TokenUse } from '../../src/contracts/runbook-inputs';
-import type { Parked } from './share-collection';
+import { CancellationScope } from '@temporalio/workflow';
+import type { Authority, WantedToken } from '../../src/contracts/activities';
+import { UNFIT_SHARES, foreignAttemptStep } from '../../src/contracts/ceremony';
+import type { CeremonyHandle, CeremonyTarget, OperationTokenReference } from '../../src/contracts/ceremony';
+import type { TokenUse } from '../../src/contracts/runbook-inputs';
+import type { StepCalls } from '../engine/activity-calls';
+import { OutageDecision, RunStopped, StepFailed } from '../engine/failures';
+import type { FailureFacts } from '../engine/failures';
+import type { Choice } from '../engine/parking';
+import { LEAVE } from '../engine/parking';
+import type { Run } from '../engine/run';
+import type { Remedy } from '../engine/step-options';
+import { Collection, KEYS_LOST } from './collection';
+import { HeldShares } from './held-shares';
+import { Roster } from './roster';
+import { TokenGenerations, badShareFindings } from './token-generation';
+import type { GenerationCalls } from './token-generation';
 
-/** Who asks the key holders for operation tokens, and for what. */
+/** Who asks the key holders for tokens, and for what. */
 export interface CeremonyRequest {
   readonly deployment: string;
   readonly runbook: string;
@@ -13,38 +27,331 @@ export interface CeremonyRequest {
   readonly inputDigest: string;
 }
 
-/** A way from people to operation tokens, for several clusters from one ask. */
-export interface TokenCeremony {
-  readonly source: Exclude<TokenSource, 'batch'>;
-  /** The fingerprint that tells our generation attempt from another's. */
-  readonly fingerprint: string | undefined;
+/** What is generated. A root token is encrypted to its recipient, and begun only with fresh approvals. */
+export type CeremonyKind =
+  | { readonly kind: 'operation' }
+  | {
+      readonly kind: 'root';
+      readonly recipientPgpKey: string;
+      readonly begin: <T>(carryOut: (authority: Authority) => Promise<T>) => Promise<T>;
+    };
+
+/** What people may decide where a token generation parks. */
+export interface Parked {
+  readonly choices?: readonly Choice[] | undefined;
+  readonly skipEffect?: string | undefined;
+}
+
+/** Shares are asked for anew where less than this is left to collect the missing ones. */
+const COLLECTING_LEFT_MS = 60_000;
+
+/**
+ * Collects sealed key shares from separate holders, and turns them into tokens for several clusters from one ask. Shares
+ * stay sealed until enough are in hand, and then go to the service in one short token generation per cluster.
+ */
+export class TokenCeremony extends Collection {
+  readonly source = 'ceremony';
+  readonly #request: CeremonyRequest;
+  readonly #kind: CeremonyKind;
+  readonly #generations: TokenGenerations;
+  #shares = new HeldShares();
+  #roster: Roster | undefined;
+  /** Of this epoch, in epoch milliseconds: the keys are destroyed so long after the shares were used first. */
+  #keys: { readonly useForMs: number; readonly collectUntil: number; usedAt?: number } | undefined;
+  /** What people may decide while shares are collected inside an outage. */
+  #waysOut: readonly Choice[] = [LEAVE];
+  #rootToken: string | undefined;
+
+  constructor(run: Run, request: CeremonyRequest, kind: CeremonyKind = { kind: 'operation' }) {
+    super(run, request.deployment, {
+      invite: 'Invite the key holders',
+      check: 'Check key shares',
+      destroy: 'Destroy the ceremony keys',
+      destroySkipped: 'the sweeper of the worker destroys them when the invitation has expired',
+    });
+    this.#request = request;
+    this.#kind = kind;
+    this.#generations = new TokenGenerations((finding) => this.run.state.finding(finding));
+  }
+
   /** Whether the holders were asked for this, so that nobody has to be asked again. */
-  covers(target: CeremonyTarget): boolean;
+  covers({ cluster, uses }: CeremonyTarget): boolean {
+    const target = this.#request.targets.find((each) => each.cluster === cluster);
+    return !this.closed && target !== undefined && uses.every((use) => target.uses.includes(use));
+  }
+
+  lastsFor(ms: number): boolean {
+    if (!this.#keys) return false;
+    const { usedAt, collectUntil, useForMs } = this.#keys;
+    return Date.now() + ms < (usedAt ?? collectUntil) + useForMs;
+  }
+
+  isCurrent(): boolean {
+    return true;
+  }
+
+  /** Its token was made a moment ago, for this very cluster. */
+  takes(): Promise<boolean> {
+    return Promise.resolve(true);
+  }
+
+  /** A root token that was made, encrypted to its recipient: also where a stop came with it. */
+  get rootToken(): string | undefined {
+    return this.#rootToken;
+  }
+
   /** Invites the holders, unless an earlier part of the run did and they can still answer. */
-  ready(): Promise<void>;
+  async ready(): Promise<void> {
+    const { handle } = this;
+    if (handle && (this.complete || Date.now() < handle.collectUntil - COLLECTING_LEFT_MS)) return;
+    await this.invite();
+  }
+
+  async collectAnew(): Promise<void> {
+    await this.invite();
+    await this.collect();
+  }
+
+  /** Waits until enough envelopes are in hand. People are waited for here. */
+  async collect(): Promise<void> {
+    while (!this.complete) {
+      const handle = this.required();
+      await this.#collectOnce(handle);
+      if (this.keysLost !== undefined) await this.#askAgain(this.keysLost, handle.epoch);
+    }
+  }
+
   /**
-   * Waits for what people must give before anything is changed.
-   *
-   * @param first - the cluster whose token is needed first; the first target where it is not said
-   */
-  collect(first?: string): Promise<void>;
-  /** Whether further tokens can be had for so long without asking anyone to give a share that he gave already, ms. */
-  lastsFor(ms: number): boolean;
-  /** Invites the holders anew, and waits as {@link collect}. Tokens that were made stay. */
-  collectAnew(): Promise<void>;
-  /**
-   * The token of one cluster.
+   * The operation token of one cluster.
    *
    * @param parked - choices beside `retry` where it parks; with `skipEffect` people may skip it
    * @returns undefined where it was skipped
    */
-  generate(cluster: string, uses: readonly TokenUse[], parked?: Parked): Promise<OperationTokenReference | undefined>;
-  /** Whether a token that was given is still the one to use: people may have given another one since. */
-  isCurrent(token: OperationTokenReference): boolean;
-  /** Whether the cluster takes the token in hand, looked up right now; what it refuses is used no more. */
-  takes(cluster: string): Promise<boolean>;
-  /** Destroys the keys. */
-  close(): Promise<void>;
-  /** As {@link close}, for a run that ends early. */
-  abandon(): Promise<void>;
+  async generate(
+    cluster: string,
+    uses: readonly TokenUse[],
+    parked: Parked = {},
+  ): Promise<OperationTokenReference | undefined> {
+    const name = `Generate operation token on ${cluster}`;
+    const made = await this.#generateOn(name, cluster, parked, (call) =>
+      this.#attempt(call, cluster, { kind: 'operation-token', uses }),
+    );
+    return made?.sealed && { source: 'sealed', cluster, value: made.sealed };
+  }
+
+  /** The root token of the one cluster that was asked about, encrypted to its recipient. */
+  async generateRoot(): Promise<string> {
+    const kind = this.#kind;
+    const cluster = this.#request.targets[0]?.cluster;
+    if (kind.kind !== 'root' || cluster === undefined) throw new TypeError('this is no ceremony for a root token');
+    const { recipientPgpKey } = kind;
+    const made = await this.#generateOn(`Generate root token on ${cluster}`, cluster, {}, (call) =>
+      kind.begin(async (authority) => {
+        const generated = await this.#attempt(call, cluster, { kind: 'root-token', recipientPgpKey, authority });
+        this.#rootToken = generated.encrypted;
+        return generated;
+      }),
+    );
+    if (made?.encrypted === undefined) throw new TypeError('a step that cannot be skipped was skipped');
+    return made.encrypted;
+  }
+
+  /** Asks for a further share only where the service rejected some, and for all of them where the keys are lost. */
+  async #generateOn(
+    name: string,
+    cluster: string,
+    { choices, skipEffect }: Parked,
+    body: (call: StepCalls) => ReturnType<TokenGenerations['generate']>,
+  ): Promise<Awaited<ReturnType<TokenGenerations['generate']>> | undefined> {
+    this.#waysOut = choices ?? [LEAVE];
+    const options = {
+      note: ({ attempts }: { readonly attempts: number }) => (attempts > 1 ? `${attempts} attempts` : undefined),
+      ...(choices && { choices }),
+      remedy: (failure: FailureFacts) => this.#foreignAttempt(cluster, failure),
+      leaveToRunbook: (failure: FailureFacts) => areUnfit(failure) || KEYS_LOST.has(failure.code),
+    };
+    for (;;) {
+      const { epoch } = this.required();
+      try {
+        const made =
+          skipEffect === undefined
+            ? await this.run.step(name, body, options)
+            : await this.run.skippableStep(name, skipEffect, body, options);
+        if (!made) return undefined;
+        if (made.closeAfterwards) this.#tellOpen(cluster, made.closeAfterwards);
+        this.run.state.noteFindings(badShareFindings(cluster, made.badShares));
+        return made;
+      } catch (error) {
+        if (!(error instanceof StepFailed)) throw error;
+        if (KEYS_LOST.has(error.failure.code)) await this.#askAgain(error.failure.code, epoch);
+        else this.#tellRejected(cluster, error.failure);
+        await this.collect();
+      }
+    }
+  }
+
+  #attempt(call: StepCalls, cluster: string, wanted: WantedToken): ReturnType<TokenGenerations['generate']> {
+    if (this.#keys) this.#keys.usedAt ??= Date.now();
+    const request = { deployment: this.deployment, cluster, ceremony: this.required(), wanted };
+    return this.#generations.generate(unstoppable(call), request, this.#shares);
+  }
+
+  #tellRejected(cluster: string, { message, observed = 'nothing more' }: FailureFacts): void {
+    this.run.state.finding({
+      severity: 'warning',
+      code: 'shares-rejected',
+      text: `The key shares in hand made no token on ${cluster}. ${message} Observed: ${observed}.`,
+      next: 'A holder corrects his share, or one more holder gives his: subsets are then tried until the bad one is proven.',
+    });
+    this.#shares.askForMore();
+  }
+
+  /** The cluster lets everybody hold a ceremony: whoever opened its calls closes them again. */
+  #tellOpen(cluster: string, close: readonly string[]): void {
+    const { state } = this.run;
+    const text = `The ceremony calls of ${cluster} were open to everybody when its token was generated.`;
+    const left = `${text} ${close.join(' ')}`;
+    if (state.leftToDo.includes(left)) return;
+    state.finding({ severity: 'warning', code: 'ceremony-calls-open', text, next: close.join(' ') });
+    state.leftToDo.push(left);
+  }
+
+  /**
+   * What people may decide about an attempt of somebody else in the slot: to cancel it, two of them, and that one alone.
+   * Never done by default: the first choice is to wait until its owner ends it, and to retry.
+   */
+  #foreignAttempt(cluster: string, { code, about: mark }: FailureFacts): Remedy | undefined {
+    if (code !== 'ATTEMPT_FOREIGN' || mark === undefined) return undefined;
+    const kind = this.#kind.kind === 'root' ? 'root-token' : 'operation-token';
+    return {
+      step: foreignAttemptStep(cluster, mark),
+      choice: {
+        action: 'cancel-attempt',
+        effect: `cancel attempt ${mark} on ${cluster}, which is not this run's: what its owner was given so far is lost to him; then run the step again. A second person must decide it too`,
+        needsTwo: true,
+      },
+      carryOut: async (call) => {
+        await call.cancelForeignAttempt({ deployment: this.deployment, cluster, kind });
+      },
+    };
+  }
+
+  async #collectOnce(handle: CeremonyHandle): Promise<void> {
+    this.#wait();
+    const done = () => this.complete || this.keysLost !== undefined;
+    const leftMs = Math.max(1000, handle.collectUntil - Date.now());
+    let over = false;
+    this.#roster?.watch(() => over || done());
+    try {
+      if (this.run.inOutage) return await this.#collectInOutage(done, leftMs);
+      const inTime = await this.run.waitFor(done, leftMs);
+      this.run.state.waitOver('shares');
+      if (inTime) return;
+      // A failover is in the outage from its beginning: no clock ends it, and the holders are asked with new keys.
+      if (this.run.state.serviceIsOut) this.keysLost = 'EXPIRED';
+      else throw this.run.stop(new RunStopped('the clock', this.#roster?.notInTime() ?? ''));
+    } finally {
+      over = true;
+    }
+  }
+
+  /** No cluster is primary: the clock never ends this wait, and people may go another way meanwhile. */
+  async #collectInOutage(done: () => boolean, leftMs: number): Promise<void> {
+    const decision = await this.run.decisionWhile(
+      'Collect key shares in the outage',
+      {
+        code: 'SHARES_MISSING',
+        message: 'No cluster is primary, and the token for the next promotion needs key shares again.',
+        next: 'The holders give their shares; or decide for another way.',
+        outcomeKnown: true,
+      },
+      this.#waysOut,
+      done,
+      leftMs,
+    );
+    this.run.state.waitOver('shares');
+    if (decision) {
+      const { action } = decision;
+      throw new OutageDecision(action === 'promote-secondary' || action === 'promote-back' ? action : 'leave');
+    }
+    if (!done()) this.keysLost = 'EXPIRED';
+  }
+
+  #askAgain(code: string, epoch: number): Promise<void> {
+    return this.inviteAgain(
+      `The keys of epoch ${epoch} cannot be used any more (${code}); the holders are asked again.`,
+      epoch,
+    );
+  }
+
+  override async abandon(): Promise<void> {
+    if (this.handle) this.run.state.waitOver('shares');
+    await super.abandon();
+  }
+
+  protected override async ending(call: StepCalls): Promise<void> {
+    await this.#generations.settle(call);
+  }
+
+  protected override async create(call: StepCalls, round: { readonly epoch: number; readonly cid: string }) {
+    const kind = this.#kind.kind === 'root' ? 'root-token' : 'operation-token';
+    const recipient = this.#kind.kind === 'root' ? { recipientPgpKey: this.#kind.recipientPgpKey } : {};
+    return call.createCeremony({ kind, ...recipient, ...this.#request, ...round });
+  }
+
+  protected override invited(handle: CeremonyHandle): void {
+    this.#keys = { useForMs: handle.useForMs ?? Infinity, collectUntil: handle.collectUntil };
+    this.#shares = new HeldShares(handle.threshold);
+    const roster = new Roster(
+      this.run,
+      handle,
+      {
+        inHand: () => this.#shares.inHand,
+        show: () => this.show(),
+        tell: (...told) => this.run.state.notifications.ofWait('shares', ...told),
+      },
+      this.#roster,
+    );
+    this.#roster = roster;
+    this.run.signals.on('decline', (items) => roster.decline(items));
+  }
+
+  protected override async check(call: StepCalls, ceremony: CeremonyHandle, arrived: readonly number[]) {
+    const held = this.#shares.arrivals;
+    const { verdicts } = await call.openEnvelopes({ deployment: this.deployment, ceremony, held, arrived });
+    return { verdicts, take: () => this.#shares.take(verdicts) };
+  }
+
+  protected override invitedInWords({ threshold, holders, standBy = [] }: CeremonyHandle): string {
+    const aside = standBy.length === 0 ? '' : `, ${standBy.length} of them standing by`;
+    return `${threshold} of ${holders.length} holders needed${aside}`;
+  }
+
+  /** Whether the shares in hand are enough for a token. */
+  protected override get complete(): boolean {
+    return this.#roster?.suffices(this.#shares.inHand) ?? false;
+  }
+
+  /** What was being checked when the run was stopped comes after the end of the ceremony. */
+  protected override show(): void {
+    if (this.handle && this.run.state.waiting.has('shares')) this.#wait();
+  }
+
+  #wait(): void {
+    if (this.#roster) this.run.state.wait('shares', this.#roster.waiting(this.#shares.inHand));
+  }
+}
+
+/** Nothing stops the last share, nor what finds out whether there is a token. */
+function unstoppable(call: StepCalls): GenerationCalls {
+  return {
+    startGeneration: (input) => call.startGeneration(input),
+    completeGeneration: (input) => CancellationScope.nonCancellable(() => call.completeGeneration(input)),
+    settleGeneration: (input) => CancellationScope.nonCancellable(() => call.settleGeneration(input)),
+  };
+}
+
+/** Whether the shares in hand do not do: a holder corrects his, or a further one gives. */
+function areUnfit({ code, about }: FailureFacts): boolean {
+  return code === 'SHARES_REJECTED' || (code === 'SHARES_MISSING' && about === UNFIT_SHARES);
 }

@@ -1,4 +1,4 @@
-import type { RehearsingPerson } from '../../src/contracts/activities';
+import type { RehearsingPerson } from '../../activities/ceremony/rehearsal';
 import type { RehearsalResult, RehearsedPerson } from '../../src/contracts/rehearsals';
 import type { Declined } from '../../src/contracts/run-status';
 import type { CeremonyRehearsalInput } from '../../src/contracts/runbook-inputs';

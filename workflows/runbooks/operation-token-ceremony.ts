@@ -1,6 +1,6 @@
 import type { OperationTokenCeremonyInput } from '../../src/contracts/runbook-inputs';
 import type { OperationTokenReference } from '../../src/contracts/ceremony';
-import { ceremonyFor } from '../procedures/ceremony-for';
+import { tokensFromPeople } from '../procedures/operation-tokens';
 import { stepFailure } from '../engine/failures';
 import type { Run } from '../engine/run';
 import type { Ending, RunbookResult } from '../engine/runbook';
@@ -38,7 +38,7 @@ async function generate(run: Run, input: OperationTokenCeremonyInput): Promise<E
     }
 
     // 2. Ask the holders.
-    const ceremony = ceremonyFor(run, 'ceremony', {
+    const ceremony = tokensFromPeople(run, 'ceremony', {
       deployment,
       runbook: 'operationTokenCeremony',
       reason,

@@ -1,7 +1,7 @@
 import type { RootTokenCeremonyInput } from '../../src/contracts/runbook-inputs';
 import { approvePlan } from '../procedures/approved-plan';
 import { RunStopped } from '../engine/failures';
-import { RootTokenShares } from '../procedures/root-token-shares';
+import { TokenCeremony } from '../procedures/token-ceremony';
 import type { Run } from '../engine/run';
 import type { Ending, RunbookResult } from '../engine/runbook';
 import { executeRunbook } from '../engine/runbook';
@@ -18,7 +18,7 @@ export async function rootTokenCeremony(input: unknown): Promise<RunbookResult> 
 async function carryOut(run: Run, input: RootTokenCeremonyInput): Promise<Ending> {
   const { deployment, cluster } = input;
   let fingerprint = '';
-  let ceremony: RootTokenShares | undefined;
+  let ceremony: TokenCeremony | undefined;
   const handedOn = (encryptedToken: string) => ({
     result: { cluster, recipientKey: fingerprint, encryptedToken },
     leftToDo: [
@@ -37,22 +37,31 @@ async function carryOut(run: Run, input: RootTokenCeremonyInput): Promise<Ending
       ({ fingerprint } = approved.route);
 
       // 2. Ask the holders.
-      const asked = new RootTokenShares(run, input, approved.approvals);
+      const { reason, recipientPgpKey, requestedBy = 'unknown' } = input;
+      const { approvals } = approved;
+      const asked = new TokenCeremony(
+        run,
+        {
+          ...{ deployment, reason, requestedBy, runbook: 'rootTokenCeremony', targets: [{ cluster, uses: [] }] },
+          inputDigest: approvals.authority.plan.digest,
+        },
+        { kind: 'root', recipientPgpKey, begin: (carryOut) => approvals.begin('ceremony', carryOut) },
+      );
       ceremony = asked;
       run.state.asked = {
         kind: 'root-token',
         targets: [{ cluster, uses: ['root-token.generate'] }],
-        requestedBy: { name: input.requestedBy ?? 'unknown', how: 'claimed' },
-        reason: input.reason,
+        requestedBy: { name: requestedBy, how: 'claimed' },
+        reason,
       };
       run.onEnd(() => asked.abandon());
       run.state.enterPhase('waiting-for-people');
       await asked.ready();
       await asked.collect();
 
-      // 3. DANGER: one burst. The token has no lifetime, and only the recipient can read and revoke it.
+      // 3. DANGER: the token generation. The token has no lifetime, and only the recipient can read and revoke it.
       run.state.enterPhase('working');
-      const token = await asked.generate();
+      const token = await asked.generateRoot();
 
       // 4. The keys are not needed any more.
       run.state.enterPhase('finishing');
@@ -61,7 +70,7 @@ async function carryOut(run: Run, input: RootTokenCeremonyInput): Promise<Ending
     });
   } catch (error) {
     // A token that is in hand reaches its recipient however the run ends: nobody else can end it.
-    const [token] = ceremony?.inHand ?? [];
+    const token = ceremony?.rootToken;
     if (token === undefined || !(error instanceof RunStopped)) throw error;
     const { result, leftToDo } = handedOn(token);
     const stopped = `The run was stopped by ${said(error.by)}: ${said(error.reason)}`;

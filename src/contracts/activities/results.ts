@@ -115,12 +115,6 @@ export interface TokenDisposal {
   readonly text: string;
 }
 
-/** A burst of a ceremony of which the ledger of a worker has an entry. */
-export interface BurstInLedger {
-  readonly cluster: string;
-  readonly epoch: number;
-}
-
 /** A paths filter of a performance secondary. */
 export interface PathsFilterFacts {
   readonly mode: 'allow' | 'deny';

@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { MAX_SETS, countSets, provenBad, setsToTry } from '../../../activities/ceremony/share-sets';
+import { MAX_SETS, countSets, provenBad, setsToTry } from '../../../src/contracts/share-sets';
 
 const shares = (count: number) => Array.from({ length: count }, (_, index) => ({ holder: `holder ${index + 1}` }));
 
@@ -14,7 +14,7 @@ function burst(count: number, size: number, bad: ReadonlySet<number>) {
   return { good: undefined, rejected };
 }
 
-describe('the sets of shares that a burst tries', () => {
+describe('the sets of shares that are tried', () => {
   it.each([
     [5, 3, 10],
     [7, 3, 35],
@@ -23,7 +23,7 @@ describe('the sets of shares that a burst tries', () => {
     [4, 4, 1],
   ])('of %s shares, %s at a time, are %s', (count, size, sets) => {
     expect(countSets(count, size)).toBe(sets);
-    expect(setsToTry(shares(count), size)).toHaveLength(sets);
+    expect(setsToTry(shares(count), size)).toHaveLength(Math.min(sets, MAX_SETS));
   });
 
   it('are all different, each of the right size, and never more than the bound', () => {
@@ -60,9 +60,9 @@ describe('the sets of shares that a burst tries', () => {
 
   it('find a good set wherever there is one and all sets fit', () => {
     fc.assert(
-      fc.property(fc.subarray([0, 1, 2, 3, 4, 5, 6]), (bad) => {
-        const { good } = burst(7, 3, new Set(bad));
-        expect(good !== undefined).toBe(7 - bad.length >= 3);
+      fc.property(fc.subarray([0, 1, 2, 3, 4]), (bad) => {
+        const { good } = burst(5, 3, new Set(bad));
+        expect(good !== undefined).toBe(5 - bad.length >= 3);
       }),
       { seed: 5, numRuns: 128 },
     );
@@ -72,7 +72,7 @@ describe('the sets of shares that a burst tries', () => {
 describe('who is named for a bad share', () => {
   it('is never somebody whose share is good', () => {
     fc.assert(
-      fc.property(fc.integer({ min: 3, max: 7 }), fc.subarray([0, 1, 2, 3, 4, 5, 6]), (count, bad) => {
+      fc.property(fc.integer({ min: 3, max: 7 }), fc.subarray([0, 1, 2, 3, 4]), (count, bad) => {
         const { good, rejected } = burst(count, 3, new Set(bad));
         if (!good) return;
         const guilty = bad.map((index) => `holder ${index + 1}`);

@@ -98,12 +98,20 @@ export function finishedSwitchover(adjust: Adjust = (same) => same): RunBuilder 
     result: { verdicts: [] },
   });
   add({
-    type: 'generateOperationToken',
+    type: 'startGeneration',
     step: { name: 'Generate the operation token of west', number: 3 },
-    input: { ...onPayments, cluster: 'west', ceremony, envelopes: [] },
+    input: { ...onPayments, cluster: 'west', ceremony, wanted: { kind: 'operation-token' }, shares: [1, 2, 3] },
     scheduledAt: 40_400,
+    endedAt: 40_700,
+    result: { attempt: { mark: '5c2c7f53' }, attempts: 1 },
+  });
+  add({
+    type: 'completeGeneration',
+    step: { name: 'Generate the operation token of west', number: 3 },
+    input: { ...onPayments, cluster: 'west', ceremony, wanted: { kind: 'operation-token' } },
+    scheduledAt: 40_700,
     endedAt: 41_000,
-    result: { token: 'eyJ.sealed', attempts: 1, findings: [], badShares: [] },
+    result: { next: 'token', sealed: 'eyJ.sealed', findings: [] },
   });
   add({
     type: 'assessDrSwitchover',
@@ -223,13 +231,13 @@ export function finishedSwitchover(adjust: Adjust = (same) => same): RunBuilder 
     const joining = { ...onPayments, kind: 'dr', primary: 'west', secondary };
     const activation = { id: `id-${secondary}`, form: 'encrypted', token: 'eyJ.sealed', revokedBefore: false };
     add({
-      type: 'generateOperationToken',
+      type: 'completeGeneration',
       step: { name: `Point ${secondary} at west`, number },
       ...(index === 0 && { facts: [ended('Probe the clients’ address', 74_560)] }),
-      input: { ...onPayments, cluster: secondary, ceremony },
+      input: { ...onPayments, cluster: secondary, ceremony, wanted: { kind: 'operation-token' } },
       scheduledAt: 74_700,
       endedAt: 75_400,
-      result: { token: 'eyJ.sealed', attempts: 1, findings: [], badShares: [] },
+      result: { next: 'token', sealed: 'eyJ.sealed', findings: [] },
     });
     add({
       type: 'issueActivationToken',

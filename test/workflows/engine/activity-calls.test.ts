@@ -7,7 +7,7 @@ const NAMES = [
   'awaitCatchUp',
   'awaitServiceReady',
   'probeService',
-  'generateOperationToken',
+  'startGeneration',
   'demotePrimary',
 ] as const;
 
@@ -18,6 +18,10 @@ it.each(NAMES)('%s has few attempts and a bounded time, and a lost worker is not
   expect(msToNumber(scheduleToCloseTimeout ?? 0)).toBeGreaterThan(msToNumber(startToCloseTimeout ?? 0));
   expect(msToNumber(startToCloseTimeout ?? 0)).toBeGreaterThan(0);
   expect(msToNumber(heartbeatTimeout ?? 0)).toBeLessThanOrEqual(10_000);
+});
+
+it('the last share of a token is given once at most: nobody tries that activity again', () => {
+  expect(activityOptions('completeGeneration').retry?.maximumAttempts).toBe(1);
 });
 
 it('a change ends by its own budget, and tells why, before Temporal ends its attempt', () => {

@@ -1,14 +1,14 @@
 /** What becomes of shares and declines that are still being checked while the holders are asked anew. */
 import { ApplicationFailure } from '@temporalio/common';
 import type * as TemporalWorkflow from '@temporalio/workflow';
-import type { CeremonyHandle, EnvelopeVerdict } from '../../../src/contracts/ceremony';
+import type { EnvelopeVerdict } from '../../../src/contracts/ceremony';
 import type { Finding, Receipt } from '../../../src/contracts/run-facts';
 import type { Waiting } from '../../../src/contracts/run-status';
 import type { InboxItem, SignalName } from '../../../src/contracts/signals';
 import type * as ActivityCalls from '../../../workflows/engine/activity-calls';
 import { checks } from '../../../workflows/engine/activity-calls';
 import type { Run } from '../../../workflows/engine/run';
-import { ShareCollection } from '../../../workflows/procedures/share-collection';
+import { TokenCeremony } from '../../../workflows/procedures/token-ceremony';
 
 jest.mock('@temporalio/workflow', () => ({
   ...jest.requireActual<typeof TemporalWorkflow>('@temporalio/workflow'),
@@ -18,7 +18,10 @@ jest.mock('@temporalio/workflow', () => ({
 jest.mock('../../../workflows/engine/activity-calls', () => ({
   ...jest.requireActual<typeof ActivityCalls>('../../../workflows/engine/activity-calls'),
   checks: { checkDeclines: jest.fn() },
+  activities: { openEnvelopes: () => mockOpen() as unknown },
 }));
+
+const mockOpen = jest.fn();
 
 type Checked = Awaited<ReturnType<typeof checks.checkDeclines>>;
 type Opened = { readonly verdicts: readonly EnvelopeVerdict[] };
@@ -72,12 +75,13 @@ function collecting({
       wait: (key: string, what: Waiting) => void waiting.set(key, what),
       waitOver: (key: string) => void waiting.delete(key),
       notifications: { ofWait: nothing },
+      besideSteps: <T>(_name: string, body: () => Promise<T>) => body(),
     },
     signals: {
       on: (name: SignalName, processor: (items: readonly InboxItem[]) => Promise<void>) =>
         processors.set(name, processor),
     },
-    step: (_name: string, body: (call: unknown) => unknown) => body(undefined),
+    step: (_name: string, body: (call: unknown) => unknown) => body({ createCeremony }),
     stop: (stopped: Error) => stopped,
     waitFor: async (done: () => boolean) => {
       if (timesUp-- > 0) return false;
@@ -89,19 +93,20 @@ function collecting({
   let over = false;
   let epochs = 0;
   const opening: Pending<Opened>[] = [];
-  class Collection extends ShareCollection {
-    protected override create(_call: unknown, { epoch, cid }: { readonly epoch: number; readonly cid: string }) {
-      epochs = epoch;
-      const handle = { cid, epoch, holders: HOLDERS, threshold, collectUntil: Date.now() + 600_000 };
-      return Promise.resolve({ ...handle, fingerprint: 'own' } as unknown as CeremonyHandle & { fingerprint: string });
-    }
-    protected override check(): Promise<Opened> {
-      const pending = new Pending<Opened>();
-      opening.push(pending);
-      return pending.result;
-    }
-  }
-  const collection = new Collection(run as unknown as Run, 'payments');
+  const createCeremony = ({ epoch, cid }: { readonly epoch: number; readonly cid: string }) => {
+    epochs = epoch;
+    const handle = { cid, epoch, holders: HOLDERS, threshold, collectUntil: Date.now() + 600_000 };
+    return Promise.resolve({ ...handle, fingerprint: 'own' });
+  };
+  mockOpen.mockImplementation(() => {
+    const pending = new Pending<Opened>();
+    opening.push(pending);
+    return pending.result;
+  });
+  const collection = new TokenCeremony(run as unknown as Run, {
+    ...{ deployment: 'payments', runbook: 'drFailover', reason: 'a test', requestedBy: 'olga' },
+    ...{ targets: [], inputDigest: 'digest' },
+  });
   return {
     collection,
     findings,
@@ -188,7 +193,7 @@ it('keys that a later check opens are not given up for a check that failed while
   stop();
 });
 
-it('where enough shares are in hand, a check that fails gives up no keys: the burst finds out', async () => {
+it('where enough shares are in hand, a check that fails gives up no keys: the token generation finds out', async () => {
   const { collection, send, opening, receipts, epochs } = collecting({ threshold: 1 });
   await collection.invite();
   const good = send('share', 1);

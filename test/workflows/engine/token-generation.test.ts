@@ -1,0 +1,132 @@
+/** What a run does about a token generation whose end it is not told. */
+import { ApplicationFailure } from '@temporalio/common';
+import type { GenerationOutcome } from '../../../src/contracts/activities';
+import type { CeremonyHandle, OwnAttempt } from '../../../src/contracts/ceremony';
+import type { Finding } from '../../../src/contracts/run-facts';
+import { HeldShares } from '../../../workflows/procedures/held-shares';
+import { TokenGenerations } from '../../../workflows/procedures/token-generation';
+import type { GenerationCalls } from '../../../workflows/procedures/token-generation';
+
+const ATTEMPT: OwnAttempt = { id: 'id', mark: '5c2c7f53', nonceDigest: 'digest', set: [1, 2, 3] };
+const TOKEN: GenerationOutcome = { next: 'token', findings: [] };
+const AGAIN: GenerationOutcome = { next: 'again', findings: [] };
+const ALARM: Finding = { severity: 'critical', code: 'orphan-token', text: 'a token may exist' };
+const failed = (type: string, outcomeKnown: boolean) =>
+  ApplicationFailure.create({ type, nonRetryable: true, details: [{ outcomeKnown }] });
+/** The worker ended, and nobody knows what it did; no worker took it; nothing was sent. */
+const [LOST, GONE, REFUSED] = [
+  failed('ACTIVITY_TIMEOUT', false),
+  failed('WORKER_UNREACHABLE', true),
+  failed('NOT_APPROVED', true),
+];
+
+type Answers<R> = readonly (R | Error)[];
+interface Answering {
+  readonly start?: Answers<{ readonly attempt: OwnAttempt; readonly attempts: number }>;
+  readonly complete?: Answers<GenerationOutcome>;
+  readonly settle?: Answers<GenerationOutcome>;
+}
+
+/** Activities that answer so, one after the other, and then as where nothing happens. */
+function generating({ start = [], complete = [], settle = [] }: Answering) {
+  const calls: string[] = [];
+  // What activities find is noted as they end.
+  const findings: Finding[] = [];
+  const answer = async <R>(name: string, answers: R[], given: R | Error | undefined): Promise<R> => {
+    calls.push(name);
+    if (given instanceof Error) throw given;
+    const [usual] = answers;
+    if (given === undefined && usual === undefined) throw new Error('nothing to answer');
+    const result = (given ?? usual) as R & { readonly findings?: readonly Finding[] };
+    findings.push(...(result.findings ?? []));
+    return result;
+  };
+  const [starts, completes, settles] = [[...start], [...complete], [...settle]];
+  const call = {
+    startGeneration: () => answer('start', [{ attempt: ATTEMPT, attempts: 1 }], starts.shift()),
+    completeGeneration: () => answer('complete', [TOKEN], completes.shift()),
+    settleGeneration: ({ mayBeSent, ceremony }: Parameters<GenerationCalls['settleGeneration']>[0]) =>
+      answer(
+        `settle ${(ceremony as CeremonyHandle).epoch} ${mayBeSent ? 'sent' : 'not sent'}`,
+        [AGAIN],
+        settles.shift(),
+      ),
+  } as unknown as GenerationCalls;
+  const generations = new TokenGenerations((finding) => void findings.push(finding));
+  const generate = (epoch = 1) => {
+    const ceremony = { cid: 'cid', epoch, invitation: 'invitation' } as CeremonyHandle;
+    const request = { deployment: 'payments', cluster: 'west', ceremony };
+    return generations.generate(
+      call,
+      { ...request, wanted: { kind: 'operation-token', uses: ['dr.promote'] } },
+      new HeldShares(3),
+    );
+  };
+  return { calls, findings, generate, end: () => generations.settle(call) };
+}
+
+it('where nothing happens there are two activities, and nothing is looked at afterwards', async () => {
+  const { calls, generate, end } = generating({});
+  expect(await generate()).toMatchObject({ next: 'token', attempts: 1, badShares: [] });
+  await end();
+  expect(calls).toEqual(['start', 'complete']);
+});
+
+it.each([
+  ['nothing came of it: the shares make another', AGAIN, ['settle 1 sent', 'start', 'complete'], []],
+  [
+    'a token may exist: told, and the shares make another',
+    { ...AGAIN, findings: [ALARM] },
+    ['settle 1 sent', 'start', 'complete'],
+    [ALARM],
+  ],
+  ['the token was noted: it is the one', TOKEN, ['settle 1 sent'], []],
+] as const)('a last share of which nobody says what it did is settled; %s', async (_what, found, then, told) => {
+  const { calls, findings, generate, end } = generating({ complete: [LOST], settle: [found] });
+  await generate();
+  await end();
+  expect([calls, findings]).toEqual([['start', 'complete', ...then], told]);
+});
+
+it('where no worker can settle it the run itself raises the alarm, once, and looks once more at the end', async () => {
+  const { calls, findings, generate, end } = generating({ complete: [LOST, REFUSED], settle: [LOST, LOST] });
+  await expect(generate()).rejects.toBe(REFUSED);
+  await end();
+  expect(findings).toMatchObject([
+    {
+      code: 'orphan-token',
+      text: expect.stringContaining('attempt 5c2c7f53: no worker could find out') as string,
+    },
+  ]);
+  expect(calls.filter((each) => each === 'settle 1 sent')).toHaveLength(1);
+});
+
+it.each([
+  ['that no worker took', GONE],
+  ['that was refused before anything was sent', REFUSED],
+])(
+  'a last share %s leaves nothing: the slot is freed, nobody is alarmed, and the run is told why',
+  async (_what, why) => {
+    const { calls, findings, generate } = generating({ complete: [why] });
+    await expect(generate()).rejects.toBe(why);
+    expect([calls, findings]).toEqual([['start', 'complete', 'settle 1 not sent'], []]);
+  },
+);
+
+describe('an attempt of a worker that died before its last share', () => {
+  it('is ended when the run ends', async () => {
+    const { calls, generate, end } = generating({ start: [GONE] });
+    await expect(generate()).rejects.toBe(GONE);
+    await end();
+    await end();
+    expect(calls).toEqual(['start', 'settle 1 not sent']);
+  });
+
+  it("is ended before the next one with new keys, which would take it for another's", async () => {
+    const { calls, generate, end } = generating({ start: [GONE] });
+    await expect(generate()).rejects.toBe(GONE);
+    await generate(2);
+    await end();
+    expect(calls).toEqual(['start', 'settle 1 not sent', 'start', 'complete']);
+  });
+});
