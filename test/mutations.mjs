@@ -356,7 +356,7 @@ export const MUTATIONS = [
   {
     name: 'generation: a last share that was ordered is forgotten where nobody says what it did',
     file: 'workflows/procedures/token-generation.ts',
-    text: 'mayBeSent: !failure.outcomeKnown',
+    text: 'mayBeSent: failure?.outcomeKnown !== true',
     replacement: 'mayBeSent: false',
     test: 'test/workflows/engine/token-generation.test.ts',
     named: 'a last share of which nobody says what it did is settled',

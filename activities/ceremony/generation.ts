@@ -45,6 +45,7 @@ const WRITE_AGAIN_MS = 100;
 function isForNextAttempt({ signal }: Execution, { code }: RunbookError): boolean {
   return signal.aborted || code === 'TEMPORAL_UNAVAILABLE';
 }
+
 /** Which token of which run an attempt is for. */
 interface Subject {
   readonly kind: GeneratedTokenKind;
@@ -86,8 +87,8 @@ interface Started {
 
 /**
  * Starts an attempt and gives all key shares but the last, of the first set that was not rejected and that the groups of
- * the inventory allow. An attempt is lost where a share is not seen to be taken: another
- * one is started, so that no attempt gets a share twice.
+ * the inventory allow. An attempt is lost where a share is not seen to be taken: another one is started, so that no attempt
+ * gets a share twice.
  */
 export async function startGeneration(input: StartInput): Promise<Started | GenerationOutcome> {
   const execution = currentExecution();

@@ -1,3 +1,4 @@
+import { isCancellation } from '@temporalio/workflow';
 import type { GenerationInput, GenerationOutcome, WantedToken } from '../../src/contracts/activities';
 import { orphanFinding } from '../../src/contracts/alarms';
 import type { CeremonyHandle, OwnAttempt } from '../../src/contracts/ceremony';
@@ -109,8 +110,9 @@ export class TokenGenerations {
       return outcome;
     } catch (error) {
       const failure = failureFacts(error);
-      if (!failure) throw error;
-      const open = this.#begin(request, { attempt, mayBeSent: !failure.outcomeKnown });
+      // The run does not cancel it: a cancellation is that of a worker which stopped.
+      if (!failure && !isCancellation(error)) throw error;
+      const open = this.#begin(request, { attempt, mayBeSent: failure?.outcomeKnown !== true });
       const outcome = await this.#settleOne(call, open);
       if (outcome.next === 'token' || open.mayBeSent) return outcome;
       // Nothing was sent: why is what people must know.

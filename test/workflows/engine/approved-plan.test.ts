@@ -11,8 +11,8 @@ import { passGate } from '../../../workflows/engine/gates';
 import type { Run } from '../../../workflows/engine/run';
 
 jest.mock('../../../workflows/engine/gates', () => ({ passGate: jest.fn() }));
-jest.mock('../../../workflows/procedures/ceremony', () => ({
-  Ceremony: class {
+jest.mock('../../../workflows/procedures/token-ceremony', () => ({
+  TokenCeremony: class {
     constructor(
       _run: unknown,
       readonly request: { readonly targets: readonly CeremonyTarget[] },

@@ -1,5 +1,5 @@
 /** What a run does about a token generation whose end it is not told. */
-import { ApplicationFailure } from '@temporalio/common';
+import { ApplicationFailure, CancelledFailure } from '@temporalio/common';
 import type { GenerationOutcome } from '../../../src/contracts/activities';
 import type { CeremonyHandle, OwnAttempt } from '../../../src/contracts/ceremony';
 import type { Finding } from '../../../src/contracts/run-facts';
@@ -86,6 +86,12 @@ it.each([
   await generate();
   await end();
   expect([calls, findings]).toEqual([['start', 'complete', ...then], told]);
+});
+
+it('a worker that stopped is no stop of the run: what its last share did is settled', async () => {
+  const { calls, generate } = generating({ complete: [new CancelledFailure('the worker stopped')] });
+  await generate();
+  expect(calls).toEqual(['start', 'complete', 'settle 1 sent', 'start', 'complete']);
 });
 
 it('where no worker can settle it the run itself raises the alarm, once, and looks once more at the end', async () => {
