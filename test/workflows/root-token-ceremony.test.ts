@@ -83,6 +83,7 @@ describe('rootTokenCeremony', () => {
         'Check key shares',
         'Generate root token on east',
         'Destroy the ceremony keys',
+        'Write the report',
       ]);
       expect(report.leftToDo.join(' ')).toMatch(/gpg --decrypt.*revokes it/);
       expect(statuses(scenario, 'east', UPDATE)).toEqual([200, 200, 200]);

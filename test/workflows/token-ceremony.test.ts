@@ -62,6 +62,7 @@ describe('operationTokenCeremony', () => {
         'Check key shares',
         'Generate operation token on west',
         'Destroy the ceremony keys',
+        'Write the report',
       ]);
       expect(statuses(scenario, 'west', CHANGING.giveShare)).toEqual([200, 200, 200]);
       await expectFewEvents('operationTokenCeremony', run);
