@@ -8,8 +8,8 @@ module.exports = {
   testMatch: ['**/*.test.ts'],
   // Longer than what a helper waits for (scenario.ts), so that it tells what it waited for.
   testTimeout: 180_000,
-  // A good part of the time is spent waiting: three processes keep two cores busy.
-  maxWorkers: Math.ceil(availableParallelism() * 1.5),
+  // Half of the time is spent waiting: four processes keep two cores busy.
+  maxWorkers: availableParallelism() * 2,
   testSequencer: '<rootDir>/test/support/sequencer.cjs',
   reporters: ['default', '<rootDir>/test/support/matrix-reporter.cjs'],
   globalSetup: '<rootDir>/test/support/global-setup.ts',

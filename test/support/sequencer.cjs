@@ -16,7 +16,8 @@ const ORDER = [
   /^test\/ceremony\//,
   /^test\/(demo|holder-page)\//,
   /^test\/workflows\/key-homes/,
-  /^test\/workflows\/[^/]+$/,
+  // Those of activities mostly wait, and leave the cores to those of workflows.
+  /^test\/(workflows|activities)\/[^/]+$/,
 ];
 
 function rankOf(path) {
