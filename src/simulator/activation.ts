@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import type { SimulatedCluster } from './cluster';
-import { decryptAsSecondary, encryptForSecondary } from './cryptography/secondary-key';
+import { decodeStandardBase64 } from './cryptography/encoding';
 import { randomBase62, randomToken } from './cryptography/tokens';
 import type { JsonObject } from './json';
 import { badRequest } from './messages';
@@ -19,6 +19,9 @@ const CONTENT = z.object({
 
 /** What an activation token gives to its receiver. */
 export type ActivationContent = z.infer<typeof CONTENT>;
+
+/** Of X25519. */
+export const PUBLIC_KEY_BYTES = 32;
 
 const CLAIMS = z.object({ addr: z.string() });
 
@@ -66,14 +69,17 @@ function refuseWhileSettling(cluster: SimulatedCluster, now: number): void {
     ]);
 }
 
+/**
+ * A text that only the holder of the public key can use. How the service encrypts is not public, and its clients see
+ * opaque base64: here the content stays with the service.
+ */
 function encrypt(cluster: SimulatedCluster, content: ActivationContent, publicKey: string): IssuedToken {
-  try {
-    const encrypted = encryptForSecondary(publicKey, Buffer.from(JSON.stringify(content)));
-    cluster.tokens.issued.push(encrypted);
-    return { encrypted };
-  } catch {
+  if (decodeStandardBase64(publicKey)?.length !== PUBLIC_KEY_BYTES)
     throw badRequest('failed to parse the secondary public key');
-  }
+  const encrypted = cluster.random.bytes(320).toString('base64');
+  cluster.surroundings.encryptedTokens.set(encrypted, { publicKey, content });
+  cluster.tokens.issued.push(encrypted);
+  return { encrypted };
 }
 
 function wrap(
@@ -135,17 +141,12 @@ export function redeemActivationToken(
 }
 
 function decrypt(receiver: SimulatedCluster, kind: ReplicationKind, token: string, now: number): ActivationContent {
-  const privateKey = receiver.leadership.active?.publicKeys.get(kind);
-  let content: ActivationContent | undefined;
-  if (privateKey !== undefined)
-    try {
-      content = CONTENT.parse(JSON.parse(decryptAsSecondary(privateKey, token).toString('utf8')));
-    } catch {
-      content = undefined;
-    }
-  if (content === undefined) throw new ServiceFault(500, ['error decrypting secondary token: no private key fits']);
-  if (content.expiresAt <= now) throw new ServiceFault(500, ['error decrypting secondary token: token has expired']);
-  return content;
+  const found = receiver.surroundings.encryptedTokens.get(token);
+  if (found === undefined || found.publicKey !== receiver.leadership.active?.publicKeys.get(kind))
+    throw new ServiceFault(500, ['error decrypting secondary token: no private key fits']);
+  if (found.content.expiresAt <= now)
+    throw new ServiceFault(500, ['error decrypting secondary token: token has expired']);
+  return found.content;
 }
 
 function unwrap(receiver: SimulatedCluster, token: string, primaryApiAddress: string, now: number): ActivationContent {

@@ -1,4 +1,5 @@
 import { ActivationTokenSigner } from './cryptography/activation-token';
+import type { ActivationContent } from './activation';
 import { CanaryWriter } from './canary-writer';
 import type { PathsFilter } from './filters';
 import { GenerationAttempts, type GenerationStrategy } from './generation-attempt';
@@ -28,6 +29,8 @@ export interface Surroundings {
   /** False while the network between both is cut. */
   readonly linked: (a: SimulatedCluster, b: SimulatedCluster) => boolean;
   readonly startNode: (node: SimulatedNode) => Promise<void>;
+  /** Activation tokens in the encrypted form, with what is in them and for whose public key. */
+  readonly encryptedTokens: Map<string, { readonly publicKey: string; readonly content: ActivationContent }>;
 }
 
 /** A wrapping token that was issued and not yet used. */

@@ -1,4 +1,3 @@
-import type { KeyObject } from 'node:crypto';
 import { createServer as createHttpServer, type RequestListener, type Server } from 'node:http';
 import { createServer as createHttpsServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
@@ -26,7 +25,8 @@ export class SimulatedNode {
   attempts: GenerationAttempts;
   /** `enable_unauthenticated_access` of the node's own configuration (from 2.0); a restart keeps it. */
   unauthenticatedAccess: readonly UnauthenticatedAccess[] = [];
-  readonly publicKeys = new Map<ReplicationKind, KeyObject>();
+  /** Of `generate-public-key`: the node has the private half for as long as it stands here. */
+  readonly publicKeys = new Map<ReplicationKind, string>();
   #server: Server | undefined;
   #port: number;
 

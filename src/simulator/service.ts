@@ -123,6 +123,7 @@ export class SimulatedService {
       clusterByApiAddress: (address) => find((node) => hostOf(node.address) === hostOf(address)),
       linked: (a, b) => !this.#cuts.has(linkOf(a.name, b.name)),
       startNode: (node) => this.startNode(node),
+      encryptedTokens: new Map(),
     };
   }
 }

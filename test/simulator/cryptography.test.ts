@@ -1,12 +1,7 @@
 import fc from 'fast-check';
 import { ActivationTokenSigner } from '../../src/simulator/cryptography/activation-token';
 import { decodeHex, decodeStandardBase64 } from '../../src/simulator/cryptography/encoding';
-import {
-  createSecondaryKeyPair,
-  decryptAsSecondary,
-  encryptForSecondary,
-} from '../../src/simulator/cryptography/secondary-key';
-import { combineShares, divide, multiply, splitSecret } from '../../src/simulator/cryptography/shamir';
+import { combineShares, splitSecret } from '../../src/simulator/cryptography/shamir';
 import { seededRandom } from '../../src/simulator/cryptography/tokens';
 
 const SECRET = '000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1eff';
@@ -119,27 +114,6 @@ describe('key shares', () => {
   });
 });
 
-describe('field arithmetic', () => {
-  it.each([
-    [3, 7, 9],
-    [3, 0, 0],
-    [0, 3, 0],
-    [0x53, 0xca, 0x01],
-    [0x57, 0x83, 0xc1],
-  ])('multiplies %s by %s', (a, b, product) => {
-    expect(multiply(a, b)).toBe(product);
-  });
-
-  it('divides every product back, for every pair', () => {
-    const wrong: number[][] = [];
-    for (let a = 0; a < 256; a++) {
-      for (let b = 1; b < 256; b++) if (divide(multiply(a, b), b) !== a) wrong.push([a, b]);
-    }
-    expect(wrong).toEqual([]);
-    expect(() => divide(1, 0)).toThrow(RangeError);
-  });
-});
-
 describe('activation token', () => {
   const signer = new ActivationTokenSigner();
   const input = {
@@ -189,41 +163,6 @@ describe('activation token', () => {
       `%%%.${payload}.${signature}`,
     ];
     expect(forged.filter((token) => signer.verify(token) !== undefined)).toEqual([]);
-  });
-});
-
-describe('encrypted activation token', () => {
-  const plaintext = Buffer.from('{"token":"canary-activation"}');
-
-  it('opens with the key of its secondary alone', () => {
-    const secondary = createSecondaryKeyPair();
-    const token = encryptForSecondary(secondary.publicKey, plaintext);
-    expect(decryptAsSecondary(secondary.privateKey, token)).toEqual(plaintext);
-    expect(() => decryptAsSecondary(createSecondaryKeyPair().privateKey, token)).toThrow();
-  });
-
-  it('is base64 and not a JWT, differs each time, and hides its content', () => {
-    const { publicKey } = createSecondaryKeyPair();
-    const token = encryptForSecondary(publicKey, plaintext);
-    expect(token).toMatch(/^[A-Za-z0-9+/]+={0,2}$/);
-    expect(Buffer.from(publicKey, 'base64')).toHaveLength(32);
-    expect(encryptForSecondary(publicKey, plaintext)).not.toBe(token);
-    expect(Buffer.from(token, 'base64').includes('canary')).toBe(false);
-  });
-
-  it('does not open when a single byte was changed', () => {
-    const secondary = createSecondaryKeyPair();
-    const bytes = Buffer.from(encryptForSecondary(secondary.publicKey, plaintext), 'base64');
-    for (const position of [0, 32, bytes.length - 1]) {
-      const changed = Buffer.from(bytes);
-      changed[position] = (changed[position] ?? 0) ^ 1;
-      expect(() => decryptAsSecondary(secondary.privateKey, changed.toString('base64'))).toThrow();
-    }
-  });
-
-  it.each(['', 'AAAA', 'not base64!', 'hvs.xyz'])('refuses the malformed text "%s" as key and as token', (text) => {
-    expect(() => encryptForSecondary(text, plaintext)).toThrow('malformed');
-    expect(() => decryptAsSecondary(createSecondaryKeyPair().privateKey, text)).toThrow('malformed');
   });
 });
 

@@ -97,7 +97,7 @@ function evaluate(coefficients: readonly number[], x: number): number {
 }
 
 /** Product in GF(2^8) modulo x^8 + x^4 + x^3 + x + 1. */
-export function multiply(a: number, b: number): number {
+function multiply(a: number, b: number): number {
   let product = 0;
   for (let left = a, right = b; right > 0; right >>= 1) {
     if (right & 1) product ^= left;
@@ -106,13 +106,8 @@ export function multiply(a: number, b: number): number {
   return product;
 }
 
-/**
- * Quotient in GF(2^8).
- *
- * @throws RangeError when `b` is 0
- */
-export function divide(a: number, b: number): number {
-  if (b === 0) throw new RangeError('divide by zero');
+/** Quotient in GF(2^8); `b` is not 0. */
+function divide(a: number, b: number): number {
   return multiply(a, inverse(b));
 }
 

@@ -1,5 +1,4 @@
-import { issueActivationToken } from '../activation';
-import { createSecondaryKeyPair } from '../cryptography/secondary-key';
+import { issueActivationToken, PUBLIC_KEY_BYTES } from '../activation';
 import { parseDuration } from '../duration';
 import type { JsonObject } from '../json';
 import {
@@ -142,8 +141,8 @@ function generatePublicKey(call: RouteCall, kind: ReplicationKind): ServiceAnswe
   const role = call.cluster.effectiveRole(kind);
   if (role.mode === 'primary')
     throw badRequest('a public key can only be generated on a secondary or before replication is enabled');
-  const { publicKey, privateKey } = createSecondaryKeyPair();
-  call.node.publicKeys.set(kind, privateKey);
+  const publicKey = call.cluster.random.bytes(PUBLIC_KEY_BYTES).toString('base64');
+  call.node.publicKeys.set(kind, publicKey);
   return envelope(call.requestId, { secondary_public_key: publicKey });
 }
 
