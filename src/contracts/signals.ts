@@ -67,11 +67,6 @@ export const DECISION_ACTIONS = [
 ] as const;
 export type DecisionAction = (typeof DECISION_ACTIONS)[number];
 
-/** A document as it travels in a signal: signed, or plain members where the inventory lets the person claim. */
-export interface SignedDocument {
-  readonly document: string;
-}
-
 /**
  * Takes a signed document out of the object that the Web UI's form likes better than a bare string: `{document: "..."}`.
  * Everything else is returned as it is.
