@@ -22,12 +22,14 @@ const LAYERS = [
   { folder: 'src/holder-page', may: [...SHARED, 'src/documents'], never: NOT_FOR_BROWSERS },
   { folder: 'src/keys', may: [...SHARED, 'src/contracts', 'src/documents'], never: NO_TEMPORAL },
   { folder: 'src/inventory', may: [...SHARED, 'src/contracts', 'src/documents', 'src/keys'], never: NO_TEMPORAL },
+  { folder: 'src/words', may: ['src/contracts'], never: NOT_FOR_BROWSERS },
   { folder: 'src/report', may: [...SHARED, 'src/contracts', 'src/keys'], never: /^$/ },
   // It knows Temporal and people; then comes what knows replication and serves several runbooks.
   {
     folder: 'workflows/engine',
     may: [
       'src/contracts',
+      'src/words',
       'src/report/run-record',
       'src/report/report-of-run',
       'workflows/procedures/operation-tokens',
@@ -46,7 +48,7 @@ const LAYERS = [
     folder: 'activities',
     may: [
       ...SHARED,
-      ...['contracts', 'vault', 'documents', 'keys', 'inventory', 'report'].map((name) => `src/${name}`),
+      ...['contracts', 'vault', 'documents', 'keys', 'inventory', 'report', 'words'].map((name) => `src/${name}`),
     ],
     never: /^@temporalio\/(worker|workflow|testing)/,
   },

@@ -1,9 +1,9 @@
-import { askedAgain, untilWhen } from '../../src/contracts/gate-words';
 import { commandsFor, nextCommandOf, shellLine } from '../../src/contracts/next-commands';
 import type { NextCommand } from '../../src/contracts/next-commands';
 import type { Notification, NotificationSeverity } from '../../src/contracts/notifications';
 import type { Waiting } from '../../src/contracts/run-status';
-import { shareFacts, sharesStillNeeded } from '../../src/contracts/share-words';
+import { sharesStillNeeded, waitingText } from '../../src/words/waiting';
+import type { Line } from '../../src/words/waiting';
 import type { Inventory } from '../../src/inventory';
 import type { RunContext } from '../../src/keys';
 import { notificationFacts } from './notification-facts';
@@ -74,7 +74,7 @@ export function messageOf(inventory: Inventory, deployment: string, given: Notif
     title: `${marks[severity]}${deployment}: ${text}`,
     text,
     details: [
-      ...waitingLines(waiting),
+      ...waitingLines(waiting, wid),
       ...(facts.leftToDo > 0 ? [`Left to do: ${facts.leftToDo}; the report lists what`] : []),
       ...facts.words.map((each) => `The run says: "${each}"`),
     ],
@@ -175,30 +175,16 @@ function commandsOf({ event, waiting }: NotificationFacts, wid: string, rid: str
   return commands.length > 0 ? commands : [{ who: 'to see where it stands', command: nextCommandOf.status(wid) }];
 }
 
-function waitingLines(waiting: Waiting | undefined): string[] {
-  switch (waiting?.for) {
-    case 'approval':
-      return [
-        `Gate ${waiting.gate}, ${untilWhen(waiting, (until) => new Date(until).toISOString())}${askedAgain(waiting)}`,
-        `Needed: ${waiting.missing.join('; ')}. So far: ${waiting.approved.map(({ name }) => name).join(', ') || 'nobody'}`,
-      ];
-    case 'shares':
-      return [
-        `${waiting.threshold} key shares, until ${new Date(waiting.until).toISOString()}`,
-        `In hand: ${waiting.held.join(', ') || 'none'}. Not yet: ${waiting.missingHolders.join(', ') || 'nobody'}`,
-        ...shareFacts(waiting),
-      ];
-    case 'rehearsal':
-      return [
-        `REHEARSAL, until ${new Date(waiting.until).toISOString()}: no key share is asked for`,
-        `Answered: ${waiting.answered.join(', ') || 'nobody'}. Not yet: ${waiting.missing.join(', ') || 'nobody'}`,
-      ];
-    case 'window':
-      return [`The change window begins ${new Date(waiting.until).toISOString()}`];
-    case undefined:
-    case 'decision':
-    case 'resume':
-    case 'action':
-      return [];
-  }
+/** Below the sentence, which says already what a step is parked for. Commands are listed apart. */
+function waitingLines(waiting: Waiting | undefined, wid: string): string[] {
+  if (waiting === undefined || !TOLD_BELOW.has(waiting.for)) return [];
+  const { title, text, lines } = waitingText(wid, waiting, (at) => new Date(at).toISOString());
+  const named = ({ text: line, below = [] }: Line) =>
+    below.some(({ command }) => command !== undefined)
+      ? [`${line}: ${below.map((each) => each.text).join(', ')}`]
+      : [line, ...below.map((each) => each.text)];
+  const facts = lines.filter(({ command }) => command === undefined || waiting.for === 'approval').flatMap(named);
+  return [`${title}${text}`, ...facts];
 }
+
+const TOLD_BELOW: ReadonlySet<Waiting['for']> = new Set(['approval', 'shares', 'rehearsal', 'window']);

@@ -1,5 +1,6 @@
 import type { RunStatus, Waiting } from '../contracts/run-status';
-import { findingLines, receiptLines, waitingBelow, waitingHead } from './render-status';
+import { PHASE_WORDS, findingText, phaseText, stepText } from '../words/status';
+import { receiptLines, statementLines, waitingLines } from './render-status';
 import type { RunView } from './run-view';
 import { clock, inLines, inWords, unmarked } from './text';
 
@@ -63,11 +64,12 @@ export class Progress {
     return [...happened, ...seen].flatMap(({ at, text, below }) => [`${clock(at, now)} ${text}`, ...(below ?? [])]);
   }
 
-  #phases({ phase, outageSince, serviceBackAt, steps }: RunStatus, now: number): News[] {
+  #phases(status: RunStatus, now: number): News[] {
+    const { phase, outageSince, serviceBackAt, steps } = status;
     const news: News[] = [];
     // One that was not begun after all may be followed by one that is.
     if (outageSince !== undefined && this.#once(`outage ${outageSince}`))
-      news.push({ at: outageSince, text: `== ${PHASES.outage}` });
+      news.push({ at: outageSince, text: `== ${PHASE_WORDS.outage}` });
     if (outageSince !== undefined && serviceBackAt !== undefined && this.#once(`service back ${serviceBackAt}`)) {
       news.push({ at: serviceBackAt, text: `== Service is back after ${inWords(serviceBackAt - outageSince)}` });
     }
@@ -76,24 +78,20 @@ export class Progress {
       const last = steps.at(-1);
       const at = phase === 're-protecting' ? (serviceBackAt ?? now) : (last?.endedAt ?? last?.startedAt ?? now);
       // The outage was told above, with the time at which it began.
-      const out = outageSince !== undefined && serviceBackAt === undefined;
-      const text = out ? PHASES[phase].replace('; service is up', '') : PHASES[phase];
-      if (phase !== 'outage') news.push({ at, text: `== ${text}` });
+      if (phase !== 'outage') news.push({ at, text: `== ${phaseText(status)}` });
     }
     return news;
   }
 
   #stepNews({ steps }: RunStatus): News[] {
-    return steps.flatMap(({ number, name, state, attempt, startedAt, endedAt, note }): News[] => {
+    return steps.flatMap((step): News[] => {
+      const { number, name, state, attempt, startedAt, endedAt } = step;
       const key = `${state} ${attempt}`;
       if (this.#steps.get(number) === key) return [];
       this.#steps.set(number, key);
-      if (state === 'running') {
-        return [{ at: startedAt, text: `${number}. ${name} ...${attempt > 1 ? ` (attempt ${attempt})` : ''}` }];
-      }
-      const took = endedAt === undefined ? '' : ` in ${inWords(endedAt - startedAt)}`;
-      const text = `${number}. ${name}: ${state}${took}${note === undefined ? '' : `. ${unmarked(note)}`}`;
-      return [{ at: endedAt ?? startedAt, text }];
+      const began = `${number}. ${name} ...${attempt > 1 ? ` (attempt ${attempt})` : ''}`;
+      const { title, text } = stepText(step);
+      return [{ at: endedAt ?? startedAt, text: state === 'running' ? began : `${number}. ${title}${unmarked(text)}` }];
     });
   }
 
@@ -106,15 +104,15 @@ export class Progress {
   #findings({ findings }: RunStatus, now: number): News[] {
     return findings
       .filter(({ code, text }) => this.#once(`finding ${code} ${text}`))
-      .map((finding) => news(now, '   ', findingLines(finding, 'finding, ')));
+      .map((finding) => news(now, '   finding, ', statementLines(findingText(finding))));
   }
 
   #waits({ workflowId, waiting }: RunStatus, now: number): News[] {
     return waiting
       .filter((each) => this.#once(waitingKey(each)))
       .map((each) => {
-        const { text, below = [], at } = news(now, '-> ', waitingHead(each, now));
-        return { at, text, below: [...below, ...waitingBelow(workflowId, each, now, BELOW)] };
+        const [first = '', ...below] = waitingLines(workflowId, each, now, BELOW);
+        return { at: now, text: `-> ${first}`, below };
       });
   }
 
@@ -124,14 +122,3 @@ export class Progress {
     return true;
   }
 }
-
-const PHASES: Record<RunStatus['phase'], string> = {
-  checking: 'Reads and checks; nothing is touched',
-  'waiting-for-people': 'Waits for people; service is up',
-  preparing: 'Last checks; service is up',
-  outage: 'OUTAGE: no primary serves clients',
-  working: 'Changes are being made',
-  're-protecting': 'Protection is being restored',
-  finishing: 'Cleaning up',
-  finished: 'Finished',
-};

@@ -86,7 +86,8 @@ function unavailable({ workflowId, runId, type }: WorkflowExecutionDescription, 
         cause,
       },
     );
-  if (!isGrpcServiceError(cause)) return cause;
+  // The client wraps what the server or the connection said.
+  if (!isGrpcServiceError(cause) && !isGrpcServiceError((cause as Error | undefined)?.cause)) return cause;
   return new RunbookError(
     'REPORT_UNAVAILABLE',
     'No worker answers, and only a worker can tell the report of this run.',

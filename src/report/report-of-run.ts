@@ -1,4 +1,5 @@
 import { alarmsFirst } from '../contracts/alarms';
+import { planIn } from '../contracts/plan';
 import type { RunbookPlan } from '../contracts/plan';
 import type { Report } from '../contracts/report';
 import type { Finding } from '../contracts/run-facts';
@@ -23,20 +24,10 @@ function assessments(run: RunRecord): readonly ActivityRecord[] {
 function planOf(run: RunRecord): Report['plan'] {
   for (const { result } of assessments(run).toReversed()) {
     const { digest, text } = fieldsOf(result['plan']);
-    const content = parsedPlan(textOf(text));
+    const content = planIn(textOf(text) ?? '');
     if (typeof digest === 'string' && content) return { digest, content };
   }
   return undefined;
-}
-
-function parsedPlan(text = ''): RunbookPlan | undefined {
-  try {
-    const plan = JSON.parse(text) as Partial<RunbookPlan>;
-    const whole = [plan.clusters, plan.operations, plan.steps, plan.warnings].every((each) => Array.isArray(each));
-    return whole ? (plan as RunbookPlan) : undefined;
-  } catch {
-    return undefined;
-  }
 }
 
 function lossOf(run: RunRecord): Report['loss'] {

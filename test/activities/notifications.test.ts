@@ -140,7 +140,7 @@ describe('notify', () => {
     await notify({ ...parked, waiting: { ...gate, again: 'the approvals were too old' } });
     const text = String(chat.posted[0]?.body['text']);
     expect(text).toContain(
-      'Gate promote, for as long as the outage lasts. Asked for again: the approvals before do not count any more.',
+      'Waits for approval of gate promote for as long as the outage lasts. Asked for again: the approvals before do not count any more.',
     );
     expect(text).toContain('runbook approve deployment:payments --gate promote --name YOUR-NAME');
   });

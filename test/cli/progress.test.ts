@@ -100,7 +100,7 @@ describe('progress of a run', () => {
         .lines(view({ phase: 'waiting-for-people', outageSince: at(10), waiting: [{ ...gate, ...more }] }), NOW)
         .join('\n');
     const first = look({});
-    expect(first).toContain('Waits for approval of gate "promote" for as long as the outage lasts');
+    expect(first).toContain('Waits for approval of gate promote for as long as the outage lasts');
     expect(first).not.toContain('service is up');
     expect(look({})).toBe('');
     expect(look({ again: 'the approvals were too old' })).toMatch(

@@ -25,10 +25,10 @@ it('the exact command for each missing person, and for nobody who has answered',
 
 it('the status says that no key share is asked for', () => {
   const [first] = waitingLines('rehearsal:payments', waiting(['ada'], ['bert']), Date.parse('2026-03-01T09:00:00Z'));
-  expect(first).toBe('REHEARSAL until 10:00:00Z, no key share is asked for: 1 answered (ada), 1 missing');
+  expect(first).toBe('REHEARSAL: no key share is asked for. Waits until 10:00:00Z. Answered: ada. Not yet: bert.');
   const declined = [{ by: { name: 'cleo', how: 'claimed' as const }, reason: 'ill' }];
-  const [who] = waitingLines('w', { ...waiting(['ada'], ['bert']), declined } as Waiting, 0);
-  expect(who).toContain('1 missing; declined: cleo (UNVERIFIED), ill');
+  const lines = waitingLines('w', { ...waiting(['ada'], ['bert']), declined } as Waiting, 0);
+  expect(lines).toContain('  declined: cleo (UNVERIFIED), ill');
 });
 
 it('a follower is told once, and again when somebody has answered', () => {

@@ -50,10 +50,10 @@ it('in the terminal: alarms, then what is wrong, then whom it waits for, then th
   inOrder(lines.join('\n'), [
     'PARKED',
     'CRITICAL: A token may exist',
-    'warning: Too few key holders',
-    'Waits for key shares',
+    'Warning: Too few key holders',
     'PARKED at "Free the slot of west"',
     'What key holders are asked for',
+    'Waits for 2 more key shares (of 3)',
     'A hook was slow',
     'Steps (4 before these: runbook report deployment:payments)',
     'Step 12',
@@ -69,8 +69,8 @@ it('in the Web UI: the same, and a parked run says so in its heading', () => {
     '### drSwitchover of payments: PARKED',
     '**CRITICAL**: A token may exist',
     '**Warning**: Too few key holders',
-    '**Parked at "Free the slot of west"**',
-    'a second person is needed',
+    '**PARKED at "Free the slot of west"**',
+    'A SECOND, DIFFERENT PERSON IS NEEDED',
     'What key holders are asked for',
     '**Waits for 2 more key shares (of 3)**',
     'A hook was slow',
@@ -79,7 +79,7 @@ it('in the Web UI: the same, and a parked run says so in its heading', () => {
 
 it('what ended is not told as if it were now', () => {
   const details = currentDetails({ ...STATUS, waiting: [], findings: [OTHER, TOO_FEW] }, 'default');
-  expect(details).toContain('last checks');
+  expect(details).toContain('Last checks');
   inOrder(details, ['A hook was slow', 'Too few key holders']);
 });
 

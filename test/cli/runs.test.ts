@@ -50,10 +50,11 @@ describe('without a worker', () => {
     expect((JSON.parse(out) as { workflowId: string }[]).map((run) => run.workflowId)).toContain(workflowId);
   });
 
-  it('report tells what is known of a run that nobody has touched', async () => {
-    const { code, out } = await cli(['report', workflowId, '--format', 'json'], { env });
-    expect(code).toBe(0);
-    expect(JSON.parse(out)).toMatchObject({ outcome: 'running', deployment, asOfEvent: 2 });
+  it('report says that only a worker can tell it, and what to do', async () => {
+    const { code, err } = await cli(['report', workflowId], { env });
+    expect(code).toBe(4);
+    expect(err).toContain('No worker answers, and only a worker can tell the report of this run.');
+    expect(err).toContain('runbook worker');
   });
 
   it.each([['status'], ['watch'], ['report'], ['pause', '--name', 'grace']])(

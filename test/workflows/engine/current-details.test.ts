@@ -52,7 +52,7 @@ const WAITING: readonly (readonly [Waiting, readonly string[]])[] = [
       'REHEARSAL: no key share is asked for',
       'Answered: ada',
       'Not yet: bert, cleo',
-      'bert, by command: `runbook share deployment:payments --holder bert`',
+      'bert: `runbook share deployment:payments --holder bert`',
     ],
   ],
   [{ for: 'resume', by: 'olga', reason: 'lunch' }, ['runbook resume deployment:payments', 'olga', 'lunch']],
@@ -65,7 +65,7 @@ it.each(WAITING)('a run that waits says what is missing and gives the command: %
 
 it('steps, attempts, durations and notes are lines of a list; there is no table', () => {
   const details = shown({});
-  expect(details).toContain('1. **Read and check**: done, attempt 2 (1.5 s). 30 ok');
+  expect(details).toContain('1. **Read and check**: done in 1.5 s, attempt 2. 30 ok');
   expect(details).not.toMatch(/^\|/m);
 });
 
@@ -83,7 +83,7 @@ it('a run that began in an outage never says that service is up', () => {
 
 it('a run that has ended says how, and what is left to do, before its steps', () => {
   const details = shown({ phase: 'finished', outcome: 'aborted', leftToDo: ['Keep east fenced.'] });
-  expect(details).toMatch(/finished, aborted[^]*\*\*Left to do\*\*: Keep east fenced\.[^]*#### Steps/);
+  expect(details).toMatch(/Finished, aborted[^]*\*\*Left to do\*\*: Keep east fenced\.[^]*#### Steps/);
 });
 
 it('what is written by hand comes last, after the steps, and only where somebody need not sign', () => {
@@ -139,9 +139,9 @@ test('no list is inside of a list: the Web UI runs its lines together', () => {
 });
 
 test('a receipt does not say its verdict twice', () => {
-  const receipt = { signal: 'share', arrival: 1, verdict: 'refused', text: 'refused: not an envelope' };
+  const receipt = { signal: 'share', arrival: 1, verdict: 'refused', code: 'x', text: 'refused: not an envelope' };
   expect(shown({ receipts: [receipt] as unknown as RunStatus['receipts'] })).toContain(
-    '- share 1: **refused**, not an envelope\n',
+    '- **share 1: refused** (x). not an envelope\n',
   );
 });
 

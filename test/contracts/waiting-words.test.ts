@@ -1,7 +1,7 @@
 /** What people read of who is asked for key shares: every name, every command, and whose policy the groups are. */
 import { messageOf, plainText } from '../../activities/notifications/notification-texts';
 import type { Waiting } from '../../src/contracts/run-status';
-import { shareLines, sharesStillNeeded } from '../../src/contracts/share-words';
+import { sharesStillNeeded, waitingText } from '../../src/words/waiting';
 import type { Inventory } from '../../src/inventory';
 
 type Asking = Extract<Waiting, { for: 'shares' }>;
@@ -29,7 +29,7 @@ const EVERYTHING: Asking = {
 };
 
 it('without stand-by holders, declines and groups only who is asked is named', () => {
-  expect(shareLines(WID, ASKING, String)).toEqual([
+  expect(waitingText(WID, ASKING, String).lines).toEqual([
     {
       text: 'Asked, not in hand yet',
       below: [{ text: 'bert', command: 'runbook share deployment:payments --holder bert' }],
@@ -42,7 +42,7 @@ it('without stand-by holders, declines and groups only who is asked is named', (
 });
 
 it('each person has his command, by what is known of him', () => {
-  const lines = shareLines(WID, EVERYTHING, String);
+  const lines = waitingText(WID, EVERYTHING, String).lines;
   const text = JSON.stringify(lines);
   for (const name of ['bert', 'cleo', 'emil']) expect(text).toContain(`runbook share ${WID} --holder ${name}`);
   expect(text).not.toContain('--holder ada');
@@ -63,7 +63,7 @@ it('each person has his command, by what is known of him', () => {
 
 it('groups that no set satisfies together are said to be so', () => {
   const groups = [{ group: 'security', needed: 1, held: ['ada'], outOf: [] }];
-  const below = shareLines(WID, { ...ASKING, groups, groupsNotTogether: true }, String).at(-1)?.below;
+  const below = waitingText(WID, { ...ASKING, groups, groupsNotTogether: true }, String).lines.at(-1)?.below;
   expect(below?.at(-1)?.text).toContain('no set of shares that makes a token satisfies all of them at once');
 });
 
@@ -102,7 +102,9 @@ it('a reminder names who is missing, with the exact command of each', () => {
   ]);
   const text = plainText(message);
   expect(text).toContain('cleo (declined):\n    runbook share deployment:payments --holder cleo');
-  expect(text).toContain('- Declined: cleo (UNVERIFIED), "ill"');
-  expect(text).toContain('- Standing by, asked from 1970-01-01T00:01:00.000Z: emil');
+  expect(text).toContain('- Declined; may give all the same: cleo (UNVERIFIED: "ill")');
+  expect(text).toContain(
+    '- Standing by, asked at 1970-01-01T00:01:00.000Z or as soon as somebody declines; may give now: emil',
+  );
   expect(text).toMatch(/- Groups \(our policy.*not Shamir's/);
 });
