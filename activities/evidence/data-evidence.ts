@@ -1,9 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import type { OnCluster, BetweenClusters } from '../../src/contracts/activities';
+import type { Finding } from '../../src/contracts/run-facts';
 import type { WalIndex } from '../../src/contracts/observations';
 import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
 import { RunbookError, isRunbookError } from '../../src/errors';
+import type { ClusterAccess } from '../clusters';
 import { currentExecution } from '../execution';
+import type { KnownRecord } from '../record';
 import { kindName, readKind } from '../joining/onboarding-read';
 import { describeReplication, heartbeatAge, isAlive } from '../observe';
 import { CHANGE_TIMEOUT_MS, awaitState } from '../read-act-confirm';
@@ -16,6 +19,8 @@ export interface MarkerResult {
   /** W: the primary's `last_dr_wal` read after the write. */
   readonly wal: WalIndex;
   readonly at: number;
+  /** What the marker before told of the deployment's record, and does not hold any more. */
+  readonly findings?: readonly Finding[];
 }
 
 export interface CatchUpResult {
@@ -40,6 +45,34 @@ export interface LossEvidence {
 
 /* What proves that the new primary has every write of the old one (facts 3.3). */
 
+/**
+ * The record of the deployment, compared with what the marker tells of it: the marker is no part of Temporal. Never a reason
+ * to hold a marker back.
+ */
+async function recordByMarker(
+  access: ClusterAccess,
+  deployment: string,
+  path: string,
+): Promise<Pick<KnownRecord, 'head' | 'alarms'>> {
+  const { records, log, signal } = currentExecution();
+  try {
+    const before = await access.client.keyValue.read(path, { token: await access.credential(), signal });
+    return await records.read(deployment, [parsed(before?.['record'])]);
+  } catch (error) {
+    if (!isRunbookError(error) || signal.aborted) throw error;
+    log.warn({ deployment, code: error.code }, 'the record is not compared with what the marker tells of it');
+    return { head: undefined, alarms: [] };
+  }
+}
+
+function parsed(text: unknown): unknown {
+  try {
+    return JSON.parse(String(text));
+  } catch {
+    return undefined;
+  }
+}
+
 /** `kind`: whose WAL index is told and waited for; `dr` where none is given. */
 export async function writeMarker(input: OnCluster & { readonly kind?: ReplicationKind }): Promise<MarkerResult> {
   const { deployment, cluster, kind = 'dr' } = input;
@@ -48,9 +81,10 @@ export async function writeMarker(input: OnCluster & { readonly kind?: Replicati
   const { path } = clusters.deployment(deployment).marker;
   const token = await access.credential();
   const value = randomUUID();
+  const { head, alarms } = await recordByMarker(access, deployment, path);
   // Writing twice is harmless: the last value counts, and the WAL index is read after it.
   await access.client.keyValue.write(
-    { path, data: { value, run: run.rid } },
+    { path, data: { value, run: run.rid, ...(head && { record: JSON.stringify(head) }) } },
     { token, signal, timeoutMs: CHANGE_TIMEOUT_MS },
   );
   const replication = await readKind(access, kind, signal);
@@ -62,7 +96,10 @@ export async function writeMarker(input: OnCluster & { readonly kind?: Replicati
       next: 'Version 1.4 or later of the service is needed.',
     });
   }
-  return { path, value, wal: replication.lastWal, at: Date.now() };
+  return {
+    ...{ path, value, wal: replication.lastWal, at: Date.now() },
+    ...(alarms.length > 0 && { findings: alarms }),
+  };
 }
 
 export async function awaitCatchUp(

@@ -1,5 +1,6 @@
 /** What is read of a deployment, with nodes away and optional fields missing, and the evidence made of it. */
 import type { temporal } from '@temporalio/proto';
+import { recordWorkflowId } from '../../src/contracts/record';
 import { askRole, proveNotPrimary } from '../../activities/roles/prove-not-primary';
 import { Clusters } from '../../activities/clusters';
 import type { ActivityDependencies } from '../../activities';
@@ -192,6 +193,18 @@ describe('the evidence that nothing is lost', () => {
     expect(compared.why).toContain('equal Merkle roots were not seen');
     bench.cluster('west').holdStream('dr', false);
     bench.limit();
+  });
+
+  it('a marker tells how far the record has come, and the next one compares it', async () => {
+    const write = () => bench.call('writeMarker', { deployment: DEPLOYMENT, cluster: 'east' });
+    await bench.records.change(DEPLOYMENT, () => ({ put: { note: 1 } }));
+    expect(await write()).not.toHaveProperty('findings');
+    expect(await write()).not.toHaveProperty('findings');
+    bench.recordServer.forget(recordWorkflowId(DEPLOYMENT));
+    // What this worker saw itself is told once: then the marker alone knows.
+    await bench.records.read(DEPLOYMENT);
+    const alarm = { severity: 'critical', code: 'record-went-back' };
+    expect((await write()).findings).toEqual([expect.objectContaining(alarm)]);
   });
 
   it('a marker is written on a primary only', async () => {

@@ -18,6 +18,11 @@ export class RecordServer {
     return Object.values(this.#states.get(workflowId)?.entries ?? {}).map(({ value }) => value);
   }
 
+  /** As an administrator of the server can: it was never there. */
+  forget(workflowId: string): void {
+    this.#states.delete(workflowId);
+  }
+
   start(workflowId: string, state: unknown): Promise<void> {
     return this.#answer(() => void this.#states.set(workflowId, this.#states.get(workflowId) ?? stateOf(state)));
   }

@@ -70,11 +70,12 @@ export async function proveCaughtUp(
   deployment: string,
   { from, to }: { readonly from: string; readonly to: string },
 ): Promise<MarkerResult> {
-  const marker = await run.step(
+  const { findings, ...marker } = await run.step(
     `Write a marker on ${from}`,
     (call) => call.writeMarker({ deployment, cluster: from, kind }),
     { note: ({ wal }) => `last_${kind}_wal ${wal}` },
   );
+  run.state.noteFindings(findings);
   await run.step(
     `Wait until ${to} has it`,
     (call) => call.awaitCatchUp({ deployment, primary: from, secondary: to, wal: marker.wal, kind }),
