@@ -1,24 +1,20 @@
 import type { ReadinessPoint } from '../../src/contracts/readiness';
-import type { CredentialFacts } from '../checks/credentials';
-import { credentialFacts } from '../checks/credentials';
+import type { CredentialFacts, Rights } from '../checks/credentials';
+import {
+  CREDENTIAL_LIFE_SECONDS,
+  credentialFacts,
+  credentialLives,
+  missingRights,
+  rightsText,
+} from '../checks/credentials';
+import { DEMOTE, REVOKE, SECONDARY_TOKEN } from '../checks/tokens';
 import type { Look } from './look';
 import { inspect } from './look';
 import type { Question, Verdicts } from './point';
 import { holds, judged, unread } from './point';
 import type { ClusterView, SetView, World } from './world';
 
-/** Seconds for which a credential must live on: at least twice what a run may take. */
-const CREDENTIAL_LIFE_SECONDS = 1_800;
-
-/** A path with the capabilities that a runbook needs there. */
-interface NeededRight {
-  readonly path: string;
-  /** All of them; `write` is create or update. */
-  readonly capabilities: readonly ('read' | 'write' | 'sudo' | 'delete')[];
-}
-
-const write = (path: string): NeededRight => ({ path, capabilities: ['write'] });
-const writeAsSudo = (path: string): NeededRight => ({ path, capabilities: ['write', 'sudo'] });
+const WRITE = 'create|update';
 
 /**
  * What the credential of a DR primary does in a switchover, and that of the cluster that becomes primary in switchover
@@ -27,25 +23,26 @@ const writeAsSudo = (path: string): NeededRight => ({ path, capabilities: ['writ
 function neededRights(
   use: 'primary' | 'successor',
   { marker, performanceIds }: { readonly marker: string; readonly performanceIds: readonly string[] },
-): readonly NeededRight[] {
-  const filters = performanceIds.flatMap((id): NeededRight[] => [
-    { path: `sys/replication/performance/primary/paths-filter/${id}`, capabilities: ['read', 'write'] },
-    { path: `sys/replication/performance/primary/dynamic-filter/${id}`, capabilities: ['read'] },
+): Rights {
+  const performance = 'sys/replication/performance/primary';
+  const filters = performanceIds.flatMap((id) => [
+    [`${performance}/paths-filter/${id}`, ['read', WRITE]],
+    [`${performance}/dynamic-filter/${id}`, ['read']],
   ]);
-  return [
-    ...(use === 'primary' ? [write('sys/replication/dr/primary/demote')] : []),
-    writeAsSudo('sys/replication/dr/primary/secondary-token'),
-    write('sys/replication/dr/primary/revoke-secondary'),
-    { path: marker, capabilities: ['read', 'write'] },
-    write(`${marker}-after`),
+  return {
+    ...(use === 'primary' ? { [DEMOTE]: [WRITE] } : {}),
+    [SECONDARY_TOKEN]: [WRITE, 'sudo'],
+    [REVOKE]: [WRITE],
+    [marker]: ['read', WRITE],
+    [`${marker}-after`]: [WRITE],
     ...(performanceIds.length === 0
-      ? []
-      : [
-          writeAsSudo('sys/replication/performance/primary/secondary-token'),
-          write('sys/replication/performance/primary/revoke-secondary'),
-          ...filters,
-        ]),
-  ];
+      ? {}
+      : {
+          [`${performance}/secondary-token`]: [WRITE, 'sudo'],
+          [`${performance}/revoke-secondary`]: [WRITE],
+          ...(Object.fromEntries(filters) as Rights),
+        }),
+  };
 }
 
 /** The credentials of every member of each DR set, asked on its primary by lookup-self and capabilities-self. */
@@ -69,28 +66,17 @@ function repointing(look: Look, view: ClusterView, { deployment }: World): Promi
     next: `Correct the credential of ${view.name} or its policy: docs/operations.md has it.`,
   };
   const access = look.clusters.of(deployment.name, view.name);
-  const rights = ['generate-public-key', 'update-primary'].map((each) =>
-    write(`sys/replication/performance/secondary/${each}`),
-  );
+  const path = 'sys/replication/performance/secondary';
+  const rights: Rights = { [`${path}/generate-public-key`]: [WRITE], [`${path}/update-primary`]: [WRITE] };
   return inspect(
     look,
     [question],
-    (signal) =>
-      credentialFacts(
-        access,
-        () => access.credential(),
-        rights.map(({ path }) => path),
-        signal,
-      ),
-    ({ usable, error, capabilities }) => {
-      if (!usable) return judged(question, 'warn', `not usable: ${error ?? 'refused'}`);
-      const missing = rights.filter((right) => !grants(capabilities[right.path] ?? [], right));
-      return holds(
-        question,
-        missing.length === 0,
-        'warn',
-        missing.length === 0 ? 'it may' : `no update on ${missing.map(({ path }) => path).join(' and ')}`,
-      );
+    (signal) => credentialFacts(access, () => access.credential(), Object.keys(rights), signal),
+    (facts) => {
+      if (!facts.usable) return judged(question, 'warn', `not usable: ${facts.error ?? 'refused'}`);
+      const missing = missingRights(facts, rights);
+      const observed = missing.length === 0 ? 'it may' : `no update on ${missing.join(' and ')}`;
+      return holds(question, missing.length === 0, 'warn', observed);
     },
   );
 }
@@ -107,11 +93,10 @@ async function credentialOf(look: Look, view: ClusterView, set: SetView, world: 
     marker: deployment.marker.path,
     performanceIds: performanceIds(primary, world),
   });
-  const paths = rights.map(({ path }) => path);
   return inspect(
     look,
     questions,
-    (signal) => credentialFacts(asked, () => own.credential(), paths, signal),
+    (signal) => credentialFacts(asked, () => own.credential(), Object.keys(rights), signal),
     (facts) => judgeCredential(view, facts, rights),
   );
 }
@@ -128,40 +113,17 @@ function performanceIds(primary: ClusterView, { clusters }: World): string[] {
 }
 
 /** Pure. */
-function judgeCredential(view: ClusterView, facts: CredentialFacts, rights: readonly NeededRight[]): ReadinessPoint[] {
-  const { usable, error, ttlSeconds, capabilities, type } = facts;
+function judgeCredential(view: ClusterView, facts: CredentialFacts, rights: Rights): ReadinessPoint[] {
   const otherwise: Verdicts = view.part === 'primary' ? { switchover: 'fail' } : 'fail';
-  if (!usable) return judged(lifeQuestion(view), otherwise, `not usable: ${error ?? 'refused'}`);
-  const missing = rights.filter((right) => !grants(capabilities[right.path] ?? [], right));
-  const life = ttlSeconds === undefined ? 'no end' : `${ttlSeconds} s left`;
+  if (!facts.usable) return judged(lifeQuestion(view), otherwise, `not usable: ${facts.error ?? 'refused'}`);
+  const missing = missingRights(facts, rights);
+  const lives = credentialLives(view.name, facts);
+  const all = `all ${Object.keys(rights).length} paths`;
+  const lacking = missing.map((path) => `${path}: ${rightsText(facts, path)} instead of ${rights[path]?.join(', ')}`);
   return [
-    ...holds(
-      lifeQuestion(view),
-      ttlSeconds === undefined || ttlSeconds >= CREDENTIAL_LIFE_SECONDS,
-      otherwise,
-      `${type ?? 'token'}, ${life}`,
-    ),
-    ...holds(
-      rightsQuestion(view),
-      missing.length === 0,
-      otherwise,
-      missing.length === 0
-        ? `all ${rights.length} paths`
-        : missing
-            .map(
-              ({ path, capabilities: needed }) =>
-                `${path}: ${(capabilities[path] ?? []).join(', ') || 'none'} instead of ${needed.join(', ')}`,
-            )
-            .join('; '),
-    ),
+    ...holds(lifeQuestion(view), lives.verdict === 'ok', otherwise, lives.observed),
+    ...holds(rightsQuestion(view), missing.length === 0, otherwise, missing.length === 0 ? all : lacking.join('; ')),
   ];
-}
-
-function grants(given: readonly string[], { capabilities }: NeededRight): boolean {
-  if (given.includes('root')) return true;
-  return capabilities.every((needed) =>
-    needed === 'write' ? given.includes('update') || given.includes('create') : given.includes(needed),
-  );
 }
 
 function lifeQuestion({ name }: ClusterView): Question {

@@ -1,6 +1,7 @@
 import type { PathsFilter } from '../../src/vault';
 import type { ReadinessPoint } from '../../src/contracts/readiness';
 import type { WantedFilter } from '../../src/inventory';
+import { describeFilter } from '../filters/paths-filters';
 import type { Look } from './look';
 import { inspect } from './look';
 import type { Question } from './point';
@@ -54,17 +55,12 @@ export function judgeFilters(
   wanted: WantedFilter,
   found: readonly (PathsFilter | undefined)[],
 ): ReadinessPoint[] {
-  const seen = found.filter((each) => each !== undefined).map(filterText);
-  const needed = wanted === 'none' ? 'none' : filterText(wanted);
-  const observed = seen.length === 0 ? ['none'] : [...new Set(seen)];
+  const seen = found.filter((each) => each !== undefined).map(describeFilter);
+  const needed = describeFilter(wanted);
+  const observed = seen.length === 0 ? [describeFilter('none')] : [...new Set(seen)];
   const question = { ...filterQuestion(view), needed };
   if (observed.length > 1) return judged(question, 'warn', observed.join(' and '), { reason: 'its two ids disagree' });
   return holds(question, observed[0] === needed, 'warn', observed.join(' and '), {
     reason: 'a change of roles takes the filter along as it is',
   });
-}
-
-function filterText({ mode, paths }: { readonly mode: string; readonly paths: readonly string[] }): string {
-  const canonical = paths.map((path) => `${path.replace(/^\/+|(?<!\/)\/+$/g, '')}/`);
-  return `${mode} ${[...new Set(canonical)].sort().join(', ') || 'nothing'}`;
 }

@@ -6,7 +6,7 @@ import type { Look } from './look';
 import { inspect } from './look';
 import type { Question } from './point';
 import { holds } from './point';
-import type { OpenRun } from './site';
+import type { OpenRun } from '../checks/runs';
 
 const SEAL_KEYS: Question = {
   id: 'seal-keys',

@@ -1,5 +1,6 @@
 import type { ReadinessPoint } from '../../src/contracts/readiness';
-import { holds, unread } from './point';
+import { everyNodeAnswers, everyNodeUnsealed } from '../checks/nodes';
+import { holds, pointOf, questionOf, unread } from './point';
 import type { Question, Verdicts } from './point';
 import type { ClusterView, Part, World } from './world';
 
@@ -16,54 +17,24 @@ export function severity(part: Part, ofSecondary: Verdicts = 'fail'): Verdicts {
   }
 }
 
-/** Every node reachable and unsealed, quorum, one stable active node. Pure. */
-export function judgeNodes({ clusters }: World): ReadinessPoint[] {
-  return clusters.flatMap((view) => [
-    ...reachable(view),
-    ...unsealed(view),
-    ...quorum(view),
-    ...stableActiveNode(view),
-  ]);
-}
-
 const STARTS_WITH_DEFECT: Verdicts = { switchover: 'fail', failover: 'warn' };
 
-function reachable({ name, part, observation: { nodes } }: ClusterView): ReadinessPoint[] {
-  const question: Question = {
-    id: 'nodes-reachable',
-    cluster: name,
-    source: 'api',
-    needed: 'every node of the inventory answers',
-    next: `Bring the missing nodes of ${name} back, or take them out of the inventory.`,
-  };
-  const text = nodes.map((node) => `${node.address} ${node.reachable ? 'answers' : (node.error ?? 'does not answer')}`);
-  return holds(
-    question,
-    nodes.every((node) => node.reachable),
-    severity(part, STARTS_WITH_DEFECT),
-    text.join('; '),
-  );
-}
-
-function unsealed({ name, part, observation: { nodes } }: ClusterView): ReadinessPoint[] {
-  const question: Question = {
-    id: 'nodes-unsealed',
-    cluster: name,
-    source: 'api',
-    needed: 'every node is initialised and unsealed',
-    next: `Unseal the nodes of ${name}; a secondary takes the primary's key shares.`,
-  };
-  const told = nodes.filter((node) => node.reachable);
-  if (told.length === 0) return unread(question, 'no node answers');
-  const bad = told.filter((node) => node.sealed !== false || node.initialized === false);
-  return holds(
-    question,
-    bad.length === 0,
-    severity(part, STARTS_WITH_DEFECT),
-    bad.length === 0
-      ? `${told.length} of ${nodes.length} told, all unsealed`
-      : bad.map((node) => `${node.address} ${node.initialized === false ? 'not initialised' : 'sealed'}`).join('; '),
-  );
+/** Every node reachable and unsealed, quorum, one stable active node. Pure. */
+export function judgeNodes({ clusters }: World): ReadinessPoint[] {
+  return clusters.flatMap((view) => {
+    const { part, observation } = view;
+    const otherwise = severity(part, STARTS_WITH_DEFECT);
+    const unsealed = everyNodeUnsealed(observation);
+    const answers = observation.nodes.some(({ reachable }) => reachable);
+    return [
+      ...pointOf('nodes-reachable', everyNodeAnswers(observation), otherwise),
+      ...(answers
+        ? pointOf('nodes-unsealed', unsealed, otherwise)
+        : unread(questionOf('nodes-unsealed', unsealed), 'no node answers')),
+      ...quorum(view),
+      ...stableActiveNode(view),
+    ];
+  });
 }
 
 function quorum({ name, part, observation: { nodes } }: ClusterView): ReadinessPoint[] {

@@ -1,4 +1,6 @@
 import type { PointVerdict, ReadinessAbout, ReadinessPoint, ReadinessSource } from '../../src/contracts/readiness';
+import type { ClusterObservation } from '../../src/contracts/observations';
+import type { Check } from '../../src/contracts/plan';
 import { isRunbookError } from '../../src/errors';
 import { redact } from '../../src/keys';
 
@@ -65,6 +67,27 @@ export function holds(
           failover: otherwise.failover && ('ok' as const),
         };
   return judged(question, concerned, observed, { ...more, reason: undefined });
+}
+
+/** A check of a plan as a question of readiness. */
+export function questionOf(id: string, { cluster, needed, next }: Check, source: ReadinessSource = 'api'): Question {
+  return { id, source, needed, ...(cluster === undefined ? {} : { cluster }), ...(next === undefined ? {} : { next }) };
+}
+
+/** The points of a check that plans make too: what a defect means for the two questions is said here. */
+export function pointOf(id: string, check: Check, otherwise: Verdicts, reason?: string): ReadinessPoint[] {
+  return holds(questionOf(id, check), check.verdict === 'ok', otherwise, check.observed, { reason });
+}
+
+/** As {@link pointOf}, of a cluster that may not have been read. */
+export function pointOfView(
+  { observation }: { readonly observation: Pick<ClusterObservation, 'reachable' | 'error'> },
+  id: string,
+  check: Check,
+  otherwise: Verdicts,
+): ReadinessPoint[] {
+  if (observation.reachable) return pointOf(id, check, otherwise);
+  return unread(questionOf(id, check), observation.error ?? 'no answer');
 }
 
 /** It cannot be known beforehand at all. Counts neither for nor against. */

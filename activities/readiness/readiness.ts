@@ -8,6 +8,7 @@ import { certificates } from './certificates';
 import { credentials } from './credentials';
 import { keepReadiness, lastReadiness } from './earlier';
 import { pathsFilters } from './filters';
+import { openRun } from '../checks/runs';
 import type { Look } from './look';
 import { inspect, within } from './look';
 import { judgeNodes } from './nodes';
@@ -25,7 +26,6 @@ import {
   keyStorage,
   ledger,
   lock,
-  openRun,
   placeOf,
 } from './site';
 import { tokenSources } from './token-source';
@@ -45,7 +45,7 @@ export function createReadinessActivities(dependencies: ActivityDependencies, cl
       const deployment = findDeployment(dependencies.inventory, name);
       const look: Look = { dependencies, clusters, signal, now: Date.now() };
       execution.progress(`reading ${deployment.clusters.size} clusters`);
-      const held = within(look, () => openRun(look, deploymentWorkflowId(name)));
+      const held = within(look, () => openRun(dependencies, deploymentWorkflowId(name)));
       const runWorks = held.then(
         (run) => run !== undefined,
         () => false,

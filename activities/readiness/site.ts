@@ -1,5 +1,4 @@
 import { hostname, networkInterfaces } from 'node:os';
-import { WorkflowNotFoundError } from '@temporalio/client';
 import { ceremonyWorkflowId, deploymentWorkflowId } from '../../src/contracts/names';
 import type { ReadinessPoint } from '../../src/contracts/readiness';
 import type { WalSample } from '../../src/contracts/wal-samples';
@@ -7,6 +6,8 @@ import type { Deployment } from '../../src/inventory';
 import { openEntries } from '../ceremony/alarms';
 import type { LedgerEntry } from '../ceremony/token-ledger';
 import { TokenLedger } from '../ceremony/token-ledger';
+import type { OpenRun } from '../checks/runs';
+import { openRun } from '../checks/runs';
 import type { Look } from './look';
 import { inspect } from './look';
 import type { Question } from './point';
@@ -14,36 +15,6 @@ import { holds, judged, notCheckable, unread } from './point';
 import type { World } from './world';
 
 /* The site around the service: runs that work, the ledger, the worker's storage, samples, where everything stands. */
-
-/** An open run, as the server knows it without a worker. */
-export interface OpenRun {
-  readonly type: string;
-  readonly runId: string;
-  /** From the memo, where there is one. */
-  readonly phase?: string;
-  readonly deployment?: string;
-}
-
-/** The open run under a Workflow ID; undefined where there is none. Reads only: the run does not notice. */
-export async function openRun(
-  { dependencies }: Pick<Look, 'dependencies'>,
-  workflowId: string,
-): Promise<OpenRun | undefined> {
-  try {
-    const run = await dependencies.temporal.workflow.getHandle(workflowId).describe();
-    if (run.status.name !== 'RUNNING') return undefined;
-    const { phase, deployment } = run.memo ?? {};
-    return {
-      type: run.type,
-      runId: run.runId,
-      ...(typeof phase === 'string' ? { phase } : {}),
-      ...(typeof deployment === 'string' ? { deployment } : {}),
-    };
-  } catch (error) {
-    if (error instanceof WorkflowNotFoundError) return undefined;
-    throw error;
-  }
-}
 
 const LOCK: Question = {
   id: 'lock',
@@ -92,7 +63,7 @@ export async function ceremonyRuns(look: Look, { sets }: World, deployment: stri
           look,
           [question],
           async () => {
-            const run = await openRun(look, ceremonyWorkflowId(name));
+            const run = await openRun(look.dependencies, ceremonyWorkflowId(name));
             // Another inventory of this namespace may have a cluster of the same name.
             return run?.deployment === undefined || run.deployment === deployment ? run : undefined;
           },

@@ -1,7 +1,7 @@
 import type { ReadinessPoint } from '../../src/contracts/readiness';
 import { knownBugs } from '../checks/known-bugs';
 import type { Concern } from '../checks/known-bugs';
-import { compareVersions } from '../checks/versions';
+import { noneOlder, versionsOf, versionsText } from '../checks/versions';
 import type { Question } from './point';
 import { holds, judged, unread } from './point';
 import type { ClusterView, SetView, World } from './world';
@@ -17,49 +17,37 @@ export function judgeVersions({ clusters, sets }: World): ReadinessPoint[] {
   ];
 }
 
-function versionsOf({ observation, healths }: ClusterView): string[] {
-  const told = [...observation.nodes.map(({ version }) => version), ...healths.map(({ health }) => health.version)];
-  return [...new Set(told.flatMap((version) => version ?? []))];
-}
-
-function oneVersion(view: ClusterView): ReadinessPoint[] {
+function oneVersion({ name, part, observation }: ClusterView): ReadinessPoint[] {
   const question: Question = {
     id: 'versions-alike',
-    cluster: view.name,
+    cluster: name,
     source: 'api',
     needed: 'one version on all nodes',
-    next: `Finish the upgrade of ${view.name} first.`,
+    next: `Finish the upgrade of ${name} first.`,
   };
-  const versions = versionsOf(view);
+  const versions = versionsOf(observation);
   if (versions.length === 0) return unread(question, 'no node tells a version');
-  const otherwise = view.part === 'other' ? 'warn' : ({ switchover: 'fail', failover: 'warn' } as const);
+  const otherwise = part === 'other' ? 'warn' : ({ switchover: 'fail', failover: 'warn' } as const);
   return holds(question, versions.length === 1, otherwise, versions.join(', '));
 }
 
-function order(view: ClusterView, { primaries }: SetView): ReadinessPoint[] {
-  const [primary] = primaries;
+function order({ name, observation }: ClusterView, { primaries: [primary] }: SetView): ReadinessPoint[] {
   const question: Question = {
     id: 'versions-order',
-    cluster: view.name,
+    cluster: name,
     source: 'api',
     needed: 'the version of its primary, or a newer one',
   };
-  const mine = versionsOf(view);
-  const theirs = primary ? versionsOf(primary) : [];
-  const observed = `${view.name} ${mine.join(', ') || 'not told'}; ${primary?.name ?? 'no primary'} ${theirs.join(', ')}`;
-  if (mine.length === 0 || theirs.length === 0) return unread(question, observed);
-  const lowest = mine.toSorted(compareVersions)[0] ?? '';
-  const highest = theirs.toSorted(compareVersions).at(-1) ?? '';
-  const relation = compareVersions(lowest, highest);
-  if (relation < 0)
-    return judged(question, 'fail', observed, {
-      reason: 'replicating from newer to older is not safe',
-      next: `Upgrade ${view.name} first.`,
-    });
-  if (relation === 0) return judged(question, 'ok', observed);
+  const above = primary?.observation;
+  const observed = above ? versionsText(observation, above) : 'there is no primary to compare with';
+  if (!above || [observation, above].some((each) => versionsOf(each).length === 0)) return unread(question, observed);
+  const { verdict, next } = noneOlder(above, observation);
+  if (verdict === 'fail')
+    return judged(question, 'fail', observed, { reason: 'replicating from newer to older is not safe', next });
+  if (noneOlder(observation, above).verdict === 'ok') return judged(question, 'ok', observed);
   return judged(question, 'warn', observed, {
     reason: 'the former primary cannot follow an upgraded one',
-    next: `Start with {"acknowledgeNewerSecondary": true}, or upgrade ${primary?.name ?? 'the primary'} soon: it stays out until then.`,
+    next: `Start with {"acknowledgeNewerSecondary": true}, or upgrade ${above.cluster} soon: it stays out until then.`,
   });
 }
 
@@ -70,7 +58,7 @@ function defects(view: ClusterView): ReadinessPoint[] {
     source: 'api',
     needed: 'no known defect that concerns changes of roles',
   };
-  const versions = versionsOf(view);
+  const versions = versionsOf(view.observation);
   if (versions.length === 0) return unread(question, 'no node tells a version');
   const { dr, performance } = view.observation;
   const takesPart = { dr: replicates(dr?.mode), performance: replicates(performance?.mode) };

@@ -64,7 +64,7 @@ describe('lag', () => {
 
   it('an index of 0 with another tree is not called lag, and not called good', () => {
     expect(lag(pair({ lastRemoteWal: '0' }, ['another root']))).toMatchObject([
-      { verdict: 'fail', about: 'switchover', reason: expect.stringContaining('not lag') as string },
+      { verdict: 'fail', about: 'switchover', observed: expect.stringContaining('no equal Merkle roots') as string },
       { verdict: 'warn', about: 'failover' },
     ]);
   });

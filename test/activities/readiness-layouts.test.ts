@@ -127,7 +127,7 @@ describe('a DR set, its performance secondary, and the DR secondary of that', ()
     expect(point(result, 'token-source', 'west')?.observed).toMatch(/^ceremony; the batch token is of no use/);
     expect(point(result, 'paths-filter', 'eu')).toMatchObject({
       verdict: 'warn',
-      observed: 'none',
+      observed: 'no paths filter',
       needed: 'deny secret/',
     });
   });
