@@ -16,37 +16,18 @@ const entrySchema = z.strictObject({
   rid: z.string(),
   /** The ceremony whose shares make the token. */
   cid: z.string().optional(),
-  /** Whose keys the burst used. Entries of bursts alone have it. */
-  epoch: z.int().optional(),
-  /**
-   * `begun`: shares are or were being given, and the last one was not sent: there is no token. `pending`: it was, and
-   * whether a token came of it is not settled. `handed-over`: a root token was made, and its recipient alone can read it.
-   */
-  state: z.enum(['begun', 'pending', 'alive', 'kept', 'orphan', 'handed-over']),
-  /** Digest of the nonce of the attempt: of `pending` the one to which the last share was sent. */
-  attempt: z.string().optional(),
-  /** First characters of that nonce, by which people find it in the audit log. Entries of bursts alone have it. */
+  /** `handed-over`: a root token was made, and its recipient alone can read it. */
+  state: z.enum(['alive', 'kept', 'orphan', 'handed-over']),
+  /** What the nonce of its attempt begins with, by which people find it in the audit log. */
   mark: z.string().optional(),
-  /** Of an `orphan` of a burst: what happened, in the words of the alarm. */
+  /** Of an `orphan`: what happened, in the words of the alarm. */
   how: z.string().optional(),
-  /** Of an `orphan`: the service said that it made the token. No look at the slot takes that back. */
-  certain: z.literal(true).optional(),
   /** Of a token that people provided: the digest of its envelope. */
   provided: z.string().optional(),
-  /** Fingerprint of the key of the attempt: while it is in the slot, it is this run's. */
-  key: z.string().optional(),
   /** Sealed; absent where nobody holds the token. */
   sealed: z.string().optional(),
   /** A root token, encrypted to its recipient alone, until the run has ended. */
   encoded: z.string().optional(),
-  /** What the burst that made the token had to tell beside it. */
-  made: z
-    .strictObject({
-      attempts: z.int(),
-      badShares: z.array(z.string()),
-      closeAfterwards: z.array(z.string()).optional(),
-    })
-    .optional(),
   /** When a worker told people of it: of an alarm. */
   toldAt: z.string().optional(),
   /** Its deletion was sent then: a refusal since is the proof that it is dead. */
@@ -97,8 +78,7 @@ export class TokenLedger {
    * not delivered to its recipient.
    */
   async open(deployment: string): Promise<LedgerEntry[]> {
-    const past: ReadonlySet<LedgerEntry['state']> = new Set(['begun', 'handed-over']);
-    return (await this.all(deployment)).filter(({ state, encoded }) => !past.has(state) || encoded !== undefined);
+    return (await this.all(deployment)).filter(({ state, encoded }) => state !== 'handed-over' || encoded !== undefined);
   }
 
   async all(deployment: string): Promise<LedgerEntry[]> {

@@ -1,5 +1,5 @@
 import { createHash, randomBytes } from 'node:crypto';
-import { appendFile, mkdir, readdir, stat, statfs } from 'node:fs/promises';
+import { mkdir, readdir, stat, statfs } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
 import { RunbookError } from '../errors';
@@ -211,25 +211,6 @@ export class KeyRecords {
     return this.read(name, now);
   }
 
-  /**
-   * Notes a set of shares that a cluster rejected. What cannot be noted is tried again, and no more.
-   *
-   * @param mark one line that names the envelopes, and holds no secret.
-   */
-  async noteRejectedSet(name: RecordName, cluster: string, mark: string): Promise<void> {
-    const file = join(this.#directory, rejectedFileName(fileName(name)));
-    await appendFile(file, `${JSON.stringify([cluster, mark])}\n`, { mode: 0o600 }).catch(() => undefined);
-  }
-
-  /** The sets that {@link noteRejectedSet} noted of a cluster. */
-  async rejectedSets(name: RecordName, cluster: string): Promise<readonly string[]> {
-    const text = (await readOwnFile(this.#directory, rejectedFileName(fileName(name)))) ?? '';
-    return text.split('\n').flatMap((line) => {
-      const [of, mark] = parseLine(line);
-      return of === cluster && mark !== undefined ? [mark] : [];
-    });
-  }
-
   /** Overwrites and removes the record. False where there was none. */
   async destroy(name: RecordName): Promise<boolean> {
     return this.#destroyFile(fileName(name));
@@ -266,7 +247,6 @@ export class KeyRecords {
   async #destroyFile(name: string): Promise<boolean> {
     const existed = await eraseFile(this.#directory, name);
     await eraseFile(this.#directory, burstFileName(name));
-    await eraseFile(this.#directory, rejectedFileName(name));
     return existed;
   }
 
@@ -300,19 +280,6 @@ function fileName({ run: { ns, wid, rid }, cid, epoch }: RecordName): string {
 
 function burstFileName(recordFile: string): string {
   return `${recordFile}.burst`;
-}
-
-function rejectedFileName(recordFile: string): string {
-  return `${recordFile}.rejected`;
-}
-
-/** The last line of a process that died may be incomplete. */
-function parseLine(line: string): readonly string[] {
-  try {
-    return z.array(z.string()).parse(JSON.parse(line));
-  } catch {
-    return [];
-  }
 }
 
 function parseStored(text: string): z.infer<typeof storedRecord> | undefined {

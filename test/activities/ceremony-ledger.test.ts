@@ -144,7 +144,7 @@ describe('with an owner that was thought dead', () => {
 
   it('settles nothing that its owner writes meanwhile', async () => {
     const owner = new TokenLedger(bench.recordsOfAWorker());
-    const pending: LedgerEntry = { ...alive, state: 'pending', sealed: undefined, at: '2026-01-01T00:00:00.000Z' };
+    const pending: LedgerEntry = { ...alive, state: 'kept', sealed: undefined, at: '2026-01-01T00:00:00.000Z' };
     await bench.ledger.write(pending);
     bench.recordServer.onWrite = () => {
       bench.recordServer.onWrite = () => undefined;
@@ -174,7 +174,7 @@ it('is written by two workers at once, and is whole', async () => {
   if (!alive) throw new Error('no entry');
   await Promise.all(
     Array.from({ length: 20 }, (_each, key) =>
-      (key % 2 === 0 ? ledger : other).write({ ...alive, key: 'x'.repeat(key * 500) }),
+      (key % 2 === 0 ? ledger : other).write({ ...alive, how: 'x'.repeat(key * 500) }),
     ),
   );
   expect(await ledger.all(DEPLOYMENT)).toEqual([expect.objectContaining({ id: alive.id, state: 'alive' })]);
