@@ -14,21 +14,23 @@ import { writeMarker, awaitCatchUp, compareAfterDemotion } from './evidence/data
 import { awaitServiceReady } from './evidence/service-readiness';
 import { sampleWal } from './evidence/wal-samples';
 import { deletePathsFilter, readPathsFilters } from './filters/filters';
+import { compareDynamicFilters, readPathsFilter, writePathsFilter } from './filters/secondary-filters';
 import { runHook, awaitDump, probeService } from './hooks/hooks';
 import { readRunbookInput } from './run-beginning';
-import { createRejoinActivities } from './joining/dr-rejoin';
-import { createOnboardingActivities } from './joining/onboarding';
-import { createOnboardingWatchingActivities } from './joining/onboarding-watching';
-import { createPerformanceSecondaryActivities } from './joining/performance-secondary';
-import { createSecondaryJoiningActivities } from './joining/secondary-joining';
-import { createSecondaryRepointingActivities } from './joining/secondary-repointing';
+import { checkFormerPrimaryDemoted, describeSplit, unfenceFormerPrimary } from './joining/dr-rejoin';
+import { issueActivationToken } from './joining/activation-token';
+import { enableSecondary } from './joining/enable-secondary';
+import { awaitDrStreaming, awaitPerformanceSecondaries, compareMerkleRoots } from './joining/following';
+import { enablePrimary } from './joining/onboarding-primary';
+import { awaitUnsealed, checkCredential, followBootstrap, readSeals } from './joining/onboarding-watching';
+import { updatePrimary } from './joining/update-primary';
 import { probeMerkleTree, startDrReindex, followDrReindex } from './merkle/trees';
 import { notify } from './notifications/notifications';
 import * as plans from './plans';
 import { createReadinessActivities } from './readiness/readiness';
 import { writeReportFiles, requestTakeOver, describeRun } from './reports/run-report';
-import { createFailoverActivities } from './roles/dr-failover';
-import { createRoleActivities } from './roles/role-changes';
+import { awaitPrimaryGone, fenceLostPrimary } from './roles/dr-failover';
+import { demotePrimary, promoteSecondary } from './roles/role-changes';
 import { prepareBatchTokenRole, rotateBatchToken } from './tokens/batch-tokens';
 import { deleteOperationTokens, assessTokenDisposal, disposeLedgerToken } from './tokens/operation-token-disposal';
 
@@ -88,6 +90,27 @@ const activities = {
   startGeneration,
   completeGeneration,
   settleGeneration,
+  demotePrimary,
+  promoteSecondary,
+  awaitPrimaryGone,
+  fenceLostPrimary,
+  describeSplit,
+  checkFormerPrimaryDemoted,
+  unfenceFormerPrimary,
+  enablePrimary,
+  compareMerkleRoots,
+  issueActivationToken,
+  updatePrimary,
+  enableSecondary,
+  awaitDrStreaming,
+  awaitPerformanceSecondaries,
+  readSeals,
+  awaitUnsealed,
+  followBootstrap,
+  checkCredential,
+  readPathsFilter,
+  writePathsFilter,
+  compareDynamicFilters,
 };
 
 /** What the workers offer, by the names under which Temporal knows it. Workflows import this as a type. */
@@ -98,14 +121,6 @@ export function createActivities(dependencies: ActivityDependencies) {
   const clusters = new Clusters(dependencies);
   return {
     ...activities,
-    ...createRoleActivities(dependencies, clusters),
-    ...createSecondaryJoiningActivities(dependencies, clusters),
-    ...createPerformanceSecondaryActivities(dependencies, clusters),
-    ...createFailoverActivities(dependencies, clusters),
-    ...createRejoinActivities(dependencies, clusters),
-    ...createOnboardingActivities(dependencies, clusters),
-    ...createOnboardingWatchingActivities(clusters),
-    ...createSecondaryRepointingActivities(dependencies, clusters),
     ...createReadinessActivities(dependencies, clusters),
   };
 }

@@ -19,7 +19,7 @@ export const MUTATIONS = [
   {
     name: 'DR promotion: the other side is not looked at',
     file: changes,
-    text: 'await proveNotPrimary(dependencies, execution.run, proof, execution.signal, memory);',
+    text: 'await proveNotPrimary(execution, run, proof, signal, memory);',
     replacement: '',
     test: roles,
     named: 'a secondary is not promoted while the other cluster says that it is primary',
@@ -88,7 +88,7 @@ export const MUTATIONS = [
   {
     name: 'performance promotion: it is not proven that the other side is no primary',
     file: changes,
-    text: 'await proveNotPrimary(dependencies, execution.run, proof, execution.signal, memory);',
+    text: 'await proveNotPrimary(execution, run, proof, signal, memory);',
     replacement: '',
     test: performance,
     named: 'a silent primary that this run did not demote',

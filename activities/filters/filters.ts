@@ -37,7 +37,7 @@ export async function deletePathsFilter(
       before = found;
     },
     act: async () => {
-      await beforeSending(() => demandApproval(execution, clusters, execution, input, before ?? 'none', 'none'));
+      await beforeSending(() => demandApproval(input, before ?? 'none', 'none'));
       execution.throwIfCancelled();
       return filters.delete(id, { token, signal, timeoutMs: CHANGE_TIMEOUT_MS });
     },

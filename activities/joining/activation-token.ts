@@ -1,16 +1,16 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { ActivationToken, SecondaryPublicKey } from '../../src/vault';
-import type { ActivationTokenResult, IssueActivationToken } from '../../src/contracts/activities';
+import type { ActivationTokenResult } from '../../src/contracts/activities';
 import type { ReplicationObservation } from '../../src/contracts/observations';
 import { RunbookError, isRunbookError } from '../../src/errors';
 import { sealValue } from '../../src/keys';
 import { Deadline } from '../deadline';
+import { currentExecution } from '../execution';
 import { CHANGE_TIMEOUT_MS, withCredential } from '../read-act-confirm';
-import type { Means } from '../roles/other-side';
 import { awaitClusterId } from '../tokens/operation-token';
 import { demandUnused } from './enable-secondary';
 import { isAttached, primaryAddresses } from './following';
-import type { Joining } from './joining';
+import type { JoinInput, Joining } from './joining';
 import { ANSWER_BUDGET_MS, joiningOf, readPrimary, updateToken, useOf } from './joining';
 import { readKind } from './onboarding-read';
 import { verifyJoining } from './repoint-authority';
@@ -28,19 +28,27 @@ const REFUSED: ReadonlySet<string> = new Set([
   'SERVICE_ERROR',
 ]);
 
+interface IssueActivationToken extends JoinInput {
+  /** `auto` where nothing is given. */
+  readonly form?: 'auto' | 'public-key' | 'wrapped';
+  /** As of `enableSecondary`. */
+  readonly calledBefore?: boolean;
+}
+
 /**
  * Issues an activation token on the primary under the cluster ID of the secondary, sealed for the one call that uses it:
  * encrypted to a public key of the secondary, or wrapped. None where the secondary is attached already.
  */
-export async function issueActivationToken(means: Means, input: IssueActivationToken): Promise<ActivationTokenResult> {
-  const { clusters, execution } = means;
+export async function issueActivationToken(input: IssueActivationToken): Promise<ActivationTokenResult> {
+  const execution = currentExecution();
+  const { clusters } = execution;
   const { deployment, kind } = input;
   const { limits } = clusters.deployment(deployment);
   const none = { id: '', form: 'none', revokedBefore: false } as const;
-  if (input.use === 'enable' && (await demandUnused(means, input))) return none;
+  if (input.use === 'enable' && (await demandUnused(input))) return none;
   const target = clusters.of(deployment, input.secondary);
   const budgetMs = Math.min(ANSWER_BUDGET_MS, limits.streamingMs);
-  const joining = joiningOf(means, input, await awaitClusterId(target, execution, budgetMs));
+  const joining = joiningOf(input, await awaitClusterId(target, execution, budgetMs));
   const { clusterId: id, source } = joining;
   await verifyJoining(joining, { begun: false });
   const state = await readKind(target, kind, execution.signal);
@@ -55,7 +63,7 @@ export async function issueActivationToken(means: Means, input: IssueActivationT
     keyNode: token.form === 'encrypted' ? key?.node : undefined,
     revokedBefore,
     token: await sealValue(
-      means.dependencies.sealKeyring,
+      execution.sealKeyring,
       execution.run,
       { ...spec, uses: [useOf(joining)], src: source.entry.name, expSeconds: ACTIVATION_TOKEN_SECONDS },
       token.token,
@@ -68,8 +76,9 @@ async function generatePublicKey(
   joining: Joining,
   form: NonNullable<IssueActivationToken['form']>,
 ): Promise<SecondaryPublicKey | undefined> {
-  const { execution, input, target } = joining;
+  const { input, target } = joining;
   if (form === 'wrapped') return undefined;
+  const execution = currentExecution();
   const { signal } = execution;
   // Which token the call takes on a demoted DR cluster differs by version (facts, points that only a real service settles).
   const token = input.kind === 'dr' && input.use === 'update-primary' ? await updateToken(joining) : undefined;
@@ -102,7 +111,8 @@ interface Issued {
  * @throws RunbookError PRECONDITION_FAILED where the id is taken by a cluster that is connected
  */
 async function issueUnlessUsed(joining: Joining, secondaryPublicKey: string | undefined): Promise<Issued> {
-  const { execution, source, clusterId: id } = joining;
+  const { source, clusterId: id } = joining;
+  const execution = currentExecution();
   const { primary } = source.client[joining.input.kind];
   const deadline = new Deadline(ISSUE_BUDGET_MS);
   let revokedBefore = false;

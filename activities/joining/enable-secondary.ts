@@ -1,13 +1,13 @@
-import type { ChangeResult, EnableSecondary } from '../../src/contracts/activities';
+import type { ActivationTokenResult, ChangeResult } from '../../src/contracts/activities';
 import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
 import { RunbookError, isRunbookError } from '../../src/errors';
 import type { ClusterAccess } from '../clusters';
+import { currentExecution } from '../execution';
 import { requireFilter } from '../filters/wanted-filter';
 import { CHANGE_TIMEOUT_MS, awaitSettled, awaitState, resultOf, withCredential } from '../read-act-confirm';
-import type { Means } from '../roles/other-side';
 import { awaitClusterId, readClusterId } from '../tokens/operation-token';
 import { primaryAddresses } from './following';
-import type { Joining } from './joining';
+import type { JoinInput, Joining } from './joining';
 import { ANSWER_BUDGET_MS, joiningOf, readPrimary, useActivation } from './joining';
 import type { BothKinds } from './onboarding-read';
 import { kindName, readBothKinds, rolesText } from './onboarding-read';
@@ -24,6 +24,12 @@ interface JoinState {
   readonly sealed: readonly string[];
 }
 
+interface EnableSecondary extends Omit<JoinInput, 'use'> {
+  readonly activation: ActivationTokenResult;
+  /** Whether this run may have sent `secondary/enable` before: then sealed nodes are its effect. Permits nothing. */
+  readonly calledBefore?: boolean;
+}
+
 type Enabling = Pick<EnableSecondary, 'deployment' | 'kind' | 'primary' | 'secondary' | 'calledBefore'>;
 
 /**
@@ -32,18 +38,18 @@ type Enabling = Pick<EnableSecondary, 'deployment' | 'kind' | 'primary' | 'secon
  *
  * @returns outcome `not-done` where the token is of no use any more: public key, token and call are done again together
  */
-export async function enableSecondary(means: Means, input: EnableSecondary): Promise<ChangeResult> {
-  const { dependencies, clusters, execution } = means;
+export async function enableSecondary(input: EnableSecondary): Promise<ChangeResult> {
+  const execution = currentExecution();
+  const { clusters, signal } = execution;
   const { deployment, kind, primary, secondary } = input;
-  const { signal } = execution;
   const target = clusters.of(deployment, secondary);
-  const underWayMs = dependencies.changeUnderWayMs ?? CHANGE_TIMEOUT_MS;
+  const underWayMs = execution.changeUnderWayMs ?? CHANGE_TIMEOUT_MS;
   const calledBefore = input.calledBefore === true || execution.doubt.mayHaveSent;
-  const before = await awaitJoinState(means, { ...input, calledBefore }, underWayMs);
+  const before = await awaitJoinState({ ...input, calledBefore }, underWayMs);
   if (before.joined) return resultOf({ outcome: 'already', calls: 0 }, describeJoin(target, before));
   refuseReplicating(target, before.roles);
   const clusterId = await awaitClusterId(target, execution, ANSWER_BUDGET_MS);
-  const joining = joiningOf(means, { ...input, use: 'enable' }, clusterId);
+  const joining = joiningOf({ ...input, use: 'enable' }, clusterId);
   await verifyJoining(joining, { begun: true });
   const addresses = await primaryAddresses(joining.source, signal);
   return useActivation<JoinState>(joining, input.activation, {
@@ -68,16 +74,16 @@ export async function enableSecondary(means: Means, input: EnableSecondary): Pro
  *
  * @returns whether it joined already
  */
-export async function demandUnused(means: Means, input: Enabling): Promise<boolean> {
-  const state = await awaitJoinState(means, input);
-  if (!state.joined) refuseReplicating(means.clusters.of(input.deployment, input.secondary), state.roles);
+export async function demandUnused(input: Enabling): Promise<boolean> {
+  const state = await awaitJoinState(input);
+  if (!state.joined) refuseReplicating(currentExecution().clusters.of(input.deployment, input.secondary), state.roles);
   return state.joined;
 }
 
 /** The last look at both sides: nothing that replicates, is sealed, or would be sent more than was approved, is wiped. */
 async function lookBeforeWipe(joining: Joining): Promise<void> {
-  const { execution, input, source, target, clusterId } = joining;
-  const { signal } = execution;
+  const { input, source, target, clusterId } = joining;
+  const { signal } = currentExecution();
   refuseReplicating(target, await readBothKinds(target, signal));
   const seals = await readSealsOf(target, signal);
   if (!allUnsealed(seals))
@@ -92,11 +98,11 @@ async function lookBeforeWipe(joining: Joining): Promise<void> {
 
 /** @param underWayMs where given, an enable of an attempt before this one is waited for that long */
 async function awaitJoinState(
-  { clusters, execution }: Means,
   { deployment, kind, primary, secondary, calledBefore = false }: Enabling,
   underWayMs?: number,
 ): Promise<JoinState & { readonly joined: boolean }> {
-  const { signal } = execution;
+  const execution = currentExecution();
+  const { clusters, signal } = execution;
   const [source, target] = [clusters.of(deployment, primary), clusters.of(deployment, secondary)];
   const addresses = await awaitState(execution, {
     read: () => primaryAddresses(source, signal),

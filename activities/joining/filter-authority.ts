@@ -1,10 +1,8 @@
 import type { Authority, FilterState } from '../../src/contracts/activities';
 import type { AllowedOperation } from '../../src/contracts/plan';
 import { RunbookError, isRunbookError } from '../../src/errors';
-import type { ActivityDependencies } from '../dependencies';
 import { verifyBeginning, verifyOperation } from '../approvals/authority';
-import type { Clusters } from '../clusters';
-import type { Execution } from '../execution';
+import { currentExecution } from '../execution';
 import { needsApproval } from '../filters/filter-difference';
 import { describeFilter, readPerformance } from '../filters/paths-filters';
 import type { Pair } from './repoint-authority';
@@ -27,14 +25,11 @@ interface FilterWriting {
  * @throws RunbookError NOT_APPROVED
  */
 export async function demandApproval(
-  dependencies: ActivityDependencies,
-  clusters: Clusters,
-  execution: Execution,
   { deployment, cluster, id, secondary, authority }: FilterWriting,
   before: FilterState,
   wanted: FilterState,
 ): Promise<void> {
-  const { run, signal } = execution;
+  const { clusters, inventory, run, signal } = currentExecution();
   if (secondary === undefined || authority === undefined)
     throw notApproved(`${describeFilter(before)} becomes ${describeFilter(wanted)}, and nobody approved it`);
   const target = clusters.of(deployment, secondary);
@@ -45,7 +40,7 @@ export async function demandApproval(
   if (id !== on.clusterId && id !== status.secondaryId)
     throw notApproved(`${id} is not an id of ${secondary}, whose cluster ID is ${on.clusterId}`);
   try {
-    await verifyBeginning(dependencies.inventory, run, deployment, authority, {
+    await verifyBeginning(inventory, run, deployment, authority, {
       operation: 'performance.primary.paths-filter',
       on: primary,
       with: on,
@@ -53,30 +48,28 @@ export async function demandApproval(
     });
   } catch (error) {
     if (!isRunbookError(error, 'NOT_APPROVED') || needsApproval(before, wanted)) throw error;
-    if (!(await comesWithFollowing(dependencies, execution, { deployment, authority }, { on, with: primary }, wanted)))
-      throw error;
+    if (!(await comesWithFollowing({ deployment, authority }, { on, with: primary }, wanted))) throw error;
   }
 }
 
 /** Whether a plan lets the secondary join or follow this primary with this filter: it is written for that. */
 async function comesWithFollowing(
-  dependencies: ActivityDependencies,
-  execution: Execution,
   { deployment, authority }: { readonly deployment: string; readonly authority: Authority },
   pair: Pair,
   filter: FilterState,
 ): Promise<boolean> {
+  const { inventory, run } = currentExecution();
   const joining: AllowedOperation = {
     ...pair,
     operation: 'performance.secondary.enable',
     detail: describeFilter(filter),
   };
   const follows = (form: 'token' | 'addresses') =>
-    verifyFollowing(dependencies, execution, deployment, authority, { ...pair, form, filter, begun: true });
+    verifyFollowing(deployment, authority, { ...pair, form, filter, begun: true });
   for (const verify of [
     () => follows('token'),
     () => follows('addresses'),
-    () => verifyOperation(dependencies.inventory, execution.run, deployment, authority, joining),
+    () => verifyOperation(inventory, run, deployment, authority, joining),
   ]) {
     try {
       await verify();

@@ -1,12 +1,20 @@
 import type { Secret } from '../../src/secret';
 import type { JoinParameters } from '../../src/vault';
-import type { ActivationTokenResult, ChangeResult, JoinInput } from '../../src/contracts/activities';
+import type {
+  ActivationTokenResult,
+  Authority,
+  BetweenClusters,
+  ChangeResult,
+  ExpectedFilter,
+  OfKind,
+  SecondaryToken,
+} from '../../src/contracts/activities';
 import type { ReplicationObservation } from '../../src/contracts/observations';
 import { isRunbookError } from '../../src/errors';
 import { openValue } from '../../src/keys';
 import type { ClusterAccess } from '../clusters';
+import { currentExecution } from '../execution';
 import { CHANGE_TIMEOUT_MS, beforeSending, readActConfirm, resultOf } from '../read-act-confirm';
-import type { Means } from '../roles/other-side';
 import { openOperationToken } from '../tokens/operation-token';
 import { demandRole, readKind } from './onboarding-read';
 
@@ -16,17 +24,28 @@ export const ANSWER_BUDGET_MS = 30_000;
 /** What says that an activation token was not taken; it serves once, so that another one is needed. */
 const NOT_TAKEN: ReadonlySet<string> = new Set(['OUTCOME_UNKNOWN', 'CONFIRMATION_TIMEOUT', 'BAD_REQUEST']);
 
+/** A secondary that is to follow a primary. */
+export interface JoinInput extends BetweenClusters, OfKind, SecondaryToken {
+  /** The call that an activation token is for. */
+  readonly use: 'update-primary' | 'enable';
+  /** Of a plan that lets this secondary follow this primary. */
+  readonly authority: Authority;
+  /** Demanded of kind `performance`: the filter that must be on the primary under the id of the secondary. */
+  readonly expected?: ExpectedFilter;
+}
+
 /** A secondary that is to follow a primary, by the cluster ID that it has now: the id of its token and of its filter. */
-export interface Joining extends Means {
+export interface Joining {
   readonly input: JoinInput;
   readonly source: ClusterAccess;
   readonly target: ClusterAccess;
   readonly clusterId: string;
 }
 
-export function joiningOf(means: Means, input: JoinInput, clusterId: string): Joining {
-  const of = (cluster: string) => means.clusters.of(input.deployment, cluster);
-  return { ...means, input, source: of(input.primary), target: of(input.secondary), clusterId };
+export function joiningOf(input: JoinInput, clusterId: string): Joining {
+  const { clusters } = currentExecution();
+  const of = (cluster: string) => clusters.of(input.deployment, cluster);
+  return { input, source: of(input.primary), target: of(input.secondary), clusterId };
 }
 
 /** What a sealed activation token may be opened for. */
@@ -35,8 +54,9 @@ export function useOf({ input: { kind, use } }: Joining): string {
 }
 
 /** Of a DR secondary, which does nothing without one. */
-export function updateToken({ dependencies, execution, input, target, clusterId }: Joining) {
-  return openOperationToken(dependencies, execution.run, target, clusterId, input.token, 'dr.update-primary');
+export function updateToken({ input, target, clusterId }: Joining) {
+  const execution = currentExecution();
+  return openOperationToken(execution, execution.run, target, clusterId, input.token, 'dr.update-primary');
 }
 
 interface TokenUse<S> {
@@ -65,12 +85,13 @@ export async function useActivation<S>(
   activation: ActivationTokenResult,
   { read, until, observed, prepare, ...use }: TokenUse<S>,
 ): Promise<ChangeResult> {
-  const { dependencies, execution, source, target, clusterId } = joining;
+  const { source, target, clusterId } = joining;
+  const execution = currentExecution();
   const { name } = target.entry;
   const sent: { calls: number; calledAt?: number } = { calls: 0 };
   const notDone = (observed: string) => resultOf({ outcome: 'not-done', ...sent }, observed);
   if (activation.token === undefined) return notDone('there is no activation token yet');
-  const token = await openValue(dependencies.sealKeyring, execution.run, activation.token, {
+  const token = await openValue(execution.sealKeyring, execution.run, activation.token, {
     kind: 'activation-token',
     cluster: name,
     clusterId,
@@ -87,7 +108,7 @@ export async function useActivation<S>(
     const changed = await readActConfirm(execution, {
       ...use,
       cluster: name,
-      underWayMs: dependencies.changeUnderWayMs ?? CHANGE_TIMEOUT_MS,
+      underWayMs: execution.changeUnderWayMs ?? CHANGE_TIMEOUT_MS,
       read: () => read(sent.calls > 0),
       until: (state) => until(state, sent.calls > 0),
       act: async () => {
@@ -108,8 +129,8 @@ export async function useActivation<S>(
 }
 
 /** Status of the primary, which must be one. */
-export async function readPrimary({ execution, input, source }: Joining): Promise<ReplicationObservation> {
-  const state = await readKind(source, input.kind, execution.signal);
+export async function readPrimary({ input, source }: Joining): Promise<ReplicationObservation> {
+  const state = await readKind(source, input.kind, currentExecution().signal);
   demandRole(source.entry.name, input.kind, 'primary', state);
   return state;
 }

@@ -1,16 +1,15 @@
-import type { ChangeResult, EnablePrimary } from '../../src/contracts/activities';
+import type { Authority, ChangeResult, OfKind, OnCluster } from '../../src/contracts/activities';
 import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
 import { RunbookError } from '../../src/errors';
 import type { ClusterEntry, Deployment } from '../../src/inventory';
-import type { ActivityDependencies } from '../dependencies';
 import { verifyBeginning, verifyOneOf } from '../approvals/authority';
-import type { ClusterAccess, Clusters } from '../clusters';
-import type { Execution } from '../execution';
+import type { ClusterAccess } from '../clusters';
+import { currentExecution } from '../execution';
 import { describeReplication } from '../observe';
 import type { BothKinds } from './onboarding-read';
 import { kindName, readBothKinds, rolesText } from './onboarding-read';
 import { readClusterId } from '../tokens/operation-token';
-import { beforeSending, readActConfirm, withCredential } from '../read-act-confirm';
+import { beforeSending, readActConfirm, resultOf, withCredential } from '../read-act-confirm';
 
 /** The clusters among which at most one may be primary: the DR set of a cluster, or the whole deployment. */
 export function othersOfSet(deployment: Deployment, kind: ReplicationKind, cluster: string): readonly string[] {
@@ -21,13 +20,14 @@ export function othersOfSet(deployment: Deployment, kind: ReplicationKind, clust
   return members.filter((name) => name !== cluster);
 }
 
+type EnablePrimary = OnCluster & OfKind & { readonly authority: Authority };
+
 /** What a plan may call it: on its own, or as a part of an onboarding. */
 async function verifyEnabling(
-  { inventory }: ActivityDependencies,
-  { run }: Execution,
   { deployment, cluster, kind, authority }: EnablePrimary,
   clusterId: string,
 ): Promise<void> {
+  const { inventory, run } = currentExecution();
   const ways = [`${kind}.primary.enable`, `${kind}.primary.enable-for-secondary`] as const;
   await verifyOneOf(
     ways.map((operation) => () => {
@@ -37,14 +37,10 @@ async function verifyEnabling(
 }
 
 /** Makes a cluster primary of one kind: approved, disabled for it before, no DR secondary, and every other cluster of its set says that it is none. */
-export async function enablePrimaryOn(
-  dependencies: ActivityDependencies,
-  clusters: Clusters,
-  execution: Execution,
-  input: EnablePrimary,
-): Promise<ChangeResult> {
+export async function enablePrimary(input: EnablePrimary): Promise<ChangeResult> {
   const { deployment, cluster: name, kind } = input;
-  const { signal } = execution;
+  const execution = currentExecution();
+  const { clusters, signal } = execution;
   const access = clusters.of(deployment, name);
   const options = await withCredential(access, execution);
   const changed = await readActConfirm<BothKinds>(execution, {
@@ -61,9 +57,7 @@ export async function enablePrimaryOn(
       throw notReady(name, kind, rolesText(seen), false);
     },
     act: async () => {
-      await beforeSending(async () =>
-        verifyEnabling(dependencies, execution, input, await readClusterId(access, signal)),
-      );
+      await beforeSending(async () => verifyEnabling(input, await readClusterId(access, signal)));
       for (const other of othersOfSet(clusters.deployment(deployment), kind, name))
         await beforeSending(() => refusePrimary(clusters.of(deployment, other), kind, signal));
       execution.throwIfCancelled();
@@ -71,13 +65,8 @@ export async function enablePrimaryOn(
     },
   });
   const { entry } = access;
-  return {
-    outcome: changed.outcome,
-    observed: `${name}: ${kindName(kind)} ${describeReplication(changed.state[kind])}; secondaries are given ${advertised(entry)}`,
-    calledAt: changed.calledAt,
-    confirmedAt: Date.now(),
-    calls: changed.calls,
-  };
+  const role = `${kindName(kind)} ${describeReplication(changed.state[kind])}`;
+  return resultOf(changed, `${name}: ${role}; secondaries are given ${advertised(entry)}`);
 }
 
 /** The cluster address that a primary gives to its secondaries, in words. */

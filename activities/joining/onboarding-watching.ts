@@ -1,89 +1,101 @@
-import type { BootstrapResult, OnboardingActivities } from '../../src/contracts/activities';
+import type { BetweenClusters, BootstrapResult, OfKind, OnCluster, SealsResult } from '../../src/contracts/activities';
 import type { ReplicationObservation } from '../../src/contracts/observations';
 import { RunbookError, isRunbookError } from '../../src/errors';
-import type { Clusters } from '../clusters';
-import { execute } from '../execution';
+import { currentExecution } from '../execution';
 import { describeReplication, isAlive } from '../observe';
+import { awaitState } from '../read-act-confirm';
 import { kindName, readKind } from './onboarding-read';
 import { allUnsealed, readSealsOf, sealedNodes } from './onboarding-seals';
-import { awaitState } from '../read-act-confirm';
+
+/* After a cluster was enabled as secondary: seals, the first copy, and whether it takes a credential (facts 2.8, 3.2). */
 
 /** Reads in a row that must say the same before it counts: a node that restarts is sealed or disabled for a moment. */
 const STABLE_READS = 3;
 /** Between two looks at what takes minutes to days, ms. */
 const WATCH_MS = 500;
 
-/** After a cluster was enabled as secondary: seals, the first copy, and whether it takes a credential (facts 2.8, 3.2). */
-export function createOnboardingWatchingActivities(
-  clusters: Clusters,
-): Pick<OnboardingActivities, 'readSeals' | 'awaitUnsealed' | 'followBootstrap' | 'checkCredential'> {
-  return {
-    readSeals: execute(({ deployment, cluster }, { signal }) => readSealsOf(clusters.of(deployment, cluster), signal)),
+/** The seal of every node of a cluster, and what people need to unseal them. */
+export async function readSeals({ deployment, cluster }: OnCluster): Promise<SealsResult> {
+  const { clusters, signal } = currentExecution();
+  return readSealsOf(clusters.of(deployment, cluster), signal);
+}
 
-    awaitUnsealed: execute(async ({ deployment, cluster }, execution) => {
-      let inARow = 0;
-      return awaitState(execution, {
-        read: () => readSealsOf(clusters.of(deployment, cluster), execution.signal),
-        until: (seals) => {
-          inARow = allUnsealed(seals) ? inARow + 1 : 0;
-          return inARow >= STABLE_READS;
-        },
-        budgetMs: clusters.deployment(deployment).limits.unsealMs,
-        describe: ({ observed }) => observed,
-        needed: `every node of ${cluster} unsealed by people`,
-        cluster,
-        pollMs: WATCH_MS,
+/** Polls until every node is unsealed; people unseal them meanwhile. */
+export async function awaitUnsealed({ deployment, cluster }: OnCluster): Promise<SealsResult> {
+  const execution = currentExecution();
+  const { clusters } = execution;
+  let inARow = 0;
+  return awaitState(execution, {
+    read: () => readSealsOf(clusters.of(deployment, cluster), execution.signal),
+    until: (seals) => {
+      inARow = allUnsealed(seals) ? inARow + 1 : 0;
+      return inARow >= STABLE_READS;
+    },
+    budgetMs: clusters.deployment(deployment).limits.unsealMs,
+    describe: ({ observed }) => observed,
+    needed: `every node of ${cluster} unsealed by people`,
+    cluster,
+    pollMs: WATCH_MS,
+  });
+}
+
+/** Watches the first copy until the secondary streams. Ends early where nodes seal themselves. */
+export async function followBootstrap(
+  input: BetweenClusters &
+    OfKind & {
+      /** People chose to leave nodes sealed. */
+      readonly sealedIsKnown?: boolean;
+    },
+): Promise<BootstrapResult> {
+  const execution = currentExecution();
+  const { clusters } = execution;
+  const { deployment, secondary, kind, sealedIsKnown } = input;
+  const { signal } = execution;
+  const target = clusters.of(deployment, secondary);
+  const { limits } = clusters.deployment(deployment);
+  const watch = new BootstrapWatch(limits.heartbeatAgeMs, limits.streamingMs);
+  const seen = await awaitState(execution, {
+    read: async () => {
+      const seals = await readSealsOf(target, signal);
+      const replication = await readKind(target, kind, signal).catch((error: unknown) => {
+        if (signal.aborted || !isRunbookError(error) || !error.retryable) throw error;
+        return undefined;
       });
-    }),
+      return { sealed: sealedIsKnown ? [] : sealedNodes(seals), replication };
+    },
+    until: ({ sealed, replication }) => watch.note(sealed, replication, secondary, kind) !== undefined,
+    // Silence is no failure: a first copy takes as long as a complete reindex may.
+    budgetMs: limits.reindexMs,
+    describe: ({ replication }) => describeReplication(replication),
+    needed: `${secondary} streams`,
+    cluster: secondary,
+    pollMs: WATCH_MS,
+  });
+  const { phases, verdict = 'streaming' } = watch;
+  const observed =
+    verdict === 'sealed'
+      ? `nodes sealed themselves: ${seen.sealed.join(', ')}`
+      : `${describeReplication(seen.replication)}; phases ${phases.join(', ')}`;
+  return { verdict, phases, at: Date.now(), observed };
+}
 
-    followBootstrap: execute(async (input, execution): Promise<BootstrapResult> => {
-      const { deployment, secondary, kind, sealedIsKnown } = input;
-      const { signal } = execution;
-      const target = clusters.of(deployment, secondary);
-      const { limits } = clusters.deployment(deployment);
-      const watch = new BootstrapWatch(limits.heartbeatAgeMs, limits.streamingMs);
-      const seen = await awaitState(execution, {
-        read: async () => {
-          const seals = await readSealsOf(target, signal);
-          const replication = await readKind(target, kind, signal).catch((error: unknown) => {
-            if (signal.aborted || !isRunbookError(error) || !error.retryable) throw error;
-            return undefined;
-          });
-          return { sealed: sealedIsKnown ? [] : sealedNodes(seals), replication };
-        },
-        until: ({ sealed, replication }) => watch.note(sealed, replication, secondary, kind) !== undefined,
-        // Silence is no failure: a first copy takes as long as a complete reindex may.
-        budgetMs: limits.reindexMs,
-        describe: ({ replication }) => describeReplication(replication),
-        needed: `${secondary} streams`,
-        cluster: secondary,
-        pollMs: WATCH_MS,
-      });
-      const { phases, verdict = 'streaming' } = watch;
-      const observed =
-        verdict === 'sealed'
-          ? `nodes sealed themselves: ${seen.sealed.join(', ')}`
-          : `${describeReplication(seen.replication)}; phases ${phases.join(', ')}`;
-      return { verdict, phases, at: Date.now(), observed };
-    }),
-
-    checkCredential: execute(async ({ deployment, cluster }, { signal }) => {
-      const access = clusters.of(deployment, cluster);
-      try {
-        const { type } = await access.client.sys.lookupSelf({ token: await access.credential(), signal });
-        return { observed: `${cluster} takes the workers' credential (${type ?? 'type not told'})` };
-      } catch (error) {
-        if (signal.aborted || !isRunbookError(error) || !NOT_VALID.has(error.code)) throw error;
-        throw new RunbookError('CREDENTIAL_UNAVAILABLE', `${cluster} does not take the workers' credential for it.`, {
-          cluster,
-          retryable: false,
-          observed: error.code,
-          needed: `a token of ${cluster}: the one from before its wipe is void`,
-          next: `Make a token on ${cluster} (rootTokenCeremony with the primary's key shares, or a replicated login method), put it where the inventory's credential of ${cluster} is read from, then decide retry; or skip.`,
-        });
-      }
-    }),
-  };
+/** Whether the cluster takes the workers' credential for it, which a wipe made void. */
+export async function checkCredential({ deployment, cluster }: OnCluster): Promise<{ readonly observed: string }> {
+  const { clusters, signal } = currentExecution();
+  const access = clusters.of(deployment, cluster);
+  try {
+    const { type } = await access.client.sys.lookupSelf({ token: await access.credential(), signal });
+    return { observed: `${cluster} takes the workers' credential (${type ?? 'type not told'})` };
+  } catch (error) {
+    if (signal.aborted || !isRunbookError(error) || !NOT_VALID.has(error.code)) throw error;
+    throw new RunbookError('CREDENTIAL_UNAVAILABLE', `${cluster} does not take the workers' credential for it.`, {
+      cluster,
+      retryable: false,
+      observed: error.code,
+      needed: `a token of ${cluster}: the one from before its wipe is void`,
+      next: `Make a token on ${cluster} (rootTokenCeremony with the primary's key shares, or a replicated login method), put it where the inventory's credential of ${cluster} is read from, then decide retry; or skip.`,
+    });
+  }
 }
 
 const NOT_VALID: ReadonlySet<string> = new Set(['PERMISSION_DENIED', 'CREDENTIAL_UNAVAILABLE', 'BAD_REQUEST']);

@@ -2,10 +2,9 @@ import type { Authority, FilterState } from '../../src/contracts/activities';
 import type { AllowedOperation, GatedOperation } from '../../src/contracts/plan';
 import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
 import { RunbookError } from '../../src/errors';
-import type { ActivityDependencies } from '../dependencies';
 import { verifyBeginning, verifyOneOf, verifyOperation } from '../approvals/authority';
 import type { ClusterAccess } from '../clusters';
-import type { Execution } from '../execution';
+import { currentExecution } from '../execution';
 import { identityOfMember } from '../plans/failover-sides';
 import type { Joining } from './joining';
 import { ANSWER_BUDGET_MS } from './joining';
@@ -63,10 +62,11 @@ export async function pairOf(target: ClusterAccess, source: ClusterAccess, signa
  * @throws RunbookError NOT_APPROVED
  */
 export async function verifyJoining(
-  { dependencies, execution, input, source, target, clusterId }: Joining,
+  { input, source, target, clusterId }: Joining,
   { begun }: { readonly begun: boolean },
 ): Promise<void> {
   const { deployment, kind, use, authority, expected } = input;
+  const execution = currentExecution();
   const pair: Pair = {
     on: { cluster: target.entry.name, clusterId },
     with: { cluster: source.entry.name, clusterId: await awaitClusterId(source, execution, ANSWER_BUDGET_MS) },
@@ -76,10 +76,10 @@ export async function verifyJoining(
     const detail = kind === 'dr' ? {} : { detail: describeFilter(filter) };
     const verify = begun ? verifyOperation : verifyBeginning;
     const doing = { operation: `${kind}.secondary.enable`, ...pair, ...detail } as const;
-    await verify(dependencies.inventory, execution.run, deployment, authority, doing);
+    await verify(execution.inventory, execution.run, deployment, authority, doing);
     return;
   }
-  await verifyFollowing(dependencies, execution, deployment, authority, {
+  await verifyFollowing(deployment, authority, {
     ...{ ...pair, kind, form: 'token', filter, begun },
     asMember: async () => identityOfMember(target.entry, (await readKind(target, kind, execution.signal)).setId),
   });
@@ -93,12 +93,11 @@ export async function verifyJoining(
  * @throws RunbookError NOT_APPROVED
  */
 export async function verifyFollowing(
-  { inventory }: ActivityDependencies,
-  { run }: Execution,
   deployment: string,
   authority: Authority | undefined,
   { kind = 'performance', form, filter, begun = false, asMember, ...pair }: FollowingAs,
 ): Promise<void> {
+  const { inventory, run } = currentExecution();
   if (!authority) throw refused(pair.on.cluster, pair.with.cluster, 'no plan was given');
   const alone = ALONE[form][kind];
   // The plan of a failover names no filter: it is what the primary keeps.

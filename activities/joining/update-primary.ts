@@ -1,12 +1,8 @@
-import type {
-  ActivationTokenResult,
-  ChangeResult,
-  ExpectedFilter,
-  UpdatePrimary,
-} from '../../src/contracts/activities';
+import type { ActivationTokenResult, ChangeResult, ExpectedFilter } from '../../src/contracts/activities';
 import type { ReplicationObservation } from '../../src/contracts/observations';
 import { RunbookError } from '../../src/errors';
 import type { ClusterAccess } from '../clusters';
+import { currentExecution } from '../execution';
 import { requireFilter } from '../filters/wanted-filter';
 import { describeReplication } from '../observe';
 import {
@@ -17,33 +13,37 @@ import {
   resultOf,
   withCredential,
 } from '../read-act-confirm';
-import type { Means } from '../roles/other-side';
 import { awaitClusterId } from '../tokens/operation-token';
 import { follows, isAttached, primaryAddresses } from './following';
-import type { Joining } from './joining';
+import type { JoinInput, Joining } from './joining';
 import { ANSWER_BUDGET_MS, joiningOf, readPrimary, updateToken, useActivation } from './joining';
 import { demandRole, kindName, readKind } from './onboarding-read';
 import { pairOf, verifyFollowing, verifyJoining } from './repoint-authority';
 
 const POINTED_BUDGET_MS = 30_000;
 
-/** Points a secondary at a primary, by an activation token or, without one, by the addresses of the primary. */
-export async function updatePrimary(means: Means, input: UpdatePrimary): Promise<ChangeResult> {
-  const { activation, kind, expected } = input;
-  if (activation !== undefined) return byToken(means, input, activation);
-  if (kind === 'dr' || expected === undefined)
-    throw new RunbookError('INVALID_INPUT', 'Only a performance secondary is re-pointed by addresses.');
-  return byAddresses(means, input, expected);
+interface UpdatePrimary extends Omit<JoinInput, 'use'> {
+  /** Without one a performance secondary is given the addresses of the primary: id, certificate and filter stay. */
+  readonly activation?: ActivationTokenResult;
 }
 
-async function byToken(means: Means, input: UpdatePrimary, activation: ActivationTokenResult): Promise<ChangeResult> {
-  const { dependencies, clusters, execution } = means;
+/** Points a secondary at a primary, by an activation token or, without one, by the addresses of the primary. */
+export async function updatePrimary(input: UpdatePrimary): Promise<ChangeResult> {
+  const { activation, kind, expected } = input;
+  if (activation !== undefined) return byToken(input, activation);
+  if (kind === 'dr' || expected === undefined)
+    throw new RunbookError('INVALID_INPUT', 'Only a performance secondary is re-pointed by addresses.');
+  return byAddresses(input, expected);
+}
+
+async function byToken(input: UpdatePrimary, activation: ActivationTokenResult): Promise<ChangeResult> {
+  const execution = currentExecution();
+  const { clusters, signal } = execution;
   const { deployment, kind, primary, secondary, expected } = input;
-  const { signal } = execution;
   const { heartbeatAgeMs, streamingMs } = clusters.deployment(deployment).limits;
   const target = clusters.of(deployment, secondary);
   const clusterId = await awaitClusterId(target, execution, Math.min(ANSWER_BUDGET_MS, streamingMs));
-  const joining: Joining = joiningOf(means, { ...input, use: 'update-primary' }, clusterId);
+  const joining: Joining = joiningOf({ ...input, use: 'update-primary' }, clusterId);
   const { source } = joining;
   await verifyJoining(joining, { begun: true });
   await readPrimary(joining);
@@ -57,7 +57,7 @@ async function byToken(means: Means, input: UpdatePrimary, activation: Activatio
     needed,
     cluster: secondary,
   };
-  const underWayMs = dependencies.changeUnderWayMs ?? CHANGE_TIMEOUT_MS;
+  const underWayMs = execution.changeUnderWayMs ?? CHANGE_TIMEOUT_MS;
   const before = await awaitSettled(execution, { ...reading, until: attached }, underWayMs);
   if (attached(before)) return resultOf({ outcome: 'already', calls: 0 }, needed);
   demandRole(secondary, kind, 'secondary', before);
@@ -80,14 +80,14 @@ async function byToken(means: Means, input: UpdatePrimary, activation: Activatio
   });
 }
 
-async function byAddresses(means: Means, input: UpdatePrimary, expected: ExpectedFilter): Promise<ChangeResult> {
-  const { dependencies, clusters, execution } = means;
+async function byAddresses(input: UpdatePrimary, expected: ExpectedFilter): Promise<ChangeResult> {
+  const execution = currentExecution();
+  const { clusters, signal } = execution;
   const { deployment, primary, secondary, authority } = input;
-  const { signal } = execution;
   const [source, target] = [clusters.of(deployment, primary), clusters.of(deployment, secondary)];
   const pair = await pairOf(target, source, signal);
   const way = { ...pair, form: 'addresses', filter: expected.filter } as const;
-  const verify = (begun: boolean) => verifyFollowing(dependencies, execution, deployment, authority, { ...way, begun });
+  const verify = (begun: boolean) => verifyFollowing(deployment, authority, { ...way, begun });
   await verify(true);
   const { heartbeatAgeMs } = clusters.deployment(deployment).limits;
   const addresses = await primaryAddresses(source, signal);

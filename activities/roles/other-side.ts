@@ -1,16 +1,14 @@
-import type { RoleChange } from '../../src/contracts/activities';
 import type { ReplicationObservation } from '../../src/contracts/observations';
 import type { Check, RunbookPlan } from '../../src/contracts/plan';
 import type { Finding } from '../../src/contracts/run-facts';
 import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
 import { RunbookError, isRunbookError } from '../../src/errors';
 import { observeDeployment } from '../approvals/planning';
-import { signsAgree } from '../checks/signs';
 import { mayBeOneSet } from '../checks/roles';
-import type { ClusterAccess, Clusters } from '../clusters';
-import type { ActivityDependencies } from '../dependencies';
+import { signsAgree } from '../checks/signs';
+import type { ClusterAccess } from '../clusters';
 import { alsoGoneIn, readSigns, spokeAgainst } from '../evidence/failover-evidence';
-import type { Execution } from '../execution';
+import { currentExecution } from '../execution';
 import { kindName, readKind } from '../joining/onboarding-read';
 import { goneChecks } from '../checks/performance-gone';
 import { describeReplication } from '../observe';
@@ -18,23 +16,22 @@ import { awaitState } from '../read-act-confirm';
 import type { ProofMemory, RoleOpinions } from './prove-not-primary';
 import { askRole, proveNotPrimary, refuseDoubtful, refusePrimary } from './prove-not-primary';
 
-/** What a change of a role works with. */
-export interface Means {
-  readonly dependencies: ActivityDependencies;
-  readonly clusters: Clusters;
-  readonly execution: Execution;
+/** The cluster whose role changes, and the one on the other side of the change. */
+export interface Sides {
+  readonly deployment: string;
+  readonly kind: ReplicationKind;
+  readonly cluster: string;
+  readonly otherCluster: string;
 }
 
-/** The cluster whose role changes, and the one on the other side of the change. */
-export type Sides = Omit<RoleChange, 'step' | 'authority'>;
-
 /** The DR status of a cluster, which need not answer at once. */
-export function awaitTold({ clusters, execution }: Means, access: ClusterAccess): Promise<ReplicationObservation> {
+export function awaitTold(access: ClusterAccess): Promise<ReplicationObservation> {
+  const execution = currentExecution();
   const { name, deployment } = access.entry;
   return awaitState(execution, {
     read: () => readKind(access, 'dr', execution.signal),
     until: () => true,
-    budgetMs: clusters.deployment(deployment).limits.promoteMs,
+    budgetMs: execution.clusters.deployment(deployment).limits.promoteMs,
     describe: describeReplication,
     needed: `${name} tells its DR set`,
     cluster: name,
@@ -42,35 +39,35 @@ export function awaitTold({ clusters, execution }: Means, access: ClusterAccess)
 }
 
 /** No node of the lost primary says that it is primary, and every sign that it is gone is still there. */
-export async function demandGone(means: Means, sides: Sides, plan: RunbookPlan, memory: ProofMemory): Promise<void> {
-  const { dependencies, clusters, execution } = means;
+export async function demandGone(sides: Sides, plan: RunbookPlan, memory: ProofMemory): Promise<void> {
+  const execution = currentExecution();
+  const { clusters, signal, run } = execution;
   const { deployment, kind, cluster, otherCluster } = sides;
-  const { signal, run } = execution;
   const [candidate, lost] = [clusters.of(deployment, cluster), clusters.of(deployment, otherCluster)];
   const said = await askRole(lost, signal, kind);
   refusePrimary(otherCluster, said, kind);
   // One that answers was demoted, or was never the primary, which the signs tell; a promotion of it by this run whose answer was lost must not come late.
   const proof = { deployment, gate: 'promote', candidate, other: lost } as const;
-  if (said.active !== undefined) await proveNotPrimary(dependencies, run, proof, signal, memory);
-  const against = await (kind === 'dr' ? signsAgainst : performanceSignsAgainst)(means, sides, plan);
+  if (said.active !== undefined) await proveNotPrimary(execution, run, proof, signal, memory);
+  const against = await (kind === 'dr' ? signsAgainst : performanceSignsAgainst)(sides, plan);
   if (against.length > 0) throw spokeAgainst(against);
 }
 
 async function signsAgainst(
-  { clusters, execution }: Means,
   { deployment, cluster: to, otherCluster: from }: Sides,
   plan: RunbookPlan,
 ): Promise<readonly Check[]> {
-  const signs = await readSigns(clusters, deployment, { from, to, alsoGone: alsoGoneIn(plan) }, execution.signal);
+  const { clusters, signal } = currentExecution();
+  const signs = await readSigns(clusters, deployment, { from, to, alsoGone: alsoGoneIn(plan) }, signal);
   return signsAgree(signs) ? [] : signs.filter(({ verdict }) => verdict === 'fail' || verdict === 'warn');
 }
 
 async function performanceSignsAgainst(
-  { clusters, execution }: Means,
   { deployment: name, cluster, otherCluster }: Sides,
   { choices }: RunbookPlan,
 ): Promise<readonly Check[]> {
-  const observations = await observeDeployment(clusters, name, execution.signal);
+  const { clusters, signal } = currentExecution();
+  const observations = await observeDeployment(clusters, name, signal);
   const [from, to] = [otherCluster, cluster].map((each) => observations.find((seen) => seen.cluster === each));
   if (!from || !to) throw new TypeError('a cluster of the deployment was not read');
   const overrideDrSecondary = choices['overrideDrSecondary'] === true;
@@ -79,10 +76,9 @@ async function performanceSignsAgainst(
 }
 
 /** Members of the DR set that a promotion is not about: none may be primary; one that says nothing is told. */
-export async function refusePrimaryMember(
-  { dependencies, clusters, execution }: Means,
-  { deployment, cluster, otherCluster }: Sides,
-): Promise<Finding[]> {
+export async function refusePrimaryMember({ deployment, cluster, otherCluster }: Sides): Promise<Finding[]> {
+  const execution = currentExecution();
+  const { clusters } = execution;
   const { entry } = clusters.of(deployment, cluster);
   const members = clusters.deployment(deployment).drSets.get(entry.drSet) ?? [];
   const others = members.filter((name) => name !== cluster && name !== otherCluster);
@@ -91,7 +87,7 @@ export async function refusePrimaryMember(
   );
   for (const each of said) refusePrimary(each.name, each);
   const silent = said.filter(({ active }) => active === undefined);
-  await refuseDoubtful(dependencies, execution.run, silent);
+  await refuseDoubtful(execution, execution.run, silent);
   return silent.map(({ name, nodes }) => ({
     severity: 'warning',
     code: 'dr-member-silent',
@@ -102,10 +98,10 @@ export async function refusePrimaryMember(
 
 /** No other cluster of the set says that it is primary. One that cannot be read was shown in the plan. */
 export async function refuseSecondPrimary(
-  { clusters, execution }: Means,
   { deployment, kind, cluster }: Sides,
   setId: string | undefined,
 ): Promise<void> {
+  const { clusters, signal } = currentExecution();
   const { entry } = clusters.of(deployment, cluster);
   const inDrSet = clusters.deployment(deployment).drSets.get(entry.drSet) ?? [];
   const others = clusters
@@ -113,7 +109,7 @@ export async function refuseSecondPrimary(
     .filter(({ entry: { name } }) => name !== cluster && (kind === 'performance' || inDrSet.includes(name)));
   await Promise.all(
     others.map(async (other) => {
-      const state = await readIfTold(other, kind, execution.signal);
+      const state = await readIfTold(other, kind, signal);
       if (state?.mode !== 'primary' || (kind === 'performance' && !mayBeOneSet(state.setId, setId))) return;
       const { name } = other.entry;
       throw new RunbookError('STATE_DIVERGED', `${name} is ${kindName(kind)} primary of the same set.`, {
@@ -140,13 +136,8 @@ async function readIfTold(
 }
 
 /** The cluster must serve as primary now: demoting the only primary would leave clients without one. */
-export async function demandServing(
-  access: ClusterAccess,
-  kind: ReplicationKind,
-  signal: AbortSignal,
-  consequence: string,
-): Promise<void> {
-  const state = await readKind(access, kind, signal);
+export async function demandServing(access: ClusterAccess, kind: ReplicationKind, consequence: string): Promise<void> {
+  const state = await readKind(access, kind, currentExecution().signal);
   if (state.mode === 'primary' && state.state !== 'idle') return;
   const { name } = access.entry;
   throw new RunbookError(
@@ -165,9 +156,9 @@ export async function demandServing(
 export async function demandNoNodePrimary(
   access: ClusterAccess,
   kind: ReplicationKind,
-  execution: Execution,
   budgetMs: number,
 ): Promise<RoleOpinions> {
+  const execution = currentExecution();
   const { name } = access.entry;
   let said: RoleOpinions = { active: undefined, nodes: [] };
   await awaitState(execution, {

@@ -1,14 +1,13 @@
-import type { ChangeResult, DemoteResult, RunbookActivities } from '../../src/contracts/activities';
+import type { Authority, ChangeResult, DemoteResult, SecondaryToken } from '../../src/contracts/activities';
 import type { WalIndex } from '../../src/contracts/observations';
 import type { AllowedOperation, GatedOperation, RunbookPlan } from '../../src/contracts/plan';
 import type { Finding } from '../../src/contracts/run-facts';
 import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
 import { RunbookError, isRunbookError } from '../../src/errors';
-import type { ActivityDependencies } from '../dependencies';
 import { demandSameOutage } from '../approvals/approval-age';
 import { gateOf, lastGateOf, otherSideOf, verifyBeginning, verifyOperation } from '../approvals/authority';
-import type { ClusterAccess, Clusters } from '../clusters';
-import { executeChange } from '../execution';
+import type { ClusterAccess } from '../clusters';
+import { currentExecution } from '../execution';
 import { identityOfLost } from '../plans/failover-sides';
 import { inPlaceOf } from '../plans/performance-promotion';
 import { describeReplication, isAlive } from '../observe';
@@ -18,7 +17,7 @@ import { awaitClusterId, openOperationToken, readClusterId } from '../tokens/ope
 import { CHANGE_TIMEOUT_MS, beforeSending, readActConfirm, resultOf, withCredential } from '../read-act-confirm';
 import { demandNoLoss, lastWriteToReach, latest } from '../evidence/no-loss';
 import { notePrimaryChange } from './primary-changes';
-import type { Means, Sides } from './other-side';
+import type { Sides } from './other-side';
 import {
   awaitTold,
   demandGone,
@@ -30,8 +29,15 @@ import {
 import type { ProofMemory } from './prove-not-primary';
 import { proveNotPrimary } from './prove-not-primary';
 
-type Demotion = Parameters<RunbookActivities['demotePrimary']>[0];
-type Promotion = Parameters<RunbookActivities['promoteSecondary']>[0];
+/** A cluster whose role changes, and the one on the other side: never are both primary. */
+interface RoleChange extends Sides {
+  readonly authority: Authority;
+}
+
+interface Promotion extends RoleChange, SecondaryToken {
+  /** `forced`: the service's own safety checks are left out, and what is not there is lost. */
+  readonly mode: 'planned' | 'unplanned' | 'forced';
+}
 
 /**
  * Refusals of a promotion that mean "not in sync yet": waited for within the budget, and never turned into force.
@@ -45,24 +51,16 @@ const NOT_YET: Readonly<Record<ReplicationKind, readonly string[]>> = {
   ],
 };
 
-/** The two role changes of both kinds of replication (interface 4.1, 4.2: `primary/demote`, `secondary/promote`). */
-export function createRoleActivities(
-  dependencies: ActivityDependencies,
-  clusters: Clusters,
-): Pick<RunbookActivities, 'demotePrimary' | 'promoteSecondary'> {
-  return {
-    demotePrimary: executeChange((input, execution) => demotePrimary({ dependencies, clusters, execution }, input)),
-    promoteSecondary: executeChange((input, execution) =>
-      promoteSecondary({ dependencies, clusters, execution }, input),
-    ),
-  };
-}
-
-async function demotePrimary(means: Means, input: Demotion): Promise<DemoteResult> {
-  const { dependencies, clusters, execution } = means;
+/**
+ * Makes a primary an unconnected secondary (interface 4.1, 4.2: `primary/demote`). Right before the call the other cluster
+ * must be a live secondary that has every write up to `reached`; of a `former` primary, it must serve as the primary.
+ */
+export async function demotePrimary(
+  input: RoleChange & { readonly former?: boolean; readonly reached?: WalIndex },
+): Promise<DemoteResult> {
   const { deployment, kind, cluster, otherCluster, authority, former = false } = input;
-  const { inventory } = dependencies;
-  const { signal, run } = execution;
+  const execution = currentExecution();
+  const { clusters, inventory, signal, run } = execution;
   const { demoteMs } = clusters.deployment(deployment).limits;
   const [access, other] = [clusters.of(deployment, cluster), clusters.of(deployment, otherCluster)];
   const [on, successor] = await Promise.all(
@@ -95,27 +93,31 @@ async function demotePrimary(means: Means, input: Demotion): Promise<DemoteResul
         const pair = { deployment, kind, primary: cluster, successor: otherCluster } as const;
         const written = mayLose ? undefined : await lastWriteToReach(clusters, execution, pair);
         await verifyBeginning(inventory, run, deployment, authority, doing);
-        if (former) await demandServing(other, kind, signal, `${cluster} was not demoted`);
-        else await demandSuccessor(means, input, latest(input.reached, written));
+        if (former) await demandServing(other, kind, `${cluster} was not demoted`);
+        else await demandSuccessor(input, latest(input.reached, written));
       });
       execution.throwIfCancelled();
       return access.client[kind].primary.demote({ token, signal, timeoutMs: CHANGE_TIMEOUT_MS });
     },
   });
-  if (former) await demandNoNodePrimary(access, kind, execution, demoteMs);
-  else await refuseSecondPrimary(means, input, changed.state.setId);
+  if (former) await demandNoNodePrimary(access, kind, demoteMs);
+  else await refuseSecondPrimary(input, changed.state.setId);
   const seen = former ? '' : `; no other ${kindName(kind)} primary in its set`;
   return { ...resultOf(changed, `${cluster}: ${describeReplication(changed.state)}${seen}`), walBefore };
 }
 
-async function promoteSecondary(means: Means, input: Promotion): Promise<ChangeResult> {
-  const { dependencies, clusters, execution } = means;
+/**
+ * Makes a secondary the primary (interface 4.1, 4.2: `secondary/promote`). Planned, the other cluster must be proven to be
+ * none; else the signs that it is gone are looked for again.
+ */
+export async function promoteSecondary(input: Promotion): Promise<ChangeResult> {
   const { deployment, kind, cluster } = input;
-  const { signal, run } = execution;
+  const execution = currentExecution();
+  const { clusters, signal, run } = execution;
   const { promoteMs } = clusters.deployment(deployment).limits;
   const access = clusters.of(deployment, cluster);
   const clusterId = await awaitClusterId(access, execution, promoteMs);
-  const approved = await approvedPromotion(means, input, clusterId);
+  const approved = await approvedPromotion(input, clusterId);
   const memory: ProofMemory = { kind };
   let setId: string | undefined;
   let findings: readonly Finding[] = [];
@@ -134,9 +136,9 @@ async function promoteSecondary(means: Means, input: Promotion): Promise<ChangeR
     notYet: ({ code }) => NOT_YET[kind].includes(code),
     act: async () => {
       findings = await beforeSending(async () => {
-        const silent = kind === 'dr' ? await refusePrimaryMember(means, input) : [];
-        if (kind === 'performance') await refuseSecondPrimary(means, input, setId);
-        await (input.mode === 'planned' ? demandDemoted : demandLost)(means, input, approved, memory);
+        const silent = kind === 'dr' ? await refusePrimaryMember(input) : [];
+        if (kind === 'performance') await refuseSecondPrimary(input, setId);
+        await (input.mode === 'planned' ? demandDemoted : demandLost)(input, approved, memory);
         return silent;
       });
       const primaryClusterAddr = primaryClusterAddrOf(access.entry);
@@ -147,14 +149,7 @@ async function promoteSecondary(means: Means, input: Promotion): Promise<ChangeR
         return access.client.performance.secondary.promote(parameters, options);
       }
       // Opened last: it is in the memory of this process for no longer than the call.
-      const drOperationToken = await openOperationToken(
-        dependencies,
-        run,
-        access,
-        clusterId,
-        input.token,
-        'dr.promote',
-      );
+      const drOperationToken = await openOperationToken(execution, run, access, clusterId, input.token, 'dr.promote');
       execution.throwIfCancelled();
       const options = { signal, timeoutMs: CHANGE_TIMEOUT_MS };
       return access.client.dr.secondary.promote({ drOperationToken, ...parameters }, options);
@@ -163,7 +158,7 @@ async function promoteSecondary(means: Means, input: Promotion): Promise<ChangeR
   const result = resultOf(changed, `${cluster}: ${describeReplication(changed.state)}`);
   const told = findings.length === 0 ? result : { ...result, findings };
   const { runbook } = approved.plan;
-  await notePrimaryChange(dependencies, deployment, { runbook, runId: run.rid, cluster, at: told.confirmedAt });
+  await notePrimaryChange(execution, deployment, { runbook, runId: run.rid, cluster, at: told.confirmedAt });
   return told;
 }
 
@@ -173,12 +168,12 @@ interface ApprovedPromotion {
 }
 
 /** The plan that lets this cluster be promoted in the place of the other one, as both are now. */
-async function approvedPromotion(means: Means, input: Promotion, clusterId: string): Promise<ApprovedPromotion> {
-  const { dependencies, clusters, execution } = means;
+async function approvedPromotion(input: Promotion, clusterId: string): Promise<ApprovedPromotion> {
+  const { clusters, inventory, run, signal } = currentExecution();
   const { deployment, kind, cluster, otherCluster, authority, mode } = input;
   const on = { cluster, clusterId };
   const verify = async (doing: AllowedOperation): Promise<ApprovedPromotion> => ({
-    plan: await verifyOperation(dependencies.inventory, execution.run, deployment, authority, doing),
+    plan: await verifyOperation(inventory, run, deployment, authority, doing),
     operation: doing.operation,
   });
   if (kind === 'performance') {
@@ -192,47 +187,46 @@ async function approvedPromotion(means: Means, input: Promotion, clusterId: stri
   if (mode === 'planned') {
     const operation = 'dr.secondary.promote-after-demotion';
     const named = otherSideOf(deployment, authority, { operation, on }, otherCluster);
-    const told = await clusterIdIfTold(other, execution.signal);
+    const told = await clusterIdIfTold(other, signal);
     // It may be gone since its demotion: then the plan's word for it has to do.
     return verify({ operation, on, with: told === undefined ? named : { cluster: otherCluster, clusterId: told } });
   }
   const operation = mode === 'forced' ? 'dr.secondary.promote-force' : 'dr.secondary.promote';
-  const { setId } = await awaitTold(means, clusters.of(deployment, cluster));
+  const { setId } = await awaitTold(clusters.of(deployment, cluster));
   return verify({ operation, on, with: identityOfLost(other.entry, setId) });
 }
 
 /** Planned: the other cluster is proven to be no primary, and nothing of what it wrote is missing here. */
 async function demandDemoted(
-  { dependencies, clusters, execution }: Means,
   input: Promotion,
   { plan, operation }: ApprovedPromotion,
   memory: ProofMemory,
 ): Promise<void> {
   const { deployment, kind, cluster, otherCluster } = input;
+  const execution = currentExecution();
+  const { clusters, run, signal } = execution;
   const [candidate, other] = [clusters.of(deployment, cluster), clusters.of(deployment, otherCluster)];
   const proof = { deployment, gate: lastGateOf(plan, operation), candidate, other };
-  await proveNotPrimary(dependencies, execution.run, proof, execution.signal, memory);
+  await proveNotPrimary(execution, run, proof, signal, memory);
   // The old primary has every write: promoted back it needs no evidence.
   const back = plan.operations.some(
     (each) => each.operation === `${kind}.primary.demote` && each.on.cluster === cluster,
   );
   if (back || plan.choices['acceptLoss'] === 'bounded') return;
-  await demandNoLoss(dependencies, execution, { deployment, kind, oldPrimary: other, newPrimary: candidate });
+  await demandNoLoss(execution, execution, { deployment, kind, oldPrimary: other, newPrimary: candidate });
 }
 
 /** Unplanned: the other cluster is gone, and it is this outage that people approved to end. */
 async function demandLost(
-  means: Means,
   input: Promotion,
   { plan, operation }: ApprovedPromotion,
   memory: ProofMemory,
 ): Promise<void> {
-  const { dependencies, clusters, execution } = means;
   const { deployment, kind, cluster, authority } = input;
-  await demandGone(means, input, plan, memory);
+  const { clusters, inventory, run, signal } = currentExecution();
+  await demandGone(input, plan, memory);
   const judged = { deployment, gate: gateOf(operation), requestedBy: plan.requestedBy, authority };
-  const state = await readKind(clusters.of(deployment, cluster), kind, execution.signal);
-  await demandSameOutage(dependencies.inventory, execution.run, judged, state);
+  await demandSameOutage(inventory, run, judged, await readKind(clusters.of(deployment, cluster), kind, signal));
 }
 
 async function clusterIdIfTold(access: ClusterAccess, signal: AbortSignal): Promise<string | undefined> {
@@ -246,12 +240,12 @@ async function clusterIdIfTold(access: ClusterAccess, signal: AbortSignal): Prom
 
 /** The successor must be there and must be a live secondary that has every write up to `wal`, as far as one look can tell. */
 async function demandSuccessor(
-  { clusters, execution }: Means,
   { deployment, kind, cluster, otherCluster }: Sides,
   wal: WalIndex | undefined,
 ): Promise<void> {
+  const { clusters, signal } = currentExecution();
   const { heartbeatAgeMs } = clusters.deployment(deployment).limits;
-  const seen = await readKind(clusters.of(deployment, otherCluster), kind, execution.signal);
+  const seen = await readKind(clusters.of(deployment, otherCluster), kind, signal);
   const ready =
     seen.mode === 'secondary' &&
     seen.state === 'stream-wals' &&

@@ -1,8 +1,6 @@
 import type { WalIndex } from '../observations';
 import type { Finding } from '../run-facts';
 import type { TokenSource } from '../runbook-inputs';
-import type { OnDeployment } from './inputs';
-import type { Authority, ChangeResult } from './results';
 
 /** What is known beforehand of what a failover loses. Changes by itself: never in a plan. */
 export interface FailoverLoss {
@@ -32,21 +30,4 @@ export interface FailoverRoute {
   readonly loss: FailoverLoss;
   /** What approvers must know beside the plan. */
   readonly findings: readonly Finding[];
-}
-
-/** Unplanned change of the DR primary: evidence that it is gone, loss bound, promotion, force (design 8). */
-export interface FailoverActivities {
-  /** Waits until every sign says that the primary is gone, and for long enough. Fails where it answers. */
-  awaitPrimaryGone(
-    input: OnDeployment & {
-      readonly from: string;
-      readonly to: string;
-      /** Further silent members that people name as gone. */
-      readonly alsoGone?: readonly string[] | undefined;
-    },
-  ): Promise<{ readonly observed: string; readonly at: number }>;
-  /** The `fence` hook for `from`; refuses unless every sign is still there right before it is run. */
-  fenceLostPrimary(
-    input: OnDeployment & { readonly from: string; readonly to: string; readonly authority: Authority },
-  ): Promise<ChangeResult>;
 }

@@ -1,32 +1,5 @@
 import type { ReplicationKind } from '../runbook-inputs';
-import type { BetweenClusters, OfKind, OnCluster } from './inputs';
-import type { Authority, ChangeResult, PathsFilterFacts } from './results';
-
-/** A cluster becomes a secondary, or a primary: enabling, wiping, unsealing (design 9). */
-export interface OnboardingActivities {
-  /**
-   * Makes a cluster without this kind of replication its primary (interface 4.1, 4.2). Wipes nothing; `already` where it
-   * is primary. The approved plan must say so, or be that of an onboarding that needs it.
-   */
-  enablePrimary(input: EnablePrimary): Promise<ChangeResult>;
-
-  /** The seal of every node of a cluster, and what people need to unseal them. */
-  readSeals(input: OnCluster): Promise<SealsResult>;
-  /** Polls until every node is unsealed; people unseal them meanwhile. */
-  awaitUnsealed(input: OnCluster): Promise<SealsResult>;
-  /** Watches the first copy until the secondary streams. Ends early where nodes seal themselves. */
-  followBootstrap(
-    input: BetweenClusters & {
-      readonly kind: ReplicationKind;
-      /** People chose to leave nodes sealed. */
-      readonly sealedIsKnown?: boolean;
-    },
-  ): Promise<BootstrapResult>;
-  /** Whether the cluster takes the workers' credential for it, which a wipe made void. */
-  checkCredential(input: OnCluster): Promise<{ readonly observed: string }>;
-}
-
-export type EnablePrimary = OnCluster & OfKind & { readonly authority: Authority };
+import type { PathsFilterFacts } from './results';
 
 export interface PrimaryEnablementRoute {
   readonly kind: ReplicationKind;

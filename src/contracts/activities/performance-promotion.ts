@@ -1,4 +1,3 @@
-import type { BetweenClusters } from './inputs';
 import type { PathsFilterFacts } from './results';
 import type { ReplicationKind, TokenSource } from '../runbook-inputs';
 
@@ -57,12 +56,4 @@ export interface RootsVerdict {
   /** `equal` proves that both hold the same; anything else proves nothing while the primary takes writes. */
   readonly verdict: 'equal' | 'not-seen-equal' | 'not-readable' | 'not-comparable';
   readonly observed: string;
-}
-
-/** A performance secondary becomes primary, and secondaries follow another primary (facts 8.5, 8.6). */
-export interface PerformancePromotionActivities {
-  /** @param input.filtered - the secondary has a paths filter: its root differs by design */
-  compareMerkleRoots(
-    input: BetweenClusters & { readonly kind: ReplicationKind; readonly filtered: boolean },
-  ): Promise<RootsVerdict>;
 }

@@ -1,8 +1,6 @@
 import type { WalIndex } from '../observations';
 import type { Finding } from '../run-facts';
 import type { TokenSource } from '../runbook-inputs';
-import type { BetweenClusters } from './inputs';
-import type { Authority, ChangeResult } from './results';
 
 /** What a rejoin follows. */
 export interface RejoinRoute {
@@ -27,19 +25,4 @@ export interface SplitFacts {
   readonly why: string;
   readonly observed: string;
   readonly findings: readonly Finding[];
-}
-
-/** A former primary comes back after a failover: `secondary` is the former primary, `primary` the one that serves. */
-export interface RejoinActivities {
-  /** Bounds what is lost by its joining with the samples of `walSampler`, where there are some. */
-  describeSplit(input: BetweenClusters): Promise<SplitFacts>;
-  /**
-   * Reads what must hold before the former primary is let out, and after people did it: none of its nodes says primary,
-   * its active node says secondary, and the other cluster serves as primary.
-   */
-  checkFormerPrimaryDemoted(
-    input: BetweenClusters,
-  ): Promise<{ readonly observed: string; readonly at: number; readonly silentNodes: number }>;
-  /** The `unfence` hook; refuses while any node of the former primary says that it is primary. */
-  unfenceFormerPrimary(input: BetweenClusters & { readonly authority: Authority }): Promise<ChangeResult>;
 }
