@@ -229,7 +229,7 @@ function reportNow(state: RunState, tail?: RunTail): Report {
     severity: 'warning',
     code: 'report-shortened',
     text: 'The report would be too large: signals, and the activities of the steps, are left out.',
-    next: `They stand in the history: temporal workflow show --workflow-id ${workflowId} --run-id ${runId}`,
+    next: `They stand in the history: \`temporal workflow show --workflow-id ${workflowId} --run-id ${runId}\``,
     at: report.endedAt ?? report.startedAt,
   } as const;
   const steps = report.steps.map((step) => ({ ...step, activities: [] }));
