@@ -19,6 +19,7 @@ import { checks } from './activity-calls';
 import { reportOf } from '../../src/report/report-of-run';
 import type { RunTail } from '../../src/report/run-record';
 import { withTail } from '../../src/report/run-record';
+import { shellLine } from '../../src/contracts/next-commands';
 import { RunStopped, TakenOver, failureFacts } from './failures';
 import type { FailureFacts } from './failures';
 import type { HandedOver } from './lock';
@@ -229,7 +230,7 @@ function reportNow(state: RunState, tail?: RunTail): Report {
     severity: 'warning',
     code: 'report-shortened',
     text: 'The report would be too large: signals, and the activities of the steps, are left out.',
-    next: `They stand in the history: \`temporal workflow show --workflow-id ${workflowId} --run-id ${runId}\``,
+    next: `They stand in the history: \`${shellLine('temporal', 'workflow', 'show', '--workflow-id', workflowId, '--run-id', runId)}\``,
     at: report.endedAt ?? report.startedAt,
   } as const;
   const steps = report.steps.map((step) => ({ ...step, activities: [] }));
