@@ -336,6 +336,40 @@ export const MUTATIONS = [
     named: 'by a name that is only claimed',
   },
 
+  // The record.
+  {
+    name: 'record: what no worker marked counts',
+    file: 'activities/record.ts',
+    text: '.filter(([key, entry]) => this.#isEntry(deployment, key, entry))',
+    replacement: '',
+    test: 'test/workflows/record.test.ts',
+    named: 'what no worker marked counts for nothing and is an alarm',
+  },
+  {
+    name: 'record: one that went back is taken as it is',
+    file: 'activities/record.ts',
+    text: 'if (lost) alarms.push(wentBack(deployment, head, lost));',
+    replacement: '',
+    test: 'test/activities/observation.test.ts',
+    named: 'a marker tells how far the record has come, and the next one compares it',
+  },
+  {
+    name: 'record: of two writes at once both are taken',
+    file: 'src/contracts/record.ts',
+    text: 'counter === (head?.counter ?? 0) + 1',
+    replacement: 'true',
+    test: 'test/activities/ceremony-ledger.test.ts',
+    named: 'settles nothing that its owner writes meanwhile',
+  },
+  {
+    name: 'record: a token leaves it that is not proven dead',
+    file: 'activities/tokens/ledger-disposal.ts',
+    text: "if (disposal.state === 'deleted') await ledger.remove(entry);",
+    replacement: 'if (true) await ledger.remove(entry);',
+    test: 'test/activities/operation-token-disposal.test.ts',
+    named: 'a token that is refused although nothing deleted it is not proven dead, and stays sealed',
+  },
+
   // The ceremony.
   {
     name: 'generation: the last share goes to whatever attempt is in the slot',

@@ -114,12 +114,12 @@ function alarmOf({ kind = 'operation-token', cluster, how = 'its generation did 
   return orphanFinding(kind, cluster, how);
 }
 
-/** Nobody here can read it; whoever has the file can give it to the one who can. */
-export function notDelivered({ id, cluster, wid }: LedgerEntry): Finding {
+/** Nobody here can read it; the record has it for the one who can. */
+export function notDelivered({ id, deployment, cluster, wid }: LedgerEntry): Finding {
   return {
     severity: 'critical',
     code: 'orphan-root-token',
-    text: `A root token of ${cluster} exists, made by ${wid} and encrypted to its recipient, that its run did not hand on (entry ${id} of the worker's ledger).`,
-    next: `Who runs the worker gives the recipient the field \`encoded\` of ${id}.json in its ledger directory: he decrypts it, and revokes the token where it is not needed. A root token has no lifetime. Otherwise go through \`auth/token/accessors\` of ${cluster}, and revoke by accessor each token with policy root whose creation time is that of this run.`,
+    text: `A root token of ${cluster} exists, made by ${wid} and encrypted to its recipient, that its run did not hand on (entry token:${id} of the record).`,
+    next: `Give the recipient the field \`encoded\` of \`token:${id}\` in the record (query \`read\` of \`record:${deployment}\`): they decrypt it, and revoke the token where it is not needed. A root token has no lifetime. Otherwise go through \`auth/token/accessors\` of ${cluster}, and revoke by accessor each token with policy root whose creation time is that of this run.`,
   };
 }

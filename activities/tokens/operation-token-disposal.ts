@@ -49,7 +49,7 @@ export async function deleteOperationTokens(input: {
   return { disposals, findings };
 }
 
-/** Reads the ledger of the worker that runs it. */
+/** Reads the record of the deployment. */
 export async function assessTokenDisposal(given: {
   readonly input: OperationTokenDisposalInput;
 }): Promise<Assessment<DisposalRoute>> {
@@ -60,7 +60,7 @@ export async function assessTokenDisposal(given: {
   return assessDisposal(execution, clusters, ledger, input, signal);
 }
 
-/** Deletes one token of the ledger, whichever run of this deployment made it, and proves that it is refused. */
+/** Deletes one token of the record, whichever run of this deployment made it, and proves that it is refused. */
 export async function disposeLedgerToken(input: OnCluster & { readonly entry: string }): Promise<LedgerDisposal> {
   const { deployment, cluster, entry } = input;
   const execution = currentExecution();

@@ -22,7 +22,7 @@ const REFUSALS: ReadonlySet<string> = new Set(['PERMISSION_DENIED', 'BAD_REQUEST
  * Deletes one generated operation token, and proves that it is refused afterwards (interface 4.1:
  * `operation-token/delete`).
  *
- * @param binding - the run that sealed the token: the activity's own, or the one that the ledger of this worker names
+ * @param binding - the run that sealed the token: the activity's own, or the one that the record names
  * @param sentBefore - an earlier deletion may have taken effect: a token that stays refused is dead then
  */
 export async function deleteToken(

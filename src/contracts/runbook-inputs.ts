@@ -221,7 +221,7 @@ export const operationTokenCeremonyInput = z.strictObject({
 });
 export type OperationTokenCeremonyInput = z.infer<typeof operationTokenCeremonyInput>;
 
-/** The input of `operationTokenDisposal`: the tokens of the ledger are deleted, and proven to be refused. */
+/** The input of `operationTokenDisposal`: the tokens of the record are deleted, and proven to be refused. */
 export const operationTokenDisposalInput = z.strictObject({
   ...asked,
   /** Only the tokens of this cluster; of every cluster of the deployment where none is given. */

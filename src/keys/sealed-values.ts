@@ -6,7 +6,7 @@ const TYP = 'runbooks-sealed-v1';
 const KEY_ID = /^[A-Za-z0-9_-]{1,64}$/;
 
 /**
- * The names of the seal keys that `keyring` lacks to open the sealed values in `value`: a history, a ledger's entry. Looks
+ * The names of the seal keys that `keyring` lacks to open the sealed values in `value`: a history, an entry of the record. Looks
  * into every text and every payload; opens nothing.
  */
 export function missingSealKeys(keyring: SealKeyring, value: unknown): readonly string[] {

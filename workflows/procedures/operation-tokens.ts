@@ -76,7 +76,7 @@ export class OperationTokens {
   readonly #made = new Map<string, Made>();
   /** Grown too old to be used, and still alive. */
   #old: OperationTokenReference[] = [];
-  /** Nothing was made since the ledger was worked through. */
+  /** Nothing was made since the record was worked through. */
   #disposed = false;
 
   constructor(run: Run, deployment: string, targets: readonly CeremonyTarget[], ceremony: PeoplesTokens | undefined) {
@@ -150,7 +150,7 @@ export class OperationTokens {
     const tokens = this.#ours();
     await this.#run.skippableStep(
       'Delete the operation tokens',
-      'tokens without a lifetime stay alive; the ledger keeps them for the next run',
+      'tokens without a lifetime stay alive; the record keeps them for the next run',
       (call) => call.deleteOperationTokens({ deployment: this.#deployment, tokens }),
       { note: (done) => done.disposals.map((each) => `${each.cluster}: ${each.state}`).join(', ') },
     );

@@ -73,7 +73,7 @@ async function generate(run: Run, input: OperationTokenCeremonyInput): Promise<E
     return {
       outcome: 'completed',
       leftToDo: [
-        `The operation token of ${cluster} has no lifetime: use it and delete it. It is sealed in this run and listed in the ledger.`,
+        `The operation token of ${cluster} has no lifetime: use it and delete it. It is sealed in this run and listed in the record.`,
       ],
     };
   });

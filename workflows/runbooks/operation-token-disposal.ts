@@ -7,7 +7,7 @@ import { executeRunbook } from '../engine/runbook';
 import { failOver } from './dr-failover';
 
 /**
- * Works through the ledger of generated tokens: each is deleted and proven to be refused. What cannot be deleted now, and
+ * Works through the generated tokens of the record: each is deleted and proven to be refused. What cannot be deleted now, and
  * what nobody holds, is named with who can end it and when.
  */
 export async function operationTokenDisposal(input: unknown): Promise<RunbookResult> {
@@ -23,7 +23,7 @@ type Disposed = LedgerToken &
 async function dispose(run: Run, input: OperationTokenDisposalInput): Promise<Ending> {
   const { deployment } = input;
   return run.stoppable(async () => {
-    // 1. What does the ledger hold, and which clusters can delete now?
+    // 1. What does the record hold, and which clusters can delete now?
     const approved = await approvePlan(run, {
       input,
       assess: (call) => call.assessTokenDisposal({ input }),
@@ -63,7 +63,7 @@ async function disposeOn(
   const results = new Map<string, LedgerDisposal>();
   await run.skippableStep(
     `Delete the tokens of ${cluster}`,
-    'they stay alive, sealed in the ledger for the next start',
+    'they stay alive, sealed in the record for the next start',
     async (call) => {
       for (const { id } of tokens) {
         // After a retry only what is not settled yet.
