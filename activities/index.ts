@@ -27,7 +27,7 @@ import { updatePrimary } from './joining/update-primary';
 import { probeMerkleTree, startDrReindex, followDrReindex } from './merkle/trees';
 import { notify } from './notifications/notifications';
 import * as plans from './plans';
-import { createReadinessActivities } from './readiness/readiness';
+import { assessReadiness } from './readiness/readiness';
 import { writeReportFiles, requestTakeOver, describeRun } from './reports/run-report';
 import { awaitPrimaryGone, fenceLostPrimary } from './roles/dr-failover';
 import { demotePrimary, promoteSecondary } from './roles/role-changes';
@@ -41,6 +41,7 @@ export { sweepLedger, tellRecordAlarm } from './ceremony/alarms';
 
 /** Activities as plain functions. The others are made by their factories, until they are plain too. */
 const activities = {
+  assessReadiness,
   ...plans,
   deleteOperationTokens,
   assessTokenDisposal,
@@ -121,6 +122,5 @@ export function createActivities(dependencies: ActivityDependencies) {
   const clusters = new Clusters(dependencies);
   return {
     ...activities,
-    ...createReadinessActivities(dependencies, clusters),
   };
 }

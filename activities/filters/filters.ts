@@ -1,10 +1,10 @@
+import type { SecondaryFilters } from './paths-filters';
 import type {
   FilterChangeResult,
   OnCluster,
   Authority,
   OnDeployment,
   PathsFilterFacts,
-  SecondaryFilters,
 } from '../../src/contracts/activities';
 import { currentExecution } from '../execution';
 import { demandApproval } from '../joining/filter-authority';

@@ -1,8 +1,19 @@
-import type { FilterState, PathsFilterFacts, SecondaryFilters } from '../../src/contracts/activities';
+import type { FilterState, PathsFilterFacts } from '../../src/contracts/activities';
 import type { ClusterAccess } from '../clusters';
 import { readActive } from '../observe';
 import { readClusterId } from '../tokens/operation-token';
 import { canonicalPaths } from './filter-difference';
+
+/** The filters that the primary has for one secondary. */
+export interface SecondaryFilters {
+  readonly secondary: string;
+  /** The id that counts: the one that the primary knows the secondary by. */
+  readonly id: string;
+  /** Under this id and, where it is another one, under the cluster ID. */
+  readonly filters: readonly { readonly id: string; readonly filter: FilterState }[];
+  /** Whether it follows this primary now; else its filter is kept for when it does. */
+  readonly attached: boolean;
+}
 
 /** Equal for filters that mean the same; also what a plan allows, as the `detail` of the operation. */
 export function describeFilter(filter: PathsFilterFacts | 'none' | undefined): string {

@@ -1,4 +1,5 @@
-import type { OnCluster, Authority, ReindexOptions, ChangeResult } from '../../src/contracts/activities';
+import type { ReindexOptions } from '../plans/merkle-trees';
+import type { OnCluster, Authority, ChangeResult } from '../../src/contracts/activities';
 import type { OperationTokenReference } from '../../src/contracts/ceremony';
 import { RunbookError, isRunbookError } from '../../src/errors';
 import { findCluster } from '../../src/inventory';

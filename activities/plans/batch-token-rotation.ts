@@ -1,4 +1,4 @@
-import type { Assessment, BatchTokenRoute } from '../../src/contracts/activities';
+import type { Assessment } from '../../src/contracts/activities';
 import { deploymentWorkflowId } from '../../src/contracts/names';
 import type { ClusterObservation } from '../../src/contracts/observations';
 import type { Check } from '../../src/contracts/plan';
@@ -8,18 +8,32 @@ import type { BatchTokenRotationEntry, Deployment } from '../../src/inventory';
 import type { Secret } from '../../src/secret';
 import { planDocument } from '../approvals/planning';
 import { check, notCheckable } from '../checks/check';
-import type { CredentialFacts } from '../checks/credentials';
 import { credentialFacts, mayCall, missingRights } from '../checks/credentials';
+import type { CredentialFacts } from '../checks/credentials';
 import { openRun, runText } from '../checks/runs';
 import { majorVersion } from '../checks/versions';
 import type { ClusterAccess } from '../clusters';
 import type { ActivityDependencies } from '../dependencies';
 import { currentExecution } from '../execution';
-import type { PolicyGrant } from '../tokens/batch-token-policy';
 import { neededGrants, policyChecks, rightsIn, roleChecks } from '../tokens/batch-token-policy';
+import type { PolicyGrant } from '../tokens/batch-token-policy';
 import { storeOf } from '../tokens/batch-token-store';
-import type { PlanInput } from './observed';
 import { observe } from './observed';
+import type { PlanInput } from './observed';
+
+/** What `batchTokenRotation` follows. Of tokens only facts: never one of them, and no accessor. */
+export interface BatchTokenRoute {
+  readonly drSet: string;
+  /** The cluster that makes the token. */
+  readonly primary: string;
+  /** Where the token is kept, in words. */
+  readonly sink: string;
+  /** Whether the present token has less than half of its life left, or is of no use. */
+  readonly due: boolean;
+  readonly why: string;
+  /** What is absent on the primary and will be made: nothing where the input does not ask for it. */
+  readonly prepare: readonly ('policy' | 'role')[];
+}
 
 /** Everything that a rotation rests on. Nothing is made. */
 export async function assessBatchTokenRotation({

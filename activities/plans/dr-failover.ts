@@ -1,10 +1,10 @@
-import type { Assessment, FailoverLoss, FailoverRoute } from '../../src/contracts/activities';
-import type { ClusterObservation } from '../../src/contracts/observations';
+import type { Assessment } from '../../src/contracts/activities';
+import type { ClusterObservation, WalIndex } from '../../src/contracts/observations';
 import type { Check, PlanDocument } from '../../src/contracts/plan';
-import type { DrFailoverInput } from '../../src/contracts/runbook-inputs';
 import type { Finding } from '../../src/contracts/run-facts';
-import type { Deployment } from '../../src/inventory';
+import type { DrFailoverInput, TokenSource } from '../../src/contracts/runbook-inputs';
 import { findCluster } from '../../src/inventory';
+import type { Deployment } from '../../src/inventory';
 import { identityOf, planDocument } from '../approvals/planning';
 import { asWarning, check, notCheckable } from '../checks/check';
 import { everyNodeAnswers, everyNodeUnsealed, otherReadable } from '../checks/nodes';
@@ -14,14 +14,44 @@ import { WAITED_FOR, judgeSigns, lastHeardAt, observerOf } from '../checks/signs
 import { PROMOTE, UPDATE_PRIMARY, assessTokenSource } from '../checks/tokens';
 import { compareVersions, noneOlder, versionsOf, versionsText } from '../checks/versions';
 import { witnesses } from '../evidence/failover-evidence';
-import type { LossBound } from '../evidence/wal-sample-series';
 import { lossBound, readWalSamples, unattestedSamples } from '../evidence/wal-sample-series';
+import type { LossBound } from '../evidence/wal-sample-series';
 import { currentExecution } from '../execution';
 import { heartbeatAge } from '../observe';
-import type { FailoverSides } from './failover-sides';
 import { behindBy, findFailoverSides, identityOfLost, identityOfMember } from './failover-sides';
-import type { PlanInput } from './observed';
+import type { FailoverSides } from './failover-sides';
 import { observe } from './observed';
+import type { PlanInput } from './observed';
+
+/** What is known beforehand of what a failover loses. Changes by itself: never in a plan. */
+export interface FailoverLoss {
+  /** `none` only where the old primary was demoted, answers, and has the same Merkle root. */
+  readonly loss: 'none' | 'bounded' | 'unknown';
+  readonly why: string;
+  /** WAL entries, decimal, that the old primary had told of and the new one has not received. */
+  readonly boundWalEntries?: WalIndex;
+}
+
+/** What the workflow follows, and what people are shown beside the plan. */
+export interface FailoverRoute {
+  /** The primary that is gone. */
+  readonly from: string;
+  readonly to: string;
+  /** Other DR secondaries of the set that answer: they get an activation token from the new primary. */
+  readonly otherDrSecondaries: readonly string[];
+  /** Those that do not: people re-point them later. */
+  readonly silentDrSecondaries: readonly string[];
+  readonly performanceSecondaries: readonly string[];
+  readonly tokenSource: TokenSource;
+  /** `attested`: whoever approves gate `promote` says so. */
+  readonly fencing: 'hook' | 'attested';
+  readonly hooks: { readonly traffic: boolean; readonly probe: boolean; readonly release: boolean };
+  /** When a secondary heard the primary last, epoch ms of the worker; absent where none tells it. */
+  readonly lastHeardAt?: number;
+  readonly loss: FailoverLoss;
+  /** What approvers must know beside the plan. */
+  readonly findings: readonly Finding[];
+}
 
 /** States in which a secondary is not in step with its primary, and never will be once that is gone. */
 const NOT_IN_STEP: readonly string[] = ['merkle-diff', 'merkle-sync'];

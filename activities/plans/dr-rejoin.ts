@@ -1,9 +1,9 @@
-import type { Assessment, RejoinRoute } from '../../src/contracts/activities';
+import type { Assessment } from '../../src/contracts/activities';
 import type { ClusterObservation } from '../../src/contracts/observations';
 import type { Check, PlanDocument } from '../../src/contracts/plan';
-import type { DrRejoinInput } from '../../src/contracts/runbook-inputs';
-import type { Deployment } from '../../src/inventory';
+import type { DrRejoinInput, TokenSource } from '../../src/contracts/runbook-inputs';
 import { drSetOf } from '../../src/inventory';
+import type { Deployment } from '../../src/inventory';
 import { identityOf, planDocument } from '../approvals/planning';
 import { asWarning, check, notCheckable } from '../checks/check';
 import { mayCall } from '../checks/credentials';
@@ -13,8 +13,22 @@ import { DEMOTE, REVOKE, SECONDARY_TOKEN, UPDATE_PRIMARY, assessTokenSource } fr
 import { noneOlder } from '../checks/versions';
 import { currentExecution } from '../execution';
 import { isAlive } from '../observe';
-import type { PlanInput } from './observed';
 import { observe } from './observed';
+import type { PlanInput } from './observed';
+
+/** What a rejoin follows. */
+export interface RejoinRoute {
+  /** The former primary. */
+  readonly cluster: string;
+  /** The primary that serves. */
+  readonly primary: string;
+  /** The other members of the DR set, which may follow nobody now. */
+  readonly others: readonly string[];
+  /** What the former primary still takes itself for: `secondary` where it was demoted already. */
+  readonly former: 'primary' | 'secondary';
+  readonly tokenSource: TokenSource;
+  readonly hooks: { readonly dump: boolean; readonly unfence: boolean };
+}
 
 /** A primary that was replaced is back: it is demoted before it is let out, and joins the one that serves. */
 export async function assessDrRejoin({

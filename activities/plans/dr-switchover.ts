@@ -1,19 +1,18 @@
-import type { Assessment, SwitchoverRoute } from '../../src/contracts/activities';
+import type { Assessment } from '../../src/contracts/activities';
 import type { ClusterObservation } from '../../src/contracts/observations';
 import type { AllowedOperation, Check, PlanDocument } from '../../src/contracts/plan';
 import type { DrSwitchoverInput, TokenSource } from '../../src/contracts/runbook-inputs';
-import type { Deployment } from '../../src/inventory';
 import { drSetOf } from '../../src/inventory';
+import type { Deployment } from '../../src/inventory';
 import { identityOf, planDocument } from '../approvals/planning';
 import { breakGlassWarnings, ceremonyCallsAllowed } from '../ceremony/ceremony-access';
 import { check, notCheckable } from '../checks/check';
-import type { CredentialFacts } from '../checks/credentials';
 import { credentialFacts, credentialLives, credentialMay, credentialWorks } from '../checks/credentials';
+import type { CredentialFacts } from '../checks/credentials';
 import { everyNodeAnswers, otherReadable, takesPart } from '../checks/nodes';
 import { aliveByHeartbeat, healthyTree, lag, streams } from '../checks/replication';
 import { onePrimary, rolesOf, sameSet, servesAsPrimary } from '../checks/roles';
 import { coolDown } from '../checks/runs';
-import type { CeremonyEntry, TokenFacts } from '../checks/tokens';
 import {
   DEMOTE,
   PROMOTE,
@@ -24,12 +23,28 @@ import {
   providedWarning,
   readTokenFacts,
 } from '../checks/tokens';
+import type { CeremonyEntry, TokenFacts } from '../checks/tokens';
 import { compareVersions, majorVersion, versionsInOrder } from '../checks/versions';
 import { currentExecution } from '../execution';
-import type { PrimaryChange } from '../roles/primary-changes';
 import { lastPrimaryChange } from '../roles/primary-changes';
-import type { PlanInput } from './observed';
+import type { PrimaryChange } from '../roles/primary-changes';
 import { observe } from './observed';
+import type { PlanInput } from './observed';
+
+export interface SwitchoverRoute {
+  readonly from: string;
+  readonly to: string;
+  readonly otherDrSecondaries: readonly string[];
+  readonly performanceSecondaries: readonly string[];
+  readonly rejoin: boolean;
+  readonly tokenSource: TokenSource;
+  readonly hooks: {
+    readonly quiesce: boolean;
+    readonly release: boolean;
+    readonly traffic: boolean;
+    readonly probe: boolean;
+  };
+}
 
 /** The old primary, the new one, the others of the DR set, and who follows their performance role. */
 interface Sides {

@@ -1,19 +1,38 @@
-import type { FilterChange, FilterRoute, FilterState, SecondaryFilters } from '../../src/contracts/activities';
-import type { Assessment } from '../../src/contracts/activities';
+import type { FilterState, Assessment } from '../../src/contracts/activities';
 import type { ClusterObservation } from '../../src/contracts/observations';
 import type { AllowedOperation, Check, PlanDocument } from '../../src/contracts/plan';
 import type { FilterReconciliationInput } from '../../src/contracts/runbook-inputs';
 import type { Deployment } from '../../src/inventory';
 import { identityOf, planDocument } from '../approvals/planning';
 import { check } from '../checks/check';
-import type { Rights } from '../checks/credentials';
 import { mayCall } from '../checks/credentials';
+import type { Rights } from '../checks/credentials';
 import { roleText, rolesOf } from '../checks/roles';
 import { currentExecution } from '../execution';
 import { canonicalPaths, diffFilters, needsApproval, regionsInWords } from '../filters/filter-difference';
 import { describeFilter, readFiltersOf } from '../filters/paths-filters';
-import type { PlanInput } from './observed';
+import type { SecondaryFilters } from '../filters/paths-filters';
 import { observe } from './observed';
+import type { PlanInput } from './observed';
+
+/** One filter that becomes another. A secondary has two where the primary knows it by another id than its cluster ID. */
+export interface FilterChange {
+  readonly secondary: string;
+  /** The id under which the primary keeps the filter. */
+  readonly id: string;
+  readonly before: FilterState;
+  readonly wanted: FilterState;
+}
+
+/** What `filterReconciliation` follows. */
+export interface FilterRoute {
+  readonly primary: string;
+  readonly secondaries: readonly (SecondaryFilters & {
+    /** Absent where nobody said what it should be: it is left as it is. */
+    readonly wanted?: FilterState;
+  })[];
+  readonly changes: readonly FilterChange[];
+}
 
 /** Paths filters of a performance primary become what is wanted. */
 export async function assessFilterReconciliation({

@@ -1,7 +1,7 @@
-import type { Assessment, MerkleRoute, ReindexOptions, ReindexRoute } from '../../src/contracts/activities';
+import type { Assessment } from '../../src/contracts/activities';
 import type { ClusterObservation } from '../../src/contracts/observations';
 import type { Check } from '../../src/contracts/plan';
-import type { DrReindexInput, MerkleCheckInput } from '../../src/contracts/runbook-inputs';
+import type { DrReindexInput, MerkleCheckInput, TokenSource } from '../../src/contracts/runbook-inputs';
 import { isRunbookError } from '../../src/errors';
 import { drSetOf } from '../../src/inventory';
 import { identityOf, planDocument } from '../approvals/planning';
@@ -10,10 +10,28 @@ import { aliveByHeartbeat } from '../checks/replication';
 import { hasRole } from '../checks/roles';
 import { assessTokenSource } from '../checks/tokens';
 import { currentExecution } from '../execution';
-import type { ReindexState } from '../merkle/reindex-state';
 import { describeReindex, readReindex } from '../merkle/reindex-state';
-import type { Observed, PlanInput } from './observed';
+import type { ReindexState } from '../merkle/reindex-state';
 import { observe } from './observed';
+import type { Observed, PlanInput } from './observed';
+
+export interface MerkleRoute {
+  readonly tokenSource: TokenSource;
+}
+
+export interface ReindexRoute extends MerkleRoute {
+  /** `last_reindex_epoch` before, seconds; 0: never. Absent where this version does not tell it. */
+  readonly epochBefore?: number;
+  /** The status says that the tree is corrupted, whatever the check can tell. */
+  readonly corruptedByStatus: boolean;
+}
+
+/** The options of a reindex (interface 4.1: `reindex`). */
+export interface ReindexOptions {
+  readonly diff: boolean;
+  readonly force: boolean;
+  readonly skipFlush: boolean;
+}
 
 const MERKLE_CHECK = 'sys/replication/dr/secondary/merkle-check';
 const REINDEX = 'sys/replication/dr/secondary/reindex';

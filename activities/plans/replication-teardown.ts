@@ -1,7 +1,7 @@
-import type { Assessment, CutOff, TeardownRoute } from '../../src/contracts/activities';
+import type { Assessment } from '../../src/contracts/activities';
 import type { ClusterObservation } from '../../src/contracts/observations';
 import type { AllowedOperation, Check } from '../../src/contracts/plan';
-import type { ReplicationTeardownInput } from '../../src/contracts/runbook-inputs';
+import type { ReplicationTeardownInput, TokenSource } from '../../src/contracts/runbook-inputs';
 import { identityOf, planDocument } from '../approvals/planning';
 import { check } from '../checks/check';
 import { mayCall } from '../checks/credentials';
@@ -11,8 +11,27 @@ import { CONNECTION, cutOffDetail, othersConnected } from '../ending/replication
 import { currentExecution } from '../execution';
 import { kindName } from '../joining/onboarding-read';
 import { isAlive } from '../observe';
-import type { PlanInput } from './observed';
 import { observe } from './observed';
+import type { PlanInput } from './observed';
+
+/** A secondary that loses its primary for good. */
+export interface CutOff {
+  readonly id: string;
+  /** Its name in the inventory, where it is known. */
+  readonly cluster?: string;
+}
+
+/** What `replicationTeardown` follows. */
+export interface TeardownRoute {
+  readonly cluster: string;
+  /** The role that ends. `disabled`: there is nothing to end. */
+  readonly role: 'primary' | 'secondary' | 'disabled';
+  readonly tokenSource?: TokenSource;
+  /** Of a primary: every secondary that it knows. */
+  readonly cutOff: readonly CutOff[];
+  /** Of a secondary: the primary that still knows it, and by which id. */
+  readonly knownBy?: { readonly primary: string; readonly id: string };
+}
 
 /** A role ends; who is cut off by it, and what that costs later (facts 2.4, 2.10). */
 export async function assessReplicationTeardown({

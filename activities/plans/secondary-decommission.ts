@@ -1,4 +1,4 @@
-import type { Assessment, DecommissionRoute } from '../../src/contracts/activities';
+import type { Assessment } from '../../src/contracts/activities';
 import type { ClusterObservation } from '../../src/contracts/observations';
 import type { AllowedOperation, Check } from '../../src/contracts/plan';
 import type { SecondaryDecommissionInput, TokenSource } from '../../src/contracts/runbook-inputs';
@@ -13,8 +13,24 @@ import { CONNECTION, othersConnected } from '../ending/replication-end';
 import { currentExecution } from '../execution';
 import { describeFilter } from '../filters/paths-filters';
 import { kindName } from '../joining/onboarding-read';
-import type { Observed, PlanInput } from './observed';
 import { observe } from './observed';
+import type { Observed, PlanInput } from './observed';
+
+/** What `secondaryDecommission` follows. */
+export interface DecommissionRoute {
+  readonly primary: string;
+  /** The id by which the primary knows the secondary. */
+  readonly id: string;
+  /** Whether the primary knows the id; else it was revoked before, and only the secondary's side is left. */
+  readonly known: boolean;
+  /** The cluster of the inventory that has this id and answers; absent where there is none. */
+  readonly secondary?: string;
+  readonly afterwards: SecondaryDecommissionInput['afterwards'];
+  /** Where the operation token for the DR secondary comes from; absent where none is needed. */
+  readonly tokenSource?: TokenSource;
+  /** The paths filter that stays on the primary under this id, in words. */
+  readonly filterLeft?: string;
+}
 
 /** A secondary is cut off for good (facts 8.7, 9.12). */
 export async function assessSecondaryDecommission({

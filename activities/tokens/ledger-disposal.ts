@@ -1,24 +1,47 @@
 import { WorkflowNotFoundError } from '@temporalio/client';
-import type {
-  Assessment,
-  DisposalRoute,
-  LedgerDisposal,
-  LedgerToken,
-  TokenDisposal,
-} from '../../src/contracts/activities';
+import type { Assessment, TokenDisposal } from '../../src/contracts/activities';
 import type { ClusterObservation } from '../../src/contracts/observations';
-import type { Finding } from '../../src/contracts/run-facts';
 import type { Check } from '../../src/contracts/plan';
+import type { Finding } from '../../src/contracts/run-facts';
 import type { OperationTokenDisposalInput } from '../../src/contracts/runbook-inputs';
 import type { Sealed } from '../../src/contracts/sealed';
-import type { ActivityDependencies } from '../dependencies';
-import type { Clusters } from '../clusters';
-import { openEntries, notDelivered } from '../ceremony/alarms';
-import type { Execution } from '../execution';
 import { orphanFinding } from '../../src/contracts/alarms';
 import { observeDeployment, planDocument, siteFacts } from '../approvals/planning';
-import { deleteToken } from './token-deletion';
+import { openEntries, notDelivered } from '../ceremony/alarms';
 import type { LedgerEntry, TokenLedger } from '../ceremony/token-ledger';
+import type { Clusters } from '../clusters';
+import type { ActivityDependencies } from '../dependencies';
+import type { Execution } from '../execution';
+import { deleteToken } from './token-deletion';
+
+/** A token of the record, as the plan names it: never the token, nor its sealed form. */
+export interface LedgerToken {
+  /** Id of the entry. */
+  readonly id: string;
+  readonly cluster: string;
+  readonly kind: 'operation-token' | 'root-token';
+  /** The run that made it. */
+  readonly workflowId: string;
+  readonly runId: string;
+  /** ISO time of the last change of the entry. */
+  readonly at: string;
+  /**
+   * `deletable`: sealed in the record. `orphan`: it may exist, and nobody holds it. `in-use`: its run is open, or cannot
+   * be asked about. `undelivered`: a root token, encrypted to its recipient, that its run did not hand on.
+   */
+  readonly state: 'deletable' | 'orphan' | 'in-use' | 'undelivered';
+}
+
+export interface DisposalRoute {
+  readonly tokens: readonly LedgerToken[];
+}
+
+/** What became of one token of the record. */
+export interface LedgerDisposal extends TokenDisposal {
+  /** Who can end it when, where it is not deleted. */
+  readonly next?: string;
+  readonly findings: readonly Finding[];
+}
 
 const DESCRIBE_DEADLINE_MS = 5_000;
 

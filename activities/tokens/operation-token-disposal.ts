@@ -1,16 +1,11 @@
-import type {
-  Assessment,
-  DisposalRoute,
-  OnCluster,
-  LedgerDisposal,
-  TokenDisposal,
-} from '../../src/contracts/activities';
+import type { Assessment, OnCluster, TokenDisposal } from '../../src/contracts/activities';
 import type { OperationTokenReference } from '../../src/contracts/ceremony';
 import type { Finding } from '../../src/contracts/run-facts';
 import type { OperationTokenDisposalInput } from '../../src/contracts/runbook-inputs';
 import { ledgerOf } from '../ceremony/alarms';
 import { currentExecution } from '../execution';
 import { assessDisposal, disposeEntry, disposeSealed, notDeleted } from './ledger-disposal';
+import type { DisposalRoute, LedgerDisposal } from './ledger-disposal';
 import { deleteToken } from './token-deletion';
 
 /** Deletes generated operation tokens and proves that they are refused afterwards (interface 4.1: `operation-token/delete`). */

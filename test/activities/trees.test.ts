@@ -1,8 +1,9 @@
 /** A reindex demands its own approval and a stable primary; verdicts, progress and the ledger say no more than is known. */
+import type { ReindexOptions } from '../../activities/plans/merkle-trees';
 import { randomUUID } from 'node:crypto';
 import { judgeMerkleReport } from '../../activities/merkle/merkle-verdict';
 import { ReindexProgress } from '../../activities/merkle/reindex-state';
-import type { Authority, ReindexOptions } from '../../src/contracts/activities';
+import type { Authority } from '../../src/contracts/activities';
 import { drReindexInput } from '../../src/contracts/runbook-inputs';
 import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
 

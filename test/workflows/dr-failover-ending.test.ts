@@ -1,6 +1,7 @@
 /** What a failover tells that ends before its promotion: who serves, and whom it cut off. */
+import type { FailoverRoute } from '../../activities/plans/dr-failover';
 import { ApplicationFailure } from '@temporalio/common';
-import type { Authority, FailoverRoute } from '../../src/contracts/activities';
+import type { Authority } from '../../src/contracts/activities';
 import { APPROVALS_TOO_OLD } from '../../src/contracts/plan';
 import type { Finding } from '../../src/contracts/run-facts';
 import { drFailoverInput } from '../../src/contracts/runbook-inputs';

@@ -1,4 +1,4 @@
-import type { FailoverRoute } from '../../src/contracts/activities';
+import type { FailoverRoute } from '../../activities/plans/dr-failover';
 import type { Run } from '../engine/run';
 import { CLIENTS_HELD } from './held-clients';
 import { lastLook } from './roles';

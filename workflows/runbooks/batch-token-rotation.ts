@@ -1,5 +1,5 @@
+import type { BatchTokenRoute } from '../../activities/plans/batch-token-rotation';
 import type { BatchTokenRotated } from '../../activities/tokens/batch-tokens';
-import type { BatchTokenRoute } from '../../src/contracts/activities';
 import type { BatchTokenRotationInput } from '../../src/contracts/runbook-inputs';
 import { approvePlan } from '../procedures/approved-plan';
 import type { Run } from '../engine/run';

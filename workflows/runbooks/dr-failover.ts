@@ -1,4 +1,4 @@
-import type { FailoverRoute } from '../../src/contracts/activities';
+import type { FailoverRoute } from '../../activities/plans/dr-failover';
 import type { DrFailoverInput } from '../../src/contracts/runbook-inputs';
 import type { Approvals } from '../engine/approvals';
 import type { TokenNeed } from '../procedures/approved-plan';

@@ -1,6 +1,6 @@
+import type { ReindexRoute } from '../../activities/plans/merkle-trees';
 import type { ReindexResult } from '../../activities/merkle/trees';
 import type { MerkleCheckResult } from '../../activities/merkle/merkle-verdict';
-import type { ReindexRoute } from '../../src/contracts/activities';
 import type { DrReindexInput } from '../../src/contracts/runbook-inputs';
 import { approvePlan } from '../procedures/approved-plan';
 import { failureFacts, stepFailure } from '../engine/failures';

@@ -1,4 +1,5 @@
-import type { Authority, RejoinRoute, SplitFacts } from '../../src/contracts/activities';
+import type { RejoinRoute } from '../../activities/plans/dr-rejoin';
+import type { Authority, SplitFacts } from '../../src/contracts/activities';
 import type { DrRejoinInput } from '../../src/contracts/runbook-inputs';
 import type { Approved } from '../procedures/approved-plan';
 import { approvePlan } from '../procedures/approved-plan';

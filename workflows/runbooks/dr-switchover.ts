@@ -1,4 +1,4 @@
-import type { SwitchoverRoute } from '../../src/contracts/activities';
+import type { SwitchoverRoute } from '../../activities/plans/dr-switchover';
 import type { DrSwitchoverInput } from '../../src/contracts/runbook-inputs';
 import { awaitWindow } from '../engine/approvals';
 import type { TokenNeed } from '../procedures/approved-plan';

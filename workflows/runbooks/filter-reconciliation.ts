@@ -1,10 +1,12 @@
+import type { SecondaryFilters } from '../../activities/filters/paths-filters';
+import type { FilterChange, FilterRoute } from '../../activities/plans/filter-reconciliation';
 import { approvePlan } from '../procedures/approved-plan';
 import { stepFailure } from '../engine/failures';
 import type { Approvals } from '../engine/approvals';
 import type { Run } from '../engine/run';
 import type { Ending, RunbookResult } from '../engine/runbook';
 import { executeRunbook } from '../engine/runbook';
-import type { FilterChange, FilterRoute, FilterState, SecondaryFilters } from '../../src/contracts/activities';
+import type { FilterState } from '../../src/contracts/activities';
 import type { FilterReconciliationInput } from '../../src/contracts/runbook-inputs';
 import { failOver } from './dr-failover';
 

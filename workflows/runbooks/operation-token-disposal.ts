@@ -1,4 +1,4 @@
-import type { LedgerDisposal, LedgerToken } from '../../src/contracts/activities';
+import type { LedgerDisposal, LedgerToken } from '../../activities/tokens/ledger-disposal';
 import type { OperationTokenDisposalInput } from '../../src/contracts/runbook-inputs';
 import { approvePlan } from '../procedures/approved-plan';
 import type { Run } from '../engine/run';

@@ -1,4 +1,4 @@
-import type { TeardownRoute } from '../../src/contracts/activities';
+import type { TeardownRoute } from '../../activities/plans/replication-teardown';
 import type { ReplicationTeardownInput } from '../../src/contracts/runbook-inputs';
 import type { TokenNeed } from '../procedures/approved-plan';
 import { approvePlan } from '../procedures/approved-plan';

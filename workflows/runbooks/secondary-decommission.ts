@@ -1,4 +1,4 @@
-import type { DecommissionRoute } from '../../src/contracts/activities';
+import type { DecommissionRoute } from '../../activities/plans/secondary-decommission';
 import type { SecondaryDecommissionInput } from '../../src/contracts/runbook-inputs';
 import type { TokenNeed } from '../procedures/approved-plan';
 import { approvePlan } from '../procedures/approved-plan';

@@ -2,7 +2,6 @@ import type { NotificationFacts } from '../notifications';
 import type { ClusterObservation, WalIndex } from '../observations';
 import type { GateName, PlanDocument, Check } from '../plan';
 import type { Attested, Finding } from '../run-facts';
-import type { TokenSource } from '../runbook-inputs';
 import type { Sealed } from '../sealed';
 
 /* What activities give and take beside names. Times are epoch milliseconds unless the name says otherwise. */
@@ -65,21 +64,6 @@ export interface Assessment<R> {
   readonly gates: Partial<Readonly<Record<GateName, GatePolicyFacts>>>;
   /** What the plan says, for the workflow to follow. */
   readonly route?: R;
-}
-
-export interface SwitchoverRoute {
-  readonly from: string;
-  readonly to: string;
-  readonly otherDrSecondaries: readonly string[];
-  readonly performanceSecondaries: readonly string[];
-  readonly rejoin: boolean;
-  readonly tokenSource: TokenSource;
-  readonly hooks: {
-    readonly quiesce: boolean;
-    readonly release: boolean;
-    readonly traffic: boolean;
-    readonly probe: boolean;
-  };
 }
 
 export interface DemoteResult extends ChangeResult {
