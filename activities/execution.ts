@@ -202,16 +202,6 @@ function refuseAfterReset({ rid }: RunContext, step: StepHeader | undefined): vo
   );
 }
 
-/** An activity as it was written before {@link currentExecution}: gives its body what that gives. */
-export function execute<I extends object, R>(
-  body: (input: I, execution: Execution) => Promise<R>,
-): (input: I) => Promise<R> {
-  return (input) => body(input, currentExecution());
-}
-
-/** As {@link execute}: that it changes something stands in the table of kinds. */
-export const executeChange = execute;
-
 function isCancellationOf(error: unknown): boolean {
   return (
     error instanceof CancelledFailure ||

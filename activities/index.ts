@@ -6,8 +6,6 @@ import { completeGeneration, settleGeneration, startGeneration } from './ceremon
 import { readSignalEvents } from './ceremony/plain-shares';
 import { probeProvidedToken, takeProvidedTokens } from './ceremony/provided-tokens';
 import { assessRehearsal, createRehearsal, noteRehearsalDeclines, openRehearsal } from './ceremony/rehearsal';
-import { Clusters } from './clusters';
-import type { ActivityDependencies } from './dependencies';
 import { awaitSecondaryGone, awaitReplicationDisabled } from './ending/decommission';
 import { revokeSecondary, forgetPrimary, disablePrimary, disableSecondary } from './ending/replication-end';
 import { writeMarker, awaitCatchUp, compareAfterDemotion } from './evidence/data-evidence';
@@ -39,8 +37,8 @@ export { interceptActivities } from './execution';
 export { Records } from './record';
 export { sweepLedger, tellRecordAlarm } from './ceremony/alarms';
 
-/** Activities as plain functions. The others are made by their factories, until they are plain too. */
-const activities = {
+/** What the workers offer, by the names under which Temporal knows it. They run inside of {@link interceptActivities} only. */
+export const activities = {
   assessReadiness,
   ...plans,
   deleteOperationTokens,
@@ -114,13 +112,5 @@ const activities = {
   compareDynamicFilters,
 };
 
-/** What the workers offer, by the names under which Temporal knows it. Workflows import this as a type. */
-export type RunbookActivities = ReturnType<typeof createActivities>;
-
-/** Every activity of the workers. They run inside of {@link interceptActivities} only. */
-export function createActivities(dependencies: ActivityDependencies) {
-  const clusters = new Clusters(dependencies);
-  return {
-    ...activities,
-  };
-}
+/** Workflows import this as a type: no code of the activities is in their bundle. */
+export type RunbookActivities = typeof activities;

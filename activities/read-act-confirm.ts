@@ -105,7 +105,7 @@ export function resultOf(
  * the service is never taken for completion.
  *
  * A request whose answer was lost, here or in an attempt of Temporal's before, leaves a doubt in `execution.doubt`, which
- * `executeChange` puts on every error that leaves the activity. Only reads that agree on "not there" after the time in
+ * the interceptor puts on every error that leaves the activity. Only reads that agree on "not there" after the time in
  * which that request can be under way end the doubt. `read` must throw where it does not know: it asks the active node.
  */
 export function readActConfirm<S>(execution: Execution, asked: Change<S>): Promise<Changed<S>> {

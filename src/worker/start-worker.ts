@@ -5,7 +5,7 @@ import { NativeConnection, Worker } from '@temporalio/worker';
 import type { WorkflowBundleOption } from '@temporalio/worker';
 import type { Logger } from 'pino';
 import type { ActivityDependencies } from '../../activities';
-import { Records, createActivities, interceptActivities, sweepLedger, tellRecordAlarm } from '../../activities';
+import { Records, activities, interceptActivities, sweepLedger, tellRecordAlarm } from '../../activities';
 import { ceremonyWorkflowId, deploymentWorkflowId, keyTaskQueue } from '../contracts/names';
 import { RunbookError } from '../errors';
 import { loadInventory, readSigningKey } from '../inventory';
@@ -182,7 +182,7 @@ async function createWorkers(
     connection,
     namespace,
     dataConverter: DATA_CONVERTER,
-    activities: createActivities(dependencies),
+    activities,
     shutdownGraceTime: SHUTDOWN_GRACE,
     shutdownForceTime: SHUTDOWN_FORCE,
   } as const;

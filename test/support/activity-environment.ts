@@ -15,7 +15,7 @@ import { DefaultLogger } from '@temporalio/worker';
 import type { ActivityInterceptorsFactory } from '@temporalio/worker';
 import pino from 'pino';
 import { stringify } from 'yaml';
-import { Records, createActivities, interceptActivities, tellRecordAlarm } from '../../activities';
+import { Records, activities, interceptActivities, tellRecordAlarm } from '../../activities';
 import type { ActivityDependencies } from '../../activities';
 import type { RunbookActivities } from '../../activities';
 import type { Authority, WantedToken } from '../../src/contracts/activities';
@@ -115,7 +115,7 @@ export interface CallOptions {
 /** Activities over a simulated service, in a run of their own, without a Temporal server. */
 export class ActivityBench {
   readonly run: RunContext = { ns: 'default', wid: `deployment:${DEPLOYMENT}`, rid: randomUUID() };
-  readonly activities: RunbookActivities;
+  readonly activities: RunbookActivities = activities;
   readonly #dependencies: ActivityDependencies;
   readonly #border: ActivityInterceptorsFactory;
   readonly recordServer = new RecordServer(TASK_QUEUE);
@@ -175,7 +175,6 @@ export class ActivityBench {
       changeUnderWayMs,
       log,
     };
-    this.activities = createActivities(this.#dependencies);
     this.#border = interceptActivities(this.#dependencies);
   }
 
