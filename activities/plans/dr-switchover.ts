@@ -77,7 +77,7 @@ export async function assessDrSwitchover({
   ownFingerprint,
 }: PlanInput<DrSwitchoverInput>): Promise<Assessment<SwitchoverRoute>> {
   const context = currentExecution();
-  const { signal, run } = context;
+  const { signal } = context;
   const observed = await observe(input.deployment, [input.to]);
   const { deployment, observations, access } = observed;
   const base = observed.base({ plan: true, go: input.go === 'required' });
