@@ -95,7 +95,7 @@ export async function checkControls(input: ControlsInput): Promise<{
     }
     if (document === undefined) {
       const text = withNext('a take-over needs a document of who orders it', howTo(action, run));
-      if (!laboratory) return { accepted: false, code: 'not-signed', text };
+      if (!laboratory) return { accepted: false, code: 'not-signed', text, failover };
       const by: Attested = { name: failover?.requestedBy ?? 'unknown', how: 'claimed' };
       return { ...accepted, by, control: { reason: '' }, failover };
     }

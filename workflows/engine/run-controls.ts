@@ -47,13 +47,13 @@ export async function checkControls(
     const { deployment } = state;
     const { verdicts, missing } = await checks.checkControls({ deployment, action, arrived, before, requestedBy });
     const orders = verdicts.flatMap(({ arrival, accepted, code, text, by, control, failover }): readonly Control[] => {
-      if (!accepted || !by || !control) {
-        refuse(arrival, code, text, by);
-        return [];
-      }
       const cannot = failover && cannotTakeOver(state, failover);
       if (cannot) {
         refuse(arrival, cannot.code, cannot.text, by);
+        return [];
+      }
+      if (!accepted || !by || !control) {
+        refuse(arrival, code, text, by);
         return [];
       }
       const { reason, before: step, digest } = control;
