@@ -1,8 +1,9 @@
-import { createHash, randomUUID } from 'node:crypto';
-import { cp, mkdir, mkdtemp, readFile, rename, rm, symlink, writeFile } from 'node:fs/promises';
+import { createHash } from 'node:crypto';
+import { cp, mkdir, mkdtemp, readFile, rm, symlink } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import * as esbuild from 'esbuild';
+import writeFileAtomic from 'write-file-atomic';
 import { projectRoot } from '../src/dev-server/locations';
 
 /** Where the build puts the holder's page, relative to the project's root. Its hash lies beside it. */
@@ -55,9 +56,7 @@ export async function writeHolderPage(outFile: string, built?: BuiltPage): Promi
     [`${outFile}.sha256`, `${page.sha256}  ${basename(outFile)}\n`],
   ] as const;
   for (const [file, content] of files) {
-    const unfinished = `${file}.${randomUUID()}`;
-    await writeFile(unfinished, content);
-    await rename(unfinished, file);
+    await writeFileAtomic(file, content);
   }
   return page;
 }

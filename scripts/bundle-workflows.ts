@@ -1,9 +1,9 @@
-import { randomUUID } from 'node:crypto';
 import { existsSync } from 'node:fs';
-import { mkdir, rename, stat, writeFile } from 'node:fs/promises';
+import { mkdir, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { bundleWorkflowCode, DefaultLogger } from '@temporalio/worker';
 import type { Logger } from '@temporalio/worker';
+import writeFileAtomic from 'write-file-atomic';
 import { projectRoot } from '../src/dev-server/locations';
 import { workflowSources } from '../src/worker/workflow-code';
 
@@ -25,9 +25,7 @@ export async function writeWorkflowBundle(outFile: string, logger?: Logger): Pro
     ...(logger === undefined ? {} : { logger }),
   });
   await mkdir(dirname(outFile), { recursive: true });
-  const unfinished = `${outFile}.${randomUUID()}`;
-  await writeFile(unfinished, withoutSourceTexts(code));
-  await rename(unfinished, outFile);
+  await writeFileAtomic(outFile, withoutSourceTexts(code));
   return (await stat(outFile)).size;
 }
 

@@ -1,10 +1,10 @@
-import { randomUUID } from 'node:crypto';
-import { readFile, rename, writeFile } from 'node:fs/promises';
+import { readFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { buffer } from 'node:stream/consumers';
 import { request } from 'undici';
+import writeFileAtomic from 'write-file-atomic';
 
 /** Files through which the hooks, processes of their own, steer the clients' side. */
 export interface ClientsFiles {
@@ -21,9 +21,7 @@ const PROBE_PATH = '/v1/kv/clients-probe';
 
 /** Writes a file that readers see whole or not at all. */
 export async function replaceFile(path: string, content: string): Promise<void> {
-  const draft = `${path}.${randomUUID()}`;
-  await writeFile(draft, content, { mode: 0o600 });
-  await rename(draft, path);
+  await writeFileAtomic(path, content, { mode: 0o600, fsync: false });
 }
 
 /**

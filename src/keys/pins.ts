@@ -1,6 +1,6 @@
-import { randomUUID } from 'node:crypto';
-import { mkdir, readFile, rename, writeFile } from 'node:fs/promises';
+import { mkdir, readFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
+import writeFileAtomic from 'write-file-atomic';
 import { z } from 'zod';
 import { formatPublicKey, parsePublicKey } from '../documents/public-keys';
 import type { PinnedKey, PublicKeyEntry } from '../documents/public-keys';
@@ -79,9 +79,7 @@ function keyOf(file: string, line: string): PublicKeyEntry {
 
 async function writePinsFile(file: string, content: PinsFile): Promise<void> {
   await mkdir(dirname(file), { recursive: true, mode: 0o700 });
-  const temporary = `${file}.${randomUUID()}`;
-  await writeFile(temporary, `${JSON.stringify(content, null, 2)}\n`, { mode: 0o600, flag: 'wx' });
-  await rename(temporary, file);
+  await writeFileAtomic(file, `${JSON.stringify(content, null, 2)}\n`, { mode: 0o600 });
 }
 
 async function readPinsFile(file: string): Promise<PinsFile> {

@@ -1,27 +1,10 @@
-import { createHash, randomUUID } from 'node:crypto';
-import { mkdir, open, rename, rm } from 'node:fs/promises';
+import { createHash } from 'node:crypto';
+import { mkdir } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
+import writeFileAtomic from 'write-file-atomic';
 import type { Report } from '../contracts/report';
 import { renderHtml } from './render-html';
 import { renderMarkdown } from './render-markdown';
-
-/** Written beside its place and renamed: a reader sees the whole file or none of it. */
-async function writeWhole(path: string, text: string): Promise<void> {
-  const unfinished = `${path}.${randomUUID()}.tmp`;
-  try {
-    const file = await open(unfinished, 'wx', 0o600);
-    try {
-      await file.writeFile(text, 'utf8');
-      await file.sync();
-    } finally {
-      await file.close();
-    }
-    await rename(unfinished, path);
-  } catch (error) {
-    await rm(unfinished, { force: true });
-    throw error;
-  }
-}
 
 const LONGEST_NAME = 150;
 
@@ -54,7 +37,7 @@ export async function writeReportFiles(report: Report, directory: string): Promi
   const paths: string[] = [];
   for (const [extension, text] of contents) {
     const path = `${base}.${extension}`;
-    await writeWhole(path, text);
+    await writeFileAtomic(path, text, { mode: 0o600 });
     paths.push(path);
   }
   return paths;

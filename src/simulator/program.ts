@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
-import { rename, readFile, rm, writeFile } from 'node:fs/promises';
+import { readFile, rm } from 'node:fs/promises';
+import writeFileAtomic from 'write-file-atomic';
 import { parse } from 'yaml';
 import { z } from 'zod';
 import { ControlEndpoint } from './control';
@@ -112,7 +113,5 @@ function describeClusters(service: SimulatedService): SimulatorClusterState[] {
 
 /** Readable by its owner only, and never half written. */
 async function writeState(path: string, state: SimulatorState): Promise<void> {
-  const draft = `${path}.${process.pid}.new`;
-  await writeFile(draft, `${JSON.stringify(state, undefined, 2)}\n`, { mode: 0o600 });
-  await rename(draft, path);
+  await writeFileAtomic(path, `${JSON.stringify(state, undefined, 2)}\n`, { mode: 0o600 });
 }
