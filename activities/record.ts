@@ -14,8 +14,8 @@ import { RunbookError } from '../src/errors';
 import { attest, isAttested } from '../src/keys';
 import type { SealKeyring } from '../src/keys';
 
-const READ_MS = 15_000;
-const WRITE_MS = 10_000;
+const READ_MS = 8_000;
+const WRITE_MS = 5_000;
 /** Of one write, where its answer does not come: always with the same ID, so that it takes effect once. */
 const SENT_AT_MOST = 3;
 /** Writes of other workers that may come first, one after the other. */

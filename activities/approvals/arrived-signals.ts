@@ -4,7 +4,7 @@ import type { Client } from '@temporalio/client';
 import type { temporal } from '@temporalio/proto';
 import type { Attested, Principal } from '../../src/contracts/run-facts';
 import { changeWindow } from '../../src/contracts/runbook-inputs';
-import { SIGNALS, UPDATES_FROM, isUndecodable, unwrapDocument } from '../../src/contracts/signals';
+import { SIGNALS, UPDATES_FROM, isUndecodable } from '../../src/contracts/signals';
 import type { SignalName } from '../../src/contracts/signals';
 import { RunbookError, isRunbookError } from '../../src/errors';
 import { firstValue, timestampMs } from '../../src/report/run-history';

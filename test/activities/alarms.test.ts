@@ -35,7 +35,6 @@ beforeEach(async () => {
 });
 afterEach(() => jest.restoreAllMocks());
 
-const generate = () => bench.generate({ deployment: DEPLOYMENT, cluster: 'west', ceremony, uses: USES, envelopes });
 const entries = () => bench.tokensKept();
 const errorLines = () => bench.emitted.filter((line) => /"level":50\b/.test(line));
 const postedEvents = async () => {

@@ -41,9 +41,6 @@ const input = (more: object = {}) => ({
 const generate = (more: object = {}) => bench.generate(input(more));
 const living = () => bench.cluster('west').snapshotState().operationTokens;
 const entries = (): LedgerEntry[] => bench.tokensKept();
-const raise = (): never => {
-  throw new Error('nothing there');
-};
 /** Nobody answers for the record. */
 const breakRecord = () => void (bench.recordServer.failure = new Error('silent'));
 const mend = () => void (bench.recordServer.failure = undefined);

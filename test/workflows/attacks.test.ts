@@ -226,8 +226,8 @@ async function tokenOf(run: TestRun): Promise<{ readonly token?: string } | unde
   const { events } = await run.handle.fetchHistory();
   for (const { activityTaskCompletedEventAttributes: completed } of events ?? []) {
     const payload = completed?.result?.payloads?.[0];
-    const result = payload ? defaultPayloadConverter.fromPayload<{ token?: unknown } | null>(payload) : undefined;
-    if (typeof result?.token === 'string') return { token: result.token };
+    const result = payload ? defaultPayloadConverter.fromPayload<{ sealed?: unknown } | null>(payload) : undefined;
+    if (typeof result?.sealed === 'string') return { token: result.sealed };
   }
   return undefined;
 }

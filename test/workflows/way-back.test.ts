@@ -6,7 +6,7 @@ import { executeRunbook } from '../../workflows/engine/runbook';
 import { changePrimary } from '../../workflows/procedures/change-primary';
 
 jest.mock('../../workflows/procedures/approved-plan', () => ({
-  ...jest.requireActual<object>('../../workflows/engine/approved-plan'),
+  ...jest.requireActual<object>('../../workflows/procedures/approved-plan'),
   approvePlan: jest.fn(),
 }));
 jest.mock('../../workflows/engine/runbook', () => ({ executeRunbook: jest.fn() }));
@@ -23,7 +23,7 @@ async function switchOver(leftMs: number): Promise<readonly string[]> {
     awaitCatchUp: () => Promise.resolve({ reached: '7', target: '7' }),
   };
   const run = {
-    state: { finding: () => undefined, enterPhase: () => undefined },
+    state: { finding: () => undefined, noteFindings: () => undefined, enterPhase: () => undefined },
     stoppable: (body: () => Promise<unknown>) => body(),
     shielded: (body: () => Promise<unknown>) => body(),
     step: (name: string, body: (calls: typeof call) => Promise<unknown>) => {
