@@ -78,7 +78,9 @@ export class TokenLedger {
    * not delivered to its recipient.
    */
   async open(deployment: string): Promise<LedgerEntry[]> {
-    return (await this.all(deployment)).filter(({ state, encoded }) => state !== 'handed-over' || encoded !== undefined);
+    return (await this.all(deployment)).filter(
+      ({ state, encoded }) => state !== 'handed-over' || encoded !== undefined,
+    );
   }
 
   async all(deployment: string): Promise<LedgerEntry[]> {

@@ -58,7 +58,9 @@ function tokensOf(run: RunRecord): Report['tokens'] {
     text: textOf(disposal['text']) ?? '',
   });
   const last = new Map<string, Report['tokens'][number]>();
-  const generated = ['startGeneration', 'completeGeneration', 'settleGeneration'].flatMap((type) => completed(run, type));
+  const generated = ['startGeneration', 'completeGeneration', 'settleGeneration'].flatMap((type) =>
+    completed(run, type),
+  );
   for (const { input } of generated.filter(({ result }) => result['sealed'] !== undefined)) {
     const cluster = textOf(input['cluster']) ?? 'unknown';
     last.set(cluster, { cluster, state: 'unproven', text: 'generated; the run did not delete it' });

@@ -236,7 +236,9 @@ describe('before anything is touched', () => {
       west().version = '1.20.1+ent';
       const message = await refusal();
       west().version = east().version;
-      expect(message).toMatch(/versions in order \(west\): observed east \S+; west 1.20.1\+ent, needed no node of west older/);
+      expect(message).toMatch(
+        /versions in order \(west\): observed east \S+; west 1.20.1\+ent, needed no node of west older/,
+      );
     });
 
     it('a CA file that holds no certificate, and one that signed nothing here', async () => {
