@@ -16,7 +16,7 @@ import { redact } from '../src/keys';
 import type { RunContext } from '../src/keys';
 import { Clusters } from './clusters';
 import type { ActivityDependencies } from './dependencies';
-import { GivenUp } from './given-up';
+import { AttemptFence } from './given-up';
 import { checkInput } from './inputs';
 import { NotificationBound } from './notifications/notification-bound';
 
@@ -37,7 +37,7 @@ type StepHeader = z.infer<typeof STEP>;
  * Whether a request may have been sent whose effect is not known: its answer was lost in this attempt, or an attempt
  * before this one may have sent it and died. While set, no error that leaves the activity says that the outcome is known.
  */
-export interface Doubt {
+export interface OutcomeDoubt {
   mayHaveSent: boolean;
   /** When the last such request can have been sent, ms of `performance.now()`: a step of the system's time ends no doubt. */
   since: number;
@@ -52,7 +52,7 @@ export interface Execution {
   /** The step that it serves; undefined beside the steps, where an activity changes nothing. */
   readonly step: StepHeader | undefined;
   /** Kept by `readActConfirm`, read where an error leaves the activity. */
-  readonly doubt: Doubt;
+  readonly doubt: OutcomeDoubt;
   /** Shown in the pending activity until it ends. Never holds a secret. */
   progress(text: string): void;
   /** Throws where the activity was cancelled: called right before each changing request. */
@@ -61,7 +61,7 @@ export interface Execution {
    * As {@link throwIfCancelled}, and throws where Temporal gave this attempt up while its process stood still: called right
    * before what no two attempts may do.
    */
-  throwIfGivenUp(): Promise<void>;
+  assertCurrentAttempt(): Promise<void>;
   /** Whether another attempt may be at work in the place of this one: then what this one left is for that one to settle. */
   mayBeGivenUp(): Promise<boolean>;
 }
@@ -140,7 +140,7 @@ class ActivityBorder implements ActivityInboundCallsInterceptor {
     // One activity reads many nodes at once, each request listening for its own cancellation.
     setMaxListeners(0, signal);
     let progress = '';
-    const givenUp = new GivenUp(this.#context, STANDSTILL_MS);
+    const givenUp = new AttemptFence(this.#context, STANDSTILL_MS);
     const timer = setInterval(() => {
       givenUp.turn();
       this.#context.heartbeat({ progress });
@@ -158,7 +158,7 @@ class ActivityBorder implements ActivityInboundCallsInterceptor {
         throwIfCancelled: () => {
           if (signal.aborted) throw new CancelledFailure('cancelled before the call was sent');
         },
-        throwIfGivenUp: () => givenUp.throwIfSo(),
+        assertCurrentAttempt: () => givenUp.throwIfSo(),
         mayBeGivenUp: () => givenUp.mayBeReplaced(),
       });
     } finally {

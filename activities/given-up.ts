@@ -17,7 +17,7 @@ type Standing = 'counts' | 'replaced' | 'run-over';
  * Two clocks, because each misses something: the monotonic one does not count while the machine sleeps, the other one may
  * be set.
  */
-export class GivenUp {
+export class AttemptFence {
   readonly #context: Context;
   readonly #stillMs: number;
   #monotonic = performance.now();

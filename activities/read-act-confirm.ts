@@ -3,7 +3,7 @@ import type { ChangeResult } from '../src/contracts/activities';
 import { RunbookError, isRunbookError } from '../src/errors';
 import { Deadline } from './deadline';
 import type { ClusterAccess } from './clusters';
-import type { Doubt, Execution } from './execution';
+import type { OutcomeDoubt, Execution } from './execution';
 
 /** Between two reads while a state is awaited. */
 const POLL_MS = 300;
@@ -121,7 +121,7 @@ async function changeWithin<S>(execution: Execution, asked: Change<S>, deadline:
   let calledAt: number | undefined;
   for (let calls = 1, refusals = 0; ;) {
     change.allow?.(state);
-    await execution.throwIfGivenUp();
+    await execution.assertCurrentAttempt();
     calledAt ??= Date.now();
     const error = await attempt(change.act);
     if (error !== undefined && error.outcomeKnown) {
@@ -167,7 +167,7 @@ async function changeWithin<S>(execution: Execution, asked: Change<S>, deadline:
  * state that is there settles what was sent here, but not what an earlier attempt may have sent.
  */
 function settlingDoubt<S>(
-  doubt: Doubt,
+  doubt: OutcomeDoubt,
   change: Pick<Polling<S>, 'read' | 'until'>,
   underWayMs = CHANGE_TIMEOUT_MS,
 ): () => Promise<S> {

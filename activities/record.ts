@@ -9,7 +9,7 @@ import type { Client } from '@temporalio/client';
 import { RECORD_QUERY, RECORD_UPDATE, RECORD_WORKFLOW, recordWorkflowId, stateOf } from '../src/contracts/record';
 import type { RecordEntry, RecordHead, RecordState, RecordWrite } from '../src/contracts/record';
 import type { Finding } from '../src/contracts/run-facts';
-import { said } from '../src/contracts/words';
+import { escapeUntrusted } from '../src/contracts/words';
 import { RunbookError } from '../src/errors';
 import { attest, isAttested } from '../src/keys';
 import type { SealKeyring } from '../src/keys';
@@ -288,7 +288,7 @@ function anothers(deployment: string, type: string, taskQueue: string): RunbookE
     'PRECONDITION_FAILED',
     `${recordWorkflowId(deployment)} is not the record of these workers.`,
     {
-      observed: `a workflow ${said(type)} on task queue ${said(taskQueue)}`,
+      observed: `a workflow ${escapeUntrusted(type)} on task queue ${escapeUntrusted(taskQueue)}`,
       needed: `the record of ${deployment}, served by these workers`,
       next: 'Find out who started it, and terminate it. Workers of one namespace that serve one deployment use one task queue.',
     },

@@ -75,7 +75,7 @@ it('words of people are filled into no text as they are: backticks would make a 
       if (ts.isTemplateExpression(node))
         for (const { expression } of node.templateSpans) {
           const text = expression.getText(syntax);
-          const inner = /^(?:said|proseSaid)\((.*)\)$/.exec(text)?.[1];
+          const inner = /^(?:escapeUntrusted|escapeMarkdown)\((.*)\)$/.exec(text)?.[1];
           if (inner !== undefined && PEOPLES_WORDS.test(inner)) wrapped.push(inner);
           if (PEOPLES_WORDS.test(text)) found.push(`${path}: \${${text}}`);
         }

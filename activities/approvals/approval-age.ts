@@ -79,15 +79,15 @@ function demandYoung(
  * As {@link demandInTime} without a window, for a promotion whose primary is gone, and for its fence: where nobody heard
  * the primary since the first of the needed approvals, it is the outage that people approved to end, and none is too old.
  *
- * @param heir - what the cluster that is to be promoted says of its replication; where it tells no heartbeat, nothing says that the primary came back
+ * @param candidate - what the cluster that is to be promoted says of its replication; where it tells no heartbeat, nothing says that the primary came back
  */
 export async function demandSameOutage(
   inventory: Inventory,
   run: RunContext,
   judged: Judged,
-  heir: ReplicationObservation,
+  candidate: ReplicationObservation,
 ): Promise<void> {
-  const age = heartbeatAge(heir);
+  const age = heartbeatAge(candidate);
   if (age === undefined) return;
   const heardAt = Date.now() - age;
   const given = await givenAt(inventory, run, new ArrivedSignals(run), judged);

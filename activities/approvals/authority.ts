@@ -2,7 +2,7 @@ import type { Authority } from '../../src/contracts/activities';
 import { APPROVALS_TOO_OLD, OPERATION_GATES } from '../../src/contracts/plan';
 import { runbookPlan } from '../../src/contracts/plan-schema';
 import type { AllowedOperation, GatedOperation, GateName, RunbookPlan } from '../../src/contracts/plan';
-import { said } from '../../src/contracts/words';
+import { escapeUntrusted } from '../../src/contracts/words';
 import { RunbookError, isRunbookError } from '../../src/errors';
 import type { Inventory } from '../../src/inventory';
 import type { RunContext } from '../../src/keys';
@@ -11,7 +11,7 @@ import { judgeGate, verifiedApprovals } from './person-lookup';
 import { planDigest } from './planning';
 
 /** What a dangerous activity is about to do; `on` and `with` are as it read them from the service. */
-type Doing = AllowedOperation;
+type Operation = AllowedOperation;
 
 /**
  * Verifies for itself that one dangerous operation was approved: the approved plan allows exactly it, on the clusters
@@ -24,7 +24,7 @@ export async function verifyOperation(
   run: RunContext,
   deployment: string,
   authority: Authority,
-  doing: Doing,
+  doing: Operation,
 ): Promise<RunbookPlan> {
   const plan = readPlan(deployment, authority);
   if (!plan.operations.some((allowed) => isSame(allowed, doing))) {
@@ -48,7 +48,7 @@ export async function verifyBeginning(
   run: RunContext,
   deployment: string,
   authority: Authority,
-  doing: Doing,
+  doing: Operation,
 ): Promise<RunbookPlan> {
   const plan = await verifyOperation(inventory, run, deployment, authority, doing);
   await demandYoungApprovals(inventory, run, deployment, authority, plan, doing.operation);
@@ -82,7 +82,7 @@ export async function demandYoungApprovals(
 export function otherSideOf(
   deployment: string,
   authority: Authority,
-  { operation, on }: Pick<Doing, 'operation' | 'on'>,
+  { operation, on }: Pick<Operation, 'operation' | 'on'>,
   cluster?: string,
 ): AllowedOperation['on'] {
   const { operations } = readPlan(deployment, authority);
@@ -133,7 +133,7 @@ function gatesOf({ choices }: RunbookPlan, operation: GatedOperation): readonly 
 
 const NEEDED_PLAN = 'an operation that the approved plan allows, on the clusters that it names';
 
-function isSame(allowed: AllowedOperation, doing: Doing): boolean {
+function isSame(allowed: AllowedOperation, doing: Operation): boolean {
   const same = (a: AllowedOperation['with'], b: AllowedOperation['with']) =>
     a?.cluster === b?.cluster && a?.clusterId === b?.clusterId && a?.clusterId !== '';
   return (
@@ -175,7 +175,7 @@ async function requireGate(
   const verified = await verifiedApprovals(inventory, run, gate, plan.digest, approvals);
   const judged = judgeGate(inventory, deployment, gate, requestedBy ?? 'unknown', verified);
   if (judged.rejectedBy)
-    throw notApproved(`${said(judged.rejectedBy.name)} rejected at gate ${gate}`, `gate ${gate} approved`);
+    throw notApproved(`${escapeUntrusted(judged.rejectedBy.name)} rejected at gate ${gate}`, `gate ${gate} approved`);
   if (!judged.satisfied) throw notApproved(`gate ${gate} misses ${judged.missing.join('; ')}`, `gate ${gate} approved`);
 }
 

@@ -3,7 +3,7 @@ import { GATE_NAMES } from '../../src/contracts/plan';
 import type { GateName } from '../../src/contracts/plan';
 import type { Attested } from '../../src/contracts/run-facts';
 import type { DecisionAction } from '../../src/contracts/signals';
-import { said } from '../../src/contracts/words';
+import { escapeUntrusted } from '../../src/contracts/words';
 import { RunbookError, isRunbookError } from '../../src/errors';
 import { countsIn, findDeployment } from '../../src/inventory';
 import type { Inventory } from '../../src/inventory';
@@ -164,7 +164,7 @@ export async function judgeDeclines(
     const { name, how, reason } = await verifyDecline(content, { run, person, principal, ceremony });
     const why = reason === '' ? 'no reason given' : reason;
     const by: Attested = { name, how };
-    return { accepted: true, code: 'accepted', text: `cannot give a share: ${said(why)}`, by, reason: why };
+    return { accepted: true, code: 'accepted', text: `cannot give a share: ${escapeUntrusted(why)}`, by, reason: why };
   });
   return verdicts.map((verdict, index) => ({ ...verdict, at: signals[index]?.at ?? 0 }));
 }

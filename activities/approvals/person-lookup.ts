@@ -5,7 +5,7 @@ import type { Attested } from '../../src/contracts/run-facts';
 import type { GateName } from '../../src/contracts/plan';
 import { nextCommandOf } from '../../src/contracts/next-commands';
 import { withNext } from '../../src/contracts/receipts';
-import { said } from '../../src/contracts/words';
+import { escapeUntrusted } from '../../src/contracts/words';
 import { countsIn, decidersOf, findDeployment } from '../../src/inventory';
 import type { CountedApproval, RunContext, VerifiedApproval, VerifiedDecision } from '../../src/keys';
 import { evaluateGate, verifyApproval } from '../../src/keys';
@@ -100,8 +100,8 @@ const NOT_COUNTED = 'only claimed, which counts for nothing outside a laboratory
 function claimsInWords(names: readonly string[]): string {
   const [first = '', ...others] = names;
   return others.length === 0
-    ? `${said(first)} is ${NOT_COUNTED}: that approval must be signed`
-    : `${said(names.join(' and '))} are ${NOT_COUNTED}: those approvals must be signed`;
+    ? `${escapeUntrusted(first)} is ${NOT_COUNTED}: that approval must be signed`
+    : `${escapeUntrusted(names.join(' and '))} are ${NOT_COUNTED}: those approvals must be signed`;
 }
 
 /**
@@ -111,7 +111,7 @@ function claimsInWords(names: readonly string[]): string {
  */
 export function onlyClaimed(name: string, command: string): string {
   return withNext(
-    `${said(name)} is ${NOT_COUNTED}`,
+    `${escapeUntrusted(name)} is ${NOT_COUNTED}`,
     `sign it. \`runbook keys init --output YOUR-KEY-FILE\` makes a key; once the inventory lists its public line, with attestation signed: \`${command} --key-file YOUR-KEY-FILE\``,
   );
 }

@@ -28,7 +28,7 @@ const OPENED_BY: Readonly<Record<CeremonyKind, string>> = {
   'root-token': 'generate-root',
 };
 
-interface Asking {
+interface AccessQuestion {
   readonly kind: CeremonyKind;
   /** Of the service; before 2.0 nothing is asked for. */
   readonly version: string | undefined;
@@ -40,7 +40,7 @@ interface Asking {
  * source of the inventory is tried by reading the attempt: what it has for this, the batch token, the cluster's own
  * credential; at last nothing at all.
  */
-async function findCeremonyWay(access: ClusterAccess, asking: Asking): Promise<CeremonyWay> {
+async function findCeremonyWay(access: ClusterAccess, asking: AccessQuestion): Promise<CeremonyWay> {
   const { kind, version } = asking;
   const { ceremonyCredential } = access.entry;
   if (majorVersion(version) < 2)
@@ -72,7 +72,7 @@ async function findCeremonyWay(access: ClusterAccess, asking: Asking): Promise<C
  * As {@link findCeremonyWay}, for judging: a cluster that lets everybody in does not look at tokens, so that one that it
  * seems to accept says nothing.
  */
-export async function judgeCeremonyWay(access: ClusterAccess, asking: Asking): Promise<CeremonyWay> {
+export async function judgeCeremonyWay(access: ClusterAccess, asking: AccessQuestion): Promise<CeremonyWay> {
   const way = await findCeremonyWay(access, asking);
   return way.access === 'accepted' && (await letsIn(access, asking, undefined)) ? { access: 'open' } : way;
 }
@@ -83,7 +83,11 @@ export function endpointsOf(access: ClusterAccess, kind: CeremonyKind): Generati
 }
 
 /** Whether the read is let in; what it then answers, such as that it is not served now, is not the question. */
-async function letsIn(access: ClusterAccess, { kind, signal }: Asking, token: Secret | undefined): Promise<boolean> {
+async function letsIn(
+  access: ClusterAccess,
+  { kind, signal }: AccessQuestion,
+  token: Secret | undefined,
+): Promise<boolean> {
   const endpoints = endpointsOf(access, kind);
   try {
     await endpoints.readAttempt({ ...(token && { token }), ...(signal && { signal }) });
@@ -110,7 +114,7 @@ export async function ceremonyToken(
 }
 
 /** As {@link ceremonyToken}, and how the calls are let in. */
-async function requireCeremonyWay(access: ClusterAccess, asking: Asking): Promise<CeremonyWay> {
+async function requireCeremonyWay(access: ClusterAccess, asking: AccessQuestion): Promise<CeremonyWay> {
   const { kind, version } = asking;
   const way = await findCeremonyWay(access, asking);
   if (isIn(way.access)) return way;
@@ -129,7 +133,7 @@ async function requireCeremonyWay(access: ClusterAccess, asking: Asking): Promis
  */
 export async function ceremonyEntry(
   access: ClusterAccess,
-  asking: Asking,
+  asking: AccessQuestion,
 ): Promise<{ readonly token: Secret | undefined; readonly closeAfterwards?: readonly string[] }> {
   const way = await requireCeremonyWay(access, asking);
   const { token } = way;

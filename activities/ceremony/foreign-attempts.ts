@@ -1,7 +1,7 @@
 import type { OnCluster, ChangeResult } from '../../src/contracts/activities';
 import { attemptMark, foreignAttemptStep } from '../../src/contracts/ceremony';
 import type { Finding } from '../../src/contracts/run-facts';
-import { said } from '../../src/contracts/words';
+import { escapeUntrusted } from '../../src/contracts/words';
 import { RunbookError } from '../../src/errors';
 import type { Inventory } from '../../src/inventory';
 import type { RunContext } from '../../src/keys';
@@ -78,7 +78,7 @@ function told(cluster: string, whose: string, deciders: readonly string[], calls
   return {
     severity: 'warning',
     code: 'foreign-attempt-cancelled',
-    text: `The ${whose}, which was not this run's, was cancelled on ${cluster} as ${said(deciders.join(' and '))} decided.`,
+    text: `The ${whose}, which was not this run's, was cancelled on ${cluster} as ${escapeUntrusted(deciders.join(' and '))} decided.`,
     next: 'Tell its owner: the key shares that it had been given are gone, and he has to begin anew.',
   };
 }
@@ -93,7 +93,7 @@ async function decidersOf(inventory: Inventory, run: RunContext, deployment: str
 function undecided(cluster: string, whose: string, deciders: readonly string[]): RunbookError {
   return new RunbookError('NOT_APPROVED', `Nobody else's attempt on ${cluster} is cancelled without two people.`, {
     cluster,
-    observed: `${whose}; decided by ${deciders.length === 0 ? 'nobody' : said(deciders.join(', '))}`,
+    observed: `${whose}; decided by ${deciders.length === 0 ? 'nobody' : escapeUntrusted(deciders.join(', '))}`,
     needed: `decisions of ${DECIDERS} different people that name this very attempt`,
     next: 'Retry: where an attempt is in the slot, the run asks about that one.',
   });

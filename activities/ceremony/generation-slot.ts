@@ -55,7 +55,7 @@ export async function startOwn(execution: Execution, slot: Slot): Promise<Genera
   for (let tries = 0; ; tries += 1) {
     execution.throwIfCancelled();
     const present = await readAttempt(execution, slot);
-    await execution.throwIfGivenUp();
+    await execution.assertCurrentAttempt();
     if (present.started) {
       if (!isOurs(slot, present)) throw foreignAttempt(cluster, present);
       if (tries >= MAX_TRIES) throw notCancellable(cluster, tries);

@@ -108,7 +108,7 @@ export async function startGeneration(input: StartInput): Promise<Started | Gene
       };
       const given = await giveAllButLast(generation, set, nonce, destroyAfter);
       if (given === 'given') {
-        await execution.throwIfGivenUp();
+        await execution.assertCurrentAttempt();
         return { attempt, attempts: lost - input.lost + 1 };
       }
       if (given !== 'lost') return await keepToken(generation, attempt, given);
@@ -407,7 +407,7 @@ function nextSet(
 
 /** @throws RunbookError KEY_RECORD_MISSING where the time for which the holders gave their shares is over */
 async function demandUsable(execution: Execution, cluster: string, destroyAfter: number): Promise<void> {
-  await execution.throwIfGivenUp();
+  await execution.assertCurrentAttempt();
   if (Date.now() < destroyAfter * 1000) return;
   throw new RunbookError('KEY_RECORD_MISSING', 'The time for which the holders gave their key shares is over.', {
     retryable: false,

@@ -17,7 +17,7 @@ import { siteFacts } from '../approvals/planning';
 import { undecodable, verdictOf } from './envelope-verdicts';
 import { keepRehearsal, lastRehearsals } from './rehearsal-records';
 import { rosterOfRehearsal } from './rehearsal-roster';
-import { said } from '../../src/contracts/words';
+import { escapeUntrusted } from '../../src/contracts/words';
 
 const RUNBOOK = 'ceremonyRehearsal';
 
@@ -110,7 +110,7 @@ export async function noteRehearsalDeclines(input: {
   return {
     verdicts: judged.map(({ at: _at, ...verdict }) =>
       verdict.accepted
-        ? { ...verdict, text: `cannot answer this rehearsal: ${said(verdict.reason ?? 'no reason given')}` }
+        ? { ...verdict, text: `cannot answer this rehearsal: ${escapeUntrusted(verdict.reason ?? 'no reason given')}` }
         : verdict,
     ),
   };

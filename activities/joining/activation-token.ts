@@ -10,7 +10,7 @@ import { CHANGE_TIMEOUT_MS, withCredential } from '../read-act-confirm';
 import { awaitClusterId } from '../tokens/operation-token';
 import { demandUnused } from './enable-secondary';
 import { isAttached, primaryAddresses } from './following';
-import type { JoinInput, Joining } from './joining';
+import type { JoinInput, JoinTarget } from './joining';
 import { ANSWER_BUDGET_MS, joiningOf, readPrimary, updateToken, useOf } from './joining';
 import { readKind } from './onboarding-read';
 import { verifyJoining } from './repoint-authority';
@@ -73,7 +73,7 @@ export async function issueActivationToken(input: IssueActivationToken): Promise
 
 /** @returns `undefined` where the secondary makes no key and need not: the token is wrapped then */
 async function generatePublicKey(
-  joining: Joining,
+  joining: JoinTarget,
   form: NonNullable<IssueActivationToken['form']>,
 ): Promise<SecondaryPublicKey | undefined> {
   const { input, target } = joining;
@@ -110,7 +110,7 @@ interface Issued {
  *
  * @throws RunbookError PRECONDITION_FAILED where the id is taken by a cluster that is connected
  */
-async function issueUnlessUsed(joining: Joining, secondaryPublicKey: string | undefined): Promise<Issued> {
+async function issueUnlessUsed(joining: JoinTarget, secondaryPublicKey: string | undefined): Promise<Issued> {
   const { source, clusterId: id } = joining;
   const execution = currentExecution();
   const { primary } = source.client[joining.input.kind];

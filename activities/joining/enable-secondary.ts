@@ -7,7 +7,7 @@ import { requireFilter } from '../filters/wanted-filter';
 import { CHANGE_TIMEOUT_MS, awaitSettled, awaitState, resultOf, withCredential } from '../read-act-confirm';
 import { awaitClusterId, readClusterId } from '../tokens/operation-token';
 import { primaryAddresses } from './following';
-import type { JoinInput, Joining } from './joining';
+import type { JoinInput, JoinTarget } from './joining';
 import { ANSWER_BUDGET_MS, joiningOf, readPrimary, useActivation } from './joining';
 import type { BothKinds } from './onboarding-read';
 import { kindName, readBothKinds, rolesText } from './onboarding-read';
@@ -81,7 +81,7 @@ export async function demandUnused(input: Enabling): Promise<boolean> {
 }
 
 /** The last look at both sides: nothing that replicates, is sealed, or would be sent more than was approved, is wiped. */
-async function lookBeforeWipe(joining: Joining): Promise<void> {
+async function lookBeforeWipe(joining: JoinTarget): Promise<void> {
   const { input, source, target, clusterId } = joining;
   const { signal } = currentExecution();
   refuseReplicating(target, await readBothKinds(target, signal));

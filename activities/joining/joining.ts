@@ -35,26 +35,26 @@ export interface JoinInput extends BetweenClusters, OfKind, SecondaryToken {
 }
 
 /** A secondary that is to follow a primary, by the cluster ID that it has now: the id of its token and of its filter. */
-export interface Joining {
+export interface JoinTarget {
   readonly input: JoinInput;
   readonly source: ClusterAccess;
   readonly target: ClusterAccess;
   readonly clusterId: string;
 }
 
-export function joiningOf(input: JoinInput, clusterId: string): Joining {
+export function joiningOf(input: JoinInput, clusterId: string): JoinTarget {
   const { clusters } = currentExecution();
   const of = (cluster: string) => clusters.of(input.deployment, cluster);
   return { input, source: of(input.primary), target: of(input.secondary), clusterId };
 }
 
 /** What a sealed activation token may be opened for. */
-export function useOf({ input: { kind, use } }: Joining): string {
+export function useOf({ input: { kind, use } }: JoinTarget): string {
   return `${kind}.${use}`;
 }
 
 /** Of a DR secondary, which does nothing without one. */
-export function updateToken({ input, target, clusterId }: Joining) {
+export function updateToken({ input, target, clusterId }: JoinTarget) {
   const execution = currentExecution();
   return openOperationToken(execution, execution.run, target, clusterId, input.token, 'dr.update-primary');
 }
@@ -81,7 +81,7 @@ interface TokenUse<S> {
  * @returns outcome `not-done` where the token is of no use any more: public key, token and call are done again together
  */
 export async function useActivation<S>(
-  joining: Joining,
+  joining: JoinTarget,
   activation: ActivationTokenResult,
   { read, until, observed, prepare, ...use }: TokenUse<S>,
 ): Promise<ChangeResult> {
@@ -129,7 +129,7 @@ export async function useActivation<S>(
 }
 
 /** Status of the primary, which must be one. */
-export async function readPrimary({ input, source }: Joining): Promise<ReplicationObservation> {
+export async function readPrimary({ input, source }: JoinTarget): Promise<ReplicationObservation> {
   const state = await readKind(source, input.kind, currentExecution().signal);
   demandRole(source.entry.name, input.kind, 'primary', state);
   return state;

@@ -6,7 +6,7 @@ import { verifyBeginning, verifyOneOf, verifyOperation } from '../approvals/auth
 import type { ClusterAccess } from '../clusters';
 import { currentExecution } from '../execution';
 import { identityOfMember } from '../plans/failover-sides';
-import type { Joining } from './joining';
+import type { JoinTarget } from './joining';
 import { ANSWER_BUDGET_MS } from './joining';
 import { readKind } from './onboarding-read';
 import { awaitClusterId, readClusterId } from '../tokens/operation-token';
@@ -62,7 +62,7 @@ export async function pairOf(target: ClusterAccess, source: ClusterAccess, signa
  * @throws RunbookError NOT_APPROVED
  */
 export async function verifyJoining(
-  { input, source, target, clusterId }: Joining,
+  { input, source, target, clusterId }: JoinTarget,
   { begun }: { readonly begun: boolean },
 ): Promise<void> {
   const { deployment, kind, use, authority, expected } = input;

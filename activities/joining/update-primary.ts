@@ -15,7 +15,7 @@ import {
 } from '../read-act-confirm';
 import { awaitClusterId } from '../tokens/operation-token';
 import { follows, isAttached, primaryAddresses } from './following';
-import type { JoinInput, Joining } from './joining';
+import type { JoinInput, JoinTarget } from './joining';
 import { ANSWER_BUDGET_MS, joiningOf, readPrimary, updateToken, useActivation } from './joining';
 import { demandRole, kindName, readKind } from './onboarding-read';
 import { pairOf, verifyFollowing, verifyJoining } from './repoint-authority';
@@ -43,7 +43,7 @@ async function byToken(input: UpdatePrimary, activation: ActivationTokenResult):
   const { heartbeatAgeMs, streamingMs } = clusters.deployment(deployment).limits;
   const target = clusters.of(deployment, secondary);
   const clusterId = await awaitClusterId(target, execution, Math.min(ANSWER_BUDGET_MS, streamingMs));
-  const joining: Joining = joiningOf({ ...input, use: 'update-primary' }, clusterId);
+  const joining: JoinTarget = joiningOf({ ...input, use: 'update-primary' }, clusterId);
   const { source } = joining;
   await verifyJoining(joining, { begun: true });
   await readPrimary(joining);

@@ -6,7 +6,7 @@ import type { RunOutcome } from '../../src/contracts/run-facts';
 import type { Waiting } from '../../src/contracts/run-status';
 import { DECISION_ACTIONS } from '../../src/contracts/signals';
 import type { DecisionAction } from '../../src/contracts/signals';
-import { said } from '../../src/contracts/words';
+import { escapeUntrusted } from '../../src/contracts/words';
 import { ERROR_CODES, RunbookError } from '../../src/errors';
 import { findDeployment } from '../../src/inventory';
 import type { Inventory } from '../../src/inventory';
@@ -98,7 +98,7 @@ export type NotificationFacts = ReturnType<typeof notificationFacts>;
 
 /** Words of others, for a place where they are quoted: one short line, redacted, in which nothing becomes a link. */
 function words(text: string): string {
-  const plain = said(redact(text.slice(0, LONGEST_TEXT)).normalize('NFKC'))
+  const plain = escapeUntrusted(redact(text.slice(0, LONGEST_TEXT)).normalize('NFKC'))
     .replace(/[a-z][a-z0-9+.-]{0,6}:\/\/\S{1,2000}/gi, '[link]')
     .replace(/[.。](?=\p{L})/gu, ' ')
     .replace(/@/g, ' at ')
@@ -207,7 +207,7 @@ function knownWaiting(
     case 'resume':
       return {
         waiting: { for: 'resume', by: '', reason: '' },
-        words: [`paused by ${said(data.by)}: ${said(data.reason)}`],
+        words: [`paused by ${escapeUntrusted(data.by)}: ${escapeUntrusted(data.reason)}`],
       };
     case 'window':
       return { waiting: data, words: [] };

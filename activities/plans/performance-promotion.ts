@@ -168,8 +168,8 @@ function hasId(observation: ClusterObservation): Check {
 }
 
 /** A new primary that never got everything has not all data: what was kept away from it is lost to all. */
-function hasAllData({ input, to }: PromotionObserved, heir: Follower): Check {
-  const { filter } = heir;
+function hasAllData({ input, to }: PromotionObserved, candidate: Follower): Check {
+  const { filter } = candidate;
   const accepted = input.mode === 'unplanned' || input.acceptLoss === 'bounded';
   return check(
     'the new primary has all data',
@@ -200,7 +200,7 @@ async function routeOf(
       return { cluster, id: performance?.secondaryId, ...finding };
     }),
   );
-  const heir = await heirOf(clusters, world, signal);
+  const candidate = await candidateOf(clusters, world, signal);
   // Newer than the new primary is well; older would replicate from newer to older.
   const older = planned && compareVersions(from.version ?? '', to.version ?? '') < 0;
   const rejoins = planned && !older;
@@ -213,17 +213,17 @@ async function routeOf(
     silent: silent.map(({ cluster }) => cluster).filter((cluster) => cluster !== from.cluster),
     ...(rejoins ? { old: fromInventory(deployment, from) } : {}),
     ...(older ? { staysOut: `${from.cluster} stays out until it is upgraded to the version of ${to.cluster}.` } : {}),
-    heir: heir.follower,
+    candidate: candidate.follower,
     hooks: {
       // Clients are held off only where they can be let through again.
       quiesce: planned && deployment.hooks.quiesce !== undefined && deployment.hooks.release !== undefined,
     },
   };
-  return { route, found: [...heir.preconditions, ...filters.map(({ judged }) => judged)] };
+  return { route, found: [...candidate.preconditions, ...filters.map(({ judged }) => judged)] };
 }
 
 /** The new primary as a secondary: planned, the primary keeps its filter; unplanned, only the inventory can tell. */
-async function heirOf(
+async function candidateOf(
   clusters: Clusters,
   world: PromotionObserved,
   signal: AbortSignal,
@@ -328,7 +328,7 @@ function promotionPlan(
       : [
           { operation: 'performance.primary.demote', on: of(from), with: of(to) },
           promote(from, to),
-          ...[route.heir, ...route.others].map((each) => follow(each, from)),
+          ...[route.candidate, ...route.others].map((each) => follow(each, from)),
         ];
   const unplanned: AllowedOperation[] =
     mode === 'planned' || !input.offerForce
@@ -354,7 +354,7 @@ function promotionPlan(
       offerForce: input.offerForce,
       acknowledgeKnownBugs: input.acknowledgeKnownBugs,
       ...Object.fromEntries(
-        [...route.others, ...(route.old ? [route.old] : []), route.heir].map(({ cluster, filter }) => [
+        [...route.others, ...(route.old ? [route.old] : []), route.candidate].map(({ cluster, filter }) => [
           `filter of ${cluster}`,
           describeFilter(filter),
         ]),
@@ -365,7 +365,7 @@ function promotionPlan(
 
 function warnings(
   input: PerformancePromotionInput,
-  { from, to, mode, others, old, staysOut, heir, repoint }: PromotionRoute,
+  { from, to, mode, others, old, staysOut, candidate, repoint }: PromotionRoute,
   preconditions: readonly Check[],
 ): string[] {
   const exposed = (each: Follower): string[] => (each.filter ? [exposureInWords(each.cluster, each.filter)] : []);
@@ -382,9 +382,9 @@ function warnings(
           `${from} still believes that it is primary when it comes back: keep clients and the cluster port of the others away from it until it is demoted.`,
         ]),
     ...(usable === undefined ? [] : [`Instead of this, a DR secondary of ${from} would keep all tokens: ${usable}.`]),
-    ...(heir.filter
+    ...(candidate.filter
       ? [
-          `What the filter of ${to} kept away from it is lost to every cluster that follows it: ${keptAway(heir.filter)}.`,
+          `What the filter of ${to} kept away from it is lost to every cluster that follows it: ${keptAway(candidate.filter)}.`,
         ]
       : []),
     ...(repoint === 'token' ? others.flatMap(exposed) : []),

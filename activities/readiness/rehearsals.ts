@@ -7,7 +7,7 @@ import type { Look } from './look';
 import { inspect } from './look';
 import { holds, judged } from './point';
 import type { Question } from './point';
-import { said } from '../../src/contracts/words';
+import { escapeUntrusted } from '../../src/contracts/words';
 
 const DAY_MS = 86_400_000;
 
@@ -73,7 +73,7 @@ export function judgeRehearsals(
 /** Who said that he cannot answer did not forget: the operators see why. */
 function declinedSince(success: RehearsalRecord | undefined, declined: DeclinedRehearsal | undefined): string {
   if (declined === undefined || (success !== undefined && success.at > declined.at)) return '';
-  return `; declined on ${declined.at.slice(0, 10)} (${declined.how === 'claimed' ? 'UNVERIFIED: ' : ''}${said(declined.reason)})`;
+  return `; declined on ${declined.at.slice(0, 10)} (${declined.how === 'claimed' ? 'UNVERIFIED: ' : ''}${escapeUntrusted(declined.reason)})`;
 }
 
 function inWords({ at, how, tool }: RehearsalRecord, now: number): string {

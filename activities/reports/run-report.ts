@@ -8,7 +8,7 @@ import type { Report } from '../../src/contracts/report';
 import type { RunStatus } from '../../src/contracts/run-status';
 import type { DrFailoverInput } from '../../src/contracts/runbook-inputs';
 import { QUERIES, SIGNALS } from '../../src/contracts/signals';
-import { said } from '../../src/contracts/words';
+import { escapeUntrusted } from '../../src/contracts/words';
 import { RunbookError } from '../../src/errors';
 import { findDeployment } from '../../src/inventory';
 import { writeReportFiles as writeFiles } from '../../src/report';
@@ -76,10 +76,10 @@ const { inventory, run, temporal } = currentExecution();
       const now = RUNBOOK_NAMES.find((name) => name === memo?.['runbook']);
       const ours = RUNBOOK_NAMES.some((name) => name === type && lockedAlike(name, workflowId));
       return {
-        type: said(now ?? type),
+        type: escapeUntrusted(now ?? type),
         runId,
         status: status.name,
-        taskQueue: said(taskQueue),
+        taskQueue: escapeUntrusted(taskQueue),
         startedBy: await starterOf(temporal, run.ns, workflowId, runId),
         ...(ours && taskQueue === Context.current().info.taskQueue
           ? {}
@@ -109,7 +109,7 @@ async function starterOf({ connection, options }: Client, namespace: string, wor
   });
   const started = history?.events?.[0];
   const identity = started?.workflowExecutionStartedEventAttributes?.identity;
-  return said(started?.principal?.name ?? (identity ? `${identity} (as the client called itself)` : 'unknown'));
+  return escapeUntrusted(started?.principal?.name ?? (identity ? `${identity} (as the client called itself)` : 'unknown'));
 }
 
 /** Within this time a run that lives says whether it becomes the failover, ms. */

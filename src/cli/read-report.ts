@@ -9,7 +9,7 @@ import { reportOf } from '../report/report-of-run';
 import type { RunReference } from './history';
 import { describe } from './run-view';
 import type { TemporalSession } from './temporal';
-import { said, shellLine } from './text';
+import { escapeUntrusted, shellLine } from './text';
 
 /** A worker replays the whole run to answer. */
 const DEADLINE_MS = 10_000;
@@ -80,7 +80,7 @@ function unavailable({ workflowId, runId, type }: WorkflowExecutionDescription, 
   if (cause instanceof QueryNotRegisteredError)
     return new RunbookError(
       'REPORT_UNAVAILABLE',
-      `This run tells no report: it is a ${said(type)}, or the workers' code is another.`,
+      `This run tells no report: it is a ${escapeUntrusted(type)}, or the workers' code is another.`,
       {
         next: shellLine('runbook', 'status', workflowId),
         cause,

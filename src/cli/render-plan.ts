@@ -2,7 +2,7 @@ import { runbookPlan } from '../contracts/plan-schema';
 import type { PlanDocument, Check, RunbookPlan } from '../contracts/plan';
 import type { Report } from '../contracts/report';
 import type { Finding } from '../contracts/run-facts';
-import { columns, inLines, jsonText, oneLine, said, terminalText, unmarked } from './text';
+import { columns, inLines, jsonText, oneLine, escapeUntrusted, terminalText, unmarked } from './text';
 
 /**
  * What an approver sees before the question: the plan in plain words, who asked and what is allowed first; its text as it is
@@ -33,7 +33,9 @@ function numbered(steps: readonly string[]): string[] {
 
 /** The start of a run may name anybody. */
 function requester({ requestedBy }: { readonly requestedBy?: string | undefined }): string {
-  return requestedBy === undefined ? 'not told' : `${said(requestedBy)}, as the start of the run says, unverified`;
+  return requestedBy === undefined
+    ? 'not told'
+    : `${escapeUntrusted(requestedBy)}, as the start of the run says, unverified`;
 }
 
 function gateLines(plan: RunbookPlan, digest: string, gate: string): string[] {
@@ -41,7 +43,7 @@ function gateLines(plan: RunbookPlan, digest: string, gate: string): string[] {
   return [
     `Gate "${gate}" of ${plan.runbook}, deployment ${plan.deployment}, plan ${digest}`,
     `  Requested by: ${requester(plan)}`,
-    `  Reason: ${said(plan.reason)}`,
+    `  Reason: ${escapeUntrusted(plan.reason)}`,
     '  What the approval allows, and nothing else',
     ...operations.map(
       ({ operation, on, with: other, detail }) =>

@@ -3,7 +3,7 @@ export {
   inLines,
   jsonText,
   oneLine,
-  said,
+  escapeUntrusted,
   terminalLine,
   terminalText,
   unmarked,

@@ -1,7 +1,7 @@
 import type { Attested } from './run-facts';
 import type { TokenUse } from './inputs/common';
 import type { RunStatus, Waiting } from './run-status';
-import { attestedName, said } from './words';
+import { attestedName, escapeUntrusted } from './words';
 
 /** What a token may be used for, after "to". */
 export const USE_WORDS: Readonly<Record<TokenUse | 'root-token.generate', string>> = {
@@ -34,12 +34,12 @@ export interface Asked {
 /** It in a few lines, each of one line whatever people wrote: clusters and uses, who asks, why. */
 export function askedInWords({ kind, targets, requestedBy, reason, collects }: Asked): string[] {
   const token = kind === 'root-token' ? 'ROOT token' : 'DR operation token';
-  const why = said(reason).trim();
+  const why = escapeUntrusted(reason).trim();
   return [
-    ...targets.map(({ cluster, uses }) => `One ${token} on ${said(cluster)}, to ${usesInWords(uses)}`),
+    ...targets.map(({ cluster, uses }) => `One ${token} on ${escapeUntrusted(cluster)}, to ${usesInWords(uses)}`),
     ...(collects ? [GIVEN_AS_TOKEN] : []),
     ...(kind === 'rehearsal' ? ['A rehearsal of tool, key and access: no token, and no key share'] : []),
-    `Requested by ${requestedBy.how === 'claimed' ? `${said(requestedBy.name)} (UNVERIFIED: ask that person)` : attestedName(requestedBy)}`,
+    `Requested by ${requestedBy.how === 'claimed' ? `${escapeUntrusted(requestedBy.name)} (UNVERIFIED: ask that person)` : attestedName(requestedBy)}`,
     `Reason: ${why === '' ? 'none given' : why}`,
   ];
 }

@@ -1,6 +1,6 @@
 import type { RunStatus, Waiting } from './run-status';
 import type { ControlAction } from './signals';
-import { said } from './words';
+import { escapeUntrusted } from './words';
 
 /** Something that a person can do next, with the exact command. */
 export interface NextCommand {
@@ -60,7 +60,7 @@ export function shareCommands(
     declined: declined.map(({ by, reason }) => ({
       ...share(by.name),
       as: 'declined',
-      said: by.how === 'claimed' ? `UNVERIFIED: ${said(reason)}` : said(reason),
+      said: by.how === 'claimed' ? `UNVERIFIED: ${escapeUntrusted(reason)}` : escapeUntrusted(reason),
     })),
     standBy: aside.map((name) => ({ ...share(name), as: 'stand-by' })),
     decline: whoeverCannot(workflowId, [...missingHolders, ...aside]),

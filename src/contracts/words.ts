@@ -18,7 +18,7 @@ export function oneLine(text: string): string {
 }
 
 /** Words of somebody else, to be filled into a text of ours: {@link oneLine}, without the marks that make a command of them. */
-export function said(text: string): string {
+export function escapeUntrusted(text: string): string {
   return oneLine(text).replaceAll('`', "'");
 }
 
@@ -90,8 +90,8 @@ export function prose(text: string): string {
 }
 
 /** {@link prose} of somebody else's words. */
-export function proseSaid(text: string): string {
-  return prose(said(text));
+export function escapeMarkdown(text: string): string {
+  return prose(escapeUntrusted(text));
 }
 
 /** A command as Markdown, whatever stands in it. */
@@ -117,7 +117,7 @@ export function jsonText(value: unknown, indent?: number): string {
 
 /** How it is known who said something; a claim is marked everywhere. */
 export function attestedName({ name, how }: { readonly name: string; readonly how: string }): string {
-  return `${said(name)} (${how === 'claimed' ? 'UNVERIFIED' : how})`;
+  return `${escapeUntrusted(name)} (${how === 'claimed' ? 'UNVERIFIED' : how})`;
 }
 
 /** A fingerprint in groups of four, to be read aloud. */

@@ -9,7 +9,7 @@ import type { HolderChecks, VerifiedInvitation } from './invitation';
 import { plainFacts, plainRehearsalFacts } from './plain-words';
 import type { PlainFact } from './plain-words';
 import type { SigningKey } from './signing-keys';
-import { said } from '../contracts/words';
+import { escapeUntrusted } from '../contracts/words';
 
 /** What a holder is asked for, verified: the key share or a token in a ceremony, or an answer to a rehearsal of one. */
 export type CeremonyRequest =
@@ -36,14 +36,17 @@ export function asksForToken(request: CeremonyRequest): boolean {
 /** Every member in plain words, in the order in which a holder should read them. Nothing in them makes a line of its own. */
 export function requestFacts(request: CeremonyRequest, now: number): PlainFact[] {
   const facts = request.kind === 'rehearsal' ? plainRehearsalFacts(request, now) : plainFacts(request, now);
-  return facts.map((fact) => ({ ...fact, lines: fact.lines.map(said) }));
+  return facts.map((fact) => ({ ...fact, lines: fact.lines.map(escapeUntrusted) }));
 }
 
 /** What is asked, by whom and why, in a line each, as the run's own status says it: what a holder reads first, and compares with what others said. */
 export function requestInShort(request: CeremonyRequest): string[] {
   if (request.kind === 'ceremony') return askedInWords(request.invitation);
   const { deployment, requestedBy, reason } = request.invitation;
-  return [`For ${said(deployment)}`, ...askedInWords({ kind: 'rehearsal', targets: [], requestedBy, reason })];
+  return [
+    `For ${escapeUntrusted(deployment)}`,
+    ...askedInWords({ kind: 'rehearsal', targets: [], requestedBy, reason }),
+  ];
 }
 
 /** What has to be typed so that nobody agrees without having read. */

@@ -1,5 +1,5 @@
 import type { Report } from '../contracts/report';
-import { said } from '../contracts/words';
+import { escapeUntrusted } from '../contracts/words';
 import type { Block, Section } from './report-document';
 import { plain, toned } from './report-document';
 import type { Tone } from './report-words';
@@ -39,7 +39,7 @@ export function peopleSection(report: Report): Section {
             plain(`${step}, parking ${parkingNo}`),
             plain(timeText(at)),
             plain(`${code}: ${message}`),
-            decision ? plain(`${decision.action}: ${said(decision.reason)}`) : toned('none', 'bad'),
+            decision ? plain(`${decision.action}: ${escapeUntrusted(decision.reason)}`) : toned('none', 'bad'),
             decision
               ? toned(attestedText(decision.by), decision.by.how === 'claimed' ? 'warning' : 'neutral')
               : plain(''),
@@ -57,7 +57,7 @@ export function peopleSection(report: Report): Section {
           rows: report.controls.map(({ at, control, by, reason }) => [
             plain(timeText(at)),
             plain(control),
-            toned(`${said(by)} (UNVERIFIED)`, 'warning'),
+            toned(`${escapeUntrusted(by)} (UNVERIFIED)`, 'warning'),
             plain(reason),
           ]),
         },

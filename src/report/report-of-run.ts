@@ -3,7 +3,7 @@ import { planIn } from '../contracts/plan';
 import type { RunbookPlan } from '../contracts/plan';
 import type { Report } from '../contracts/report';
 import type { Finding } from '../contracts/run-facts';
-import { said } from '../contracts/words';
+import { escapeUntrusted } from '../contracts/words';
 import { derivedLeftToDo, secretsLeft, workLeft } from './left-to-do';
 import { demotionOf, outageOf, withoutDrProtectionOf } from './outage';
 import type { ActivityRecord, Fields, RunRecord } from './run-record';
@@ -219,8 +219,8 @@ function findingOfClose(run: RunRecord): readonly Timed<Finding>[] {
     return [{ at, severity, code: 'run-failed', text: `The run failed with ${code}: ${message}` }];
   }
   if (how !== 'terminated' && how !== 'cancelled' && how !== 'timed-out') return [];
-  const by = close.by ? ` by ${said(close.by.name)}` : '';
-  const reason = close.reason === undefined ? '' : `, reason given: ${said(close.reason)}`;
+  const by = close.by ? ` by ${escapeUntrusted(close.by.name)}` : '';
+  const reason = close.reason === undefined ? '' : `, reason given: ${escapeUntrusted(close.reason)}`;
   const waited = run.waitingFor === undefined ? '' : ` It waited for: ${run.waitingFor}.`;
   const ended = how === 'timed-out' ? 'ended by a time-out' : how;
   const text = `The run was ${ended} during phase ${run.phase}${by}${reason}. No clean-up ran.${waited}`;

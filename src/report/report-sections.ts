@@ -3,7 +3,7 @@ import { shellLine } from '../contracts/next-commands';
 import type { PreconditionVerdict } from '../contracts/plan';
 import type { Report } from '../contracts/report';
 import type { FindingSeverity } from '../contracts/run-facts';
-import { said } from '../contracts/words';
+import { escapeUntrusted } from '../contracts/words';
 import { askedSections, filterSections, resultSections } from './found-sections';
 import { peopleSection, receiptsSection } from './people-sections';
 import type { Cell, Section } from './report-document';
@@ -212,7 +212,7 @@ function run(report: Report): Section {
       'Taken over',
       report.takenOver &&
         toned(
-          `became a drFailover at ${timeText(report.takenOver.at)}, asked by ${said(report.takenOver.by)} (UNVERIFIED): ${said(report.takenOver.reason)}`,
+          `became a drFailover at ${timeText(report.takenOver.at)}, asked by ${escapeUntrusted(report.takenOver.by)} (UNVERIFIED): ${escapeUntrusted(report.takenOver.reason)}`,
           'warning',
         ),
     ],

@@ -6,7 +6,7 @@ import { fieldsOf, kindOf, textOf } from './run-record';
  * that nothing followed. Which cluster is primary, and what was wiped, is told elsewhere.
  */
 
-interface Told {
+interface UnsettledText {
   /** The cluster that it changes, and what else tells two of them apart. */
   readonly on: (activity: ActivityRecord) => string;
   /** After "may have been". */
@@ -20,7 +20,7 @@ const secondaryOf = (activity: ActivityRecord) => textOf(activity.input['seconda
 const kindName = (activity: ActivityRecord) => (kindOf(activity) === 'dr' ? 'DR' : 'performance');
 const statusOf = (activity: ActivityRecord) => `sys/replication/${kindOf(activity)}/status`;
 
-const disable = (role: 'primary' | 'secondary'): Told => ({
+const disable = (role: 'primary' | 'secondary'): UnsettledText => ({
   on: cluster,
   done: (activity) => `disabled as ${kindName(activity)} ${role}`,
   next: (activity) =>
@@ -29,7 +29,7 @@ const disable = (role: 'primary' | 'secondary'): Told => ({
       : `read ${statusOf(activity)} of it. If it is disabled, it becomes a secondary again only by being wiped, and its primary may still know its id.`,
 });
 
-const TOLD: Readonly<Record<string, Told>> = {
+const TOLD: Readonly<Record<string, UnsettledText>> = {
   enablePrimary: {
     on: cluster,
     done: (activity) => `made ${kindName(activity)} primary`,
@@ -123,7 +123,7 @@ export function cutOffAndLeft({ activities }: RunRecord): readonly string[] {
   });
 }
 
-function toldOf({ type }: ActivityRecord): Told | undefined {
+function toldOf({ type }: ActivityRecord): UnsettledText | undefined {
   return Object.hasOwn(TOLD, type) ? TOLD[type] : undefined;
 }
 

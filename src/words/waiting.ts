@@ -2,7 +2,7 @@ import { commandsFor, shareCommands } from '../contracts/next-commands';
 import type { NextCommand } from '../contracts/next-commands';
 import type { Declined, Waiting } from '../contracts/run-status';
 import { GROUPS_ARE_OURS } from '../contracts/share-groups';
-import { attestedName, said } from '../contracts/words';
+import { attestedName, escapeUntrusted } from '../contracts/words';
 
 /** A line of text, with the command for it, or with what stands below it. Commands within the text stand in backticks. */
 export interface Line {
@@ -79,7 +79,7 @@ export function waitingText(workflowId: string, waiting: Waiting, time: Time): S
     case 'resume':
       return {
         title: 'PAUSED',
-        text: ` by ${said(waiting.by)}: ${said(waiting.reason)}`,
+        text: ` by ${escapeUntrusted(waiting.by)}: ${escapeUntrusted(waiting.reason)}`,
         lines: commands.map(({ who, command }) => ({ text: who, command })),
       };
   }
@@ -108,7 +108,7 @@ function parkedText(parked: Extract<Waiting, { for: 'decision' }>, commands: rea
 }
 
 function declinedLine({ by, reason }: Declined): Line {
-  return { text: `declined: ${attestedName(by)}, ${said(reason)}` };
+  return { text: `declined: ${attestedName(by)}, ${escapeUntrusted(reason)}` };
 }
 
 type SharesWanted = Extract<Waiting, { for: 'shares' }>;

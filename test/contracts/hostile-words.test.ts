@@ -20,7 +20,15 @@ import type { ReadinessResult } from '../../src/contracts/readiness';
 import type { Report } from '../../src/contracts/report';
 import type { Attested } from '../../src/contracts/run-facts';
 import type { RunStatus, Waiting } from '../../src/contracts/run-status';
-import { inCode, jsonText, oneLine, prose, said, terminalLine, terminalText } from '../../src/contracts/words';
+import {
+  inCode,
+  jsonText,
+  oneLine,
+  prose,
+  escapeUntrusted,
+  terminalLine,
+  terminalText,
+} from '../../src/contracts/words';
 import type { CeremonyRequest } from '../../src/documents';
 import type { Inventory } from '../../src/inventory';
 import { renderHtml, renderMarkdown } from '../../src/report';
@@ -119,7 +127,14 @@ const STATUS: RunStatus = {
   planDigest: 'd',
   steps: [{ number: 1, name: 'Read', state: 'done', attempt: 1, startedAt: 0, endedAt: 1, note: `17 ok ${OTHERS}` }],
   receipts: [
-    { signal: 'decline', arrival: 1, verdict: 'accepted', code: 'accepted', text: `cannot: ${said(THEIRS)}`, from: BY },
+    {
+      signal: 'decline',
+      arrival: 1,
+      verdict: 'accepted',
+      code: 'accepted',
+      text: `cannot: ${escapeUntrusted(THEIRS)}`,
+      from: BY,
+    },
     { signal: 'share', arrival: 1, verdict: 'refused', code: 'malformed', text: `refused: ${OTHERS}`, from: BY },
   ],
   findings: [
@@ -145,7 +160,13 @@ const VIEW: RunView = {
   startedAt: '2026-03-01T10:00:00Z',
   asOfEvent: 7,
   pendingActivities: [{ type: 'promoteSecondary', attempt: 3, started: true, lastFailure: OTHERS }],
-  memo: { runbook: 'drSwitchover', deployment: 'payments', phase: 'outage', step: OTHERS, waitingFor: said(THEIRS) },
+  memo: {
+    runbook: 'drSwitchover',
+    deployment: 'payments',
+    phase: 'outage',
+    step: OTHERS,
+    waitingFor: escapeUntrusted(THEIRS),
+  },
 };
 
 const RUNBOOK_PLAN = {
@@ -365,7 +386,7 @@ describe('every character', () => {
   it('is shown by what it is, or never stands in what others wrote', () => {
     const wrong = all.filter((code) => {
       const letter = String.fromCodePoint(code);
-      const shown = said(`a${letter}b`);
+      const shown = escapeUntrusted(`a${letter}b`);
       if (letter === '`') return shown !== "a'b";
       if (BLANK.test(letter)) return !['ab', 'a b', 'a\ufffdb'].includes(shown);
       return shown !== `a${letter}b`;
@@ -377,7 +398,7 @@ describe('every character', () => {
     for (const code of all) {
       const mark = String.fromCodePoint(code);
       if (!/\p{M}/u.test(mark) || BLANK.test(mark)) continue;
-      expect([said(`${mark}a`), said(`a${mark.repeat(9)}`)]).toEqual(['a', `a${mark.repeat(4)}`]);
+      expect([escapeUntrusted(`${mark}a`), escapeUntrusted(`a${mark.repeat(9)}`)]).toEqual(['a', `a${mark.repeat(4)}`]);
     }
   });
 

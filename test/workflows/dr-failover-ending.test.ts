@@ -72,11 +72,11 @@ async function endsEarly(
       enterPhase: nothing,
     },
     onEnd: (end: () => Promise<void>) => void ends.push(end),
-    stoppable: (body: () => Promise<unknown>) => body(),
+    abortable: (body: () => Promise<unknown>) => body(),
     step,
     skippableStep: (_name: string, _effect: string, body: (calls: typeof call) => Promise<unknown>) => body(call),
     cleanUp: step,
-    shielded: promote
+    outage: promote
       ? (body: () => Promise<unknown>) => body()
       : () => Promise.reject(new RunStopped('grace', 'enough')),
   } as unknown as Run;

@@ -24,8 +24,8 @@ async function switchOver(leftMs: number): Promise<readonly string[]> {
   };
   const run = {
     state: { finding: () => undefined, noteFindings: () => undefined, enterPhase: () => undefined },
-    stoppable: (body: () => Promise<unknown>) => body(),
-    shielded: (body: () => Promise<unknown>) => body(),
+    abortable: (body: () => Promise<unknown>) => body(),
+    outage: (body: () => Promise<unknown>) => body(),
     step: (name: string, body: (calls: typeof call) => Promise<unknown>) => {
       happened.push(name);
       return body(call);

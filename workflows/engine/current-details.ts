@@ -2,7 +2,7 @@ import { planIn } from '../../src/contracts/plan';
 import type { RunbookPlan } from '../../src/contracts/plan';
 import type { RunStatus, Waiting } from '../../src/contracts/run-status';
 import { WEB_UI, sendInWebUi } from '../../src/contracts/web-ui';
-import { inCode, inLines, jsonText, prose, proseSaid } from '../../src/contracts/words';
+import { inCode, inLines, jsonText, prose, escapeMarkdown } from '../../src/contracts/words';
 import { inOutage, phaseText, receiptText, statusText, stepText } from '../../src/words/status';
 import type { Line, Statement } from '../../src/words/waiting';
 
@@ -32,7 +32,7 @@ export function currentDetails(given: RunStatus, namespace: string): string {
   const last = receipts.slice(-RECEIPTS_SHOWN).map((each) => `- ${sentence(receiptText(each))}`);
   const here = [...new Set(waiting.flatMap((each) => HERE[each.for] ?? []))];
   const lines = [
-    `### ${prose(status.runbook)} of ${proseSaid(status.deployment)}: ${prose(headline)}`,
+    `### ${prose(status.runbook)} of ${escapeMarkdown(status.deployment)}: ${prose(headline)}`,
     '',
     ...statusText(status, timeOf).flatMap(paragraphs),
     ...(here.length > 0 ? ['**In the Web UI**', '', ...here.map((each) => `- ${each}`), ''] : []),
@@ -102,10 +102,10 @@ function linesOf({ clusters, warnings, steps, choices, reason }: RunbookPlan): s
   return [
     '#### The plan',
     '',
-    `- Reason: ${proseSaid(reason)}`,
+    `- Reason: ${escapeMarkdown(reason)}`,
     ...clusters.map(
       ({ cluster, version, dr, performance }) =>
-        `- **${proseSaid(cluster)}** (${proseSaid(version)}): DR ${prose(dr)}, performance ${prose(performance)}`,
+        `- **${escapeMarkdown(cluster)}** (${escapeMarkdown(version)}): DR ${prose(dr)}, performance ${prose(performance)}`,
     ),
     ...Object.entries(choices).map(([name, choice]) => `- ${prose(name)}: ${prose(String(choice))}`),
     ...warnings.map((warning) => `- **Know this**: ${prose(warning)}`),

@@ -7,7 +7,7 @@ import {
 } from '@temporalio/workflow';
 import type { Finding } from '../../src/contracts/run-facts';
 import type { DrFailoverInput } from '../../src/contracts/runbook-inputs';
-import { said } from '../../src/contracts/words';
+import { escapeUntrusted } from '../../src/contracts/words';
 
 /** What is known of a failed step. */
 export interface FailureFacts {
@@ -31,7 +31,7 @@ export class RunStopped extends Error {
     readonly by: string,
     readonly reason: string,
   ) {
-    super(`stopped by ${said(by)}: ${said(reason)}`);
+    super(`stopped by ${escapeUntrusted(by)}: ${escapeUntrusted(reason)}`);
     this.name = 'RunStopped';
   }
 }
@@ -42,7 +42,7 @@ export class TakenOver extends RunStopped {
     readonly input: DrFailoverInput,
     by: string,
   ) {
-    super(by, `taken over by a failover: ${said(input.reason)}`);
+    super(by, `taken over by a failover: ${escapeUntrusted(input.reason)}`);
     this.name = 'TakenOver';
   }
 }

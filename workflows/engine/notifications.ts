@@ -30,7 +30,7 @@ const { notify } = proxyActivities<Pick<RunbookActivities, 'notify'>>({
   summary: 'Tell people outside of the run',
 });
 
-type Told = Pick<Notification, 'event' | 'severity' | 'subject'> & Partial<Notification>;
+type Message = Pick<Notification, 'event' | 'severity' | 'subject'> & Partial<Notification>;
 
 /**
  * Tells people outside of the run what happens. In the background: nothing here is awaited by a step, a target that is
@@ -185,7 +185,7 @@ export class Notifications {
     }
   }
 
-  #tell(told: Told): void {
+  #tell(told: Message): void {
     if (!this.#site?.events.includes(told.event)) return;
     this.#number += 1;
     const { deployment, runbook } = this.#state;

@@ -5,7 +5,7 @@ import { checks } from './activity-calls';
 import type { FailureFacts } from './failures';
 import { failureFacts } from './failures';
 import type { RunState } from './run-state';
-import { said } from '../../src/contracts/words';
+import { escapeUntrusted } from '../../src/contracts/words';
 
 /** One thing that people may decide, and what it does. */
 export interface Choice {
@@ -146,10 +146,10 @@ export class Parking {
       return { ...verdict, code: 'second-needed', text: `${verdict.text}: waits for a second person` };
     }
     if (first.by.name === by.name) {
-      const text = `${said(by.name)} decided this already: a second, different person is needed`;
+      const text = `${escapeUntrusted(by.name)} decided this already: a second, different person is needed`;
       return { ...verdict, accepted: false, code: 'same-person', text };
     }
-    const other = `${said(first.by.name)}, ${first.by.how}: ${said(first.reason)}`;
+    const other = `${escapeUntrusted(first.by.name)}, ${first.by.how}: ${escapeUntrusted(first.reason)}`;
     parked.decision = { action, by, reason: `${reason} (with ${other})` };
     return verdict;
   }

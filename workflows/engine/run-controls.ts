@@ -2,7 +2,7 @@ import { isUndecodable } from '../../src/contracts/signals';
 import type { ControlAction, InboxItem } from '../../src/contracts/signals';
 import type { Attested, Receipt } from '../../src/contracts/run-facts';
 import type { DrFailoverInput } from '../../src/contracts/runbook-inputs';
-import { said } from '../../src/contracts/words';
+import { escapeUntrusted } from '../../src/contracts/words';
 import { checks } from './activity-calls';
 import { failureFacts } from './failures';
 import type { RunState } from './run-state';
@@ -86,7 +86,7 @@ export function noteControl(state: RunState, action: ControlAction, control: Con
 /** What a run that does not know its steps beforehand can say of a pause. */
 export function heldBefore(state: RunState, name: string): string {
   const ran = state.steps.some((step) => step.name === name);
-  return `before "${said(name)}", ${ran ? 'which ran already: if it comes again' : 'if a step of exactly this name comes'}`;
+  return `before "${escapeUntrusted(name)}", ${ran ? 'which ran already: if it comes again' : 'if a step of exactly this name comes'}`;
 }
 
 /** What people asked to be held, and before which steps. */
@@ -123,7 +123,7 @@ export class Pauses {
       state.finding({
         severity: 'info',
         code: 'pause-not-reached',
-        text: `${said(by.name)} asked to hold before step "${said(name)}": no step of this name came, and the run was not held.`,
+        text: `${escapeUntrusted(by.name)} asked to hold before step "${escapeUntrusted(name)}": no step of this name came, and the run was not held.`,
         next: 'Look at the names of the steps in the report; a pause needs one of them, letter by letter.',
       });
     }

@@ -14,7 +14,7 @@ import type {
 } from '../../src/contracts/run-facts';
 import type { RunMemo, RunStatus, TimelineStep, Waiting } from '../../src/contracts/run-status';
 import type { RunEnding, RunRecord, SignalRecord } from '../../src/report/run-record';
-import { said } from '../../src/contracts/words';
+import { escapeUntrusted } from '../../src/contracts/words';
 import { ActivityLog } from './activity-log';
 import { currentDetails } from './current-details';
 import { inStep } from './interceptors';
@@ -304,7 +304,7 @@ function waitingInWords(waiting: Waiting): string {
     case 'decision':
       return `decision on parked step "${waiting.step}" (parking ${waiting.parkingNo}): ${waiting.code}`;
     case 'resume':
-      return `resume (paused by ${said(waiting.by)})`;
+      return `resume (paused by ${escapeUntrusted(waiting.by)})`;
     case 'window':
       return `the change window (${new Date(waiting.until).toISOString()})`;
     case 'action':

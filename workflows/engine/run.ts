@@ -18,7 +18,7 @@ import type { RunState, StepRecord } from './run-state';
 import type { StepOptions } from './step-options';
 import type { SignalInbox } from './signal-inbox';
 import { SignalPump } from './signal-pump';
-import { said } from '../../src/contracts/words';
+import { escapeUntrusted } from '../../src/contracts/words';
 
 export { StepFailed } from './failures';
 export type { StepOptions } from './step-options';
@@ -36,7 +36,7 @@ export class Run {
   #stop: RunStopped | undefined;
   readonly #pauses = new Pauses();
   readonly #cleanUps: (() => Promise<void>)[] = [];
-  #shielded = false;
+  #outage = false;
   /** Documents of orders that counted. */
   readonly #used = new Set<string>();
   /** Who ordered the take-over that is asked for, and who else must before it counts inside an outage. */
@@ -73,7 +73,7 @@ export class Run {
   become(runbook: RunbookName): void {
     this.#stop = undefined;
     this.#pauses.end();
-    this.#shielded = false;
+    this.#outage = false;
     this.#takeOver = { by: [], missing: [] };
     this.state.become(runbook);
   }
@@ -104,7 +104,7 @@ export class Run {
 
   /** Whether stopping now would leave the deployment without a primary. */
   get inOutage(): boolean {
-    return this.#shielded;
+    return this.#outage;
   }
 
   /**
@@ -144,7 +144,7 @@ export class Run {
   }
 
   /** Runs `body` so that a stop cancels it. Outside of such a part a stop waits. */
-  async stoppable<T>(body: () => Promise<T>): Promise<T> {
+  async abortable<T>(body: () => Promise<T>): Promise<T> {
     this.#throwIfStopped();
     const scope = new CancellationScope({ cancellable: true });
     this.#scope = scope;
@@ -161,15 +161,15 @@ export class Run {
    * Runs `body`, in which stopping would leave the deployment without a primary. A stop or a pause that comes is noted and
    * counts afterwards; only a step that parked by itself has choices.
    */
-  async shielded<T>(body: () => Promise<T>): Promise<T> {
+  async outage<T>(body: () => Promise<T>): Promise<T> {
     this.#throwIfStopped();
-    this.#shielded = true;
+    this.#outage = true;
     try {
       const result = await CancellationScope.nonCancellable(body);
       this.#dropTakeOver();
       return result;
     } finally {
-      this.#shielded = false;
+      this.#outage = false;
     }
   }
 
@@ -205,7 +205,7 @@ export class Run {
 
   /** How a person ends the run at a parked step, where the runbook gives no choices of its own. */
   get #wayOut(): Choice {
-    return this.#shielded ? LEAVE : ABORT;
+    return this.#outage ? LEAVE : ABORT;
   }
 
   async #runStep<T>(
@@ -256,7 +256,11 @@ export class Run {
             this.state.show();
             continue;
           case 'skip':
-            this.#end(record, 'skipped', `skipped by ${said(decision.by.name)}: ${said(decision.reason)}`);
+            this.#end(
+              record,
+              'skipped',
+              `skipped by ${escapeUntrusted(decision.by.name)}: ${escapeUntrusted(decision.reason)}`,
+            );
             return SKIPPED;
           case 'abort':
             this.#end(record, 'failed', failure.code);
@@ -304,7 +308,7 @@ export class Run {
     this.#throwBetweenSteps();
     // Also where it is not held: what was to be held inside the outage is held after it.
     const pause = this.#pauses.before(name);
-    if (!pause || this.#shielded) return;
+    if (!pause || this.#outage) return;
     this.state.paused = true;
     this.state.wait('resume', { for: 'resume', by: pause.by.name, reason: pause.reason });
     await this.waitFor(() => !this.#pauses.holds);
@@ -321,7 +325,7 @@ export class Run {
         this.#pauses.end();
       } else {
         const now = order.before === undefined ? 'at the next step' : heldBefore(this.state, order.before);
-        noteControl(this.state, action, order, this.#shielded ? 'noted: the run is held once a cluster serves' : now);
+        noteControl(this.state, action, order, this.#outage ? 'noted: the run is held once a cluster serves' : now);
         this.#pauses.ask(order);
       }
     }
@@ -335,8 +339,12 @@ export class Run {
       this.state.receipt({ ...refused, text });
       return;
     }
-    noteControl(this.state, 'abort', order, this.#shielded ? ENDS_LATER : 'at the next safe point');
-    this.#noteInOutage(`${said(by.name)} asked to end the run: ${said(reason)}`, 'stop-noted', ENDS_LATER);
+    noteControl(this.state, 'abort', order, this.#outage ? ENDS_LATER : 'at the next safe point');
+    this.#noteInOutage(
+      `${escapeUntrusted(by.name)} asked to end the run: ${escapeUntrusted(reason)}`,
+      'stop-noted',
+      ENDS_LATER,
+    );
     this.#requestStop(new RunStopped(by.name, reason || 'no reason given'));
   }
 
@@ -355,8 +363,8 @@ export class Run {
         missing.length === 0 ? '' : `, after further people ordered it (\`${command}\`): ${missing.join('; ')}`;
       const later = `noted: it counts where a step parks${more}; the run goes on until a cluster serves`;
       const now = `${this.state.runbook} becomes a failover at its next safe point`;
-      noteControl(this.state, 'takeOver', order, this.#shielded ? later : now);
-      this.#noteInOutage(`${said(order.by.name)} asked for a failover`, 'take-over-noted', later);
+      noteControl(this.state, 'takeOver', order, this.#outage ? later : now);
+      this.#noteInOutage(`${escapeUntrusted(order.by.name)} asked for a failover`, 'take-over-noted', later);
       // More than an abort that waits: no cluster may be primary for good.
       if (!this.pendingTakeOver) this.#stop = undefined;
       this.#requestStop(new TakenOver(failover, order.by.name));
@@ -364,7 +372,7 @@ export class Run {
   }
 
   #noteInOutage(what: string, code: string, text: string): void {
-    if (this.#shielded) this.state.finding({ severity: 'warning', code, text: `${what}; ${text}.` });
+    if (this.#outage) this.state.finding({ severity: 'warning', code, text: `${what}; ${text}.` });
   }
 
   #requestStop(stop: RunStopped): void {
@@ -377,12 +385,12 @@ export class Run {
    * what the run holds, until a cluster serves. Waits there are for people alone: of steps that parked, and for shares.
    */
   #stopNow(): RunStopped | undefined {
-    if (!this.#shielded) return this.#stop;
+    if (!this.#outage) return this.#stop;
     return this.#takeOver.missing.length === 0 ? this.pendingTakeOver : undefined;
   }
 
   #throwBetweenSteps(): void {
-    if (!this.#shielded) this.#throwIfStopped();
+    if (!this.#outage) this.#throwIfStopped();
   }
 
   /** A failover that was asked for while a cluster became primary: it was seen to serve, there is nothing to fail over. */
@@ -391,7 +399,7 @@ export class Run {
     this.state.finding({
       severity: 'warning',
       code: 'take-over-not-needed',
-      text: `${said(this.#stop.by)} asked for a failover while a cluster was being promoted; that one was seen to serve, and the run went on.`,
+      text: `${escapeUntrusted(this.#stop.by)} asked for a failover while a cluster was being promoted; that one was seen to serve, and the run went on.`,
       next: 'Where it does not serve any more, start drFailover with {"takeOver": true} again.',
     });
     this.#stop = undefined;

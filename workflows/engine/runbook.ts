@@ -29,7 +29,7 @@ import { Run, StepFailed } from './run';
 import { takeOverOf } from './take-over';
 import { RunState } from './run-state';
 import { SignalInbox } from './signal-inbox';
-import { said } from '../../src/contracts/words';
+import { escapeUntrusted } from '../../src/contracts/words';
 
 /** What the body of a runbook ends with. */
 export interface Ending {
@@ -151,7 +151,10 @@ async function runBody<I extends AnyInput>(runbook: Runbook<I>, run: Run, input:
 /** What a step cannot deal with ends the run with its clean-ups; a defect of this code throws on and can be mended by a deploy. */
 function endingOf(run: Run, error: unknown): Ending {
   if (error instanceof RunStopped)
-    return { outcome: 'aborted', leftToDo: [`The run was stopped by ${said(error.by)}: ${said(error.reason)}`] };
+    return {
+      outcome: 'aborted',
+      leftToDo: [`The run was stopped by ${escapeUntrusted(error.by)}: ${escapeUntrusted(error.reason)}`],
+    };
   const failure = error instanceof StepFailed ? error.failure : failureFacts(error);
   if (!failure) throw error;
   return {

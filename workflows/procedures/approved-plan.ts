@@ -13,7 +13,7 @@ import type { Run } from '../engine/run';
 import type { Ending } from '../engine/runbook';
 
 /** What every input of a changing runbook has. */
-export interface Asking {
+export interface ChangeInput {
   readonly deployment: string;
   readonly reason: string;
   readonly requestedBy?: string | undefined;
@@ -22,14 +22,14 @@ export interface Asking {
 }
 
 /** Beside its own input, what an assessment is told. */
-export interface Again {
+export interface ReassessInput {
   /** The fingerprint of our own ceremony, whose attempt is not foreign. */
   readonly ownFingerprint?: string | undefined;
 }
 
 export interface PlanRequest<R> {
-  readonly input: Asking;
-  readonly assess: (call: StepCalls, again: Again) => Promise<Assessment<R>>;
+  readonly input: ChangeInput;
+  readonly assess: (call: StepCalls, again: ReassessInput) => Promise<Assessment<R>>;
   /** The gate that approves the plan; undefined where this plan needs none. */
   readonly gate: (assessed: Assessment<R>) => GateName | undefined;
   /** What must be known before the gate opens and may take its time; the key holders are asked meanwhile. */
@@ -190,7 +190,7 @@ async function collectShares(ceremony?: PeoplesTokens, need?: TokenNeed): Promis
  * New tokens; or those that the run holds already, from before it was taken over or before its plan changed, where the
  * holders were asked for what is needed now.
  */
-function tokensFor(run: Run, input: Asking, need: TokenNeed, plan: PlanDocument): OperationTokens {
+function tokensFor(run: Run, input: ChangeInput, need: TokenNeed, plan: PlanDocument): OperationTokens {
   const { source, targets, essential } = need;
   const held = run.tokens;
   const covered = (essential ? [essential] : targets).every((target) => held?.covers(target) === true);

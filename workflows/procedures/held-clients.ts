@@ -1,7 +1,7 @@
 import type { Run } from '../engine/run';
 
 /** Whose clients write nothing while a primary is changed, and the hooks for that. */
-export interface Holding {
+export interface QuiesceTarget {
   readonly deployment: string;
   readonly from: string;
   readonly to: string;
@@ -14,7 +14,7 @@ export const CLIENTS_HELD = 'Clients were told to hold off and still do: let the
 const ENDINGS = new WeakSet<Run>();
 
 /** Clients write nothing any more, where there is a hook for that; a run that ends before its outage lets them through. */
-export async function holdClients(run: Run, { deployment, from, to, hooks }: Holding): Promise<void> {
+export async function quiesceClients(run: Run, { deployment, from, to, hooks }: QuiesceTarget): Promise<void> {
   if (!hooks.quiesce) return;
   run.clientsHeld = true;
   if (!ENDINGS.has(run)) {

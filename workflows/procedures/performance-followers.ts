@@ -38,10 +38,10 @@ export async function followNewPrimary(
 
 /** The cluster that became primary, and who is to follow it. */
 function followersOf(
-  { from, to, others, old, heir }: PromotionRoute,
+  { from, to, others, old, candidate }: PromotionRoute,
   served: 'new' | 'old',
 ): readonly [string, readonly Follower[]] {
-  return served === 'new' ? [to, [...others, ...(old ? [old] : [])]] : [from, [...others, heir]];
+  return served === 'new' ? [to, [...others, ...(old ? [old] : [])]] : [from, [...others, candidate]];
 }
 
 function notFollowing({ cluster }: Follower, primary: string): string {

@@ -48,7 +48,7 @@ async function performanceFollows(
 }
 
 /** Who is to follow the new primary, and with which tokens. */
-export interface Protecting {
+export interface ReprotectInput {
   readonly deployment: string;
   readonly primary: string;
   readonly drSecondaries: readonly string[];
@@ -61,7 +61,7 @@ export interface Protecting {
 /** After a change of the primary: each secondary in parallel and on its own. Gives what people still have to do. */
 export async function restoreProtection(
   run: Run,
-  { deployment, primary, drSecondaries, performanceSecondaries, tokens, authority }: Protecting,
+  { deployment, primary, drSecondaries, performanceSecondaries, tokens, authority }: ReprotectInput,
 ): Promise<string[]> {
   const notFollowing = await inParallel<string[]>([
     followAll(run, deployment, primary, drSecondaries, tokens, authority),

@@ -36,17 +36,17 @@ export async function replaceLostPrimary(run: Run, lost: LostPrimary): Promise<v
   let force = false;
   for (;;) {
     run.state.enterPhase('outage');
-    const token = await run.stoppable(() => lost.token());
-    const stuck = await run.shielded(() => promoteAndServe(run, lost, token, force));
+    const token = await run.abortable(() => lost.token());
+    const stuck = await run.outage(() => promoteAndServe(run, lost, token, force));
     if (!stuck) return;
     if (areTooOld(stuck)) {
       // The primary was heard since the gate was met, and is gone again: who approves looks once more, and all is kept.
-      await run.stoppable(() => approvals.renew(force ? 'force' : 'promote', stuck));
+      await run.abortable(() => approvals.renew(force ? 'force' : 'promote', stuck));
       continue;
     }
-    const next = await run.stoppable(() => decide(run, lost, stuck));
+    const next = await run.abortable(() => decide(run, lost, stuck));
     if (next !== 'force' || force) continue;
-    await run.stoppable(() => approvals.further('force'));
+    await run.abortable(() => approvals.further('force'));
     force = true;
   }
 }

@@ -19,11 +19,11 @@ export interface RepointTarget {
   /** Of a plan that allows this. */
   readonly authority: Authority;
   /** For a plan of its own, whose gate may be opened again. What comes after a promotion or a rejoin is never too old. */
-  readonly begin?: Begin;
+  readonly begin?: BeginApproved;
 }
 
 /** Carries out what begins something, as `Approvals.begin` does for one gate. */
-export type Begin = <T>(carryOut: (authority: Authority) => Promise<T>) => Promise<T>;
+export type BeginApproved = <T>(carryOut: (authority: Authority) => Promise<T>) => Promise<T>;
 
 /**
  * Makes `secondary` follow `primary` as DR secondary: operation token, public key, activation token, update-primary,

@@ -13,7 +13,7 @@ export async function batchTokenRotation(input: unknown): Promise<RunbookResult>
 
 function carryOut(run: Run, input: BatchTokenRotationInput): Promise<Ending> {
   const { deployment } = input;
-  return run.stoppable(async () => {
+  return run.abortable(async () => {
     // 1. One primary, a role and policy with fewest rights, a place that only the workers read; is it time?
     const approved = await approvePlan<BatchTokenRoute>(run, {
       input,

@@ -14,7 +14,7 @@ export async function ceremonyRehearsal(input: unknown): Promise<RunbookResult> 
 
 async function rehearse(run: Run, input: CeremonyRehearsalInput): Promise<Ending> {
   const { deployment, holders, collectFor, reason } = input;
-  return run.stoppable(async () => {
+  return run.abortable(async () => {
     // 1. Who is asked? The inventory alone says it.
     const { site, people } = await run.step(
       'Read the roster',

@@ -5,7 +5,7 @@ import type { TokenNeed } from '../procedures/approved-plan';
 import { approvePlan } from '../procedures/approved-plan';
 import { planned } from '../engine/assessment';
 import { failureFacts } from '../engine/failures';
-import type { Protecting } from '../procedures/re-protection';
+import type { ReprotectInput } from '../procedures/re-protection';
 import { restoreProtection } from '../procedures/re-protection';
 import type { Run } from '../engine/run';
 import type { Ending, RunbookResult } from '../engine/runbook';
@@ -28,7 +28,7 @@ export async function drFailover(input: unknown): Promise<RunbookResult> {
 export async function failOver(run: Run, input: DrFailoverInput): Promise<Ending> {
   // 0.-1. Evidence, plan and loss bound; the holders in parallel; gate promote; the evidence again.
   const progress: FailoverProgress = { promoted: false, finished: false };
-  const approved = await run.stoppable(() =>
+  const approved = await run.abortable(() =>
     approvePlan<FailoverRoute>(run, {
       input,
       assess: (call, again) => call.assessDrFailover({ input, ...again }),
@@ -42,7 +42,7 @@ export async function failOver(run: Run, input: DrFailoverInput): Promise<Ending
   const { route, approvals, tokens } = approved;
 
   // 2. B's token, and the fence: the last things that can be stopped at will.
-  await run.stoppable(async () => {
+  await run.abortable(async () => {
     await tokens.of(route.to);
     await fence(run, input.deployment, route, approvals, progress);
   });
@@ -57,13 +57,13 @@ export async function failOver(run: Run, input: DrFailoverInput): Promise<Ending
   run.state.enterPhase('re-protecting');
 
   // 5.-7. Secondaries, tokens, final state.
-  const ending = await run.stoppable(() => finish(run, input, route, { tokens, authority: approvals.authority }));
+  const ending = await run.abortable(() => finish(run, input, route, { tokens, authority: approvals.authority }));
   progress.finished = true;
   return ending;
 }
 
 /**
- * Every DR secondary that answers may become the heir while people are waited for: the holders are asked once for all.
+ * Every DR secondary that answers may become the candidate while people are waited for: the holders are asked once for all.
  * Without B's token the rest is pointless.
  */
 function tokensFor({ tokenSource, to, otherDrSecondaries }: FailoverRoute): TokenNeed {
@@ -141,7 +141,7 @@ async function finish(
   run: Run,
   input: DrFailoverInput,
   route: FailoverRoute,
-  { tokens, authority }: Pick<Protecting, 'tokens' | 'authority'>,
+  { tokens, authority }: Pick<ReprotectInput, 'tokens' | 'authority'>,
 ): Promise<Ending> {
   const { deployment } = input;
   const { from, to, otherDrSecondaries, performanceSecondaries, silentDrSecondaries } = route;

@@ -22,7 +22,7 @@ export async function drReindex(input: unknown): Promise<RunbookResult> {
 
 async function reindex(run: Run, input: DrReindexInput): Promise<Ending> {
   const { deployment, cluster } = input;
-  return run.stoppable(async () => {
+  return run.abortable(async () => {
     // 1. Read and judge; the gate is open while the key holders are asked.
     const approved = await approvePlan(run, {
       input,

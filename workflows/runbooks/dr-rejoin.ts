@@ -20,7 +20,7 @@ export async function drRejoin(input: unknown): Promise<RunbookResult> {
 }
 
 function carryOut(run: Run, input: DrRejoinInput): Promise<Ending> {
-  return run.stoppable(async () => {
+  return run.abortable(async () => {
     // 1. Who serves, what the former primary takes itself for; whoever approves attests its fence.
     const approved = await approvePlan<RejoinRoute>(run, {
       input,

@@ -10,7 +10,7 @@ import { executeRunbook } from '../engine/runbook';
 import { failOver } from './dr-failover';
 import type { PrimaryChange, Side } from '../procedures/change-primary';
 import { changePrimary, endingOf, proveCaughtUp } from '../procedures/change-primary';
-import { holdClients } from '../procedures/held-clients';
+import { quiesceClients } from '../procedures/held-clients';
 import { readFinalState } from '../procedures/roles';
 
 /**
@@ -27,7 +27,7 @@ async function switchOver(run: Run, input: DrSwitchoverInput): Promise<Ending> {
 
   // 0. Read everything; refuse unless everything needed was observed.
   // 1. People: the plan gate, the key holders in parallel, B's token, everything once more, the go.
-  const approved = await run.stoppable(() =>
+  const approved = await run.abortable(() =>
     approvePlan<SwitchoverRoute>(run, {
       input,
       assess: (call, again) => call.assessDrSwitchover({ input, ...again }),
@@ -40,8 +40,8 @@ async function switchOver(run: Run, input: DrSwitchoverInput): Promise<Ending> {
   const { route, approvals, tokens } = approved;
 
   // 2. Hold the clients; every write up to a marker is on B. Until the demotion a stop or a failure leaves A serving.
-  const marker = await run.stoppable(async () => {
-    await holdClients(run, { deployment, ...route });
+  const marker = await run.abortable(async () => {
+    await quiesceClients(run, { deployment, ...route });
     const written = await proveCaughtUp(run, 'dr', deployment, route);
     // A step may have parked for long since: shares and token must be fit for what is about to begin.
     await collectAgainWhereShort(run, WAY_BACK_MS.change, tokens);
@@ -54,11 +54,11 @@ async function switchOver(run: Run, input: DrSwitchoverInput): Promise<Ending> {
   // 2.-4. The outage: demote A, compare, promote B, see that it serves. A stop waits, or is offered as a choice.
   const means = { route, marker, approvals, gate: go ?? 'plan', tokens, acceptLoss, onStuck } as const;
   const change: PrimaryChange = { kind: 'dr', deployment, ...means };
-  const primary = await run.shielded(() => changePrimary(run, change));
+  const primary = await run.outage(() => changePrimary(run, change));
   if (primary === 'nowhere') return { outcome: 'aborted' };
 
   // 5., 6. Every other secondary and the former primary follow. 7. Tokens and keys deleted, the final state read.
-  return run.stoppable(async () => {
+  return run.abortable(async () => {
     const left = await protect(run, change, route, primary);
     run.state.enterPhase('finishing');
     await tokens.dispose();

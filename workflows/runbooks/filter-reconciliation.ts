@@ -19,7 +19,7 @@ export async function filterReconciliation(input: unknown): Promise<RunbookResul
 }
 
 function carryOut(run: Run, input: FilterReconciliationInput): Promise<Ending> {
-  return run.stoppable(() => reconcile(run, input));
+  return run.abortable(() => reconcile(run, input));
 }
 
 async function reconcile(run: Run, input: FilterReconciliationInput): Promise<Ending> {

@@ -15,7 +15,7 @@ export async function merkleCheck(input: unknown): Promise<RunbookResult> {
 
 async function check(run: Run, input: MerkleCheckInput): Promise<Ending> {
   const { deployment, cluster } = input;
-  return run.stoppable(async () => {
+  return run.abortable(async () => {
     // 1. Is it a DR secondary that is not being reindexed, and where does the token come from?
     const approved = await approvePlan(run, {
       input,

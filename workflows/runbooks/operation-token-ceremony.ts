@@ -19,7 +19,7 @@ export async function operationTokenCeremony(input: unknown): Promise<RunbookRes
 
 async function generate(run: Run, input: OperationTokenCeremonyInput): Promise<Ending> {
   const { deployment, cluster, uses, reason } = input;
-  return run.stoppable(async () => {
+  return run.abortable(async () => {
     // 1. Is it a DR secondary, is its slot free, do the holders suffice?
     const assessed = await run.step(
       'Read and check the cluster',

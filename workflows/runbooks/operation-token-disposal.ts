@@ -22,7 +22,7 @@ type Disposed = LedgerToken &
 
 async function dispose(run: Run, input: OperationTokenDisposalInput): Promise<Ending> {
   const { deployment } = input;
-  return run.stoppable(async () => {
+  return run.abortable(async () => {
     // 1. What does the record hold, and which clusters can delete now?
     const approved = await approvePlan(run, {
       input,

@@ -10,7 +10,7 @@ import type { PromotionProgress } from '../procedures/performance-followers';
 import { followNewPrimary, tellPromotionLeft } from '../procedures/performance-followers';
 import type { PrimaryChange, Side } from '../procedures/change-primary';
 import { changePrimary, endingOf, proveCaughtUp } from '../procedures/change-primary';
-import { holdClients } from '../procedures/held-clients';
+import { quiesceClients } from '../procedures/held-clients';
 import { replaceLostPrimary } from '../procedures/replace-lost-primary';
 import { readFinalState } from '../procedures/roles';
 
@@ -27,7 +27,7 @@ type Promotion = Approved<PromotionRoute>;
 
 async function promote(run: Run, input: PerformancePromotionInput): Promise<Ending> {
   // 0.-1. Read everything; refuse unless everything needed was observed; the plan gate.
-  const approved = await run.stoppable(() =>
+  const approved = await run.abortable(() =>
     approvePlan<PromotionRoute>(run, {
       input,
       assess: (call) => call.assessPerformancePromotion({ input }),
@@ -46,8 +46,8 @@ async function promotePlanned(run: Run, input: PerformancePromotionInput, approv
   const route = { ...approved.route, hooks: { quiesce, release: quiesce, traffic: false, probe: false } };
 
   // 2. Until the demotion a stop or a failure leaves the old primary serving.
-  const marker = await run.stoppable(async () => {
-    await holdClients(run, { deployment, ...route });
+  const marker = await run.abortable(async () => {
+    await quiesceClients(run, { deployment, ...route });
     return proveCaughtUp(run, 'performance', deployment, route);
   });
 
@@ -55,13 +55,13 @@ async function promotePlanned(run: Run, input: PerformancePromotionInput, approv
   const progress: PromotionProgress = { serves: false, following: new Set(), finished: false };
   run.onEnd(() => tellPromotionLeft(run, deployment, route, progress));
   const means = { route, marker, approvals, gate: 'promote', acceptLoss, progress } as const;
-  const markerFiltered = route.heir.filter !== undefined;
+  const markerFiltered = route.candidate.filter !== undefined;
   const change: PrimaryChange = { kind: 'performance', deployment, ...means, onStuck: 'promote-back', markerFiltered };
-  const primary = await run.shielded(() => changePrimary(run, change));
+  const primary = await run.outage(() => changePrimary(run, change));
   if (primary === 'nowhere') return { outcome: 'aborted' };
 
   // 5. The others follow.
-  return run.stoppable(async () =>
+  return run.abortable(async () =>
     endingOf(change, primary, await finish(run, deployment, route, approvals.authority, primary, progress)),
   );
 }
@@ -84,7 +84,7 @@ async function promoteUnplanned(run: Run, input: PerformancePromotionInput, appr
   run.state.enterPhase('re-protecting');
 
   // 4. The others follow.
-  return run.stoppable(async () => ({
+  return run.abortable(async () => ({
     outcome: 'completed',
     leftToDo: await finish(run, deployment, route, approvals.authority, 'new', progress),
   }));

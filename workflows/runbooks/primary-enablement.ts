@@ -17,7 +17,7 @@ export async function primaryEnablement(input: unknown): Promise<RunbookResult> 
 
 function carryOut(run: Run, input: PrimaryEnablementInput): Promise<Ending> {
   const { deployment, kind, cluster } = input;
-  return run.stoppable(async () => {
+  return run.abortable(async () => {
     // 1. Read and judge: disabled for this kind, no DR secondary, no other primary.
     const approved = await approvePlan(run, {
       input,

@@ -10,7 +10,7 @@ export async function readiness(input: unknown): Promise<RunbookResult> {
 }
 
 function carryOut(run: Run, { deployment }: ReadinessInput): Promise<Ending> {
-  return run.stoppable(async () => {
+  return run.abortable(async () => {
     const { site, readiness: found } = await run.step(
       'Check readiness',
       (call) => call.assessReadiness({ deployment }),

@@ -19,7 +19,7 @@ export async function replicationTeardown(input: unknown): Promise<RunbookResult
 }
 
 function carryOut(run: Run, input: ReplicationTeardownInput): Promise<Ending> {
-  return run.stoppable(() => tearDown(run, input));
+  return run.abortable(() => tearDown(run, input));
 }
 
 async function tearDown(run: Run, input: ReplicationTeardownInput): Promise<Ending> {

@@ -5,7 +5,7 @@ import { TokenCeremony } from '../procedures/token-ceremony';
 import type { Run } from '../engine/run';
 import type { Ending, RunbookResult } from '../engine/runbook';
 import { executeRunbook } from '../engine/runbook';
-import { said } from '../../src/contracts/words';
+import { escapeUntrusted } from '../../src/contracts/words';
 
 /** A root token of one cluster from the holders' key shares, encrypted to one person: nobody here can read it. */
 export async function rootTokenCeremony(input: unknown): Promise<RunbookResult> {
@@ -26,7 +26,7 @@ async function carryOut(run: Run, input: RootTokenCeremonyInput): Promise<Ending
     ],
   });
   try {
-    return await run.stoppable(async () => {
+    return await run.abortable(async () => {
       // 1. Is its slot free, do the holders suffice, can the recipient's key encrypt? Who approves sees the fingerprint.
       const approved = await approvePlan(run, {
         input,
@@ -73,7 +73,7 @@ async function carryOut(run: Run, input: RootTokenCeremonyInput): Promise<Ending
     const token = ceremony?.rootToken;
     if (token === undefined || !(error instanceof RunStopped)) throw error;
     const { result, leftToDo } = handedOn(token);
-    const stopped = `The run was stopped by ${said(error.by)}: ${said(error.reason)}`;
+    const stopped = `The run was stopped by ${escapeUntrusted(error.by)}: ${escapeUntrusted(error.reason)}`;
     return { outcome: 'aborted', result, leftToDo: [stopped, ...leftToDo] };
   }
 }

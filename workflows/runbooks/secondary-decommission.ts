@@ -19,7 +19,7 @@ export async function secondaryDecommission(input: unknown): Promise<RunbookResu
 }
 
 function carryOut(run: Run, input: SecondaryDecommissionInput): Promise<Ending> {
-  return run.stoppable(() => decommission(run, input));
+  return run.abortable(() => decommission(run, input));
 }
 
 async function decommission(run: Run, input: SecondaryDecommissionInput): Promise<Ending> {

@@ -55,7 +55,7 @@ function onboard(
   assess: Assess,
 ): Promise<Ending> {
   const { deployment } = input;
-  return run.stoppable(async () => {
+  return run.abortable(async () => {
     // 1. Read and judge; people approve that this cluster is wiped, and what it will see.
     const approved = await approvePlan(run, { input, assess, gate: () => 'wipe' });
     if ('outcome' in approved) return approved;

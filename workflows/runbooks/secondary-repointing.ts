@@ -3,7 +3,7 @@ import type { SecondaryRepointingInput } from '../../src/contracts/runbook-input
 import { approvePlan } from '../procedures/approved-plan';
 import type { OperationTokens } from '../procedures/operation-tokens';
 import { compareRoots, repointDrSecondary, repointPerformanceSecondary } from '../procedures/repoint';
-import type { Begin } from '../procedures/repoint';
+import type { BeginApproved } from '../procedures/repoint';
 import type { Approvals } from '../engine/approvals';
 import type { Run } from '../engine/run';
 import type { Ending, RunbookResult } from '../engine/runbook';
@@ -21,7 +21,7 @@ export async function secondaryRepointing(input: unknown): Promise<RunbookResult
 
 function repoint(run: Run, input: SecondaryRepointingInput): Promise<Ending> {
   const { deployment } = input;
-  return run.stoppable(async () => {
+  return run.abortable(async () => {
     // 0.-1. Read everything; refuse; people approve it, the key holders are asked meanwhile.
     const approved = await approvePlan<RepointingRoute>(run, {
       input,
@@ -61,7 +61,7 @@ function point(
   tokens: OperationTokens | undefined,
 ): Promise<boolean> {
   const { kind, form, primary, secondary, filter, addressesId } = route;
-  const begin: Begin = (carryOut) => approvals.begin('repoint', carryOut);
+  const begin: BeginApproved = (carryOut) => approvals.begin('repoint', carryOut);
   const target = { deployment, primary, secondary, authority: approvals.authority, begin };
   if (kind === 'dr') {
     if (!tokens) throw new TypeError('a DR secondary is re-pointed with an operation token');

@@ -13,7 +13,7 @@ export async function walSampler(input: unknown): Promise<RunbookResult> {
 }
 
 async function sample(run: Run, { deployment, samples, everySeconds }: WalSamplerInput): Promise<Ending> {
-  return run.stoppable(async () => {
+  return run.abortable(async () => {
     const result = await run.step(
       'Sample the WAL of every cluster',
       (call) => call.sampleWal({ deployment, samples, everyMs: everySeconds * 1_000 }),

@@ -19,7 +19,7 @@ import type { TemporalSession } from '../temporal';
 import { PRINT_OPTION, giveSignal } from '../signals';
 import type { StatementOptions } from '../signals';
 import { controlDocument, taking } from './statements';
-import { said, shellLine } from '../text';
+import { escapeUntrusted, shellLine } from '../text';
 import { runLink } from '../web-ui';
 
 export const commands = (host: CommandHost): Command[] => [planCommand(host), startCommand(host)];
@@ -228,7 +228,7 @@ async function startRun(
       // The lock: a second run of the same ID is refused, and a running one is never ended for it.
       workflowIdConflictPolicy: 'FAIL',
       workflowIdReusePolicy: 'ALLOW_DUPLICATE',
-      staticSummary: `${runbook} of ${said(input.cluster ?? input.deployment)}`,
+      staticSummary: `${runbook} of ${escapeUntrusted(input.cluster ?? input.deployment)}`,
     });
     return handle.firstExecutionRunId;
   } catch (error) {

@@ -46,7 +46,7 @@ export interface PromotionRoute {
   /** Why it stays out. */
   readonly staysOut?: string;
   /** The new primary as it is now, for where it stays a secondary. */
-  readonly heir: Follower;
+  readonly candidate: Follower;
   /** Whether clients are held off, and let through again. */
   readonly hooks: { readonly quiesce: boolean };
 }

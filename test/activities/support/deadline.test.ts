@@ -12,7 +12,7 @@ function execution(): Execution {
     doubt: { mayHaveSent: false, since: performance.now() },
     progress: () => undefined,
     throwIfCancelled: () => undefined,
-    throwIfGivenUp: async () => undefined,
+    assertCurrentAttempt: async () => undefined,
   };
   return needed as Execution;
 }
@@ -56,7 +56,7 @@ it('sends nothing more where Temporal gave the attempt up meanwhile', async () =
   const given = new CancelledFailure('given up');
   const here = {
     ...execution(),
-    throwIfGivenUp: () => (act.mock.calls.length === 1 ? Promise.reject(given) : Promise.resolve()),
+    assertCurrentAttempt: () => (act.mock.calls.length === 1 ? Promise.reject(given) : Promise.resolve()),
   };
   const asked = { ...polling, read: looks(), until: () => false, budgetMs: 20_000, notYet: () => true, act };
   await expect(readActConfirm(here, asked)).rejects.toBe(given);

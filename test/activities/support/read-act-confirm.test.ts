@@ -28,7 +28,7 @@ function execution(controller = new AbortController()): Execution & { readonly t
     doubt: { mayHaveSent: false, since: performance.now() },
     progress: (text) => void told.push(text),
     throwIfCancelled,
-    throwIfGivenUp: async () => throwIfCancelled(),
+    assertCurrentAttempt: async () => throwIfCancelled(),
     mayBeGivenUp: async () => false,
   };
 }
