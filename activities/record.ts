@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { setTimeout as delay } from 'node:timers/promises';
 import {
   WorkflowExecutionAlreadyStartedError,
   WorkflowNotFoundError,
@@ -14,7 +15,9 @@ import { RunbookError } from '../src/errors';
 import { attest, isAttested } from '../src/keys';
 import type { SealKeyring } from '../src/keys';
 
-const READ_MS = 8_000;
+const READ_MS = 12_000;
+/** At most so long until a busy server is asked again. */
+const ASK_AGAIN_MS = 500;
 const WRITE_MS = 5_000;
 /** Of one write, where its answer does not come: always with the same ID, so that it takes effect once. */
 const SENT_AT_MOST = 3;
@@ -117,6 +120,8 @@ export class Records {
         // Another write came first, or the run of the record ended: what holds now is read again.
         const again = error instanceof WorkflowUpdateFailedError || error instanceof WorkflowNotFoundError;
         if (!again || tries === CONFLICTS) throw unreachable(deployment, 'written', error);
+        // The record may be between two of its runs, or others write as fast.
+        await delay(Math.random() * Math.min(1_000, 50 * tries));
       }
     }
   }
@@ -182,26 +187,35 @@ export class Records {
     if (head && (wentBack || seen === undefined || seen.counter < head.counter)) this.#seen.set(deployment, head);
   }
 
-  /** The record that runs; one that somebody ended is started again from its last state. */
+  /** As {@link #findOnce}; a server that is busy is asked again until the time is over. */
   async #find(deployment: string, alarms: Finding[]): Promise<RecordState> {
+    const until = Date.now() + READ_MS;
+    for (;;) {
+      try {
+        return await this.#findOnce(deployment, alarms, until);
+      } catch (error) {
+        if (error instanceof RunbookError) throw error;
+        if (error instanceof WorkflowNotFoundError) return { entries: {} };
+        if (Date.now() + ASK_AGAIN_MS > until) throw unreachable(deployment, 'read', error);
+        await delay(Math.random() * ASK_AGAIN_MS);
+      }
+    }
+  }
+
+  /** The record that runs; one that somebody ended is started again from its last state. */
+  #findOnce(deployment: string, alarms: Finding[], until: number): Promise<RecordState> {
     const { temporal, taskQueue } = this.#options;
     const handle = temporal.workflow.getHandle(recordWorkflowId(deployment));
-    try {
-      return await temporal.withDeadline(Date.now() + READ_MS, async () => {
-        const [described, read] = await Promise.allSettled([handle.describe(), handle.query<unknown>(RECORD_QUERY)]);
-        if (described.status === 'rejected') throw described.reason;
-        const { type, taskQueue: queue, status, runId } = described.value;
-        const isOurs = type === RECORD_WORKFLOW && queue === taskQueue;
-        if (status.name !== 'RUNNING') return this.#restored(deployment, isOurs ? runId : undefined, alarms);
-        if (!isOurs) throw anothers(deployment, type, queue);
-        if (read.status === 'rejected') throw read.reason;
-        return stateOf(read.value);
-      });
-    } catch (error) {
-      if (error instanceof RunbookError) throw error;
-      if (error instanceof WorkflowNotFoundError) return { entries: {} };
-      throw unreachable(deployment, 'read', error);
-    }
+    return temporal.withDeadline(until, async () => {
+      const [described, read] = await Promise.allSettled([handle.describe(), handle.query<unknown>(RECORD_QUERY)]);
+      if (described.status === 'rejected') throw described.reason;
+      const { type, taskQueue: queue, status, runId } = described.value;
+      const isOurs = type === RECORD_WORKFLOW && queue === taskQueue;
+      if (status.name !== 'RUNNING') return this.#restored(deployment, isOurs ? runId : undefined, alarms);
+      if (!isOurs) throw anothers(deployment, type, queue);
+      if (read.status === 'rejected') throw read.reason;
+      return stateOf(read.value);
+    });
   }
 
   /** @param ended the record's last run; looked for where something else was in its place since */

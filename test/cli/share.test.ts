@@ -277,7 +277,9 @@ describe('runbook share', () => {
     const { err } = await share([...words, '--confirm', 'east']);
     const command = `runbook share ${RUN.wid} --holder ada --invitation-file ${invitationFile} --environment 'dr site' --pins ${pins} --address temporal:7233 --namespace ops --profile p1 --print`;
     expect(err).toContain(`When that is settled: ${command}`);
-    const key = formatPublicKey(newSigningKey().key);
+    // Quoted where it begins like an option: here it shall not.
+    let key = '-';
+    while (key.startsWith('-')) key = formatPublicKey(newSigningKey().key);
     expect((await share(['--workers-key', key, '--confirm', 'east'])).err).toContain(` --workers-key ${key} `);
   });
 

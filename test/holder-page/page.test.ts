@@ -327,7 +327,8 @@ inBrowser(`the holder's page in a browser${because}`, () => {
     await page.fill('#share', SHARE);
     expect((await opened(await encryptAndCopy(page))).verdict).toBe('accepted');
     expect(requests).toEqual([]);
-    expect(paths).toEqual(['/page']);
+    // A client of another test may still knock at what was its service's port.
+    expect(paths.filter((path) => !path.startsWith('/v1/'))).toEqual(['/page']);
     await context.close();
   });
 
