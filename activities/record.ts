@@ -47,6 +47,8 @@ export interface RecordsOptions {
   readonly keyring: SealKeyring;
   /** Tells people at once, whatever becomes of the run that found it. */
   readonly alarm: (deployment: string, finding: Finding) => void;
+  /** For how long a server or a worker that does not answer is asked, ms. */
+  readonly readMs?: number;
 }
 
 /**
@@ -189,7 +191,7 @@ export class Records {
 
   /** As {@link #findOnce}; a server that is busy is asked again until the time is over. */
   async #find(deployment: string, alarms: Finding[]): Promise<RecordState> {
-    const until = Date.now() + READ_MS;
+    const until = Date.now() + (this.#options.readMs ?? READ_MS);
     for (;;) {
       try {
         return await this.#findOnce(deployment, alarms, until);
@@ -207,14 +209,12 @@ export class Records {
     const { temporal, taskQueue } = this.#options;
     const handle = temporal.workflow.getHandle(recordWorkflowId(deployment));
     return temporal.withDeadline(until, async () => {
-      const [described, read] = await Promise.allSettled([handle.describe(), handle.query<unknown>(RECORD_QUERY)]);
-      if (described.status === 'rejected') throw described.reason;
-      const { type, taskQueue: queue, status, runId } = described.value;
+      const { type, taskQueue: queue, status, runId } = await handle.describe();
       const isOurs = type === RECORD_WORKFLOW && queue === taskQueue;
       if (status.name !== 'RUNNING') return this.#restored(deployment, isOurs ? runId : undefined, alarms);
       if (!isOurs) throw anothers(deployment, type, queue);
-      if (read.status === 'rejected') throw read.reason;
-      return stateOf(read.value);
+      // Last: nobody may answer for what stands in the place of the record.
+      return stateOf(await handle.query<unknown>(RECORD_QUERY));
     });
   }
 

@@ -15,14 +15,8 @@ const ROOT = fileURLToPath(new URL('..', import.meta.url));
 const STAMP = join(ROOT, 'node_modules', '.bootstrap-stamp');
 const [task, ...taskArguments] = process.argv.slice(2);
 
-/** What takes long: seeded orders, faults upon faults, killed workers, recorded histories, real servers. By pattern. */
-const LONG_TESTS = [
-  'test/ceremony/',
-  'test/long/',
-  'test/real/',
-  'test/workflows/(worker-killed|burst-killed|key-homes|replay)\\.',
-  'test/workflows/(burst-faults|flood|lost-answers|outage-surprises|several-secondaries)\\.',
-];
+/** What takes long: seeded orders, faults upon faults, killed workers, recorded histories, real servers. By folder. */
+const LONG_TESTS = ['test/ceremony/', 'test/long/', 'test/real/'];
 
 const TASKS = {
   demo: async () => {

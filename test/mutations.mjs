@@ -10,7 +10,7 @@ const claims = 'test/activities/claims.test.ts';
 const noLoss = 'test/activities/no-loss.test.ts';
 const failover = 'test/activities/dr-failover.test.ts';
 const performance = 'test/activities/performance-roles.test.ts';
-const generation = 'test/activities/ceremony-burst.test.ts';
+const generation = 'test/activities/token-generation.test.ts';
 const documents = 'test/keys/approvals.test.ts';
 const sealing = 'test/keys/sealing.test.ts';
 
@@ -415,7 +415,7 @@ export const MUTATIONS = [
     file: 'activities/given-up.ts',
     text: "if (standing !== 'counts')",
     replacement: 'if (false)',
-    test: 'test/activities/burst-points.test.ts',
+    test: 'test/activities/generation-mishaps.test.ts',
     named: 'a worker that stood still',
   },
   {

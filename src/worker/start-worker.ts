@@ -120,19 +120,14 @@ async function prepare(
       temporalAddress: opened?.address,
     };
     const workers = await createWorkers(dependencies, { connection, namespace, code, taskQueue });
-    const sweepAll = async (): Promise<void> => {
-      await sweepKeys(dependencies, namespace);
+    await sweepKeys(dependencies, namespace);
+    // Once this worker polls: it may be the only one that answers for the records.
+    const sweepRecords = async (): Promise<void> => {
       for (const deployment of inventory.deployments.keys())
         await sweepLedger(dependencies, deployment).catch((error: unknown) =>
           log.warn({ error }, 'Sweeping the tokens of the records failed; the next sweep tries again'),
         );
     };
-    let sweep = sweepAll();
-    await sweep;
-    const sweeping = setInterval(() => {
-      sweep = sweepAll();
-    }, SWEEP_INTERVAL_MS);
-    sweeping.unref();
     const { keyHome } = keyRecords;
     log.info({ taskQueue, namespace, keyHome, openRuns }, 'Worker ready; open runs were replayed');
     let stopping = false;
@@ -144,8 +139,13 @@ async function prepare(
         workers.forEach(shutDown);
       },
       run: async () => {
+        const running = runTogether(workers);
+        let sweep = sweepRecords();
+        const sweeping = setInterval(() => {
+          sweep = sweepKeys(dependencies, namespace).then(sweepRecords);
+        }, SWEEP_INTERVAL_MS);
+        sweeping.unref();
         try {
-          const running = runTogether(workers);
           // Asked to stop before it ran: a worker that was made must run once to let go of the connection.
           if (stopping) workers.forEach(shutDown);
           await running;

@@ -1,4 +1,7 @@
-/** As `test/workflows/flood.test.ts`, with as many signals as the server takes: the worker process lives (it aborted). */
+/**
+ * Somebody who may only signal floods a run with as many signals as the server takes: the worker lives (it aborted), people
+ * are warned, what is looked at is bounded, and approvers are still heard.
+ */
 import { sendSignal } from '../../src/cli/signals';
 import { approvalOf } from '../support/people';
 import { Scenario } from '../support/scenario';
@@ -16,7 +19,7 @@ describe('as many signals as the server takes', () => {
   });
   afterAll(() => scenario.stop());
 
-  it('ends no worker, and the command line gives an approval as an update', async () => {
+  it('ends no worker, warns people, is looked at within bounds, and silences no approver: approvals go another way', async () => {
     const run = await scenario.start({ go: 'auto' });
     for (const holder of ['ada', 'bert', 'cleo']) await run.share(holder);
     const { planDigest } = await run.waitsFor('approval');
@@ -33,17 +36,27 @@ describe('as many signals as the server takes', () => {
       each.findings.some(({ code }) => code === 'signal-flood') ? each : undefined,
     );
     expect(status.findings.map(({ code }) => code)).toContain('too-many-signals');
+    // One receipt for all of a batch that is nobody's in particular.
+    await run.until('one for many', ({ receipts }) => receipts.some(({ alsoFor = [] }) => alsoFor.length > 0));
     // Checked in few batches: what is left of the history is the run's.
     expect(await run.eventCount()).toBeLessThan(45_000);
 
     const { workflowId: wid, runId: rid } = status;
     const approval = { ns: temporalServer().namespace, wid, rid, gate: 'plan', planDigest };
     const document = await approvalOf(scenario.person('grace'), approval);
+    const before = await run.eventCount();
+    const update = (input: unknown) => run.handle.executeUpdate<number, [unknown]>('approve', { args: [input] });
+    for (const bad of ['not a document', {}, { name: 'x'.repeat(20_000) }]) await expect(update(bad)).rejects.toThrow();
+    expect((await run.eventCount()) - before).toBeLessThan(5);
+    // Nobody looks at a further signal of this name: the command line sends the update by itself.
     const stop = new AbortController().signal;
     const sent = await sendSignal(scenario.client, { workflowId: wid, runId: rid }, 'approve', document, stop);
     expect(sent.receipt).toMatchObject({ verdict: 'accepted', from: { name: 'grace', how: 'signed' } });
     const report = await run.report();
     expect(report).toMatchObject({ outcome: 'completed', gates: [{ gate: 'plan', by: [{ name: 'grace' }] }] });
+    expect(report.findings.map(({ code }) => code)).toContain('signals-not-looked-at');
+    // Looked at: 200 of each name at most, in batches.
+    expect(report.receipts.filter(({ signal }) => signal === 'decide').length).toBeLessThanOrEqual(200);
     expect(report.signals.length).toBeLessThanOrEqual(1_000);
     await expect(
       scenario.client.workflow.getHandle(wid, rid).executeUpdate('approve', { args: [document] }),

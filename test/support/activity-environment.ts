@@ -264,7 +264,8 @@ export class ActivityBench {
   /** As another worker with the same seal keys has them. */
   recordsOfAWorker(alarm: RecordsOptions['alarm'] = () => undefined): Records {
     const { run, sealKeyring: keyring } = this;
-    return new Records({ temporal: this.#temporal(), namespace: run.ns, taskQueue: TASK_QUEUE, keyring, alarm });
+    const server = { temporal: this.#temporal(), namespace: run.ns, taskQueue: TASK_QUEUE };
+    return new Records({ ...server, keyring, alarm, readMs: 200 });
   }
 
   /** The tokens that the record holds now, as they stand there. */

@@ -326,11 +326,12 @@ export class Scenario {
   }
 
   /** The record as another worker with the same seal keys has it. */
-  recordsOfAWorker(alarms: Finding[] = [], temporal: Client = this.client): Records {
+  recordsOfAWorker(alarms: Finding[] = [], temporal: Client = this.client, readMs?: number): Records {
     return new Records({
       ...{ temporal, namespace: temporalServer().namespace, taskQueue: this.taskQueue },
       keyring: SealKeyring.parse(this.#sealKeys.reveal()),
       alarm: (_deployment, finding) => void alarms.push(finding),
+      readMs,
     });
   }
 

@@ -15,7 +15,6 @@ class LongestFirst extends Sequencer {
 const ORDER = [
   /^test\/ceremony\//,
   /^test\/(demo|holder-page)\//,
-  /^test\/workflows\/key-homes/,
   // Those of activities mostly wait, and leave the cores to those of workflows.
   /^test\/(workflows|activities)\/[^/]+$/,
 ];
