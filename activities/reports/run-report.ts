@@ -4,6 +4,7 @@ import type { Client } from '@temporalio/client';
 import { RUNBOOK_NAMES, deploymentWorkflowId, holdsDeploymentLock } from '../../src/contracts/names';
 import type { RunbookName } from '../../src/contracts/names';
 import { shellLine } from '../../src/contracts/next-commands';
+import { reportSchema } from '../../src/contracts/report';
 import type { Report } from '../../src/contracts/report';
 import type { RunStatus } from '../../src/contracts/run-status';
 import type { DrFailoverInput } from '../../src/contracts/runbook-inputs';
@@ -11,8 +12,7 @@ import { QUERIES, SIGNALS } from '../../src/contracts/signals';
 import { escapeUntrusted } from '../../src/contracts/words';
 import { RunbookError } from '../../src/errors';
 import { findDeployment } from '../../src/inventory';
-import { writeReportFiles as writeFiles } from '../../src/report';
-import { reportSchema } from '../../src/report/report-schema';
+import { writeReportFiles as writeFiles } from '../../src/report/report-files';
 import { demandControl } from '../approvals/controls';
 import { currentExecution } from '../execution';
 

@@ -1,71 +1,76 @@
+import { z } from 'zod';
+import type { DeepReadonly } from './run-facts';
+
 /** A WAL index: uint64 in decimal digits. Never compared across a promotion or between sets. */
 export type WalIndex = string;
 
+const text = z.string().optional();
+
 /** What one node said of itself. */
-export interface NodeObservation {
-  readonly address: string;
-  readonly reachable: boolean;
+const node = z.object({
+  address: z.string(),
+  reachable: z.boolean(),
   /** Redacted error where the node did not answer. */
-  readonly error?: string;
-  readonly initialized?: boolean;
-  readonly sealed?: boolean;
-  readonly standby?: boolean;
-  readonly version?: string;
-  readonly healthStatus?: number;
-}
+  error: text,
+  initialized: z.boolean().optional(),
+  sealed: z.boolean().optional(),
+  standby: z.boolean().optional(),
+  version: text,
+  healthStatus: z.number().optional(),
+});
 
 /** A peer as a status answer lists it. */
-export interface PeerObservation {
-  readonly id?: string;
-  readonly connected: boolean;
-  readonly clusterAddress?: string;
+const peer = z.object({
+  id: text,
+  connected: z.boolean(),
+  clusterAddress: text,
   /** Age of the last heartbeat by the clock of the node that answered, ms; absent where it is not known. */
-  readonly heartbeatAgeMs?: number;
+  heartbeatAgeMs: z.number().optional(),
   /** A heartbeat was told, but not when by any clock that can be trusted. */
-  readonly heartbeatUnreadable?: boolean;
-  readonly canaryAgeMs?: number;
-}
+  heartbeatUnreadable: z.boolean().optional(),
+  canaryAgeMs: z.number().optional(),
+});
 
 /** What status said of one replication kind. */
-export interface ReplicationObservation {
-  readonly mode: string;
-  readonly state?: string;
-  readonly connectionState?: string;
+const replication = z.object({
+  mode: z.string(),
+  state: text,
+  connectionState: text,
   /** ID of the replication set. */
-  readonly setId?: string;
-  readonly secondaryId?: string;
-  readonly primaryClusterAddress?: string;
-  readonly knownPrimaryClusterAddresses?: readonly string[];
-  readonly knownSecondaries?: readonly string[];
+  setId: text,
+  secondaryId: text,
+  primaryClusterAddress: text,
+  knownPrimaryClusterAddresses: z.array(z.string()).optional(),
+  knownSecondaries: z.array(z.string()).optional(),
   /** `last_dr_wal` or `last_performance_wal` of a primary. */
-  readonly lastWal?: WalIndex;
+  lastWal: text,
   /** `last_remote_wal` of a secondary; `0` means nothing streamed yet. */
-  readonly lastRemoteWal?: WalIndex;
-  readonly merkleRoot?: string;
-  readonly corruptedMerkleTree?: boolean;
-  readonly reindexInProgress?: boolean;
-  readonly peers: readonly PeerObservation[];
-}
+  lastRemoteWal: text,
+  merkleRoot: text,
+  corruptedMerkleTree: z.boolean().optional(),
+  reindexInProgress: z.boolean().optional(),
+  peers: z.array(peer),
+});
 
 /** What was read of one cluster at one time. */
-export interface ClusterObservation {
-  readonly cluster: string;
+export const clusterObservation = z.object({
+  cluster: z.string(),
   /** Epoch milliseconds. */
-  readonly at: number;
-  readonly reachable: boolean;
-  readonly error?: string;
-  readonly nodes: readonly NodeObservation[];
-  readonly activeNode?: string;
+  at: z.number(),
+  reachable: z.boolean(),
+  error: text,
+  nodes: z.array(node),
+  activeNode: text,
   /** `sys/health` cluster_id. */
-  readonly clusterId?: string;
-  readonly version?: string;
-  readonly dr?: ReplicationObservation;
-  readonly performance?: ReplicationObservation;
+  clusterId: text,
+  version: text,
+  dr: replication.optional(),
+  performance: replication.optional(),
   /** The single slot for generation attempts, where it could be read. */
-  readonly attempt?: {
-    readonly started: boolean;
-    readonly fingerprint?: string;
-    readonly progress: number;
-    readonly required: number;
-  };
-}
+  attempt: z.object({ started: z.boolean(), fingerprint: text, progress: z.number(), required: z.number() }).optional(),
+});
+
+export type NodeObservation = DeepReadonly<z.infer<typeof node>>;
+export type PeerObservation = DeepReadonly<z.infer<typeof peer>>;
+export type ReplicationObservation = DeepReadonly<z.infer<typeof replication>>;
+export type ClusterObservation = DeepReadonly<z.infer<typeof clusterObservation>>;

@@ -1,6 +1,20 @@
 import { z } from 'zod';
 import { OPERATION_GATES } from './plan';
 import type { GatedOperation } from './plan';
+import type { DeepReadonly } from './run-facts';
+
+/** One thing that must hold before anything is changed. */
+export const check = z.object({
+  name: z.string(),
+  cluster: z.string().optional(),
+  observed: z.string(),
+  needed: z.string(),
+  /** `fail` refuses the run; `warn` is shown to the approvers; `not-checkable` says why it cannot be known beforehand. */
+  verdict: z.enum(['ok', 'fail', 'warn', 'not-checkable']),
+  /** Who can do what, where the verdict is not `ok`. */
+  next: z.string().optional(),
+});
+export type Check = DeepReadonly<z.infer<typeof check>>;
 
 const identity = z.strictObject({ cluster: z.string(), clusterId: z.string() });
 
@@ -13,7 +27,7 @@ export const allowedOperation = z.strictObject({
   /** The id, filter or option that it is about, in words of the interface. */
   detail: z.string().optional(),
 });
-export type AllowedOperation = z.infer<typeof allowedOperation>;
+export type AllowedOperation = DeepReadonly<z.infer<typeof allowedOperation>>;
 
 /** What people approve: a plan allows named operations on named clusters, and no more. */
 export const runbookPlan = z.strictObject({
@@ -39,4 +53,4 @@ export const runbookPlan = z.strictObject({
   /** Who asked, as the start input claims; decides who may not approve. */
   requestedBy: z.string().optional(),
 });
-export type RunbookPlan = z.infer<typeof runbookPlan>;
+export type RunbookPlan = DeepReadonly<z.infer<typeof runbookPlan>>;

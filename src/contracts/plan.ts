@@ -1,20 +1,6 @@
 import type { RunbookPlan } from './plan-schema';
 
-export type { AllowedOperation, RunbookPlan } from './plan-schema';
-
-/** `fail` refuses the run; `warn` is shown to the approvers; `not-checkable` says why it cannot be known beforehand. */
-export type PreconditionVerdict = 'ok' | 'fail' | 'warn' | 'not-checkable';
-
-/** One thing that must hold before anything is changed. */
-export interface Check {
-  readonly name: string;
-  readonly cluster?: string;
-  readonly observed: string;
-  readonly needed: string;
-  readonly verdict: PreconditionVerdict;
-  /** Who can do what, where the verdict is not `ok`. */
-  readonly next?: string;
-}
+export type { AllowedOperation, Check, RunbookPlan } from './plan-schema';
 
 /** The gates of the inventory: each has a policy of who must approve. */
 export const GATE_NAMES = [

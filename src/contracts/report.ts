@@ -1,152 +1,165 @@
-import type { ClusterObservation } from './observations';
-import type { ChangeWindow } from './inputs/common';
-import type { Check, RunbookPlan } from './plan';
-import type { Attestation, Attested, Finding, Receipt, RunOutcome } from './run-facts';
-import type { SignalName } from './signals';
+import { z } from 'zod';
+import { clusterObservation } from './observations';
+import { check, runbookPlan } from './plan-schema';
+import { attestation, attested, finding, receipt, runOutcome } from './run-facts';
+import type { DeepReadonly } from './run-facts';
+import { DECISION_ACTIONS } from './signals';
 
-/** One step as the run knows it. Times are ISO strings with milliseconds. */
-export interface ReportStep {
-  readonly number: number;
-  readonly name: string;
-  readonly attempt: number;
-  readonly activities: readonly {
-    readonly type: string;
-    readonly cluster?: string;
-    readonly startedAt: string;
-    readonly endedAt?: string;
-    /** Attempts that Temporal made. */
-    readonly tries: number;
-    readonly outcome: 'done' | 'already' | 'not-done' | 'failed' | 'running' | 'cancelled' | 'not-ordered';
-    /** What was observed, or the error's code and message. */
-    readonly observed?: string;
-  }[];
-  readonly startedAt: string;
-  readonly endedAt?: string;
+/*
+ * The report of a run, also for programs that read it: docs/report.schema.json is made from this, and a test compares
+ * both. Workflows use the types alone. Durations are milliseconds.
+ */
+
+const time = z.string().describe('ISO 8601, UTC, with milliseconds');
+const text = z.string().optional();
+const milliseconds = z.number().optional();
+
+/** One step as the run knows it. */
+const step = z.strictObject({
+  number: z.number(),
+  name: z.string(),
+  attempt: z.number(),
+  activities: z.array(
+    z.strictObject({
+      type: z.string(),
+      cluster: text,
+      startedAt: time,
+      endedAt: time.optional(),
+      /** Attempts that Temporal made. */
+      tries: z.number(),
+      outcome: z.enum(['done', 'already', 'not-done', 'failed', 'running', 'cancelled', 'not-ordered']),
+      /** What was observed, or the error's code and message. */
+      observed: text,
+    }),
+  ),
+  startedAt: time,
+  endedAt: time.optional(),
   /** `not-ordered`: the run ended before Temporal took the order. */
-  readonly outcome: 'done' | 'already' | 'skipped' | 'failed' | 'running' | 'not-ordered';
-}
+  outcome: z.enum(['done', 'already', 'skipped', 'failed', 'running', 'not-ordered']),
+});
 
-/** How long clients had no primary, and where the time went. All durations in milliseconds. */
-export interface OutageSplit {
-  readonly startedAt: string;
-  readonly endedAt?: string;
+/** How long clients had no primary, and where the time went. */
+const outage = z.strictObject({
+  startedAt: time,
   /** Why it is counted from there, where that is not the demotion of this run. */
-  readonly startedBecause?: string;
+  startedBecause: text,
+  endedAt: time.optional(),
   /** `probe`: the first success through the clients' address. `service-ready`: the new primary served a write. */
-  readonly endedBy?: 'probe' | 'service-ready';
-  readonly serviceReadyAt?: string;
-  readonly probeAt?: string;
-  readonly totalMs?: number;
+  endedBy: z.enum(['probe', 'service-ready']).optional(),
+  serviceReadyAt: time.optional(),
+  probeAt: time.optional(),
+  totalMs: milliseconds,
   /** Spent in calls to the service and in waiting for its state. */
-  readonly serviceMs?: number;
+  serviceMs: milliseconds,
   /** Spent between activities: Temporal and the worker. */
-  readonly machineMs?: number;
+  machineMs: milliseconds,
   /** Spent waiting for people; the target is 0. */
-  readonly peopleMs?: number;
-}
+  peopleMs: milliseconds,
+});
+
+const gate = z.strictObject({
+  gate: z.string(),
+  planDigest: z.string(),
+  openedAt: time,
+  closedAt: time.optional(),
+  state: z.string(),
+  by: z.array(attested),
+});
+
+const parking = z.strictObject({
+  step: z.string(),
+  parkingNo: z.number(),
+  at: time,
+  code: z.string(),
+  message: z.string(),
+  decision: z.strictObject({ action: z.enum(DECISION_ACTIONS), by: attested, reason: z.string(), at: time }).optional(),
+});
+
+const holder = z.strictObject({
+  name: z.string(),
+  epoch: z.number(),
+  as: z.enum(['holder', 'stand-by']),
+  /** Absent where somebody answered without being asked. */
+  askedAt: time.optional(),
+  why: text,
+  declined: z.strictObject({ at: time, how: attestation, text: z.string() }).optional(),
+  /** The last share that was accepted. */
+  gave: z.strictObject({ at: time, how: attestation }).optional(),
+});
+
+/** What a run did, as the run itself knows it (`replication-runbooks/report/v1`). */
+export const reportSchema = z.strictObject({
+  schema: z.literal('replication-runbooks/report/v1'),
+  runbook: z.string(),
+  namespace: z.string(),
+  workflowId: z.string(),
+  runId: z.string(),
+  deployment: text,
+  /** `running`, `terminated` and the like where the run itself did not say. */
+  outcome: z.union([runOutcome, z.enum(['running', 'failed', 'terminated', 'cancelled', 'timed-out'])]),
+  reason: text,
+  requestedBy: attested.optional(),
+  ticket: text,
+  window: z.strictObject({ notBefore: text, notAfter: z.string() }).optional(),
+  /** Every member of the input, with defaults; absent where the input is not one of this runbook. */
+  asked: z.record(z.string(), z.unknown()).optional(),
+  /** A failover took the run over: from then on it was one. */
+  takenOver: z.strictObject({ at: time, by: z.string(), reason: z.string() }).optional(),
+  startedAt: time,
+  endedAt: time.optional(),
+  /** Events of the history when the report was made. */
+  asOfEvent: z.number(),
+  plan: z.strictObject({ digest: z.string(), content: runbookPlan }).optional(),
+  preconditions: z.array(check),
+  steps: z.array(step),
+  gates: z.array(gate),
+  parkings: z.array(parking),
+  /** Who was asked for a key share and when, who declined, who gave; absent where nobody was asked. */
+  holders: z.array(holder).optional(),
+  receipts: z.array(receipt.extend({ at: time })),
+  /** The signals that came, up to 1,000: never their content, and no name that is not ours. */
+  signals: z.array(
+    z.strictObject({
+      ...receipt.pick({ signal: true, arrival: true }).shape,
+      at: time,
+      /** Whether the run looked at it and said what became of it. */
+      answered: z.boolean(),
+    }),
+  ),
+  controls: z.array(z.strictObject({ control: z.string(), by: z.string(), reason: z.string(), at: time })),
+  findings: z.array(finding.extend({ at: time })),
+  outage: outage.optional(),
+  loss: z
+    .strictObject({
+      /** `unknown`: the old primary was gone, and no sample bounds what it had written. */
+      loss: z.enum(['none', 'bounded', 'unknown']),
+      why: z.string(),
+      boundWalEntries: text,
+      oldPrimaryRoot: text,
+      newPrimaryRoot: text,
+    })
+    .optional(),
+  /** From the demotion until the first DR secondary streams again. */
+  withoutDrProtection: z.strictObject({ from: time, to: time.optional(), totalMs: milliseconds }).optional(),
+  /** Paths filters as they were read before and written by this run. `none`: there was none. */
+  filters: z.array(z.strictObject({ id: z.string(), secondary: text, before: text, after: text })),
+  tokens: z.array(z.strictObject({ cluster: z.string(), state: z.string(), text: z.string() })),
+  finalState: z.array(clusterObservation),
+  /** What the runbook found out, such as the points of `readiness`. */
+  result: z.record(z.string(), z.unknown()).optional(),
+  /** What people still have to do, and how. */
+  leftToDo: z.array(z.string()),
+  /** Events of the history, as counted. */
+  historyEvents: z.number(),
+});
+export type Report = DeepReadonly<z.infer<typeof reportSchema>>;
+export type ReportStep = Report['steps'][number];
+export type OutageSplit = NonNullable<Report['outage']>;
 
 /** What a runbook found out that is for finding out; JSON, and never a secret. */
-export type RunbookFindings = Readonly<Record<string, unknown>>;
+export type RunbookFindings = NonNullable<Report['result']>;
 
-/** What a run did, as the run itself knows it. */
-export interface Report {
-  readonly schema: 'replication-runbooks/report/v1';
-  readonly runbook: string;
-  readonly namespace: string;
-  readonly workflowId: string;
-  readonly runId: string;
-  readonly deployment?: string;
-  /** `running`, `terminated` and the like where the run itself did not say. */
-  readonly outcome: RunOutcome | 'running' | 'failed' | 'terminated' | 'cancelled' | 'timed-out';
-  readonly reason?: string;
-  readonly requestedBy?: Attested;
-  readonly ticket?: string;
-  readonly window?: ChangeWindow;
-  /** Every member of the input, with defaults; absent where the input is not one of this runbook. */
-  readonly asked?: Readonly<Record<string, unknown>>;
-  /** A failover took the run over: from then on it was one. */
-  readonly takenOver?: { readonly at: string; readonly by: string; readonly reason: string };
-  readonly startedAt: string;
-  readonly endedAt?: string;
-  /** Events of the history when the report was made. */
-  readonly asOfEvent: number;
-  readonly plan?: { readonly digest: string; readonly content: RunbookPlan };
-  readonly preconditions: readonly Check[];
-  readonly steps: readonly ReportStep[];
-  readonly gates: readonly {
-    readonly gate: string;
-    readonly planDigest: string;
-    readonly openedAt: string;
-    readonly closedAt?: string;
-    readonly state: string;
-    readonly by: readonly Attested[];
-  }[];
-  readonly parkings: readonly {
-    readonly step: string;
-    readonly parkingNo: number;
-    readonly at: string;
-    readonly code: string;
-    readonly message: string;
-    readonly decision?: {
-      readonly action: string;
-      readonly by: Attested;
-      readonly reason: string;
-      readonly at: string;
-    };
-  }[];
-  /** Who was asked for a key share and when, who declined, who gave; absent where nobody was asked. */
-  readonly holders?: readonly {
-    readonly name: string;
-    readonly epoch: number;
-    readonly as: 'holder' | 'stand-by';
-    /** Absent where he answered without being asked. */
-    readonly askedAt?: string;
-    readonly why?: string;
-    readonly declined?: { readonly at: string; readonly how: Attestation; readonly text: string };
-    /** The last share that was accepted. */
-    readonly gave?: { readonly at: string; readonly how: Attestation };
-  }[];
-  readonly receipts: readonly (Receipt & { readonly at: string })[];
-  /** The signals that came, up to 1,000: never their content, and no name that is not ours. */
-  readonly signals: readonly {
-    readonly signal: SignalName | 'unknown';
-    /** Counts the signals of this name in this run, from 1. */
-    readonly arrival: number;
-    readonly at: string;
-    /** Whether the run looked at it and said what became of it. */
-    readonly answered: boolean;
-  }[];
-  readonly controls: readonly {
-    readonly control: string;
-    readonly by: string;
-    readonly reason: string;
-    readonly at: string;
-  }[];
-  readonly findings: readonly (Finding & { readonly at: string })[];
-  readonly outage?: OutageSplit;
-  readonly loss?: {
-    /** `unknown`: the old primary was gone, and no sample bounds what it had written. */
-    readonly loss: 'none' | 'bounded' | 'unknown';
-    readonly why: string;
-    readonly boundWalEntries?: string;
-    readonly oldPrimaryRoot?: string;
-    readonly newPrimaryRoot?: string;
-  };
-  /** From the demotion until the first DR secondary streams again. */
-  readonly withoutDrProtection?: { readonly from: string; readonly to?: string; readonly totalMs?: number };
-  /** Paths filters as they were read before and written by this run. `none`: there was none. */
-  readonly filters: readonly {
-    readonly id: string;
-    readonly secondary?: string;
-    readonly before?: string;
-    readonly after?: string;
-  }[];
-  readonly tokens: readonly { readonly cluster: string; readonly state: string; readonly text: string }[];
-  readonly finalState: readonly ClusterObservation[];
-  /** What the runbook found out, such as the points of `readiness`. */
-  readonly result?: RunbookFindings;
-  /** What people still have to do, and how. */
-  readonly leftToDo: readonly string[];
-  /** Events of the history, as counted. */
-  readonly historyEvents: number;
+/** The JSON Schema (draft 2020-12) of a report, as docs/report.schema.json has it. */
+export function reportJsonSchema(): object {
+  return z.toJSONSchema(reportSchema, { io: 'output' });
 }

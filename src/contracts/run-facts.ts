@@ -1,4 +1,13 @@
-import type { DecisionAction, SignalName } from './signals';
+import { z } from 'zod';
+import { SIGNALS } from './signals';
+import type { DecisionAction } from './signals';
+
+/** A type that a schema gives, as code that only reads it sees it. */
+export type DeepReadonly<T> = T extends readonly (infer Item)[]
+  ? readonly DeepReadonly<Item>[]
+  : T extends object
+    ? { readonly [K in keyof T]: DeepReadonly<T[K]> }
+    : T;
 
 /** Whom the server saw send a signal. Two are the same person only where type and name are. */
 export interface Principal {
@@ -8,49 +17,49 @@ export interface Principal {
 }
 
 /** How it is known who said something. `claimed` is shown as UNVERIFIED everywhere. */
-export type Attestation = 'signed' | 'principal' | 'claimed';
+export const attestation = z.enum(['signed', 'principal', 'claimed']);
+export type Attestation = z.infer<typeof attestation>;
 
-export interface Attested {
-  readonly name: string;
-  readonly how: Attestation;
-}
-
-export type FindingSeverity = 'info' | 'warning' | 'critical';
+export const attested = z.object({ name: z.string(), how: attestation });
+export type Attested = DeepReadonly<z.infer<typeof attested>>;
 
 /** Something that a person must know after the run. Never holds a secret. */
-export interface Finding {
-  readonly severity: FindingSeverity;
+export const finding = z.object({
+  severity: z.enum(['info', 'warning', 'critical']),
   /** Stable code, kebab case. */
-  readonly code: string;
-  readonly text: string;
+  code: z.string(),
+  text: z.string(),
   /** Who can do what next. */
-  readonly next?: string;
-}
+  next: z.string().optional(),
+});
+export type Finding = DeepReadonly<z.infer<typeof finding>>;
+export type FindingSeverity = Finding['severity'];
 
 /** What became of one signal. */
-export interface Receipt {
-  readonly signal: SignalName | 'unknown';
+export const receipt = z.object({
+  signal: z.enum([...Object.values(SIGNALS), 'unknown']),
   /** Counts the signals of this name in this run, from 1. */
-  readonly arrival: number;
-  readonly verdict: 'accepted' | 'refused';
-  readonly code: string;
-  readonly text: string;
-  readonly from?: Attested;
+  arrival: z.number(),
+  verdict: z.enum(['accepted', 'refused']),
+  code: z.string(),
+  text: z.string(),
+  from: attested.optional(),
   /** Further signals of the same name and batch that were refused for the same reason. */
-  readonly alsoFor?: readonly number[];
-}
+  alsoFor: z.array(z.number()).optional(),
+});
+export type Receipt = DeepReadonly<z.infer<typeof receipt>>;
 
 export type RunPhase =
   'checking' | 'waiting-for-people' | 'preparing' | 'working' | 'outage' | 're-protecting' | 'finishing' | 'finished';
 
 /** How a run ended. */
-export type RunOutcome = 'completed' | 'planned' | 'refused' | 'aborted' | 'rolled-back' | 'handed-over';
+export const runOutcome = z.enum(['completed', 'planned', 'refused', 'aborted', 'rolled-back', 'handed-over']);
+export type RunOutcome = z.infer<typeof runOutcome>;
 
 /** A fact that the workflow learned, kept for the report. `at` is epoch milliseconds of workflow time. */
 export type RunFact = { readonly at: number } & (
   | ({ readonly kind: 'receipt' } & Receipt)
   | ({ readonly kind: 'finding' } & Finding)
-  | { readonly kind: 'phase'; readonly phase: RunPhase }
   | {
       readonly kind: 'gate';
       readonly gate: string;
@@ -64,7 +73,6 @@ export type RunFact = { readonly at: number } & (
       readonly parkingNo: number;
       readonly code: string;
       readonly message: string;
-      readonly choices: readonly DecisionAction[];
     }
   | {
       readonly kind: 'decided';

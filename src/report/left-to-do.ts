@@ -1,319 +1,360 @@
 import { sidesOfSwitchover } from '../contracts/plan';
 import type { RunbookPlan } from '../contracts/plan';
+import type { ReplicationKind } from '../contracts/runbook-inputs';
 import { demotionOf } from './outage';
-import { changesPerformancePrimary, performanceRoles } from './performance-roles';
-import type { ActivityRecord, RunRecord } from './run-record';
+import type { ActivityRecord, Fields, RunRecord } from './run-record';
 import { factsOf, fieldsOf, kindOf, listOf, textOf } from './run-record';
-import { cutOffAndLeft, isUndecided, preparedInVain, unsettledChanges } from './unsettled-changes';
 
 /*
  * What people have to do after a run that could not say it itself. Each line rests on what the run did; nothing is
  * concluded from what it would have done.
  */
 
-const STATUS = 'sys/replication/dr/status';
+type Activities = readonly ActivityRecord[];
 
-function ofType(run: RunRecord, type: string): readonly ActivityRecord[] {
-  return run.activities.filter((activity) => activity.type === type);
+function ofType(run: RunRecord, ...types: readonly string[]): Activities {
+  return run.activities.filter(({ type }) => types.includes(type));
 }
 
-function completed(run: RunRecord, type: string): readonly ActivityRecord[] {
-  return ofType(run, type).filter(({ state }) => state === 'completed');
+function completed(run: RunRecord, ...types: readonly string[]): Activities {
+  return ofType(run, ...types).filter(({ state }) => state === 'completed');
 }
 
 /** Completed changes whose result does not say that nothing was changed. */
-function effective(run: RunRecord, type: string): readonly ActivityRecord[] {
-  return completed(run, type).filter(({ result }) => result['outcome'] !== 'not-done');
+function effective(run: RunRecord, ...types: readonly string[]): Activities {
+  return completed(run, ...types).filter(({ result }) => result['outcome'] !== 'not-done');
 }
 
-/** Tries of a change of which it is not known whether they took effect. */
-function undecided(activities: readonly ActivityRecord[]): readonly ActivityRecord[] {
-  return activities.filter(isUndecided);
+/** Whether it is not known if a change took effect. */
+function isUndecided({ state, failure }: ActivityRecord): boolean {
+  return state === 'running' || state === 'cancelled' || (state === 'failed' && failure?.outcomeKnown !== true);
 }
 
-/** Promotions of DR secondaries, after a demotion or because the primary was gone. */
-function drPromotions(run: RunRecord, planned: boolean): readonly ActivityRecord[] {
-  return ofType(run, 'promoteSecondary').filter(
-    (each) => kindOf(each) === 'dr' && (each.input['mode'] === 'planned') === planned,
-  );
+function inputText({ input }: Pick<ActivityRecord, 'input'>, member: string): string {
+  return textOf(input[member]) ?? 'unknown';
 }
 
-function inputText(activity: ActivityRecord, member: string): string {
-  return textOf(activity.input[member]) ?? 'unknown cluster';
-}
+const clusterName = (activity: ActivityRecord) => inputText(activity, 'cluster');
+const secondaryName = (activity: ActivityRecord) => textOf(activity.input['secondary']) ?? inputText(activity, 'id');
+const kindName = (activity: ActivityRecord) => (kindOf(activity) === 'dr' ? 'DR' : 'performance');
+const statusOf = (kind: ReplicationKind) => `sys/replication/${kind}/status`;
 
-/** What a failover promoted, and whether that is known. Of a run that ended by itself its own word is enough. */
-function failedOver(run: RunRecord): readonly string[] {
-  const promotions = drPromotions(run, false);
-  const last = promotions.at(-1);
-  if (!last) return [];
-  const [cluster, lost] = [inputText(last, 'cluster'), inputText(last, 'otherCluster')];
-  if (promotions.some(({ state }) => state === 'completed')) {
-    const ready = completed(run, 'awaitServiceReady').some(({ scheduledAt }) => scheduledAt >= last.scheduledAt);
-    return [
-      ...(ready ? [] : [`${cluster} was promoted, but no write on it was confirmed: check that it serves clients.`]),
-      `Keep ${lost} fenced: it believes that it is primary when it comes back. Start drRejoin for it then.`,
-    ];
-  }
-  if (undecided(promotions).length === 0) return [];
-  return [
-    `The promotion of ${cluster} was under way and its outcome was not recorded: read ${STATUS} of ${cluster} first, and keep ${lost} fenced. Only one of them may be primary.`,
-  ];
-}
-
-/** Which cluster is the primary now, as far as the run knows it. */
-function roles(run: RunRecord, plan: RunbookPlan | undefined): readonly string[] {
-  const after = failedOver(run);
-  if (changesPerformancePrimary(run)) return [...performanceRoles(run), ...after];
-  if (after.length > 0) return after;
-  const demotion = demotionOf(run);
-  if (!demotion) return [];
-  const sides = sidesOfSwitchover(plan);
-  const from = demotion.cluster ?? sides?.from ?? 'the old primary';
-  const to = sides?.to ?? 'the DR secondary';
-  const promotions = drPromotions(run, true).filter(({ scheduledAt }) => scheduledAt >= demotion.at);
-  const promoted = promotions.filter(({ state }) => state === 'completed').at(-1);
-  if (promoted) {
-    const cluster = inputText(promoted, 'cluster');
-    const ready = completed(run, 'awaitServiceReady').some(({ scheduledAt }) => scheduledAt >= promoted.scheduledAt);
-    return ready ? [] : [`${cluster} was promoted, but no write on it was confirmed: check that it serves clients.`];
-  }
-  const open = undecided(promotions).at(-1);
+/** Which cluster is the primary of a kind now, as far as the run knows it. */
+function roles(run: RunRecord, kind: ReplicationKind, plan: RunbookPlan | undefined): readonly string[] {
+  const primary = kind === 'dr' ? 'primary' : 'performance primary';
+  const promotions = ofType(run, 'promoteSecondary').filter((each) => kindOf(each) === kind);
+  const promoted = promotions.findLast(({ state }) => state === 'completed');
+  if (promoted) return afterPromotion(run, promoted);
+  const open = promotions.findLast(isUndecided);
   if (open) {
-    const cluster = inputText(open, 'cluster');
+    const [cluster, other] = [clusterName(open), inputText(open, 'otherCluster')];
+    const fenced = isFailover(open) ? `, and keep ${other} fenced` : '';
     return [
-      `The promotion of ${cluster} was under way and its outcome was not recorded: read ${STATUS} of ${from} and ${to} first. Only one of them may be primary.`,
+      `The promotion of ${cluster} was under way and its outcome was not recorded: read ${statusOf(kind)} of ${other} and ${cluster} first${fenced}. Only one of them may be ${primary}.`,
     ];
   }
+  const demotion = demotionOf(run);
+  if (demotion?.kind !== kind) return [];
+  const from = demotion.cluster ?? 'the old primary';
+  const to = sidesOfSwitchover(plan)?.to ?? 'the DR secondary';
+  const none = kind === 'dr' ? 'clients have no primary' : 'no cluster is performance primary';
   if (!demotion.proven) {
+    const next =
+      kind === 'dr' ? `promote ${to}, or promote ${from} back` : 'promote it back, or another secondary, never both';
     return [
-      `The demotion of ${from} was under way and its outcome was not recorded: read ${STATUS} of ${from}. If it is a secondary, clients have no primary: promote ${to}, or promote ${from} back.`,
+      `The demotion of ${from} was under way and its outcome was not recorded: read ${statusOf(kind)} of ${from}. If it is a secondary, ${none}: ${next}.`,
     ];
   }
+  const next =
+    kind === 'dr'
+      ? `Promote ${to}, or promote ${from} back; both need a DR operation token of the cluster that is promoted.`
+      : `Promote ${from} back, which holds every write, or another secondary, never both; then re-point every secondary by token.`;
+  return [`${from} is demoted and nothing was promoted: ${none}. ${next}`];
+}
+
+const isFailover = (promotion: ActivityRecord) => kindOf(promotion) === 'dr' && promotion.input['mode'] !== 'planned';
+
+function afterPromotion(run: RunRecord, promoted: ActivityRecord): readonly string[] {
+  const cluster = clusterName(promoted);
+  const serves = completed(run, 'awaitServiceReady').some(({ scheduledAt }) => scheduledAt >= promoted.scheduledAt);
   return [
-    `${from} is demoted and nothing was promoted: clients have no primary. Promote ${to}, or promote ${from} back; both need a DR operation token of the cluster that is promoted.`,
+    ...(serves ? [] : [`${cluster} was promoted, but no write on it was confirmed: check that it serves clients.`]),
+    ...(isFailover(promoted)
+      ? [
+          `Keep ${inputText(promoted, 'otherCluster')} fenced: it believes that it is primary when it comes back. Start drRejoin for it then.`,
+        ]
+      : []),
+    ...(kindOf(promoted) === 'performance'
+      ? [
+          `A promotion forgets the secondaries: see in ${statusOf('performance')} which ones follow ${cluster}, and re-point the others with secondaryRepointing.`,
+        ]
+      : []),
   ];
 }
 
+/** Secondaries that a switchover was to point at the new primary, and that were not seen there. */
 function protection(run: RunRecord, plan: RunbookPlan | undefined): readonly string[] {
-  const promoted = drPromotions(run, true).findLast(({ state }) => state === 'completed');
-  if (!promoted || !sidesOfSwitchover(plan)) return [];
-  const primary = inputText(promoted, 'cluster');
-  const toFollow = (kind: string) =>
-    (plan?.operations ?? [])
-      .filter(
-        (each) => each.operation === `${kind}.secondary.repoint-after-switchover` && each.with?.cluster === primary,
-      )
+  const promoted = completed(run, 'promoteSecondary').findLast(({ input }) => input['mode'] === 'planned');
+  if (!promoted || !plan || !sidesOfSwitchover(plan)) return [];
+  const primary = clusterName(promoted);
+  const astray = (kind: ReplicationKind, seen: readonly string[]) =>
+    plan.operations
+      .filter(({ operation }) => operation === `${kind}.secondary.repoint-after-switchover`)
+      .filter(({ on, with: leader }) => leader?.cluster === primary && !seen.includes(on.cluster))
       .map(({ on }) => on.cluster);
-  const streaming = new Set(completed(run, 'awaitDrStreaming').map((activity) => inputText(activity, 'secondary')));
-  const unprotected = toFollow('dr')
-    .filter((cluster) => !streaming.has(cluster))
-    .map(
+  const secondaries = (activities: Activities) => activities.map((each) => inputText(each, 'secondary'));
+  const following = completed(run, 'awaitPerformanceSecondaries')
+    .flatMap(({ result }) => listOf(result['following']).map(fieldsOf))
+    .flatMap(({ cluster, follows }) => (follows === true ? (textOf(cluster) ?? []) : []));
+  const repointed = effective(run, 'updatePrimary').filter((each) => kindOf(each) === 'performance');
+  return [
+    ...astray('dr', secondaries(completed(run, 'awaitDrStreaming'))).map(
       (cluster) =>
         `${cluster} was not seen streaming from ${primary}: issue a DR activation token on ${primary} and run update-primary with it on ${cluster}.`,
-    );
-  const following = new Set(
-    completed(run, 'awaitPerformanceSecondaries').flatMap(({ result }) =>
-      listOf(result['following'])
-        .map(fieldsOf)
-        .flatMap(({ cluster, follows }) => (follows === true ? (textOf(cluster) ?? []) : [])),
     ),
-  );
-  const repointed = new Set(
-    effective(run, 'updatePrimary')
-      .filter((activity) => kindOf(activity) === 'performance')
-      .map((activity) => inputText(activity, 'secondary')),
-  );
-  const astray = toFollow('performance')
-    .filter((cluster) => !following.has(cluster) && !repointed.has(cluster))
-    .map(
+    ...astray('performance', [...following, ...secondaries(repointed)]).map(
       (cluster) =>
         `Performance secondary ${cluster} was not seen following ${primary}: read its status and re-point it if needed.`,
-    );
-  return [...unprotected, ...astray];
+    ),
+  ];
 }
 
 /** Clusters that were wiped, or may have been, and were not seen streaming as what they were to become. */
 function wiped(run: RunRecord): readonly string[] {
-  const last = [...effective(run, 'enableSecondary'), ...undecided(ofType(run, 'enableSecondary'))].at(-1);
+  const last = [...effective(run, 'enableSecondary'), ...ofType(run, 'enableSecondary').filter(isUndecided)].at(-1);
   const streams = completed(run, 'followBootstrap').some(({ result }) => result['verdict'] === 'streaming');
   if (!last || streams) return [];
   const [cluster, primary] = [inputText(last, 'secondary'), inputText(last, 'primary')];
+  const maybe = last.state === 'completed' ? '' : ', or was about to be,';
   return [
-    `${cluster} was enabled as ${inWords(last)} secondary of ${primary}${last.state === 'completed' ? '' : ', or was about to be,'} and was not seen streaming: read its status. If it is secondary, unseal its nodes with key shares of ${primary}; if it has no replication, it was not wiped.`,
+    `${cluster} was enabled as ${kindName(last)} secondary of ${primary}${maybe} and was not seen streaming: read its status. If it is secondary, unseal its nodes with key shares of ${primary}; if it has no replication, it was not wiped.`,
   ];
 }
 
-const inWords = (activity: ActivityRecord) => (kindOf(activity) === 'dr' ? 'DR' : 'performance');
+interface ChangeText {
+  /** What it changes, and what else tells two of them apart. */
+  readonly on: (activity: ActivityRecord) => string;
+  /** After "may have been". */
+  readonly done: (activity: ActivityRecord) => string;
+  /** What to read, and what to do then. */
+  readonly next: (activity: ActivityRecord, status: string) => string;
+}
+
+const disabled = (role: string, cost: string): ChangeText => ({
+  on: clusterName,
+  done: (activity) => `disabled as ${kindName(activity)} ${role}`,
+  next: (_activity, status) => `read ${status} of it. If it is disabled, ${cost}.`,
+});
+
+/** Changes that nothing else here tells of, should their outcome not be known. */
+const CHANGES: Readonly<Record<string, ChangeText>> = {
+  enablePrimary: {
+    on: clusterName,
+    done: (activity) => `made ${kindName(activity)} primary`,
+    next: (activity, status) =>
+      `read ${status} of it. If it is primary and is to be none, end that with replicationTeardown {"kind": "${kindOf(activity)}", "cluster": "${clusterName(activity)}"}.`,
+  },
+  revokeSecondary: {
+    on: (activity) => `${secondaryName(activity)} on ${clusterName(activity)}`,
+    done: () => 'revoked',
+    next: (activity, status) =>
+      `read known_secondaries in ${status} of ${clusterName(activity)}. Where the id ${inputText(activity, 'id')} is missing, ${secondaryName(activity)} is cut off: finish with secondaryDecommission, or connect it again with secondaryRepointing.`,
+  },
+  forgetPrimary: {
+    on: clusterName,
+    done: (activity) => `made to forget its ${kindName(activity)} primary`,
+    next: (_activity, status) =>
+      `read ${status} of it. Where it knows no primary any more, secondaryRepointing connects it again, without a wipe.`,
+  },
+  disablePrimary: disabled('primary', 'its secondaries are cut off for good, and still look for it'),
+  disableSecondary: disabled(
+    'secondary',
+    'it becomes a secondary again only by being wiped, and its primary may still know its id',
+  ),
+  issueActivationToken: {
+    on: (activity) => `An activation token for ${inputText(activity, 'secondary')}`,
+    done: (activity) => `issued on ${inputText(activity, 'primary')}`,
+    next: (activity, status) =>
+      `read known_secondaries in ${status} of ${inputText(activity, 'primary')}, and revoke the id of ${inputText(activity, 'secondary')} unless it is in use.`,
+  },
+  writePathsFilter: {
+    on: (activity) => `The paths filter of ${inputText(activity, 'id')} on ${clusterName(activity)}`,
+    done: () => 'written',
+    next: () => 'read it before a secondary is connected under that id.',
+  },
+};
+
+function changeText(activity: ActivityRecord, verb: (done: string) => string): string {
+  const { on, done, next } = CHANGES[activity.type] ?? {};
+  return `${on?.(activity)} ${verb(done?.(activity) ?? '')}: ${next?.(activity, statusOf(kindOf(activity)))}`;
+}
+
+/** Changes that may have been made: their last word is that nobody knows. */
+function unsettledChanges(run: RunRecord): readonly string[] {
+  const last = new Map<string, ActivityRecord>();
+  for (const activity of ofType(run, ...Object.keys(CHANGES))) {
+    const key = `${activity.type} ${kindOf(activity)} ${CHANGES[activity.type]?.on(activity)}`;
+    if (activity.state === 'completed') last.delete(key);
+    else if (isUndecided(activity)) last.set(key, activity);
+  }
+  return [...last.values()].map((activity) => changeText(activity, (done) => `may have been ${done}`));
+}
+
+/** What an onboarding prepared before its wipe, and did not come to use. */
+function preparedInVain(run: RunRecord): readonly string[] {
+  if (!run.runbook.endsWith('SecondaryOnboarding') || ofType(run, 'enableSecondary').length > 0) return [];
+  return completed(run, 'enablePrimary', 'writePathsFilter')
+    .filter(({ result }) => result['outcome'] === 'done')
+    .map((activity) => changeText(activity, (done) => `was ${done} and nothing was connected to it`));
+}
+
+/** What a run that could not say it itself cut off, and did not settle on the secondary. */
+function cutOff(run: RunRecord): readonly string[] {
+  const settled = run.activities
+    .filter(({ type, state }) => /^(forget|disable)/.test(type) && state === 'completed')
+    .map(({ input }) => input['cluster']);
+  const revoked = effective(run, 'revokeSecondary').filter(
+    ({ input }) => input['secondary'] === undefined || !settled.includes(input['secondary']),
+  );
+  return [
+    ...revoked.map(
+      (activity) =>
+        `${secondaryName(activity)} was revoked on ${clusterName(activity)} and still is a ${kindName(activity)} secondary that looks for it: start secondaryDecommission for it again, or disable it with replicationTeardown.`,
+    ),
+    ...effective(run, 'disablePrimary').map(
+      (activity) =>
+        `${clusterName(activity)} was disabled as ${kindName(activity)} primary: each of its former secondaries still looks for it. End that with replicationTeardown, or wipe and onboard them.`,
+    ),
+  ];
+}
 
 function activationTokens(run: RunRecord): readonly string[] {
-  const idOf = (kind: string, id: unknown) => `${kind} ${textOf(id) ?? ''}`;
-  const used = new Set(
-    [...effective(run, 'updatePrimary'), ...effective(run, 'enableSecondary')].map((each) =>
-      idOf(kindOf(each), fieldsOf(each.input['activation'])['id']),
-    ),
+  const idOf = (activity: ActivityRecord, { id }: Fields) => `${kindOf(activity)} ${textOf(id) ?? ''}`;
+  const used = effective(run, 'updatePrimary', 'enableSecondary').map((each) =>
+    idOf(each, fieldsOf(each.input['activation'])),
   );
   return completed(run, 'issueActivationToken')
-    .filter((each) => each.result['form'] !== 'none' && !used.has(idOf(kindOf(each), each.result['id'])))
+    .filter((each) => each.result['form'] !== 'none' && !used.includes(idOf(each, each.result)))
     .map(
       (activity) =>
-        `A ${inWords(activity)} activation token for ${inputText(activity, 'secondary')} (id ${textOf(activity.result['id']) ?? 'unknown'}) was issued on ${inputText(activity, 'primary')} and not seen used: revoke that id with revoke-secondary unless it is in use.`,
+        `A ${kindName(activity)} activation token for ${inputText(activity, 'secondary')} (id ${textOf(activity.result['id']) ?? 'unknown'}) was issued on ${inputText(activity, 'primary')} and not seen used: revoke that id with revoke-secondary unless it is in use.`,
     );
 }
 
-type GeneratedKind = 'operation-token' | 'root-token';
-
-/** Activities of token generations of one kind. What settles one names no kind: what it found does. */
-function generations(run: RunRecord, kind: GeneratedKind, type: string): readonly ActivityRecord[] {
-  return ofType(run, type).filter(({ input }) => textOf(fieldsOf(input['wanted'])['kind']) === kind);
-}
-
-function tokensMade(run: RunRecord, kind: GeneratedKind): readonly ActivityRecord[] {
+/** Clusters of which the run generated a token of this kind, and those where it may have: nobody found out. */
+function generated(run: RunRecord, kind: 'operation-token' | 'root-token') {
   const member = kind === 'root-token' ? 'encrypted' : 'sealed';
-  return ['startGeneration', 'completeGeneration', 'settleGeneration']
-    .flatMap((type) => completed(run, type))
-    .filter(({ result }) => result[member] !== undefined);
+  const clusters = (activities: Activities) => [...new Set(activities.map(clusterName))];
+  const made = clusters(
+    completed(run, 'startGeneration', 'completeGeneration', 'settleGeneration').filter(
+      ({ result }) => result[member] !== undefined,
+    ),
+  );
+  const known = [...made, ...clusters(completed(run, 'settleGeneration'))];
+  const undecided = ofType(run, 'startGeneration', 'completeGeneration').filter(
+    (each) => isUndecided(each) && fieldsOf(each.input['wanted'])['kind'] === kind,
+  );
+  return { made, open: clusters(undecided).filter((cluster) => !known.includes(cluster)) };
 }
 
-/** Those of which nobody found out how they ended. */
-function openGenerations(run: RunRecord, kind: GeneratedKind): readonly ActivityRecord[] {
-  const settled = new Set(completed(run, 'settleGeneration').map((each) => inputText(each, 'cluster')));
-  return ['startGeneration', 'completeGeneration']
-    .flatMap((type) => undecided(generations(run, kind, type)))
-    .filter((each) => !settled.has(inputText(each, 'cluster')));
-}
-
-function clustersOf(activities: readonly ActivityRecord[]): string[] {
-  return [...new Set(activities.map((each) => inputText(each, 'cluster')))];
-}
-
+/** @param namingKept - whether also tokens that the run kept on purpose are named */
 function operationTokens(run: RunRecord, namingKept: boolean): readonly string[] {
-  const states = new Map<string, string>();
-  for (const { result } of completed(run, 'deleteOperationTokens')) {
-    for (const disposal of listOf(result['disposals']).map(fieldsOf)) {
-      states.set(textOf(disposal['cluster']) ?? '', textOf(disposal['state']) ?? '');
-    }
-  }
-  const live = clustersOf(tokensMade(run, 'operation-token'));
-  const open = clustersOf(openGenerations(run, 'operation-token'));
+  const disposals = completed(run, 'deleteOperationTokens').flatMap(({ result }) =>
+    listOf(result['disposals']).map(fieldsOf),
+  );
+  const stateOf = (cluster: string) => disposals.findLast((each) => each['cluster'] === cluster)?.['state'];
+  const { made, open } = generated(run, 'operation-token');
   const fingerprint = textOf(completed(run, 'createCeremony').at(-1)?.result['fingerprint']);
   return [
-    ...live
-      .filter((cluster) => states.get(cluster) !== 'deleted' && (namingKept || states.get(cluster) !== 'kept'))
-      .map((cluster) =>
-        states.get(cluster) === 'kept'
-          ? `The DR operation token of ${cluster} was kept, sealed: delete it when ${cluster} is a DR secondary again.`
-          : `A DR operation token of ${cluster} was generated and is not proven deleted: treat it as live, and delete it with secondary/operation-token/delete.`,
-      ),
-    ...open
-      .filter((cluster) => !live.includes(cluster))
-      .map(
-        (cluster) =>
-          `A generation attempt on ${cluster} may be open, or its token may exist: read generate-operation-token/attempt, and cancel it only if its fingerprint is ${fingerprint ?? 'the one of this run’s ceremony'}.`,
-      ),
+    ...made.flatMap((cluster) => {
+      const state = stateOf(cluster);
+      if (state === 'deleted' || (state === 'kept' && !namingKept)) return [];
+      return state === 'kept'
+        ? [`The DR operation token of ${cluster} was kept, sealed: delete it when ${cluster} is a DR secondary again.`]
+        : [
+            `A DR operation token of ${cluster} was generated and is not proven deleted: treat it as live, and delete it with secondary/operation-token/delete.`,
+          ];
+    }),
+    ...open.map(
+      (cluster) =>
+        `A generation attempt on ${cluster} may be open, or its token may exist: read generate-operation-token/attempt, and cancel it only if its fingerprint is ${fingerprint ?? 'the one of this run’s ceremony'}.`,
+    ),
   ];
 }
 
 /** Root tokens that the run made, or may have made. Only their recipient can read and end them. */
 function rootTokens(run: RunRecord): readonly string[] {
-  const made = clustersOf(tokensMade(run, 'root-token'));
+  const { made, open } = generated(run, 'root-token');
   return [
     ...made.map(
       (cluster) =>
         `A root token of ${cluster} was generated, encrypted to its recipient, and has no lifetime: the recipient revokes it when the work is done (vault token revoke -self).`,
     ),
-    ...clustersOf(openGenerations(run, 'root-token'))
-      .filter((cluster) => !made.includes(cluster))
-      .map(
-        (cluster) =>
-          `A generation attempt on ${cluster} may be open, or a root token may exist that nobody holds: read sys/generate-root/attempt, and go through auth/token/accessors for policy root.`,
-      ),
+    ...open.map(
+      (cluster) =>
+        `A generation attempt on ${cluster} may be open, or a root token may exist that nobody holds: read sys/generate-root/attempt, and go through auth/token/accessors for policy root.`,
+    ),
   ];
 }
 
+/** Where the keys of one round are destroyed those of all its rounds are. */
 function ceremonyKeys(run: RunRecord): readonly string[] {
-  const last = ofType(run, 'destroyCeremonyKeys')
+  const placeOf = (ceremony: Fields) => JSON.stringify([ceremony['cid'], ceremony['keyHome']]);
+  const destroyed = ofType(run, 'destroyCeremonyKeys')
     .filter(({ result }) => result['destroyed'] === true)
-    .map(({ input }) => fieldsOf(input['ceremony']));
-  const destroyed = new Set(last.map(keyName));
-  // Where the keys of one round are destroyed those of all its rounds are.
-  const places = new Set(last.map(keyPlace));
-  const created = ['createCeremony', 'createRehearsal'].flatMap((type) => completed(run, type));
-  const left = created.filter(({ result }) => !places.has(keyPlace(result)));
-  const made = new Map(left.map(({ result }) => [keyName(result), textOf(result['keyHome']) ?? 'unknown']));
-  return [...made]
-    .filter(([name]) => !destroyed.has(name))
-    .map(
-      ([name, home]) =>
-        `The keys of ceremony ${name} on key home ${home} were not destroyed: check that a worker with that key directory runs and removes them.`,
-    );
-}
-
-function keyName(ceremony: ReturnType<typeof fieldsOf>): string {
-  return `${textOf(ceremony['cid']) ?? 'unknown'}, round ${typeof ceremony['epoch'] === 'number' ? ceremony['epoch'] : '?'}`;
-}
-
-function keyPlace(ceremony: ReturnType<typeof fieldsOf>): string {
-  return JSON.stringify([ceremony['cid'], ceremony['keyHome']]);
+    .map(({ input }) => placeOf(fieldsOf(input['ceremony'])));
+  const left = completed(run, 'createCeremony', 'createRehearsal').filter(
+    ({ result }) => !destroyed.includes(placeOf(result)),
+  );
+  return left.map(({ result: { cid, epoch, keyHome } }) => {
+    const round = typeof epoch === 'number' ? epoch : '?';
+    return `The keys of ceremony ${textOf(cid) ?? 'unknown'}, round ${round} on key home ${textOf(keyHome) ?? 'unknown'} were not destroyed: check that a worker with that key directory runs and removes them.`;
+  });
 }
 
 function hooks(run: RunRecord): readonly string[] {
-  let held = false;
-  for (const { input, state } of ofType(run, 'runHook')) {
-    const hook = textOf(input['hook']);
-    if (hook === 'quiesce') held = true;
-    else if ((hook === 'traffic' || hook === 'release') && state === 'completed') held = false;
-  }
-  if (!held) return [];
-  return [
-    'The quiesce hook was started and the traffic hook did not finish: check that clients are let through to the primary.',
-  ];
+  const clients = ofType(run, 'runHook').findLast(
+    ({ input, state }) => input['hook'] === 'quiesce' || state === 'completed',
+  );
+  return clients?.input['hook'] === 'quiesce'
+    ? [
+        'The quiesce hook was started and the traffic hook did not finish: check that clients are let through to the primary.',
+      ]
+    : [];
 }
 
 function openParkings(run: RunRecord): readonly string[] {
-  const decided = factsOf(run, 'decided');
+  const decided = factsOf(run, 'decided').map(({ parkingNo }) => parkingNo);
   return factsOf(run, 'parked')
-    .filter(
-      ({ step, parkingNo }) => !decided.some((decision) => decision.step === step && decision.parkingNo === parkingNo),
-    )
+    .filter(({ parkingNo }) => !decided.includes(parkingNo))
     .map(({ step, code }) => `Step “${step}” failed with ${code} and nobody decided on it.`);
 }
 
 /** Secrets that the run made and that are not proven gone. A token that the run keeps on purpose is not among them. */
-export function secretsLeft(run: RunRecord): readonly string[] {
-  return [...activationTokens(run), ...operationTokens(run, false), ...rootTokens(run), ...ceremonyKeys(run)];
+export function secretsLeft(run: RunRecord, namingKept = false): readonly string[] {
+  return [...activationTokens(run), ...operationTokens(run, namingKept), ...rootTokens(run), ...ceremonyKeys(run)];
 }
 
 /** What a run that ended early left undone at the clusters, the most urgent first: roles, clients, protection. */
 export function workLeft(run: RunRecord, plan: RunbookPlan | undefined): readonly string[] {
+  // What a run that was closed from outside could not say itself.
+  const unsaid = (lines: readonly string[]) => (run.ending ? [] : lines);
   return [
-    ...roles(run, plan),
+    ...roles(run, 'performance', plan),
+    ...roles(run, 'dr', plan),
+    ...unsaid(wiped(run)),
     ...unsettledChanges(run),
     ...preparedInVain(run),
+    ...unsaid(cutOff(run)),
     ...hooks(run),
+    ...unsaid(openParkings(run)),
     ...protection(run, plan),
   ];
 }
 
 /** What a run that could not say it itself left, the most urgent first. */
 export function derivedLeftToDo(run: RunRecord, plan: RunbookPlan | undefined): readonly string[] {
-  const parkings = openParkings(run);
-  if (!run.close) {
-    // The run is at work: only what it waits for is for people.
-    return [...parkings, ...(run.waitingFor === undefined ? [] : [`The run waits for: ${run.waitingFor}`])];
-  }
-  return [
-    ...roles(run, plan),
-    ...wiped(run),
-    ...unsettledChanges(run),
-    ...preparedInVain(run),
-    ...cutOffAndLeft(run),
-    ...hooks(run),
-    ...parkings,
-    ...protection(run, plan),
-    ...activationTokens(run),
-    ...operationTokens(run, true),
-    ...rootTokens(run),
-    ...ceremonyKeys(run),
-  ];
+  if (run.close) return [...workLeft(run, plan), ...secretsLeft(run, true)];
+  // The run is at work: only what it waits for is for people.
+  return [...openParkings(run), ...(run.waitingFor === undefined ? [] : [`The run waits for: ${run.waitingFor}`])];
 }

@@ -1,12 +1,56 @@
 import type { OutageSplit, Report } from '../contracts/report';
-import type { Interval } from './intervals';
-import { clipped, difference, lengthOf, union } from './intervals';
+import type { ReplicationKind } from '../contracts/runbook-inputs';
 import type { ActivityRecord, RunRecord } from './run-record';
-import { beganAt, factsOf, isoTime, textOf, timeOf } from './run-record';
+import { beganAt, factsOf, isoTime, kindOf, textOf, timeOf } from './run-record';
+
+/** A span of time, epoch milliseconds. */
+export interface Interval {
+  readonly from: number;
+  readonly to: number;
+}
+
+/** The times that lie in at least one of the intervals: in order, apart, none empty. */
+export function union(intervals: readonly Interval[]): readonly Interval[] {
+  const result: Interval[] = [];
+  for (const interval of intervals
+    .filter(({ from, to }) => to > from)
+    .toSorted((one, other) => one.from - other.from)) {
+    const last = result.at(-1);
+    if (last && interval.from <= last.to) result.splice(-1, 1, { from: last.from, to: Math.max(last.to, interval.to) });
+    else result.push(interval);
+  }
+  return result;
+}
+
+/** The parts of the intervals that lie within the bounds. */
+export function clipped(intervals: readonly Interval[], bounds: Interval): readonly Interval[] {
+  return intervals
+    .map(({ from, to }) => ({ from: Math.max(from, bounds.from), to: Math.min(to, bounds.to) }))
+    .filter(({ from, to }) => to > from);
+}
+
+/** The times of `intervals` that lie in none of `removed`. Both must be unions. */
+export function difference(intervals: readonly Interval[], removed: readonly Interval[]): readonly Interval[] {
+  return intervals.flatMap((interval) => {
+    const parts: Interval[] = [];
+    let { from } = interval;
+    for (const gap of clipped(removed, interval)) {
+      if (gap.from > from) parts.push({ from, to: gap.from });
+      from = gap.to;
+    }
+    return from < interval.to ? [...parts, { from, to: interval.to }] : parts;
+  });
+}
+
+/** Milliseconds in all intervals of a union. */
+export function lengthOf(intervals: readonly Interval[]): number {
+  return intervals.reduce((sum, { from, to }) => sum + to - from, 0);
+}
 
 /** What became of the demotion: proven, or possible because the call was under way or its answer was lost. */
 interface Demotion {
-  readonly cluster?: string;
+  readonly kind: ReplicationKind;
+  readonly cluster?: string | undefined;
   readonly at: number;
   readonly proven: boolean;
 }
@@ -24,21 +68,20 @@ const demotes = ({ type, input }: ActivityRecord) => type === 'demotePrimary' &&
 /** When the primary was demoted; `undefined` where this run demoted nothing. */
 export function demotionOf(run: RunRecord): Demotion | undefined {
   const tries = run.activities.filter(demotes);
-  const done = tries.find(
-    (activity) => activity.state === 'completed' && measuredAt(activity, 'calledAt') !== undefined,
-  );
+  const completed = tries.filter(({ state }) => state === 'completed');
+  const done = completed.find((activity) => measuredAt(activity, 'calledAt') !== undefined);
   const possible = tries.find(mayHaveDemoted);
-  const already = tries.find(({ state }) => state === 'completed');
-  const cluster = textOf((done ?? already ?? possible)?.input['cluster']);
-  const named = cluster === undefined ? {} : { cluster };
+  const last = done ?? completed[0] ?? possible;
+  if (!last) return undefined;
+  const demotion = { kind: kindOf(last), cluster: textOf(last.input['cluster']), proven: completed.length > 0 };
   const calledAt = done && measuredAt(done, 'calledAt');
-  if (calledAt !== undefined && done?.result['outcome'] !== 'already') return { ...named, at: calledAt, proven: true };
-  if (already) {
-    // The call was found to have taken effect: it was an earlier try's, whose answer was lost.
-    const at = calledAt ?? (possible && beganAt(possible)) ?? run.outageSince;
-    return { ...named, at: at ?? beganAt(already), proven: true };
-  }
-  return possible && { ...named, at: beganAt(possible), proven: false };
+  if (calledAt !== undefined && done?.result['outcome'] !== 'already') return { ...demotion, at: calledAt };
+  if (!demotion.proven) return { ...demotion, at: beganAt(last) };
+  // The call was found to have taken effect: it was an earlier try's, whose answer was lost.
+  return {
+    ...demotion,
+    at: calledAt ?? (possible && beganAt(possible)) ?? run.outageSince ?? beganAt(completed[0] ?? last),
+  };
 }
 
 function mayHaveDemoted({ state, failure, startedAt, closedAt }: ActivityRecord): boolean {
@@ -47,39 +90,19 @@ function mayHaveDemoted({ state, failure, startedAt, closedAt }: ActivityRecord)
   return state === 'failed' && failure?.outcomeKnown !== true;
 }
 
-interface OutageEnd {
-  readonly at: number;
-  readonly by: 'probe' | 'service-ready';
-}
-
-interface OutageEvidence {
-  readonly end?: OutageEnd;
-  readonly serviceReadyAt?: number;
-  readonly probeAt?: number;
-}
-
 /** A probe that still runs keeps the outage open: clients are not known to be served. */
-function evidenceOfEnd(run: RunRecord, since: number): OutageEvidence {
+function evidenceOfEnd(run: RunRecord, since: number) {
   const later = run.activities.filter(({ scheduledAt }) => scheduledAt >= since);
   const first = (wanted: string, member: string): number | undefined =>
     later
-      .filter((activity) => activity.type === wanted && activity.state === 'completed')
+      .filter(({ type, state }) => type === wanted && state === 'completed')
       .map((activity) => measuredAt(activity, member))
       .find((at) => at !== undefined && at >= since);
   const serviceReadyAt = first('awaitServiceReady', 'readyAt');
   const probeAt = first('probeService', 'firstSuccessAt');
   const probing = later.some(({ type, state }) => type === 'probeService' && state === 'running');
-  const end: OutageEnd | undefined =
-    probeAt !== undefined
-      ? { at: probeAt, by: 'probe' }
-      : serviceReadyAt !== undefined && !probing
-        ? { at: serviceReadyAt, by: 'service-ready' }
-        : undefined;
-  return {
-    ...(end && { end }),
-    ...(serviceReadyAt !== undefined && { serviceReadyAt }),
-    ...(probeAt !== undefined && { probeAt }),
-  };
+  const endedAt = probeAt ?? (probing ? undefined : serviceReadyAt);
+  return { endedAt, endedBy: probeAt === undefined ? 'service-ready' : 'probe', serviceReadyAt, probeAt } as const;
 }
 
 /**
@@ -92,38 +115,37 @@ function activityInterval(activity: ActivityRecord, until: number): Interval | u
   return { from, to: activity.closedAt ?? until };
 }
 
-function gateIntervals(run: RunRecord, until: number): Interval[] {
-  const gates = factsOf(run, 'gate');
-  return gates
+/** When people were waited for: at gates, for decisions, in pauses. */
+function waits(run: RunRecord, until: number) {
+  const [gates, decided, controls] = [factsOf(run, 'gate'), factsOf(run, 'decided'), factsOf(run, 'control')];
+  const interval = ({ at: from }: { readonly at: number }, end: { readonly at: number } | undefined): Interval => ({
+    from,
+    to: end?.at ?? until,
+  });
+  const atGates = gates
     .filter(({ state }) => state === 'opened')
-    .map((opened) => ({
-      from: opened.at,
-      to:
-        gates.find(({ gate, state, at }) => gate === opened.gate && state !== 'opened' && at >= opened.at)?.at ?? until,
-    }));
-}
-
-function parkingIntervals(run: RunRecord, until: number): Interval[] {
-  const decided = factsOf(run, 'decided');
-  return factsOf(run, 'parked').map(({ step, parkingNo, at }) => ({
-    from: at,
-    to:
-      decided.find((decision) => decision.step === step && decision.parkingNo === parkingNo && decision.at >= at)?.at ??
-      until,
-  }));
-}
-
-function pauseIntervals(run: RunRecord, until: number): Interval[] {
-  const controls = factsOf(run, 'control');
-  return (
-    controls
-      // A run never holds before a step inside of an outage, so a pause before a named step holds nothing here.
-      .filter(({ control, before }) => control === 'pause' && before === undefined)
-      .map(({ at }) => ({
-        from: at,
-        to: controls.find((other) => other.control !== 'pause' && other.at >= at)?.at ?? until,
-      }))
+    .map((opened) =>
+      interval(
+        opened,
+        gates.find(({ gate, state, at }) => gate === opened.gate && state !== 'opened' && at >= opened.at),
+      ),
+    );
+  const parked = factsOf(run, 'parked').map((fact) =>
+    interval(
+      fact,
+      decided.find(({ parkingNo }) => parkingNo === fact.parkingNo),
+    ),
   );
+  // A run never holds before a step inside of an outage, so a pause before a named step holds nothing here.
+  const pauses = controls
+    .filter(({ control, before }) => control === 'pause' && before === undefined)
+    .map((pause) =>
+      interval(
+        pause,
+        controls.find(({ control, at }) => control !== 'pause' && at >= pause.at),
+      ),
+    );
+  return { asked: [...atGates, ...parked], pauses };
 }
 
 /**
@@ -132,48 +154,45 @@ function pauseIntervals(run: RunRecord, until: number): Interval[] {
  */
 function split(run: RunRecord, outage: Interval): Pick<OutageSplit, 'serviceMs' | 'machineMs' | 'peopleMs'> {
   const activities = union(run.activities.flatMap((activity) => activityInterval(activity, outage.to) ?? []));
-  const pauses = difference(union(pauseIntervals(run, outage.to)), activities);
-  const waits = [...gateIntervals(run, outage.to), ...parkingIntervals(run, outage.to), ...pauses];
-  const people = clipped(union(waits), outage);
-  const service = difference(clipped(activities, outage), people);
+  const { asked, pauses } = waits(run, outage.to);
+  const people = clipped(union([...asked, ...difference(union(pauses), activities)]), outage);
   const peopleMs = lengthOf(people);
-  const serviceMs = lengthOf(service);
+  const serviceMs = lengthOf(difference(clipped(activities, outage), people));
   return { serviceMs, peopleMs, machineMs: outage.to - outage.from - serviceMs - peopleMs };
+}
+
+/** When clients lost their primary: this run demoted it, or found it gone. */
+function beganOutage(run: RunRecord): number | undefined {
+  return demotionOf(run)?.at ?? factsOf(run, 'outage-began')[0]?.since;
 }
 
 /** The outage with its split; without end and total where it is not proven that service came back. */
 export function outageOf(run: RunRecord): OutageSplit | undefined {
   const [began] = factsOf(run, 'outage-began');
-  const at = demotionOf(run)?.at ?? began?.since;
+  const at = beganOutage(run);
   if (at === undefined) return undefined;
   // What was seen before the run knew of an outage that it did not cause says nothing of its end.
-  const { end, serviceReadyAt, probeAt } = evidenceOfEnd(run, Math.max(at, run.startedAt));
-  const until = Math.max(at, end?.at ?? run.asOf);
+  const { endedAt, endedBy, serviceReadyAt, probeAt } = evidenceOfEnd(run, Math.max(at, run.startedAt));
   return {
     startedAt: isoTime(at),
     ...(began?.since === at && { startedBecause: began.why }),
-    ...(end && { endedAt: isoTime(end.at), endedBy: end.by, totalMs: end.at - at }),
+    ...(endedAt !== undefined && { endedAt: isoTime(endedAt), endedBy, totalMs: endedAt - at }),
     ...(serviceReadyAt !== undefined && { serviceReadyAt: isoTime(serviceReadyAt) }),
     ...(probeAt !== undefined && { probeAt: isoTime(probeAt) }),
-    ...split(run, { from: at, to: until }),
+    ...split(run, { from: at, to: Math.max(at, endedAt ?? run.asOf) }),
   };
 }
 
 /** From the demotion until a DR secondary streams again. */
 export function withoutDrProtectionOf(run: RunRecord): Report['withoutDrProtection'] {
-  const performance = run.runbook === 'performancePromotion';
-  const at = demotionOf(run)?.at ?? factsOf(run, 'outage-began')[0]?.since;
-  if (at === undefined || performance) return undefined;
-  const demotion = { at };
+  const from = beganOutage(run);
+  if (from === undefined || run.runbook === 'performancePromotion') return undefined;
   const streaming = run.activities
     .filter(
-      ({ type, state, scheduledAt }) =>
-        type === 'awaitDrStreaming' && state === 'completed' && scheduledAt >= demotion.at,
+      ({ type, state, scheduledAt }) => type === 'awaitDrStreaming' && state === 'completed' && scheduledAt >= from,
     )
     .map((activity) => measuredAt(activity, 'at') ?? activity.closedAt ?? activity.scheduledAt);
-  const first = streaming.length > 0 ? Math.max(demotion.at, Math.min(...streaming)) : undefined;
-  return {
-    from: isoTime(demotion.at),
-    ...(first !== undefined && { to: isoTime(first), totalMs: first - demotion.at }),
-  };
+  if (streaming.length === 0) return { from: isoTime(from) };
+  const to = Math.max(from, Math.min(...streaming));
+  return { from: isoTime(from), to: isoTime(to), totalMs: to - from };
 }

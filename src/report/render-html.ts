@@ -1,23 +1,50 @@
-import type { OutageSplit, Report } from '../contracts/report';
-import { element, escapedHtml, textHtml } from './html-elements';
+import type { OutageSplit, Report, ReportStep } from '../contracts/report';
+import { oneLine, pieces } from '../contracts/words';
 import { STYLE } from './html-style';
-import { timelineHtml } from './html-timeline';
-import type { Block, Cell } from './report-document';
-import { sectionsOf } from './report-sections';
-import type { Headline } from './report-words';
-import { durationText, headlineOf, lossHeadline, outageHeadline, protectionHeadline, timeText } from './report-words';
+import { betweenText, durationText, headlineOf, headlinesBelow, timeText, titleOf } from './headlines';
+import type { Toned } from './headlines';
+import type { Interval } from './outage';
+import type { Block, Cell } from './sections';
+import { outcomeCell, sectionsOf } from './sections';
 
-function toneText({ text, tone }: Cell): string {
-  return tone === undefined || tone === 'neutral' ? escapedHtml(text) : element('span', text, tone);
+const ENTITIES: Readonly<Record<string, string>> = {
+  '&': '&amp;',
+  '<': '&lt;',
+  '>': '&gt;',
+  '"': '&quot;',
+  "'": '&#39;',
+};
+
+/** Any text as HTML that shows it and nothing else, also inside a quoted attribute. Control characters are dropped. */
+function escapedHtml(text: string): string {
+  return oneLine(text).replace(/[&<>"']/g, (character) => ENTITIES[character] ?? '');
 }
 
-function list(content: Extract<Block, { kind: 'list' }>): string {
-  const labelled = content.items.some(({ label }) => label);
-  const items = content.items.map(({ label, text, below }) => {
-    const badge = label ? `${element('span', label.text, `badge ${label.tone ?? 'neutral'}`)} ` : '';
+/** An element with escaped text. `className` is ours, never from a report. */
+function element(name: string, text: string, className?: string): string {
+  const attribute = className === undefined || className === '' ? '' : ` class="${className}"`;
+  return `<${name}${attribute}>${escapedHtml(text)}</${name}>`;
+}
+
+/** A text of ours with its commands as code, which one click marks whole. */
+function textHtml(text: string): string {
+  return pieces(text)
+    .map((piece) => (piece.code ? element('code', piece.text) : escapedHtml(piece.text)))
+    .join('');
+}
+
+function cellHtml(content: Cell): string {
+  if (typeof content === 'string') return escapedHtml(content);
+  return content.tone === 'neutral' ? escapedHtml(content.text) : element('span', content.text, content.tone);
+}
+
+function list({ items }: Extract<Block, { kind: 'list' }>): string {
+  const labelled = items.some(({ label }) => label) ? ' labelled' : '';
+  const lines = items.map(({ label, text, below }) => {
+    const badge = label ? `${element('span', label.text, `badge ${label.tone}`)} ` : '';
     return `<li>${badge}${textHtml(text)}${below === undefined ? '' : `<p class="soft">${textHtml(below)}</p>`}</li>`;
   });
-  return `<ul class="items${labelled ? ' labelled' : ''}">${items.join('')}</ul>`;
+  return `<ul class="items${labelled}">${lines.join('')}</ul>`;
 }
 
 /** A table with more columns does not fit on paper: its rows are printed as paragraphs. */
@@ -29,12 +56,118 @@ const LONG_TEXT = 30;
 function table({ caption, columns, rows }: Extract<Block, { kind: 'table' }>): string {
   const head = columns.map((column) => `<th scope="col">${escapedHtml(column)}</th>`).join('');
   const cell = (content: Cell, column: number): string => {
-    const long = content.text.length > LONG_TEXT ? ' class="long"' : '';
-    return `<td data-column="${escapedHtml(columns[column] ?? '')}"${long}>${toneText(content)}</td>`;
+    const { length } = typeof content === 'string' ? content : content.text;
+    const long = length > LONG_TEXT ? ' class="long"' : '';
+    return `<td data-column="${escapedHtml(columns[column] ?? '')}"${long}>${cellHtml(content)}</td>`;
   };
   const body = rows.map((row) => `<tr>${row.map(cell).join('')}</tr>`).join('');
   const many = columns.length > COLUMNS_ON_PAPER ? ' class="many"' : '';
   return `<div class="wide"><table${many}>${element('caption', caption)}<thead><tr>${head}</tr></thead><tbody>${body}</tbody></table></div>`;
+}
+
+/** A bar at its place, in percent of the scale. */
+function bar(span: Interval, scale: Interval, tone: string): string {
+  const start = Math.max(span.from, scale.from);
+  const end = Math.min(span.to, scale.to);
+  if (end < start) return '';
+  const percent = (part: number): string => `${((part / Math.max(1, scale.to - scale.from)) * 100).toFixed(3)}%`;
+  return `<i class="${tone}" style="left:${percent(start - scale.from)};width:${percent(end - start)}"></i>`;
+}
+
+function spanOf(startedAt: string, endedAt: string | undefined, until: number): Interval {
+  const from = Date.parse(startedAt);
+  return { from, to: endedAt === undefined ? Math.max(from, until) : Date.parse(endedAt) };
+}
+
+/** What is drawn: a span of time, the outage within it, and whether the run has ended. */
+interface Drawing {
+  readonly scale: Interval;
+  readonly outage: Interval | undefined;
+  readonly ended: boolean;
+  readonly withActivities: boolean;
+}
+
+function row({ scale, outage }: Drawing, name: string, span: Interval, tone: string, took: string): string {
+  const track = `${outage ? bar(outage, scale, 'band') : ''}${bar(span, scale, tone)}`;
+  return `<div class="row">${element('span', name, 'name')}<span class="track" aria-hidden="true">${track}</span><span class="took">${took}</span></div>`;
+}
+
+function stepItem(step: ReportStep, span: Interval, drawing: Drawing): string {
+  const { text, tone } = outcomeCell(step.outcome, drawing.ended);
+  const name = `${step.number === 0 ? '' : `${step.number}. `}${step.name}${step.attempt > 1 ? `, attempt ${step.attempt}` : ''}`;
+  const took = step.endedAt === undefined ? '' : `${betweenText(step.startedAt, step.endedAt)} `;
+  const badge = element('span', text, `badge ${tone}`);
+  const activities = drawing.withActivities ? step.activities.map((each) => activityItem(each, drawing.ended)) : [];
+  const below = activities.length === 0 ? '' : `<ul class="activities">${activities.join('')}</ul>`;
+  return `<li>${row(drawing, name, span, tone === 'good' ? '' : tone, `${escapedHtml(took)}${badge}`)}${below}</li>`;
+}
+
+function activityItem(activity: ReportStep['activities'][number], ended: boolean): string {
+  const { type, cluster, tries, outcome, observed, startedAt, endedAt } = activity;
+  const { text, tone } = outcomeCell(outcome, ended);
+  const where = cluster === undefined ? '' : ` on ${cluster}`;
+  const details = [
+    tries > 1 ? `, ${tries} tries` : '',
+    endedAt === undefined ? '' : `, ${betweenText(startedAt, endedAt)}`,
+    observed === undefined ? '' : `, ${observed}`,
+  ].join('');
+  return `<li>${escapedHtml(`${type}${where}: `)}${element('span', text, tone)}${escapedHtml(details)}</li>`;
+}
+
+function waitItem(name: string, span: Interval, drawing: Drawing): string {
+  const took = `${escapedHtml(durationText(span.to - span.from))} <span class="badge neutral">people</span>`;
+  return `<li>${row(drawing, name, span, 'people', took)}</li>`;
+}
+
+/** Steps, and when people were waited for, as far as they lie within the scale. */
+function rows({ steps, gates, parkings }: Report, drawing: Drawing): string {
+  const { scale } = drawing;
+  const items = [
+    ...steps.map((step) => {
+      const span = spanOf(step.startedAt, step.endedAt, scale.to);
+      return { span, html: stepItem(step, span, drawing) };
+    }),
+    ...[
+      ...gates
+        .filter(({ state }) => state !== 'not-needed')
+        .map(({ gate, openedAt, closedAt }) => ({ name: `Gate ${gate}`, span: spanOf(openedAt, closedAt, scale.to) })),
+      ...parkings.map(({ step, at, decision }) => ({
+        name: `Decision on ${step}`,
+        span: spanOf(at, decision?.at, scale.to),
+      })),
+    ].map(({ name, span }) => ({ span, html: waitItem(name, span, drawing) })),
+  ];
+  const shown = items
+    .filter(({ span }) => span.from <= scale.to && span.to >= scale.from)
+    .toSorted((one, other) => one.span.from - other.span.from);
+  const time = (at: number): string => timeText(new Date(at).toISOString());
+  const axis = `<div class="axis" aria-hidden="true"><span>${time(scale.from)}</span><span>${time(scale.to)}</span></div>`;
+  return `${axis}<ul class="timeline">${shown.map(({ html }) => html).join('')}</ul>`;
+}
+
+/** The last time that the report knows of. */
+function lastTime({ steps, startedAt, endedAt, outage }: Report): number {
+  const times = steps.flatMap((step) => [step.startedAt, step.endedAt]);
+  const known = [startedAt, endedAt, outage?.endedAt, ...times].filter((at) => at !== undefined);
+  return Math.max(...known.map((at) => Date.parse(at)));
+}
+
+/** Share of the run that an outage may have to be worth a timeline of its own. */
+const ENLARGED_UP_TO = 0.6;
+
+/** The timeline of the run with bars, and before it, enlarged, that of the outage: seconds vanish beside hours of waiting. */
+function timelineHtml(report: Report): string {
+  if (report.steps.length === 0) return '<p>No step began.</p>';
+  const whole: Interval = { from: Date.parse(report.startedAt), to: lastTime(report) };
+  const outage = report.outage && spanOf(report.outage.startedAt, report.outage.endedAt, whole.to);
+  const drawing = { scale: whole, outage, ended: report.endedAt !== undefined, withActivities: true };
+  if (!outage) return rows(report, drawing);
+  const margin = Math.max(500, (outage.to - outage.from) * 0.05);
+  const close = { from: Math.max(whole.from, outage.from - margin), to: Math.min(whole.to, outage.to + margin) };
+  // A run that began in its outage would be shown twice.
+  if (close.to - close.from > ENLARGED_UP_TO * (whole.to - whole.from)) return rows(report, drawing);
+  const enlarged = rows(report, { ...drawing, scale: close, withActivities: false });
+  return `<h3>The outage, enlarged</h3>${enlarged}<h3>The whole run</h3>${rows(report, drawing)}`;
 }
 
 function block(content: Block, report: Report): string {
@@ -44,7 +177,7 @@ function block(content: Block, report: Report): string {
     case 'list':
       return list(content);
     case 'facts':
-      return `<dl>${content.entries.map(({ name, value }) => `${element('dt', name)}<dd>${toneText(value)}</dd>`).join('')}</dl>`;
+      return `<dl>${content.entries.map(([name, value]) => `${element('dt', name)}<dd>${cellHtml(value)}</dd>`).join('')}</dl>`;
     case 'table':
       return table(content);
     case 'timeline':
@@ -52,56 +185,43 @@ function block(content: Block, report: Report): string {
   }
 }
 
-const PARTS = [
-  {
-    name: 'service',
-    what: 'calls to the service and waiting for its state',
-    of: ({ serviceMs }: OutageSplit) => serviceMs ?? 0,
-  },
-  { name: 'machine', what: 'Temporal and the workers', of: ({ machineMs }: OutageSplit) => machineMs ?? 0 },
-  { name: 'people', what: 'waiting for people', of: ({ peopleMs }: OutageSplit) => peopleMs ?? 0 },
-] as const;
-
-function split(outage: OutageSplit): string {
-  const bars = PARTS.map(
-    ({ name, of }) => `<span class="${name}" style="flex-grow:${Math.max(0, of(outage))}"></span>`,
-  ).join('');
-  const legend = PARTS.map(
-    ({ name, what, of }) =>
-      `<li><i class="${name}"></i>${name} <b>${durationText(of(outage))}</b> <span class="soft">${what}</span></li>`,
-  ).join('');
-  return `<div class="split" aria-hidden="true">${bars}</div><ul class="legend">${legend}</ul>`;
+function split({ serviceMs = 0, machineMs = 0, peopleMs = 0 }: OutageSplit): string {
+  const parts = [
+    { name: 'service', what: 'calls to the service and waiting for its state', ms: serviceMs },
+    { name: 'machine', what: 'Temporal and the workers', ms: machineMs },
+    { name: 'people', what: 'waiting for people', ms: peopleMs },
+  ];
+  const bars = parts.map(({ name, ms }) => `<span class="${name}" style="flex-grow:${Math.max(0, ms)}"></span>`);
+  const legend = parts.map(
+    ({ name, what, ms }) =>
+      `<li><i class="${name}"></i>${name} <b>${durationText(ms)}</b> <span class="soft">${what}</span></li>`,
+  );
+  return `<div class="split" aria-hidden="true">${bars.join('')}</div><ul class="legend">${legend.join('')}</ul>`;
 }
 
 function endOf({ startedAt, startedBecause, endedAt, endedBy, serviceReadyAt }: OutageSplit): string {
   const why = startedBecause === undefined ? '' : ` Counted from there: ${startedBecause}.`;
   if (endedAt === undefined) return `Since ${timeText(startedAt)} UTC.${why} No end is known; the split is so far.`;
-  const by = endedBy === 'probe' ? 'the first success through the clients’ address' : 'the new primary serving a write';
+  const probed = endedBy === 'probe';
+  const by = probed ? 'the first success through the clients’ address' : 'the new primary serving a write';
   const ready =
-    endedBy === 'probe' && serviceReadyAt !== undefined
-      ? ` The primary served a write at ${timeText(serviceReadyAt)}.`
-      : '';
+    probed && serviceReadyAt !== undefined ? ` The primary served a write at ${timeText(serviceReadyAt)}.` : '';
   return `From ${timeText(startedAt)} to ${timeText(endedAt)} UTC, ended by ${by}.${ready}${why}`;
 }
 
-function paragraphOf({ text, tone }: Headline): string {
-  return element('p', text, tone === 'neutral' ? undefined : tone);
-}
-
+/** The outage with its split, which says in a picture what the first of the headlines says in words. */
 function outageSection(report: Report): string {
   const { outage } = report;
-  const lines = (...headlines: readonly (Headline | undefined)[]) =>
-    headlines.flatMap((line) => (line ? [paragraphOf(line)] : [])).join('');
-  const after = lines(lossHeadline(report), protectionHeadline(report));
-  if (!outage) {
-    const said = lines(outageHeadline(report)) + after;
-    return said === '' ? '' : `<section id="outage"><h2>Outage</h2>${said}</section>`;
-  }
-  const total =
-    outage.totalMs === undefined
-      ? element('p', 'not ended', 'total bad')
-      : element('p', durationText(outage.totalMs), 'total');
-  return `<section id="outage"><h2>Outage</h2>${total}${element('p', endOf(outage), 'soft')}${split(outage)}${after}</section>`;
+  const lines = (headlines: readonly Toned[]) =>
+    headlines.map(({ text, tone }) => element('p', text, tone === 'neutral' ? undefined : tone)).join('');
+  const headlines = headlinesBelow(report);
+  if (headlines.length === 0) return '';
+  const [total, tone] =
+    outage?.totalMs === undefined ? ['not ended', 'total bad'] : [durationText(outage.totalMs), 'total'];
+  const content = outage
+    ? `${element('p', total, tone)}${element('p', endOf(outage), 'soft')}${split(outage)}${lines(headlines.slice(1))}`
+    : lines(headlines);
+  return `<section id="outage"><h2>Outage</h2>${content}</section>`;
 }
 
 /**
@@ -110,12 +230,13 @@ function outageSection(report: Report): string {
  * @param report as `reportOf` makes it
  */
 export function renderHtml(report: Report): string {
-  const title = `${report.runbook}${report.deployment === undefined ? '' : `: ${report.deployment}`}`;
+  const title = titleOf(report);
   const headline = headlineOf(report);
-  const sections = sectionsOf(report).map(
-    (section) =>
-      `<section id="${section.id}" aria-labelledby="${section.id}-title"><h2 id="${section.id}-title">${escapedHtml(section.title)}</h2>${section.blocks.map((content) => block(content, report)).join('')}</section>`,
-  );
+  const sections = sectionsOf(report).map((section) => {
+    const id = section.title.toLowerCase().replaceAll(' ', '-');
+    const blocks = section.blocks.map((content) => block(content, report)).join('');
+    return `<section id="${id}" aria-labelledby="${id}-title"><h2 id="${id}-title">${escapedHtml(section.title)}</h2>${blocks}</section>`;
+  });
   return [
     '<!doctype html>',
     '<html lang="en">',

@@ -1,9 +1,8 @@
 import type { Report, ReportStep } from '../contracts/report';
 import { oneLine, pieces } from '../contracts/words';
-import type { Block, Cell } from './report-document';
-import { outcomeCell } from './report-document';
-import { sectionsOf } from './report-sections';
-import { betweenText, headlineOf, lossHeadline, outageHeadline, protectionHeadline, timeText } from './report-words';
+import type { Block, Cell } from './sections';
+import { outcomeCell, sectionsOf } from './sections';
+import { betweenText, headlineOf, headlinesBelow, timeText, titleOf } from './headlines';
 
 /** Text that people wrote, as Markdown that shows it and nothing else. */
 function escaped(text: string): string {
@@ -29,8 +28,9 @@ function escapedText(text: string): string {
 
 const MARKS = { good: '', warning: '⚠ ', bad: '✗ ', neutral: '' } as const;
 
-function cell({ text, tone }: Cell): string {
-  return `${tone === undefined || text === '' ? '' : MARKS[tone]}${escaped(text)}`;
+function cell(content: Cell): string {
+  if (typeof content === 'string') return escaped(content);
+  return `${content.text === '' ? '' : MARKS[content.tone]}${escaped(content.text)}`;
 }
 
 function table(columns: readonly string[], rows: readonly (readonly Cell[])[]): string {
@@ -67,13 +67,11 @@ function block(content: Block, report: Report): string {
         })
         .join('\n');
     case 'facts':
-      return content.entries.map(({ name, value }) => `- ${name}: ${cell(value)}`).join('\n');
+      return content.entries.map(([name, value]) => `- ${name}: ${cell(value)}`).join('\n');
     case 'table':
       return `${content.caption}\n\n${table(content.columns, content.rows)}`;
     case 'timeline':
-      return report.steps.length === 0
-        ? 'No step began.'
-        : report.steps.flatMap((step) => stepLines(step, report)).join('\n');
+      return report.steps.flatMap((step) => stepLines(step, report)).join('\n') || 'No step began.';
   }
 }
 
@@ -83,15 +81,16 @@ function block(content: Block, report: Report): string {
  * @param report as `reportOf` makes it
  */
 export function renderMarkdown(report: Report): string {
-  const title = `# ${escaped(`${report.runbook}${report.deployment === undefined ? '' : `: ${report.deployment}`}`)}`;
-  const top = [
+  const parts = [
+    `# ${escaped(titleOf(report))}`,
     `**${escaped(headlineOf(report).text)}**`,
-    [outageHeadline(report), lossHeadline(report), protectionHeadline(report)]
-      .flatMap((line) => (line ? [`- ${cell(line)}`] : []))
+    headlinesBelow(report)
+      .map((line) => `- ${cell(line)}`)
       .join('\n'),
+    ...sectionsOf(report).flatMap(({ title, blocks }) => [
+      `## ${title}`,
+      ...blocks.map((content) => block(content, report)),
+    ]),
   ];
-  const sections = sectionsOf(report).map((section) =>
-    [`## ${section.title}`, ...section.blocks.map((content) => block(content, report))].join('\n\n'),
-  );
-  return `${[title, ...top, ...sections].filter((part) => part !== '').join('\n\n')}\n`;
+  return `${parts.filter((part) => part !== '').join('\n\n')}\n`;
 }

@@ -12,17 +12,19 @@ import { reportedSteps } from './steps';
 
 type Timed<T> = T & { readonly at: number };
 
-function completed(run: RunRecord, type: string): readonly ActivityRecord[] {
-  return run.activities.filter((activity) => activity.type === type && activity.state === 'completed');
+function completed(run: RunRecord, ...types: readonly string[]): readonly ActivityRecord[] {
+  return run.activities.filter(({ type, state }) => types.includes(type) && state === 'completed');
 }
 
 /** What runbooks read and judged before they acted: the activities whose names begin with `assess`. */
-function assessments(run: RunRecord): readonly ActivityRecord[] {
-  return run.activities.filter(({ type, state }) => type.startsWith('assess') && state === 'completed');
+function assessments(run: RunRecord): readonly Fields[] {
+  return run.activities
+    .filter(({ type, state }) => type.startsWith('assess') && state === 'completed')
+    .map(({ result }) => result);
 }
 
 function planOf(run: RunRecord): Report['plan'] {
-  for (const { result } of assessments(run).toReversed()) {
+  for (const result of assessments(run).toReversed()) {
     const { digest, text } = fieldsOf(result['plan']);
     const content = planIn(textOf(text) ?? '');
     if (typeof digest === 'string' && content) return { digest, content };
@@ -33,42 +35,32 @@ function planOf(run: RunRecord): Report['plan'] {
 function lossOf(run: RunRecord): Report['loss'] {
   const ran = (types: RegExp): boolean => run.activities.some(({ type }) => types.test(type));
   // A failover says beforehand what it may lose; one that promoted nothing has lost nothing.
-  const inVain = ran(/^assessDrFailover$/) && !ran(/^(promote|forcePromote)/);
-  const told = inVain ? undefined : factsOf(run, 'loss').at(-1);
-  if (told) {
-    const { loss, why, boundWalEntries } = told;
-    return { loss, why, ...(boundWalEntries !== undefined && { boundWalEntries }) };
-  }
-  const evidence = completed(run, 'compareAfterDemotion').at(-1)?.result;
-  const loss = evidence?.['loss'];
-  if (!evidence || (loss !== 'none' && loss !== 'bounded')) return undefined;
-  const optional = Object.fromEntries(
-    ['boundWalEntries', 'oldPrimaryRoot', 'newPrimaryRoot'].flatMap((name) => {
-      const text = textOf(evidence[name]);
-      return text === undefined ? [] : [[name, text] as const];
-    }),
-  );
-  return { loss, why: textOf(evidence['why']) ?? '', ...optional };
+  const inVain = ran(/^assessDrFailover$/) && !ran(/^promote/);
+  const known = inVain ? undefined : factsOf(run, 'loss').at(-1);
+  if (known) return { loss: known.loss, why: known.why, boundWalEntries: known.boundWalEntries };
+  const { loss, why, ...evidence } = completed(run, 'compareAfterDemotion').at(-1)?.result ?? {};
+  if (loss !== 'none' && loss !== 'bounded') return undefined;
+  return {
+    ...{ loss, why: textOf(why) ?? '' },
+    boundWalEntries: textOf(evidence['boundWalEntries']),
+    oldPrimaryRoot: textOf(evidence['oldPrimaryRoot']),
+    newPrimaryRoot: textOf(evidence['newPrimaryRoot']),
+  };
 }
 
 function tokensOf(run: RunRecord): Report['tokens'] {
-  const told = (disposal: Fields) => ({
-    cluster: textOf(disposal['cluster']) ?? 'unknown',
-    state: textOf(disposal['state']) ?? 'unproven',
-    text: textOf(disposal['text']) ?? '',
+  const disposalOf = ({ cluster, state, text }: Fields) => ({
+    cluster: textOf(cluster) ?? 'unknown',
+    state: textOf(state) ?? 'unproven',
+    text: textOf(text) ?? '',
   });
-  const last = new Map<string, Report['tokens'][number]>();
-  const generated = ['startGeneration', 'completeGeneration', 'settleGeneration'].flatMap((type) =>
-    completed(run, type),
-  );
-  for (const { input } of generated.filter(({ result }) => result['sealed'] !== undefined)) {
-    const cluster = textOf(input['cluster']) ?? 'unknown';
-    last.set(cluster, { cluster, state: 'unproven', text: 'generated; the run did not delete it' });
-  }
-  for (const { result } of completed(run, 'deleteOperationTokens'))
-    for (const disposal of listOf(result['disposals']).map(fieldsOf).map(told)) last.set(disposal.cluster, disposal);
-  // Tokens that earlier runs left in the ledger: each on its own.
-  return [...last.values(), ...completed(run, 'disposeLedgerToken').map(({ result }) => told(result))];
+  const generated = completed(run, 'startGeneration', 'completeGeneration', 'settleGeneration')
+    .filter(({ result }) => result['sealed'] !== undefined)
+    .map(({ input }) => ({ cluster: input['cluster'], text: 'generated; the run did not delete it' }));
+  const deleted = completed(run, 'deleteOperationTokens').flatMap(({ result }) => listOf(result['disposals']));
+  const last = new Map([...generated, ...deleted].map(fieldsOf).map((each) => [each['cluster'], disposalOf(each)]));
+  // Tokens that earlier runs left in the record: each on its own.
+  return [...last.values(), ...completed(run, 'disposeLedgerToken').map(({ result }) => disposalOf(result))];
 }
 
 function gatesOf(run: RunRecord): Report['gates'] {
@@ -84,21 +76,22 @@ function gatesOf(run: RunRecord): Report['gates'] {
         : opening;
     if (closing) used.add(closing);
     const { gate, planDigest, state, by } = closing ?? opening;
-    const closedAt = closing && { closedAt: isoTime(closing.at) };
-    return [{ gate, planDigest, openedAt: isoTime(opening.at), ...closedAt, state, by }];
+    return [{ gate, planDigest, openedAt: isoTime(opening.at), closedAt: closing && isoTime(closing.at), state, by }];
   });
 }
 
 function parkingsOf(run: RunRecord): Report['parkings'] {
   const decided = factsOf(run, 'decided');
   return factsOf(run, 'parked').map(({ step, parkingNo, code, message, at }) => {
-    const decision = decided.find((fact) => fact.step === step && fact.parkingNo === parkingNo);
+    const decision = decided.find((fact) => fact.parkingNo === parkingNo);
     return {
-      ...{ step, parkingNo, at: isoTime(at) },
-      ...shownError(code, message),
-      ...(decision && {
-        decision: { action: decision.action, by: decision.by, reason: decision.reason, at: isoTime(decision.at) },
-      }),
+      ...{ step, parkingNo, at: isoTime(at), ...shownError(code, message) },
+      decision: decision && {
+        action: decision.action,
+        by: decision.by,
+        reason: decision.reason,
+        at: isoTime(decision.at),
+      },
     };
   });
 }
@@ -119,37 +112,35 @@ function signalsOf(run: RunRecord): Report['signals'] {
 type ReportHolder = NonNullable<Report['holders']>[number];
 
 /** Who was asked for a key share and when, who declined, who gave: one line for each holder and epoch. */
-function holdersOf(run: RunRecord): { readonly holders?: readonly ReportHolder[] } {
+function holdersOf(run: RunRecord): readonly ReportHolder[] | undefined {
   const [holdersAsked, receipts] = [factsOf(run, 'holders-asked'), factsOf(run, 'receipt')];
   const epochs = [...new Set(holdersAsked.map(({ epoch }) => epoch))];
   const holders = epochs.flatMap((epoch) => {
     const asked = holdersAsked.filter((fact) => fact.epoch === epoch);
     const began = Math.min(...asked.map(({ at }) => at));
-    const next = holdersAsked.find((fact) => fact.epoch > epoch);
-    const within = receipts.filter(
-      ({ at, verdict }) => verdict === 'accepted' && at >= began && (next === undefined || at < next.at),
+    const next = holdersAsked.find((fact) => fact.epoch > epoch)?.at ?? Infinity;
+    const answers = receipts.filter(
+      ({ at, signal, verdict }) =>
+        (signal === 'share' || signal === 'decline') && verdict === 'accepted' && at >= began && at < next,
     );
-    const accepted = (signal: 'share' | 'decline', name: string) =>
-      within.findLast((each) => each.signal === signal && each.from?.name === name);
-    const named = asked.flatMap((fact) => fact.names.map((name) => ({ name, fact })));
-    const answered = within.flatMap(({ from, signal }) =>
-      from && (signal === 'share' || signal === 'decline') ? [from.name] : [],
-    );
-    const early = [...new Set(answered)].filter((name) => !named.some((each) => each.name === name));
-    return [...named, ...early.map((name) => ({ name, fact: undefined }))].map(({ name, fact }): ReportHolder => {
-      const gave = accepted('share', name);
-      const declined = accepted('decline', name);
+    const accepted = (signal: string, name: string) =>
+      answers.findLast((each) => each.signal === signal && each.from?.name === name);
+    const named = new Map(asked.flatMap((fact) => fact.names.map((name) => [name, fact] as const)));
+    const names = new Set([...named.keys(), ...answers.flatMap(({ from }) => from?.name ?? [])]);
+    return [...names].map((name): ReportHolder => {
+      const [fact, gave, declined] = [named.get(name), accepted('share', name), accepted('decline', name)];
       return {
         ...{ name, epoch },
         // Who answered without being asked was invited, and stood by.
         as: fact?.as ?? 'stand-by',
-        ...(fact && { askedAt: isoTime(fact.at), why: fact.why }),
-        ...(declined?.from && { declined: { at: isoTime(declined.at), how: declined.from.how, text: declined.text } }),
-        ...(gave?.from && { gave: { at: isoTime(gave.at), how: gave.from.how } }),
+        askedAt: fact && isoTime(fact.at),
+        why: fact?.why,
+        declined: declined?.from && { at: isoTime(declined.at), how: declined.from.how, text: declined.text },
+        gave: gave?.from && { at: isoTime(gave.at), how: gave.from.how },
       };
     });
   });
-  return holders.length === 0 ? {} : { holders };
+  return holders.length === 0 ? undefined : holders;
 }
 
 const LONGEST_SHOWN = 200;
@@ -159,30 +150,25 @@ function askedOf(run: RunRecord): Pick<Report, 'asked' | 'reason' | 'ticket' | '
   const shortened = (value: unknown) =>
     typeof value === 'string' && value.length > LONGEST_SHOWN ? `${value.slice(0, LONGEST_SHOWN)}...` : value;
   const given = Object.entries(run.input).filter(([, value]) => value !== undefined);
-  const asked = Object.fromEntries(given.map(([name, value]) => [name, shortened(value)]));
   const { ticket, window } = run.input as Pick<Report, 'ticket' | 'window'>;
-  const reason = textOf(run.input['reason']);
   const takeOver = factsOf(run, 'control').find(({ control }) => control === 'take-over');
   return {
-    ...(reason !== undefined && { reason }),
-    ...(given.length > 0 && { asked }),
-    ...(ticket !== undefined && { ticket }),
-    ...(window && { window }),
-    ...(takeOver && { takenOver: { at: isoTime(takeOver.at), by: takeOver.by, reason: takeOver.reason } }),
+    ...{ reason: textOf(run.input['reason']), ticket, window },
+    asked: given.length === 0 ? undefined : Object.fromEntries(given.map(([name, value]) => [name, shortened(value)])),
+    takenOver: takeOver && { at: isoTime(takeOver.at), by: takeOver.by, reason: takeOver.reason },
   };
 }
 
 /** What each paths filter was when it was first read, and what it was written to be last. */
 function filtersOf(run: RunRecord): Report['filters'] {
-  const filters = new Map<string, { secondary?: string; before?: string; after?: string }>();
+  const filters = new Map<string, { secondary?: string | undefined; before?: string; after?: string }>();
   const about = run.activities.filter(({ type, state }) => state === 'completed' && /(Paths|Dynamic)Filter/.test(type));
   for (const { type, input, result } of about) {
     const id = textOf(result['id']) ?? textOf(input['id']);
     if (id === undefined) continue;
     const filter = filters.get(id) ?? {};
     filters.set(id, filter);
-    const secondary = textOf(input['secondary']);
-    if (secondary !== undefined) filter.secondary ??= secondary;
+    filter.secondary ??= textOf(input['secondary']);
     if (type === 'readPathsFilter') filter.before ??= filterText(result['filter']);
     if (result['before'] !== undefined) filter.before ??= filterText(result['before']);
     if (type === 'writePathsFilter') filter.after = filterText(input['filter']);
@@ -200,12 +186,17 @@ function filterText(value: unknown): string {
 const SEVERITIES = ['critical', 'warning', 'info'] as const;
 
 /** Tokens that nobody holds, then what else is critical, and within one severity in order of time. */
-function sortFindings(findings: readonly Timed<Finding>[]): readonly Timed<Finding>[] {
-  return alarmsFirst(
-    findings.toSorted(
-      (one, other) => SEVERITIES.indexOf(one.severity) - SEVERITIES.indexOf(other.severity) || one.at - other.at,
-    ),
+function findingsOf(run: RunRecord): Report['findings'] {
+  const findings = [...factsOf(run, 'finding'), ...findingOfClose(run)].toSorted(
+    (one, other) => SEVERITIES.indexOf(one.severity) - SEVERITIES.indexOf(other.severity) || one.at - other.at,
   );
+  return alarmsFirst(findings).map(({ at, severity, code, text, next }) => ({
+    severity,
+    code,
+    text,
+    next,
+    at: isoTime(at),
+  }));
 }
 
 /** What the way in which the run was closed says, beside the findings of the run itself. */
@@ -253,46 +244,34 @@ export function reportOf(given: RunRecord): Report {
   const { namespace, workflowId, runId, runbook, deployment, requestedBy, ending, close } = run;
   const plan = planOf(run);
   const endedAt = close?.at ?? ending?.at;
-  const [outage, loss, withoutDrProtection] = [outageOf(run), lossOf(run), withoutDrProtectionOf(run)];
-  const assessed = assessments(run).at(-1)?.result ?? {};
+  const assessed = assessments(run).at(-1) ?? {};
   const state = completed(run, 'readDeployment').at(-1)?.result ?? assessed;
   return {
     schema: 'replication-runbooks/report/v1',
-    ...{ runbook, namespace, workflowId, runId },
-    ...(deployment !== undefined && { deployment }),
+    ...{ runbook, namespace, workflowId, runId, deployment },
     outcome: outcomeOf(run),
-    ...(requestedBy && { requestedBy }),
+    requestedBy,
     ...askedOf(run),
     startedAt: isoTime(run.startedAt),
-    ...(endedAt !== undefined && { endedAt: isoTime(endedAt) }),
+    endedAt: endedAt === undefined ? undefined : isoTime(endedAt),
     asOfEvent: run.events,
-    ...(plan && { plan }),
+    plan,
     preconditions: listOf(assessed['preconditions']) as Report['preconditions'],
     steps: reportedSteps(given),
     gates: gatesOf(run),
     parkings: parkingsOf(run),
-    ...holdersOf(run),
-    receipts: factsOf(run, 'receipt').map(({ at, signal, arrival, verdict, code, text, from }) => ({
-      ...{ signal, arrival, verdict, code, text },
-      ...(from && { from }),
-      at: isoTime(at),
-    })),
+    holders: holdersOf(run),
+    receipts: factsOf(run, 'receipt').map(({ kind: _kind, at, ...receipt }) => ({ ...receipt, at: isoTime(at) })),
     signals: signalsOf(run),
     controls: factsOf(run, 'control').map(({ control, by, reason, at }) => ({ control, by, reason, at: isoTime(at) })),
-    findings: sortFindings([...factsOf(run, 'finding'), ...findingOfClose(run)]).map(
-      ({ at, severity, code, text, next }) => ({
-        ...{ severity, code, text },
-        ...(next !== undefined && { next }),
-        at: isoTime(at),
-      }),
-    ),
-    ...(outage && { outage }),
-    ...(loss && { loss }),
-    ...(withoutDrProtection && { withoutDrProtection }),
+    findings: findingsOf(run),
+    outage: outageOf(run),
+    loss: lossOf(run),
+    withoutDrProtection: withoutDrProtectionOf(run),
     filters: filtersOf(run),
     tokens: tokensOf(run),
     finalState: listOf(state['observations']) as Report['finalState'],
-    ...(ending?.result && { result: ending.result }),
+    result: ending?.result,
     leftToDo: leftToDoOf(run, plan?.content),
     historyEvents: run.events,
   };

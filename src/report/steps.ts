@@ -17,69 +17,48 @@ function preconditionCount(result: Fields): string | undefined {
     : `${failed} of ${plural(verdicts.length, 'precondition')} failed`;
 }
 
+const of = (value: unknown) => textOf(value) ?? '?';
+const clustersIn = (list: unknown, inWords: (item: Fields) => string) =>
+  listOf(list)
+    .map(fieldsOf)
+    .map((item) => `${of(item['cluster'])}${inWords(item)}`)
+    .join(', ');
+const generationEnded = ({ next }: Fields) =>
+  next === 'token' ? 'token generated' : next === 'next-set' ? 'these key shares make no token' : 'no token in hand';
+
 /** What the result of an activity says, in a few words, for the activities whose result has no `observed`. */
 const OBSERVED: Readonly<Record<string, (result: Fields) => string | undefined>> = {
-  assessDrSwitchover: preconditionCount,
-  assessCeremony: preconditionCount,
-  assessRootTokenCeremony: preconditionCount,
   readDeployment: ({ observations }) => `${plural(listOf(observations).length, 'cluster')} read`,
-  createCeremony: ceremonyRound,
+  createCeremony: ({ epoch, holders, threshold }) =>
+    `round ${numberOf(epoch) ?? '?'}, ${numberOf(threshold) ?? '?'} of ${listOf(holders).length} holders needed`,
   openEnvelopes: ({ verdicts }) =>
     `${listOf(verdicts).filter((item) => fieldsOf(item)['code'] === 'accepted').length} of ${plural(listOf(verdicts).length, 'envelope')} accepted`,
   startGeneration: ({ attempts }) => `shares given, ${plural(numberOf(attempts) ?? 1, 'attempt')}`,
   completeGeneration: generationEnded,
   settleGeneration: generationEnded,
   destroyCeremonyKeys: ({ text }) => textOf(text),
-  deleteOperationTokens: ({ disposals }) =>
-    listOf(disposals)
-      .map(fieldsOf)
-      .map(({ cluster, state }) => `${textOf(cluster) ?? '?'}: ${textOf(state) ?? '?'}`)
-      .join(', '),
-  disposeLedgerToken: ({ cluster, state }) => `${textOf(cluster) ?? '?'}: ${textOf(state) ?? '?'}`,
-  assessMerkleCheck: preconditionCount,
-  assessPrimaryEnablement: preconditionCount,
-  assessDrSecondaryOnboarding: preconditionCount,
-  assessPerformanceSecondaryOnboarding: preconditionCount,
-  assessDrReindex: preconditionCount,
-  assessTokenDisposal: preconditionCount,
+  deleteOperationTokens: ({ disposals }) => clustersIn(disposals, ({ state }) => `: ${of(state)}`),
+  disposeLedgerToken: ({ cluster, state }) => `${of(cluster)}: ${of(state)}`,
   probeMerkleTree: ({ text }) => textOf(text),
-  writeMarker: ({ wal }) => `marker written, WAL ${textOf(wal) ?? '?'}`,
+  writeMarker: ({ wal }) => `marker written, WAL ${of(wal)}`,
   awaitCatchUp: ({ reached, target, samples }) =>
-    `WAL ${textOf(reached) ?? '?'} reached, ${textOf(target) ?? '?'} needed, ${plural(numberOf(samples) ?? 0, 'sample')}`,
-  compareAfterDemotion: ({ loss, why }) => `loss ${textOf(loss) ?? '?'}: ${textOf(why) ?? ''}`,
+    `WAL ${of(reached)} reached, ${of(target)} needed, ${plural(numberOf(samples) ?? 0, 'sample')}`,
+  compareAfterDemotion: ({ loss, why }) => `loss ${of(loss)}: ${textOf(why) ?? ''}`,
   awaitServiceReady: ({ stableActiveNode, markerReadAt }) =>
-    `active node ${textOf(stableActiveNode) ?? '?'}, written${markerReadAt === undefined ? '' : ', marker read'}`,
+    `active node ${of(stableActiveNode)}, written${markerReadAt === undefined ? '' : ', marker read'}`,
   probeService: ({ tries }) =>
     `first success after ${numberOf(tries) === 1 ? '1 try' : `${numberOf(tries) ?? '?'} tries`}`,
-  issueActivationToken: activationToken,
+  issueActivationToken: ({ id, form }) =>
+    form === 'none' ? 'none needed: it follows already' : `activation token ${of(id)} issued, ${of(form)}`,
   awaitPerformanceSecondaries: ({ following }) =>
-    listOf(following)
-      .map(fieldsOf)
-      .map(({ cluster, follows }) => `${textOf(cluster) ?? '?'} ${follows === true ? 'follows' : 'does not follow'}`)
-      .join(', '),
+    clustersIn(following, ({ follows }) => (follows === true ? ' follows' : ' does not follow')),
 };
 
-function ceremonyRound({ epoch, holders, threshold }: Fields): string {
-  return `round ${numberOf(epoch) ?? '?'}, ${numberOf(threshold) ?? '?'} of ${listOf(holders).length} holders needed`;
-}
-
-function generationEnded({ next }: Fields): string {
-  if (next === 'token') return 'token generated';
-  return next === 'next-set' ? 'these key shares make no token' : 'no token in hand';
-}
-
-function activationToken({ id, form }: Fields): string {
-  if (form === 'none') return 'none needed: it follows already';
-  return `activation token ${textOf(id) ?? '?'} issued, ${textOf(form) ?? '?'}`;
-}
-
-function observedOf(activity: ActivityRecord): string | undefined {
-  if (activity.failure) return `${activity.failure.code}: ${activity.failure.message}`;
-  if (activity.state !== 'completed') return undefined;
-  return (
-    textOf(activity.result['observed']) ??
-    textOf(Object.hasOwn(OBSERVED, activity.type) ? OBSERVED[activity.type]?.(activity.result) : undefined)
-  );
+function observedOf({ type, state, result, failure }: ActivityRecord): string | undefined {
+  if (failure) return `${failure.code}: ${failure.message}`;
+  if (state !== 'completed') return undefined;
+  const inWords = type.startsWith('assess') ? preconditionCount : Object.hasOwn(OBSERVED, type) && OBSERVED[type];
+  return textOf(result['observed']) ?? (inWords ? textOf(inWords(result)) : undefined);
 }
 
 function outcomeOf(activity: ActivityRecord): ReportedActivity['outcome'] {
@@ -89,16 +68,15 @@ function outcomeOf(activity: ActivityRecord): ReportedActivity['outcome'] {
 }
 
 function reportedActivity(activity: ActivityRecord): ReportedActivity {
-  const cluster = clusterOf(activity);
-  const observed = observedOf(activity);
+  const { type, tries, closedAt } = activity;
   return {
-    type: activity.type,
-    ...(cluster !== undefined && { cluster }),
+    type,
+    cluster: clusterOf(activity),
     startedAt: isoTime(beganAt(activity)),
-    ...(activity.closedAt !== undefined && { endedAt: isoTime(activity.closedAt) }),
-    tries: activity.tries,
+    endedAt: closedAt === undefined ? undefined : isoTime(closedAt),
+    tries,
     outcome: outcomeOf(activity),
-    ...(observed !== undefined && { observed }),
+    observed: observedOf(activity),
   };
 }
 

@@ -31,7 +31,8 @@ import {
 } from '../../src/contracts/words';
 import type { CeremonyRequest } from '../../src/documents';
 import type { Inventory } from '../../src/inventory';
-import { renderHtml, renderMarkdown } from '../../src/report';
+import { renderHtml } from '../../src/report/render-html';
+import { renderMarkdown } from '../../src/report/render-markdown';
 import { reportOf } from '../../src/report/report-of-run';
 import { loggedFields } from '../../src/worker/logging';
 import { currentDetails } from '../../workflows/engine/current-details';

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { reportOf } from '../../src/report/report-of-run';
-import { clipped, difference, lengthOf, union } from '../../src/report/intervals';
+import { clipped, difference, lengthOf, union } from '../../src/report/outage';
 import type { RunFact } from '../../src/contracts/run-facts';
 import type { ActivitySpecification } from './support/run-builder';
 import { RunBuilder } from './support/run-builder';
@@ -63,7 +63,6 @@ describe('the outage', () => {
         parkingNo: 1,
         code: 'NOT_CAUGHT_UP',
         message: 'not caught up',
-        choices: ['retry'],
       },
       {
         kind: 'decided',
@@ -221,7 +220,6 @@ describe('the outage', () => {
             parkingNo: index + 1,
             code: 'UNREACHABLE',
             message: 'm',
-            choices: [],
           },
           {
             kind: 'decided',

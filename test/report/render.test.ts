@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import type { Report } from '../../src/contracts/report';
-import { renderHtml, renderMarkdown } from '../../src/report';
+import { renderHtml } from '../../src/report/render-html';
+import { renderMarkdown } from '../../src/report/render-markdown';
 import { reportOf } from '../../src/report/report-of-run';
 import type { ActivitySpecification } from './support/run-builder';
 import { RunBuilder } from './support/run-builder';

@@ -1,7 +1,9 @@
 import { mkdir, mkdtemp, readdir, readFile, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { renderHtml, renderMarkdown, writeReportFiles } from '../../src/report';
+import { renderHtml } from '../../src/report/render-html';
+import { renderMarkdown } from '../../src/report/render-markdown';
+import { writeReportFiles } from '../../src/report/report-files';
 import { reportOf } from '../../src/report/report-of-run';
 import { finishedSwitchover } from './support/switchover';
 

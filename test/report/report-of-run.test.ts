@@ -111,7 +111,6 @@ describe('retries', () => {
         parkingNo: 1,
         code: 'UNREACHABLE',
         message: 'no connection',
-        choices: ['retry', 'abort'],
       },
       {
         kind: 'decided',
@@ -179,7 +178,7 @@ describe('the end of a run', () => {
 
   it('shows no message of an error that is not ours: it may quote what it read', () => {
     const run = new RunBuilder().started('drSwitchover', INPUT).fact({
-      ...{ kind: 'parked', at: when(20), step: 'Read', parkingNo: 1, choices: [] },
+      ...{ kind: 'parked', at: when(20), step: 'Read', parkingNo: 1 },
       ...{ code: 'SyntaxError', message: 'Unexpected token in "canary-7f3a"' },
     });
     const report = reportOf(run.build());

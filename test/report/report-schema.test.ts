@@ -2,7 +2,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import Ajv2020 from 'ajv/dist/2020';
-import { reportJsonSchema } from '../../src/report/report-schema';
+import { reportJsonSchema } from '../../src/contracts/report';
 import { reportOf } from '../../src/report/report-of-run';
 import { finishedSwitchover } from './support/switchover';
 

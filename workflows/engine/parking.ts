@@ -86,7 +86,6 @@ export class Parking {
       parkingNo: parked.parkingNo,
       code: failure.code,
       message: failure.message,
-      choices: choices.map((choice) => choice.action),
     });
     const { code, message, observed, needed, next } = failure;
     parked.show = () =>

@@ -183,7 +183,6 @@ export class RunState {
   enterPhase(phase: RunPhase): void {
     const from = this.phase;
     this.phase = phase;
-    this.fact({ kind: 'phase', phase });
     this.notifications.phaseChanged(from, phase);
     this.publish();
   }

@@ -1,6 +1,8 @@
 import type { Command } from 'commander';
 import { RunbookError } from '../../errors';
-import { renderHtml, renderMarkdown, writeReportFiles } from '../../report';
+import { renderHtml } from '../../report/render-html';
+import { renderMarkdown } from '../../report/render-markdown';
+import { writeReportFiles } from '../../report/report-files';
 import type { Report } from '../../contracts/report';
 import { newCommand, printResult, withServerOptions, withSession } from '../command';
 import type { CommandHost, ServerOptions } from '../command';

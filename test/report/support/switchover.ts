@@ -159,7 +159,7 @@ export function finishedSwitchover(adjust: Adjust = (same) => same): RunBuilder 
   add({
     type: 'demotePrimary',
     step: { name: 'Demote east', number: 7 },
-    facts: [ended('Wait until west has it', 64_900), { kind: 'phase', at: when(65_000), phase: 'outage' }],
+    facts: [ended('Wait until west has it', 64_900)],
     input: { ...onPayments, cluster: 'east', authority: { approvals: [{ document: 'eyJ.approval' }] } },
     scheduledAt: 65_000,
     endedAt: 67_000,

@@ -1,9 +1,18 @@
 import { sidesOfSwitchover } from '../contracts/plan';
 import { readinessResult } from '../contracts/readiness';
-import { verdictWords } from '../contracts/readiness-words';
 import type { ReadinessVerdict } from '../contracts/readiness';
+import { verdictWords } from '../contracts/readiness-words';
 import type { Report } from '../contracts/report';
 import type { Attested } from '../contracts/run-facts';
+
+/** How good or bad news is. */
+export type Tone = 'good' | 'warning' | 'bad' | 'neutral';
+
+/** A text, and whether it is good or bad news. */
+export interface Toned {
+  readonly text: string;
+  readonly tone: Tone;
+}
 
 /** A duration for people: `0.42 s`, `12.3 s`, `3 min 20 s`, `2 h 05 min`. */
 export function durationText(milliseconds: number): string {
@@ -28,50 +37,36 @@ export function betweenText(from: string, to: string): string {
   return durationText(Date.parse(to) - Date.parse(from));
 }
 
+const HOW = { signed: 'signed', principal: 'authenticated by the Temporal server', claimed: 'UNVERIFIED' } as const;
+
 /** Who said something and how that is known. */
 export function attestedText({ name, how }: Attested): string {
-  switch (how) {
-    case 'signed':
-      return `${name} (signed)`;
-    case 'principal':
-      return `${name} (authenticated by the Temporal server)`;
-    case 'claimed':
-      return `${name} (UNVERIFIED)`;
-  }
+  return `${name} (${HOW[how]})`;
 }
 
-/** Several people, or that there was nobody. */
-export function allAttestedText(people: readonly Attested[]): string {
-  return people.length === 0 ? 'nobody' : people.map(attestedText).join(', ');
-}
-
-/** How good or bad news is. */
-export type Tone = 'good' | 'warning' | 'bad' | 'neutral';
-
-/** The outcome in one plain sentence. */
-export interface Headline {
-  readonly text: string;
-  readonly tone: Tone;
+/** Runbook and deployment. */
+export function titleOf({ runbook, deployment }: Report): string {
+  return deployment === undefined ? runbook : `${runbook}: ${deployment}`;
 }
 
 function count(total: number, noun: string): string {
   return `${total} ${noun}${total === 1 ? '' : 's'}`;
 }
 
-function planned(report: Report): string {
-  const failed = report.preconditions.filter(({ verdict }) => verdict === 'fail').length;
+function planned({ preconditions }: Report): string {
+  const failed = preconditions.filter(({ verdict }) => verdict === 'fail').length;
   return failed === 0 ? 'every checked precondition holds' : `${count(failed, 'precondition')} failed`;
 }
 
 /** The runbooks that are about who is primary: a report says of them that there was no outage. */
 const CHANGES_PRIMARY: ReadonlySet<string> = new Set(['drSwitchover', 'drFailover', 'performancePromotion']);
 
-function completed({ runbook, deployment, outage, plan, result }: Report): string | undefined {
+function completed({ runbook, deployment = 'the deployment', outage, plan, result = {} }: Report): string | undefined {
   const sides = sidesOfSwitchover(plan?.content);
-  if (sides && outage) return `${deployment ?? 'the deployment'} was switched over from ${sides.from} to ${sides.to}`;
-  const { from, to } = result ?? {};
+  if (sides && outage) return `${deployment} was switched over from ${sides.from} to ${sides.to}`;
+  const { from, to } = result;
   if (runbook !== 'drFailover' || typeof from !== 'string' || typeof to !== 'string') return undefined;
-  return `${deployment ?? 'the deployment'} failed over from ${from} to ${to}`;
+  return `${deployment} failed over from ${from} to ${to}`;
 }
 
 const READINESS_TONES: Readonly<Record<ReadinessVerdict, Tone>> = {
@@ -81,7 +76,7 @@ const READINESS_TONES: Readonly<Record<ReadinessVerdict, Tone>> = {
 };
 
 /** A check that was made is no good news by itself. */
-function readinessHeadline({ runbook, result }: Report): Headline | undefined {
+function readinessHeadline({ runbook, result }: Report): Toned | undefined {
   const found = runbook === 'readiness' ? readinessResult.safeParse(result) : undefined;
   if (found?.success !== true) return undefined;
   const { deployment, switchover, failover } = found.data;
@@ -92,10 +87,10 @@ function readinessHeadline({ runbook, result }: Report): Headline | undefined {
   };
 }
 
-function endedHeadline(report: Report): Headline {
-  const route = sidesOfSwitchover(report.plan?.content);
+function endedHeadline(report: Report): Toned {
   const what = `${report.runbook}${report.deployment === undefined ? '' : ` of ${report.deployment}`}`;
   const untouched = report.outage || !CHANGES_PRIMARY.has(report.runbook) ? '' : ' Nothing was demoted or promoted.';
+  const old = sidesOfSwitchover(report.plan?.content)?.from ?? 'the old primary';
   switch (report.outcome) {
     case 'completed':
       return readinessHeadline(report) ?? { text: `Completed: ${completed(report) ?? what}.`, tone: 'good' };
@@ -106,10 +101,7 @@ function endedHeadline(report: Report): Headline {
     case 'aborted':
       return { text: `Aborted: ${what} was ended before it was complete.${untouched}`, tone: 'warning' };
     case 'rolled-back':
-      return {
-        text: `Rolled back: ${route ? `${route.from} was promoted back` : 'the old primary was promoted back'}; the switchover did not happen.`,
-        tone: 'warning',
-      };
+      return { text: `Rolled back: ${old} was promoted back; the switchover did not happen.`, tone: 'warning' };
     case 'handed-over':
       return { text: `Handed over: ${what} goes on as another run.`, tone: 'neutral' };
     case 'running':
@@ -128,37 +120,35 @@ function endedHeadline(report: Report): Headline {
   }
 }
 
-/** The first line of every rendering. An outage without a proven end is said first of all. */
-export function headlineOf(report: Report): Headline {
+/** The first line of every rendering: the outcome in one plain sentence. An outage without a proven end is never left out. */
+export function headlineOf(report: Report): Toned {
   const ended = endedHeadline(report);
-  if (!report.outage || report.outage.endedAt !== undefined) {
-    const critical = report.findings.filter(({ severity }) => severity === 'critical').length;
-    return critical > 0 && ended.tone === 'good'
-      ? { text: `${ended.text} ${count(critical, 'critical finding')}.`, tone: 'warning' }
-      : ended;
-  }
-  return { text: `${ended.text} Service is not proven to be back.`, tone: 'bad' };
+  if (report.outage && report.outage.endedAt === undefined)
+    return { text: `${ended.text} Service is not proven to be back.`, tone: 'bad' };
+  const critical = report.findings.filter(({ severity }) => severity === 'critical').length;
+  return critical > 0 && ended.tone === 'good'
+    ? { text: `${ended.text} ${count(critical, 'critical finding')}.`, tone: 'warning' }
+    : ended;
 }
 
-/** How long clients had no primary. */
-export function outageHeadline({ runbook, outage }: Report): Headline | undefined {
+/** How long clients had no primary, what was lost with the proof, and how long no DR secondary streamed. */
+export function headlinesBelow(report: Report): readonly Toned[] {
+  return [outageHeadline(report), lossHeadline(report), protectionHeadline(report)].filter(
+    (line) => line !== undefined,
+  );
+}
+
+function outageHeadline({ runbook, outage }: Report): Toned | undefined {
   if (!outage)
     return CHANGES_PRIMARY.has(runbook) ? { text: 'No outage: this run demoted nothing.', tone: 'good' } : undefined;
-  const split = `service ${durationText(outage.serviceMs ?? 0)}, machine ${durationText(outage.machineMs ?? 0)}, people ${durationText(outage.peopleMs ?? 0)}`;
-  if (outage.totalMs === undefined || outage.endedAt === undefined) {
-    return {
-      text: `Outage since ${timeText(outage.startedAt)} UTC, no end known. So far: ${split}.`,
-      tone: 'bad',
-    };
-  }
-  return {
-    text: `Outage ${durationText(outage.totalMs)}: ${split}.`,
-    tone: (outage.peopleMs ?? 0) > 0 ? 'warning' : 'neutral',
-  };
+  const { startedAt, endedAt, totalMs, serviceMs = 0, machineMs = 0, peopleMs = 0 } = outage;
+  const split = `service ${durationText(serviceMs)}, machine ${durationText(machineMs)}, people ${durationText(peopleMs)}`;
+  if (totalMs === undefined || endedAt === undefined)
+    return { text: `Outage since ${timeText(startedAt)} UTC, no end known. So far: ${split}.`, tone: 'bad' };
+  return { text: `Outage ${durationText(totalMs)}: ${split}.`, tone: peopleMs > 0 ? 'warning' : 'neutral' };
 }
 
-/** What was lost, with the proof; undefined for runs that can lose nothing. */
-export function lossHeadline({ runbook, loss, outage }: Report): Headline | undefined {
+function lossHeadline({ runbook, loss, outage }: Report): Toned | undefined {
   if (loss?.loss === 'none') return { text: `Loss none. ${loss.why}`, tone: 'good' };
   if (loss?.loss === 'unknown') return { text: `Loss unknown. ${loss.why}`, tone: 'bad' };
   if (loss) {
@@ -169,11 +159,10 @@ export function lossHeadline({ runbook, loss, outage }: Report): Headline | unde
   return CHANGES_PRIMARY.has(runbook) ? { text: 'Loss none: nothing was demoted.', tone: 'good' } : undefined;
 }
 
-/** How long no DR secondary streamed. */
-export function protectionHeadline({ withoutDrProtection }: Report): Headline | undefined {
+function protectionHeadline({ withoutDrProtection }: Report): Toned | undefined {
   if (!withoutDrProtection) return undefined;
-  const { from, to, totalMs } = withoutDrProtection;
-  return to === undefined || totalMs === undefined
+  const { from, totalMs } = withoutDrProtection;
+  return totalMs === undefined
     ? { text: `Without DR protection since ${timeText(from)} UTC.`, tone: 'bad' }
     : { text: `Without DR protection for ${durationText(totalMs)}.`, tone: 'neutral' };
 }
